@@ -1,0 +1,99 @@
+//! BLAKE3 digests. Format: `FORMAT.md`, "Digests".
+
+use std::fmt;
+
+/// A BLAKE3 digest of 32 bytes, shown as `blake3:` and 64 lower-case hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+/// A text that is no digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a BLAKE3 digest of 64 lower-case hex digits")]
+pub struct DigestError {
+    /// The refused text.
+    pub text: String,
+}
+
+impl Digest {
+    /// The digest of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// Wraps 32 raw bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The 32 raw bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Parses 64 lower-case hex digits, with or without the prefix `blake3:`.
+    ///
+    /// # Errors
+    /// [`DigestError`] for any other text.
+    pub fn parse(text: &str) -> Result<Self, DigestError> {
+        let hex = text.strip_prefix("blake3:").unwrap_or(text);
+        let error = || DigestError { text: text.chars().take(96).collect() };
+        if hex.bytes().any(|b| b.is_ascii_uppercase()) {
+            return Err(error());
+        }
+        blake3::Hash::from_hex(hex).map(|h| Self(*h.as_bytes())).map_err(|_| error())
+    }
+
+    /// 64 lower-case hex digits without a prefix.
+    #[must_use]
+    pub fn hex(&self) -> String {
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    }
+
+    /// The first 16 hex digits, which name files of a bundle.
+    #[must_use]
+    pub fn short_hex(&self) -> String {
+        self.hex().chars().take(16).collect()
+    }
+}
+
+impl From<blake3::Hash> for Digest {
+    fn from(hash: blake3::Hash) -> Self {
+        Self(*hash.as_bytes())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "blake3:{}", self.hex())
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digest_of_nothing_is_the_published_one() {
+        let expected = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
+        assert_eq!(Digest::of(b"").hex(), expected);
+        assert_eq!(Digest::parse(&format!("blake3:{expected}")), Ok(Digest::of(b"")));
+        assert_eq!(Digest::parse(expected), Ok(Digest::of(b"")));
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let upper = Digest::of(b"").hex().to_uppercase();
+        for text in ["", "blake3:", "sha256:00", "blake3:zz", upper.as_str()] {
+            assert!(Digest::parse(text).is_err(), "{text}");
+        }
+    }
+}
