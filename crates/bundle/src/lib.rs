@@ -11,11 +11,47 @@
     clippy::cast_possible_wrap,
     clippy::arithmetic_side_effects
 )]
+#![cfg_attr(
+    test,
+    expect(
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation,
+        clippy::arithmetic_side_effects,
+        reason = "tests may panic"
+    )
+)]
 
+mod block;
+mod bundle;
 mod digest;
+mod dtype;
+mod durable;
+mod envelope;
+mod error;
+mod field;
+mod index;
+mod manifest;
 mod path;
+mod read_at;
 mod split;
+mod tensors;
 
+pub use block::{BLOCK_BYTES, BlockCv, block_cv, merge, n_blocks};
+pub use bundle::{Bundle, Check, OpenOptions, SampleId, Shard, write_manifest};
 pub use digest::{Digest, DigestError};
+pub use dtype::Dtype;
+pub use durable::{TEMP_PREFIX, write_file};
+pub use envelope::{ShardWriter, rebuild_index};
+pub use error::{Error, SampleFault};
+pub use field::{Band, Decimal, Field, FieldKind, FieldName};
+pub use index::{Index, Location};
+pub use manifest::{
+    About, DATA_DIR, Envelope, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES, MAX_SHARD_SAMPLES,
+    MadeValue, Manifest, Payload, ShardEntry, Statistics,
+};
 pub use path::{BundlePath, PathError};
+pub use read_at::{Backend, ReadAt};
 pub use split::Split;
+
+/// The format version that this build writes, and the newest it reads.
+pub const VERSION: u64 = 1;

@@ -1,0 +1,86 @@
+//! Element types of fixed fields. Format: `FORMAT.md`, "Fields".
+
+use serde::{Deserialize, Serialize};
+
+/// The element type of a fixed field or tensor, always little-endian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "each variant is the type it names")]
+pub enum Dtype {
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    I64,
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+impl Dtype {
+    /// Every element type a bundle may hold.
+    pub const ALL: [Self; 11] = [
+        Self::U8,
+        Self::I8,
+        Self::U16,
+        Self::I16,
+        Self::U32,
+        Self::I32,
+        Self::I64,
+        Self::F16,
+        Self::Bf16,
+        Self::F32,
+        Self::F64,
+    ];
+
+    /// Bytes of one element.
+    #[must_use]
+    pub const fn size_bytes(self) -> u64 {
+        match self {
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::I64 | Self::F64 => 8,
+        }
+    }
+
+    /// The name safetensors gives this type.
+    #[must_use]
+    pub const fn safetensors_name(self) -> &'static str {
+        match self {
+            Self::U8 => "U8",
+            Self::I8 => "I8",
+            Self::U16 => "U16",
+            Self::I16 => "I16",
+            Self::U32 => "U32",
+            Self::I32 => "I32",
+            Self::I64 => "I64",
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::F32 => "F32",
+            Self::F64 => "F64",
+        }
+    }
+
+    /// The type that safetensors calls `name`, when a bundle may hold it.
+    #[must_use]
+    pub fn from_safetensors_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|d| d.safetensors_name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for dtype in Dtype::ALL {
+            assert_eq!(Dtype::from_safetensors_name(dtype.safetensors_name()), Some(dtype));
+        }
+        assert_eq!(Dtype::from_safetensors_name("U64"), None);
+    }
+}

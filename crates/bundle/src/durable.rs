@@ -1,0 +1,57 @@
+//! Files that appear whole or not at all.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+use crate::Error;
+
+/// Temporary files of this project start so; a killed writer leaves them, and
+/// nothing but a writer's own clean-up removes them.
+pub const TEMP_PREFIX: &str = ".gular-tmp-";
+
+pub(crate) fn temp_in(dir: &Path) -> Result<NamedTempFile, Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+    tempfile::Builder::new()
+        .prefix(TEMP_PREFIX)
+        .permissions(fs::Permissions::from_mode(0o644))
+        .tempfile_in(dir)
+        .map_err(|e| Error::io("create a temporary file in", dir, e))
+}
+
+/// Gives `temp` its final name: fsync, rename, fsync of the folder.
+///
+/// A file of that name is left alone when `keep` is set: names are
+/// content-addressed, so it holds the same bytes.
+pub(crate) fn persist(temp: NamedTempFile, to: &Path, keep: bool) -> Result<(), Error> {
+    temp.as_file().sync_all().map_err(|e| Error::io("write", to, e))?;
+    if keep {
+        let len = temp.as_file().metadata().map_err(|e| Error::io("read", to, e))?.len();
+        match fs::metadata(to) {
+            Ok(there) if there.len() == len => return Ok(()),
+            _ => {}
+        }
+    }
+    temp.persist(to).map_err(|e| Error::io("rename to", to, e.error))?;
+    sync_parent(to)
+}
+
+/// Writes `bytes` to `path` under a temporary name, then renames.
+///
+/// # Errors
+/// [`Error::Io`]; then nothing of that name was created or changed.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut temp = temp_in(dir)?;
+    temp.write_all(bytes).map_err(|e| Error::io("write", path, e))?;
+    persist(temp, path, false)
+}
+
+fn sync_parent(path: &Path) -> Result<(), Error> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    File::open(parent)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|e| Error::io("sync the folder of", path, e))
+}

@@ -1,0 +1,181 @@
+//! What can be wrong with a bundle.
+
+use std::io;
+
+use crate::{Digest, PathError};
+
+/// Why a bundle could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `read`.
+        action: &'static str,
+        /// The file.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// A file or header is larger than its limit.
+    #[error("`{path}`: {what} of {found} bytes is over the limit of {limit}")]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// Which part of it.
+        what: &'static str,
+        /// Its declared or real size.
+        found: u64,
+        /// The largest size read.
+        limit: u64,
+    },
+    /// A file says that it is something else.
+    #[error("`{path}` is no {expected}: its format is {found}")]
+    Format {
+        /// The file.
+        path: String,
+        /// The format looked for.
+        expected: &'static str,
+        /// The format found.
+        found: String,
+    },
+    /// A file of a later format version.
+    #[error(
+        "`{path}` has format version {found}, newer than {supported}, the newest this build reads"
+    )]
+    TooNew {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u64,
+        /// The newest known version.
+        supported: u64,
+    },
+    /// The bytes break a rule of `FORMAT.md`.
+    #[error("`{path}` is damaged: {reason}")]
+    Malformed {
+        /// The file.
+        path: String,
+        /// The rule broken, with expected and found.
+        reason: String,
+    },
+    /// A file has another length than the manifest says.
+    #[error("`{path}` is {found} bytes, the manifest says {expected}")]
+    Length {
+        /// The file.
+        path: String,
+        /// Bytes by the manifest.
+        expected: u64,
+        /// Bytes on disk.
+        found: u64,
+    },
+    /// A file has another digest than expected.
+    #[error("`{path}` has digest {found}, expected {expected}")]
+    Digest {
+        /// The file.
+        path: String,
+        /// The digest expected.
+        expected: Digest,
+        /// The digest of its bytes.
+        found: Digest,
+    },
+    /// A sample's bytes are not those that were packed.
+    #[error(transparent)]
+    SampleDigest(Box<SampleFault>),
+    /// A sample number past the end.
+    #[error("sample {index} of `{what}` was asked for, it has {n_samples}")]
+    OutOfRange {
+        /// The split or shard.
+        what: String,
+        /// The number asked for.
+        index: u64,
+        /// The number of samples.
+        n_samples: u64,
+    },
+    /// A field that the bundle does not have.
+    #[error("the bundle has no field `{field}`; it has {known}")]
+    NoField {
+        /// The field asked for.
+        field: String,
+        /// The fields there are.
+        known: String,
+    },
+    /// A value that does not fit its field.
+    #[error("sample `{key}`: {reason}")]
+    Value {
+        /// The sample.
+        key: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// A name or key that is no safe relative path.
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+/// A value whose bytes are not those that were packed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "sample `{key}` in `{path}`: bytes {offset}..{end} of field `{field}` have digest {found}, expected {expected}"
+)]
+pub struct SampleFault {
+    /// The shard.
+    pub path: String,
+    /// The sample.
+    pub key: String,
+    /// The field.
+    pub field: String,
+    /// First byte in the shard.
+    pub offset: u64,
+    /// One past the last byte.
+    pub end: u64,
+    /// The digest in the index.
+    pub expected: Digest,
+    /// The digest of the bytes read.
+    pub found: Digest,
+}
+
+impl Error {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => {
+                    Some("check the path; a bundle is a folder with `manifest.json`")
+                }
+                io::ErrorKind::PermissionDenied => {
+                    Some("check the permissions of the file and its folders")
+                }
+                io::ErrorKind::StorageFull => {
+                    Some("free space on this file system and run the same command again")
+                }
+                _ => None,
+            },
+            Self::TooNew { .. } => Some("read it with a newer release"),
+            Self::Length { .. } | Self::Digest { .. } | Self::SampleDigest(_) => Some(
+                "fetch or copy the file again: this copy is not the one described; `gular verify` lists every fault",
+            ),
+            Self::Malformed { .. } | Self::Format { .. } | Self::TooLarge { .. } => Some(
+                "it may be cut short or not part of a bundle; `gular verify` lists every fault",
+            ),
+            Self::OutOfRange { .. } | Self::NoField { .. } => {
+                Some("`gular inspect` lists fields and counts")
+            }
+            Self::Value { .. } | Self::Path(_) => None,
+        }
+    }
+
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl AsRef<std::path::Path>,
+        source: io::Error,
+    ) -> Self {
+        Self::Io { action, path: path.as_ref().display().to_string(), source }
+    }
+
+    pub(crate) fn malformed(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Malformed { path: path.into(), reason: reason.into() }
+    }
+}

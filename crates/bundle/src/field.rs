@@ -1,0 +1,235 @@
+//! The named parts of a sample. Format: `FORMAT.md`, "Fields".
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Dtype;
+
+/// One named part of every sample.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Field {
+    /// `image` is the input by convention, `label` the class index.
+    pub name: FieldName,
+    /// How a value is stored.
+    #[serde(flatten)]
+    pub kind: FieldKind,
+    /// Spectral bands, in the order of the last axis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<Band>,
+    /// The value that means "nothing was measured here".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodata: Option<Decimal>,
+    /// Coordinate reference system, such as `EPSG:32632`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crs: Option<String>,
+    /// Affine transform from pixel to CRS, the six numbers of GDAL's order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transform: Option<[Decimal; 6]>,
+}
+
+/// How the values of a field are stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum FieldKind {
+    /// Every value has this type and shape, row-major.
+    Fixed {
+        /// Element type.
+        dtype: Dtype,
+        /// Shape of one value; empty for a scalar.
+        shape: Vec<u64>,
+    },
+    /// Opaque bytes of varying length.
+    Bytes {
+        /// What the bytes may be, such as `image/jpeg`; sorted.
+        media_types: Vec<String>,
+    },
+}
+
+/// One spectral band.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Band {
+    /// The sensor's name for it, such as `B04`.
+    pub name: String,
+    /// Central wavelength in nanometres.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wavelength_nm: Option<Decimal>,
+}
+
+impl Field {
+    /// The number of bytes one value takes, or `None` when it varies or overflows.
+    #[must_use]
+    pub fn size_bytes(&self) -> Option<u64> {
+        match &self.kind {
+            FieldKind::Bytes { .. } => None,
+            FieldKind::Fixed { dtype, shape } => {
+                shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n))
+            }
+        }
+    }
+
+    /// Whether values vary in length.
+    #[must_use]
+    pub fn is_bytes(&self) -> bool {
+        matches!(self.kind, FieldKind::Bytes { .. })
+    }
+
+    /// A field of opaque bytes without further description.
+    #[must_use]
+    pub fn bytes(name: FieldName, mut media_types: Vec<String>) -> Self {
+        media_types.sort();
+        media_types.dedup();
+        Self::plain(name, FieldKind::Bytes { media_types })
+    }
+
+    /// A fixed field without further description.
+    #[must_use]
+    pub fn fixed(name: FieldName, dtype: Dtype, shape: Vec<u64>) -> Self {
+        Self::plain(name, FieldKind::Fixed { dtype, shape })
+    }
+
+    /// The class index: `label`, i64, scalar.
+    #[must_use]
+    pub fn label() -> Self {
+        Self::fixed(FieldName::label(), Dtype::I64, Vec::new())
+    }
+
+    fn plain(name: FieldName, kind: FieldKind) -> Self {
+        Self { name, kind, bands: Vec::new(), nodata: None, crs: None, transform: None }
+    }
+}
+
+/// A field's name: a lower-case letter, then lower-case letters, digits or
+/// `_`; at most 64 bytes; never `key` or `block`, which the index uses.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FieldName(String);
+
+impl FieldName {
+    /// Checks `text`; `None` when it breaks the rule above.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let first = text.bytes().next()?;
+        let ok = first.is_ascii_lowercase()
+            && text.len() <= 64
+            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            && !matches!(text, "key" | "block");
+        ok.then(|| Self(text.to_owned()))
+    }
+
+    /// The input of a sample: `image`.
+    #[must_use]
+    pub fn image() -> Self {
+        Self("image".to_owned())
+    }
+
+    /// The class index of a sample: `label`.
+    #[must_use]
+    pub fn label() -> Self {
+        Self("label".to_owned())
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for FieldName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("`{}` is no field name", text.escape_debug()))
+    }
+}
+
+impl From<FieldName> for String {
+    fn from(name: FieldName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for FieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for FieldName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// A real number as decimal text (`-?digits[.digits]`), so that canonical
+/// JSON needs no rule for floating point.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Decimal(String);
+
+impl Decimal {
+    /// Checks `text`; at most 64 bytes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let unsigned = text.strip_prefix('-').unwrap_or(text);
+        let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let ok = match unsigned.split_once('.') {
+            Some((whole, fraction)) => digits(whole) && digits(fraction),
+            None => digits(unsigned),
+        };
+        (ok && text.len() <= 64).then(|| Self(text.to_owned()))
+    }
+
+    /// The number as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Decimal {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("`{}` is no decimal number", text.escape_debug()))
+    }
+}
+
+impl From<Decimal> for String {
+    fn from(decimal: Decimal) -> Self {
+        decimal.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rule() {
+        for good in ["image", "label", "mask_2", "b04"] {
+            assert!(FieldName::parse(good).is_some(), "{good}");
+        }
+        for bad in ["", "Image", "_pad", "2d", "a.b", "key", "block", "é", &"a".repeat(65)] {
+            assert!(FieldName::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn decimals_follow_the_rule() {
+        for good in ["0", "-9999", "664.6", "10.0"] {
+            assert!(Decimal::parse(good).is_some(), "{good}");
+        }
+        for bad in ["", "-", ".5", "5.", "1e3", "NaN", "+1", "1.2.3"] {
+            assert!(Decimal::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_overflows_has_no_size() {
+        let name = FieldName::image();
+        assert_eq!(Field::fixed(name.clone(), Dtype::F64, vec![u64::MAX, 2]).size_bytes(), None);
+        assert_eq!(Field::fixed(name, Dtype::U16, vec![3, 5]).size_bytes(), Some(30));
+    }
+}

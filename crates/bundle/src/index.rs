@@ -1,0 +1,458 @@
+//! The index: where every sample of a shard lies, and what it must hash to.
+//!
+//! One safetensors file beside each shard, whatever the shard's envelope:
+//!
+//! ```text
+//! image.offset  i64 [n]      first byte of sample i's value in the shard   ┐ all that an
+//! image.length  i32 [n]      its bytes                                     │ epoch needs
+//! label         i32 [n]      its class                                     ┘
+//! <field>.base  i64 [1]      fixed fields: value i is at base + i * size
+//! image.digest  u8 [n, 32]   BLAKE3 of the value
+//! key.offsets   i64 [n + 1]  sample i's key is key.bytes[offsets[i]..offsets[i + 1]]
+//! key.bytes     u8
+//! block.cv      u8 [k, 32]   chaining values of the shard's 1 MiB blocks
+//! ```
+//!
+//! Format: `FORMAT.md`, "Index".
+
+use crate::block::{BlockCv, merge, n_blocks};
+use crate::manifest::MAX_SHARD_SAMPLES;
+use crate::tensors::{Header, Placer, Tensor, data_start_for};
+use crate::{BundlePath, Digest, Dtype, Error, Field, FieldKind};
+
+const FORMAT: &str = "gular-index";
+
+/// Where the values of one field lie in a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// Value `i` is `size` bytes at `base + i * size`.
+    Strided {
+        /// First byte of value 0.
+        base: u64,
+        /// Bytes of each value.
+        size: u64,
+    },
+    /// Value `i` is `lengths[i]` bytes at `offsets[i]`.
+    Listed {
+        /// First bytes.
+        offsets: Vec<i64>,
+        /// Lengths in bytes.
+        lengths: Vec<i32>,
+    },
+}
+
+impl Location {
+    /// First byte and length of value `row`; `None` past the last.
+    #[must_use]
+    pub fn range(&self, row: usize) -> Option<(u64, usize)> {
+        match self {
+            Self::Strided { base, size } => {
+                let offset = (row as u64).checked_mul(*size)?.checked_add(*base)?;
+                Some((offset, usize::try_from(*size).ok()?))
+            }
+            Self::Listed { offsets, lengths } => Some((
+                u64::try_from(*offsets.get(row)?).ok()?,
+                usize::try_from(*lengths.get(row)?).ok()?,
+            )),
+        }
+    }
+}
+
+/// A parsed index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Index {
+    /// Bytes of the shard.
+    pub shard_bytes: u64,
+    /// One entry a field, in the manifest's order.
+    pub locations: Vec<Location>,
+    /// One entry a field; empty for `label`, else one digest a sample.
+    pub digests: Vec<Vec<[u8; 32]>>,
+    /// Class of each sample, when the bundle has labels.
+    pub labels: Option<Vec<i32>>,
+    /// Chaining values of the shard's blocks.
+    pub blocks: Vec<BlockCv>,
+    key_offsets: Vec<i64>,
+    key_bytes: Vec<u8>,
+}
+
+impl Index {
+    /// The number of samples.
+    #[must_use]
+    pub fn n_samples(&self) -> usize {
+        self.key_offsets.len().saturating_sub(1)
+    }
+
+    /// The key of sample `row`; `None` past the last.
+    #[must_use]
+    pub fn key(&self, row: usize) -> Option<&str> {
+        let start = usize::try_from(*self.key_offsets.get(row)?).ok()?;
+        let end = usize::try_from(*self.key_offsets.get(row.checked_add(1)?)?).ok()?;
+        std::str::from_utf8(self.key_bytes.get(start..end)?).ok()
+    }
+
+    /// Reads an index of a shard of `shard_bytes` with `fields`; `path` is for messages.
+    ///
+    /// Every range is checked against the shard, every key against the rules
+    /// of [`BundlePath`], so that later look-ups cannot leave the file.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] naming the rule broken, [`Error::Format`], [`Error::TooNew`].
+    pub fn parse(
+        path: &str,
+        bytes: &[u8],
+        fields: &[Field],
+        shard_bytes: u64,
+    ) -> Result<Self, Error> {
+        let bad = |reason: String| Error::malformed(path, reason);
+        let first =
+            bytes.first_chunk::<8>().ok_or_else(|| bad(format!("it has {} bytes", bytes.len())))?;
+        let start = Header::data_start(path, *first, bytes.len() as u64)?;
+        let start = usize::try_from(start).map_err(|_| bad("its header is too long".into()))?;
+        let header =
+            Header::parse(path, bytes.get(..start).unwrap_or_default(), bytes.len() as u64)?;
+        header.check_format(path, FORMAT)?;
+        let file = Tensors { path, bytes, header: &header };
+
+        let n = file.scalar_metadata("samples")?;
+        if n > MAX_SHARD_SAMPLES {
+            return Err(bad(format!(
+                "it lists {n} samples, over the limit of {MAX_SHARD_SAMPLES}"
+            )));
+        }
+        let shard = file.scalar_metadata("shard_bytes")?;
+        if shard != shard_bytes {
+            return Err(bad(format!(
+                "it describes a shard of {shard} bytes, expected {shard_bytes}"
+            )));
+        }
+        let rows = usize::try_from(n).map_err(|_| bad(format!("it lists {n} samples")))?;
+
+        let mut locations = Vec::with_capacity(fields.len());
+        let mut digests = Vec::with_capacity(fields.len());
+        for field in fields {
+            let location = file.location(field, n)?;
+            check_ranges(path, field, &location, rows, shard_bytes)?;
+            locations.push(location);
+            digests.push(if field.name.as_str() == "label" {
+                Vec::new()
+            } else {
+                file.cvs(&format!("{}.digest", field.name), n)?
+            });
+        }
+        let has_label = fields.iter().any(|f| f.name.as_str() == "label");
+        let labels = if has_label { Some(file.i32s("label", n)?) } else { None };
+
+        let key_offsets = file.i64s("key.offsets", n.saturating_add(1))?;
+        let key_bytes = file.any_u8("key.bytes")?.to_vec();
+        let index = Self {
+            shard_bytes,
+            locations,
+            digests,
+            labels,
+            blocks: file.cvs("block.cv", n_blocks(shard_bytes))?,
+            key_offsets,
+            key_bytes,
+        };
+        index.check_keys(path)?;
+        Ok(index)
+    }
+
+    /// The shard's digest by its block values.
+    #[must_use]
+    pub fn shard_digest(&self) -> Option<Digest> {
+        merge(&self.blocks)
+    }
+
+    fn check_keys(&self, path: &str) -> Result<(), Error> {
+        let last = i64::try_from(self.key_bytes.len()).unwrap_or(i64::MAX);
+        if self.key_offsets.first() != Some(&0) || self.key_offsets.last() != Some(&last) {
+            return Err(Error::malformed(path, "`key.offsets` does not span `key.bytes`"));
+        }
+        for row in 0..self.n_samples() {
+            let key = self.key(row).ok_or_else(|| {
+                Error::malformed(path, format!("the key of sample {row} is no UTF-8 text"))
+            })?;
+            BundlePath::parse(key)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_ranges(
+    path: &str,
+    field: &Field,
+    location: &Location,
+    rows: usize,
+    shard_bytes: u64,
+) -> Result<(), Error> {
+    let check = |row: usize| {
+        let range = location.range(row);
+        let end = range.and_then(|(offset, len)| offset.checked_add(len as u64));
+        if end.is_none_or(|end| end > shard_bytes) {
+            let reason = format!(
+                "field `{}` of sample {row} lies outside the shard's {shard_bytes} bytes",
+                field.name
+            );
+            return Err(Error::malformed(path, reason));
+        }
+        Ok(())
+    };
+    match location {
+        Location::Strided { .. } => rows.checked_sub(1).map_or(Ok(()), check),
+        Location::Listed { .. } => (0..rows).try_for_each(check),
+    }
+}
+
+/// Typed access to the tensors of a parsed file.
+struct Tensors<'a> {
+    path: &'a str,
+    bytes: &'a [u8],
+    header: &'a Header,
+}
+
+impl<'a> Tensors<'a> {
+    fn bad(&self, reason: String) -> Error {
+        Error::malformed(self.path, reason)
+    }
+
+    fn scalar_metadata(&self, name: &str) -> Result<u64, Error> {
+        let value = self.header.metadata(name).and_then(|v| v.parse().ok());
+        value.ok_or_else(|| self.bad(format!("its metadata has no number `{name}`")))
+    }
+
+    fn data(&self, tensor: &Tensor) -> &'a [u8] {
+        let range = usize::try_from(tensor.start).ok().zip(usize::try_from(tensor.end).ok());
+        range.and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
+    }
+
+    fn tensor(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<&'a [u8], Error> {
+        let tensor = self
+            .header
+            .tensor(name)
+            .ok_or_else(|| self.bad(format!("it has no tensor `{name}`")))?;
+        if tensor.dtype != dtype || tensor.shape != shape {
+            return Err(self.bad(format!(
+                "tensor `{name}` is {} {:?}, expected {} {shape:?}",
+                tensor.dtype.safetensors_name(),
+                tensor.shape,
+                dtype.safetensors_name()
+            )));
+        }
+        Ok(self.data(tensor))
+    }
+
+    fn any_u8(&self, name: &str) -> Result<&'a [u8], Error> {
+        let tensor = self
+            .header
+            .tensor(name)
+            .ok_or_else(|| self.bad(format!("it has no tensor `{name}`")))?;
+        self.tensor(name, Dtype::U8, &[tensor.end.saturating_sub(tensor.start)])
+    }
+
+    fn i64s(&self, name: &str, n: u64) -> Result<Vec<i64>, Error> {
+        let data = self.tensor(name, Dtype::I64, &[n])?;
+        Ok(data.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect())
+    }
+
+    fn i32s(&self, name: &str, n: u64) -> Result<Vec<i32>, Error> {
+        let data = self.tensor(name, Dtype::I32, &[n])?;
+        Ok(data.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect())
+    }
+
+    fn cvs(&self, name: &str, n: u64) -> Result<Vec<[u8; 32]>, Error> {
+        Ok(self.tensor(name, Dtype::U8, &[n, 32])?.as_chunks::<32>().0.to_vec())
+    }
+
+    fn location(&self, field: &Field, n: u64) -> Result<Location, Error> {
+        let name = &field.name;
+        match &field.kind {
+            FieldKind::Bytes { .. } => Ok(Location::Listed {
+                offsets: self.i64s(&format!("{name}.offset"), n)?,
+                lengths: self.i32s(&format!("{name}.length"), n)?,
+            }),
+            FieldKind::Fixed { .. } => {
+                let size = field.size_bytes().unwrap_or(u64::MAX);
+                let base = format!("{name}.base");
+                if self.header.tensor(&base).is_some() {
+                    let base = self.i64s(&base, 1)?.first().and_then(|b| u64::try_from(*b).ok());
+                    let base =
+                        base.ok_or_else(|| self.bad(format!("`{name}.base` is negative")))?;
+                    return Ok(Location::Strided { base, size });
+                }
+                let length = i32::try_from(size)
+                    .map_err(|_| self.bad(format!("a value of `{name}` is over 2 GiB")))?;
+                let offsets = self.i64s(&format!("{name}.offset"), n)?;
+                let lengths = vec![length; offsets.len()];
+                Ok(Location::Listed { offsets, lengths })
+            }
+        }
+    }
+}
+
+/// Gathers what an index holds while a shard is written.
+#[derive(Debug)]
+pub(crate) struct IndexBuilder {
+    fields: Vec<Field>,
+    offsets: Vec<Vec<i64>>,
+    lengths: Vec<Vec<i32>>,
+    digests: Vec<Vec<u8>>,
+    labels: Vec<i32>,
+    key_offsets: Vec<i64>,
+    key_bytes: Vec<u8>,
+}
+
+impl IndexBuilder {
+    pub(crate) fn new(fields: &[Field]) -> Self {
+        Self {
+            fields: fields.to_vec(),
+            offsets: vec![Vec::new(); fields.len()],
+            lengths: vec![Vec::new(); fields.len()],
+            digests: vec![Vec::new(); fields.len()],
+            labels: Vec::new(),
+            key_offsets: vec![0],
+            key_bytes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn n_samples(&self) -> u64 {
+        (self.key_offsets.len() as u64).saturating_sub(1)
+    }
+
+    pub(crate) fn key_offsets(&self) -> &[i64] {
+        &self.key_offsets
+    }
+
+    pub(crate) fn key_bytes(&self) -> &[u8] {
+        &self.key_bytes
+    }
+
+    /// Adds a sample's key and label; `None` when a count overflows.
+    pub(crate) fn push_sample(&mut self, key: &BundlePath, label: Option<i32>) -> Option<()> {
+        self.key_bytes.extend_from_slice(key.as_str().as_bytes());
+        self.key_offsets.push(i64::try_from(self.key_bytes.len()).ok()?);
+        self.labels.extend(label);
+        Some(())
+    }
+
+    /// Adds the value of field `field`: its place, for bytes fields, and its digest.
+    pub(crate) fn push_value(
+        &mut self,
+        field: usize,
+        place: Option<(i64, i32)>,
+        digest: Option<Digest>,
+    ) {
+        if let (Some((offset, length)), Some(offsets), Some(lengths)) =
+            (place, self.offsets.get_mut(field), self.lengths.get_mut(field))
+        {
+            offsets.push(offset);
+            lengths.push(length);
+        }
+        if let (Some(digest), Some(digests)) = (digest, self.digests.get_mut(field)) {
+            digests.extend_from_slice(digest.as_bytes());
+        }
+    }
+
+    /// The bytes of the index file; `bases` holds where strided fields start,
+    /// `shifts` what is to be added to the offsets of bytes fields.
+    pub(crate) fn finish(
+        mut self,
+        shard_bytes: u64,
+        blocks: &[BlockCv],
+        bases: &[Option<i64>],
+        shifts: &[i64],
+    ) -> Option<Vec<u8>> {
+        let n = self.n_samples();
+        for (offsets, shift) in self.offsets.iter_mut().zip(shifts) {
+            for offset in offsets {
+                *offset = offset.checked_add(*shift)?;
+            }
+        }
+        let mut hot: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = Vec::new();
+        let mut cold = Vec::new();
+        for (i, field) in self.fields.iter().enumerate() {
+            let name = &field.name;
+            if let Some(base) = bases.get(i).copied().flatten() {
+                cold.push((
+                    format!("{name}.base"),
+                    Dtype::I64,
+                    vec![1],
+                    base.to_le_bytes().to_vec(),
+                ));
+            } else {
+                let offsets: &Vec<i64> = self.offsets.get(i)?;
+                hot.push((format!("{name}.offset"), Dtype::I64, vec![n], i64_bytes(offsets)));
+                if field.is_bytes() {
+                    let lengths: &Vec<i32> = self.lengths.get(i)?;
+                    hot.push((format!("{name}.length"), Dtype::I32, vec![n], i32_bytes(lengths)));
+                }
+            }
+            if name.as_str() == "label" {
+                hot.push(("label".to_owned(), Dtype::I32, vec![n], i32_bytes(&self.labels)));
+            } else {
+                cold.push((
+                    format!("{name}.digest"),
+                    Dtype::U8,
+                    vec![n, 32],
+                    std::mem::take(self.digests.get_mut(i)?),
+                ));
+            }
+        }
+        cold.push((
+            "key.offsets".into(),
+            Dtype::I64,
+            vec![n.checked_add(1)?],
+            i64_bytes(&self.key_offsets),
+        ));
+        cold.push((
+            "key.bytes".into(),
+            Dtype::U8,
+            vec![self.key_bytes.len() as u64],
+            self.key_bytes,
+        ));
+        cold.push((
+            "block.cv".into(),
+            Dtype::U8,
+            vec![blocks.len() as u64, 32],
+            blocks.as_flattened().to_vec(),
+        ));
+        hot.append(&mut cold);
+
+        let metadata = vec![
+            ("format".to_owned(), FORMAT.to_owned()),
+            ("version".to_owned(), crate::VERSION.to_string()),
+            ("samples".to_owned(), n.to_string()),
+            ("shard_bytes".to_owned(), shard_bytes.to_string()),
+        ];
+        assemble(metadata, hot)
+    }
+}
+
+/// A whole safetensors file from tensors in order.
+fn assemble(
+    metadata: Vec<(String, String)>,
+    tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)>,
+) -> Option<Vec<u8>> {
+    // 200 bytes of JSON for a tensor and its padding, and its name.
+    let names: usize = tensors.iter().map(|t| t.0.len()).sum();
+    let upper = tensors.len().checked_mul(300)?.checked_add(names)?.checked_add(1000)?;
+    let data_start = data_start_for(upper as u64);
+    let mut placer = Placer::new(data_start);
+    let mut body = Vec::new();
+    for (name, dtype, shape, data) in tensors {
+        let pad = placer.place(name, dtype, shape)?;
+        body.resize(body.len().checked_add(usize::try_from(pad).ok()?)?, 0);
+        body.extend_from_slice(&data);
+    }
+    let header = Header { metadata, tensors: placer.finish() };
+    let mut bytes = header.to_bytes(data_start)?;
+    bytes.append(&mut body);
+    Some(bytes)
+}
+
+pub(crate) fn i64_bytes(values: &[i64]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+fn i32_bytes(values: &[i32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}

@@ -1,0 +1,446 @@
+//! `manifest.json`: what a bundle consists of. Format: `FORMAT.md`, "Manifest".
+//!
+//! ```text
+//! {"format":"gular-bundle","version":1,
+//! "envelope":"shards",
+//! …
+//! "shards":[
+//! {"split":"train","name":"train-….safetensors","bytes":…,"samples":…,"blake3":"…","index":{…}},
+//! …
+//! ]}
+//! ```
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BundlePath, Decimal, Digest, Dtype, Error, Field, FieldKind, Split};
+
+/// The file name of a manifest.
+pub const MANIFEST_NAME: &str = "manifest.json";
+/// The folder of shards and indexes beside a local manifest.
+pub const DATA_DIR: &str = "data";
+/// Manifests above this are refused: 256 MiB describes 750,000 shards.
+pub const MAX_MANIFEST_BYTES: u64 = 256 << 20;
+/// More samples than this in one shard are refused; the index counts in 32 bits.
+pub const MAX_SHARD_SAMPLES: u64 = i32::MAX as u64;
+
+/// What a bundle consists of; its canonical bytes' digest is the bundle's identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// The file format of all shards.
+    pub envelope: Envelope,
+    /// What was done to the images.
+    pub payload: Payload,
+    /// The parts of every sample, `image` first.
+    pub fields: Vec<Field>,
+    /// Class names; a sample's `label` is a position in this list.
+    pub classes: Vec<String>,
+    /// How the bundle was made: options that chose its content.
+    pub made: BTreeMap<String, MadeValue>,
+    /// What people should know of the dataset.
+    pub about: About,
+    /// Exact sums over decoded pixels, when they were decoded.
+    pub statistics: Option<Statistics>,
+    /// All shards: by split, then in the plan's order.
+    pub shards: Vec<ShardEntry>,
+}
+
+/// The file format of a bundle's shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Envelope {
+    /// safetensors.
+    Shards,
+    /// Arrow IPC.
+    Arrow,
+    /// Parquet.
+    Parquet,
+    /// HDF5.
+    Hdf5,
+    /// tar.
+    Tar,
+    /// SquashFS.
+    Squashfs,
+}
+
+/// What was done to the images on their way into the bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Payload {
+    /// Bytes as they were found.
+    Encoded,
+    /// Encoded again, at a chosen size and quality.
+    Reencoded,
+    /// Decoded to a fixed shape.
+    Raw,
+}
+
+/// A text or a number in [`Manifest::made`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MadeValue {
+    /// A number up to 2^53.
+    Number(u64),
+    /// A text.
+    Text(String),
+}
+
+/// Texts about a dataset, all optional.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The dataset's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Its licence, as an SPDX expression where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub licence: Option<String>,
+    /// How to cite it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub citation: Option<String>,
+}
+
+/// Exact sums over the pixels of split `train`, one entry per channel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// The number of pixels summed.
+    pub pixels: u64,
+    /// The sum of their values, as decimal text.
+    pub sum: Vec<Decimal>,
+    /// The sum of their squares, as decimal text.
+    pub sum_of_squares: Vec<Decimal>,
+}
+
+/// One shard and its index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardEntry {
+    /// The split all of its samples belong to.
+    pub split: Split,
+    /// Its file.
+    #[serde(flatten)]
+    pub file: FileEntry,
+    /// The number of samples.
+    pub samples: u64,
+    /// Its index.
+    pub index: FileEntry,
+}
+
+/// A file of the bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Its path below the data folder.
+    pub name: BundlePath,
+    /// Its length.
+    pub bytes: u64,
+    /// Its digest.
+    #[serde(rename = "blake3", with = "hex_digest")]
+    pub digest: Digest,
+}
+
+mod hex_digest {
+    use super::Digest;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(digest: &Digest, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&digest.hex())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Digest, D::Error> {
+        Digest::parse(&String::deserialize(d)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The first two members; read before the rest, whose rules depend on them.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    version: u64,
+}
+
+#[derive(Deserialize)]
+struct Body {
+    envelope: Envelope,
+    payload: Payload,
+    fields: Vec<Field>,
+    #[serde(default)]
+    classes: Vec<String>,
+    made: BTreeMap<String, MadeValue>,
+    #[serde(default)]
+    about: About,
+    #[serde(default)]
+    statistics: Option<Statistics>,
+    shards: Vec<ShardEntry>,
+}
+
+impl Manifest {
+    /// Reads a manifest; `path` is for messages.
+    ///
+    /// Unknown members are ignored.
+    ///
+    /// # Errors
+    /// [`Error::Format`], [`Error::TooNew`], [`Error::TooLarge`], or
+    /// [`Error::Malformed`] naming the rule of `FORMAT.md` that is broken.
+    pub fn parse(path: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let found = bytes.len() as u64;
+        if found > MAX_MANIFEST_BYTES {
+            let what = "a manifest";
+            return Err(Error::TooLarge {
+                path: path.to_owned(),
+                what,
+                found,
+                limit: MAX_MANIFEST_BYTES,
+            });
+        }
+        let json = |e: serde_json::Error| Error::malformed(path, format!("not a manifest: {e}"));
+        let head: Head = serde_json::from_slice(bytes).map_err(json)?;
+        let expected = "gular-bundle";
+        if head.format != expected {
+            let found = format!("`{}`", head.format.escape_debug());
+            return Err(Error::Format { path: path.to_owned(), expected, found });
+        }
+        if head.version > crate::VERSION {
+            let (found, supported) = (head.version, crate::VERSION);
+            return Err(Error::TooNew { path: path.to_owned(), found, supported });
+        }
+        if head.version == 0 {
+            return Err(Error::malformed(path, "its version is 0"));
+        }
+        let b: Body = serde_json::from_slice(bytes).map_err(json)?;
+        let manifest = Self {
+            envelope: b.envelope,
+            payload: b.payload,
+            fields: b.fields,
+            classes: b.classes,
+            made: b.made,
+            about: b.about,
+            statistics: b.statistics,
+            shards: b.shards,
+        };
+        match manifest.fault() {
+            Some(reason) => Err(Error::malformed(path, reason)),
+            None => Ok(manifest),
+        }
+    }
+
+    /// The canonical bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut text = format!("{{\"format\":\"gular-bundle\",\"version\":{}", crate::VERSION);
+        let mut member = |name: &str, json: String| {
+            text.push_str(&format!(",\n\"{name}\":{json}"));
+        };
+        member("envelope", json(&self.envelope));
+        member("payload", json(&self.payload));
+        member("fields", json(&self.fields));
+        if !self.classes.is_empty() {
+            member("classes", json(&self.classes));
+        }
+        member("made", json(&self.made));
+        if self.about != About::default() {
+            member("about", json(&self.about));
+        }
+        if let Some(statistics) = &self.statistics {
+            member("statistics", json(statistics));
+        }
+        let shards: Vec<String> = self.shards.iter().map(json).collect();
+        member("shards", format!("[\n{}\n]}}\n", shards.join(",\n")));
+        text.into_bytes()
+    }
+
+    /// The bundle digest: BLAKE3 of the canonical bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.to_bytes())
+    }
+
+    /// The number of samples of `split`.
+    #[must_use]
+    pub fn n_samples(&self, split: Split) -> u64 {
+        self.of_split(split).fold(0, |sum, s| sum.saturating_add(s.samples))
+    }
+
+    /// The shards of `split`, with their positions in [`Manifest::shards`].
+    pub fn of_split(&self, split: Split) -> impl Iterator<Item = &ShardEntry> {
+        self.shards.iter().filter(move |s| s.split == split)
+    }
+
+    /// The position of field `name`.
+    ///
+    /// # Errors
+    /// [`Error::NoField`] lists the fields there are.
+    pub fn field(&self, name: &str) -> Result<usize, Error> {
+        self.fields.iter().position(|f| f.name.as_str() == name).ok_or_else(|| Error::NoField {
+            field: name.escape_debug().to_string(),
+            known: self
+                .fields
+                .iter()
+                .map(|f| format!("`{}`", f.name))
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+
+    /// The first rule broken, in words.
+    fn fault(&self) -> Option<String> {
+        self.field_fault().or_else(|| self.class_fault()).or_else(|| self.shard_fault())
+    }
+
+    fn field_fault(&self) -> Option<String> {
+        let mut names = HashSet::new();
+        if self.fields.is_empty() || self.fields.len() > 256 {
+            return Some(format!("it has {} fields, expected 1 to 256", self.fields.len()));
+        }
+        for field in &self.fields {
+            if !names.insert(&field.name) {
+                return Some(format!("field `{}` occurs twice", field.name));
+            }
+            if !field.is_bytes() && field.size_bytes().is_none_or(|n| n > i32::MAX as u64) {
+                return Some(format!("a value of field `{}` is over 2 GiB", field.name));
+            }
+            let label = field.name.as_str() == "label";
+            let scalar = FieldKind::Fixed { dtype: Dtype::I64, shape: Vec::new() };
+            if label && field.kind != scalar {
+                return Some("field `label` is not an i64 scalar".to_owned());
+            }
+        }
+        None
+    }
+
+    fn class_fault(&self) -> Option<String> {
+        let mut names = HashSet::new();
+        if self.classes.len() > i32::MAX as usize {
+            return Some(format!("it has {} classes", self.classes.len()));
+        }
+        self.classes
+            .iter()
+            .find(|class| !names.insert(*class))
+            .map(|class| format!("class `{}` occurs twice", class.escape_debug()))
+    }
+
+    fn shard_fault(&self) -> Option<String> {
+        let mut samples = 0_u64;
+        let mut bytes = 0_u64;
+        let mut last = Split::Train;
+        for (i, shard) in self.shards.iter().enumerate() {
+            let name = &shard.file.name;
+            if shard.split < last {
+                return Some(format!(
+                    "shard {i} `{name}` of `{}` comes after `{last}`",
+                    shard.split
+                ));
+            }
+            last = shard.split;
+            // A sample takes 52 bytes or more in an index: offset, length, digest, key offset.
+            let possible = shard.index.bytes / 44;
+            if shard.samples == 0 || shard.samples > MAX_SHARD_SAMPLES.min(possible) {
+                return Some(format!(
+                    "shard {i} `{name}` has {} samples, its index of {} bytes has room for 1 to {possible}",
+                    shard.samples, shard.index.bytes
+                ));
+            }
+            let sum = bytes.checked_add(shard.file.bytes).filter(|b| *b <= i64::MAX as u64);
+            let (Some(b), Some(s)) = (sum, samples.checked_add(shard.samples)) else {
+                return Some(format!("the sizes up to shard {i} `{name}` overflow 63 bits"));
+            };
+            (bytes, samples) = (b, s);
+        }
+        None
+    }
+}
+
+/// Serde's JSON of our own types: member order as declared, no spaces, integers only.
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("maps have text keys and no value can fail to serialise")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::FieldName;
+
+    pub(crate) fn example() -> Manifest {
+        let file = |name: &str, bytes| FileEntry {
+            name: BundlePath::parse(name).unwrap(),
+            bytes,
+            digest: Digest::of(name.as_bytes()),
+        };
+        let shard = |split: Split, n: u64| ShardEntry {
+            split,
+            file: file(&format!("{split}-0123456789abcde{n}.safetensors"), 1 << 30),
+            samples: 9000 + n,
+            index: file(&format!("{split}-fedcba987654321{n}.index.safetensors"), 900_000),
+        };
+        Manifest {
+            envelope: Envelope::Shards,
+            payload: Payload::Encoded,
+            fields: vec![
+                Field::bytes(FieldName::image(), vec!["image/png".into(), "image/jpeg".into()]),
+                Field::label(),
+            ],
+            classes: vec!["cat".into(), "dög \"x\"".into()],
+            made: [
+                ("order".to_owned(), MadeValue::Text("shuffled".into())),
+                ("seed".to_owned(), MadeValue::Number(7)),
+            ]
+            .into(),
+            about: About { licence: Some("CC0-1.0".into()), ..About::default() },
+            statistics: None,
+            shards: vec![shard(Split::Train, 1), shard(Split::Train, 2), shard(Split::Val, 3)],
+        }
+    }
+
+    #[test]
+    fn manifest_round_trips_and_has_one_line_a_shard() {
+        let manifest = example();
+        let bytes = manifest.to_bytes();
+        assert_eq!(Manifest::parse("m", &bytes).unwrap(), manifest);
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.starts_with("{\"format\":\"gular-bundle\",\"version\":1,\n\"envelope\":"));
+        let longest = text.lines().filter(|l| l.starts_with("{\"split\"")).map(str::len).max();
+        assert!(longest.unwrap() <= 350, "{longest:?}");
+        assert_eq!(text.lines().filter(|l| l.starts_with("{\"split\"")).count(), 3);
+        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    }
+
+    #[test]
+    fn unknown_members_are_ignored() {
+        let text = String::from_utf8(example().to_bytes()).unwrap();
+        let more = text.replacen("\"envelope\"", "\"later\":{\"a\":[1]},\n\"envelope\"", 1);
+        assert_eq!(Manifest::parse("m", more.as_bytes()).unwrap(), example());
+    }
+
+    #[test]
+    fn broken_rules_are_named() {
+        let text = String::from_utf8(example().to_bytes()).unwrap();
+        for (from, to, word) in [
+            ("gular-bundle", "other", "its format is `other`"),
+            ("\"version\":1", "\"version\":2", "newer than 1"),
+            ("\"version\":1", "\"version\":0", "version is 0"),
+            ("\"samples\":9001", "\"samples\":99999999999", "has room for"),
+            ("\"samples\":9001", "\"samples\":0", "has room for"),
+            ("\"samples\":9001", "\"samples\":-1", "invalid value"),
+            ("\"bytes\":1073741824", "\"bytes\":9223372036854775807", "overflow"),
+            ("\"name\":\"label\"", "\"name\":\"image\"", "occurs twice"),
+            ("\"name\":\"label\"", "\"name\":\"Label\"", "no field name"),
+            ("\"dtype\":\"i64\"", "\"dtype\":\"f32\"", "not an i64 scalar"),
+            ("dög \\\"x\\\"", "cat", "class `cat` occurs twice"),
+            ("\"name\":\"val-", "\"name\":\"../val-", "not a safe relative path"),
+            ("\"split\":\"val\"", "\"split\":\"val\",\"split\":\"val\"", "duplicate"),
+            ("{\"split\":\"train\"", "{\"split\":\"val\"", "comes after"),
+        ] {
+            let bad = text.replacen(from, to, 1);
+            assert_ne!(bad, text, "{from}");
+            let error = Manifest::parse("m", bad.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(word), "{from} -> {to}: {error}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_refused() {
+        let deep = format!("{{\"x\":{}", "[".repeat(100_000));
+        assert!(Manifest::parse("m", deep.as_bytes()).is_err());
+    }
+}

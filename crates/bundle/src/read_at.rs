@@ -1,0 +1,150 @@
+//! One positional read over two back ends.
+//!
+//! **map** copies out of a memory map: fastest, but a file that is cut while
+//! mapped kills the process (SIGBUS), so it is only for files nobody else
+//! writes, such as a cache's own. **pread** asks the kernel each time and
+//! turns every fault into an ordinary error: for all other files.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use memmap2::Mmap;
+
+use crate::Error;
+
+/// How shards and indexes are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// Positional reads; safe on any file and file system.
+    #[default]
+    Pread,
+    /// Memory maps; only for files that nobody truncates while they are open.
+    Map,
+}
+
+/// An open file of known length.
+#[derive(Debug)]
+pub struct ReadAt {
+    path: PathBuf,
+    len: u64,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Pread(File),
+    Map(Mmap),
+}
+
+impl ReadAt {
+    /// Opens `path`; its length is fixed from here on.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; a folder or device is refused.
+    pub fn open(path: &Path, backend: Backend) -> Result<Self, Error> {
+        let io = |e| Error::io("open", path, e);
+        let file = File::open(path).map_err(io)?;
+        let metadata = file.metadata().map_err(io)?;
+        if !metadata.is_file() {
+            return Err(Error::malformed(path.display().to_string(), "it is not a regular file"));
+        }
+        let source = match backend {
+            Backend::Pread => Source::Pread(file),
+            Backend::Map => Source::Map(map(&file).map_err(io)?),
+        };
+        Ok(Self { path: path.to_owned(), len: metadata.len(), source })
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// The file's path, for messages.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] past the end, [`Error::Io`] when the read fails.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        let end = offset.checked_add(out.len() as u64).filter(|end| *end <= self.len);
+        let Some(end) = end else {
+            let reason =
+                format!("{} bytes at {offset} are past its end at {}", out.len(), self.len);
+            return Err(Error::malformed(self.path(), reason));
+        };
+        match &self.source {
+            Source::Pread(file) => {
+                file.read_exact_at(out, offset).map_err(|e| Error::io("read", &self.path, e))
+            }
+            Source::Map(map) => {
+                let range = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
+                let from = range.and_then(|(start, end)| map.get(start..end));
+                let from =
+                    from.ok_or_else(|| Error::malformed(self.path(), "it changed length"))?;
+                out.copy_from_slice(from);
+                Ok(())
+            }
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
+fn map(file: &File) -> std::io::Result<Mmap> {
+    // SAFETY: the caller of `Backend::Map` promises that nobody truncates or
+    // writes the file while it is open; a cut file would raise SIGBUS.
+    unsafe { Mmap::map(file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The suite that each back end runs.
+    fn check(backend: Backend) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, (0..=255).collect::<Vec<u8>>()).unwrap();
+        let file = ReadAt::open(&path, backend).unwrap();
+        assert_eq!(file.len_bytes(), 256);
+        let mut out = [0; 4];
+        file.read_at(252, &mut out).unwrap();
+        assert_eq!(out, [252, 253, 254, 255]);
+        file.read_at(256, &mut []).unwrap();
+        for offset in [253, 257, u64::MAX] {
+            assert!(file.read_at(offset, &mut out).is_err(), "{offset}");
+        }
+        assert!(ReadAt::open(dir.path(), backend).is_err());
+        assert!(ReadAt::open(&dir.path().join("none"), backend).is_err());
+        std::fs::write(&path, b"").unwrap();
+        let empty = ReadAt::open(&path, backend).unwrap();
+        empty.read_at(0, &mut []).unwrap();
+        assert!(empty.read_at(0, &mut out).is_err());
+    }
+
+    #[test]
+    fn pread_keeps_to_the_file() {
+        check(Backend::Pread);
+    }
+
+    #[test]
+    fn map_keeps_to_the_file() {
+        check(Backend::Map);
+    }
+
+    #[test]
+    fn pread_of_a_cut_file_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, [1; 100]).unwrap();
+        let file = ReadAt::open(&path, Backend::Pread).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(10).unwrap();
+        assert!(file.read_at(50, &mut [0; 10]).is_err());
+    }
+}

@@ -1,0 +1,330 @@
+//! The safetensors layout of shards and indexes.
+//!
+//! ```text
+//! 0        8                                   data_start (4096, or the next multiple that fits)
+//! | N u64 | header: N bytes of JSON, spaces | tensor | _pad.0 | tensor | _pad.1 | …
+//! ```
+//!
+//! Tensors start on 64-byte boundaries; since the format allows no holes, the
+//! gaps are tensors called `_pad.N`. Format: `FORMAT.md`, "safetensors rules".
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::{Dtype, Error};
+
+/// Tensors start on multiples of this.
+pub(crate) const ALIGN: u64 = 64;
+/// The data starts on a multiple of this.
+pub(crate) const HEADER_STEP: u64 = 4096;
+/// Headers above this are refused; a shard of 100 fields needs 30 KB.
+pub(crate) const MAX_HEADER: u64 = 1 << 20;
+
+/// The space before the next multiple of [`ALIGN`].
+pub(crate) fn padding(position: u64) -> u64 {
+    position.wrapping_neg() % ALIGN
+}
+
+/// One tensor: name, element type, shape and where it lies in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    /// First byte, counted from the start of the file.
+    pub(crate) start: u64,
+    /// One past the last byte.
+    pub(crate) end: u64,
+}
+
+/// The header of a file: metadata in order, tensors in data order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Header {
+    pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) tensors: Vec<Tensor>,
+}
+
+impl Header {
+    pub(crate) fn metadata(&self, name: &str) -> Option<&str> {
+        self.metadata.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str())
+    }
+
+    pub(crate) fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.tensors.iter().find(|t| t.name == name)
+    }
+
+    /// The bytes before the data, exactly `data_start` of them; `None` when they do not fit.
+    pub(crate) fn to_bytes(&self, data_start: u64) -> Option<Vec<u8>> {
+        let text = |s: &str| serde_json::Value::from(s).to_string();
+        let mut parts = Vec::with_capacity(self.tensors.len().saturating_add(1));
+        let metadata: Vec<String> =
+            self.metadata.iter().map(|(k, v)| format!("{}:{}", text(k), text(v))).collect();
+        parts.push(format!("\"__metadata__\":{{{}}}", metadata.join(",")));
+        for t in &self.tensors {
+            let shape: Vec<String> = t.shape.iter().map(u64::to_string).collect();
+            parts.push(format!(
+                "{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                text(&t.name),
+                t.dtype.safetensors_name(),
+                shape.join(","),
+                t.start.checked_sub(data_start)?,
+                t.end.checked_sub(data_start)?
+            ));
+        }
+        let json = format!("{{{}}}", parts.join(","));
+        let declared = data_start.checked_sub(8)?;
+        let room = usize::try_from(declared).ok()?;
+        let mut bytes = Vec::with_capacity(room.saturating_add(8));
+        bytes.extend_from_slice(&declared.to_le_bytes());
+        bytes.extend_from_slice(json.as_bytes());
+        let fill = room.checked_sub(json.len())?;
+        bytes.resize(bytes.len().saturating_add(fill), b' ');
+        Some(bytes)
+    }
+
+    /// How many bytes precede the data: reads the first 8 bytes of a file of `file_len` bytes.
+    pub(crate) fn data_start(path: &str, first: [u8; 8], file_len: u64) -> Result<u64, Error> {
+        let declared = u64::from_le_bytes(first);
+        if declared > MAX_HEADER {
+            return Err(Error::TooLarge {
+                path: path.to_owned(),
+                what: "a safetensors header",
+                found: declared,
+                limit: MAX_HEADER,
+            });
+        }
+        let start = declared.saturating_add(8);
+        if start > file_len {
+            let reason = format!("its header ends at byte {start}, the file at {file_len}");
+            return Err(Error::malformed(path, reason));
+        }
+        Ok(start)
+    }
+
+    /// Parses `bytes`, the `data_start` bytes before the data of a file of `file_len` bytes.
+    ///
+    /// Checks that tensors have known types, that sizes match shapes, and that
+    /// they cover the data in order without hole or overlap.
+    pub(crate) fn parse(path: &str, bytes: &[u8], file_len: u64) -> Result<Self, Error> {
+        let data_start = bytes.len() as u64;
+        let json = bytes.get(8..).ok_or_else(|| Error::malformed(path, "it has no header"))?;
+        let raw: RawHeader = serde_json::from_slice(json).map_err(|e| {
+            Error::malformed(path, format!("its header is not safetensors JSON: {e}"))
+        })?;
+        let mut tensors = Vec::with_capacity(raw.tensors.len());
+        for (name, t) in raw.tensors {
+            let wrong = |why: String| Error::malformed(path, format!("tensor `{name}` {why}"));
+            let dtype = Dtype::from_safetensors_name(&t.dtype)
+                .ok_or_else(|| wrong(format!("has dtype `{}`, which no bundle holds", t.dtype)))?;
+            let [start, end] = t.data_offsets;
+            let size = t.shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n));
+            if size.is_none() || end.checked_sub(start) != size {
+                return Err(wrong(format!("has shape {:?} but bytes {start}..{end}", t.shape)));
+            }
+            let place = |offset: u64| data_start.checked_add(offset).filter(|p| *p <= file_len);
+            let (Some(start), Some(end)) = (place(start), place(end)) else {
+                return Err(wrong(format!("ends past the file's {file_len} bytes")));
+            };
+            tensors.push(Tensor { name, dtype, shape: t.shape, start, end });
+        }
+        tensors.sort_by_key(|t| (t.start, t.end));
+        let mut position = data_start;
+        for t in &tensors {
+            if t.start != position {
+                let reason =
+                    format!("tensor `{}` starts at byte {}, expected {position}", t.name, t.start);
+                return Err(Error::malformed(path, reason));
+            }
+            position = t.end;
+        }
+        if position != file_len {
+            let reason = format!("its tensors end at byte {position}, the file at {file_len}");
+            return Err(Error::malformed(path, reason));
+        }
+        Ok(Self { metadata: raw.metadata, tensors })
+    }
+
+    /// Checks format name and version, the first two metadata entries.
+    pub(crate) fn check_format(&self, path: &str, expected: &'static str) -> Result<(), Error> {
+        let found = self.metadata("format").unwrap_or("not stated");
+        if found != expected {
+            return Err(Error::Format {
+                path: path.to_owned(),
+                expected,
+                found: format!("`{found}`"),
+            });
+        }
+        let version = self.metadata("version").and_then(|v| v.parse::<u64>().ok());
+        match version {
+            Some(crate::VERSION) => Ok(()),
+            Some(found) if found > crate::VERSION => {
+                Err(Error::TooNew { path: path.to_owned(), found, supported: crate::VERSION })
+            }
+            _ => Err(Error::malformed(path, "its metadata has no valid `version`")),
+        }
+    }
+}
+
+/// Places tensors one behind the other, with `_pad.N` between them.
+#[derive(Debug)]
+pub(crate) struct Placer {
+    position: u64,
+    n_pads: u64,
+    tensors: Vec<Tensor>,
+}
+
+impl Placer {
+    pub(crate) fn new(data_start: u64) -> Self {
+        Self { position: data_start, n_pads: 0, tensors: Vec::new() }
+    }
+
+    /// Places a tensor and returns how many zero bytes go before it.
+    pub(crate) fn place(&mut self, name: String, dtype: Dtype, shape: Vec<u64>) -> Option<u64> {
+        let size = shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n))?;
+        let pad = padding(self.position);
+        if pad > 0 {
+            let name = format!("_pad.{}", self.n_pads);
+            self.n_pads = self.n_pads.checked_add(1)?;
+            self.push(name, Dtype::U8, vec![pad], pad)?;
+        }
+        self.push(name, dtype, shape, size)?;
+        Some(pad)
+    }
+
+    fn push(&mut self, name: String, dtype: Dtype, shape: Vec<u64>, size: u64) -> Option<()> {
+        let start = self.position;
+        let end = start.checked_add(size)?;
+        self.tensors.push(Tensor { name, dtype, shape, start, end });
+        self.position = end;
+        Some(())
+    }
+
+    pub(crate) fn finish(self) -> Vec<Tensor> {
+        self.tensors
+    }
+}
+
+/// Where the data starts for a header of at most `upper_bound` bytes.
+pub(crate) fn data_start_for(upper_bound: u64) -> u64 {
+    upper_bound.saturating_add(8).next_multiple_of(HEADER_STEP)
+}
+
+struct RawHeader {
+    metadata: Vec<(String, String)>,
+    tensors: Vec<(String, RawTensor)>,
+}
+
+#[derive(Deserialize)]
+struct RawTensor {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: [u64; 2],
+}
+
+struct Pairs(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = Pairs;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs: Vec<(String, String)> = Vec::new();
+                while let Some((k, v)) = map.next_entry::<String, String>()? {
+                    if pairs.iter().any(|(other, _)| *other == k) {
+                        return Err(serde::de::Error::custom(format!("`{k}` occurs twice")));
+                    }
+                    pairs.push((k, v));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(V)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawHeader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct V;
+        impl<'de> Visitor<'de> for V {
+            type Value = RawHeader;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a safetensors header")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawHeader, A::Error> {
+                let mut header = RawHeader { metadata: Vec::new(), tensors: Vec::new() };
+                let mut seen = HashSet::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if !seen.insert(name.clone()) {
+                        return Err(serde::de::Error::custom(format!("`{name}` occurs twice")));
+                    }
+                    if name == "__metadata__" {
+                        header.metadata = map.next_value::<Pairs>()?.0;
+                    } else {
+                        header.tensors.push((name, map.next_value()?));
+                    }
+                }
+                Ok(header)
+            }
+        }
+        deserializer.deserialize_map(V)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Header, u64) {
+        let mut placer = Placer::new(4096);
+        for (name, dtype, shape) in [
+            ("image.bytes", Dtype::U8, vec![100]),
+            ("image.offsets", Dtype::I64, vec![3]),
+            ("label", Dtype::I64, vec![2]),
+        ] {
+            placer.place(name.to_owned(), dtype, shape).unwrap();
+        }
+        let tensors = placer.finish();
+        let len = tensors.last().unwrap().end;
+        let metadata = vec![("format".to_owned(), "gular-shard".to_owned())];
+        (Header { metadata, tensors }, len)
+    }
+
+    #[test]
+    fn header_round_trips() {
+        let (header, len) = sample();
+        let bytes = header.to_bytes(4096).unwrap();
+        assert_eq!(bytes.len(), 4096);
+        let first = bytes[..8].try_into().unwrap();
+        assert_eq!(Header::data_start("x", first, len).unwrap(), 4096);
+        assert_eq!(Header::parse("x", &bytes, len).unwrap(), header);
+        assert!(header.tensors.iter().all(|t| t.name.starts_with('_') || t.start % ALIGN == 0));
+    }
+
+    #[test]
+    fn holes_overlaps_and_wrong_sizes_are_refused() {
+        let (header, len) = sample();
+        for change in 0..5 {
+            let mut bad = header.clone();
+            match change {
+                0 => drop(bad.tensors.remove(1)),
+                1 => bad.tensors[2].start -= 8,
+                2 => bad.tensors[0].shape = vec![u64::MAX, 2],
+                3 => drop(bad.tensors.pop()),
+                _ => bad.tensors[1].name = bad.tensors[0].name.clone(),
+            }
+            let bytes = bad.to_bytes(4096).unwrap();
+            assert!(Header::parse("x", &bytes, len).is_err(), "change {change}");
+        }
+        let bytes = header.to_bytes(4096).unwrap();
+        assert!(Header::parse("x", &bytes, len + 1).is_err());
+        assert!(Header::data_start("x", u64::MAX.to_le_bytes(), len).is_err());
+        assert!(Header::data_start("x", 5000_u64.to_le_bytes(), 100).is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! What is written reads back, and nothing that was changed does.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+
+use gular_bundle::{
+    About, Backend, Bundle, BundlePath, Check, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName,
+    Manifest, OpenOptions, Payload, ReadAt, SampleId, ShardEntry, ShardWriter, Split,
+    rebuild_index, write_manifest,
+};
+use proptest::prelude::*;
+
+/// One sample: key, values in field order.
+type Sample = (String, Vec<Vec<u8>>);
+
+fn fields() -> Vec<Field> {
+    let name = |n: &str| FieldName::parse(n).unwrap();
+    vec![
+        Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
+        Field::label(),
+        Field::fixed(name("box"), Dtype::F32, vec![2, 2]),
+        Field::bytes(name("mask"), vec!["image/png".into()]),
+    ]
+}
+
+fn sample(i: usize, image: Vec<u8>, mask: Vec<u8>) -> Sample {
+    let label = (i as i64 % 3).to_le_bytes().to_vec();
+    (format!("dir {}/k{i}.jpg", i % 7), vec![image, label, vec![i as u8; 16], mask])
+}
+
+fn write_shard(dir: &Path, fields: &[Field], samples: &[Sample]) -> ShardEntry {
+    let mut writer = ShardWriter::create(dir, Split::Train, fields).unwrap();
+    for (key, values) in samples {
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        writer.push(&BundlePath::parse(key).unwrap(), &values).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn write_bundle(dir: &Path, fields: Vec<Field>, shards: &[Vec<Sample>]) -> Digest {
+    let data = dir.join(DATA_DIR);
+    fs::create_dir_all(&data).unwrap();
+    let shards = shards.iter().map(|s| write_shard(&data, &fields, s)).collect();
+    let manifest = Manifest {
+        envelope: Envelope::Shards,
+        payload: Payload::Encoded,
+        fields,
+        classes: vec!["a".into(), "b".into(), "c".into()],
+        made: [].into(),
+        about: About::default(),
+        statistics: None,
+        shards,
+    };
+    write_manifest(dir, &manifest).unwrap()
+}
+
+fn check_all(dir: &Path, digest: Digest, shards: &[Vec<Sample>], backend: Backend, check: Check) {
+    let options = OpenOptions { backend, check, digest: Some(digest), max_open_shards: 1 };
+    let bundle = Bundle::open(dir, options).unwrap();
+    let all: Vec<&Sample> = shards.iter().flatten().collect();
+    assert_eq!(bundle.n_samples(Split::Train), all.len() as u64);
+    let mut out = Vec::new();
+    for (i, (key, values)) in all.iter().enumerate() {
+        let id = bundle.locate(Split::Train, i as u64).unwrap();
+        assert_eq!(bundle.key(id).unwrap().as_str(), key);
+        for (field, value) in values.iter().enumerate() {
+            bundle.read(id, field, &mut out).unwrap();
+            assert_eq!(&out, value, "{key} field {field}");
+        }
+        let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap();
+        assert_eq!(i64::from(label).to_le_bytes().to_vec(), values[1]);
+    }
+    assert!(bundle.locate(Split::Train, all.len() as u64).is_err());
+    assert!(bundle.locate(Split::Val, 0).is_err());
+    assert!(bundle.read(SampleId { shard: 0, row: usize::MAX }, 0, &mut out).is_err());
+    assert!(bundle.shard(shards.len()).is_err());
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..300),
+        (0..3_000_000_usize, any::<u8>()).prop_map(|(n, b)| vec![b; n]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_sample_reads_back(images in prop::collection::vec((bytes(), bytes()), 1..12), cut in 1..12_usize) {
+        let dir = tempfile::tempdir().unwrap();
+        let samples: Vec<Sample> =
+            images.into_iter().enumerate().map(|(i, (a, b))| sample(i, a, b)).collect();
+        let shards: Vec<Vec<Sample>> = samples.chunks(cut).map(<[Sample]>::to_vec).collect();
+        let digest = write_bundle(dir.path(), fields(), &shards);
+        check_all(dir.path(), digest, &shards, Backend::Pread, Check::FirstTouch);
+        check_all(dir.path(), digest, &shards, Backend::Map, Check::Always);
+        // The index can be made again from the shard, byte for byte.
+        let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
+        for entry in &bundle.manifest().shards {
+            let shard = ReadAt::open(&bundle.path_of(&entry.file), Backend::Pread).unwrap();
+            prop_assert_eq!(rebuild_index(&shard).unwrap(), fs::read(bundle.path_of(&entry.index)).unwrap());
+        }
+    }
+}
+
+fn small() -> Vec<Vec<Sample>> {
+    let image = |i: usize| (0..200 + i * 37).map(|b| (b * 7 + i) as u8).collect();
+    vec![(0..5).map(|i| sample(i, image(i), vec![i as u8; 9])).collect()]
+}
+
+#[test]
+fn same_samples_give_same_bytes() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    assert_eq!(
+        write_bundle(a.path(), fields(), &small()),
+        write_bundle(b.path(), fields(), &small())
+    );
+    let names = |d: &Path| {
+        let mut names: Vec<_> =
+            fs::read_dir(d.join(DATA_DIR)).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(a.path()), names(b.path()));
+    assert_eq!(names(a.path()).len(), 2, "no temporary file is left");
+}
+
+/// Reads everything; the first error.
+fn read_everything(dir: &Path, digest: Digest) -> Result<(), gular_bundle::Error> {
+    let options = OpenOptions { digest: Some(digest), ..OpenOptions::default() };
+    let bundle = Bundle::open(dir, options)?;
+    let mut out = Vec::new();
+    for i in 0..bundle.n_samples(Split::Train) {
+        let id = bundle.locate(Split::Train, i)?;
+        for field in 0..bundle.manifest().fields.len() {
+            bundle.read(id, field, &mut out)?;
+        }
+    }
+    for entry in &bundle.manifest().shards {
+        let shard = ReadAt::open(&bundle.path_of(&entry.file), Backend::Pread)?;
+        let mut all = vec![0; shard.len_bytes() as usize];
+        shard.read_at(0, &mut all)?;
+        let found = Digest::of(&all);
+        if found != entry.file.digest {
+            return Err(gular_bundle::Error::Digest {
+                path: shard.path(),
+                expected: entry.file.digest,
+                found,
+            });
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn any_flipped_or_cut_byte_of_any_file_is_caught() {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = write_bundle(dir.path(), fields(), &small());
+    read_everything(dir.path(), digest).unwrap();
+    let mut files: Vec<_> =
+        fs::read_dir(dir.path().join(DATA_DIR)).unwrap().map(|e| e.unwrap().path()).collect();
+    files.push(dir.path().join("manifest.json"));
+    for file in files {
+        let good = fs::read(&file).unwrap();
+        for i in 0..good.len() {
+            let mut bad = good.clone();
+            bad[i] ^= 1 << (i % 8);
+            fs::write(&file, &bad).unwrap();
+            assert!(read_everything(dir.path(), digest).is_err(), "{} byte {i}", file.display());
+        }
+        for len in (0..good.len()).step_by(97).chain([good.len() - 1]) {
+            fs::write(&file, &good[..len]).unwrap();
+            assert!(
+                read_everything(dir.path(), digest).is_err(),
+                "{} cut at {len}",
+                file.display()
+            );
+        }
+        fs::write(&file, &good).unwrap();
+    }
+    read_everything(dir.path(), digest).unwrap();
+}
+
+#[test]
+fn values_that_do_not_fit_are_refused_and_nothing_is_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = ShardWriter::create(dir.path(), Split::Train, &fields()).unwrap();
+    let key = BundlePath::parse("k").unwrap();
+    let wide = i64::MAX.to_le_bytes();
+    let cases: [&[&[u8]]; 4] = [
+        &[b"i", &[0; 8], &[0; 16]],
+        &[b"i", &[0; 7], &[0; 16], b"m"],
+        &[b"i", &[0; 8], &[0; 15], b"m"],
+        &[b"i", &wide, &[0; 16], b"m"],
+    ];
+    for case in cases {
+        assert!(writer.push(&key, case).is_err());
+    }
+    assert_eq!(writer.n_samples(), 0);
+    drop(writer);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a dropped writer leaves nothing");
+}
+
+#[test]
+fn the_safetensors_library_reads_a_shard() {
+    let dir = tempfile::tempdir().unwrap();
+    let samples = &small()[0];
+    let entry = write_shard(dir.path(), &fields(), samples);
+    let bytes = fs::read(dir.path().join(entry.file.name.as_str())).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let images = tensors.tensor("image.bytes").unwrap();
+    let offsets = tensors.tensor("image.offsets").unwrap();
+    let offsets: Vec<usize> = offsets
+        .data()
+        .chunks(8)
+        .map(|b| i64::from_le_bytes(b.try_into().unwrap()) as usize)
+        .collect();
+    for (i, (_, values)) in samples.iter().enumerate() {
+        assert_eq!(&images.data()[offsets[i]..offsets[i + 1]], &values[0][..]);
+    }
+    assert_eq!(tensors.tensor("box").unwrap().shape(), [5, 2, 2]);
+    assert_eq!(tensors.tensor("label").unwrap().shape(), [5]);
+    for name in ["image.bytes", "image.offsets", "label", "box", "mask.bytes", "key.bytes"] {
+        let at = tensors.tensor(name).unwrap().data().as_ptr() as usize - bytes.as_ptr() as usize;
+        assert_eq!(at % 64, 0, "{name}");
+    }
+    let index = fs::read(dir.path().join(entry.index.name.as_str())).unwrap();
+    safetensors::SafeTensors::deserialize(&index).unwrap();
+}
