@@ -375,6 +375,15 @@ pub(crate) fn open_index(bundle: &Bundle, entry: &ShardEntry) -> Result<Index, E
             format!("it lists {} samples, the manifest says {}", index.n_samples(), entry.samples);
         return Err(Error::malformed(file.path(), reason));
     }
+    let n_classes = i32::try_from(bundle.manifest.classes.len()).unwrap_or(i32::MAX);
+    let outside = |label: &i32| n_classes > 0 && !(-1..n_classes).contains(label);
+    if let Some(row) = index.labels.iter().flatten().position(outside) {
+        let label = index.labels.as_ref().and_then(|l| l.get(row)).copied().unwrap_or_default();
+        let key = index.key(row).unwrap_or_default();
+        let reason =
+            format!("sample `{key}` has label {label}, the bundle has {n_classes} classes");
+        return Err(Error::malformed(file.path(), reason));
+    }
     if index.shard_digest() != Some(entry.file.digest) {
         return Err(Error::malformed(file.path(), "its blocks do not give the shard's digest"));
     }

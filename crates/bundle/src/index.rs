@@ -432,11 +432,8 @@ fn assemble(
     metadata: Vec<(String, String)>,
     tensors: Vec<(String, Dtype, Vec<u64>, Vec<u8>)>,
 ) -> Option<Vec<u8>> {
-    // 200 bytes of JSON for a tensor and its padding, and its name.
-    let names: usize = tensors.iter().map(|t| t.0.len()).sum();
-    let upper = tensors.len().checked_mul(300)?.checked_add(names)?.checked_add(1000)?;
-    let data_start = data_start_for(upper as u64);
-    let mut placer = Placer::new(data_start);
+    // Placed from 0 on: safetensors counts offsets from the data's start.
+    let mut placer = Placer::new(0);
     let mut body = Vec::new();
     for (name, dtype, shape, data) in tensors {
         let pad = placer.place(name, dtype, shape)?;
@@ -444,7 +441,11 @@ fn assemble(
         body.extend_from_slice(&data);
     }
     let header = Header { metadata, tensors: placer.finish() };
-    let mut bytes = header.to_bytes(data_start)?;
+    let json = header.json(0)?;
+    let data_start = data_start_for(json.len() as u64);
+    let mut bytes = data_start.checked_sub(8)?.to_le_bytes().to_vec();
+    bytes.extend_from_slice(json.as_bytes());
+    bytes.resize(usize::try_from(data_start).ok()?, b' ');
     bytes.append(&mut body);
     Some(bytes)
 }

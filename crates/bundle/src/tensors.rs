@@ -58,6 +58,20 @@ impl Header {
 
     /// The bytes before the data, exactly `data_start` of them; `None` when they do not fit.
     pub(crate) fn to_bytes(&self, data_start: u64) -> Option<Vec<u8>> {
+        let json = self.json(data_start)?;
+        let declared = data_start.checked_sub(8)?;
+        let room = usize::try_from(declared).ok()?;
+        let mut bytes = Vec::with_capacity(room.saturating_add(8));
+        bytes.extend_from_slice(&declared.to_le_bytes());
+        bytes.extend_from_slice(json.as_bytes());
+        let fill = room.checked_sub(json.len())?;
+        bytes.resize(bytes.len().saturating_add(fill), b' ');
+        Some(bytes)
+    }
+
+    /// The header's JSON; its length does not depend on `data_start`, from
+    /// which safetensors counts its offsets.
+    pub(crate) fn json(&self, data_start: u64) -> Option<String> {
         let text = |s: &str| serde_json::Value::from(s).to_string();
         let mut parts = Vec::with_capacity(self.tensors.len().saturating_add(1));
         let metadata: Vec<String> =
@@ -74,15 +88,7 @@ impl Header {
                 t.end.checked_sub(data_start)?
             ));
         }
-        let json = format!("{{{}}}", parts.join(","));
-        let declared = data_start.checked_sub(8)?;
-        let room = usize::try_from(declared).ok()?;
-        let mut bytes = Vec::with_capacity(room.saturating_add(8));
-        bytes.extend_from_slice(&declared.to_le_bytes());
-        bytes.extend_from_slice(json.as_bytes());
-        let fill = room.checked_sub(json.len())?;
-        bytes.resize(bytes.len().saturating_add(fill), b' ');
-        Some(bytes)
+        Some(format!("{{{}}}", parts.join(",")))
     }
 
     /// How many bytes precede the data: reads the first 8 bytes of a file of `file_len` bytes.
@@ -207,9 +213,9 @@ impl Placer {
     }
 }
 
-/// Where the data starts for a header of at most `upper_bound` bytes.
-pub(crate) fn data_start_for(upper_bound: u64) -> u64 {
-    upper_bound.saturating_add(8).next_multiple_of(HEADER_STEP)
+/// Where the data starts for a header of `json_bytes`: the next multiple of 4096 that fits it.
+pub(crate) fn data_start_for(json_bytes: u64) -> u64 {
+    json_bytes.saturating_add(8).next_multiple_of(HEADER_STEP)
 }
 
 struct RawHeader {

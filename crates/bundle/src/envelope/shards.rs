@@ -89,11 +89,7 @@ impl ShardWriter {
     /// # Errors
     /// [`Error::Io`] when no temporary file can be made there.
     pub fn create(dir: &Path, split: Split, fields: &[Field]) -> Result<Self, Error> {
-        let names: usize = fields.iter().map(|f| f.name.as_str().len()).sum();
-        // Per field two tensors with padding (300 bytes each) and its line in the metadata.
-        let upper = fields.len().saturating_mul(800).saturating_add(names.saturating_mul(4));
-        let described = fields_json(fields).len().saturating_mul(2);
-        let data_start = data_start_for(upper.saturating_add(described).saturating_add(800) as u64);
+        let data_start = data_start_for(header_bound(fields));
         let temp = temp_in(dir)?;
         let mut out =
             Out { temp, buffer: Vec::with_capacity(WRITE_BYTES), hasher: BlockHasher::new() };
@@ -280,6 +276,19 @@ impl ShardWriter {
         persist(index_temp, &self.dir.join(index_entry.name.as_str()), true)?;
         Ok(ShardEntry { split: self.split, file: shard, samples: n, index: index_entry })
     }
+}
+
+/// The most bytes of JSON that the header of a shard with `fields` can need:
+/// it is written last, so its room must be known before. Format: `FORMAT.md`,
+/// "Envelope `shards`".
+fn header_bound(fields: &[Field]) -> u64 {
+    // A field has up to two tensors and their padding, 400 bytes each and its
+    // name; the metadata repeats its description with every quote escaped.
+    let each =
+        fields.iter().map(|f| 800_usize.saturating_add(f.name.as_str().len().saturating_mul(4)));
+    let tensors: usize = each.fold(0, usize::saturating_add);
+    let described = fields_json(fields).len().saturating_mul(2);
+    tensors.saturating_add(described).saturating_add(800) as u64
 }
 
 fn self_path(dir: &Path) -> String {
