@@ -75,7 +75,7 @@ fn damaged_manifests_never_panic() {
         match Manifest::parse("m", &mutate(&good, seed)) {
             // What parses must write and parse again to the same.
             Ok(manifest) => {
-                assert_eq!(Manifest::parse("m", &manifest.to_bytes()).unwrap(), manifest)
+                assert_eq!(Manifest::parse("m", &manifest.to_bytes()).unwrap(), manifest);
             }
             Err(_) => refused += 1,
         }
