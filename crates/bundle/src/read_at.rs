@@ -35,6 +35,7 @@ pub struct ReadAt {
 enum Source {
     Pread(File),
     Map(Mmap),
+    Memory(Vec<u8>),
 }
 
 impl ReadAt {
@@ -54,6 +55,12 @@ impl ReadAt {
             Backend::Map => Source::Map(map(&file).map_err(io)?),
         };
         Ok(Self { path: path.to_owned(), len: metadata.len(), source })
+    }
+
+    /// Reads from memory: for bytes that came by another way than a file.
+    #[must_use]
+    pub fn in_memory(name: &str, bytes: Vec<u8>) -> Self {
+        Self { path: name.into(), len: bytes.len() as u64, source: Source::Memory(bytes) }
     }
 
     /// The length in bytes.
@@ -83,15 +90,17 @@ impl ReadAt {
             Source::Pread(file) => {
                 file.read_exact_at(out, offset).map_err(|e| Error::io("read", &self.path, e))
             }
-            Source::Map(map) => {
-                let range = usize::try_from(offset).ok().zip(usize::try_from(end).ok());
-                let from = range.and_then(|(start, end)| map.get(start..end));
-                let from =
-                    from.ok_or_else(|| Error::malformed(self.path(), "it changed length"))?;
-                out.copy_from_slice(from);
-                Ok(())
-            }
+            Source::Map(map) => self.copy(map, offset, end, out),
+            Source::Memory(bytes) => self.copy(bytes, offset, end, out),
         }
+    }
+
+    fn copy(&self, from: &[u8], start: u64, end: u64, out: &mut [u8]) -> Result<(), Error> {
+        let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+        let from = range.and_then(|(start, end)| from.get(start..end));
+        let from = from.ok_or_else(|| Error::malformed(self.path(), "it changed length"))?;
+        out.copy_from_slice(from);
+        Ok(())
     }
 }
 
@@ -136,6 +145,15 @@ mod tests {
     #[test]
     fn map_keeps_to_the_file() {
         check(Backend::Map);
+    }
+
+    #[test]
+    fn memory_keeps_to_its_bytes() {
+        let file = ReadAt::in_memory("m", vec![1, 2, 3]);
+        let mut out = [0; 2];
+        file.read_at(1, &mut out).unwrap();
+        assert_eq!(out, [2, 3]);
+        assert!(file.read_at(2, &mut out).is_err());
     }
 
     #[test]

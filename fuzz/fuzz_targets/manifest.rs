@@ -1,0 +1,10 @@
+//! What parses as a manifest writes and parses again to the same.
+#![no_main]
+
+use gular_bundle::Manifest;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Ok(manifest) = Manifest::parse("fuzz", bytes) {
+        assert_eq!(Manifest::parse("fuzz", &manifest.to_bytes()).unwrap(), manifest);
+    }
+});
