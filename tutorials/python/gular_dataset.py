@@ -1,0 +1,113 @@
+"""Read a Gular bundle from Python: a map-style dataset and its samplers.
+
+One file, to be copied into your project. Needs numpy; torch only if you hand
+the classes to a DataLoader. Written from FORMAT.md alone:
+
+    data = GularDataset("bundle", "train", transform=decode_and_augment)
+    order = ElasticSampler(len(data), seed=7, rank=0, world=1)
+    loader = torch.utils.data.DataLoader(data, 64, sampler=order, num_workers=4)
+    for epoch in range(10):
+        order.set_epoch(epoch)
+        for images, labels in loader: ...
+
+`data[i]` is `(value, label)`: the stored bytes of field `image` (a numpy array
+for a fixed field), through `transform`; the class index, or -1. Indices count
+as in Rust, so every order here gives the samples that the Rust loader gives.
+"""
+
+import bisect
+import json
+import os
+
+import numpy as np
+
+_DTYPES = {"U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "I64": "<i8",
+           "F16": "<f2", "BF16": "<u2", "F32": "<f4", "F64": "<f8"}
+
+
+def tensors(path):
+    """The tensors of a safetensors file, as numpy views of a memory map, and its metadata."""
+    file = np.memmap(path, mode="r")
+    start = 8 + int.from_bytes(file[:8].tobytes(), "little")
+    header = json.loads(file[8:start].tobytes())
+    metadata = header.pop("__metadata__", {})
+    found = {}
+    for name, t in header.items():
+        first, last = t["data_offsets"]
+        found[name] = file[start + first : start + last].view(_DTYPES[t["dtype"]]).reshape(t["shape"])
+    return found, metadata
+
+
+class GularDataset:
+    """A split of a local bundle. Pickles as its arguments, so workers open their own maps."""
+
+    def __init__(self, path, split="train", field="image", transform=None):
+        self.path, self.split, self.field, self.transform = os.fspath(path), split, field, transform
+        with open(os.path.join(self.path, "manifest.json"), "rb") as f:
+            manifest = json.loads(f.read())
+        if manifest["format"] != "gular-bundle" or manifest["version"] != 1:
+            raise ValueError(f"{path}: format {manifest['format']} {manifest['version']}, expected gular-bundle 1")
+        self.classes = manifest.get("classes", [])
+        self.fields = {f["name"]: f for f in manifest["fields"]}
+        if field not in self.fields:
+            raise KeyError(f"{path} has no field {field!r}; it has {sorted(self.fields)}")
+        self.shards = [s for s in manifest["shards"] if s["split"] == split]
+        self.sizes = [s["samples"] for s in self.shards]
+        self.starts = np.concatenate([[0], np.cumsum(self.sizes)]).astype(int).tolist()
+        self._open = {}
+
+    def __len__(self):
+        return self.starts[-1]
+
+    def __getstate__(self):
+        return {**self.__dict__, "_open": {}}
+
+    def _shard(self, number):
+        if number not in self._open:
+            entry = self.shards[number]
+            data = os.path.join(self.path, "data")
+            shard = np.memmap(os.path.join(data, entry["name"]), mode="r")
+            if len(shard) != entry["bytes"]:
+                raise ValueError(f"{entry['name']}: {len(shard)} bytes, the manifest says {entry['bytes']}")
+            self._open[number] = shard, tensors(os.path.join(data, entry["index"]["name"]))[0]
+        return self._open[number]
+
+    def _row(self, index):
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        index = int(index) % len(self)
+        number = bisect.bisect_right(self.starts, index) - 1
+        return (*self._shard(number), index - self.starts[number])
+
+    def key(self, index):
+        """The sample's key: its path when it was packed."""
+        _, at, row = self._row(index)
+        first, last = at["key.offsets"][row : row + 2]
+        return at["key.bytes"][first:last].tobytes().decode()
+
+    def digest(self, index):
+        """The BLAKE3 digest that the stored bytes of the field must have."""
+        _, at, row = self._row(index)
+        return at[f"{self.field}.digest"][row].tobytes()
+
+    def raw(self, index):
+        """The stored value of the field: bytes, or a numpy array when it is fixed."""
+        shard, at, row = self._row(index)
+        field, name = self.fields[self.field], self.field
+        if field["kind"] == "bytes":
+            first = int(at[f"{name}.offset"][row])
+            return shard[first : first + int(at[f"{name}.length"][row])].tobytes()
+        dtype = np.dtype(_DTYPES[field["dtype"].upper()])
+        size = dtype.itemsize * int(np.prod(field["shape"], dtype=np.int64))
+        base = f"{name}.base"
+        first = int(at[base][0]) + row * size if base in at else int(at[f"{name}.offset"][row])
+        return shard[first : first + size].view(dtype).reshape(field["shape"]).copy()
+
+    def label(self, index):
+        """The class index; -1 when it is unknown."""
+        _, at, row = self._row(index)
+        return int(at["label"][row]) if "label" in at else -1
+
+    def __getitem__(self, index):
+        value = self.raw(index)
+        return (self.transform(value) if self.transform else value), self.label(index)
