@@ -1,1 +1,46 @@
-//! Placeholder until the first commit of this room.
+//! Decode, crop, resize and encode images: the only room with codecs.
+//!
+//! ```text
+//! bytes ─ Format::sniff ─ read_header ─ Limits ─▶ decode ─ upright ─▶ RGB u8, [H, W, 3]
+//!                                                   │ only the region asked for
+//!                                                   └─ Resizer ─▶ the caller's slot
+//! ```
+//!
+//! Every picture comes out as 8-bit RGB, row-major `[H, W, 3]`, upright as its EXIF
+//! orientation says, whatever the file holds:
+//!
+//! - grey is repeated into the three channels;
+//! - alpha and PNG transparency are dropped, the colours beneath stay (as Pillow's
+//!   `convert("RGB")` does);
+//! - 16-bit PNG samples keep their high byte;
+//! - CMYK and YCCK JPEG are taken as Adobe writes them, inverted, and become RGB by
+//!   `C·K/255`, as in Pillow;
+//! - colour profiles are not applied.
+//!
+//! JPEG has two backends. libjpeg-turbo (feature `turbo`) is used where it is
+//! compiled in, zune-jpeg elsewhere; [`jpeg_backend`] says which. They are never
+//! mixed silently, because their pixels differ a little: see [`JpegBackend`].
+
+mod decode;
+mod encode;
+mod error;
+mod exif;
+mod format;
+mod header;
+mod jpeg;
+mod limits;
+mod orientation;
+mod picture;
+mod png;
+mod resize;
+
+pub use decode::{DecodeOptions, Decoder, OrientationPolicy};
+pub use encode::{encode_jpeg, encode_png};
+pub use error::Error;
+pub use format::{Format, Start};
+pub use header::{Header, read_header};
+pub use jpeg::{JpegBackend, jpeg_backend};
+pub use limits::Limits;
+pub use orientation::Orientation;
+pub use picture::{Image, Rect};
+pub use resize::{Filter, Resize, Resizer, resize};

@@ -1,0 +1,235 @@
+use crate::{
+    Error, Format, Header, Image, JpegBackend, Limits, Orientation, Rect, Resize, Resizer, Start,
+    jpeg::{Frame, Jpeg},
+    picture::{CHANNELS, View, byte_len, grow},
+    png,
+};
+
+/// How a [`Decoder`] treats what it is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DecodeOptions {
+    /// What an image may cost.
+    pub limits: Limits,
+    /// Whether pictures are turned upright.
+    pub orientation: OrientationPolicy,
+    /// Which library decodes JPEG.
+    pub jpeg: JpegBackend,
+}
+
+/// Whether a file's EXIF orientation is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OrientationPolicy {
+    /// Pictures come out upright.
+    #[default]
+    Apply,
+    /// Pictures come out as stored.
+    Ignore,
+}
+
+/// Decodes images and keeps its buffers between them; one per thread.
+///
+/// Damage is an error, never grey pixels. What each call notices:
+/// [`decode`](Self::decode) all that the decoder does in reading every row, and a
+/// missing end of file; a region only what lies in or above it; and
+/// [`validate`](Self::validate) also what leaves the pixels as they are.
+pub struct Decoder {
+    options: DecodeOptions,
+    jpeg: Jpeg,
+    resizer: Resizer,
+    /// Stored pixels of the window decoded last.
+    pixels: Vec<u8>,
+    /// The same, upright, where that takes a copy.
+    upright: Vec<u8>,
+}
+
+// Buffers above this go back after the call: one huge scene must not hold a worker's
+// memory for good. 64 MiB are 22 megapixels.
+const KEPT_BYTES: usize = 64 << 20;
+
+impl Decoder {
+    /// A decoder; allocates nothing yet.
+    pub fn new(options: DecodeOptions) -> Self {
+        Self {
+            options,
+            jpeg: Jpeg::new(options.jpeg),
+            resizer: Resizer::new(),
+            pixels: Vec::new(),
+            upright: Vec::new(),
+        }
+    }
+
+    /// Decodes a whole picture.
+    ///
+    /// # Errors
+    /// Every variant that says something about a file.
+    pub fn decode(&mut self, bytes: &[u8]) -> Result<Image, Error> {
+        let file = self.open(bytes)?;
+        let (width, height) = file.size();
+        self.image(&file, Rect::whole(width, height), false)
+    }
+
+    /// Decodes `region`, in upright coordinates: the pixels that the same part of
+    /// [`decode`](Self::decode) has, for less work.
+    ///
+    /// # Errors
+    /// As `decode`, and [`Error::BadRegion`].
+    pub fn decode_region(&mut self, bytes: &[u8], region: Rect) -> Result<Image, Error> {
+        let file = self.open(bytes)?;
+        self.image(&file, region, false)
+    }
+
+    /// Decodes `region` (upright coordinates) and resizes it into `out`, RGB
+    /// `[to.height, to.width, 3]`.
+    ///
+    /// # Errors
+    /// As [`decode_region`](Self::decode_region), and [`Error::BadBuffer`] when `out`
+    /// has another length. After an error the content of `out` is unspecified.
+    pub fn crop_resize(
+        &mut self,
+        bytes: &[u8],
+        region: Rect,
+        to: &Resize,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let file = self.open(bytes)?;
+        let mut pixels = std::mem::take(&mut self.pixels);
+        let done = self.window(&file, region, false, &mut pixels).and_then(|window| {
+            let view = window.view(&pixels);
+            if file.orientation == Orientation::Normal {
+                return self.resizer.resize_view(view, to, out);
+            }
+            let len = byte_len(region.width, region.height, CHANNELS)?;
+            let upright = grow(&mut self.upright, len)?;
+            file.orientation.copy_upright(view, upright);
+            let rect = Rect::whole(region.width, region.height);
+            let view = View { pixels: upright, stride: region.width as usize, rect };
+            self.resizer.resize_view(view, to, out)
+        });
+        self.pixels = pixels;
+        self.release();
+        done
+    }
+
+    /// Decodes everything and refuses all the decoder remarks on, harmless or not:
+    /// checksums, stray bytes, a missing end.
+    ///
+    /// zune-jpeg does not remark on stray bytes before the end-of-image marker;
+    /// libjpeg-turbo does.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn validate(&mut self, bytes: &[u8]) -> Result<Header, Error> {
+        let file = self.open(bytes)?;
+        let (width, height) = file.size();
+        let mut pixels = std::mem::take(&mut self.pixels);
+        let done = self.window(&file, Rect::whole(width, height), true, &mut pixels);
+        self.pixels = pixels;
+        self.release();
+        done.map(|_| file.header)
+    }
+
+    /// Reads the header and decides on limits and orientation.
+    fn open<'a>(&self, bytes: &'a [u8]) -> Result<File<'a>, Error> {
+        if bytes.is_empty() {
+            return Err(Error::Empty);
+        }
+        let (header, frame) = match Format::sniff(bytes) {
+            Some(Format::Jpeg) => {
+                let frame = Frame::parse(bytes)?;
+                (frame.header(), Some(frame))
+            }
+            Some(Format::Png) => (png::parse_header(bytes)?, None),
+            None => return Err(Error::UnknownFormat { start: Start::of(bytes) }),
+        };
+        self.options.limits.check(header.width, header.height)?;
+        let orientation = match self.options.orientation {
+            OrientationPolicy::Apply => header.orientation,
+            OrientationPolicy::Ignore => Orientation::Normal,
+        };
+        Ok(File { bytes, header, frame, orientation })
+    }
+
+    /// `region` as a picture of its own.
+    fn image(&mut self, file: &File<'_>, region: Rect, strict: bool) -> Result<Image, Error> {
+        let mut pixels = Vec::new();
+        let window = self.window(file, region, strict, &mut pixels)?;
+        let len = byte_len(region.width, region.height, CHANNELS)?;
+        if file.orientation == Orientation::Normal && window.is_exact() {
+            pixels.truncate(len);
+            return Image::new(region.width, region.height, pixels);
+        }
+        let mut upright = Vec::new();
+        file.orientation.copy_upright(window.view(&pixels), grow(&mut upright, len)?);
+        Image::new(region.width, region.height, upright)
+    }
+
+    /// Decodes at least `region` (upright coordinates) as it is stored.
+    fn window(
+        &mut self,
+        file: &File<'_>,
+        region: Rect,
+        strict: bool,
+        pixels: &mut Vec<u8>,
+    ) -> Result<Window, Error> {
+        let Header { width, height, .. } = file.header;
+        let (upright_width, upright_height) = file.size();
+        region.check(upright_width, upright_height)?;
+        let region = file.orientation.stored_rect(region, width, height);
+        let outer = match &file.frame {
+            Some(frame) => self.jpeg.decode(file.bytes, frame, region, strict, pixels)?,
+            None => {
+                png::decode(
+                    file.bytes,
+                    &file.header,
+                    region,
+                    &self.options.limits,
+                    strict,
+                    pixels,
+                )?;
+                region
+            }
+        };
+        Ok(Window { outer, rect: region.within(outer) })
+    }
+
+    fn release(&mut self) {
+        for buffer in [&mut self.pixels, &mut self.upright] {
+            if buffer.len() > KEPT_BYTES {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
+/// A file whose header was read and accepted.
+struct File<'a> {
+    bytes: &'a [u8],
+    header: Header,
+    /// Of a JPEG.
+    frame: Option<Frame>,
+    orientation: Orientation,
+}
+
+impl File<'_> {
+    fn size(&self) -> (u32, u32) {
+        self.orientation.upright_size(self.header.width, self.header.height)
+    }
+}
+
+/// What a backend decoded (`outer`, in the picture) and what was asked for (`rect`, in
+/// `outer`).
+struct Window {
+    outer: Rect,
+    rect: Rect,
+}
+
+impl Window {
+    fn is_exact(&self) -> bool {
+        (self.rect.width, self.rect.height) == (self.outer.width, self.outer.height)
+    }
+
+    fn view<'a>(&self, pixels: &'a [u8]) -> View<'a> {
+        let len = self.outer.width as usize * self.outer.height as usize * CHANNELS;
+        View { pixels: &pixels[..len], stride: self.outer.width as usize, rect: self.rect }
+    }
+}

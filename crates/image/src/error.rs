@@ -1,0 +1,124 @@
+use crate::{Format, Rect, Start};
+
+/// Why an image could not be read, resized or written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There are no bytes at all.
+    #[error("the file is empty")]
+    Empty,
+    /// The first bytes are no format this crate reads, whatever the name says.
+    #[error("neither JPEG nor PNG: the file starts with {start}")]
+    UnknownFormat {
+        /// What the file starts with.
+        start: Start,
+    },
+    /// The header declares more pixels than the limit. Nothing was allocated.
+    #[error(
+        "the image is {width} x {height} = {} pixels, the limit is {limit}",
+        u64::from(*width) * u64::from(*height)
+    )]
+    TooLarge {
+        /// Declared width in pixels.
+        width: u32,
+        /// Declared height in pixels.
+        height: u32,
+        /// [`Limits::max_pixels`](crate::Limits::max_pixels).
+        limit: u64,
+    },
+    /// The file ends before the picture does.
+    #[error("{format} cut short: {detail}")]
+    Truncated {
+        /// The file's format.
+        format: Format,
+        /// Where it ends, as far as known.
+        detail: String,
+    },
+    /// The bytes contradict the format.
+    #[error("damaged {format}: {detail}")]
+    Corrupt {
+        /// The file's format.
+        format: Format,
+        /// What is wrong, in the decoder's words where it has some.
+        detail: String,
+    },
+    /// A valid file of a kind that is not read.
+    #[error("{format} of a kind that is not supported: {detail}")]
+    Unsupported {
+        /// The file's format.
+        format: Format,
+        /// Which kind.
+        detail: String,
+    },
+    /// The region is empty or leaves the image.
+    #[error("region {region} does not lie within the image of {width} x {height}")]
+    BadRegion {
+        /// The region asked for.
+        region: Rect,
+        /// Width of the (upright) image.
+        width: u32,
+        /// Height of the (upright) image.
+        height: u32,
+    },
+    /// A caller's buffer does not have the size its dimensions ask for.
+    #[error("the buffer holds {found} bytes, {width} x {height} pixels need {expected}")]
+    BadBuffer {
+        /// Pixels in a row.
+        width: u32,
+        /// Rows.
+        height: u32,
+        /// Bytes needed.
+        expected: u64,
+        /// Bytes given.
+        found: usize,
+    },
+    /// These dimensions cannot be written in this format.
+    #[error("{format} cannot hold {width} x {height} pixels")]
+    BadSize {
+        /// The format to be written.
+        format: Format,
+        /// Width asked for.
+        width: u32,
+        /// Height asked for.
+        height: u32,
+    },
+    /// The allocator refused.
+    #[error("no memory for {bytes} bytes of pixels")]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+}
+
+impl Error {
+    /// What the user can do next; printed after the error as `hint: …`.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Empty | Self::Truncated { .. } | Self::Corrupt { .. } => {
+                Some("fetch or export the file again, or leave it out with `--on-error skip`")
+            }
+            Self::UnknownFormat { start } if start.guess().is_some() => {
+                Some("convert it to JPEG or PNG, or leave it out with `--on-error skip`")
+            }
+            Self::UnknownFormat { .. } => Some(
+                "the name does not decide, the content does; leave it out with `--on-error skip`",
+            ),
+            Self::TooLarge { .. } => Some("if the file is to be trusted, raise `--max-pixels`"),
+            Self::Unsupported { .. } => Some("convert it to an 8-bit baseline JPEG or a PNG"),
+            Self::Memory { .. } => Some("lower `--max-pixels` or use fewer `--jobs`"),
+            Self::BadRegion { .. } | Self::BadBuffer { .. } | Self::BadSize { .. } => None,
+        }
+    }
+
+    pub(crate) fn truncated(format: Format, detail: impl Into<String>) -> Self {
+        Self::Truncated { format, detail: detail.into() }
+    }
+
+    pub(crate) fn corrupt(format: Format, detail: impl Into<String>) -> Self {
+        Self::Corrupt { format, detail: detail.into() }
+    }
+
+    pub(crate) fn unsupported(format: Format, detail: impl Into<String>) -> Self {
+        Self::Unsupported { format, detail: detail.into() }
+    }
+}

@@ -1,0 +1,118 @@
+use std::fmt;
+
+/// A file format this crate reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// ITU-T T.81, in JFIF, EXIF or Adobe dress.
+    Jpeg,
+    /// ISO/IEC 15948; of an animation the default image.
+    Png,
+}
+
+impl Format {
+    /// Recognises a format by its magic bytes; names and extensions play no part.
+    pub fn sniff(bytes: &[u8]) -> Option<Self> {
+        if bytes.starts_with(b"\xff\xd8\xff") {
+            Some(Self::Jpeg)
+        } else if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+            Some(Self::Png)
+        } else {
+            None
+        }
+    }
+
+    /// The media type, `image/jpeg` or `image/png`.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Jpeg => "image/jpeg",
+            Self::Png => "image/png",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Jpeg => "JPEG",
+            Self::Png => "PNG",
+        })
+    }
+}
+
+/// The first bytes of a file that was not recognised, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    bytes: [u8; Self::LEN],
+    len: usize,
+}
+
+impl Start {
+    // Long enough for every magic number in `guess`.
+    const LEN: usize = 16;
+
+    pub(crate) fn of(file: &[u8]) -> Self {
+        let mut bytes = [0; Self::LEN];
+        let len = file.len().min(Self::LEN);
+        bytes[..len].copy_from_slice(&file[..len]);
+        Self { bytes, len }
+    }
+
+    /// At most the first 16 bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// The image format these bytes belong to, where it is a common one.
+    pub fn guess(&self) -> Option<&'static str> {
+        let magic: [(usize, &[u8], &'static str); 9] = [
+            (0, b"GIF8", "GIF"),
+            (8, b"WEBP", "WebP"),
+            (0, b"II*\0", "TIFF"),
+            (0, b"MM\0*", "TIFF"),
+            (0, b"BM", "BMP"),
+            (4, b"ftypavif", "AVIF"),
+            (4, b"ftyphei", "HEIC"),
+            (0, b"\0\0\0\x0cjP  ", "JPEG 2000"),
+            (0, b"\xff\x0a", "JPEG XL"),
+        ];
+        let found = |(at, magic, _): &(usize, &[u8], _)| {
+            self.bytes().get(*at..).is_some_and(|rest| rest.starts_with(magic))
+        };
+        magic.into_iter().find(found).map(|(_, _, name)| name)
+    }
+}
+
+impl fmt::Display for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.bytes().escape_ascii())?;
+        self.guess().map_or(Ok(()), |name| write!(f, ", which looks like {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_known_by_their_magic_bytes() {
+        let check = |bytes: &[u8], expected| assert_eq!(Format::sniff(bytes), expected);
+        check(b"\xff\xd8\xff\xe0", Some(Format::Jpeg));
+        check(b"\x89PNG\r\n\x1a\n", Some(Format::Png));
+        check(b"\x89PNG\r\n\x1a", None);
+        check(b"hello", None);
+        check(b"", None);
+    }
+
+    #[test]
+    fn an_unknown_start_is_shown_and_named() {
+        let check = |bytes: &[u8], expected: &str| {
+            assert_eq!(Start::of(bytes).to_string(), expected);
+        };
+        check(b"a text\n", "`a text\\n`");
+        check(
+            b"RIFF\x10\0\0\0WEBPVP8 ",
+            "`RIFF\\x10\\x00\\x00\\x00WEBPVP8 `, which looks like WebP",
+        );
+        check(b"BMxx, and more than sixteen bytes", "`BMxx, and more t`, which looks like BMP");
+    }
+}

@@ -1,0 +1,47 @@
+use crate::{Error, Format, Limits, Orientation, Start, jpeg, png};
+
+/// What a file says of its picture before any pixel is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The file's format, by content.
+    pub format: Format,
+    /// Stored columns, before orientation.
+    pub width: u32,
+    /// Stored rows, before orientation.
+    pub height: u32,
+    /// Stored channels: 1 grey, 2 grey and alpha, 3 colour (also a palette), 4 colour
+    /// and alpha, or CMYK.
+    pub channels: u8,
+    /// Bits of a stored sample (of an index, with a palette).
+    pub bit_depth: u8,
+    /// How the picture is turned to stand upright.
+    pub orientation: Orientation,
+    /// Progressive JPEG or interlaced PNG.
+    pub progressive: bool,
+}
+
+impl Header {
+    /// (width, height) of the picture as it stands upright.
+    pub fn upright_size(&self) -> (u32, u32) {
+        self.orientation.upright_size(self.width, self.height)
+    }
+}
+
+/// Reads a header: no pixel is decoded, nothing is allocated but an error's text.
+///
+/// # Errors
+/// [`Error::Empty`], [`Error::UnknownFormat`], [`Error::TooLarge`], and
+/// [`Error::Truncated`], [`Error::Corrupt`] or [`Error::Unsupported`] as far as a
+/// header shows it.
+pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
+    if bytes.is_empty() {
+        return Err(Error::Empty);
+    }
+    let header = match Format::sniff(bytes) {
+        Some(Format::Jpeg) => jpeg::Frame::parse(bytes)?.header(),
+        Some(Format::Png) => png::parse_header(bytes)?,
+        None => return Err(Error::UnknownFormat { start: Start::of(bytes) }),
+    };
+    limits.check(header.width, header.height)?;
+    Ok(header)
+}

@@ -1,0 +1,108 @@
+use crate::{Error, Rect, jpeg::Frame};
+
+/// The library that decodes JPEG.
+///
+/// Each gives the same pixels on every machine, but not the same as the other: IDCT,
+/// chroma upsampling and colour conversion round differently. The suite holds them to
+/// the distance stated in `tests/backends.rs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JpegBackend {
+    /// libjpeg-turbo: faster, and decodes no more than the region asked for.
+    #[cfg(feature = "turbo")]
+    Turbo,
+    /// zune-jpeg: Rust alone; decodes the whole picture, then cuts the region.
+    Zune,
+}
+
+impl JpegBackend {
+    /// The backends in this build, the default first.
+    pub const ALL: &[Self] = &[
+        #[cfg(feature = "turbo")]
+        Self::Turbo,
+        Self::Zune,
+    ];
+
+    /// Library and version, as in `libjpeg-turbo 3.1.0`.
+    pub fn name(self) -> &'static str {
+        match self {
+            // What turbojpeg-sys 1.2.0 carries; the library itself does not tell.
+            #[cfg(feature = "turbo")]
+            Self::Turbo => "libjpeg-turbo 3.1.0",
+            Self::Zune => "zune-jpeg 0.5.15",
+        }
+    }
+}
+
+impl Default for JpegBackend {
+    fn default() -> Self {
+        Self::ALL[0]
+    }
+}
+
+/// Name and version of the JPEG library this build uses by default.
+pub fn jpeg_backend() -> &'static str {
+    JpegBackend::default().name()
+}
+
+/// A backend with the state it keeps between files.
+pub(crate) enum Jpeg {
+    #[cfg(feature = "turbo")]
+    Turbo(Option<super::turbo::Turbo>),
+    Zune,
+}
+
+impl Jpeg {
+    pub(crate) fn new(backend: JpegBackend) -> Self {
+        match backend {
+            #[cfg(feature = "turbo")]
+            JpegBackend::Turbo => Self::Turbo(None),
+            JpegBackend::Zune => Self::Zune,
+        }
+    }
+
+    /// Decodes at least `region` of the stored picture into `out`, which may grow.
+    ///
+    /// Returns the window decoded: its RGB pixels lie at the start of `out`, without
+    /// gaps. `strict` refuses what does no harm to the pixels, too.
+    pub(crate) fn decode(
+        &mut self,
+        bytes: &[u8],
+        frame: &Frame,
+        region: Rect,
+        strict: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Rect, Error> {
+        match self {
+            #[cfg(feature = "turbo")]
+            Self::Turbo(turbo) => {
+                if turbo.is_none() {
+                    *turbo = Some(super::turbo::Turbo::new()?);
+                }
+                match turbo {
+                    Some(turbo) => turbo.decode(bytes, frame, region, strict, out),
+                    None => Err(Error::Memory { bytes: 0 }),
+                }
+            }
+            Self::Zune => super::zune::decode(bytes, frame, out),
+        }
+    }
+}
+
+// libjpeg's and zune-jpeg's progressive decoders walk the whole picture once a scan:
+// 100 (zune-jpeg's default) is ten times what encoders write, and bounds the time.
+pub(super) const MAX_SCANS: u16 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_versions_are_the_locked_ones() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let (name, version) = JpegBackend::Zune.name().split_once(' ').unwrap();
+        assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n")));
+        // turbojpeg-sys 1.2.0 vendors libjpeg-turbo 3.1.0.
+        assert!(lock.contains("name = \"turbojpeg-sys\"\nversion = \"1.2.0\"\n"));
+    }
+}

@@ -1,0 +1,11 @@
+//! JPEG: the frame header, read here, and two backends for the pixels.
+
+mod backend;
+mod frame;
+#[cfg(feature = "turbo")]
+mod turbo;
+mod zune;
+
+pub(crate) use backend::Jpeg;
+pub use backend::{JpegBackend, jpeg_backend};
+pub(crate) use frame::Frame;

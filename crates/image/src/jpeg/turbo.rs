@@ -1,0 +1,215 @@
+//! libjpeg-turbo through its TurboJPEG 3 interface: the crate's only foreign code.
+
+#![expect(unsafe_code, reason = "libjpeg-turbo is C; every call into it is in this file")]
+
+use std::{
+    ffi::{CStr, c_int, c_void},
+    ptr::NonNull,
+};
+
+use turbojpeg_sys as tj;
+
+use super::{Frame, backend::MAX_SCANS};
+use crate::{
+    Error, Format, Rect,
+    picture::{CHANNELS, byte_len, grow},
+};
+
+/// A decompressor, reused from file to file.
+pub(crate) struct Turbo {
+    handle: NonNull<c_void>,
+}
+
+// SAFETY: an instance has no thread affinity and shares nothing that is not constant
+// or thread-local with other instances (TurboJPEG's own documentation: one instance,
+// one thread at a time). `&mut self` on every call keeps a second thread out.
+unsafe impl Send for Turbo {}
+
+impl Drop for Turbo {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from tj3Init and is destroyed once, here.
+        unsafe { tj::tj3Destroy(self.handle.as_ptr()) };
+    }
+}
+
+impl Turbo {
+    pub(super) fn new() -> Result<Self, Error> {
+        // SAFETY: takes no pointer; returns null when it cannot allocate.
+        let handle = unsafe { tj::tj3Init(tj::TJINIT_TJINIT_DECOMPRESS as c_int) };
+        // A few hundred bytes: what TurboJPEG asks for here.
+        let handle = NonNull::new(handle).ok_or(Error::Memory { bytes: 1 << 10 })?;
+        let turbo = Self { handle };
+        turbo.set(tj::TJPARAM_TJPARAM_SCANLIMIT, MAX_SCANS.into());
+        Ok(turbo)
+    }
+
+    /// Decodes a window that contains `region`; see [`super::Jpeg::decode`].
+    ///
+    /// Rows below the window are not read at all, so damage there goes unnoticed:
+    /// only a window over the whole picture proves the file.
+    pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        frame: &Frame,
+        region: Rect,
+        strict: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Rect, Error> {
+        self.read_header(bytes, frame)?;
+        let window = self.window(frame, region);
+        self.crop(if window == Rect::whole(frame.width, frame.height) {
+            Rect::new(0, 0, 0, 0)
+        } else {
+            window
+        })?;
+        let cmyk = frame.components == 4;
+        let channels = if cmyk { 4 } else { CHANNELS };
+        let pixels = grow(out, byte_len(window.width, window.height, channels)?)?;
+        self.decompress(
+            bytes,
+            pixels,
+            if cmyk { tj::TJPF_TJPF_CMYK } else { tj::TJPF_TJPF_RGB },
+            strict,
+        )?;
+        if cmyk {
+            cmyk_to_rgb(pixels);
+        }
+        Ok(window)
+    }
+
+    /// Reads the file's header and holds it against our own reading, which sized all.
+    fn read_header(&mut self, bytes: &[u8], frame: &Frame) -> Result<(), Error> {
+        // SAFETY: pointer and length are of one live slice, which the call only reads.
+        let code = unsafe {
+            tj::tj3DecompressHeader(self.handle.as_ptr(), bytes.as_ptr(), bytes.len() as _)
+        };
+        // A warning comes again, and is judged, when the pixels are read.
+        if code != 0 && !self.is_warning() {
+            return Err(self.error());
+        }
+        let size =
+            (self.get(tj::TJPARAM_TJPARAM_JPEGWIDTH), self.get(tj::TJPARAM_TJPARAM_JPEGHEIGHT));
+        if (u32::try_from(size.0), u32::try_from(size.1)) != (Ok(frame.width), Ok(frame.height)) {
+            return Err(Error::corrupt(Format::Jpeg, "its headers can be read in two ways"));
+        }
+        Ok(())
+    }
+
+    /// The window to decode so that `region` within it equals the full decode.
+    ///
+    /// Cropping starts at iMCU borders. Chroma upsampling looks one sample past the
+    /// region, and repeats its last sample at a window's edge: one iMCU more on each
+    /// side puts that edge out of sight. Rows need nothing: skipped rows lend theirs.
+    fn window(&self, frame: &Frame, region: Rect) -> Rect {
+        let whole = Rect::whole(frame.width, frame.height);
+        let unit = 8 * u32::from(frame.h_max);
+        // TurboJPEG refuses to crop samplings it has no name for.
+        let known = self.get(tj::TJPARAM_TJPARAM_SUBSAMP) != tj::TJSAMP_TJSAMP_UNKNOWN;
+        if !known || region == whole {
+            return whole;
+        }
+        let margin = if frame.subsampled { unit } else { 0 };
+        let left = (region.x / unit * unit).saturating_sub(margin);
+        let right = (region.x + region.width + margin).min(frame.width);
+        Rect { x: left, width: right - left, ..region }
+    }
+
+    fn crop(&mut self, window: Rect) -> Result<(), Error> {
+        // At most 65,535 each, the largest a frame header can say.
+        let [x, y, w, h] = [window.x, window.y, window.width, window.height].map(|n| n as c_int);
+        // SAFETY: the region is passed by value.
+        let code =
+            unsafe { tj::tj3SetCroppingRegion(self.handle.as_ptr(), tj::tjregion { x, y, w, h }) };
+        if code == 0 { Ok(()) } else { Err(self.error()) }
+    }
+
+    fn decompress(
+        &mut self,
+        bytes: &[u8],
+        pixels: &mut [u8],
+        format: tj::TJPF,
+        strict: bool,
+    ) -> Result<(), Error> {
+        // SAFETY: `bytes` is one live slice, only read. With pitch 0 the call writes
+        // rows of exactly the cropping region's (or, without one, the picture's) width
+        // and number; `pixels` was sized from that region, or from the size that
+        // `read_header` saw TurboJPEG itself read from these same bytes. Were it
+        // smaller, the call would write past its end.
+        let code = unsafe {
+            tj::tj3Decompress8(
+                self.handle.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len() as _,
+                pixels.as_mut_ptr(),
+                0,
+                format as c_int,
+            )
+        };
+        if code == 0 {
+            return Ok(());
+        }
+        let warning = self.is_warning();
+        let message = self.message();
+        // Bytes between the last block and the end of the image change no pixel, and
+        // photographs have them. They can also betray a flipped bit, hence `strict`.
+        if warning && !strict && message.contains("extraneous bytes before marker 0xd9") {
+            return Ok(());
+        }
+        Err(classify(message))
+    }
+
+    fn set(&self, param: tj::TJPARAM, value: c_int) {
+        // SAFETY: passes integers; an unknown one is refused and changes nothing.
+        unsafe { tj::tj3Set(self.handle.as_ptr(), param as c_int, value) };
+    }
+
+    fn get(&self, param: tj::TJPARAM) -> c_int {
+        // SAFETY: passes integers; an unknown one gives -1.
+        unsafe { tj::tj3Get(self.handle.as_ptr(), param as c_int) }
+    }
+
+    fn is_warning(&self) -> bool {
+        // SAFETY: reads a field of the live instance.
+        let code = unsafe { tj::tj3GetErrorCode(self.handle.as_ptr()) };
+        code == tj::TJERR_TJERR_WARNING as c_int
+    }
+
+    fn error(&self) -> Error {
+        classify(self.message())
+    }
+
+    /// The last message, without the name of the C function.
+    fn message(&self) -> String {
+        // SAFETY: the pointer is to a NUL-terminated buffer of the instance, or of this
+        // thread, valid until the next call; it is copied before.
+        let text = unsafe { CStr::from_ptr(tj::tj3GetErrorStr(self.handle.as_ptr())) };
+        let text = text.to_string_lossy().replace('\n', " ");
+        text.split_once("(): ").map_or(text.as_str(), |(_, rest)| rest).trim().to_owned()
+    }
+}
+
+fn classify(message: String) -> Error {
+    if message.contains("Premature end of JPEG file") {
+        Error::truncated(Format::Jpeg, "the file ends within a scan")
+    } else if message.contains("nsufficient memory") || message.contains("allocation failure") {
+        Error::Memory { bytes: 0 }
+    } else {
+        Error::corrupt(Format::Jpeg, message)
+    }
+}
+
+/// Turns inverted CMYK, as Adobe stores it, into RGB at the start of the same buffer.
+fn cmyk_to_rgb(pixels: &mut [u8]) {
+    for pixel in 0..pixels.len() / 4 {
+        let [c, m, y, k] = [0, 1, 2, 3].map(|channel| pixels[pixel * 4 + channel]);
+        for (channel, ink) in [c, m, y].into_iter().enumerate() {
+            pixels[pixel * CHANNELS + channel] = multiply(ink, k);
+        }
+    }
+}
+
+/// `a * b / 255`, rounded, as Pillow and zune-jpeg do it.
+fn multiply(a: u8, b: u8) -> u8 {
+    let product = u32::from(a) * u32::from(b) + 128;
+    ((product + (product >> 8)) >> 8) as u8
+}

@@ -1,0 +1,52 @@
+//! The backend in Rust.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
+use zune_jpeg::{JpegDecoder, errors::DecodeErrors};
+
+use super::{Frame, backend::MAX_SCANS};
+use crate::{
+    Error, Format, Rect,
+    picture::{CHANNELS, byte_len, grow},
+};
+
+/// Decodes the whole picture into `out`.
+pub(super) fn decode(bytes: &[u8], frame: &Frame, out: &mut Vec<u8>) -> Result<Rect, Error> {
+    // zune-jpeg notices a missing end only where a whole row of MCUs is missing.
+    if !frame.is_complete(bytes) {
+        let detail =
+            format!("the file ends at byte {} without an end-of-image marker", bytes.len());
+        return Err(Error::truncated(Format::Jpeg, detail));
+    }
+    let pixels = grow(out, byte_len(frame.width, frame.height, CHANNELS)?)?;
+    // Its authors removed panics on damaged files one report at a time; one that is
+    // left must cost one file, not the program.
+    catch_unwind(AssertUnwindSafe(|| decode_pixels(bytes, frame, pixels)))
+        .unwrap_or_else(|_| Err(Error::corrupt(Format::Jpeg, "the decoder gave up")))?;
+    Ok(Rect::whole(frame.width, frame.height))
+}
+
+fn decode_pixels(bytes: &[u8], frame: &Frame, pixels: &mut [u8]) -> Result<(), Error> {
+    // Strict: otherwise what is missing or damaged becomes grey pixels and no error.
+    let options = DecoderOptions::default()
+        .set_max_width(u16::MAX.into())
+        .set_max_height(u16::MAX.into())
+        .set_strict_mode(true)
+        .jpeg_set_max_scans(MAX_SCANS.into())
+        .jpeg_set_out_colorspace(ColorSpace::RGB);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers().map_err(error)?;
+    if decoder.dimensions() != Some((frame.width as usize, frame.height as usize)) {
+        return Err(Error::corrupt(Format::Jpeg, "its headers can be read in two ways"));
+    }
+    decoder.decode_into(pixels).map_err(error)
+}
+
+fn error(error: DecodeErrors) -> Error {
+    match error {
+        DecodeErrors::Unsupported(kind) => Error::unsupported(Format::Jpeg, format!("{kind:?}")),
+        DecodeErrors::ExhaustedData => Error::truncated(Format::Jpeg, "the data end within a scan"),
+        other => Error::corrupt(Format::Jpeg, other.to_string().trim_matches('"')),
+    }
+}

@@ -1,0 +1,26 @@
+use crate::Error;
+
+/// What an image from outside may cost; checked on its header, before any allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most pixels (width times height) of one image, `--max-pixels`; 2^28 by default.
+    ///
+    /// Decoding takes up to 3 bytes a pixel (4 for CMYK), a progressive JPEG 6 more.
+    pub max_pixels: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // 16,384 x 16,384: the largest scenes people cut no further, 0.8 GiB as RGB.
+        Self { max_pixels: 1 << 28 }
+    }
+}
+
+impl Limits {
+    pub(crate) fn check(&self, width: u32, height: u32) -> Result<(), Error> {
+        if u64::from(width) * u64::from(height) > self.max_pixels {
+            return Err(Error::TooLarge { width, height, limit: self.max_pixels });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+use std::fmt;
+
+use crate::Error;
+
+/// Bytes of one pixel: red, green, blue.
+pub(crate) const CHANNELS: usize = 3;
+
+/// A decoded picture: 8-bit RGB, row-major `[height, width, 3]`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Image {
+    width: u32,
+    height: u32,
+    data: Vec<u8>,
+}
+
+impl Image {
+    /// Wraps pixels, `data.len() == width * height * 3`.
+    ///
+    /// # Errors
+    /// [`Error::BadBuffer`] on any other length.
+    pub fn new(width: u32, height: u32, data: Vec<u8>) -> Result<Self, Error> {
+        check_buffer(data.len(), width, height)?;
+        Ok(Self { width, height, data })
+    }
+
+    /// Pixels in a row.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Rows.
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// The pixels, `[height, width, 3]`.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The pixels, without a copy.
+    pub fn into_data(self) -> Vec<u8> {
+        self.data
+    }
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Image({} x {})", self.width, self.height)
+    }
+}
+
+/// A rectangle in pixels, `x` to the right and `y` downwards from the top left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rect {
+    /// First column.
+    pub x: u32,
+    /// First row.
+    pub y: u32,
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+impl Rect {
+    /// The rectangle at (`x`, `y`) of `width` by `height`.
+    pub fn new(x: u32, y: u32, width: u32, height: u32) -> Self {
+        Self { x, y, width, height }
+    }
+
+    /// All of an image.
+    pub fn whole(width: u32, height: u32) -> Self {
+        Self::new(0, 0, width, height)
+    }
+
+    /// Fails unless the rectangle has pixels and lies within `width` by `height`.
+    pub(crate) fn check(self, width: u32, height: u32) -> Result<(), Error> {
+        let fits = |start: u32, len: u32, end| {
+            len > 0 && start.checked_add(len).is_some_and(|stop| stop <= end)
+        };
+        if fits(self.x, self.width, width) && fits(self.y, self.height, height) {
+            Ok(())
+        } else {
+            Err(Error::BadRegion { region: self, width, height })
+        }
+    }
+
+    /// The same place, counted from the corner of `outer`, which contains it.
+    pub(crate) fn within(self, outer: Self) -> Self {
+        Self { x: self.x - outer.x, y: self.y - outer.y, ..self }
+    }
+}
+
+impl fmt::Display for Rect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { x, y, width, height } = self;
+        write!(f, "{width} x {height} at ({x}, {y})")
+    }
+}
+
+/// Part of a decoded picture: `rect` of pixels whose rows are `stride` pixels long.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub pixels: &'a [u8],
+    pub stride: usize,
+    pub rect: Rect,
+}
+
+impl<'a> View<'a> {
+    /// The rows of `rect`, top to bottom, `rect.width * 3` bytes each.
+    pub(crate) fn rows(self) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator {
+        let start = self.rect.x as usize * CHANNELS;
+        let len = self.rect.width as usize * CHANNELS;
+        self.pixels
+            .chunks_exact(self.stride * CHANNELS)
+            .skip(self.rect.y as usize)
+            .take(self.rect.height as usize)
+            .map(move |row| &row[start..start + len])
+    }
+}
+
+pub(crate) fn check_buffer(found: usize, width: u32, height: u32) -> Result<(), Error> {
+    let expected = u64::from(width) * u64::from(height) * CHANNELS as u64;
+    if width == 0 || height == 0 || u64::try_from(found) != Ok(expected) {
+        return Err(Error::BadBuffer { width, height, expected, found });
+    }
+    Ok(())
+}
+
+/// Bytes of `width` by `height` pixels of `channels` bytes each.
+pub(crate) fn byte_len(width: u32, height: u32, channels: usize) -> Result<usize, Error> {
+    (width as usize)
+        .checked_mul(height as usize)
+        .and_then(|pixels| pixels.checked_mul(channels))
+        .ok_or(Error::Memory { bytes: usize::MAX })
+}
+
+/// Makes `buffer` at least `len` bytes long, keeping what it has: a reused buffer is
+/// neither cleared nor paged in again.
+pub(crate) fn grow(buffer: &mut Vec<u8>, len: usize) -> Result<&mut [u8], Error> {
+    if let Some(more) = len.checked_sub(buffer.len()) {
+        if buffer.is_empty() {
+            // Never touched: a fresh zeroed allocation costs no pass over the pages.
+            *buffer = zeroed(len)?;
+        } else {
+            buffer.try_reserve_exact(more).map_err(|_| Error::Memory { bytes: len })?;
+            buffer.resize(len, 0);
+        }
+    }
+    Ok(&mut buffer[..len])
+}
+
+fn zeroed(len: usize) -> Result<Vec<u8>, Error> {
+    // `vec![0; n]` is calloc, but aborts when memory is short; so ask first.
+    Vec::<u8>::new().try_reserve_exact(len).map_err(|_| Error::Memory { bytes: len })?;
+    Ok(vec![0; len])
+}

@@ -1,0 +1,187 @@
+//! PNG through the `png` crate, row by row.
+//!
+//! ```text
+//! magic (8) | length IHDR width height depth colour … crc | … eXIf … | IDAT … | IEND
+//! ```
+
+use std::io::Cursor;
+
+use png::{DecodingError, Transformations};
+
+use crate::{
+    Error, Format, Header, Limits, Orientation, Rect, exif,
+    picture::{CHANNELS, byte_len, grow},
+};
+
+/// Reads the chunks before the first `IDAT`.
+pub(crate) fn parse_header(bytes: &[u8]) -> Result<Header, Error> {
+    let mut at = 8;
+    let (kind, ihdr) = next_chunk(bytes, &mut at)?;
+    let Some([w3, w2, w1, w0, h3, h2, h1, h0, bit_depth, colour, _, _, interlace]) =
+        ihdr.first_chunk().filter(|_| kind == b"IHDR")
+    else {
+        return Err(Error::corrupt(Format::Png, "it does not start with an `IHDR` chunk"));
+    };
+    let width = u32::from_be_bytes([*w3, *w2, *w1, *w0]);
+    let height = u32::from_be_bytes([*h3, *h2, *h1, *h0]);
+    if width == 0 || height == 0 {
+        return Err(Error::corrupt(Format::Png, format!("its size is {width} x {height}")));
+    }
+    let (channels, depths): (u8, &[u8]) = match colour {
+        0 => (1, &[1, 2, 4, 8, 16]),
+        2 => (3, &[8, 16]),
+        3 => (3, &[1, 2, 4, 8]),
+        4 => (2, &[8, 16]),
+        6 => (4, &[8, 16]),
+        _ => return Err(Error::corrupt(Format::Png, format!("colour type {colour}"))),
+    };
+    if !depths.contains(bit_depth) {
+        let detail = format!("{bit_depth} bits a sample with colour type {colour}");
+        return Err(Error::corrupt(Format::Png, detail));
+    }
+    Ok(Header {
+        format: Format::Png,
+        width,
+        height,
+        channels,
+        bit_depth: *bit_depth,
+        orientation: find_orientation(bytes, at)?,
+        progressive: *interlace == 1,
+    })
+}
+
+fn find_orientation(bytes: &[u8], mut at: usize) -> Result<Orientation, Error> {
+    loop {
+        match next_chunk(bytes, &mut at)? {
+            (b"eXIf", tiff) => return Ok(exif::orientation(tiff).unwrap_or_default()),
+            (b"IDAT" | b"IEND", _) => return Ok(Orientation::Normal),
+            _ => {}
+        }
+    }
+}
+
+/// Kind and data of the chunk at `at`, which moves behind it. Of `IDAT` the data may
+/// be cut short: the pixels' decoder reports that with the row reached.
+fn next_chunk<'a>(bytes: &'a [u8], at: &mut usize) -> Result<(&'a [u8], &'a [u8]), Error> {
+    let ends = || {
+        let detail = format!("the file ends at byte {}, before its pixels", bytes.len());
+        Error::truncated(Format::Png, detail)
+    };
+    let rest = bytes.get(*at..).unwrap_or_default();
+    let (len, rest) = rest.split_first_chunk::<4>().ok_or_else(ends)?;
+    let (kind, rest) = rest.split_at_checked(4).ok_or_else(ends)?;
+    if kind == b"IDAT" {
+        return Ok((kind, &[]));
+    }
+    let len = usize::try_from(u32::from_be_bytes(*len)).map_err(|_| ends())?;
+    let data = rest.get(..len).ok_or_else(ends)?;
+    *at += 12 + len;
+    Ok((kind, data))
+}
+
+/// Decodes exactly `region` of the stored picture into the start of `out`, as RGB.
+///
+/// Rows below `region` are not read, unless it is the whole picture or `strict`.
+pub(crate) fn decode(
+    bytes: &[u8],
+    header: &Header,
+    region: Rect,
+    limits: &Limits,
+    strict: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
+    decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    if strict {
+        decoder.ignore_checksums(false);
+    }
+    let mut reader = decoder.read_info().map_err(|cause| error(cause, None, header))?;
+    let info = reader.info();
+    if (info.width, info.height) != (header.width, header.height) {
+        return Err(Error::corrupt(Format::Png, "its headers can be read in two ways"));
+    }
+    let samples = reader.output_color_type().0.samples();
+    let pixels = grow(out, byte_len(region.width, region.height, CHANNELS)?)?;
+    if header.progressive {
+        let len = reader.output_buffer_size().ok_or(Error::Memory { bytes: usize::MAX })?;
+        let mut whole = Vec::new();
+        let whole = grow(&mut whole, len)?;
+        reader.next_frame(whole).map_err(|cause| error(cause, None, header))?;
+        let rows = whole.chunks_exact(header.width as usize * samples);
+        let lines = pixels.chunks_exact_mut(region.width as usize * CHANNELS);
+        for (row, line) in rows.skip(region.y as usize).zip(lines) {
+            expand(&row[region.x as usize * samples..], samples, line);
+        }
+    } else {
+        for y in 0..region.y {
+            next_row(&mut reader, y, header)?;
+        }
+        let lines = pixels.chunks_exact_mut(region.width as usize * CHANNELS);
+        for (y, line) in (region.y..).zip(lines) {
+            expand(
+                &next_row(&mut reader, y, header)?[region.x as usize * samples..],
+                samples,
+                line,
+            );
+        }
+    }
+    if strict || region == Rect::whole(header.width, header.height) {
+        reader.finish().map_err(|cause| error(cause, Some(header.height), header))?;
+    }
+    Ok(())
+}
+
+fn next_row<'r>(
+    reader: &'r mut png::Reader<Cursor<&[u8]>>,
+    y: u32,
+    header: &Header,
+) -> Result<&'r [u8], Error> {
+    match reader.next_row() {
+        Ok(Some(row)) => Ok(row.data()),
+        Ok(None) => {
+            Err(Error::truncated(Format::Png, format!("it has {y} of {} rows", header.height)))
+        }
+        Err(cause) => Err(error(cause, Some(y), header)),
+    }
+}
+
+/// Writes one row as RGB: grey repeated, alpha dropped. `row` may be longer.
+fn expand(row: &[u8], samples: usize, line: &mut [u8]) {
+    let cells = line.as_chunks_mut::<CHANNELS>().0.iter_mut();
+    match samples {
+        3 => line.copy_from_slice(&row[..line.len()]),
+        4 => {
+            for (cell, [r, g, b, _]) in cells.zip(row.as_chunks::<4>().0) {
+                *cell = [*r, *g, *b];
+            }
+        }
+        _ => {
+            for (cell, grey) in cells.zip(row.iter().step_by(samples)) {
+                *cell = [*grey; CHANNELS];
+            }
+        }
+    }
+}
+
+/// Room for a few rows of the widest picture allowed, at 8 bytes a pixel.
+fn memory_limit(limits: &Limits) -> png::Limits {
+    let bytes = limits.max_pixels.saturating_mul(32).saturating_add(64 << 20);
+    png::Limits { bytes: usize::try_from(bytes).unwrap_or(usize::MAX) }
+}
+
+fn error(cause: DecodingError, rows: Option<u32>, header: &Header) -> Error {
+    let reached =
+        rows.map_or(String::new(), |rows| format!(" after {rows} of {} rows", header.height));
+    match cause {
+        DecodingError::IoError(cause) if cause.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Error::truncated(Format::Png, format!("the file ends{reached}"))
+        }
+        DecodingError::LimitsExceeded => Error::corrupt(
+            Format::Png,
+            format!("a chunk needs more memory than the picture{reached}"),
+        ),
+        other => Error::corrupt(Format::Png, format!("{other}{reached}")),
+    }
+}

@@ -1,0 +1,142 @@
+use fast_image_resize::{
+    FilterType, PixelType, ResizeAlg, ResizeOptions,
+    images::{CroppedImage, Image as Slot, ImageRef},
+};
+
+use crate::{
+    Error, Image, Rect,
+    orientation::mirror_row,
+    picture::{CHANNELS, View, check_buffer},
+};
+
+/// How a pixel is made from those it covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Filter {
+    /// Triangle filter, widened when shrinking: Pillow's `BILINEAR`, torchvision's
+    /// `BILINEAR` with `antialias=True`.
+    #[default]
+    Bilinear,
+    /// Windowed sinc over three lobes, widened when shrinking: Pillow's `LANCZOS`.
+    Lanczos3,
+    /// The pixel under the centre; for masks, whose values must not be mixed.
+    Nearest,
+}
+
+impl Filter {
+    fn algorithm(self) -> ResizeAlg {
+        match self {
+            Self::Bilinear => ResizeAlg::Convolution(FilterType::Bilinear),
+            Self::Lanczos3 => ResizeAlg::Convolution(FilterType::Lanczos3),
+            Self::Nearest => ResizeAlg::Nearest,
+        }
+    }
+}
+
+/// What a region is made into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resize {
+    /// Columns of the result.
+    pub width: u32,
+    /// Rows of the result.
+    pub height: u32,
+    /// How pixels are mixed.
+    pub filter: Filter,
+    /// Mirror the result left to right.
+    pub flip: bool,
+}
+
+impl Resize {
+    /// Antialiased bilinear to `width` by `height`, not mirrored.
+    pub fn to(width: u32, height: u32) -> Self {
+        Self { width, height, filter: Filter::default(), flip: false }
+    }
+}
+
+/// Resizes pictures and keeps its buffers between them; one per thread.
+#[derive(Default)]
+pub struct Resizer {
+    inner: fast_image_resize::Resizer,
+}
+
+impl Resizer {
+    /// A resizer that uses what vector instructions the machine has.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Resizes `region` of the RGB pixels `src`, `[height, width, 3]` with `size` =
+    /// (width, height), into `out`, `[to.height, to.width, 3]`.
+    ///
+    /// No pixel outside `region` has any influence: the result is that of cutting
+    /// first and resizing then.
+    ///
+    /// # Errors
+    /// [`Error::BadBuffer`] when `src` or `out` is not as long as its size asks for;
+    /// [`Error::BadRegion`].
+    pub fn crop_resize(
+        &mut self,
+        src: &[u8],
+        size: (u32, u32),
+        region: Rect,
+        to: &Resize,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let (width, height) = size;
+        check_buffer(src.len(), width, height)?;
+        region.check(width, height)?;
+        self.resize_view(View { pixels: src, stride: width as usize, rect: region }, to, out)
+    }
+
+    /// `view.rect` lies within its pixels.
+    pub(crate) fn resize_view(
+        &mut self,
+        view: View<'_>,
+        to: &Resize,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        check_buffer(out.len(), to.width, to.height)?;
+        let Rect { x, y, width, height } = view.rect;
+        if (width, height) == (to.width, to.height) {
+            let lines = out.chunks_exact_mut(width as usize * CHANNELS);
+            lines.zip(view.rows()).for_each(|(line, row)| line.copy_from_slice(row));
+        } else {
+            let rows = view.pixels.len() / (view.stride * CHANNELS);
+            // Sizes were checked above, so none of these can fail.
+            let bad = |_| Error::BadBuffer {
+                width: to.width,
+                height: to.height,
+                expected: 0,
+                found: view.pixels.len(),
+            };
+            let src = ImageRef::new(view.stride as u32, rows as u32, view.pixels, PixelType::U8x3)
+                .map_err(|e| bad(e.to_string()))?;
+            let src =
+                CroppedImage::new(&src, x, y, width, height).map_err(|e| bad(e.to_string()))?;
+            let mut dst = Slot::from_slice_u8(to.width, to.height, &mut *out, PixelType::U8x3)
+                .map_err(|e| bad(e.to_string()))?;
+            let options = ResizeOptions::new().resize_alg(to.filter.algorithm());
+            self.inner.resize(&src, &mut dst, &options).map_err(|e| bad(e.to_string()))?;
+        }
+        if to.flip {
+            out.chunks_exact_mut(to.width as usize * CHANNELS).for_each(mirror_row);
+        }
+        Ok(())
+    }
+}
+
+/// Resizes a whole picture; see [`Resizer`] for many.
+///
+/// # Errors
+/// [`Error::BadBuffer`] when `to` has no pixels.
+pub fn resize(image: &Image, to: &Resize) -> Result<Image, Error> {
+    let mut out = vec![0; to.width as usize * to.height as usize * CHANNELS];
+    let whole = Rect::whole(image.width(), image.height());
+    Resizer::new().crop_resize(
+        image.data(),
+        (image.width(), image.height()),
+        whole,
+        to,
+        &mut out,
+    )?;
+    Image::new(to.width, to.height, out)
+}
