@@ -1,0 +1,134 @@
+//! Which packages and features are built, decided here and nowhere else.
+//!
+//! Two sets, because cargo unites features of all packages it builds together:
+//! what must work without libtorch is built without it.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::process::{self, command};
+use crate::setup::Ready;
+use crate::workspace::{Workspace, cargo_program};
+
+/// Packages built together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Set {
+    /// Everything that needs no libtorch, default features only.
+    Plain,
+    /// What has a form with libtorch or libjpeg-turbo, in that form.
+    Torch,
+}
+
+/// A program other packages' tests, or a person, run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Program {
+    /// The command line tool; no libtorch in it.
+    Gular,
+    /// The tutorial's trainer.
+    Train,
+}
+
+/// The package that cannot be built without libtorch.
+const TRAIN: &str = "gular-train";
+const TURBO: &str = "gular-image/turbo";
+
+impl Set {
+    /// The package selection for cargo.
+    pub(crate) fn args(self, turbo: bool) -> Vec<&'static str> {
+        match (self, turbo) {
+            (Self::Plain, _) => vec!["--workspace", "--exclude", TRAIN],
+            (Self::Torch, false) => {
+                vec!["-p", "gular-runtime", "-p", TRAIN, "--features", "gular-runtime/torch"]
+            }
+            (Self::Torch, true) => {
+                vec![
+                    "-p",
+                    "gular-runtime",
+                    "-p",
+                    TRAIN,
+                    "-p",
+                    "gular-image",
+                    "--features",
+                    "gular-runtime/torch,gular-image/turbo",
+                ]
+            }
+        }
+    }
+}
+
+impl Program {
+    fn package(self) -> &'static str {
+        match self {
+            Self::Gular => "gular",
+            Self::Train => TRAIN,
+        }
+    }
+}
+
+/// Build settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Dev,
+    Release,
+}
+
+/// `cargo VERB …` in the workspace, able to find libtorch.
+pub(crate) fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
+    let mut cargo = command(cargo_program());
+    cargo.arg(verb).current_dir(&workspace.root);
+    ready.apply(&mut cargo);
+    cargo
+}
+
+/// Builds one program with everything it can use and returns its path.
+pub(crate) fn build(
+    workspace: &Workspace,
+    ready: &Ready,
+    program: Program,
+    profile: Profile,
+) -> Result<PathBuf> {
+    let package = program.package();
+    let mut build = cargo(workspace, ready, "build");
+    build.args(["--message-format=json-render-diagnostics", "--bins", "-p", package]);
+    if ready.turbo {
+        build.args(["--features", TURBO, "-p", "gular-image"]);
+    }
+    if profile == Profile::Release {
+        build.arg("--release");
+    }
+    let output =
+        build.stderr(Stdio::inherit()).output().with_context(|| process::cannot_start(&build))?;
+    if !output.status.success() {
+        bail!("`{}` failed: {}", process::line(&build), output.status);
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    executable(&text, package)
+        .with_context(|| format!("cargo built `{package}` and named no program `{package}`"))
+}
+
+/// The path of the program `name` in cargo's messages, one JSON object a line.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut matching = artifacts
+        .filter(|value| value["reason"] == "compiler-artifact" && value["target"]["name"] == name);
+    matching.find_map(|value| value["executable"].as_str().map(PathBuf::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_is_found_among_messages() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","target":{"name":"gular"},"executable":null}"#,
+            "\nnot JSON\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"gular"},"executable":"/t/gular"}"#,
+        );
+        assert_eq!(executable(messages, "gular"), Some("/t/gular".into()));
+        assert_eq!(executable(messages, "gular-train"), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! Format and clippy, warnings denied.
+
+use anyhow::Result;
+
+use crate::cargo::{Set, cargo};
+use crate::process;
+use crate::setup::{self, Line, Ready};
+use crate::workspace::Workspace;
+
+/// Check the format and run clippy with and without libtorch.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// `cargo xtask lint`.
+pub(crate) fn run(_args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let ready = setup::prepare(&workspace, Line::Current)?;
+    lint(&workspace, &ready)
+}
+
+/// The whole of it, on a machine that is set up.
+pub(crate) fn lint(workspace: &Workspace, ready: &Ready) -> Result<()> {
+    process::run(cargo(workspace, ready, "fmt").args(["--all", "--check"]))?;
+    for set in [Set::Plain, Set::Torch] {
+        let mut clippy = cargo(workspace, ready, "clippy");
+        clippy.args(set.args(ready.turbo)).args(["--all-targets", "--", "-D", "warnings"]);
+        process::run(&mut clippy)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! All tests that need no outside tool.
+
+use std::io::{BufRead as _, BufReader};
+use std::ops::AddAssign;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cargo::{self, Profile, Program, Set};
+use crate::process;
+use crate::setup::{self, Line, Ready};
+use crate::workspace::Workspace;
+
+/// Run all tests that need no outside tool: first without libtorch, then with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Passed on to every test program, for instance a part of a test's name
+    #[arg(last = true, value_name = "ARGS")]
+    rest: Vec<String>,
+}
+
+/// The project's programs, built before the tests that run them: those live in
+/// other packages, where cargo offers no path to them.
+#[derive(Debug, Clone)]
+pub(crate) struct Programs {
+    /// The command line tool.
+    pub(crate) gular: PathBuf,
+    /// The tutorial's trainer.
+    pub(crate) train: PathBuf,
+}
+
+impl Programs {
+    /// Builds both in the dev profile.
+    pub(crate) fn build(workspace: &Workspace, ready: &Ready) -> Result<Self> {
+        let gular = cargo::build(workspace, ready, Program::Gular, Profile::Dev)?;
+        let train = cargo::build(workspace, ready, Program::Train, Profile::Dev)?;
+        Ok(Self { gular, train })
+    }
+
+    /// Tells `command` where they are.
+    pub(crate) fn apply(&self, command: &mut Command) {
+        command.env("GULAR_BIN", &self.gular).env("GULAR_TRAIN_BIN", &self.train);
+    }
+}
+
+/// How many tests ended how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+/// `cargo xtask test`.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let ready = setup::prepare(&workspace, Line::Current)?;
+    test(&workspace, &ready, &args.rest)
+}
+
+/// The whole of it, on a machine that is set up.
+///
+/// # Errors
+/// When a test failed or could not be built; after all others have run.
+pub(crate) fn test(workspace: &Workspace, ready: &Ready, rest: &[String]) -> Result<()> {
+    let programs = Programs::build(workspace, ready)?;
+    let mut total = Counts::default();
+    let mut broken = Vec::new();
+    for set in [Set::Plain, Set::Torch] {
+        let mut command = cargo::cargo(workspace, ready, "test");
+        command.args(set.args(ready.turbo)).arg("--no-fail-fast").arg("--").args(rest);
+        programs.apply(&mut command);
+        let (counts, success) = counted(&mut command)?;
+        total += counts;
+        if !success {
+            broken.push(process::line(&command));
+        }
+    }
+    println!("\n{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
+    if !broken.is_empty() {
+        bail!("not all tests passed; the failing runs were\n  {}", broken.join("\n  "));
+    }
+    Ok(())
+}
+
+/// Runs a `cargo test`, passing its lines on while adding up its results.
+pub(crate) fn counted(command: &mut Command) -> Result<(Counts, bool)> {
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().with_context(|| process::cannot_start(command))?;
+    let mut counts = Counts::default();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line
+                .with_context(|| format!("cannot read what `{}` prints", process::line(command)))?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            counts += Counts::of_line(&line).unwrap_or_default();
+        }
+    }
+    Ok((counts, child.wait()?.success()))
+}
+
+impl Counts {
+    /// Reads `test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; …`.
+    fn of_line(line: &str) -> Option<Self> {
+        let (_, results) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let count = |name: &str| {
+            let part = results.split("; ").find_map(|part| part.trim().strip_suffix(name))?;
+            part.trim().parse().ok()
+        };
+        Some(Self {
+            passed: count("passed")?,
+            failed: count("failed")?,
+            skipped: count("ignored")?,
+        })
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: Option<(u64, u64, u64)>) {
+        let found =
+            Counts::of_line(line).map(|counts| (counts.passed, counts.failed, counts.skipped));
+        assert_eq!(found, expected, "{line}");
+    }
+
+    #[test]
+    fn result_lines_are_counted_and_no_others() {
+        check(
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s",
+            Some((12, 0, 1)),
+        );
+        check(
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s",
+            Some((1, 2, 0)),
+        );
+        check("test fails ... ok", None);
+        check("a test printed test result: ok. 9 passed; 0 failed; 0 ignored", None);
+    }
+}

@@ -1,0 +1,48 @@
+//! Where the workspace and its target folder are.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::process::{self, command};
+
+/// The workspace this program was built from.
+#[derive(Debug, Clone)]
+pub(crate) struct Workspace {
+    /// The folder of the workspace's Cargo.toml.
+    pub(crate) root: PathBuf,
+    /// Cargo's target folder, by default `target` in `root`.
+    pub(crate) target: PathBuf,
+}
+
+impl Workspace {
+    /// Asks cargo, so that `CARGO_TARGET_DIR` and configuration files count.
+    pub(crate) fn locate() -> Result<Self> {
+        let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let mut metadata = command(cargo_program());
+        metadata.args(["metadata", "--no-deps", "--format-version=1"]).current_dir(&manifest_dir);
+        let text = process::stdout_of(&mut metadata)?;
+        let value: Value =
+            serde_json::from_str(&text).context("`cargo metadata` did not answer with JSON")?;
+        let folder = |key: &str| {
+            value[key]
+                .as_str()
+                .map(PathBuf::from)
+                .with_context(|| format!("`cargo metadata` has no `{key}`"))
+        };
+        Ok(Self { root: folder("workspace_root")?, target: folder("target_directory")? })
+    }
+
+    /// `path` as a person in the workspace root would type it.
+    pub(crate) fn relative<'a>(&self, path: &'a Path) -> &'a Path {
+        path.strip_prefix(&self.root).unwrap_or(path)
+    }
+}
+
+/// The cargo that runs this program, else the one in `PATH`.
+pub(crate) fn cargo_program() -> PathBuf {
+    env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
+}
