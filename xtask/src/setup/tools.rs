@@ -100,7 +100,7 @@ pub(super) fn nasm() -> Option<PathBuf> {
 pub(super) fn without_nasm() -> String {
     let packages = ["nasm"; 3];
     format!(
-        "nasm was not found, so libjpeg-turbo is not built; JPEG is decoded by zune-jpeg, about 15 % slower\n{}",
+        "nasm was not found, so libjpeg-turbo is not built; JPEG is decoded by zune-jpeg, somewhat slower\n{}",
         install_lines(&[packages])
     )
 }
