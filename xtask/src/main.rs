@@ -10,6 +10,7 @@ use std::process::exit;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod cargo;
 mod demo;
 mod lint;
@@ -32,6 +33,7 @@ enum Verb {
     Demo(demo::Args),
     Test(test::Args),
     Lint(lint::Args),
+    Bench(bench::Args),
 }
 
 fn main() {
@@ -47,5 +49,6 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Demo(args) => demo::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Lint(args) => lint::run(&args),
+        Verb::Bench(args) => bench::run(&args),
     }
 }

@@ -1,0 +1,80 @@
+//! Benchmarks: each compares with the peer in the same run and prints a dated record.
+
+mod pack;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::cargo::{self, Profile, Program};
+use crate::setup::{self, Line};
+use crate::workspace::Workspace;
+
+/// Measure against the peers, in one run; a table on stderr, a record on stdout.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// `gular pack` against `tar` and `sync` of the same warm files.
+    Pack {
+        /// A folder of images, `class/file` or `split/class/file`
+        #[arg(long, value_name = "DIR")]
+        images: PathBuf,
+        /// Each image is packed this many times, under other names
+        #[arg(long, default_value_t = 8)]
+        copies: usize,
+        /// Measured rounds; one more comes before them
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+}
+
+/// `cargo xtask bench`.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let ready = setup::prepare(&workspace, Line::Current)?;
+    let work = workspace.target.join("bench");
+    std::fs::create_dir_all(&work)?;
+    match &args.what {
+        What::Pack { images, copies, rounds } => {
+            ensure!(*rounds > 0 && *copies > 0, "`--rounds` and `--copies` are at least 1");
+            let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
+            pack::run(&gular, images, *copies, *rounds, &work)
+        }
+    }
+}
+
+/// The machine, for a record.
+pub(crate) fn machine() -> Value {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).unwrap_or("unknown");
+    let memory = read("/proc/meminfo");
+    json!({
+        "cpu": model.trim_start_matches(['\t', ' ', ':']),
+        "cores": std::thread::available_parallelism().map_or(1, usize::from),
+        "memory": memory.lines().next().unwrap_or_default().trim_start_matches("MemTotal:").trim(),
+        "kernel": read("/proc/sys/kernel/osrelease").trim(),
+        "load": read("/proc/loadavg").trim(),
+        "date": date(),
+    })
+}
+
+fn date() -> String {
+    let output = Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
+    output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Median of `values`, which must not be empty.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
+}

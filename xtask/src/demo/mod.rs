@@ -1,0 +1,140 @@
+//! The main job on one machine: pack, verify, train, stopped and resumed on the way.
+//!
+//! ```text
+//! images ─ gular pack ─▶ bundle ─ gular verify ─▶ sound
+//!                          │
+//!                          ├─ gular-train, undisturbed ─────────────▶ weights A
+//!                          └─ gular-train, SIGTERM, 85, again ──────▶ weights B = A ?
+//! ```
+//!
+//! Everything it writes is in the target folder's `demo`, made anew each time.
+
+mod images;
+mod stages;
+mod summary;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::stages::{Training, run as run_stage};
+use self::summary::Summary;
+use crate::cargo::{self, Profile, Program};
+use crate::setup::{self, Line};
+use crate::workspace::Workspace;
+
+/// Images of each class in the set the demo makes: 320 to learn from, 80 to test.
+const TRAIN_PER_CLASS: usize = 80;
+const VAL_PER_CLASS: usize = 20;
+
+/// Set up, then do the main job: pack, verify, train, be stopped, resume.
+///
+/// Example: `cargo xtask demo --images ~/photos`, a folder `split/class/file`
+/// or `class/file`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A folder of JPEG and PNG images; without it the demo makes 400 of its own
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
+    /// Epochs to train, at least 2
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
+    epochs: u32,
+    /// Print the summary as JSON on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+/// `cargo xtask demo`.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    if let Some(images) = &args.images {
+        ensure!(images.is_dir(), "`{}` is not a folder of images", images.display());
+    }
+    let ready = setup::prepare(&workspace, Line::Current)?;
+    let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
+    let train = cargo::build(&workspace, &ready, Program::Train, Profile::Release)?;
+
+    let start = Instant::now();
+    let out = workspace.target.join("demo");
+    if out.exists() {
+        fs::remove_dir_all(&out).with_context(|| format!("cannot clear `{}`", out.display()))?;
+    }
+    fs::create_dir_all(&out)?;
+    let source = match &args.images {
+        Some(images) => images.clone(),
+        None => make_images(&out)?,
+    };
+
+    heading("pack", &source, &workspace);
+    let bundle = out.join("bundle");
+    let mut pack = Command::new(&gular);
+    pack.arg("pack").arg(&source).arg(&bundle).arg("--json");
+    if !has_split(&source, "val") {
+        pack.args(["--split", "train=0.8,val=0.2"]);
+    }
+    let packed = run_stage(pack, "gular pack")?;
+    let digest = text(&packed.report, "digest")?;
+
+    heading("verify", &bundle, &workspace);
+    let mut verify = Command::new(&gular);
+    verify.arg("verify").arg(&bundle).args(["--full", "--digest", &digest, "--json"]);
+    let verified = run_stage(verify, "gular verify")?;
+
+    let training = |name: &str| {
+        let mut command = Command::new(&train);
+        ready.apply(&mut command);
+        let out = out.join(name);
+        Training {
+            command,
+            bundle: bundle.clone(),
+            digest: digest.clone(),
+            epochs: args.epochs,
+            out,
+        }
+    };
+    heading("train, undisturbed", &out.join("undisturbed"), &workspace);
+    let undisturbed = training("undisturbed").undisturbed()?;
+    heading("train, stopped by SIGTERM in mid-epoch, resumed", &out.join("resumed"), &workspace);
+    let steps = undisturbed.report["steps_per_epoch"]
+        .as_u64()
+        .context("the trainer's report has no `steps_per_epoch`")?;
+    let resumed = training("resumed").stopped_and_resumed(steps + steps.div_ceil(2))?;
+
+    let summary = Summary::new(&packed, &verified, &undisturbed, &resumed, start.elapsed())?;
+    eprintln!("\n{summary}");
+    eprintln!("everything is in `{}`", workspace.relative(&out).display());
+    if args.json {
+        println!("{}", summary.to_json());
+    }
+    ensure!(summary.bit_equal, "the resumed run's weights differ from the undisturbed run's");
+    Ok(())
+}
+
+fn make_images(out: &Path) -> Result<PathBuf> {
+    let dir = out.join("images");
+    let n = (TRAIN_PER_CLASS + VAL_PER_CLASS) * images::CLASSES.len();
+    let style =
+        ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} images, {per_sec}, {eta} left")?;
+    let bar = ProgressBar::new(n as u64).with_style(style).with_message("make");
+    images::write(&dir, TRAIN_PER_CLASS, VAL_PER_CLASS, &mut || bar.inc(1))?;
+    bar.finish_and_clear();
+    eprintln!("made {n} images of {}", images::CLASSES.join(", "));
+    Ok(dir)
+}
+
+fn heading(stage: &str, path: &Path, workspace: &Workspace) {
+    eprintln!("\n== {stage}: {}", workspace.relative(path).display());
+}
+
+fn has_split(source: &Path, split: &str) -> bool {
+    source.join(split).is_dir()
+}
+
+fn text(report: &serde_json::Value, key: &str) -> Result<String> {
+    let value = report[key].as_str().with_context(|| format!("a report has no `{key}`"))?;
+    Ok(value.to_owned())
+}
