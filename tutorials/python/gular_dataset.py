@@ -101,7 +101,7 @@ class GularDataset:
         size = dtype.itemsize * int(np.prod(field["shape"], dtype=np.int64))
         base = f"{name}.base"
         first = int(at[base][0]) + row * size if base in at else int(at[f"{name}.offset"][row])
-        return shard[first : first + size].view(dtype).reshape(field["shape"]).copy()
+        return np.array(shard[first : first + size].view(dtype).reshape(field["shape"]))
 
     def label(self, index):
         """The class index; -1 when it is unknown."""
