@@ -65,6 +65,10 @@ impl Jpeg {
     ///
     /// Returns the window decoded: its RGB pixels lie at the start of `out`, without
     /// gaps. `strict` refuses what does no harm to the pixels, too.
+    #[cfg_attr(
+        not(feature = "turbo"),
+        expect(unused_variables, reason = "zune-jpeg decodes whole pictures only")
+    )]
     pub(crate) fn decode(
         &mut self,
         bytes: &[u8],
