@@ -1,1 +1,3 @@
-//! Placeholder until the first commit of this room.
+//! Inside the training job: orders, loader, tensors, checkpoints, metrics.
+
+pub mod order;

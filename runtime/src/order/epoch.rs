@@ -1,0 +1,178 @@
+//! The three orders of an epoch.
+//!
+//! Each defines one *global sequence*: position → sample. Rank r of w ranks
+//! takes positions r, r + w, r + 2w, …, as `DistributedSampler` deals them, so
+//! step s of batches of b samples a rank covers positions s·b·w to (s+1)·b·w.
+//! How far an epoch has come is therefore one number, whatever the ranks.
+
+use serde::{Deserialize, Serialize};
+
+use super::keyed::{KeyedPermutation, key};
+use super::mt19937::Generator;
+use super::pytorch::{Permutation, distributed_lengths, randperm};
+
+/// Which order samples come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "lowercase")]
+pub enum OrderKind {
+    /// Bit-identical to PyTorch's `DistributedSampler`: pads with repeated
+    /// samples, or cuts, to a multiple of the world size. Holds 4 bytes a sample.
+    Torch {
+        /// Permute, or go from 0 to the end.
+        shuffle: bool,
+    },
+    /// A keyed permutation of all samples: each once, for any world size, in no memory.
+    Elastic,
+    /// A keyed permutation of shards; samples permuted within each group of
+    /// `shards` consecutive ones. Each shard is needed for one window only.
+    Window {
+        /// Shards a window.
+        shards: u64,
+    },
+}
+
+/// What fixes the order of every epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrderSpec {
+    /// Which order.
+    #[serde(flatten)]
+    pub kind: OrderKind,
+    /// Another seed, another sequence of orders.
+    pub seed: u64,
+    /// Leave out what does not fill the last batch of all ranks; `torch` first
+    /// cuts to a multiple of the world size instead of padding.
+    pub drop_last: bool,
+}
+
+/// The order of one epoch over one split.
+#[derive(Debug, Clone)]
+pub struct EpochOrder {
+    n_samples: u64,
+    n_positions: u64,
+    how: How,
+}
+
+#[derive(Debug, Clone)]
+enum How {
+    Listed(Permutation),
+    Keyed(KeyedPermutation),
+    Windows(Vec<Window>),
+}
+
+/// Samples of some consecutive shards, in permuted order.
+#[derive(Debug, Clone)]
+struct Window {
+    /// Position of its first sample.
+    start: u64,
+    within: KeyedPermutation,
+    /// For each shard: samples before it in the window, and its first sample in the split.
+    shards: Vec<(u64, u64)>,
+}
+
+impl EpochOrder {
+    /// The order of `epoch` for `world_size` ranks over shards of
+    /// `shard_samples` samples, in the split's order.
+    #[must_use]
+    pub fn new(spec: &OrderSpec, shard_samples: &[u64], epoch: u64, world_size: u64) -> Self {
+        let n: u64 = shard_samples.iter().sum();
+        let (how, n_positions) = match spec.kind {
+            OrderKind::Torch { shuffle } => {
+                let order = if shuffle {
+                    randperm(n, &mut Generator::new(spec.seed.wrapping_add(epoch)))
+                } else {
+                    Permutation::identity(n)
+                };
+                (How::Listed(order), distributed_lengths(n, world_size.max(1), spec.drop_last).1)
+            }
+            OrderKind::Elastic => {
+                (How::Keyed(KeyedPermutation::new(n, key(spec.seed, epoch, 0))), n)
+            }
+            OrderKind::Window { shards } => {
+                (How::Windows(windows(spec.seed, epoch, shard_samples, shards.max(1))), n)
+            }
+        };
+        Self { n_samples: n, n_positions, how }
+    }
+
+    /// Positions of the epoch: the samples, and with `torch` the padding.
+    #[must_use]
+    pub fn n_positions(&self) -> u64 {
+        self.n_positions
+    }
+
+    /// The sample at `position`, `None` past the last.
+    #[must_use]
+    pub fn sample_at(&self, position: u64) -> Option<u64> {
+        if position >= self.n_positions || self.n_samples == 0 {
+            return None;
+        }
+        Some(match &self.how {
+            How::Listed(order) => order.at(position % self.n_samples),
+            How::Keyed(permutation) => permutation.at(position),
+            How::Windows(windows) => {
+                let after = windows.partition_point(|w| w.start <= position);
+                windows[after - 1].sample_at(position)
+            }
+        })
+    }
+
+    /// Positions that batches of `batch` samples on each of `world_size` ranks
+    /// cover: all, or without the last partial batch when `drop_last`.
+    #[must_use]
+    pub fn n_covered(&self, batch: u64, world_size: u64, drop_last: bool) -> u64 {
+        let global = batch.saturating_mul(world_size).max(1);
+        if drop_last { self.n_positions / global * global } else { self.n_positions }
+    }
+
+    /// The samples rank `rank` takes from positions `from..to`, `from` being where a step starts.
+    pub fn rank_samples(
+        &self,
+        from: u64,
+        to: u64,
+        rank: u64,
+        world_size: u64,
+    ) -> impl Iterator<Item = u64> + '_ {
+        let first = from.saturating_add(rank);
+        let step = usize::try_from(world_size.max(1)).unwrap_or(usize::MAX);
+        (first..to.min(self.n_positions)).step_by(step).filter_map(|p| self.sample_at(p))
+    }
+}
+
+fn windows(seed: u64, epoch: u64, shard_samples: &[u64], per_window: u64) -> Vec<Window> {
+    let mut firsts = Vec::with_capacity(shard_samples.len());
+    let mut next = 0;
+    for samples in shard_samples {
+        firsts.push(next);
+        next += samples;
+    }
+    let n_shards = shard_samples.len() as u64;
+    let of_shards = KeyedPermutation::new(n_shards, key(seed, epoch, 1));
+    let mut windows: Vec<Window> = Vec::new();
+    let mut start = 0;
+    let mut from = 0;
+    while from < n_shards {
+        let to = from.saturating_add(per_window).min(n_shards);
+        let mut len = 0;
+        let mut shards = Vec::new();
+        for i in from..to {
+            let shard = of_shards.at(i) as usize;
+            shards.push((len, firsts[shard]));
+            len += shard_samples[shard];
+        }
+        let number = windows.len() as u64;
+        let within = KeyedPermutation::new(len, key(seed, epoch, 2 + number));
+        windows.push(Window { start, within, shards });
+        start += len;
+        from = to;
+    }
+    windows
+}
+
+impl Window {
+    fn sample_at(&self, position: u64) -> u64 {
+        let inside = self.within.at(position - self.start);
+        let after = self.shards.partition_point(|(before, _)| *before <= inside);
+        let (before, first) = self.shards[after - 1];
+        first + (inside - before)
+    }
+}

@@ -1,0 +1,17 @@
+//! Orders: pure functions from (seed, epoch, position) to a sample.
+//!
+//! [`OrderKind::Torch`] is PyTorch's own order, to the bit;
+//! [`OrderKind::Elastic`] and [`OrderKind::Window`] give each sample once an
+//! epoch for any number of ranks, also when that number changes in between.
+//! Normative text: `FORMAT.md`, "Orders".
+
+mod epoch;
+mod keyed;
+mod mt19937;
+pub mod pytorch;
+mod state;
+
+pub use epoch::{EpochOrder, OrderKind, OrderSpec};
+pub use keyed::{KeyedPermutation, KeyedRng, key, mix};
+pub use mt19937::Generator;
+pub use state::{LoaderState, StateError};
