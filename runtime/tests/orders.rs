@@ -1,7 +1,5 @@
 //! Each sample comes once an epoch, whatever the ranks.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use gular_runtime::order::pytorch::distributed_sampler;
 use gular_runtime::order::{EpochOrder, OrderKind, OrderSpec};
 use proptest::prelude::*;

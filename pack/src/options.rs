@@ -1,0 +1,130 @@
+//! What can be chosen, with defaults.
+
+use std::path::PathBuf;
+
+use gular_bundle::{About, Split};
+
+/// Everything that decides what a bundle holds; kept in the plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanOptions {
+    /// What top-level folders are.
+    pub layout: Layout,
+    /// Where labels come from.
+    pub labels: Labels,
+    /// A file with one class name a line, fixing their order; else folder names, sorted.
+    pub classes: Option<PathBuf>,
+    /// Fractions by which keys fall into splits, where folders do not say; empty: all `train`.
+    pub fractions: Vec<(Split, f64)>,
+    /// The order of samples within a split.
+    pub order: PackOrder,
+    /// Chooses the splits and the shuffled order.
+    pub seed: u64,
+    /// A shard takes samples until their source files pass this many bytes.
+    pub shard_bytes: u64,
+    /// How closely inputs are looked at.
+    pub check: Check,
+    /// What happens to inputs that cannot be packed.
+    pub on_error: OnError,
+    /// Larger images are refused when they are looked at.
+    pub max_pixels: u64,
+    /// Texts for the manifest.
+    pub about: About,
+    /// Bytes of memory for sorting; what does not fit is sorted on disk.
+    pub memory: usize,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            layout: Layout::Auto,
+            labels: Labels::Folder,
+            classes: None,
+            fractions: Vec::new(),
+            order: PackOrder::Shuffled,
+            seed: 0,
+            shard_bytes: 1 << 30,
+            check: Check::Header,
+            on_error: OnError::Fail,
+            max_pixels: gular_image::Limits::default().max_pixels,
+            about: About::default(),
+            memory: 256 << 20,
+        }
+    }
+}
+
+/// What the top-level folders of a source are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Splits when all are named like splits, else classes.
+    Auto,
+    /// `split/class/file`.
+    Split,
+    /// `class/file`.
+    Class,
+}
+
+/// Where labels come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Labels {
+    /// The folder below the source, or below the split.
+    Folder,
+    /// There are none.
+    None,
+}
+
+/// The order of samples within a split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackOrder {
+    /// By a hash of seed and key, so that neighbours in a shard are unrelated.
+    Shuffled,
+    /// By key; for `class/file` the order of torchvision's `ImageFolder`.
+    Sorted,
+}
+
+/// How closely inputs are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Magic bytes and header.
+    Header,
+    /// Every pixel is decoded.
+    Full,
+    /// Only that there are bytes.
+    None,
+}
+
+/// What happens to inputs that cannot be packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnError {
+    /// The first one ends the run.
+    Fail,
+    /// They are left out and listed in `skipped.jsonl`.
+    Skip,
+}
+
+impl PackOrder {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Shuffled => "shuffled",
+            Self::Sorted => "sorted",
+        }
+    }
+}
+
+impl Check {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Header => "header",
+            Self::Full => "full",
+            Self::None => "none",
+        }
+    }
+}
+
+impl OnError {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Fail => "fail",
+            Self::Skip => "skip",
+        }
+    }
+}
