@@ -12,11 +12,12 @@ use crate::{
 /// How a pixel is made from those it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Filter {
-    /// Triangle filter, widened when shrinking: Pillow's `BILINEAR`, torchvision's
-    /// `BILINEAR` with `antialias=True`.
+    /// Triangle filter, widened when shrinking: Pillow's `BILINEAR` to within 1,
+    /// torchvision's `BILINEAR` with `antialias=True`.
     #[default]
     Bilinear,
-    /// Windowed sinc over three lobes, widened when shrinking: Pillow's `LANCZOS`.
+    /// Windowed sinc over three lobes, widened when shrinking: Pillow's `LANCZOS`, but
+    /// columns before rows, which shows at hard edges, where overshoot is cut off.
     Lanczos3,
     /// The pixel under the centre; for masks, whose values must not be mixed.
     Nearest,

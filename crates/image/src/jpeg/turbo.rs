@@ -15,15 +15,44 @@ use crate::{
     picture::{CHANNELS, byte_len, grow},
 };
 
-/// A decompressor, reused from file to file.
-pub(crate) struct Turbo {
+/// A decompressor for one file.
+///
+/// It is not kept for the next: libjpeg carries quantisation and Huffman tables from
+/// one file over to the next (for Motion JPEG), so that a damaged file would decode,
+/// or a sound one fail, according to what was read before. Making one costs a
+/// thousandth of a decode.
+struct Turbo {
     handle: NonNull<c_void>,
 }
 
-// SAFETY: an instance has no thread affinity and shares nothing that is not constant
-// or thread-local with other instances (TurboJPEG's own documentation: one instance,
-// one thread at a time). `&mut self` on every call keeps a second thread out.
-unsafe impl Send for Turbo {}
+/// Decodes a window that contains `region`; see [`super::decode`].
+///
+/// Rows below the window are not read at all, so damage there goes unnoticed: only a
+/// window over the whole picture proves the file.
+pub(super) fn decode(
+    bytes: &[u8],
+    frame: &Frame,
+    region: Rect,
+    strict: bool,
+    out: &mut Vec<u8>,
+) -> Result<Rect, Error> {
+    let mut turbo = Turbo::new()?;
+    turbo.read_header(bytes, frame)?;
+    let window = turbo.window(frame, region);
+    if window != Rect::whole(frame.width, frame.height) {
+        turbo.crop(window)?;
+    }
+    let (format, channels) = match frame.components {
+        4 => (tj::TJPF_TJPF_CMYK, 4),
+        _ => (tj::TJPF_TJPF_RGB, CHANNELS),
+    };
+    let pixels = grow(out, byte_len(window.width, window.height, channels)?)?;
+    turbo.decompress(bytes, pixels, format, strict)?;
+    if channels == 4 {
+        cmyk_to_rgb(pixels);
+    }
+    Ok(window)
+}
 
 impl Drop for Turbo {
     fn drop(&mut self) {
@@ -33,7 +62,7 @@ impl Drop for Turbo {
 }
 
 impl Turbo {
-    pub(super) fn new() -> Result<Self, Error> {
+    fn new() -> Result<Self, Error> {
         // SAFETY: takes no pointer; returns null when it cannot allocate.
         let handle = unsafe { tj::tj3Init(tj::TJINIT_TJINIT_DECOMPRESS as c_int) };
         // A few hundred bytes: what TurboJPEG asks for here.
@@ -41,40 +70,6 @@ impl Turbo {
         let turbo = Self { handle };
         turbo.set(tj::TJPARAM_TJPARAM_SCANLIMIT, MAX_SCANS.into());
         Ok(turbo)
-    }
-
-    /// Decodes a window that contains `region`; see [`super::Jpeg::decode`].
-    ///
-    /// Rows below the window are not read at all, so damage there goes unnoticed:
-    /// only a window over the whole picture proves the file.
-    pub(super) fn decode(
-        &mut self,
-        bytes: &[u8],
-        frame: &Frame,
-        region: Rect,
-        strict: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<Rect, Error> {
-        self.read_header(bytes, frame)?;
-        let window = self.window(frame, region);
-        self.crop(if window == Rect::whole(frame.width, frame.height) {
-            Rect::new(0, 0, 0, 0)
-        } else {
-            window
-        })?;
-        let cmyk = frame.components == 4;
-        let channels = if cmyk { 4 } else { CHANNELS };
-        let pixels = grow(out, byte_len(window.width, window.height, channels)?)?;
-        self.decompress(
-            bytes,
-            pixels,
-            if cmyk { tj::TJPF_TJPF_CMYK } else { tj::TJPF_TJPF_RGB },
-            strict,
-        )?;
-        if cmyk {
-            cmyk_to_rgb(pixels);
-        }
-        Ok(window)
     }
 
     /// Reads the file's header and holds it against our own reading, which sized all.
@@ -102,7 +97,7 @@ impl Turbo {
     /// side puts that edge out of sight. Rows need nothing: skipped rows lend theirs.
     fn window(&self, frame: &Frame, region: Rect) -> Rect {
         let whole = Rect::whole(frame.width, frame.height);
-        let unit = 8 * u32::from(frame.h_max);
+        let unit = frame.imcu_width;
         // TurboJPEG refuses to crop samplings it has no name for.
         let known = self.get(tj::TJPARAM_TJPARAM_SUBSAMP) != tj::TJSAMP_TJSAMP_UNKNOWN;
         if !known || region == whole {
