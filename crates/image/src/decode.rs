@@ -238,3 +238,27 @@ impl Window {
         View { pixels: &pixels[..len], stride: self.outer.width as usize, rect: self.rect }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decoder_moves_to_its_thread() {
+        let moved = std::thread::spawn({
+            let mut decoder = Decoder::new(DecodeOptions::default());
+            move || decoder.decode(b"")
+        });
+        assert_eq!(moved.join().unwrap(), Err(Error::Empty));
+    }
+
+    #[test]
+    fn huge_buffers_are_given_back() {
+        let (width, height) = (6000, 4000);
+        let file =
+            crate::encode_png(&vec![9; width * height], width as u32, height as u32).unwrap();
+        let mut decoder = Decoder::new(DecodeOptions::default());
+        decoder.validate(&file).unwrap();
+        assert!(decoder.pixels.is_empty());
+    }
+}

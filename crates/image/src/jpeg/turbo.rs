@@ -80,7 +80,7 @@ impl Turbo {
         };
         // A warning comes again, and is judged, when the pixels are read.
         if code != 0 && !self.is_warning() {
-            return Err(self.error());
+            return Err(classify(self.message(), bytes.len()));
         }
         let size =
             (self.get(tj::TJPARAM_TJPARAM_JPEGWIDTH), self.get(tj::TJPARAM_TJPARAM_JPEGHEIGHT));
@@ -115,7 +115,7 @@ impl Turbo {
         // SAFETY: the region is passed by value.
         let code =
             unsafe { tj::tj3SetCroppingRegion(self.handle.as_ptr(), tj::tjregion { x, y, w, h }) };
-        if code == 0 { Ok(()) } else { Err(self.error()) }
+        if code == 0 { Ok(()) } else { Err(classify(self.message(), 0)) }
     }
 
     fn decompress(
@@ -150,7 +150,7 @@ impl Turbo {
         if warning && !strict && message.contains("extraneous bytes before marker 0xd9") {
             return Ok(());
         }
-        Err(classify(message))
+        Err(classify(message, pixels.len()))
     }
 
     fn set(&self, param: tj::TJPARAM, value: c_int) {
@@ -169,10 +169,6 @@ impl Turbo {
         code == tj::TJERR_TJERR_WARNING as c_int
     }
 
-    fn error(&self) -> Error {
-        classify(self.message())
-    }
-
     /// The last message, without the name of the C function.
     fn message(&self) -> String {
         // SAFETY: the pointer is to a NUL-terminated buffer of the instance, or of this
@@ -183,11 +179,12 @@ impl Turbo {
     }
 }
 
-fn classify(message: String) -> Error {
+/// The error a message stands for, in a call that worked on `bytes` bytes.
+fn classify(message: String, bytes: usize) -> Error {
     if message.contains("Premature end of JPEG file") {
         Error::truncated(Format::Jpeg, "the file ends within a scan")
     } else if message.contains("nsufficient memory") || message.contains("allocation failure") {
-        Error::Memory { bytes: 0 }
+        Error::Memory { bytes }
     } else {
         Error::corrupt(Format::Jpeg, message)
     }
@@ -207,4 +204,82 @@ fn cmyk_to_rgb(pixels: &mut [u8]) {
 fn multiply(a: u8, b: u8) -> u8 {
     let product = u32::from(a) * u32::from(b) + 128;
     ((product + (product >> 8)) >> 8) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DecodeOptions, Decoder, JpegBackend};
+
+    const SIZE: (u32, u32) = (75, 41);
+
+    /// Encodes a picture of smooth slopes, all components in one scan.
+    fn encode(sampling: tj::TJSAMP) -> Vec<u8> {
+        let (width, height) = SIZE;
+        let slope = |x: u32, y: u32| [x * 3, y * 6, 255 - x - y].map(|v| v as u8);
+        let rgb: Vec<u8> =
+            (0..height).flat_map(|y| (0..width).flat_map(move |x| slope(x, y))).collect();
+        let (mut file, mut len) = (std::ptr::null_mut(), 0);
+        // SAFETY: the picture holds width x height RGB pixels; TurboJPEG allocates the
+        // file, whose pointer and length are used before it is freed.
+        unsafe {
+            let handle = tj::tj3Init(tj::TJINIT_TJINIT_COMPRESS as c_int);
+            tj::tj3Set(handle, tj::TJPARAM_TJPARAM_QUALITY as c_int, 95);
+            tj::tj3Set(handle, tj::TJPARAM_TJPARAM_SUBSAMP as c_int, sampling as c_int);
+            let (w, h) = (width as c_int, height as c_int);
+            let format = tj::TJPF_TJPF_RGB as c_int;
+            let code = tj::tj3Compress8(
+                handle,
+                rgb.as_ptr(),
+                w,
+                0,
+                h,
+                format,
+                &raw mut file,
+                &raw mut len,
+            );
+            assert_eq!(code, 0);
+            let bytes = std::slice::from_raw_parts(file, len as usize).to_vec();
+            tj::tj3Free(file.cast());
+            tj::tj3Destroy(handle);
+            bytes
+        }
+    }
+
+    fn decoder(jpeg: JpegBackend) -> Decoder {
+        Decoder::new(DecodeOptions { jpeg, ..DecodeOptions::default() })
+    }
+
+    #[test]
+    fn samplings_in_one_scan_are_read_alike_or_refused() {
+        for (sampling, zune_reads_it) in [
+            (tj::TJSAMP_TJSAMP_444, true),
+            (tj::TJSAMP_TJSAMP_422, true),
+            (tj::TJSAMP_TJSAMP_420, true),
+            (tj::TJSAMP_TJSAMP_440, true),
+            (tj::TJSAMP_TJSAMP_411, true),
+            (tj::TJSAMP_TJSAMP_441, false),
+        ] {
+            let bytes = encode(sampling);
+            let turbo = decoder(JpegBackend::Turbo).decode(&bytes).unwrap();
+            let zune = decoder(JpegBackend::Zune).decode(&bytes);
+            if !zune_reads_it {
+                assert!(matches!(zune, Err(Error::Unsupported { .. })), "{zune:?}");
+                continue;
+            }
+            let pairs = turbo.data().iter().zip(zune.as_ref().unwrap().data());
+            let largest = pairs.map(|(a, b)| a.abs_diff(*b)).max();
+            assert!(largest <= Some(8), "{sampling}: {largest:?}");
+        }
+    }
+
+    #[test]
+    fn multiplying_bytes_rounds_to_the_nearest() {
+        for a in 0..=255u8 {
+            for b in 0..=255u8 {
+                let exact = f64::from(a) * f64::from(b) / 255.0;
+                assert_eq!(multiply(a, b), exact.round() as u8);
+            }
+        }
+    }
 }

@@ -60,8 +60,8 @@ fn decode_guarded(bytes: &[u8], frame: &Frame, pixels: &mut [u8]) -> Result<(), 
 fn check_sampling(frame: &Frame) -> Result<(), Error> {
     let tested = match frame.plain_sampling {
         Some((1, 1)) => true,
-        Some((2, 1) | (1, 2) | (2, 2)) => frame.progressive || frame.interleaved,
-        Some((4, 1) | (4, 2) | (1, 4) | (2, 4)) => frame.progressive,
+        Some((2, 1) | (1, 2) | (2, 2) | (4, 1)) => frame.progressive || frame.interleaved,
+        Some((4, 2) | (1, 4) | (2, 4)) => frame.progressive,
         _ => false,
     };
     if tested {
