@@ -6,7 +6,7 @@ mod fixtures;
 
 use fixtures::{decoder, distance, picture};
 use gular_image::{
-    Filter, Image, JpegBackend, Rect, Resize, Resizer, encode_jpeg, encode_png, resize,
+    Error, Filter, Image, JpegBackend, Rect, Resize, Resizer, encode_jpeg, encode_png, resize,
 };
 
 /// Weights of the `len` source samples in destination sample `at` of `out`: Pillow's
@@ -107,6 +107,15 @@ fn nearest_takes_the_pixel_under_the_centre() {
         }
         assert!(resize(&image, &to).unwrap().data() == expected, "{width} x {height}");
     }
+}
+
+#[test]
+fn a_size_without_or_with_absurdly_many_pixels_is_refused() {
+    let image = Image::new(3, 2, picture(3, 2)).unwrap();
+    let check = |width, height| resize(&image, &Resize::to(width, height)).unwrap_err();
+    assert!(matches!(check(0, 4), Error::BadBuffer { .. }));
+    assert!(matches!(check(4, 0), Error::BadBuffer { .. }));
+    assert!(matches!(check(u32::MAX, u32::MAX), Error::Memory { .. }));
 }
 
 #[test]

@@ -3,8 +3,10 @@ use crate::{Error, Rect, jpeg::Frame};
 /// The library that decodes JPEG.
 ///
 /// Each gives the same pixels on every machine, but not the same as the other: IDCT,
-/// chroma upsampling and colour conversion round differently. The suite holds them to
-/// the distance stated in `tests/backends.rs`.
+/// chroma upsampling and colour conversion round differently. On 667 photographs no
+/// sample differed by more than 9 of 255, and no picture by more than 0.37 on average;
+/// the suite holds its own pictures to 8 and 0.7. Only pictures a few pixels wide, where
+/// libjpeg-turbo does not smooth chroma, differ by more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JpegBackend {
