@@ -1,6 +1,6 @@
 use crate::{
     Error, Format, Header, Image, JpegBackend, Limits, Orientation, Rect, Resize, Resizer, Start,
-    jpeg::{Frame, Jpeg},
+    jpeg::{self, Frame},
     picture::{CHANNELS, View, byte_len, grow},
     png,
 };
@@ -29,12 +29,14 @@ pub enum OrientationPolicy {
 /// Decodes images and keeps its buffers between them; one per thread.
 ///
 /// Damage is an error, never grey pixels. What each call notices:
-/// [`decode`](Self::decode) all that the decoder does in reading every row, and a
-/// missing end of file; a region only what lies in or above it; and
-/// [`validate`](Self::validate) also what leaves the pixels as they are.
+///
+/// - [`decode`](Self::decode): whatever disturbs the decoding of any row, and a file
+///   without its end;
+/// - a region: the same, but only as far down as it reaches, where the backend can stop
+///   there (libjpeg-turbo, PNG that is not interlaced);
+/// - [`validate`](Self::validate): also what leaves the pixels as they are.
 pub struct Decoder {
     options: DecodeOptions,
-    jpeg: Jpeg,
     resizer: Resizer,
     /// Stored pixels of the window decoded last.
     pixels: Vec<u8>,
@@ -49,13 +51,12 @@ const KEPT_BYTES: usize = 64 << 20;
 impl Decoder {
     /// A decoder; allocates nothing yet.
     pub fn new(options: DecodeOptions) -> Self {
-        Self {
-            options,
-            jpeg: Jpeg::new(options.jpeg),
-            resizer: Resizer::new(),
-            pixels: Vec::new(),
-            upright: Vec::new(),
-        }
+        Self { options, resizer: Resizer::new(), pixels: Vec::new(), upright: Vec::new() }
+    }
+
+    /// The options given.
+    pub fn options(&self) -> &DecodeOptions {
+        &self.options
     }
 
     /// Decodes a whole picture.
@@ -110,11 +111,13 @@ impl Decoder {
         done
     }
 
-    /// Decodes everything and refuses all the decoder remarks on, harmless or not:
+    /// Decodes everything and refuses all that is not as it should be, harmful or not:
     /// checksums, stray bytes, a missing end.
     ///
-    /// zune-jpeg does not remark on stray bytes before the end-of-image marker;
-    /// libjpeg-turbo does.
+    /// The backends differ here. libjpeg-turbo remarks on stray bytes before the
+    /// end-of-image marker, a sign of a flipped bit; zune-jpeg does not. And only here
+    /// is zune-jpeg found to have invented the rest of a scan that ends early but
+    /// properly, at the price of decoding twice; libjpeg-turbo always remarks on it.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -176,7 +179,9 @@ impl Decoder {
         region.check(upright_width, upright_height)?;
         let region = file.orientation.stored_rect(region, width, height);
         let outer = match &file.frame {
-            Some(frame) => self.jpeg.decode(file.bytes, frame, region, strict, pixels)?,
+            Some(frame) => {
+                jpeg::decode(self.options.jpeg, file.bytes, frame, region, strict, pixels)?
+            }
             None => {
                 png::decode(
                     file.bytes,
@@ -231,5 +236,29 @@ impl Window {
     fn view<'a>(&self, pixels: &'a [u8]) -> View<'a> {
         let len = self.outer.width as usize * self.outer.height as usize * CHANNELS;
         View { pixels: &pixels[..len], stride: self.outer.width as usize, rect: self.rect }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decoder_moves_to_its_thread() {
+        let moved = std::thread::spawn({
+            let mut decoder = Decoder::new(DecodeOptions::default());
+            move || decoder.decode(b"")
+        });
+        assert_eq!(moved.join().unwrap(), Err(Error::Empty));
+    }
+
+    #[test]
+    fn huge_buffers_are_given_back() {
+        let (width, height) = (6000, 4000);
+        let file =
+            crate::encode_png(&vec![9; width * height], width as u32, height as u32).unwrap();
+        let mut decoder = Decoder::new(DecodeOptions::default());
+        decoder.validate(&file).unwrap();
+        assert!(decoder.pixels.is_empty());
     }
 }

@@ -5,8 +5,9 @@ use crate::{
     picture::{CHANNELS, check_buffer},
 };
 
-/// Encodes RGB pixels `[height, width, 3]` as baseline JPEG, 4:2:0, with Huffman tables
-/// made for this picture; `quality` is 1 to 100 (values outside are moved to the ends).
+/// Encodes RGB pixels `[height, width, 3]` as baseline JPEG, 4:2:0, in one
+/// interleaved scan with the standard's Huffman tables; `quality` is 1 to 100 (values
+/// outside are moved to the ends).
 ///
 /// The bytes depend on the arguments alone: not on machine, feature or backend.
 ///
@@ -21,7 +22,6 @@ pub fn encode_jpeg(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<V
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, quality.clamp(1, 100));
     encoder.set_sampling_factor(SamplingFactor::R_4_2_0);
-    encoder.set_optimized_huffman_tables(true);
     encoder.encode(rgb, w, h, ColorType::Rgb).map_err(|_| bad_size)?;
     Ok(bytes)
 }

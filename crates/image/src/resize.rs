@@ -6,17 +6,18 @@ use fast_image_resize::{
 use crate::{
     Error, Image, Rect,
     orientation::mirror_row,
-    picture::{CHANNELS, View, check_buffer},
+    picture::{CHANNELS, View, byte_len, check_buffer, grow},
 };
 
 /// How a pixel is made from those it covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Filter {
-    /// Triangle filter, widened when shrinking: Pillow's `BILINEAR`, torchvision's
-    /// `BILINEAR` with `antialias=True`.
+    /// Triangle filter, widened when shrinking: Pillow's `BILINEAR` to within 1,
+    /// torchvision's `BILINEAR` with `antialias=True`.
     #[default]
     Bilinear,
-    /// Windowed sinc over three lobes, widened when shrinking: Pillow's `LANCZOS`.
+    /// Windowed sinc over three lobes, widened when shrinking: Pillow's `LANCZOS`, but
+    /// columns before rows, which shows at hard edges, where overshoot is cut off.
     Lanczos3,
     /// The pixel under the centre; for masks, whose values must not be mixed.
     Nearest,
@@ -101,21 +102,14 @@ impl Resizer {
             lines.zip(view.rows()).for_each(|(line, row)| line.copy_from_slice(row));
         } else {
             let rows = view.pixels.len() / (view.stride * CHANNELS);
-            // Sizes were checked above, so none of these can fail.
-            let bad = |_| Error::BadBuffer {
-                width: to.width,
-                height: to.height,
-                expected: 0,
-                found: view.pixels.len(),
-            };
             let src = ImageRef::new(view.stride as u32, rows as u32, view.pixels, PixelType::U8x3)
-                .map_err(|e| bad(e.to_string()))?;
+                .map_err(unfit(to, view.pixels))?;
             let src =
-                CroppedImage::new(&src, x, y, width, height).map_err(|e| bad(e.to_string()))?;
+                CroppedImage::new(&src, x, y, width, height).map_err(unfit(to, view.pixels))?;
             let mut dst = Slot::from_slice_u8(to.width, to.height, &mut *out, PixelType::U8x3)
-                .map_err(|e| bad(e.to_string()))?;
+                .map_err(unfit(to, view.pixels))?;
             let options = ResizeOptions::new().resize_alg(to.filter.algorithm());
-            self.inner.resize(&src, &mut dst, &options).map_err(|e| bad(e.to_string()))?;
+            self.inner.resize(&src, &mut dst, &options).map_err(unfit(to, view.pixels))?;
         }
         if to.flip {
             out.chunks_exact_mut(to.width as usize * CHANNELS).for_each(mirror_row);
@@ -124,12 +118,21 @@ impl Resizer {
     }
 }
 
+/// The error for sizes that do not fit each other. They were checked before, so that
+/// it is never seen; but a library does not panic over it.
+fn unfit<E>(to: &Resize, pixels: &[u8]) -> impl FnOnce(E) -> Error {
+    let Resize { width, height, .. } = *to;
+    let found = pixels.len();
+    move |_| Error::BadBuffer { width, height, expected: 0, found }
+}
+
 /// Resizes a whole picture; see [`Resizer`] for many.
 ///
 /// # Errors
-/// [`Error::BadBuffer`] when `to` has no pixels.
+/// [`Error::BadBuffer`] when `to` has no pixels, [`Error::Memory`] when it has too many.
 pub fn resize(image: &Image, to: &Resize) -> Result<Image, Error> {
-    let mut out = vec![0; to.width as usize * to.height as usize * CHANNELS];
+    let mut out = Vec::new();
+    grow(&mut out, byte_len(to.width, to.height, CHANNELS)?)?;
     let whole = Rect::whole(image.width(), image.height());
     Resizer::new().crop_resize(
         image.data(),

@@ -3,8 +3,10 @@ use crate::{Error, Rect, jpeg::Frame};
 /// The library that decodes JPEG.
 ///
 /// Each gives the same pixels on every machine, but not the same as the other: IDCT,
-/// chroma upsampling and colour conversion round differently. The suite holds them to
-/// the distance stated in `tests/backends.rs`.
+/// chroma upsampling and colour conversion round differently. On 667 photographs no
+/// sample differed by more than 9 of 255, and no picture by more than 0.37 on average;
+/// the suite holds its own pictures to 8 and 0.7. Only pictures a few pixels wide, where
+/// libjpeg-turbo does not smooth chroma, differ by more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JpegBackend {
@@ -45,51 +47,26 @@ pub fn jpeg_backend() -> &'static str {
     JpegBackend::default().name()
 }
 
-/// A backend with the state it keeps between files.
-pub(crate) enum Jpeg {
-    #[cfg(feature = "turbo")]
-    Turbo(Option<super::turbo::Turbo>),
-    Zune,
-}
-
-impl Jpeg {
-    pub(crate) fn new(backend: JpegBackend) -> Self {
-        match backend {
-            #[cfg(feature = "turbo")]
-            JpegBackend::Turbo => Self::Turbo(None),
-            JpegBackend::Zune => Self::Zune,
-        }
-    }
-
-    /// Decodes at least `region` of the stored picture into `out`, which may grow.
-    ///
-    /// Returns the window decoded: its RGB pixels lie at the start of `out`, without
-    /// gaps. `strict` refuses what does no harm to the pixels, too.
-    #[cfg_attr(
-        not(feature = "turbo"),
-        expect(unused_variables, reason = "zune-jpeg decodes whole pictures only")
-    )]
-    pub(crate) fn decode(
-        &mut self,
-        bytes: &[u8],
-        frame: &Frame,
-        region: Rect,
-        strict: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<Rect, Error> {
-        match self {
-            #[cfg(feature = "turbo")]
-            Self::Turbo(turbo) => {
-                if turbo.is_none() {
-                    *turbo = Some(super::turbo::Turbo::new()?);
-                }
-                match turbo {
-                    Some(turbo) => turbo.decode(bytes, frame, region, strict, out),
-                    None => Err(Error::Memory { bytes: 0 }),
-                }
-            }
-            Self::Zune => super::zune::decode(bytes, frame, out),
-        }
+/// Decodes at least `region` of the stored picture into `out`, which may grow.
+///
+/// Returns the window decoded: its RGB pixels lie at the start of `out`, without gaps.
+/// `strict` refuses what does no harm to the pixels, too.
+#[cfg_attr(
+    not(feature = "turbo"),
+    expect(unused_variables, reason = "zune-jpeg decodes all there is, whatever the region")
+)]
+pub(crate) fn decode(
+    backend: JpegBackend,
+    bytes: &[u8],
+    frame: &Frame,
+    region: Rect,
+    strict: bool,
+    out: &mut Vec<u8>,
+) -> Result<Rect, Error> {
+    match backend {
+        #[cfg(feature = "turbo")]
+        JpegBackend::Turbo => super::turbo::decode(bytes, frame, region, strict, out),
+        JpegBackend::Zune => super::zune::decode(bytes, frame, strict, out),
     }
 }
 

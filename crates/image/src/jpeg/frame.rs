@@ -18,10 +18,15 @@ pub(crate) struct Frame {
     pub height: u32,
     /// 1 grey, 3 colour, 4 CMYK or YCCK.
     pub components: u8,
-    /// Largest horizontal sampling factor: the iMCU is 8 times this wide.
-    pub h_max: u8,
+    /// Columns of an iMCU: 8 times the largest horizontal sampling factor.
+    pub imcu_width: u32,
     /// Whether some component has fewer samples than the picture has pixels.
     pub subsampled: bool,
+    /// Sampling factors of the first component, if the second and third are 1 x 1 and
+    /// a fourth is like the first: all but the oddest files.
+    pub plain_sampling: Option<(u8, u8)>,
+    /// Whether the first scan holds all components.
+    pub interleaved: bool,
     pub progressive: bool,
     pub orientation: Orientation,
     /// Where the first scan's header starts.
@@ -51,6 +56,7 @@ impl Frame {
                         frame.ok_or_else(|| corrupt("a scan before any frame header"))?;
                     return Ok(Self {
                         orientation: orientation.unwrap_or_default(),
+                        interleaved: segment.first() == Some(&frame.components),
                         scan_at,
                         ..frame
                     });
@@ -105,14 +111,21 @@ impl Frame {
         }
         let h_max = factors.clone().map(|(h, _)| h).max().unwrap_or(1);
         let v_max = factors.clone().map(|(_, v)| v).max().unwrap_or(1);
+        let first = factors.clone().next().unwrap_or((1, 1));
+        let plain = factors.clone().enumerate().all(|(index, factors)| match index {
+            1 | 2 => factors == (1, 1),
+            _ => factors == first,
+        });
         // One component is its own iMCU, whatever factors it declares.
         let alone = *components == 1;
         Ok(Self {
             width: width.into(),
             height: height.into(),
             components: *components,
-            h_max: if alone { 1 } else { h_max },
+            imcu_width: if alone { 8 } else { 8 * u32::from(h_max) },
             subsampled: !alone && factors.clone().any(|(h, v)| h < h_max || v < v_max),
+            plain_sampling: if alone { Some((1, 1)) } else { plain.then_some(first) },
+            interleaved: true,
             progressive: marker == 0xc2,
             orientation: Orientation::Normal,
             scan_at: 0,

@@ -6,6 +6,6 @@ mod frame;
 mod turbo;
 mod zune;
 
-pub(crate) use backend::Jpeg;
+pub(crate) use backend::decode;
 pub use backend::{JpegBackend, jpeg_backend};
 pub(crate) use frame::Frame;

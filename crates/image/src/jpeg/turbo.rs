@@ -15,15 +15,44 @@ use crate::{
     picture::{CHANNELS, byte_len, grow},
 };
 
-/// A decompressor, reused from file to file.
-pub(crate) struct Turbo {
+/// A decompressor for one file.
+///
+/// It is not kept for the next: libjpeg carries quantisation and Huffman tables from
+/// one file over to the next (for Motion JPEG), so that a damaged file would decode,
+/// or a sound one fail, according to what was read before. Making one costs a
+/// thousandth of a decode.
+struct Turbo {
     handle: NonNull<c_void>,
 }
 
-// SAFETY: an instance has no thread affinity and shares nothing that is not constant
-// or thread-local with other instances (TurboJPEG's own documentation: one instance,
-// one thread at a time). `&mut self` on every call keeps a second thread out.
-unsafe impl Send for Turbo {}
+/// Decodes a window that contains `region`; see [`super::decode`].
+///
+/// Rows below the window are not read at all, so damage there goes unnoticed: only a
+/// window over the whole picture proves the file.
+pub(super) fn decode(
+    bytes: &[u8],
+    frame: &Frame,
+    region: Rect,
+    strict: bool,
+    out: &mut Vec<u8>,
+) -> Result<Rect, Error> {
+    let mut turbo = Turbo::new()?;
+    turbo.read_header(bytes, frame)?;
+    let window = turbo.window(frame, region);
+    if window != Rect::whole(frame.width, frame.height) {
+        turbo.crop(window)?;
+    }
+    let (format, channels) = match frame.components {
+        4 => (tj::TJPF_TJPF_CMYK, 4),
+        _ => (tj::TJPF_TJPF_RGB, CHANNELS),
+    };
+    let pixels = grow(out, byte_len(window.width, window.height, channels)?)?;
+    turbo.decompress(bytes, pixels, format, strict)?;
+    if channels == 4 {
+        cmyk_to_rgb(pixels);
+    }
+    Ok(window)
+}
 
 impl Drop for Turbo {
     fn drop(&mut self) {
@@ -33,7 +62,7 @@ impl Drop for Turbo {
 }
 
 impl Turbo {
-    pub(super) fn new() -> Result<Self, Error> {
+    fn new() -> Result<Self, Error> {
         // SAFETY: takes no pointer; returns null when it cannot allocate.
         let handle = unsafe { tj::tj3Init(tj::TJINIT_TJINIT_DECOMPRESS as c_int) };
         // A few hundred bytes: what TurboJPEG asks for here.
@@ -41,40 +70,6 @@ impl Turbo {
         let turbo = Self { handle };
         turbo.set(tj::TJPARAM_TJPARAM_SCANLIMIT, MAX_SCANS.into());
         Ok(turbo)
-    }
-
-    /// Decodes a window that contains `region`; see [`super::Jpeg::decode`].
-    ///
-    /// Rows below the window are not read at all, so damage there goes unnoticed:
-    /// only a window over the whole picture proves the file.
-    pub(super) fn decode(
-        &mut self,
-        bytes: &[u8],
-        frame: &Frame,
-        region: Rect,
-        strict: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<Rect, Error> {
-        self.read_header(bytes, frame)?;
-        let window = self.window(frame, region);
-        self.crop(if window == Rect::whole(frame.width, frame.height) {
-            Rect::new(0, 0, 0, 0)
-        } else {
-            window
-        })?;
-        let cmyk = frame.components == 4;
-        let channels = if cmyk { 4 } else { CHANNELS };
-        let pixels = grow(out, byte_len(window.width, window.height, channels)?)?;
-        self.decompress(
-            bytes,
-            pixels,
-            if cmyk { tj::TJPF_TJPF_CMYK } else { tj::TJPF_TJPF_RGB },
-            strict,
-        )?;
-        if cmyk {
-            cmyk_to_rgb(pixels);
-        }
-        Ok(window)
     }
 
     /// Reads the file's header and holds it against our own reading, which sized all.
@@ -85,7 +80,7 @@ impl Turbo {
         };
         // A warning comes again, and is judged, when the pixels are read.
         if code != 0 && !self.is_warning() {
-            return Err(self.error());
+            return Err(classify(self.message(), bytes.len()));
         }
         let size =
             (self.get(tj::TJPARAM_TJPARAM_JPEGWIDTH), self.get(tj::TJPARAM_TJPARAM_JPEGHEIGHT));
@@ -102,7 +97,7 @@ impl Turbo {
     /// side puts that edge out of sight. Rows need nothing: skipped rows lend theirs.
     fn window(&self, frame: &Frame, region: Rect) -> Rect {
         let whole = Rect::whole(frame.width, frame.height);
-        let unit = 8 * u32::from(frame.h_max);
+        let unit = frame.imcu_width;
         // TurboJPEG refuses to crop samplings it has no name for.
         let known = self.get(tj::TJPARAM_TJPARAM_SUBSAMP) != tj::TJSAMP_TJSAMP_UNKNOWN;
         if !known || region == whole {
@@ -120,7 +115,7 @@ impl Turbo {
         // SAFETY: the region is passed by value.
         let code =
             unsafe { tj::tj3SetCroppingRegion(self.handle.as_ptr(), tj::tjregion { x, y, w, h }) };
-        if code == 0 { Ok(()) } else { Err(self.error()) }
+        if code == 0 { Ok(()) } else { Err(classify(self.message(), 0)) }
     }
 
     fn decompress(
@@ -155,7 +150,7 @@ impl Turbo {
         if warning && !strict && message.contains("extraneous bytes before marker 0xd9") {
             return Ok(());
         }
-        Err(classify(message))
+        Err(classify(message, pixels.len()))
     }
 
     fn set(&self, param: tj::TJPARAM, value: c_int) {
@@ -174,10 +169,6 @@ impl Turbo {
         code == tj::TJERR_TJERR_WARNING as c_int
     }
 
-    fn error(&self) -> Error {
-        classify(self.message())
-    }
-
     /// The last message, without the name of the C function.
     fn message(&self) -> String {
         // SAFETY: the pointer is to a NUL-terminated buffer of the instance, or of this
@@ -188,11 +179,12 @@ impl Turbo {
     }
 }
 
-fn classify(message: String) -> Error {
+/// The error a message stands for, in a call that worked on `bytes` bytes.
+fn classify(message: String, bytes: usize) -> Error {
     if message.contains("Premature end of JPEG file") {
         Error::truncated(Format::Jpeg, "the file ends within a scan")
     } else if message.contains("nsufficient memory") || message.contains("allocation failure") {
-        Error::Memory { bytes: 0 }
+        Error::Memory { bytes }
     } else {
         Error::corrupt(Format::Jpeg, message)
     }
@@ -212,4 +204,82 @@ fn cmyk_to_rgb(pixels: &mut [u8]) {
 fn multiply(a: u8, b: u8) -> u8 {
     let product = u32::from(a) * u32::from(b) + 128;
     ((product + (product >> 8)) >> 8) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DecodeOptions, Decoder, JpegBackend};
+
+    const SIZE: (u32, u32) = (75, 41);
+
+    /// Encodes a picture of smooth slopes, all components in one scan.
+    fn encode(sampling: tj::TJSAMP) -> Vec<u8> {
+        let (width, height) = SIZE;
+        let slope = |x: u32, y: u32| [x * 3, y * 6, 255 - x - y].map(|v| v as u8);
+        let rgb: Vec<u8> =
+            (0..height).flat_map(|y| (0..width).flat_map(move |x| slope(x, y))).collect();
+        let (mut file, mut len) = (std::ptr::null_mut(), 0);
+        // SAFETY: the picture holds width x height RGB pixels; TurboJPEG allocates the
+        // file, whose pointer and length are used before it is freed.
+        unsafe {
+            let handle = tj::tj3Init(tj::TJINIT_TJINIT_COMPRESS as c_int);
+            tj::tj3Set(handle, tj::TJPARAM_TJPARAM_QUALITY as c_int, 95);
+            tj::tj3Set(handle, tj::TJPARAM_TJPARAM_SUBSAMP as c_int, sampling as c_int);
+            let (w, h) = (width as c_int, height as c_int);
+            let format = tj::TJPF_TJPF_RGB as c_int;
+            let code = tj::tj3Compress8(
+                handle,
+                rgb.as_ptr(),
+                w,
+                0,
+                h,
+                format,
+                &raw mut file,
+                &raw mut len,
+            );
+            assert_eq!(code, 0);
+            let bytes = std::slice::from_raw_parts(file, len as usize).to_vec();
+            tj::tj3Free(file.cast());
+            tj::tj3Destroy(handle);
+            bytes
+        }
+    }
+
+    fn decoder(jpeg: JpegBackend) -> Decoder {
+        Decoder::new(DecodeOptions { jpeg, ..DecodeOptions::default() })
+    }
+
+    #[test]
+    fn samplings_in_one_scan_are_read_alike_or_refused() {
+        for (sampling, zune_reads_it) in [
+            (tj::TJSAMP_TJSAMP_444, true),
+            (tj::TJSAMP_TJSAMP_422, true),
+            (tj::TJSAMP_TJSAMP_420, true),
+            (tj::TJSAMP_TJSAMP_440, true),
+            (tj::TJSAMP_TJSAMP_411, true),
+            (tj::TJSAMP_TJSAMP_441, false),
+        ] {
+            let bytes = encode(sampling);
+            let turbo = decoder(JpegBackend::Turbo).decode(&bytes).unwrap();
+            let zune = decoder(JpegBackend::Zune).decode(&bytes);
+            if !zune_reads_it {
+                assert!(matches!(zune, Err(Error::Unsupported { .. })), "{zune:?}");
+                continue;
+            }
+            let pairs = turbo.data().iter().zip(zune.as_ref().unwrap().data());
+            let largest = pairs.map(|(a, b)| a.abs_diff(*b)).max();
+            assert!(largest <= Some(8), "{sampling}: {largest:?}");
+        }
+    }
+
+    #[test]
+    fn multiplying_bytes_rounds_to_the_nearest() {
+        for a in 0..=255u8 {
+            for b in 0..=255u8 {
+                let exact = f64::from(a) * f64::from(b) / 255.0;
+                assert_eq!(multiply(a, b), exact.round() as u8);
+            }
+        }
+    }
 }

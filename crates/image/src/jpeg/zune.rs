@@ -12,7 +12,13 @@ use crate::{
 };
 
 /// Decodes the whole picture into `out`.
-pub(super) fn decode(bytes: &[u8], frame: &Frame, out: &mut Vec<u8>) -> Result<Rect, Error> {
+pub(super) fn decode(
+    bytes: &[u8],
+    frame: &Frame,
+    strict: bool,
+    out: &mut Vec<u8>,
+) -> Result<Rect, Error> {
+    check_sampling(frame)?;
     // zune-jpeg notices a missing end only where a whole row of MCUs is missing.
     if !frame.is_complete(bytes) {
         let detail =
@@ -20,11 +26,50 @@ pub(super) fn decode(bytes: &[u8], frame: &Frame, out: &mut Vec<u8>) -> Result<R
         return Err(Error::truncated(Format::Jpeg, detail));
     }
     let pixels = grow(out, byte_len(frame.width, frame.height, CHANNELS)?)?;
+    decode_guarded(bytes, frame, pixels)?;
+    if strict {
+        check_scans_are_full(bytes, frame, pixels)?;
+    }
+    Ok(Rect::whole(frame.width, frame.height))
+}
+
+/// Finds scans that end before the picture does, which zune-jpeg fills up with zero
+/// bits: the picture then depends on what follows the last scan, so other bits there
+/// give other pixels.
+fn check_scans_are_full(bytes: &[u8], frame: &Frame, pixels: &[u8]) -> Result<(), Error> {
+    let end = bytes.windows(2).rposition(|pair| pair == [0xff, 0xd9]).unwrap_or(bytes.len());
+    let other = [&bytes[..end], &[0xaa; 64], &bytes[end..]].concat();
+    let mut again = Vec::new();
+    let again = grow(&mut again, pixels.len())?;
+    match decode_guarded(&other, frame, again) {
+        Ok(()) if again == pixels => Ok(()),
+        _ => Err(Error::corrupt(Format::Jpeg, "its scans end before the picture does")),
+    }
+}
+
+fn decode_guarded(bytes: &[u8], frame: &Frame, pixels: &mut [u8]) -> Result<(), Error> {
     // Its authors removed panics on damaged files one report at a time; one that is
     // left must cost one file, not the program.
     catch_unwind(AssertUnwindSafe(|| decode_pixels(bytes, frame, pixels)))
-        .unwrap_or_else(|_| Err(Error::corrupt(Format::Jpeg, "the decoder gave up")))?;
-    Ok(Rect::whole(frame.width, frame.height))
+        .unwrap_or_else(|_| Err(Error::corrupt(Format::Jpeg, "the decoder gave up")))
+}
+
+/// Refuses what zune-jpeg 0.5.15 would turn into garbage without a word: sequential
+/// planes in scans of their own with subsampling (its issues 419 and 422), and
+/// samplings that nothing here could be tested with.
+fn check_sampling(frame: &Frame) -> Result<(), Error> {
+    let tested = match frame.plain_sampling {
+        Some((1, 1)) => true,
+        Some((2, 1) | (1, 2) | (2, 2) | (4, 1)) => frame.progressive || frame.interleaved,
+        Some((4, 2) | (1, 4) | (2, 4)) => frame.progressive,
+        _ => false,
+    };
+    if tested {
+        return Ok(());
+    }
+    let detail = "its chroma sampling, which zune-jpeg misreads and libjpeg-turbo \
+        (a build with the feature `turbo`) does not";
+    Err(Error::unsupported(Format::Jpeg, detail))
 }
 
 fn decode_pixels(bytes: &[u8], frame: &Frame, pixels: &mut [u8]) -> Result<(), Error> {
