@@ -109,7 +109,9 @@ pub enum Error {
         found: String,
     },
     /// An interrupted pack of other images or with other options.
-    #[error("`{path}` holds an interrupted pack of other images or options (plan {found}, now {expected})")]
+    #[error(
+        "`{path}` holds an interrupted pack of other images or options (plan {found}, now {expected})"
+    )]
     OtherPlan {
         /// The folder.
         path: String,
@@ -157,12 +159,22 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::NoImages { .. } => "name the folder that holds `class/file` or `split/class/file`",
-            Self::NoClass { .. } => "move it into a class folder, or pack without labels: `--labels none`",
-            Self::MixedLayout { .. } => "say what top-level folders are: `--layout split` or `--layout class`",
+            Self::NoImages { .. } => {
+                "name the folder that holds `class/file` or `split/class/file`"
+            }
+            Self::NoClass { .. } => {
+                "move it into a class folder, or pack without labels: `--labels none`"
+            }
+            Self::MixedLayout { .. } => {
+                "say what top-level folders are: `--layout split` or `--layout class`"
+            }
             Self::Loop { .. } => "remove the link",
-            Self::CaseCollision { .. } => "rename one: on file systems that ignore case they would be one file",
-            Self::UnknownClass { .. } => "add it to the list given with `--classes`, or move the folder away",
+            Self::CaseCollision { .. } => {
+                "rename one: on file systems that ignore case they would be one file"
+            }
+            Self::UnknownClass { .. } => {
+                "add it to the list given with `--classes`, or move the folder away"
+            }
             Self::BadInput(bad, _) => {
                 let skip = "or run again with `--on-error skip`, which packs the rest and lists what it left out in `skipped.jsonl`";
                 return Some(match &bad.hint {
@@ -171,10 +183,16 @@ impl Error {
                 });
             }
             Self::NoSpace { .. } => "free space, or pack to another file system",
-            Self::Full { .. } => "free space and run the same command again: finished shards are kept",
-            Self::AlreadyBundle { .. } => "bundles are never overwritten: pack to a new folder, or remove this one",
+            Self::Full { .. } => {
+                "free space and run the same command again: finished shards are kept"
+            }
+            Self::AlreadyBundle { .. } => {
+                "bundles are never overwritten: pack to a new folder, or remove this one"
+            }
             Self::NotEmpty { .. } => "pack to a new or empty folder",
-            Self::OtherPlan { .. } => "run the command that was interrupted, or remove the folder and begin anew",
+            Self::OtherPlan { .. } => {
+                "run the command that was interrupted, or remove the folder and begin anew"
+            }
             Self::Busy { .. } => "wait for it, or pack to another folder",
             Self::Cancelled { .. } => "run the same command again to go on",
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
@@ -190,7 +208,11 @@ impl Error {
         Some(text.to_owned())
     }
 
-    pub(crate) fn io(action: &'static str, path: impl AsRef<std::path::Path>, source: io::Error) -> Self {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl AsRef<std::path::Path>,
+        source: io::Error,
+    ) -> Self {
         Self::Io { action, path: path.as_ref().display().to_string(), source }
     }
 }

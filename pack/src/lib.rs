@@ -1,1 +1,24 @@
-//! Placeholder until the first commit of this room.
+//! Packs a directory of images into a bundle.
+//!
+//! ```text
+//! images/ ─ scan ─▶ plan ─▶ readers ─▶ shard writers ─▶ manifest
+//! ```
+//!
+//! The plan fixes everything before a byte is written, so threads, machines
+//! and interruptions do not show in the result.
+
+mod error;
+mod feed;
+mod input;
+mod options;
+mod plan;
+mod report;
+mod run;
+mod scan;
+mod sort;
+
+pub use error::{BadInput, Error};
+pub use options::{Check, Labels, Layout, OnError, PackOrder, PlanOptions};
+pub use plan::{Plan, PlanBuilder, PlanShard};
+pub use report::{Report, SplitReport};
+pub use run::{PackOptions, Progress, SKIPPED_NAME, STATE_DIR, pack};

@@ -7,7 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{
+    self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _,
+};
 use std::path::{Path, PathBuf};
 
 /// Buffers of the runs being merged; 1000 runs take 64 MiB.
@@ -23,7 +25,7 @@ pub(crate) struct Sorter {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+pub(crate) struct Entry {
     start: usize,
     key: u32,
     len: u32,
@@ -35,7 +37,13 @@ pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 impl Sorter {
     /// Spills into folder `dir` above `bound` bytes.
     pub(crate) fn new(dir: &Path, bound: usize) -> Self {
-        Self { dir: dir.to_owned(), bound, arena: Vec::new(), entries: Vec::new(), runs: Vec::new() }
+        Self {
+            dir: dir.to_owned(),
+            bound,
+            arena: Vec::new(),
+            entries: Vec::new(),
+            runs: Vec::new(),
+        }
     }
 
     pub(crate) fn push(&mut self, key: &[u8], record: &[u8]) -> io::Result<()> {
@@ -105,7 +113,8 @@ fn next_pair(run: &mut BufReader<File>) -> io::Result<Option<Pair>> {
     }
     let mut lens = [0; 8];
     run.read_exact(&mut lens)?;
-    let word = |i: usize| u32::from_le_bytes([lens[i], lens[i + 1], lens[i + 2], lens[i + 3]]) as usize;
+    let word =
+        |i: usize| u32::from_le_bytes([lens[i], lens[i + 1], lens[i + 2], lens[i + 3]]) as usize;
     let (key_len, len) = (word(0), word(4));
     let mut key = vec![0; len];
     run.read_exact(&mut key)?;
@@ -151,7 +160,12 @@ mod tests {
     fn any_bound_gives_the_same_order() {
         let dir = tempfile::tempdir().unwrap();
         let pairs: Vec<Pair> = (0..5000_u32)
-            .map(|i| (i.wrapping_mul(2_654_435_761).to_be_bytes()[..2].to_vec(), i.to_le_bytes().to_vec()))
+            .map(|i| {
+                (
+                    i.wrapping_mul(2_654_435_761).to_be_bytes()[..2].to_vec(),
+                    i.to_le_bytes().to_vec(),
+                )
+            })
             .collect();
         let mut expected = pairs.clone();
         expected.sort();

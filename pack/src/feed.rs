@@ -1,0 +1,126 @@
+//! Inputs of one shard, read ahead by several threads, handed out in order.
+//!
+//! Readers take records one by one and may finish in any order; the writer
+//! gets them in the plan's. How far they run ahead is bounded in bytes; the
+//! record the writer waits for is always let through.
+
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::Error;
+use crate::error::BadInput;
+use crate::plan::Record;
+
+/// A record and what reading it gave.
+pub(crate) type Item = Result<(Record, Result<Vec<u8>, BadInput>), Error>;
+
+pub(crate) struct Feed<I> {
+    state: Mutex<State<I>>,
+    changed: Condvar,
+    ahead_bytes: u64,
+}
+
+struct State<I> {
+    records: I,
+    /// Number of the next record to be read, and of the next to be handed out.
+    next_read: u64,
+    next_out: u64,
+    ready: BTreeMap<u64, Item>,
+    in_flight: u64,
+    exhausted: bool,
+    stopped: bool,
+}
+
+impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
+    pub(crate) fn new(records: I, ahead_bytes: u64) -> Self {
+        let state = State {
+            records,
+            next_read: 0,
+            next_out: 0,
+            ready: BTreeMap::new(),
+            in_flight: 0,
+            exhausted: false,
+            stopped: false,
+        };
+        Self { state: Mutex::new(state), changed: Condvar::new(), ahead_bytes }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<I>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A reader's life: reads records until there are no more.
+    pub(crate) fn read_all(&self, read: &mut dyn FnMut(&Record) -> Result<Vec<u8>, BadInput>) {
+        // A reader that panics must not leave the writer waiting.
+        let _stop = StopOnPanic(self);
+        while let Some((number, record)) = self.take() {
+            let item = record.map(|record| {
+                let bytes = read(&record);
+                (record, bytes)
+            });
+            let mut state = self.lock();
+            state.ready.insert(number, item);
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    fn take(&self) -> Option<(u64, Result<Record, Error>)> {
+        let mut state = self.lock();
+        loop {
+            if state.stopped || state.exhausted {
+                return None;
+            }
+            if state.in_flight < self.ahead_bytes || state.next_read == state.next_out {
+                break;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let Some(record) = state.records.next() else {
+            state.exhausted = true;
+            drop(state);
+            self.changed.notify_all();
+            return None;
+        };
+        let number = state.next_read;
+        state.next_read += 1;
+        state.in_flight += record.as_ref().map_or(0, |r| r.bytes);
+        Some((number, record))
+    }
+
+    /// The next item in order; `None` after the last, or when stopped.
+    pub(crate) fn next(&self) -> Option<Item> {
+        let mut state = self.lock();
+        loop {
+            let number = state.next_out;
+            if let Some(item) = state.ready.remove(&number) {
+                state.next_out += 1;
+                let bytes = item.as_ref().map_or(0, |(record, _)| record.bytes);
+                state.in_flight = state.in_flight.saturating_sub(bytes);
+                drop(state);
+                self.changed.notify_all();
+                return Some(item);
+            }
+            if state.stopped || (state.exhausted && state.next_out == state.next_read) {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends all waiting.
+    pub(crate) fn stop(&self) {
+        self.lock().stopped = true;
+        self.changed.notify_all();
+    }
+}
+
+struct StopOnPanic<'a, I: Iterator<Item = Result<Record, Error>>>(&'a Feed<I>);
+
+impl<I: Iterator<Item = Result<Record, Error>>> Drop for StopOnPanic<'_, I> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Reads an input file and decides whether it can be packed.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use gular_image::{DecodeOptions, Decoder, Format, Limits, read_header};
+
+use crate::Check;
+use crate::error::BadInput;
+use crate::plan::Record;
+use crate::scan::media_type_of;
+
+/// Reads and checks inputs; one per thread.
+pub(crate) struct InputReader {
+    check: Check,
+    limits: Limits,
+    decoder: Decoder,
+}
+
+impl InputReader {
+    pub(crate) fn new(check: Check, max_pixels: u64) -> Self {
+        let limits = Limits { max_pixels };
+        let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
+        Self { check, limits, decoder }
+    }
+
+    /// The bytes of a planned input, or why it cannot be packed.
+    pub(crate) fn read(&mut self, source: &Path, record: &Record) -> Result<Vec<u8>, BadInput> {
+        let bad = |reason: String, hint: Option<&str>| BadInput {
+            path: record.key.to_string(),
+            reason,
+            hint: hint.map(str::to_owned),
+        };
+        let path = source.join(record.key.as_str());
+        let io = |e: std::io::Error| {
+            let hint = (e.kind() == std::io::ErrorKind::PermissionDenied)
+                .then_some("check its permissions");
+            bad(format!("cannot be read: {e}"), hint)
+        };
+        let mut file = File::open(&path).map_err(io)?;
+        // One byte more than planned shows a file that grew.
+        let expected = usize::try_from(record.bytes).unwrap_or(usize::MAX);
+        let mut bytes = Vec::with_capacity(expected.saturating_add(1).min(1 << 31));
+        file.by_ref().take(record.bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
+        if bytes.len() as u64 != record.bytes {
+            let found = file.metadata().map_or(bytes.len() as u64, |m| m.len());
+            let reason = format!("it is {found} bytes, it was {} when the run began", record.bytes);
+            return Err(bad(reason, Some("run again when nothing writes to the folder")));
+        }
+        if bytes.is_empty() {
+            return Err(bad("the file is empty".to_owned(), None));
+        }
+        self.check(record, &bytes).map_err(|(reason, hint)| bad(reason, hint))?;
+        Ok(bytes)
+    }
+
+    fn check(
+        &mut self,
+        record: &Record,
+        bytes: &[u8],
+    ) -> Result<(), (String, Option<&'static str>)> {
+        if self.check == Check::None {
+            return Ok(());
+        }
+        let image = |e: gular_image::Error| (e.to_string(), e.hint());
+        let format = Format::sniff(bytes);
+        let named = media_type_of(record.key.as_str()).unwrap_or_default();
+        if let Some(format) = format.filter(|f| f.media_type() != named) {
+            let reason = format!("its name says {named}, its content is {}", format.media_type());
+            return Err((reason, Some("give it the extension of its content")));
+        }
+        let header = read_header(bytes, &self.limits).map_err(image)?;
+        debug_assert_eq!(Some(header.format), format);
+        if self.check == Check::Full {
+            self.decoder.validate(bytes).map_err(image)?;
+        }
+        Ok(())
+    }
+}

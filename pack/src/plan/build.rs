@@ -1,0 +1,281 @@
+//! Builds a plan from keys and sizes in any order, in bounded memory.
+//!
+//! Two sorts: by folded key, where keys that differ only in case become
+//! neighbours; then by split and order, which is the order of the file.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{BundlePath, Digest, Split};
+use serde_json::json;
+
+use super::file::{FORMAT, Plan, PlanShard, VERSION};
+use crate::scan::{Scan, place};
+use crate::sort::{Sorted, Sorter};
+use crate::{Error, Labels, PackOrder, PlanOptions};
+
+/// Gathers keys, then writes the plan.
+#[derive(Debug)]
+pub struct PlanBuilder {
+    dir: PathBuf,
+    options: PlanOptions,
+    by_name: Sorter,
+}
+
+impl PlanBuilder {
+    /// A builder that sorts in folder `dir` what memory does not hold.
+    ///
+    /// # Errors
+    /// [`Error::Option`] when an option makes no sense.
+    pub fn new(dir: &Path, options: &PlanOptions) -> Result<Self, Error> {
+        check_options(options)?;
+        // The second sort begins while the first is read: each has half.
+        let by_name = Sorter::new(dir, options.memory / 2);
+        Ok(Self { dir: dir.to_owned(), options: options.clone(), by_name })
+    }
+
+    /// Adds an image.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the sort cannot write.
+    pub fn push(&mut self, key: &BundlePath, bytes: u64) -> Result<(), Error> {
+        let folded = key.as_str().to_lowercase();
+        let mut record = bytes.to_le_bytes().to_vec();
+        record.extend_from_slice(key.as_str().as_bytes());
+        self.by_name
+            .push(folded.as_bytes(), &record)
+            .map_err(|e| Error::io("sort in", &self.dir, e))
+    }
+
+    /// Writes the plan to `path`, replacing what is there.
+    ///
+    /// `classes` are all folder names found, sorted; `split_layout` says that
+    /// top-level folders are splits.
+    ///
+    /// # Errors
+    /// [`Error::CaseCollision`], [`Error::UnknownClass`], [`Error::Io`].
+    pub fn finish(
+        self,
+        path: &Path,
+        classes: &[String],
+        media_types: &[String],
+        split_layout: bool,
+    ) -> Result<Plan, Error> {
+        let Self { dir, options, by_name } = self;
+        let io = |e| Error::io("sort in", &dir, e);
+        let mut by_order = Sorter::new(&dir, options.memory / 2);
+        let list = options.classes.as_ref().map(|p| p.display().to_string());
+        let mut last: Option<(Vec<u8>, String)> = None;
+        for pair in by_name.finish().map_err(io)? {
+            let (folded, record) = pair.map_err(io)?;
+            let (bytes, key) = record_of(&record)?;
+            if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
+                return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
+            }
+            let (split, class) = place(key, split_layout, options.labels);
+            let split = split.unwrap_or_else(|| split_of(key, &options));
+            let label = match class {
+                None => -1,
+                Some(class) => match classes.binary_search_by(|c| c.as_str().cmp(class)) {
+                    Ok(i) if list.is_none() => i64::try_from(i).unwrap_or(-1),
+                    _ => label_in_list(classes, class, key, list.as_deref())?,
+                },
+            };
+            let mut sort_key = vec![split as u8];
+            match options.order {
+                PackOrder::Shuffled => {
+                    sort_key.extend(hash(b"order", options.seed, key).to_be_bytes());
+                }
+                // '/' below every other character gives the order by segments.
+                PackOrder::Sorted => {
+                    sort_key.extend(key.bytes().map(|b| if b == b'/' { 0 } else { b }));
+                }
+            }
+            let mut value = bytes.to_le_bytes().to_vec();
+            value.extend(label.to_le_bytes());
+            value.extend_from_slice(key.as_bytes());
+            by_order.push(&sort_key, &value).map_err(io)?;
+            last = Some((folded, key.to_owned()));
+        }
+        let sorted = by_order.finish().map_err(io)?;
+        write(path, sorted, &options, classes, media_types)
+    }
+}
+
+/// A position in a list given by the user, whose order is free.
+fn label_in_list(
+    classes: &[String],
+    class: &str,
+    key: &str,
+    list: Option<&str>,
+) -> Result<i64, Error> {
+    let found = classes.iter().position(|c| c == class).and_then(|i| i64::try_from(i).ok());
+    found.ok_or_else(|| Error::UnknownClass {
+        path: key.to_owned(),
+        class: class.to_owned(),
+        list: list.unwrap_or("the source").to_owned(),
+        n: classes.len(),
+    })
+}
+
+fn record_of(record: &[u8]) -> Result<(u64, &str), Error> {
+    let bytes = record.first_chunk::<8>().map(|b| u64::from_le_bytes(*b));
+    let key = record.get(8..).and_then(|k| std::str::from_utf8(k).ok());
+    bytes.zip(key).ok_or_else(|| {
+        Error::io("sort in", "the temporary folder", std::io::Error::other("a record is damaged"))
+    })
+}
+
+/// A number that depends on purpose, seed and key alone, so that a key keeps
+/// its split and its place when other files come and go.
+fn hash(purpose: &[u8], seed: u64, key: &str) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher
+        .update(b"gular-plan ")
+        .update(purpose)
+        .update(&seed.to_le_bytes())
+        .update(key.as_bytes());
+    let hash = hasher.finalize();
+    hash.as_bytes().first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b))
+}
+
+fn split_of(key: &str, options: &PlanOptions) -> Split {
+    let unit = (hash(b"split", options.seed, key) >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut sum = 0.0;
+    for (split, fraction) in &options.fractions {
+        sum += fraction;
+        if unit < sum {
+            return *split;
+        }
+    }
+    options.fractions.last().map_or(Split::Train, |(split, _)| *split)
+}
+
+fn check_options(options: &PlanOptions) -> Result<(), Error> {
+    if options.shard_bytes < 1 << 20 {
+        return Err(Error::Option(format!(
+            "`--shard-size` is {} bytes, at least 1 MiB is needed",
+            options.shard_bytes
+        )));
+    }
+    let sum: f64 = options.fractions.iter().map(|(_, f)| f).sum();
+    let valid = options.fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
+    if !options.fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
+        return Err(Error::Option(format!("the fractions of `--split` sum to {sum}, expected 1")));
+    }
+    Ok(())
+}
+
+/// The class list: the user's file, or the folders found.
+pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>, Error> {
+    if options.labels == Labels::None {
+        return Ok(Vec::new());
+    }
+    let Some(path) = &options.classes else { return Ok(scan.classes.iter().cloned().collect()) };
+    let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+    let classes: Vec<String> =
+        text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect();
+    let mut sorted = classes.clone();
+    sorted.sort();
+    if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::Option(format!("`{}` lists class `{}` twice", path.display(), pair[0])));
+    }
+    Ok(classes)
+}
+
+/// A writer that counts and hashes what passes.
+struct Out<W> {
+    inner: W,
+    hasher: blake3::Hasher,
+    position: u64,
+}
+
+impl<W: Write> Out<W> {
+    fn line(&mut self, text: &str) -> std::io::Result<()> {
+        for piece in [text.as_bytes(), b"\n"] {
+            self.inner.write_all(piece)?;
+            self.hasher.update(piece);
+            self.position += piece.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+fn write(
+    path: &Path,
+    sorted: Sorted,
+    options: &PlanOptions,
+    classes: &[String],
+    media_types: &[String],
+) -> Result<Plan, Error> {
+    let io = |e| Error::io("write", path, e);
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let temp = tempfile::NamedTempFile::new_in(dir).map_err(io)?;
+    let inner = BufWriter::with_capacity(1 << 20, temp.as_file().try_clone().map_err(io)?);
+    let mut out = Out { inner, hasher: blake3::Hasher::new(), position: 0 };
+    let labelled = options.labels == Labels::Folder;
+    let header = json!({
+        "order": options.order.name(), "seed": options.seed, "shard_bytes": options.shard_bytes,
+        "check": options.check.name(), "on_error": options.on_error.name(), "max_pixels": options.max_pixels,
+        "split": options.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect::<Vec<_>>().join(","),
+        "labelled": labelled, "classes": classes, "media_types": media_types, "about": options.about,
+    });
+    // Format and version come first, as in every file of ours.
+    let header = header.to_string().replacen(
+        '{',
+        &format!("{{\"format\":\"{FORMAT}\",\"version\":{VERSION},"),
+        1,
+    );
+    out.line(&header).map_err(io)?;
+
+    let mut shards: Vec<PlanShard> = Vec::new();
+    let mut class_counts = Split::ALL.map(|_| vec![0_u64; classes.len()]);
+    let (mut n_samples, mut n_bytes) = (0_u64, 0_u64);
+    for pair in sorted {
+        let (sort_key, value) = pair.map_err(io)?;
+        let split = Split::ALL.get(usize::from(sort_key.first().copied().unwrap_or(0))).copied();
+        let split = split.unwrap_or(Split::Train);
+        let damaged = || io(std::io::Error::other("a record is damaged"));
+        let (bytes, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let (label, key) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let (bytes, label) = (u64::from_le_bytes(*bytes), i64::from_le_bytes(*label));
+        let key = std::str::from_utf8(key).map_err(|_| damaged())?;
+        let full = shards.last().is_none_or(|s| {
+            s.split != split || s.bytes.saturating_add(bytes) > options.shard_bytes
+        });
+        if full {
+            out.line(&format!("shard\t{split}")).map_err(io)?;
+            shards.push(PlanShard { split, samples: 0, bytes: 0, offset: out.position });
+        }
+        if let Some(shard) = shards.last_mut() {
+            shard.samples += 1;
+            shard.bytes += bytes;
+        }
+        let of_class =
+            usize::try_from(label).ok().and_then(|l| class_counts[split as usize].get_mut(l));
+        if let Some(n) = of_class {
+            *n += 1;
+        }
+        n_samples += 1;
+        n_bytes += bytes;
+        let label = if labelled { label.to_string() } else { "-".to_owned() };
+        out.line(&format!("{label}\t{bytes}\t{key}")).map_err(io)?;
+    }
+    out.line(&format!("end\t{n_samples}\t{n_bytes}\t{}", shards.len())).map_err(io)?;
+    let Out { mut inner, hasher, .. } = out;
+    inner.flush().map_err(io)?;
+    temp.as_file().sync_all().map_err(io)?;
+    temp.persist(path).map_err(|e| io(e.error))?;
+    Ok(Plan {
+        path: path.to_owned(),
+        digest: Digest::from(hasher.finalize()),
+        shards,
+        samples: n_samples,
+        bytes: n_bytes,
+        classes: classes.to_vec(),
+        class_counts,
+        media_types: media_types.to_vec(),
+        labelled,
+    })
+}

@@ -1,0 +1,89 @@
+//! A plan on disk, and the samples of one of its shards.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use gular_bundle::{BundlePath, Digest, Split};
+
+use crate::Error;
+
+pub(super) const FORMAT: &str = "gular-plan";
+pub(super) const VERSION: u64 = 1;
+
+/// A written plan; holds what concerns shards, not samples.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) path: PathBuf,
+    /// BLAKE3 of the file.
+    pub digest: Digest,
+    /// The shards, by split, then in order.
+    pub shards: Vec<PlanShard>,
+    /// All samples.
+    pub samples: u64,
+    /// Bytes of all source files.
+    pub bytes: u64,
+    /// Class names in label order.
+    pub classes: Vec<String>,
+    /// Samples of each class, for train, val and test.
+    pub class_counts: [Vec<u64>; 3],
+    /// Media types of the images, sorted.
+    pub media_types: Vec<String>,
+    /// Whether samples have labels.
+    pub labelled: bool,
+}
+
+/// One shard of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanShard {
+    /// Its split.
+    pub split: Split,
+    /// Its samples.
+    pub samples: u64,
+    /// Bytes of their source files.
+    pub bytes: u64,
+    /// Where its first sample's line begins in the plan.
+    pub(crate) offset: u64,
+}
+
+/// A sample as the plan has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) key: BundlePath,
+    pub(crate) label: i64,
+    pub(crate) bytes: u64,
+}
+
+impl Plan {
+    /// The samples of shard `shard`, in order.
+    pub(crate) fn records(
+        &self,
+        shard: &PlanShard,
+    ) -> Result<impl Iterator<Item = Result<Record, Error>> + use<>, Error> {
+        let path = self.path.clone();
+        let io = {
+            let path = path.clone();
+            move |e| Error::io("read", &path, e)
+        };
+        let mut file = File::open(&path).map_err(&io)?;
+        file.seek(SeekFrom::Start(shard.offset)).map_err(&io)?;
+        let lines = BufReader::with_capacity(256 << 10, file).lines();
+        let n = usize::try_from(shard.samples).unwrap_or(usize::MAX);
+        Ok(lines.take(n).map(move |line| {
+            let line = line.map_err(&io)?;
+            record(&line).ok_or_else(|| {
+                io(std::io::Error::other(format!("`{}` is no line of a plan", line.escape_debug())))
+            })
+        }))
+    }
+}
+
+fn record(line: &str) -> Option<Record> {
+    let mut parts = line.splitn(3, '\t');
+    let label = match parts.next()? {
+        "-" => -1,
+        number => number.parse().ok()?,
+    };
+    let bytes = parts.next()?.parse().ok()?;
+    Some(Record { key: BundlePath::parse(parts.next()?).ok()?, label, bytes })
+}

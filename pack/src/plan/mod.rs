@@ -1,0 +1,23 @@
+//! The plan: which samples go where, fixed before a byte is written.
+//!
+//! A text file, so that it can be read, cut and compared with ordinary tools:
+//!
+//! ```text
+//! {"format":"gular-plan","version":1,…}     options, classes, fields
+//! shard<TAB>train                           a shard of split `train` begins
+//! 0<TAB>4711<TAB>train/cat/1.jpg            label (or -), bytes of the source file, key
+//! …
+//! end<TAB>samples<TAB>bytes<TAB>shards
+//! ```
+//!
+//! Its BLAKE3 digest identifies a run that can be resumed. Shards are cut by
+//! the sizes of *source* files, so an input that is left out later makes its
+//! shard shorter and moves no boundary. Format: `FORMAT.md`, "Plan".
+
+mod build;
+mod file;
+
+pub use build::PlanBuilder;
+pub(crate) use build::classes;
+pub(crate) use file::Record;
+pub use file::{Plan, PlanShard};

@@ -1,0 +1,109 @@
+//! What a run did, or would do.
+
+use std::collections::BTreeMap;
+
+use gular_bundle::Split;
+use serde::Serialize;
+
+use crate::Plan;
+use crate::error::BadInput;
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// The bundle digest, `blake3:…`; absent in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Samples packed, or planned.
+    pub samples: u64,
+    /// Bytes of all shards and indexes; in a dry run of the source files.
+    pub bytes: u64,
+    /// Shards.
+    pub shards: u64,
+    /// Planned samples, bytes and classes of each split.
+    pub splits: BTreeMap<Split, SplitReport>,
+    /// Inputs left out, all listed in `skipped.jsonl`.
+    pub skipped: u64,
+    /// Files that are no images of a packed kind, by extension.
+    pub ignored: BTreeMap<String, u64>,
+    /// Shards that an earlier, interrupted run had finished.
+    pub resumed_shards: u64,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// Wall-clock time.
+    pub seconds: f64,
+}
+
+/// What the plan has of one split.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SplitReport {
+    /// Samples.
+    pub samples: u64,
+    /// Bytes of their source files.
+    pub bytes: u64,
+    /// Shards.
+    pub shards: u64,
+    /// Samples of each class.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub classes: BTreeMap<String, u64>,
+}
+
+/// More files than this in one folder meet the quotas of sites.
+const MANY_FILES: usize = 1000;
+
+pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
+    let mut splits: BTreeMap<Split, SplitReport> = BTreeMap::new();
+    for shard in &plan.shards {
+        let split = splits.entry(shard.split).or_default();
+        split.samples += shard.samples;
+        split.bytes += shard.bytes;
+        split.shards += 1;
+    }
+    for (split, report) in &mut splits {
+        let counts = plan.class_counts[*split as usize].iter();
+        let named = plan.classes.iter().cloned().zip(counts.copied());
+        report.classes = named.filter(|(_, n)| *n > 0).collect();
+    }
+    splits
+}
+
+pub(crate) fn warnings(plan: &Plan, splits: &BTreeMap<Split, SplitReport>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let files = plan.shards.len() * 2 + 1;
+    if files > MANY_FILES {
+        let per_shard = plan.bytes / 490 + 1;
+        warnings.push(format!(
+            "the bundle has {files} files, over the quota of {MANY_FILES} that many sites set; `--shard-size {}MiB` keeps it below",
+            per_shard.div_ceil(1 << 20)
+        ));
+    }
+    if let Some(train) = splits.get(&Split::Train) {
+        for (split, report) in splits.iter().filter(|(s, _)| **s != Split::Train) {
+            let unseen: Vec<&str> = report
+                .classes
+                .keys()
+                .filter(|c| !train.classes.contains_key(*c))
+                .map(String::as_str)
+                .collect();
+            if !unseen.is_empty() {
+                warnings.push(format!(
+                    "classes of `{split}` that `train` does not have: {}",
+                    unseen.join(", ")
+                ));
+            }
+        }
+    }
+    warnings
+}
+
+/// One line of `skipped.jsonl`.
+pub(crate) fn skipped_lines(skipped: &[BadInput]) -> Vec<u8> {
+    let mut skipped: Vec<&BadInput> = skipped.iter().collect();
+    skipped.sort_by(|a, b| a.path.cmp(&b.path));
+    let line =
+        |bad: &BadInput| serde_json::json!({"path": bad.path, "reason": bad.reason}).to_string();
+    let lines: Vec<String> = skipped.into_iter().map(|bad| line(bad) + "\n").collect();
+    lines.concat().into_bytes()
+}
