@@ -12,8 +12,10 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 mod cargo;
+mod ci;
 mod demo;
 mod lint;
+mod peers;
 mod process;
 mod setup;
 mod test;
@@ -34,6 +36,8 @@ enum Verb {
     Test(test::Args),
     Lint(lint::Args),
     Bench(bench::Args),
+    Peers(peers::Args),
+    Ci(ci::Args),
 }
 
 fn main() {
@@ -50,5 +54,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Test(args) => test::run(&args),
         Verb::Lint(args) => lint::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Peers(args) => peers::run(&args),
+        Verb::Ci(args) => ci::run(&args),
     }
 }

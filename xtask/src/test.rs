@@ -44,9 +44,18 @@ impl Programs {
     }
 }
 
+/// What to run.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    /// Also the tests that take minutes.
+    pub(crate) long: bool,
+    /// Passed on to every test program.
+    pub(crate) rest: &'a [String],
+}
+
 /// How many tests ended how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
+struct Counts {
     passed: u64,
     failed: u64,
     skipped: u64,
@@ -56,20 +65,23 @@ pub(crate) struct Counts {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
-    test(&workspace, &ready, &args.rest)
+    test(&workspace, &ready, &Options { long: false, rest: &args.rest })
 }
 
 /// The whole of it, on a machine that is set up.
 ///
 /// # Errors
 /// When a test failed or could not be built; after all others have run.
-pub(crate) fn test(workspace: &Workspace, ready: &Ready, rest: &[String]) -> Result<()> {
+pub(crate) fn test(workspace: &Workspace, ready: &Ready, options: &Options<'_>) -> Result<()> {
     let programs = Programs::build(workspace, ready)?;
     let mut total = Counts::default();
     let mut broken = Vec::new();
     for set in [Set::Plain, Set::Torch] {
         let mut command = cargo::cargo(workspace, ready, "test");
-        command.args(set.args(ready.turbo)).arg("--no-fail-fast").arg("--").args(rest);
+        command.args(set.args(ready.turbo)).arg("--no-fail-fast").arg("--").args(options.rest);
+        if options.long {
+            command.env("GULAR_LONG_TESTS", "1");
+        }
         programs.apply(&mut command);
         let (counts, success) = counted(&mut command)?;
         total += counts;
@@ -85,7 +97,7 @@ pub(crate) fn test(workspace: &Workspace, ready: &Ready, rest: &[String]) -> Res
 }
 
 /// Runs a `cargo test`, passing its lines on while adding up its results.
-pub(crate) fn counted(command: &mut Command) -> Result<(Counts, bool)> {
+fn counted(command: &mut Command) -> Result<(Counts, bool)> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| process::cannot_start(command))?;
     let mut counts = Counts::default();

@@ -48,6 +48,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// The smallest run that still stops in one epoch and ends in another.
+    pub(crate) fn short() -> Self {
+        Self { images: None, epochs: 2, json: false }
+    }
+}
+
 /// `cargo xtask demo`.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;

@@ -22,9 +22,9 @@ mod download;
 mod libtorch;
 mod tools;
 
-use disk::{human, require_free};
+pub(crate) use disk::{free_bytes, human, require_free};
 pub(crate) use libtorch::Line;
-use tools::{Missing, Tool};
+pub(crate) use tools::{Missing, Tool, venv};
 
 use crate::workspace::Workspace;
 
@@ -176,7 +176,8 @@ impl Ready {
         text
     }
 
-    fn export_line(&self) -> String {
+    /// What a shell evaluates to find libtorch.
+    pub(crate) fn export_line(&self) -> String {
         let libtorch = quote(&self.libtorch);
         let lib = quote(&self.libtorch.join("lib"));
         let mut line = format!(
@@ -190,7 +191,7 @@ impl Ready {
 }
 
 /// One word of a POSIX shell.
-fn quote(path: &Path) -> String {
+pub(crate) fn quote(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(plain) {
@@ -235,7 +236,8 @@ mod tests {
     }
 
     #[test]
-    fn export_line_is_safe_to_evaluate() {
+    /// What a shell evaluates to find libtorch.
+    pub(crate) fn export_line_is_safe_to_evaluate() {
         let line = ready("/it's here", Some("/c make")).export_line();
         assert_eq!(
             line,

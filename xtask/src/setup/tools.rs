@@ -11,10 +11,11 @@ use crate::process::{self, command, find};
 
 /// A program that building cannot do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tool {
+pub(crate) enum Tool {
     CCompiler,
     CxxCompiler,
     Pip,
+    Venv,
 }
 
 impl Tool {
@@ -29,6 +30,9 @@ impl Tool {
             Self::Pip => {
                 "Python 3.7 or newer with pip 20.3 or newer (`python3 -m pip`): downloads libtorch and cmake"
             }
+            Self::Venv => {
+                "Python 3.11 or newer with venv (`python3 -m venv`): holds the peer tests' packages"
+            }
         }
     }
 
@@ -38,17 +42,18 @@ impl Tool {
             Self::CCompiler => ["gcc libc6-dev", "gcc", "gcc"],
             Self::CxxCompiler => ["g++", "gcc-c++", "gxx"],
             Self::Pip => ["python3 python3-pip", "python3 python3-pip", "python pip"],
+            Self::Venv => ["python3 python3-venv", "python3", "python"],
         }
     }
 }
 
 /// The tools found to be missing; all are named in one error.
 #[derive(Debug, Default)]
-pub(super) struct Missing(BTreeSet<Tool>);
+pub(crate) struct Missing(BTreeSet<Tool>);
 
 impl Missing {
     /// Passes on what was found, and remembers what was not.
-    pub(super) fn need<T>(&mut self, tool: Tool, found: Option<T>) -> Option<T> {
+    pub(crate) fn need<T>(&mut self, tool: Tool, found: Option<T>) -> Option<T> {
         if found.is_none() {
             self.0.insert(tool);
         }
@@ -57,7 +62,7 @@ impl Missing {
 
     /// # Errors
     /// Unless every needed tool was found.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -105,20 +110,21 @@ pub(super) fn without_nasm() -> String {
     )
 }
 
-/// The Python to use, where it is new enough.
-fn python() -> Option<PathBuf> {
-    let python = find("python3")?;
-    process::succeeds(
-        command(&python).args(["-c", "import sys; sys.exit(sys.version_info < (3, 7))"]),
-    )
-    .then_some(python)
-}
-
 /// The Python whose pip can fetch wheels for a named platform.
 pub(super) fn pip() -> Option<PathBuf> {
-    let python = python()?;
-    let check =
-        "import pip, sys; sys.exit(tuple(map(int, pip.__version__.split('.')[:2])) < (20, 3))";
+    python(
+        "import pip, sys; v = tuple(map(int, pip.__version__.split('.')[:2])); sys.exit(sys.version_info < (3, 7) or v < (20, 3))",
+    )
+}
+
+/// The Python that can make an environment for the peer tests' packages.
+pub(crate) fn venv() -> Option<PathBuf> {
+    python("import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))")
+}
+
+/// `python3` where it is there and `check` exits with 0 in it.
+fn python(check: &str) -> Option<PathBuf> {
+    let python = find("python3")?;
     process::succeeds(command(&python).args(["-c", check])).then_some(python)
 }
 

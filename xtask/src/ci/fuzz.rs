@@ -1,0 +1,64 @@
+//! The fuzz targets, each for a minute, with the stable compiler.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::cargo::cargo;
+use crate::process::{self, command};
+use crate::setup::Ready;
+use crate::workspace::Workspace;
+
+// What `cargo fuzz` passes, less the address sanitizer, which would need a
+// nightly compiler: libFuzzer then sees the branches taken, and panics,
+// endless loops and large allocations are still caught.
+const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions";
+
+/// Builds every target of `fuzz` and runs it on what earlier runs found, and on.
+pub(super) fn run(workspace: &Workspace, ready: &Ready) -> Result<()> {
+    let home = workspace.root.join("fuzz");
+    let build_dir = workspace.target.join("fuzz");
+    let host = process::stdout_of(command("rustc").args(["--print", "host-tuple"]))?;
+    let mut build = cargo(workspace, ready, "build");
+    // With `--target`, build scripts and macros are spared the flags.
+    build
+        .args(["--release", "--bins", "--target", host.trim(), "--manifest-path"])
+        .arg(home.join("Cargo.toml"));
+    build.env("RUSTFLAGS", RUSTFLAGS).env("CARGO_TARGET_DIR", &build_dir);
+    process::run(&mut build)?;
+    let programs = build_dir.join(host.trim()).join("release");
+    for name in target_names(workspace)? {
+        let corpus = home.join("corpus").join(&name);
+        let artifacts = home.join("artifacts").join(&name);
+        for dir in [&corpus, &artifacts] {
+            fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        }
+        let mut fuzz = command(programs.join(&name));
+        fuzz.args([
+            "-max_total_time=60",
+            "-timeout=10",
+            "-rss_limit_mb=2048",
+            "-print_final_stats=1",
+            "-verbosity=0",
+        ]);
+        fuzz.arg(format!("-artifact_prefix={}/", artifacts.display())).arg(corpus);
+        eprintln!("fuzzing `{name}`");
+        process::run(&mut fuzz).with_context(|| {
+            format!("`{name}` failed on an input kept in `{}`", artifacts.display())
+        })?;
+    }
+    Ok(())
+}
+
+fn target_names(workspace: &Workspace) -> Result<Vec<String>> {
+    let dir = workspace.root.join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&dir).with_context(|| format!("cannot list `{}`", dir.display()))?;
+    let names = entries.filter_map(|entry| {
+        entry.ok()?.file_name().to_str()?.strip_suffix(".rs").map(str::to_owned)
+    });
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,74 @@
+//! All that CI runs, one stage after another.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+mod fuzz;
+mod older_line;
+
+use crate::setup::{self, Line, free_bytes, human};
+use crate::workspace::Workspace;
+use crate::{demo, lint, peers, test};
+
+/// Run all that CI runs: lint, test, peers, demo.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Also the long tests, the fuzz targets for a minute each, and libtorch 2.7.0
+    #[arg(long)]
+    long: bool,
+}
+
+/// `cargo xtask ci`. Stops at the first stage that fails.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let mut stages = Stages::new(&workspace);
+    let ready = stages.run("setup", || setup::prepare(&workspace, Line::Current))?;
+    stages.run("lint", || lint::lint(&workspace, &ready))?;
+    stages.run("test", || {
+        test::test(&workspace, &ready, &test::Options { long: args.long, rest: &[] })
+    })?;
+    stages.run("peers", || peers::peers(&workspace, &ready, ""))?;
+    stages.run("demo", || demo::run(&demo::Args::short()))?;
+    if args.long {
+        stages.run("fuzz", || fuzz::run(&workspace, &ready))?;
+        stages.run("libtorch 2.7.0", || older_line::run(&workspace))?;
+    }
+    stages.summary();
+    Ok(())
+}
+
+/// Times the stages.
+struct Stages<'a> {
+    workspace: &'a Workspace,
+    done: Vec<(&'static str, Duration)>,
+}
+
+impl<'a> Stages<'a> {
+    fn new(workspace: &'a Workspace) -> Self {
+        Self { workspace, done: Vec::new() }
+    }
+
+    fn run<T>(&mut self, name: &'static str, stage: impl FnOnce() -> Result<T>) -> Result<T> {
+        eprintln!("\n== {name}");
+        let start = Instant::now();
+        let result = stage().with_context(|| format!("the stage `{name}` failed"));
+        let took = start.elapsed();
+        let free = free_bytes(&self.workspace.target).map_or_else(|_| "unknown".into(), human);
+        let end = if result.is_ok() { "done" } else { "failed" };
+        eprintln!("== {name}: {end} after {:.0} s, {free} of disk free", took.as_secs_f64());
+        self.done.push((name, took));
+        if result.is_err() {
+            self.summary();
+        }
+        result
+    }
+
+    fn summary(&self) {
+        let total: Duration = self.done.iter().map(|(_, took)| *took).sum();
+        println!();
+        for (name, took) in self.done.iter().chain([&("total", total)]) {
+            println!("{name:<16}{:>6.0} s", took.as_secs_f64());
+        }
+    }
+}
