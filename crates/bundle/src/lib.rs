@@ -52,6 +52,7 @@ pub use manifest::{
 pub use path::{BundlePath, PathError};
 pub use read_at::{Backend, ReadAt};
 pub use split::Split;
+pub use tensors::{Header, Tensor};
 
 /// The format version that this build writes, and the newest it reads.
 pub const VERSION: u64 = 1;

@@ -14,7 +14,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::{Dtype, Error};
+use crate::{Dtype, Error, ReadAt};
 
 /// Tensors start on multiples of this.
 pub(crate) const ALIGN: u64 = 64;
@@ -28,27 +28,48 @@ pub(crate) fn padding(position: u64) -> u64 {
     position.wrapping_neg() % ALIGN
 }
 
-/// One tensor: name, element type, shape and where it lies in the file.
+/// One tensor of a safetensors file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tensor {
-    pub(crate) name: String,
-    pub(crate) dtype: Dtype,
-    pub(crate) shape: Vec<u64>,
+pub struct Tensor {
+    /// Its name.
+    pub name: String,
+    /// Its element type.
+    pub dtype: Dtype,
+    /// Its shape, row-major.
+    pub shape: Vec<u64>,
     /// First byte, counted from the start of the file.
-    pub(crate) start: u64,
+    pub start: u64,
     /// One past the last byte.
-    pub(crate) end: u64,
+    pub end: u64,
 }
 
-/// The header of a file: metadata in order, tensors in data order.
+/// The header of a safetensors file: metadata in order, tensors in data order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Header {
-    pub(crate) metadata: Vec<(String, String)>,
-    pub(crate) tensors: Vec<Tensor>,
+pub struct Header {
+    /// Names and texts, `format` and `version` first.
+    pub metadata: Vec<(String, String)>,
+    /// All tensors, padding too.
+    pub tensors: Vec<Tensor>,
 }
 
 impl Header {
-    pub(crate) fn metadata(&self, name: &str) -> Option<&str> {
+    /// Reads the header of a shard or an index and checks it against the file's length.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] or [`Error::TooLarge`] when it is no safetensors file.
+    pub fn read(file: &ReadAt) -> Result<Self, Error> {
+        let path = file.path();
+        let mut first = [0; 8];
+        file.read_at(0, &mut first)?;
+        let start = Self::data_start(&path, first, file.len_bytes())?;
+        let mut bytes = vec![0; usize::try_from(start).unwrap_or(0)];
+        file.read_at(0, &mut bytes)?;
+        Self::parse(&path, &bytes, file.len_bytes())
+    }
+
+    /// The metadata text called `name`.
+    #[must_use]
+    pub fn metadata(&self, name: &str) -> Option<&str> {
         self.metadata.iter().find(|(k, _)| k == name).map(|(_, v)| v.as_str())
     }
 

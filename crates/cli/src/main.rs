@@ -1,2 +1,35 @@
-//! Entry point.
-fn main() {}
+//! The `gular` program: arguments, progress, exit codes. What it does is in
+//! the rooms; here it is only joined and shown.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]
+
+mod args;
+mod exit;
+mod inspect;
+mod pack;
+mod progress;
+mod sheet;
+mod show;
+mod stop;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Verb};
+use crate::exit::Exit;
+
+fn main() -> std::process::ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout and are no error.
+            let code = if error.use_stderr() { Exit::Failed } else { Exit::Done };
+            let _ = error.print();
+            return code.into();
+        }
+    };
+    let exit = match &cli.verb {
+        Verb::Pack(args) => pack::run(args, &cli.output),
+        Verb::Inspect(args) => inspect::run(args, &cli.output),
+        Verb::Verify(_) => Ok(Exit::Failed),
+    };
+    exit.unwrap_or_else(|failure| failure.report()).into()
+}

@@ -332,7 +332,8 @@ fn copy_spool(spool: &mut SpooledTempFile, out: &mut Out, dir: &Path) -> Result<
 pub fn rebuild_index(shard: &ReadAt) -> Result<Vec<u8>, Error> {
     let path = shard.path();
     let bad = |reason: &str| Error::malformed(path.clone(), reason);
-    let header = read_header(shard)?;
+    let header = Header::read(shard)?;
+    header.check_format(&path, FORMAT)?;
     let fields: Vec<Field> = header
         .metadata("fields")
         .and_then(|json| serde_json::from_str(json).ok())
@@ -420,19 +421,6 @@ pub fn rebuild_index(shard: &ReadAt) -> Result<Vec<u8>, Error> {
     index
         .finish(shard.len_bytes(), &blocks, &bases, &shifts)
         .ok_or_else(|| bad("its index overflows"))
-}
-
-/// Reads and checks the header of a shard.
-pub(crate) fn read_header(shard: &ReadAt) -> Result<Header, Error> {
-    let path = shard.path();
-    let mut first = [0; 8];
-    shard.read_at(0, &mut first)?;
-    let start = Header::data_start(&path, first, shard.len_bytes())?;
-    let mut bytes = vec![0; usize::try_from(start).unwrap_or(0)];
-    shard.read_at(0, &mut bytes)?;
-    let header = Header::parse(&path, &bytes, shard.len_bytes())?;
-    header.check_format(&path, FORMAT)?;
-    Ok(header)
 }
 
 fn read_tensor(

@@ -1,0 +1,275 @@
+//! Arguments, and the texts of `--help`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use gular_bundle::{Digest, Split};
+
+/// Packs images into hashed bundles that training jobs read fast.
+///
+/// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage
+/// errors too), 130 and 143 stopped by a signal.
+#[derive(Debug, Parser)]
+#[command(name = "gular", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// What is shown, for every verb.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Output {
+    /// Print the result as one JSON object on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No progress and no summary; errors still show
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Pack(PackArgs),
+    Inspect(InspectArgs),
+    Verify(VerifyArgs),
+}
+
+/// Pack a directory of JPEG and PNG images into a new bundle
+///
+/// SRC holds `split/class/file` (when its folders are named train, val or
+/// valid or validation, test) or `class/file`; class names become labels in
+/// sorted order. Images are taken byte for byte. The same images and options
+/// give the same bundle digest on any machine and with any --jobs. When
+/// interrupted, run the same command again: finished shards are kept.
+///
+/// Example: gular pack photos/ bundle/ --split train=0.9,val=0.1
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct PackArgs {
+    /// The directory of images
+    pub(crate) src: PathBuf,
+    /// The folder of the new bundle; must not exist, be empty, or hold the same interrupted pack
+    pub(crate) out: PathBuf,
+    /// What the top-level folders of SRC are
+    #[arg(long, value_enum, default_value_t = LayoutArg::Auto)]
+    pub(crate) layout: LayoutArg,
+    /// Where labels come from; with `none`, folders mean nothing and files may lie anywhere
+    #[arg(long, value_enum, default_value_t = LabelsArg::Folder)]
+    pub(crate) labels: LabelsArg,
+    /// A file with one class name a line, which fixes their order [default: folder names, sorted]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classes: Option<PathBuf>,
+    /// Fractions that sum to 1, such as `train=0.8,val=0.1,test=0.1`, where folders do not say the
+    /// split. Each image falls by a hash of --seed and its path, so it keeps its split when others
+    /// come or go; --dry-run shows the counts [default: all train]
+    #[arg(long, value_name = "FRACTIONS", value_parser = fractions)]
+    pub(crate) split: Option<Fractions>,
+    /// The order of samples within a split; `sorted` is that of torchvision's ImageFolder
+    #[arg(long, value_enum, default_value_t = OrderArg::Shuffled)]
+    pub(crate) order: OrderArg,
+    /// Chooses splits and shuffled order
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Bytes of source files a shard takes; KiB, MiB, GiB, KB, MB, GB or plain bytes
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = bytes)]
+    pub(crate) shard_size: u64,
+    /// How closely images are looked at: magic and header, every pixel, or not at all
+    #[arg(long, value_enum, default_value_t = CheckArg::Header)]
+    pub(crate) check: CheckArg,
+    /// What happens when an image cannot be packed; `skip` lists it in OUT/skipped.jsonl
+    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail)]
+    pub(crate) on_error: OnErrorArg,
+    /// Images of more pixels are refused
+    #[arg(long, default_value_t = gular_image::Limits::default().max_pixels)]
+    pub(crate) max_pixels: u64,
+    /// Memory for sorting paths; more are sorted on disk
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = bytes)]
+    pub(crate) memory: u64,
+    /// Threads [default: the cores this process may use]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// Scan and plan only: counts, bytes, shards; reads no image, writes nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The dataset's name, for the manifest
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name: Option<String>,
+    /// What it holds
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+    /// Its licence, as an SPDX expression where there is one
+    #[arg(long, value_name = "SPDX")]
+    pub(crate) licence: Option<String>,
+    /// How to cite it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) citation: Option<String>,
+}
+
+/// Say what a bundle, manifest, shard or index holds
+///
+/// Example: gular inspect bundle/ --sheet sheet.png
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct InspectArgs {
+    /// A bundle's folder, a manifest.json, a shard or an index
+    pub(crate) path: PathBuf,
+    /// Write a contact sheet of some images, a row for each class (bundles only)
+    #[arg(long, value_name = "PNG")]
+    pub(crate) sheet: Option<PathBuf>,
+    /// Chooses the images of the sheet
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// List the first N samples with their places
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) samples: usize,
+    /// Write the stored bytes of the sample with this key to stdout (bundles only)
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["json", "sheet", "samples"])]
+    pub(crate) extract: Option<String>,
+}
+
+/// Prove a bundle sound, or list every fault
+///
+/// Example: gular verify bundle/ --digest blake3:0a1b…
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct VerifyArgs {
+    /// The bundle's folder
+    pub(crate) dir: PathBuf,
+    /// Manifest, indexes, and the lengths of shards; reads no sample
+    #[arg(long, group = "mode")]
+    pub(crate) quick: bool,
+    /// Every byte of every file (the default)
+    #[arg(long, group = "mode")]
+    pub(crate) full: bool,
+    /// Quick, and this share of the samples, such as `1%` or `0.01`
+    #[arg(long, group = "mode", value_name = "SHARE", value_parser = share)]
+    pub(crate) sample: Option<f64>,
+    /// Chooses the samples of --sample
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// The bundle digest it must have
+    #[arg(long, value_name = "BLAKE3", value_parser = Digest::parse)]
+    pub(crate) digest: Option<Digest>,
+    /// Threads [default: the cores this process may use]
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LayoutArg {
+    /// Splits when all are named so, else classes
+    Auto,
+    /// split/class/file
+    Split,
+    /// class/file
+    Class,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LabelsArg {
+    Folder,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OrderArg {
+    Shuffled,
+    Sorted,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CheckArg {
+    Header,
+    Full,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OnErrorArg {
+    Fail,
+    Skip,
+}
+
+/// Parsed `--split`.
+#[derive(Debug, Clone)]
+pub(crate) struct Fractions(pub(crate) Vec<(Split, f64)>);
+
+fn fractions(text: &str) -> Result<Fractions, String> {
+    let mut fractions: Vec<(Split, f64)> = Vec::new();
+    for part in text.split(',') {
+        let (name, value) =
+            part.split_once('=').ok_or(format!("`{part}` is not `split=fraction`"))?;
+        let split = Split::parse(name.trim())
+            .ok_or(format!("`{name}` is no split; train, val and test are"))?;
+        let value: f64 = value.trim().parse().map_err(|_| format!("`{value}` is no number"))?;
+        if fractions.iter().any(|(s, _)| *s == split) {
+            return Err(format!("`{split}` occurs twice"));
+        }
+        fractions.push((split, value));
+    }
+    Ok(Fractions(fractions))
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "" | "B" => 1_u64,
+        "KB" => 1000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        other => return Err(format!("`{other}` is no unit; KiB, MiB, GiB, KB, MB and GB are")),
+    };
+    let number: f64 = digits.trim().parse().map_err(|_| format!("`{text}` is no size"))?;
+    let bytes = number * unit as f64;
+    if (1.0..9e15).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err(format!("`{text}` is no size"))
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let (digits, unit) = match text.strip_suffix('%') {
+        Some(digits) => (digits, 100.0),
+        None => (text, 1.0),
+    };
+    let share = digits.trim().parse::<f64>().map_err(|_| format!("`{text}` is no share"))? / unit;
+    if share > 0.0 && share <= 1.0 {
+        Ok(share)
+    } else {
+        Err("a share lies above 0 and up to 100%".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_shares_parse() {
+        assert_eq!(bytes("1GiB"), Ok(1 << 30));
+        assert_eq!(bytes("1.5MB"), Ok(1_500_000));
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(share("1%"), Ok(0.01));
+        assert_eq!(share("0.5"), Ok(0.5));
+        for bad in ["", "GiB", "1XB", "-1", "0", "nan"] {
+            assert!(bytes(bad).is_err(), "{bad}");
+        }
+        for bad in ["", "0", "101%", "x", "nan"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+        assert!(fractions("train=0.5,train=0.5").is_err());
+        assert_eq!(fractions("train=0.5,val=0.5").unwrap().0.len(), 2);
+    }
+
+    #[test]
+    fn arguments_are_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+}

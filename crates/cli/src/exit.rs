@@ -1,0 +1,74 @@
+//! How the program ends.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Exit codes, the same for every verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: done.
+    Done,
+    /// 1: the data failed the check.
+    Unsound,
+    /// 2: could not do it; usage errors too.
+    Failed,
+    /// 130 or 143: stopped by SIGINT or SIGTERM.
+    Signal(u8),
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Unsound => 1,
+            Exit::Failed => 2,
+            Exit::Signal(code) => code,
+        })
+    }
+}
+
+/// Why a verb could not do its work: one message, and what to do next.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    message: String,
+    hint: Option<String>,
+    silent: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl fmt::Display, hint: Option<String>) -> Self {
+        Self { exit: Exit::Failed, message: message.to_string(), hint, silent: false }
+    }
+
+    pub(crate) fn report(self) -> Exit {
+        if !self.silent {
+            eprintln!("error: {}", self.message);
+            if let Some(hint) = self.hint {
+                eprintln!("hint: {hint}");
+            }
+        }
+        self.exit
+    }
+}
+
+impl From<gular_bundle::Error> for Failure {
+    fn from(error: gular_bundle::Error) -> Self {
+        Self::new(&error, error.hint().map(str::to_owned))
+    }
+}
+
+impl From<gular_pack::Error> for Failure {
+    fn from(error: gular_pack::Error) -> Self {
+        Self::new(&error, error.hint())
+    }
+}
+
+/// A reader that went away (`gular … | head`) is no error.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        let silent = error.kind() == std::io::ErrorKind::BrokenPipe;
+        let exit = if silent { Exit::Done } else { Exit::Failed };
+        Self { exit, message: format!("cannot write the output: {error}"), hint: None, silent }
+    }
+}

@@ -1,0 +1,32 @@
+//! Progress bars on stderr; none when it is no terminal or `--quiet` is given.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::args::Output;
+
+/// A bar over bytes with rate and time left.
+pub(crate) fn bytes_bar(what: &'static str, total: u64, output: &Output) -> ProgressBar {
+    let template = "{msg} {bar:30} {bytes}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
+    bar(what, Some(total), template, output)
+}
+
+/// A counter without a known end.
+pub(crate) fn counter(what: &'static str, output: &Output) -> ProgressBar {
+    bar(what, None, "{msg} {human_pos}  {per_sec}", output)
+}
+
+fn bar(what: &'static str, total: Option<u64>, template: &str, output: &Output) -> ProgressBar {
+    let shown = !output.quiet && std::io::stderr().is_terminal();
+    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(total, target).with_message(what);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    if shown {
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+    bar
+}

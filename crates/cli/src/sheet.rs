@@ -1,0 +1,87 @@
+//! The contact sheet: a grid of images, a row for each class.
+
+use std::path::Path;
+
+use gular_bundle::{Bundle, SampleId, Split};
+use gular_image::{DecodeOptions, Decoder, Resize, encode_png, resize};
+use gular_runtime::order::{KeyedPermutation, key};
+
+use crate::exit::Failure;
+
+/// Pixels of a cell's side, and between cells.
+const CELL: usize = 96;
+const GAP: usize = 4;
+const COLUMNS: usize = 10;
+const MOST_ROWS: usize = 30;
+/// Samples looked at to fill the rows: rare classes may stay short.
+const MOST_LOOKS: u64 = 20_000;
+
+/// Writes a sheet of images chosen by `seed`; returns how many it shows.
+pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<usize, Failure> {
+    let rows = choose(bundle, seed)?;
+    let rows: Vec<Vec<SampleId>> = rows.into_iter().filter(|r| !r.is_empty()).collect();
+    let width = COLUMNS * (CELL + GAP) + GAP;
+    let height = rows.len() * (CELL + GAP) + GAP;
+    let mut sheet = vec![255_u8; width * height * 3];
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let mut bytes = Vec::new();
+    let mut shown = 0;
+    for (y, row) in rows.iter().enumerate() {
+        for (x, sample) in row.iter().enumerate() {
+            bundle.read(*sample, 0, &mut bytes)?;
+            let image = decoder.decode(&bytes).and_then(|image| {
+                let (w, h) = (image.width() as usize, image.height() as usize);
+                let long = w.max(h).max(1);
+                let fit = |n: usize| u32::try_from((n * CELL / long).max(1)).unwrap_or(1);
+                resize(&image, &Resize::to(fit(w), fit(h)))
+            });
+            let image = image.map_err(|e| {
+                let name = bundle.key(*sample).map_or_else(|_| String::new(), |k| k.to_string());
+                Failure::new(format!("sample `{name}`: {e}"), e.hint().map(str::to_owned))
+            })?;
+            let (w, h) = (image.width() as usize, image.height() as usize);
+            let left = GAP + x * (CELL + GAP) + (CELL - w) / 2;
+            let top = GAP + y * (CELL + GAP) + (CELL - h) / 2;
+            for line in 0..h {
+                let to = ((top + line) * width + left) * 3;
+                sheet[to..to + w * 3]
+                    .copy_from_slice(&image.data()[line * w * 3..(line + 1) * w * 3]);
+            }
+            shown += 1;
+        }
+    }
+    let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let png = encode_png(&sheet, size(width), size(height)).map_err(|e| Failure::new(e, None))?;
+    gular_bundle::write_file(out, &png)?;
+    Ok(shown)
+}
+
+/// Samples by rows: one row a class, or plain rows where there are none.
+fn choose(bundle: &Bundle, seed: u64) -> Result<Vec<Vec<SampleId>>, Failure> {
+    let classes = bundle.manifest().classes.len();
+    let n_rows = if classes == 0 { COLUMNS } else { classes.min(MOST_ROWS) };
+    let mut rows = vec![Vec::new(); n_rows];
+    let mut looks = 0;
+    for split in Split::ALL {
+        let n = bundle.n_samples(split);
+        let order = KeyedPermutation::new(n, key(seed, 0, split as u64));
+        for position in 0..n {
+            let missing = rows.iter().any(|r| r.len() < COLUMNS);
+            if !missing || looks == MOST_LOOKS {
+                return Ok(rows);
+            }
+            looks += 1;
+            let sample = bundle.locate(split, order.at(position))?;
+            let row = if classes == 0 {
+                rows.iter().position(|r| r.len() < COLUMNS)
+            } else {
+                let label = bundle.shard(sample.shard)?.label(sample.row);
+                label.and_then(|l| usize::try_from(l).ok())
+            };
+            if let Some(row) = row.and_then(|r| rows.get_mut(r)).filter(|r| r.len() < COLUMNS) {
+                row.push(sample);
+            }
+        }
+    }
+    Ok(rows)
+}
