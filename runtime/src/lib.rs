@@ -1,3 +1,7 @@
 //! Inside the training job: orders, loader, tensors, checkpoints, metrics.
 
+pub mod checkpoint;
+mod error;
 pub mod order;
+
+pub use error::Error;
