@@ -3,5 +3,7 @@
 pub mod checkpoint;
 mod error;
 pub mod order;
+mod stop;
 
 pub use error::Error;
+pub use stop::{EXIT_CHECKPOINTED, StopFlag};
