@@ -1,0 +1,21 @@
+//! Checkpoints: folders that appear whole or not at all.
+//!
+//! ```text
+//! DIR/
+//!   step-0000001200/         what the caller gave, and
+//!     checkpoint.json        its record: bundle, step, size and digest of each file
+//!   step-0000001234/
+//!   latest                   the text `step-0000001234`, for people and scripts
+//!   .gular-tmp-…/            a save under way, or what a killed one left
+//! ```
+//!
+//! A save writes into a temporary folder, syncs every file, renames the
+//! folder, syncs `DIR`, then replaces `latest` by a rename. `latest` is a file
+//! and never a link, because transfer tools follow links. One process writes:
+//! rank 0.
+
+mod record;
+mod store;
+
+pub use record::{CHECKPOINT_VERSION, RECORD_NAME};
+pub use store::{Checkpoints, LATEST_NAME, Loaded};

@@ -1,0 +1,313 @@
+//! A folder of checkpoints: save, keep the last few, load the newest sound one.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{Digest, TEMP_PREFIX};
+use rustix::fs::{CWD, RenameFlags};
+
+use super::record::{CHECKPOINT_VERSION, FORMAT, FileRecord, RECORD_NAME, Record, RecordFault};
+use crate::Error;
+
+/// The file that holds the name of the checkpoint saved last.
+pub const LATEST_NAME: &str = "latest";
+
+// A record takes some 150 bytes a file; this is thousands of files.
+const MAX_RECORD_BYTES: u64 = 1 << 20;
+
+/// The checkpoints of one training on one bundle.
+///
+/// Saves are for one process at a time; a second one would take the first
+/// one's temporary folder for a leftover.
+#[derive(Debug, Clone)]
+pub struct Checkpoints {
+    dir: PathBuf,
+    bundle: Digest,
+    keep: NonZeroUsize,
+}
+
+/// A checkpoint whose every byte is the one that was saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// The step it was saved after.
+    pub step: u64,
+    /// Each file's bytes by name, without `checkpoint.json`.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// Its folder.
+    pub path: PathBuf,
+    /// Why newer checkpoints were passed over, one sentence each; empty as a rule.
+    pub warnings: Vec<String>,
+}
+
+impl Checkpoints {
+    /// The checkpoints in `dir`, which is created when it is not there.
+    ///
+    /// After a save the `keep` newest ones stay.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn open(dir: &Path, bundle: Digest, keep: NonZeroUsize) -> Result<Self, Error> {
+        fs::create_dir_all(dir).map_err(|e| Error::io("create the folder", dir, e))?;
+        Ok(Self { dir: dir.to_owned(), bundle, keep })
+    }
+
+    /// Saves `files` (name, bytes) as the checkpoint after `step`, and gives its folder.
+    ///
+    /// When this returns, the checkpoint is on disk. Checkpoints of later
+    /// steps belong to a course of training that was left when it resumed
+    /// before them; they are removed, as are those older than the last `keep`.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointFileName`] for a name that is empty, given twice,
+    /// hidden, not a plain file name, or `checkpoint.json`; [`Error::Io`], also when the
+    /// file system is full. Then all earlier checkpoints are as they were.
+    pub fn save(&self, step: u64, files: &[(&str, impl AsRef<[u8]>)]) -> Result<PathBuf, Error> {
+        check_names(files.iter().map(|(name, _)| *name))?;
+        self.remove_leftovers();
+        let temp = tempfile::Builder::new()
+            .prefix(TEMP_PREFIX)
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir_in(&self.dir)
+            .map_err(|e| Error::io("create a temporary folder in", &self.dir, e))?;
+        let mut records = Vec::with_capacity(files.len());
+        for (name, bytes) in files {
+            let bytes = bytes.as_ref();
+            write_synced(&temp.path().join(name), bytes)?;
+            records.push(FileRecord {
+                name: (*name).to_owned(),
+                bytes: bytes.len() as u64,
+                digest: Digest::of(bytes).to_string(),
+            });
+        }
+        let record = Record {
+            format: FORMAT.into(),
+            version: CHECKPOINT_VERSION,
+            bundle: self.bundle.to_string(),
+            step,
+            files: records,
+        };
+        write_synced(&temp.path().join(RECORD_NAME), &record.encode())?;
+        sync_dir(temp.path())?;
+
+        let name = dir_name(step);
+        let path = self.dir.join(&name);
+        rename_over(temp.path(), &path)?;
+        // What lies under the temporary name now is the checkpoint replaced, if there was one.
+        drop(temp);
+        sync_dir(&self.dir)?;
+        gular_bundle::write_file(&self.dir.join(LATEST_NAME), format!("{name}\n").as_bytes())?;
+        self.remove_old(step);
+        Ok(path)
+    }
+
+    /// Loads the newest sound checkpoint, or `None` when there is none at all.
+    ///
+    /// The step in the folder's name decides what is newest, since a kill between
+    /// the two renames of a save leaves `latest` one behind. Every byte is
+    /// checked against the record's digests; a damaged checkpoint is passed
+    /// over with a warning.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointOfOtherBundle`] and [`Error::CheckpointTooNew`] for
+    /// the newest undamaged one; [`Error::NoSoundCheckpoint`] when all are
+    /// damaged; [`Error::Io`] when the folder or a file may not be read.
+    pub fn load_newest(&self) -> Result<Option<Loaded>, Error> {
+        let steps = self.steps()?;
+        let mut faults = Vec::new();
+        for &step in &steps {
+            match self.load(step) {
+                Ok(files) => {
+                    let path = self.dir.join(dir_name(step));
+                    return Ok(Some(Loaded { step, files, path, warnings: faults }));
+                }
+                Err(error @ Error::CheckpointDamaged { .. }) => faults.push(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        if steps.is_empty() {
+            return Ok(None);
+        }
+        Err(Error::NoSoundCheckpoint {
+            dir: self.dir.display().to_string(),
+            count: steps.len(),
+            faults: faults.join("; "),
+        })
+    }
+
+    fn load(&self, step: u64) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+        let dir = self.dir.join(dir_name(step));
+        let path = || dir.display().to_string();
+        let damaged = |reason: String| Error::CheckpointDamaged { path: path(), reason };
+        let record = match Record::parse(&read(&dir, RECORD_NAME, |len| {
+            (len <= MAX_RECORD_BYTES).then_some(()).ok_or(format!("at most {MAX_RECORD_BYTES}"))
+        })?) {
+            Ok(record) => record,
+            Err(RecordFault::Damaged(reason)) => return Err(damaged(reason)),
+            Err(RecordFault::TooNew(found)) => {
+                let supported = CHECKPOINT_VERSION;
+                return Err(Error::CheckpointTooNew { path: path(), found, supported });
+            }
+        };
+        if record.step != step {
+            return Err(damaged(format!("its record is of step {}", record.step)));
+        }
+        let bundle = Digest::parse(&record.bundle).map_err(|e| damaged(e.to_string()))?;
+        if bundle != self.bundle {
+            let expected = self.bundle;
+            return Err(Error::CheckpointOfOtherBundle { path: path(), expected, found: bundle });
+        }
+        check_names(record.files.iter().map(|file| file.name.as_str()))
+            .map_err(|e| damaged(e.to_string()))?;
+        let mut files = BTreeMap::new();
+        for FileRecord { name, bytes, digest } in record.files {
+            let content = read(&dir, &name, |len| {
+                (len == bytes).then_some(()).ok_or(format!("expected {bytes}"))
+            })?;
+            let found = Digest::of(&content).to_string();
+            if found != digest {
+                return Err(damaged(format!("`{name}` has digest {found}, expected {digest}")));
+            }
+            files.insert(name, content);
+        }
+        Ok(files)
+    }
+
+    /// The steps of all checkpoints, newest first.
+    fn steps(&self) -> Result<Vec<u64>, Error> {
+        let error = |e| Error::io("list the folder", &self.dir, e);
+        let mut steps = Vec::new();
+        for entry in fs::read_dir(&self.dir).map_err(error)? {
+            let entry = entry.map_err(error)?;
+            let step = entry.file_name().to_str().and_then(step_of);
+            if entry.file_type().map_err(error)?.is_dir() {
+                steps.extend(step);
+            }
+        }
+        steps.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(steps)
+    }
+
+    /// Removes what killed saves left. What cannot be removed is tried again at the next save.
+    fn remove_leftovers(&self) {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(TEMP_PREFIX) {
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                let _ = if is_dir {
+                    fs::remove_dir_all(entry.path())
+                } else {
+                    fs::remove_file(entry.path())
+                };
+            }
+        }
+    }
+
+    /// Leaves the `keep` newest up to `saved`, which `latest` names by now.
+    ///
+    /// A failure here does not fail the save: the checkpoint is there, and the
+    /// next save tries again.
+    fn remove_old(&self, saved: u64) {
+        let Ok(steps) = self.steps() else { return };
+        let later = steps.iter().filter(|&&step| step > saved);
+        let older = steps.iter().filter(|&&step| step <= saved).skip(self.keep.get());
+        for &step in later.chain(older) {
+            // Renamed first, so that a kill leaves no half-removed checkpoint under its name.
+            let name = dir_name(step);
+            let doomed = self.dir.join(format!("{TEMP_PREFIX}{name}"));
+            if fs::rename(self.dir.join(name), &doomed).is_ok() {
+                let _ = fs::remove_dir_all(doomed);
+            }
+        }
+    }
+}
+
+fn dir_name(step: u64) -> String {
+    format!("step-{step:010}")
+}
+
+/// The step of a folder named exactly as [`dir_name`] does.
+fn step_of(name: &str) -> Option<u64> {
+    let step = name.strip_prefix("step-")?.parse().ok()?;
+    (dir_name(step) == name).then_some(step)
+}
+
+fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        let reason = if name.is_empty() {
+            "it is empty"
+        } else if name.starts_with('.') {
+            "it begins with a dot"
+        } else if name.contains(['/', '\\', '\0']) {
+            "it is no plain file name"
+        } else if name == RECORD_NAME {
+            "the checkpoint's own record has it"
+        } else if !seen.insert(name) {
+            "it is given twice"
+        } else {
+            continue;
+        };
+        return Err(Error::CheckpointFileName { name: name.into(), reason });
+    }
+    Ok(())
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let write = || {
+        let mut file = File::create_new(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().map_err(|e| Error::io("write", path, e))
+}
+
+fn sync_dir(dir: &Path) -> Result<(), Error> {
+    File::open(dir).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync the folder", dir, e))
+}
+
+/// Gives the folder `from` the name `to`. A folder that has it already gets
+/// the name `from` in the same instant, where the file system can do that.
+fn rename_over(from: &Path, to: &Path) -> Result<(), Error> {
+    let error = |e| Error::io("rename a finished checkpoint to", to, e);
+    if !to.exists() {
+        return fs::rename(from, to).map_err(error);
+    }
+    if rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE).is_ok() {
+        return Ok(());
+    }
+    // NFS and some parallel file systems cannot exchange names; there a kill
+    // between the two renames costs this step, not the ones before it.
+    let aside = from.with_extension("replaced");
+    fs::rename(to, &aside).map_err(error)?;
+    if let Err(e) = fs::rename(from, to) {
+        let _ = fs::rename(&aside, to);
+        return Err(error(e));
+    }
+    let _ = fs::remove_dir_all(aside);
+    Ok(())
+}
+
+/// Reads a file of a checkpoint; `fits` says what is wrong with its length, before a byte is read.
+fn read(
+    dir: &Path,
+    name: &str,
+    fits: impl Fn(u64) -> Result<(), String>,
+) -> Result<Vec<u8>, Error> {
+    let path = dir.join(name);
+    let damaged = |reason| Error::CheckpointDamaged { path: dir.display().to_string(), reason };
+    let refused = |e: io::Error| match e.kind() {
+        io::ErrorKind::PermissionDenied => Error::io("read", &path, e),
+        io::ErrorKind::NotFound => damaged(format!("`{name}` is missing")),
+        _ => damaged(format!("`{name}` cannot be read: {e}")),
+    };
+    let file = File::open(&path).map_err(refused)?;
+    let len = file.metadata().map_err(refused)?.len();
+    fits(len).map_err(|expected| damaged(format!("`{name}` is {len} bytes, {expected}")))?;
+    let mut bytes = Vec::new();
+    file.take(len).read_to_end(&mut bytes).map_err(refused)?;
+    Ok(bytes)
+}

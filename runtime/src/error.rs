@@ -1,0 +1,157 @@
+//! What can go wrong inside the training job.
+
+use std::io;
+use std::path::Path;
+
+use gular_bundle::Digest;
+
+use crate::order::StateError;
+
+/// Why the runtime could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `write`.
+        action: &'static str,
+        /// The file or folder.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The bundle could not be read.
+    #[error(transparent)]
+    Bundle(#[from] gular_bundle::Error),
+    /// A loader cannot go on from a saved state.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// A checkpoint is not what was saved.
+    #[error("checkpoint `{path}` is damaged: {reason}")]
+    CheckpointDamaged {
+        /// The checkpoint's folder.
+        path: String,
+        /// The file, and expected against found.
+        reason: String,
+    },
+    /// There are checkpoints, and none of them is sound.
+    #[error("none of the {count} checkpoints in `{dir}` can be loaded: {faults}")]
+    NoSoundCheckpoint {
+        /// The folder of checkpoints.
+        dir: String,
+        /// How many were tried.
+        count: usize,
+        /// What each one has.
+        faults: String,
+    },
+    /// A checkpoint of a later format version.
+    #[error(
+        "checkpoint `{path}` has format version {found}, newer than {supported}, the newest this build reads"
+    )]
+    CheckpointTooNew {
+        /// The checkpoint's folder.
+        path: String,
+        /// Its version.
+        found: u64,
+        /// The newest known version.
+        supported: u64,
+    },
+    /// A checkpoint of a training on another bundle.
+    #[error("checkpoint `{path}` is of bundle {found}, this training reads {expected}")]
+    CheckpointOfOtherBundle {
+        /// The checkpoint's folder.
+        path: String,
+        /// The training's bundle.
+        expected: Digest,
+        /// The checkpoint's.
+        found: Digest,
+    },
+    /// A name that no file of a checkpoint can have.
+    #[error("`{name}` cannot name a file of a checkpoint: {reason}")]
+    CheckpointFileName {
+        /// The refused name.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A name that no metric can have.
+    #[error("`{name}` cannot name a metric: {reason}")]
+    MetricName {
+        /// The refused name.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A variable of the environment that should be a number.
+    #[error("environment variable `{variable}` is `{value}`, expected a whole number from 0")]
+    RankValue {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A rank that its world does not have.
+    #[error(
+        "rank {rank} of world size {world_size} ({origin}): ranks count from 0 and end below it"
+    )]
+    RankOutOfRange {
+        /// The rank.
+        rank: u64,
+        /// The world size.
+        world_size: u64,
+        /// Who said so.
+        origin: &'static str,
+    },
+    /// Two launchers say different things about this process.
+    #[error("{first} and {second} contradict each other")]
+    RankConflict {
+        /// The first source, its rank and world size.
+        first: String,
+        /// The second.
+        second: String,
+    },
+    /// The handlers of SIGTERM and SIGINT could not be installed.
+    #[error("cannot listen for SIGTERM and SIGINT: {0}")]
+    Signals(io::Error),
+}
+
+impl Error {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Bundle(error) => error.hint(),
+            Self::State(error) => error.hint(),
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
+                    "free space on this file system and run again; what was saved before is intact",
+                ),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    Some("check the permissions of the file and its folders")
+                }
+                _ => None,
+            },
+            Self::CheckpointDamaged { .. } => {
+                Some("remove this folder; the checkpoint before it is loaded instead")
+            }
+            Self::NoSoundCheckpoint { .. } => Some(
+                "copy the checkpoints again, or begin anew with another checkpoint folder; nothing was changed",
+            ),
+            Self::CheckpointTooNew { .. } => {
+                Some("resume with the newer release that wrote it; nothing was changed")
+            }
+            Self::CheckpointOfOtherBundle { .. } => Some(
+                "resume with the bundle the training began with, or begin anew with another checkpoint folder",
+            ),
+            Self::RankValue { .. } | Self::RankOutOfRange { .. } | Self::RankConflict { .. } => {
+                Some("give rank and world size as options; they go before the environment")
+            }
+            Self::CheckpointFileName { .. } | Self::MetricName { .. } | Self::Signals(_) => None,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self::Io { action, path: path.as_ref().display().to_string(), source }
+    }
+}

@@ -1,0 +1,57 @@
+//! The first signal asks, the second one kills. Each case runs in a process of its own.
+
+use std::env;
+use std::io::Read as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+
+use gular_runtime::{EXIT_CHECKPOINTED, StopFlag};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level::raise;
+
+const CASE: &str = "GULAR_TEST_STOP_CASE";
+
+/// Runs `child` below in a process of its own; gives what it printed and how it ended.
+fn run(case: &str) -> (String, Option<i32>, Option<i32>) {
+    let mut child = Command::new(env::current_exe().expect("a test program has a path"))
+        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .env(CASE, case)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
+    let status = child.wait().expect("ends");
+    (text, status.code(), status.signal())
+}
+
+#[test]
+#[expect(clippy::exit, reason = "the exit code is what is tested")]
+fn child() {
+    let Ok(case) = env::var(CASE) else { return };
+    let stop = StopFlag::install().expect("installs");
+    let clone = stop.clone();
+    assert!(!clone.requested());
+    for signal in case.split(' ').map(|s| if s == "term" { SIGTERM } else { SIGINT }) {
+        println!("raise");
+        raise(signal).expect("raises");
+        assert!(clone.requested());
+    }
+    std::process::exit(i32::from(EXIT_CHECKPOINTED));
+}
+
+#[test]
+fn first_signal_lets_the_job_save_and_exit_85() {
+    for case in ["term", "int"] {
+        let (text, code, signal) = run(case);
+        assert_eq!((text.matches("raise").count(), code, signal), (1, Some(85), None), "{case}");
+    }
+}
+
+#[test]
+fn second_signal_of_either_kind_kills_as_by_default() {
+    for (case, by) in [("term term", SIGTERM), ("int int", SIGINT), ("term int", SIGINT)] {
+        let (text, code, signal) = run(case);
+        assert_eq!((text.matches("raise").count(), code, signal), (2, None, Some(by)), "{case}");
+    }
+}
