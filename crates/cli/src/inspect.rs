@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
 
 use gular_bundle::{
-    Backend, Bundle, Digest, FieldKind, Header, MANIFEST_NAME, Manifest, OpenOptions, ReadAt,
-    SampleId, Split,
+    Backend, Bundle, Digest, FieldKind, Header, Manifest, OpenOptions, ReadAt, SampleId, Split,
 };
 use serde_json::{Value, json};
 
@@ -52,9 +50,9 @@ pub(crate) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> 
 
 fn emit(value: &Value, text: &str, output: &Output) -> Result<Exit, Failure> {
     if output.json {
-        show::json(value)?
+        show::json(value)?;
     } else {
-        show::stdout(text)?
+        show::stdout(text)?;
     }
     Ok(Exit::Done)
 }
@@ -335,9 +333,4 @@ fn digest_of(file: &ReadAt) -> Result<Digest, Failure> {
         cvs.push(gular_bundle::block_cv(block, piece, n == 1));
     }
     Ok(gular_bundle::merge(&cvs).unwrap_or_else(|| Digest::of(b"")))
-}
-
-/// A folder without a manifest that holds an interrupted pack.
-pub(crate) fn interrupted(dir: &Path) -> bool {
-    !dir.join(MANIFEST_NAME).exists() && dir.join(gular_pack::STATE_DIR).exists()
 }

@@ -1,6 +1,6 @@
 //! The `gular` program: arguments, progress, exit codes. What it does is in
 //! the rooms; here it is only joined and shown.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]
+#![expect(clippy::print_stderr, reason = "a program, not a library")]
 
 mod args;
 mod exit;
@@ -10,11 +10,12 @@ mod progress;
 mod sheet;
 mod show;
 mod stop;
+mod verify;
 
 use clap::Parser as _;
 
 use crate::args::{Cli, Verb};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 
 fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
@@ -29,7 +30,7 @@ fn main() -> std::process::ExitCode {
     let exit = match &cli.verb {
         Verb::Pack(args) => pack::run(args, &cli.output),
         Verb::Inspect(args) => inspect::run(args, &cli.output),
-        Verb::Verify(_) => Ok(Exit::Failed),
+        Verb::Verify(args) => verify::run(args, &cli.output),
     };
-    exit.unwrap_or_else(|failure| failure.report()).into()
+    exit.unwrap_or_else(Failure::report).into()
 }

@@ -1,0 +1,59 @@
+//! Why a bundle cannot be judged at all.
+
+use std::io;
+
+/// Why verification could not run; what is wrong *with the data* is a
+/// [`Fault`](crate::Fault).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no manifest.
+    #[error("`{path}` holds no bundle: it has no `manifest.json`")]
+    NoManifest {
+        /// The folder.
+        path: String,
+    },
+    /// A pack did not finish.
+    #[error("`{path}` holds no bundle yet: packing it was interrupted")]
+    Interrupted {
+        /// The folder.
+        path: String,
+    },
+    /// The operating system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The bundle is of a later format.
+    #[error(transparent)]
+    TooNew(gular_bundle::Error),
+    /// The caller asked to stop.
+    #[error("stopped after {bytes} of {total} bytes")]
+    Cancelled {
+        /// Bytes read.
+        bytes: u64,
+        /// Bytes there were to read.
+        total: u64,
+    },
+}
+
+impl Error {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoManifest { .. } => Some("name the folder that holds `manifest.json`"),
+            Self::Interrupted { .. } => {
+                Some("run the same `gular pack` again: it goes on where it stopped")
+            }
+            Self::Io { .. } => Some("check the path and its permissions"),
+            Self::TooNew(error) => error.hint(),
+            Self::Cancelled { .. } => None,
+        }
+    }
+}

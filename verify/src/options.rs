@@ -1,0 +1,39 @@
+//! What is looked at.
+
+use gular_bundle::Digest;
+
+/// How much of a bundle is read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mode {
+    /// Manifest and indexes whole, the lengths and headers of shards; no sample.
+    Quick,
+    /// Every byte of every file.
+    Full,
+    /// Quick, and a share of the samples chosen by a seed.
+    Sample {
+        /// The share, above 0 and up to 1; at least one sample is read.
+        fraction: f64,
+        /// Another seed, other samples.
+        seed: u64,
+    },
+}
+
+/// How to verify.
+#[derive(Debug, Clone)]
+pub struct VerifyOptions {
+    /// How much is read.
+    pub mode: Mode,
+    /// Threads; each takes whole shards.
+    pub jobs: usize,
+    /// The bundle digest that is wanted.
+    pub digest: Option<Digest>,
+    /// Keys listed for one fault; the rest are counted.
+    pub max_keys: usize,
+}
+
+impl Default for VerifyOptions {
+    /// Full, one thread, any digest, 20 keys.
+    fn default() -> Self {
+        Self { mode: Mode::Full, jobs: 1, digest: None, max_keys: 20 }
+    }
+}

@@ -1,0 +1,102 @@
+//! What was found.
+
+use gular_bundle::Split;
+use serde::Serialize;
+
+/// The result of a verification.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Whether no fault was found.
+    pub sound: bool,
+    /// The bundle digest: BLAKE3 of the manifest as it is.
+    pub digest: String,
+    /// `quick`, `full` or `sample`.
+    pub mode: &'static str,
+    /// Shards by the manifest.
+    pub shards: u64,
+    /// Samples by the manifest.
+    pub samples: u64,
+    /// Bytes of all shards and indexes by the manifest.
+    pub bytes: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Samples whose bytes were compared with their digest, one by one or within blocks.
+    pub samples_checked: u64,
+    /// Wall-clock time.
+    pub seconds: f64,
+    /// Everything that is wrong, in the manifest's order.
+    pub faults: Vec<Fault>,
+    /// What is unusual and not wrong.
+    pub notes: Vec<String>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// What kind of thing.
+    pub kind: FaultKind,
+    /// The file, below the bundle's folder.
+    pub file: String,
+    /// The split of the shard it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+    /// What was expected and what was found.
+    pub message: String,
+    /// Bytes of the file that are wrong, at block precision unless `samples` says more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranges: Vec<ByteRange>,
+    /// Keys of samples that cannot be used, at most as many as asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
+    /// How many there are in all.
+    pub n_keys: u64,
+    /// What can be done.
+    pub advice: &'static str,
+}
+
+/// The kinds of faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// The manifest breaks a rule, or is not the one wanted.
+    Manifest,
+    /// A file is not there.
+    Missing,
+    /// A file cannot be read.
+    Unreadable,
+    /// A file has another length.
+    Length,
+    /// An index is not the one the manifest describes.
+    Index,
+    /// A shard's own structure is not that of its format.
+    Structure,
+    /// Blocks of a shard have other bytes.
+    Blocks,
+    /// Samples have other bytes.
+    Samples,
+}
+
+/// Bytes of a file, without the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ByteRange {
+    /// First byte.
+    pub start: u64,
+    /// One past the last.
+    pub end: u64,
+}
+
+pub(crate) const FETCH_AGAIN: &str =
+    "copy or fetch this file again from where the bundle came from, or pack again";
+
+/// Joins ranges that touch.
+pub(crate) fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
+    ranges.sort_by_key(|r| (r.start, r.end));
+    let mut merged: Vec<ByteRange> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}

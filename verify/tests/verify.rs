@@ -1,0 +1,245 @@
+//! Nothing that was changed passes, and the report says what it was.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{
+    About, Bundle, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, OpenOptions,
+    Payload, ShardWriter, Split, write_manifest,
+};
+use gular_verify::{Error, FaultKind, Mode, Report, VerifyOptions, verify};
+
+fn fields() -> Vec<Field> {
+    vec![Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()]
+}
+
+/// Two train shards and one of val; sample `i` of a shard has `sizes[i]` bytes.
+fn make(dir: &Path, sizes: &[usize]) -> Digest {
+    let data = dir.join(DATA_DIR);
+    fs::create_dir_all(&data).unwrap();
+    let mut shards = Vec::new();
+    for (number, split) in [Split::Train, Split::Train, Split::Val].into_iter().enumerate() {
+        let mut writer = ShardWriter::create(&data, split, &fields()).unwrap();
+        for (i, size) in sizes.iter().enumerate() {
+            let key = BundlePath::parse(&format!("{split}/c{}/{number}-{i}.jpg", i % 2)).unwrap();
+            let image: Vec<u8> = (0..*size).map(|b| (b * 31 + i * 7 + number) as u8).collect();
+            writer.push(&key, &[&image, &(i as i64 % 2).to_le_bytes()]).unwrap();
+        }
+        shards.push(writer.finish().unwrap());
+    }
+    let manifest = Manifest {
+        envelope: Envelope::Shards,
+        payload: Payload::Encoded,
+        fields: fields(),
+        classes: vec!["c0".into(), "c1".into()],
+        made: BTreeMap::new(),
+        about: About::default(),
+        statistics: None,
+        shards,
+    };
+    write_manifest(dir, &manifest).unwrap()
+}
+
+fn run(dir: &Path, mode: Mode, digest: Option<Digest>) -> Result<Report, Error> {
+    let options = VerifyOptions { mode, jobs: 2, digest, max_keys: 3 };
+    verify(dir, &options, &|_, _| {}, &AtomicBool::new(false))
+}
+
+fn full(dir: &Path) -> Report {
+    run(dir, Mode::Full, None).unwrap()
+}
+
+fn kinds(report: &Report) -> Vec<FaultKind> {
+    report.faults.iter().map(|f| f.kind).collect()
+}
+
+/// Paths of the first shard and its index.
+fn first(dir: &Path) -> (PathBuf, PathBuf) {
+    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
+    let entry = &bundle.manifest().shards[0];
+    (bundle.path_of(&entry.file), bundle.path_of(&entry.index))
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_sound_bundle_is_sound_in_every_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = make(dir.path(), &[100, 0, 1_500_000, 700_000]);
+    for mode in [Mode::Quick, Mode::Full, Mode::Sample { fraction: 0.5, seed: 1 }] {
+        let report = run(dir.path(), mode, Some(digest)).unwrap();
+        assert!(report.sound && report.faults.is_empty() && report.notes.is_empty(), "{report:?}");
+        assert_eq!((report.shards, report.samples), (3, 12));
+    }
+    let report = full(dir.path());
+    assert_eq!(report.samples_checked, 12);
+    assert!(report.bytes_read > report.bytes);
+}
+
+#[test]
+fn any_flipped_or_cut_byte_of_any_file_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = make(dir.path(), &[60, 90]);
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(dir.path().join(DATA_DIR)).unwrap().map(|e| e.unwrap().path()).collect();
+    files.push(dir.path().join("manifest.json"));
+    let unsound = |what: &str| match run(dir.path(), Mode::Full, Some(digest)) {
+        Ok(report) => assert!(!report.sound && !report.faults.is_empty(), "{what}"),
+        Err(Error::TooNew(_)) => {}
+        Err(e) => panic!("{what}: {e}"),
+    };
+    for file in files {
+        let good = fs::read(&file).unwrap();
+        // Every byte near structures, a stride through the padding of headers.
+        for at in (0..good.len()).filter(|i| *i < 700 || *i > 4000 || i % 41 == 0) {
+            flip(&file, at);
+            unsound(&format!("{} byte {at}", file.display()));
+            fs::write(&file, &good).unwrap();
+        }
+        for len in [0, 1, good.len() / 2, good.len() - 1] {
+            fs::write(&file, &good[..len]).unwrap();
+            unsound(&format!("{} cut at {len}", file.display()));
+        }
+        let longer = [&good[..], b"x"].concat();
+        fs::write(&file, &longer).unwrap();
+        unsound(&format!("{} longer", file.display()));
+        fs::write(&file, &good).unwrap();
+    }
+    assert!(run(dir.path(), Mode::Full, Some(digest)).unwrap().sound);
+}
+
+#[test]
+fn the_samples_hit_are_named_and_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[1000, 900_000, 900_000, 2_000_000, 50]);
+    let (shard, _) = first(dir.path());
+    // Samples start at 4096, one behind the other.
+    let start_of = |i: usize| 4096 + [0, 1000, 901_000, 1_801_000, 3_801_000][i];
+    for (hit, expected) in [(0, vec![0]), (1, vec![1]), (3, vec![3]), (4, vec![4])] {
+        let good = fs::read(&shard).unwrap();
+        flip(&shard, start_of(hit) + 7);
+        let report = full(dir.path());
+        assert_eq!(kinds(&report), [FaultKind::Blocks, FaultKind::Samples]);
+        let samples = &report.faults[1];
+        let keys: Vec<String> =
+            expected.iter().map(|i| format!("train/c{}/0-{i}.jpg", i % 2)).collect();
+        assert_eq!((samples.keys.clone(), samples.n_keys), (keys, 1));
+        let range = samples.ranges[0];
+        assert!(range.start as usize == start_of(hit) && samples.ranges.len() == 1);
+        fs::write(&shard, good).unwrap();
+    }
+    // The gap between the last image and its offsets holds no sample.
+    let good = fs::read(&shard).unwrap();
+    flip(&shard, start_of(4) + 50 + 1);
+    let report = full(dir.path());
+    assert_eq!(kinds(&report), [FaultKind::Blocks]);
+    assert!(report.faults[0].message.contains("no sample"), "{report:?}");
+    fs::write(&shard, good).unwrap();
+}
+
+#[test]
+fn keys_are_listed_up_to_a_bound_and_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100; 20]);
+    let (shard, _) = first(dir.path());
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[4096..4096 + 2000].fill(0xee);
+    fs::write(&shard, bytes).unwrap();
+    let report = full(dir.path());
+    let samples = report.faults.iter().find(|f| f.kind == FaultKind::Samples).unwrap();
+    assert_eq!((samples.keys.len(), samples.n_keys), (3, 20));
+}
+
+#[test]
+fn all_faults_come_in_one_report() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100, 200]);
+    let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
+    let entries = bundle.manifest().shards.clone();
+    flip(&bundle.path_of(&entries[0].file), 4100);
+    fs::remove_file(bundle.path_of(&entries[1].file)).unwrap();
+    let index = bundle.path_of(&entries[2].index);
+    let bytes = fs::read(&index).unwrap();
+    fs::write(&index, &bytes[..bytes.len() - 3]).unwrap();
+    fs::write(dir.path().join("data/.gular-tmp-abc"), b"").unwrap();
+    fs::write(dir.path().join("data/notes.txt"), b"").unwrap();
+    let report = full(dir.path());
+    assert_eq!(
+        kinds(&report),
+        [FaultKind::Blocks, FaultKind::Samples, FaultKind::Missing, FaultKind::Length]
+    );
+    assert_eq!(report.notes.len(), 2);
+}
+
+#[test]
+fn a_lost_index_of_a_sound_shard_is_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100, 200]);
+    let (shard, index) = first(dir.path());
+    flip(&index, 4200);
+    let report = full(dir.path());
+    assert_eq!(kinds(&report), [FaultKind::Index]);
+    assert!(report.faults[0].advice.contains("shard is sound"), "{report:?}");
+    flip(&shard, 4100);
+    let report = full(dir.path());
+    assert_eq!(kinds(&report), [FaultKind::Index, FaultKind::Blocks]);
+    assert!(!report.faults[0].advice.contains("shard is sound"));
+}
+
+#[test]
+fn quick_reads_no_sample_and_sampling_finds_a_ruined_shard() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[300; 50]);
+    let (shard, _) = first(dir.path());
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[4096..4096 + 50 * 300].fill(1);
+    fs::write(&shard, bytes).unwrap();
+    assert!(run(dir.path(), Mode::Quick, None).unwrap().sound);
+    let report = run(dir.path(), Mode::Sample { fraction: 0.2, seed: 3 }, None).unwrap();
+    assert_eq!(kinds(&report), [FaultKind::Samples]);
+    assert!((5..100).contains(&report.samples_checked), "{}", report.samples_checked);
+}
+
+#[test]
+fn swapped_shards_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100, 200]);
+    let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
+    let paths: Vec<PathBuf> =
+        bundle.manifest().shards[..2].iter().map(|s| bundle.path_of(&s.file)).collect();
+    let (a, b) = (fs::read(&paths[0]).unwrap(), fs::read(&paths[1]).unwrap());
+    fs::write(&paths[0], b).unwrap();
+    fs::write(&paths[1], a).unwrap();
+    assert!(run(dir.path(), Mode::Quick, None).unwrap().sound, "same length and header");
+    assert_eq!(full(dir.path()).faults.iter().filter(|f| f.kind == FaultKind::Blocks).count(), 2);
+}
+
+#[test]
+fn what_is_no_bundle_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(run(dir.path(), Mode::Full, None), Err(Error::NoManifest { .. })));
+    assert!(matches!(run(&dir.path().join("none"), Mode::Full, None), Err(Error::Io { .. })));
+    fs::create_dir(dir.path().join(".gular-pack")).unwrap();
+    assert!(matches!(run(dir.path(), Mode::Full, None), Err(Error::Interrupted { .. })));
+    fs::write(dir.path().join("manifest.json"), b"{\"format\":\"gular-bundle\",\"version\":2}")
+        .unwrap();
+    assert!(matches!(run(dir.path(), Mode::Full, None), Err(Error::TooNew(_))));
+    fs::write(dir.path().join("manifest.json"), b"{}").unwrap();
+    assert_eq!(kinds(&full(dir.path())), [FaultKind::Manifest]);
+}
+
+#[test]
+fn another_digest_than_wanted_is_a_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100]);
+    let report = run(dir.path(), Mode::Quick, Some(Digest::of(b"other"))).unwrap();
+    assert_eq!(kinds(&report), [FaultKind::Manifest]);
+}
