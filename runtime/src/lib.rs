@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 mod error;
+pub mod metrics;
 pub mod order;
 mod stop;
 
