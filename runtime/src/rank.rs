@@ -1,0 +1,360 @@
+//! Which of how many processes this one is, as options or its launcher say.
+
+use std::fmt;
+use std::thread;
+
+use crate::{Env, Error};
+
+/// Who said which rank this process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RankSource {
+    /// Options of the program.
+    Explicit,
+    /// torchrun: `RANK`, `WORLD_SIZE`.
+    Torchrun,
+    /// A Slurm step: `SLURM_PROCID`, `SLURM_NTASKS`.
+    Slurm,
+    /// Open MPI: `OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_SIZE`.
+    OpenMpi,
+    /// `PMIX_RANK`, with the size of a Slurm step or Open MPI.
+    Pmix,
+    /// Cray and MPICH: `PMI_RANK`, `PMI_SIZE`.
+    Pmi,
+    /// MVAPICH2: `MV2_COMM_WORLD_RANK`, `MV2_COMM_WORLD_SIZE`.
+    Mvapich2,
+    /// HTCondor's parallel universe: `_CONDOR_PROCNO`, `_CONDOR_NPROCS`.
+    Condor,
+    /// Nobody: one process alone.
+    Single,
+}
+
+/// This process among those of one training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ranks {
+    /// Which process, from 0.
+    pub rank: u64,
+    /// How many there are, at least 1.
+    pub world_size: u64,
+    /// Which process of this machine, from 0; 0 where the launcher does not say.
+    pub local_rank: u64,
+    /// Who said so.
+    pub source: RankSource,
+}
+
+impl Ranks {
+    /// Finds the rank: `explicit` (rank, world size), else the first launcher
+    /// in the order of [`RankSource`] that gave both numbers, else one process alone.
+    ///
+    /// Options go before everything and are compared with nothing. Launchers are
+    /// compared with each other, since a wrong rank silently trains on the
+    /// wrong data. torchrun's own agent, known by `GROUP_RANK`, is the exception:
+    /// it is often started once a node by another launcher, whose ranks then count nodes.
+    ///
+    /// # Errors
+    /// [`Error::RankValue`] for a variable that is no number;
+    /// [`Error::RankOutOfRange`] when the rank is not below the world size;
+    /// [`Error::RankConflict`] when two launchers differ.
+    pub fn discover(explicit: Option<(u64, u64)>, env: &Env) -> Result<Self, Error> {
+        if let Some((rank, world_size)) = explicit {
+            let source = RankSource::Explicit;
+            return Self { rank, world_size, local_rank: 0, source }
+                .with_local_rank(&launchers(env).unwrap_or_default())
+                .checked();
+        }
+        let found = launchers(env)?;
+        let Some(first) = found.first().map(Found::ranks) else {
+            return Ok(Self { rank: 0, world_size: 1, local_rank: 0, source: RankSource::Single });
+        };
+        let first = first.with_local_rank(&found).checked()?;
+        if first.source == RankSource::Torchrun && env.get("GROUP_RANK").is_some() {
+            return Ok(first);
+        }
+        for other in found.iter().map(Found::ranks) {
+            let other = other.checked()?;
+            if !first.agrees(&other) {
+                let [first, second] = [first, other].map(|ranks| ranks.to_string());
+                return Err(Error::RankConflict { first, second });
+            }
+        }
+        Ok(first)
+    }
+
+    fn checked(self) -> Result<Self, Error> {
+        let Self { rank, world_size, source, .. } = self;
+        if rank < world_size {
+            return Ok(self);
+        }
+        Err(Error::RankOutOfRange { rank, world_size, origin: source.name() })
+    }
+
+    fn agrees(&self, other: &Self) -> bool {
+        (self.rank, self.world_size) == (other.rank, other.world_size)
+    }
+
+    /// Takes the local rank of the first launcher that means the same process and says one.
+    fn with_local_rank(self, found: &[Found]) -> Self {
+        let local_rank = found
+            .iter()
+            .filter(|other| self.agrees(&other.ranks()))
+            .find_map(|other| other.local_rank)
+            .unwrap_or(0);
+        Self { local_rank, ..self }
+    }
+}
+
+impl fmt::Display for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} of {} ({})", self.rank, self.world_size, self.source.name())
+    }
+}
+
+impl RankSource {
+    /// The source in words, with its variables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Explicit => "options",
+            Self::Torchrun => "torchrun: RANK, WORLD_SIZE",
+            Self::Slurm => "Slurm step: SLURM_PROCID, SLURM_NTASKS",
+            Self::OpenMpi => "Open MPI: OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE",
+            Self::Pmix => "PMIx: PMIX_RANK",
+            Self::Pmi => "PMI: PMI_RANK, PMI_SIZE",
+            Self::Mvapich2 => "MVAPICH2: MV2_COMM_WORLD_RANK, MV2_COMM_WORLD_SIZE",
+            Self::Condor => "HTCondor: _CONDOR_PROCNO, _CONDOR_NPROCS",
+            Self::Single => "one process",
+        }
+    }
+}
+
+/// How many cores decoding may use: those this process may run on (affinity and
+/// cgroup quota), or `OMP_NUM_THREADS` when that is fewer. HTCondor sets it to the slot's cores.
+///
+/// torchrun sets it to 1 for several processes on a machine unless it is set before.
+/// Slurm jobs often see one core only; warn when this is below the threads asked for.
+#[must_use]
+pub fn available_cores(env: &Env) -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    // A list gives one number per nesting level; the first is the outermost.
+    let omp = env.get("OMP_NUM_THREADS").and_then(|text| text.split(',').next());
+    match omp.and_then(|text| text.trim().parse().ok()) {
+        Some(threads) if threads > 0 => cores.min(threads),
+        _ => cores,
+    }
+}
+
+/// A launcher that gave rank and world size.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    source: RankSource,
+    rank: u64,
+    world_size: u64,
+    local_rank: Option<u64>,
+}
+
+impl Found {
+    fn ranks(&self) -> Ranks {
+        let Self { source, rank, world_size, local_rank } = *self;
+        Ranks { rank, world_size, local_rank: local_rank.unwrap_or(0), source }
+    }
+}
+
+/// All launchers that gave both numbers, in the order in which they count.
+fn launchers(env: &Env) -> Result<Vec<Found>, Error> {
+    // In the batch shell these are set too, as if it were task 0 of a step.
+    let in_step = env.get("SLURM_STEP_ID").is_some();
+    let slurm = |name: &'static str| if in_step { name } else { "" };
+    let pmix_size = if in_step && env.get("SLURM_NTASKS").is_some() {
+        "SLURM_NTASKS"
+    } else {
+        "OMPI_COMM_WORLD_SIZE"
+    };
+    let table = [
+        (RankSource::Torchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK"),
+        (RankSource::Slurm, slurm("SLURM_PROCID"), slurm("SLURM_NTASKS"), slurm("SLURM_LOCALID")),
+        (
+            RankSource::OpenMpi,
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+        ),
+        (RankSource::Pmix, "PMIX_RANK", pmix_size, ""),
+        (RankSource::Pmi, "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK"),
+        (
+            RankSource::Mvapich2,
+            "MV2_COMM_WORLD_RANK",
+            "MV2_COMM_WORLD_SIZE",
+            "MV2_COMM_WORLD_LOCAL_RANK",
+        ),
+        (RankSource::Condor, "_CONDOR_PROCNO", "_CONDOR_NPROCS", ""),
+    ];
+    let mut found = Vec::new();
+    for (source, rank, world_size, local_rank) in table {
+        if env.get(rank).is_none() || env.get(world_size).is_none() {
+            continue;
+        }
+        if let (Some(rank), Some(world_size)) = (number(env, rank)?, number(env, world_size)?) {
+            let local_rank = number(env, local_rank)?;
+            found.push(Found { source, rank, world_size, local_rank });
+        }
+    }
+    Ok(found)
+}
+
+fn number(env: &Env, variable: &'static str) -> Result<Option<u64>, Error> {
+    let parse = |value: &str| {
+        value.parse().map_err(|_| Error::RankValue { variable, value: value.to_owned() })
+    };
+    env.get(variable).map(parse).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Pairs = [(&'static str, &'static str)];
+
+    fn check(pairs: &Pairs, expected: (u64, u64, u64, RankSource)) {
+        let ranks = Ranks::discover(None, &Env::from_pairs(pairs)).unwrap();
+        let (rank, world_size, local_rank, source) = expected;
+        assert_eq!(ranks, Ranks { rank, world_size, local_rank, source }, "{pairs:?}");
+    }
+
+    fn check_error(explicit: Option<(u64, u64)>, pairs: &Pairs, expected: &str) {
+        let error = Ranks::discover(explicit, &Env::from_pairs(pairs)).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert!(error.hint().is_some());
+    }
+
+    const SLURM: [(&str, &str); 4] = [
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_PROCID", "5"),
+        ("SLURM_NTASKS", "8"),
+        ("SLURM_LOCALID", "1"),
+    ];
+
+    fn with(base: &Pairs, more: &Pairs) -> Vec<(&'static str, &'static str)> {
+        [base, more].concat()
+    }
+
+    #[test]
+    fn each_launcher_is_known() {
+        check(&[], (0, 1, 0, RankSource::Single));
+        let torchrun = [("RANK", "3"), ("WORLD_SIZE", "4"), ("LOCAL_RANK", "1")];
+        check(&torchrun, (3, 4, 1, RankSource::Torchrun));
+        check(&SLURM, (5, 8, 1, RankSource::Slurm));
+        let open_mpi = [
+            ("OMPI_COMM_WORLD_RANK", "2"),
+            ("OMPI_COMM_WORLD_SIZE", "3"),
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "2"),
+        ];
+        check(&open_mpi, (2, 3, 2, RankSource::OpenMpi));
+        let pmi = [("PMI_RANK", "6"), ("PMI_SIZE", "12"), ("PMI_LOCAL_RANK", "2")];
+        check(&pmi, (6, 12, 2, RankSource::Pmi));
+        let mvapich2 = [
+            ("MV2_COMM_WORLD_RANK", "1"),
+            ("MV2_COMM_WORLD_SIZE", "2"),
+            ("MV2_COMM_WORLD_LOCAL_RANK", "1"),
+        ];
+        check(&mvapich2, (1, 2, 1, RankSource::Mvapich2));
+        let condor = [("_CONDOR_PROCNO", "7"), ("_CONDOR_NPROCS", "9")];
+        check(&condor, (7, 9, 0, RankSource::Condor));
+    }
+
+    #[test]
+    fn pmix_takes_its_size_from_slurm_or_open_mpi() {
+        let size_of_step = [("PMIX_RANK", "5"), ("SLURM_STEP_ID", "0"), ("SLURM_NTASKS", "8")];
+        check(&size_of_step, (5, 8, 0, RankSource::Pmix));
+        let size_of_mpi = [("PMIX_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2")];
+        check(&size_of_mpi, (1, 2, 0, RankSource::Pmix));
+        check(&[("PMIX_RANK", "1")], (0, 1, 0, RankSource::Single));
+        check(&[("PMIX_RANK", "1"), ("SLURM_NTASKS", "2")], (0, 1, 0, RankSource::Single));
+    }
+
+    #[test]
+    fn slurm_counts_inside_a_step_only() {
+        check(&SLURM[1..], (0, 1, 0, RankSource::Single));
+    }
+
+    #[test]
+    fn incomplete_launchers_are_passed_over() {
+        check(&with(&[("RANK", "3")], &SLURM), (5, 8, 1, RankSource::Slurm));
+        check(&with(&[("WORLD_SIZE", "")], &SLURM), (5, 8, 1, RankSource::Slurm));
+    }
+
+    #[test]
+    fn launchers_that_agree_fill_each_other_in() {
+        let both = with(&SLURM, &[("PMI_RANK", "5"), ("PMI_SIZE", "8"), ("PMIX_RANK", "5")]);
+        check(&both, (5, 8, 1, RankSource::Slurm));
+        let by_hand = with(&SLURM, &[("RANK", "5"), ("WORLD_SIZE", "8")]);
+        check(&by_hand, (5, 8, 1, RankSource::Torchrun));
+    }
+
+    #[test]
+    fn torchrun_in_a_slurm_step_counts_processes_not_nodes() {
+        let more = [("RANK", "21"), ("WORLD_SIZE", "32"), ("LOCAL_RANK", "1"), ("GROUP_RANK", "5")];
+        check(&with(&SLURM, &more), (21, 32, 1, RankSource::Torchrun));
+    }
+
+    #[test]
+    fn options_go_before_everything() {
+        let env = Env::from_pairs(&SLURM);
+        let ranks = Ranks::discover(Some((1, 2)), &env).unwrap();
+        assert_eq!((ranks.rank, ranks.world_size, ranks.local_rank), (1, 2, 0));
+        assert_eq!(ranks.source, RankSource::Explicit);
+        let same = Ranks::discover(Some((5, 8)), &env).unwrap();
+        assert_eq!((same.rank, same.local_rank, same.source), (5, 1, RankSource::Explicit));
+        let nonsense = Env::from_pairs(&[("RANK", "x"), ("WORLD_SIZE", "y")]);
+        assert_eq!(Ranks::discover(Some((0, 1)), &nonsense).unwrap().world_size, 1);
+    }
+
+    #[test]
+    fn contradictions_are_errors() {
+        check_error(
+            None,
+            &with(&SLURM, &[("RANK", "0"), ("WORLD_SIZE", "8")]),
+            "rank 0 of 8 (torchrun: RANK, WORLD_SIZE) and rank 5 of 8 \
+             (Slurm step: SLURM_PROCID, SLURM_NTASKS) contradict each other",
+        );
+        check_error(
+            None,
+            &with(&SLURM, &[("PMIX_RANK", "4")]),
+            "rank 5 of 8 (Slurm step: SLURM_PROCID, SLURM_NTASKS) and rank 4 of 8 \
+             (PMIx: PMIX_RANK) contradict each other",
+        );
+        check_error(
+            None,
+            &[("RANK", "4"), ("WORLD_SIZE", "4")],
+            "rank 4 of world size 4 (torchrun: RANK, WORLD_SIZE): \
+             ranks count from 0 and end below it",
+        );
+        check_error(
+            Some((0, 0)),
+            &[],
+            "rank 0 of world size 0 (options): ranks count from 0 and end below it",
+        );
+        check_error(
+            None,
+            &[("PMI_RANK", "-1"), ("PMI_SIZE", "4")],
+            "environment variable `PMI_RANK` is `-1`, expected a whole number from 0",
+        );
+    }
+
+    #[test]
+    fn cores_are_limited_by_omp_num_threads() {
+        let cores = |value| available_cores(&Env::from_pairs(&[("OMP_NUM_THREADS", value)]));
+        let all = available_cores(&Env::default());
+        assert!(all >= 1);
+        assert_eq!(cores("1"), 1);
+        assert_eq!(cores("1,4"), 1);
+        for unlimited in ["1000000", "0", "many", "", "-2"] {
+            assert_eq!(cores(unlimited), all, "{unlimited}");
+        }
+    }
+
+    #[test]
+    fn the_process_has_an_environment() {
+        // Cargo sets it for every test.
+        assert!(Env::process().get("CARGO_MANIFEST_DIR").is_some());
+    }
+}
