@@ -87,7 +87,7 @@ pub fn pack(
     }
     if options.dry_run {
         let temp = tempfile::tempdir()
-            .map_err(|e| Error::io("create a temporary folder in", std::env::temp_dir(), e))?;
+            .map_err(|e| Error::io("create a folder in", "the system's temporary folder", e))?;
         let (plan, found) = make_plan(source, temp.path(), options, progress, cancel)?;
         let mut report = report_of(&plan, &found);
         report.dry_run = true;

@@ -111,3 +111,81 @@ class GularDataset:
     def __getitem__(self, index):
         value = self.raw(index)
         return (self.transform(value) if self.transform else value), self.label(index)
+
+
+# Orders: FORMAT.md, "Orders". uint64 arithmetic of numpy wraps, as it must.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mix(z):
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _key(*parts):
+    k = np.zeros(1, np.uint64)
+    for part in parts:
+        k = _mix(k + np.uint64(part & (2**64 - 1)) + _GOLDEN)
+    return k
+
+
+def keyed_permutation(n, seed, epoch, stream):
+    """The keyed permutation of range(n), as an int64 array."""
+    x = np.arange(n, dtype=np.uint64)
+    if n < 2:
+        return x.astype(np.int64)
+    half = np.uint64(((n - 1).bit_length() + 1) // 2)
+    mask = np.uint64((1 << int(half)) - 1)
+    rounds = _mix(_key(seed, epoch, stream) + np.arange(1, 9, dtype=np.uint64) * _GOLDEN)
+    todo = np.ones(n, bool)
+    while todo.any():
+        left, right = x[todo] >> half, x[todo] & mask
+        for r in rounds:
+            left, right = right, left ^ (_mix(right + r) & mask)
+        x[todo] = left << half | right
+        todo = x >= n
+    return x.astype(np.int64)
+
+
+class _Sampler:
+    """Deals a global order to ranks; resumes from `consumed`, for any world size but with `torch`."""
+
+    def __init__(self, n, seed=0, rank=0, world=1):
+        self.n, self.seed, self.rank, self.world = n, seed, rank, world
+        self.epoch = self.consumed = 0
+
+    def set_epoch(self, epoch, consumed=0):
+        """Call before each epoch; `consumed` counts the positions all ranks together are past."""
+        self.epoch, self.consumed = epoch, consumed
+
+    def __iter__(self):
+        return iter(self.order()[self.consumed + self.rank :: self.world].tolist())
+
+    def __len__(self):
+        return len(range(self.consumed + self.rank, self.n, self.world))
+
+
+class ElasticSampler(_Sampler):
+    """Each sample once an epoch, for any number of ranks."""
+
+    def order(self):
+        return keyed_permutation(self.n, self.seed, self.epoch, 0)
+
+
+class WindowSampler(_Sampler):
+    """Shards permuted, samples permuted within `window` consecutive ones; `sizes` is `data.sizes`."""
+
+    def __init__(self, sizes, window, seed=0, rank=0, world=1):
+        super().__init__(sum(sizes), seed, rank, world)
+        self.sizes, self.window = sizes, window
+
+    def order(self):
+        starts = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        shards = keyed_permutation(len(self.sizes), self.seed, self.epoch, 1)
+        parts = []
+        for number, first in enumerate(range(0, len(shards), self.window)):
+            inside = [np.arange(starts[s], starts[s + 1]) for s in shards[first : first + self.window]]
+            inside = np.concatenate(inside)
+            parts.append(inside[keyed_permutation(len(inside), self.seed, self.epoch, 2 + number)])
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
