@@ -1,0 +1,262 @@
+//! The program as a user meets it: pack, inspect, verify.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gular_tests::{Outcome, files, finish, gular, jpeg, noisy_png, put, run};
+use serde_json::Value;
+
+fn images(dir: &Path, n: u32) {
+    for i in 0..n {
+        let split = if i % 4 == 0 { "val" } else { "train" };
+        put(dir, format!("{split}/class {}/{i}.jpg", i % 3), &jpeg(i));
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A time and the rate behind it become `#`, the temporary folder `DIR`.
+fn masked(outcome: &Outcome, dir: &Path) -> String {
+    let mut shown = format!("exit {:?}\n{}{}", outcome.code, outcome.stdout, outcome.stderr);
+    shown = shown.replace(text(dir), "DIR");
+    let lines = shown.lines().map(|line| {
+        let mut line = line.to_owned();
+        if let Some(end) = line.find(" s, ") {
+            let start = line[..end].rfind(' ').map_or(0, |i| i + 1);
+            line.truncate(start);
+            line.push('#');
+        }
+        line
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn pack_inspect_and_verify_say_what_they_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source, 24);
+    put(&source, "train/class 0/notes.txt", b"x");
+    let packed = run(["pack", text(&source), text(&out), "--seed", "3"]);
+    let expected = "\
+exit Some(0)
+split samples source shards classes
+train 18 SIZE 1 3
+val 6 SIZE 1 3
+
+no JPEG or PNG: 1 txt
+packed 24 samples, SIZE in 2 shards, #
+DIGEST
+next: gular verify DIR/bundle";
+    assert_eq!(without_sizes(&masked(&packed, dir.path())), expected);
+    let verified = run(["verify", text(&out)]);
+    let expected = "\
+exit Some(0)
+bundle DIGEST
+sound (every byte): 24 samples in 2 shards, SIZE, #";
+    assert_eq!(without_sizes(&masked(&verified, dir.path())), expected);
+    let inspected = run(["inspect", text(&out)]);
+    let expected = "\
+exit Some(0)
+bundle DIGEST
+envelope shards, payload encoded
+field image: image/jpeg
+field label: i64 []
+
+split samples bytes shards
+train 18 SIZE 1
+val 6 SIZE 1
+
+class train val
+0 class 0 6 2
+1 class 1 6 2
+2 class 2 6 2
+";
+    let shown = without_sizes(&masked(&inspected, dir.path()));
+    assert!(shown.starts_with(expected.trim_end()), "{shown}");
+}
+
+/// Sizes and digests depend on the encoder, and with sizes the width of columns.
+fn without_sizes(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let mut words: Vec<&str> = Vec::new();
+        for word in line.split_whitespace() {
+            let unit = word.trim_end_matches(',');
+            if ["B", "KB", "MB"].contains(&unit) {
+                words.pop();
+                words.push(if unit == word { "SIZE" } else { "SIZE," });
+            } else {
+                words.push(if word.starts_with("blake3:") { "DIGEST" } else { word });
+            }
+        }
+        words.join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn json_is_one_object_and_stderr_is_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source, 8);
+    let json = |outcome: &Outcome| -> Value {
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome:?}");
+        serde_json::from_str(&outcome.stdout).unwrap()
+    };
+    let dry = json(&run(["pack", text(&source), text(&out), "--dry-run", "--json"]));
+    assert_eq!((dry["samples"].as_u64(), dry["dry_run"].as_bool()), (Some(8), Some(true)));
+    assert!(!out.exists());
+    let packed = json(&run(["pack", text(&source), text(&out), "--json"]));
+    assert_eq!(packed["splits"]["val"]["classes"]["class 1"], 1);
+    let verified = json(&run(["verify", text(&out), "--json"]));
+    assert_eq!((&verified["sound"], &verified["digest"]), (&Value::Bool(true), &packed["digest"]));
+    let inspected = json(&run(["inspect", text(&out), "--json", "--samples", "5"]));
+    assert_eq!(inspected["digest"], packed["digest"]);
+    assert_eq!(inspected["sample_list"].as_array().unwrap().len(), 5);
+    for file in fs::read_dir(out.join("data")).unwrap() {
+        let described = json(&run(["inspect", text(&file.unwrap().path()), "--json"]));
+        assert!(described["tensors"].as_array().unwrap().len() > 3);
+    }
+    let manifest = json(&run(["inspect", text(&out.join("manifest.json")), "--json"]));
+    assert_eq!(manifest["digest"], packed["digest"]);
+    let wrong = run(["verify", text(&out), "--digest", &"0".repeat(64)]);
+    assert_eq!(wrong.code, Some(1));
+}
+
+#[test]
+fn contact_sheet_and_extract() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source, 40);
+    assert_eq!(run(["pack", text(&source), text(&out), "--quiet"]).code, Some(0));
+    let sheet = dir.path().join("sheet.png");
+    let outcome = run(["inspect", text(&out), "--sheet", text(&sheet)]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let header =
+        gular_image::read_header(&fs::read(&sheet).unwrap(), &gular_image::Limits::default())
+            .unwrap();
+    // Ten columns and a row for each of three classes.
+    assert_eq!((header.width, header.height), (10 * 100 + 4, 3 * 100 + 4));
+    let mut command = Command::new(gular());
+    let output =
+        command.args(["inspect", text(&out), "--extract", "train/class 1/1.jpg"]).output().unwrap();
+    assert_eq!(output.stdout, jpeg(1));
+    assert_eq!(run(["inspect", text(&out), "--extract", "no/such"]).code, Some(2));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source, 8);
+    assert_eq!(run(["pack", text(&source), text(&out), "--quiet"]).code, Some(0));
+    let mut child = Command::new(gular())
+        .args(["inspect", text(&out), "--json", "--samples", "1000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+}
+
+/// Packs, killed by `signal` at some moment; then again, to the end.
+fn interrupted(signal: &str, after: Duration, source: &Path, out: &Path) -> (Outcome, Outcome) {
+    let args =
+        ["pack", text(source), text(out), "--shard-size", "1MiB", "--jobs", "2", "--check", "full"];
+    let mut child = Command::new(gular())
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(after);
+    let id = child.id().to_string();
+    let _ = Command::new("kill").args([signal, &id]).stderr(Stdio::null()).status();
+    let status = child.wait().unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stopped = Outcome {
+        code: status.code(),
+        stdout: String::new(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    };
+    (stopped, finish(Command::new(gular()).args(args)))
+}
+
+#[test]
+fn a_killed_pack_goes_on_to_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("images");
+    for i in 0..60 {
+        put(&source, format!("c{}/{i}.png", i % 3), &noisy_png(i, 300));
+    }
+    let whole = dir.path().join("whole");
+    let start = Instant::now();
+    let packed =
+        run(["pack", text(&source), text(&whole), "--shard-size", "1MiB", "--check", "full"]);
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    let took = start.elapsed();
+    let expected = files(&whole);
+    for (i, share) in [0.1, 0.3, 0.5, 0.7, 0.9].into_iter().enumerate() {
+        for signal in ["-KILL", "-TERM"] {
+            let out = dir.path().join(format!("bundle{i}{signal}"));
+            let (stopped, again) = interrupted(signal, took.mul_f64(share), &source, &out);
+            if stopped.code == Some(0) {
+                // It was faster this time; the second run says that all is there.
+                assert!(again.stderr.contains("already holds bundle"), "{again:?}");
+            } else {
+                assert_eq!(again.code, Some(0), "{stopped:?} {again:?}");
+                if signal == "-TERM" {
+                    assert_eq!(stopped.code, Some(143), "{stopped:?}");
+                    assert!(stopped.stderr.contains("run the same command again"), "{stopped:?}");
+                }
+            }
+            assert!(files(&out) == expected, "{signal} after {share}");
+        }
+    }
+}
+
+#[test]
+fn another_process_may_not_pack_into_the_same_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source, 8);
+    fs::create_dir_all(out.join(".gular-pack")).unwrap();
+    let lock = fs::File::create(out.join(".gular-pack/lock")).unwrap();
+    lock.lock().unwrap();
+    let outcome = run(["pack", text(&source), text(&out)]);
+    assert_eq!(outcome.code, Some(2));
+    assert!(outcome.stderr.contains("another process"), "{outcome:?}");
+}
+
+/// `docs/cli.md` is what `--help` says.
+#[test]
+fn the_reference_page_is_up_to_date() {
+    let mut page = String::from(
+        "# gular\n\nWhat `gular --help` and each verb's `--help` print; `GULAR_BLESS=1 cargo xtask test -- --test cli reference` writes this page anew.\n",
+    );
+    for verb in ["", "pack", "inspect", "verify"] {
+        let args: Vec<&str> = [verb, "--help"].into_iter().filter(|a| !a.is_empty()).collect();
+        let outcome = finish(Command::new(gular()).args(&args).env("COLUMNS", "100"));
+        assert_eq!(outcome.code, Some(0));
+        let lines: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
+        let title = if verb.is_empty() { "gular".to_owned() } else { format!("gular {verb}") };
+        page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/cli.md");
+    if std::env::var_os("GULAR_BLESS").is_some() {
+        put(path.parent().unwrap(), "cli.md", page.as_bytes());
+        return;
+    }
+    assert!(
+        fs::read_to_string(&path).unwrap_or_default() == page,
+        "docs/cli.md is out of date: run with GULAR_BLESS=1"
+    );
+}
