@@ -134,6 +134,24 @@ pub enum Error {
         /// The checkpoint's.
         found: Digest,
     },
+    /// A sound checkpoint of another model, optimiser or program.
+    #[error("`{path}` does not fit this training: {reason}")]
+    CheckpointUnfit {
+        /// The checkpoint's file.
+        path: String,
+        /// What differs.
+        reason: String,
+    },
+    /// Tensors that do not fit the model, or cannot be saved.
+    #[error("the tensors do not fit: {reason}")]
+    Tensors {
+        /// What does not fit.
+        reason: String,
+    },
+    /// libtorch refused.
+    #[cfg(feature = "torch")]
+    #[error("libtorch: {0}")]
+    Torch(#[from] tch::TchError),
     /// A name that no file of a checkpoint can have.
     #[error("`{name}` cannot name a file of a checkpoint: {reason}")]
     CheckpointFileName {
@@ -226,8 +244,14 @@ impl Error {
             Self::RankValue { .. } | Self::RankOutOfRange { .. } | Self::RankConflict { .. } => {
                 Some("give rank and world size as options; they go before the environment")
             }
+            Self::CheckpointUnfit { .. } => Some(
+                "resume with the program and options the training began with, or begin anew with another checkpoint folder",
+            ),
+            #[cfg(feature = "torch")]
+            Self::Torch(_) => None,
             Self::Option { .. }
             | Self::Buffer { .. }
+            | Self::Tensors { .. }
             | Self::CheckpointFileName { .. }
             | Self::MetricName { .. }
             | Self::Signals(_) => None,

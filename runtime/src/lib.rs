@@ -12,7 +12,10 @@ mod loader;
 pub mod metrics;
 pub mod order;
 mod rank;
+pub mod schedule;
 mod stop;
+#[cfg(feature = "torch")]
+pub mod torch;
 
 pub use augment::Transform;
 pub use env::Env;

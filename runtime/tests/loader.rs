@@ -240,7 +240,8 @@ fn an_image_that_cannot_be_decoded_is_named_or_left_out() {
     assert_eq!(ids[..], [8, 9, 10, 11]);
     let row = (SIDE * SIDE * 3) as usize;
     images.drain(row..3 * row);
-    (ids.drain(1..3), labels.drain(1..3));
+    ids.drain(1..3);
+    labels.drain(1..3);
     assert_eq!(found, expected);
     assert_eq!(loader.stats().skipped, 2);
 }
