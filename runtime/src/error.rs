@@ -27,6 +27,73 @@ pub enum Error {
     /// A loader cannot go on from a saved state.
     #[error(transparent)]
     State(#[from] StateError),
+    /// A sample is no image that can be decoded.
+    #[error("sample `{key}` (row {row} of shard `{shard}`): {source}")]
+    Decode {
+        /// The sample.
+        key: String,
+        /// Its shard's file name.
+        shard: String,
+        /// Its row in the shard.
+        row: usize,
+        /// What is wrong with it.
+        source: gular_image::Error,
+    },
+    /// The bundle's samples are nothing the loader can decode.
+    #[error("the bundle has {found}, expected encoded images")]
+    NoImages {
+        /// What it has.
+        found: String,
+    },
+    /// An option that cannot be.
+    #[error("option `{option}`: {reason}")]
+    Option {
+        /// Its name in [`LoaderOptions`](crate::LoaderOptions).
+        option: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A caller's buffer has the wrong length.
+    #[error("the buffer holds {found} numbers, the batch has {expected}")]
+    Buffer {
+        /// Numbers needed.
+        expected: usize,
+        /// Numbers given.
+        found: usize,
+    },
+    /// A batch was asked for while all of them are held.
+    #[error("all {slots} batches in memory are still held, none can be filled")]
+    AllLent {
+        /// The loader's slots.
+        slots: usize,
+    },
+    /// The allocator refused the batch slots.
+    #[error("no memory for {bytes} bytes of batches")]
+    Memory {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start thread {number} of {wanted}: {source}")]
+    Thread {
+        /// Which one, from 1.
+        number: usize,
+        /// How many were wanted.
+        wanted: usize,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// A decoder panicked; the loader goes on.
+    #[error("sample `{key}` made a decoder panic: {message}")]
+    Panicked {
+        /// The sample.
+        key: String,
+        /// What the panic said.
+        message: String,
+    },
+    /// A thread of the loader ended by a panic of its own.
+    #[error("a thread of the loader ended by a panic")]
+    Broken,
     /// A checkpoint is not what was saved.
     #[error("checkpoint `{path}` is damaged: {reason}")]
     CheckpointDamaged {
@@ -67,6 +134,24 @@ pub enum Error {
         /// The checkpoint's.
         found: Digest,
     },
+    /// A sound checkpoint of another model, optimiser or program.
+    #[error("`{path}` does not fit this training: {reason}")]
+    CheckpointUnfit {
+        /// The checkpoint's file.
+        path: String,
+        /// What differs.
+        reason: String,
+    },
+    /// Tensors that do not fit the model, or cannot be saved.
+    #[error("the tensors do not fit: {reason}")]
+    Tensors {
+        /// What does not fit.
+        reason: String,
+    },
+    /// libtorch refused.
+    #[cfg(feature = "torch")]
+    #[error("libtorch: {0}")]
+    Torch(#[from] tch::TchError),
     /// A name that no file of a checkpoint can have.
     #[error("`{name}` cannot name a file of a checkpoint: {reason}")]
     CheckpointFileName {
@@ -132,6 +217,18 @@ impl Error {
                 }
                 _ => None,
             },
+            Self::Decode { .. } => Some(
+                "pack again with `--check full`, which names all such files, or leave them out of training with `--on-error skip`",
+            ),
+            Self::NoImages { .. } => Some("`gular inspect` lists the fields"),
+            Self::AllLent { .. } => {
+                Some("drop each batch before asking for the next, or raise `slots`")
+            }
+            Self::Memory { .. } => Some("use smaller batches or fewer `slots`"),
+            Self::Thread { .. } => Some("use fewer threads, or raise the limit (`ulimit -u`)"),
+            Self::Panicked { .. } | Self::Broken => {
+                Some("please report this as a bug, with the sample")
+            }
             Self::CheckpointDamaged { .. } => {
                 Some("remove this folder; the checkpoint before it is loaded instead")
             }
@@ -147,7 +244,17 @@ impl Error {
             Self::RankValue { .. } | Self::RankOutOfRange { .. } | Self::RankConflict { .. } => {
                 Some("give rank and world size as options; they go before the environment")
             }
-            Self::CheckpointFileName { .. } | Self::MetricName { .. } | Self::Signals(_) => None,
+            Self::CheckpointUnfit { .. } => Some(
+                "resume with the program and options the training began with, or begin anew with another checkpoint folder",
+            ),
+            #[cfg(feature = "torch")]
+            Self::Torch(_) => None,
+            Self::Option { .. }
+            | Self::Buffer { .. }
+            | Self::Tensors { .. }
+            | Self::CheckpointFileName { .. }
+            | Self::MetricName { .. }
+            | Self::Signals(_) => None,
         }
     }
 

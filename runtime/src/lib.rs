@@ -1,12 +1,25 @@
 //! Inside the training job: orders, loader, tensors, checkpoints, metrics.
+//!
+//! Feature `torch` adds batches as tensors, optimisers whose state saves and the
+//! state of a whole training; it needs libtorch. Feature `turbo` decodes JPEG
+//! with libjpeg-turbo.
 
+pub mod augment;
 pub mod checkpoint;
 mod error;
+mod loader;
 pub mod metrics;
 pub mod order;
 mod rank;
+pub mod schedule;
 mod stop;
+#[cfg(feature = "torch")]
+pub mod torch;
 
+pub use augment::Transform;
 pub use error::Error;
+pub use gular_bundle::{Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split};
+pub use gular_image::{JpegBackend, Limits, jpeg_backend};
+pub use loader::{Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats};
 pub use rank::{Env, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, StopFlag};

@@ -310,19 +310,31 @@ impl Shard {
     /// Reads field `field` of sample `row` into `out`, replacing what it held.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::SampleDigest`] when the bytes are not
-    /// those packed (by [`OpenOptions::check`]); those of [`ReadAt::read_at`].
-    /// `out` is then unspecified.
+    /// Those of [`Shard::fetch`] and [`Shard::check`]. `out` is then unspecified.
     pub fn read(&self, row: usize, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
-        let range = self.index.locations.get(field).and_then(|l| l.range(row));
-        let (offset, len) = range.ok_or_else(|| Error::OutOfRange {
-            what: self.data.path(),
-            index: row as u64,
-            n_samples: self.index.n_samples() as u64,
-        })?;
+        self.fetch(row, field, out)?;
+        self.check(row, field, out)
+    }
+
+    /// The first half of [`Shard::read`], for who measures the two apart: the
+    /// bytes are not to be used before [`Shard::check`] accepts them.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`]; those of [`ReadAt::read_at`]. `out` is then unspecified.
+    pub fn fetch(&self, row: usize, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        let (offset, len) = self.range(row, field)?;
         // Lengths were checked against the shard when the index was read.
         out.resize(len, 0);
-        self.data.read_at(offset, out)?;
+        self.data.read_at(offset, out)
+    }
+
+    /// Compares `bytes`, fetched as field `field` of sample `row`, with the
+    /// digest in the index, when [`OpenOptions::check`] asks for it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`]; [`Error::SampleDigest`] when they are not those packed.
+    pub fn check(&self, row: usize, field: usize, bytes: &[u8]) -> Result<(), Error> {
+        let (offset, len) = self.range(row, field)?;
         let Some(expected) = self.index.digests.get(field).and_then(|d| d.get(row)) else {
             // `label`: the reader uses the index's copy, which the manifest's digest covers.
             return Ok(());
@@ -332,7 +344,7 @@ impl Shard {
         if self.check == Check::OnFetch || (self.check == Check::FirstTouch && seen) {
             return Ok(());
         }
-        let (expected, found) = (Digest::from_bytes(*expected), Digest::of(out));
+        let (expected, found) = (Digest::from_bytes(*expected), Digest::of(bytes));
         if found != expected {
             return Err(Error::SampleDigest(Box::new(SampleFault {
                 path: self.data.path(),
@@ -348,6 +360,15 @@ impl Shard {
             word.fetch_or(bit, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    fn range(&self, row: usize, field: usize) -> Result<(u64, usize), Error> {
+        let range = self.index.locations.get(field).and_then(|l| l.range(row));
+        range.ok_or_else(|| Error::OutOfRange {
+            what: self.data.path(),
+            index: row as u64,
+            n_samples: self.index.n_samples() as u64,
+        })
     }
 
     fn bit(&self, row: usize, field: usize) -> (Option<&AtomicU64>, u64) {

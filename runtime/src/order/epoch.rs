@@ -44,6 +44,18 @@ pub struct OrderSpec {
     pub drop_last: bool,
 }
 
+impl OrderSpec {
+    /// Positions of an epoch over `n` samples: the samples, and with `torch` the
+    /// padding, or less what is cut.
+    #[must_use]
+    pub fn n_positions(&self, n: u64, world_size: u64) -> u64 {
+        match self.kind {
+            OrderKind::Torch { .. } => distributed_lengths(n, world_size.max(1), self.drop_last).1,
+            OrderKind::Elastic | OrderKind::Window { .. } => n,
+        }
+    }
+}
+
 /// The order of one epoch over one split.
 #[derive(Debug, Clone)]
 pub struct EpochOrder {

@@ -1,0 +1,245 @@
+//! The loader and its epochs.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use gular_bundle::{Bundle, Digest};
+
+use super::normalise::Table;
+use super::ring::{Ring, Run, Slot, Span};
+use super::source::Source;
+use super::stats::{Meters, Stats};
+use super::worker::Pool;
+use super::{Batch, LoaderOptions, OnError};
+use crate::Error;
+use crate::order::{EpochOrder, LoaderState};
+
+/// Batches of one split, made ahead by a fixed pool of threads.
+///
+/// ```no_run
+/// # use std::{path::Path, sync::Arc};
+/// # use gular_runtime::{Bundle, Loader, LoaderOptions, OpenOptions, Split};
+/// let bundle = Arc::new(Bundle::open(Path::new("bundle"), OpenOptions::default())?);
+/// let mut loader = Loader::new(bundle, LoaderOptions::new(Split::Train))?;
+/// for epoch in 0..90 {
+///     for batch in loader.epoch(epoch)? {
+///         let batch = batch?;
+///         println!("{} images, labels {:?}", batch.len(), batch.labels());
+///     }
+/// }
+/// # Ok::<(), gular_runtime::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Loader {
+    options: LoaderOptions,
+    digest: Digest,
+    /// Samples of each shard of the split.
+    shard_samples: Vec<u64>,
+    labelled: bool,
+    epoch: u64,
+    consumed: u64,
+    /// Whether `consumed` was restored and the epoch not begun since.
+    restored: bool,
+    counted: Stats,
+    table: Arc<Table>,
+    meters: Arc<Meters>,
+    ring: Arc<Ring>,
+    _pool: Pool,
+}
+
+impl Loader {
+    /// Allocates the slots and starts the threads; reads nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::Option`] naming the option that cannot be; [`Error::NoImages`] for a
+    /// bundle without encoded images; [`Error::Memory`], [`Error::Thread`].
+    pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
+        options.check()?;
+        let manifest = bundle.manifest();
+        let of_split = manifest.shards.iter().filter(|s| s.split == options.split);
+        let shard_samples = of_split.map(|s| s.samples).collect();
+        let labelled = manifest.fields.iter().any(|f| f.name.as_str() == "label");
+        let digest = bundle.digest();
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = if options.threads == 0 { cores } else { options.threads };
+        let source = Arc::new(Source::new(bundle, &options)?);
+        let rows = options.batch_size;
+        let ring = Arc::new(Ring::new(options.slots, rows, options.row_bytes()?)?);
+        let meters = Arc::new(Meters::default());
+        let pool = Pool::start(threads, &ring, &source, &meters)?;
+        Ok(Self {
+            table: Arc::new(Table::new(&options.normalise)),
+            options,
+            digest,
+            shard_samples,
+            labelled,
+            epoch: 0,
+            consumed: 0,
+            restored: false,
+            counted: Stats { threads, cores, ..Stats::default() },
+            meters,
+            ring,
+            _pool: pool,
+        })
+    }
+
+    /// The batches of `epoch`, from its start; from where [`Loader::restore`] left
+    /// off when that was the last call and of this epoch.
+    ///
+    /// Threads begin at once. Dropping the [`Epoch`] anywhere ends it.
+    ///
+    /// # Errors
+    /// None so far; an order of 10⁸ samples may one day not fit.
+    pub fn epoch(&mut self, epoch: u64) -> Result<Epoch<'_>, Error> {
+        let resumed = std::mem::take(&mut self.restored) && epoch == self.epoch;
+        if !resumed {
+            (self.epoch, self.consumed) = (epoch, 0);
+        }
+        let LoaderOptions { order: spec, rank, world_size, batch_size, .. } = self.options;
+        let order = EpochOrder::new(&spec, &self.shard_samples, epoch, world_size);
+        let stride = world_size.saturating_mul(batch_size as u64);
+        let span = Span::new(self.consumed, order.n_positions(), stride, spec.drop_last);
+        self.ring.start(Run { order, epoch, span, rank, world_size });
+        Ok(Epoch { loader: self, span, step: 0, since: Instant::now(), ended: false })
+    }
+
+    /// Where the training stands: counts batches handed out, not those made ahead.
+    #[must_use]
+    pub fn state(&self) -> LoaderState {
+        LoaderState {
+            bundle: self.digest.to_string(),
+            split: self.options.split,
+            order: self.options.order,
+            epoch: self.epoch,
+            consumed: self.consumed,
+            world_size: self.options.world_size,
+        }
+    }
+
+    /// Goes to where `state` was taken: the next [`Loader::epoch`] of its epoch
+    /// begins there. Arithmetic alone; nothing is read or made again.
+    ///
+    /// # Errors
+    /// [`Error::State`] when the state is of another bundle, split, order or seed.
+    pub fn restore(&mut self, state: &LoaderState) -> Result<(), Error> {
+        let LoaderOptions { split, order, world_size, .. } = &self.options;
+        state.check(&self.digest, *split, order, *world_size)?;
+        (self.epoch, self.consumed, self.restored) = (state.epoch, state.consumed, true);
+        Ok(())
+    }
+
+    /// Steps of an epoch from its start, the same on every rank.
+    #[must_use]
+    pub fn n_steps(&self) -> u64 {
+        let LoaderOptions { order, world_size, batch_size, .. } = self.options;
+        let n = self.shard_samples.iter().sum();
+        let total = order.n_positions(n, world_size);
+        let stride = world_size.saturating_mul(batch_size as u64);
+        Span::new(0, total, stride, order.drop_last).n_steps()
+    }
+
+    /// What it was told.
+    #[must_use]
+    pub fn options(&self) -> &LoaderOptions {
+        &self.options
+    }
+
+    /// What each stage did and waited since the loader was made.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.counted;
+        self.meters.fill(&mut stats);
+        stats
+    }
+}
+
+/// The batches of one epoch, in order.
+///
+/// An error ends it: what follows is `None`. The loader's state is then that
+/// before the batch with the error.
+#[derive(Debug)]
+pub struct Epoch<'a> {
+    loader: &'a mut Loader,
+    span: Span,
+    step: u64,
+    since: Instant,
+    ended: bool,
+}
+
+impl Epoch<'_> {
+    /// As [`Loader::state`]: after the batches taken so far.
+    #[must_use]
+    pub fn state(&self) -> LoaderState {
+        self.loader.state()
+    }
+
+    /// As [`Loader::stats`], the time up to now included.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let stats = self.loader.stats();
+        Stats { elapsed: stats.elapsed + self.since.elapsed(), ..stats }
+    }
+
+    /// Batches still to come.
+    #[must_use]
+    pub fn n_steps_left(&self) -> u64 {
+        if self.ended { 0 } else { self.span.n_steps() - self.step }
+    }
+
+    fn take(&mut self) -> Result<Option<Batch>, Error> {
+        let loader = &mut *self.loader;
+        let Some(slot) = loader.ring.batch(self.step, &loader.meters)? else { return Ok(None) };
+        let slot = loader.accept(slot)?;
+        self.step += 1;
+        loader.consumed = self.span.consumed(self.step);
+        let (table, ring) = (Arc::clone(&loader.table), Arc::clone(&loader.ring));
+        let size = loader.options.transform.size();
+        let batch = Batch::new(slot, size, loader.labelled, table, ring);
+        loader.counted.batches += 1;
+        loader.counted.images += batch.len() as u64;
+        loader.counted.skipped += batch.skipped().len() as u64;
+        Ok(Some(batch))
+    }
+}
+
+impl Loader {
+    /// The slot, unless one of its faults is not to be skipped.
+    fn accept(&self, mut slot: Slot) -> Result<Slot, Error> {
+        let skip = self.options.on_error == OnError::Skip;
+        let fatal = |(_, e): &(usize, Error)| !(skip && matches!(e, Error::Decode { .. }));
+        match slot.faults.iter().position(fatal) {
+            None => Ok(slot),
+            Some(at) => {
+                let (_, error) = slot.faults.swap_remove(at);
+                self.ring.give_back(slot);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Iterator for Epoch<'_> {
+    type Item = Result<Batch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let taken = self.take().transpose();
+        self.ended = !matches!(taken, Some(Ok(_)));
+        if self.ended {
+            self.loader.ring.abandon();
+        }
+        taken
+    }
+}
+
+impl std::iter::FusedIterator for Epoch<'_> {}
+
+impl Drop for Epoch<'_> {
+    fn drop(&mut self) {
+        self.loader.ring.abandon();
+        self.loader.counted.elapsed += self.since.elapsed();
+    }
+}

@@ -1,0 +1,30 @@
+//! The loader: a split's samples as batches, decoded by a fixed pool of threads.
+//!
+//! ```text
+//!   order ─▶ tickets, one a sample, in order
+//!              │ │ │
+//!              ▼ ▼ ▼     threads: read, check, decode, augment
+//!   ring of slots [n, h, w, 3]   each row written by the thread that holds it
+//!              │
+//!              ▼ in order
+//!            Batch ── dropped: its slot goes back to the ring
+//! ```
+//!
+//! All threads work on the same batch until its samples are handed out, so the
+//! first batch takes one batch's work divided by the threads. Memory is
+//! [`LoaderOptions::slots`] batches and what each thread's decoder holds.
+
+mod batch;
+mod epoch;
+mod normalise;
+mod options;
+mod ring;
+mod source;
+mod stats;
+mod worker;
+
+pub use batch::Batch;
+pub use epoch::{Epoch, Loader};
+pub use normalise::Normalise;
+pub use options::{LoaderOptions, OnError};
+pub use stats::{Stage, Stats};

@@ -1,0 +1,112 @@
+//! What a loader is told.
+
+use gular_bundle::Split;
+use gular_image::{JpegBackend, Limits};
+
+use super::Normalise;
+use crate::Error;
+use crate::augment::Transform;
+use crate::order::{OrderKind, OrderSpec};
+
+/// How a split is loaded. Start from [`LoaderOptions::new`] and change what is to differ.
+#[derive(Debug, Clone)]
+pub struct LoaderOptions {
+    /// Which part of the bundle.
+    pub split: Split,
+    /// Samples a batch, on each rank.
+    pub batch_size: usize,
+    /// The order of samples; its seed is also that of the augmentations.
+    pub order: OrderSpec,
+    /// Which of the ranks this is, from 0.
+    pub rank: u64,
+    /// How many ranks share each epoch.
+    pub world_size: u64,
+    /// Threads that decode; 0 takes as many as this process may use cores
+    /// (its affinity and its cgroup's quota are respected).
+    pub threads: usize,
+    /// Batches in memory at a time, lent ones included; at least 2.
+    pub slots: usize,
+    /// What is done to each picture.
+    pub transform: Transform,
+    /// How bytes become numbers in [`Batch::write_f32_nchw`](super::Batch::write_f32_nchw).
+    pub normalise: Normalise,
+    /// What to do about an image that cannot be decoded.
+    pub on_error: OnError,
+    /// What an image may cost.
+    pub limits: Limits,
+    /// Which library decodes JPEG; its pixels are its own.
+    pub jpeg: JpegBackend,
+}
+
+/// What to do about an image that cannot be decoded.
+///
+/// This is a fault of the dataset, the same in every copy of the bundle. Bytes
+/// that differ from the manifest's digest, or cannot be read, are a fault of
+/// this copy: always an error, since skipping them would make this training
+/// another one than that on the next machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// The batch that would hold it is an error, which names the sample.
+    #[default]
+    Fail,
+    /// Its batch is one sample smaller and counts it; nothing else changes.
+    Skip,
+}
+
+impl LoaderOptions {
+    /// `split` for one rank: order `elastic` with seed 0, batches of 64, random
+    /// crops of 224 pixels for `train` and the middle 224 for the others.
+    #[must_use]
+    pub fn new(split: Split) -> Self {
+        Self {
+            split,
+            batch_size: 64,
+            order: OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false },
+            rank: 0,
+            world_size: 1,
+            threads: 0,
+            slots: 4,
+            transform: match split {
+                Split::Train => Transform::train(224),
+                Split::Val | Split::Test => Transform::eval(224),
+            },
+            normalise: Normalise::default(),
+            on_error: OnError::default(),
+            limits: Limits::default(),
+            jpeg: JpegBackend::default(),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let fail = |option, reason: String| Err(Error::Option { option, reason });
+        if self.batch_size == 0 {
+            return fail("batch_size", "it is 0".into());
+        }
+        if self.slots < 2 {
+            return fail("slots", format!("it is {}, at least 2 are needed", self.slots));
+        }
+        if self.rank >= self.world_size {
+            let reason = format!("it is {} of {} ranks", self.rank, self.world_size);
+            return fail("rank", reason);
+        }
+        if self.normalise.std.iter().any(|std| !std.is_normal()) {
+            return fail("normalise", format!("std is {:?}", self.normalise.std));
+        }
+        self.transform.fault().map_or(Ok(()), |reason| fail("transform", reason))
+    }
+
+    /// Bytes of one row of a batch.
+    pub(super) fn row_bytes(&self) -> Result<usize, Error> {
+        let (width, height) = self.transform.size();
+        let bytes = u64::from(width) * u64::from(height);
+        let bytes = usize::try_from(bytes).ok().and_then(|b| b.checked_mul(3));
+        // A slice holds at most isize::MAX bytes.
+        let fits = |b: &usize| {
+            b.checked_mul(self.batch_size).is_some_and(|all| isize::try_from(all).is_ok())
+        };
+        bytes.filter(fits).ok_or_else(|| Error::Option {
+            option: "transform",
+            reason: format!("a batch of {} x {width} x {height} pixels", self.batch_size),
+        })
+    }
+}

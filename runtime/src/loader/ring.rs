@@ -1,0 +1,345 @@
+//! The ring of batch slots and the tickets that fill them.
+//!
+//! A slot's memory is one allocation for the loader's life. While it is filled it
+//! is split into rows, each *owned* by the thread that writes it, and joined
+//! again when the last one is back; so no two threads ever see the same bytes,
+//! and no lock is held while pixels are made.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use super::stats::{Meters, Stage};
+use crate::Error;
+use crate::order::EpochOrder;
+
+/// The memory of one batch, reused for ever.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// `[n, h, w, 3]`; always of the full batch's length.
+    pub(super) images: BytesMut,
+    /// Samples of the rows.
+    pub(super) ids: Vec<u64>,
+    /// Classes of the rows; empty when the bundle has none.
+    pub(super) labels: Vec<i64>,
+    /// Rows that failed, in order.
+    pub(super) faults: Vec<(usize, Error)>,
+    /// Where rows are while the slot is filled.
+    rows: Vec<Option<BytesMut>>,
+}
+
+/// One sample to be made, and the memory to make it in.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    run: u64,
+    step: u64,
+    row: usize,
+    /// The epoch, for the random numbers.
+    pub(super) epoch: u64,
+    /// The sample's number in the split.
+    pub(super) sample: u64,
+    /// RGB `[h, w, 3]`.
+    pub(super) out: BytesMut,
+}
+
+/// An epoch under way.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) order: EpochOrder,
+    pub(super) epoch: u64,
+    pub(super) span: Span,
+    pub(super) rank: u64,
+    pub(super) world_size: u64,
+}
+
+/// The positions of an epoch that are still to come, cut into steps.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    from: u64,
+    end: u64,
+    /// The end of the epoch, which is past `end` where a partial step is left out.
+    total: u64,
+    /// Positions a step, of all ranks.
+    stride: u64,
+}
+
+impl Span {
+    /// Steps of `stride` positions over `from..total`, without a partial last one
+    /// when `drop_last`.
+    pub(super) fn new(from: u64, total: u64, stride: u64, drop_last: bool) -> Self {
+        let (from, stride) = (from.min(total), stride.max(1));
+        let left = total - from;
+        let end = from + if drop_last { left / stride * stride } else { left };
+        Self { from, end, total, stride }
+    }
+
+    pub(super) fn n_steps(&self) -> u64 {
+        (self.end - self.from).div_ceil(self.stride)
+    }
+
+    /// Positions of `step`; empty past the end.
+    fn positions(&self, step: u64) -> (u64, u64) {
+        let at = |step: u64| self.from.saturating_add(step.saturating_mul(self.stride));
+        (at(step).min(self.end), at(step.saturating_add(1)).min(self.end))
+    }
+
+    /// Positions consumed after `steps` steps: all, after the last.
+    pub(super) fn consumed(&self, steps: u64) -> u64 {
+        if steps >= self.n_steps() { self.total } else { self.positions(steps).0 }
+    }
+}
+
+#[derive(Debug)]
+struct Filling {
+    run: u64,
+    step: u64,
+    slot: Slot,
+    issued: usize,
+    done: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    free: Vec<Slot>,
+    /// In the order of their steps; slots of abandoned runs among them until
+    /// their last row is back.
+    filling: VecDeque<Filling>,
+    run: Option<Run>,
+    /// Counts runs, so that a ticket of an old one is known.
+    run_number: u64,
+    /// The next step to be begun.
+    next_step: u64,
+    closed: bool,
+    /// A thread ended that should not have.
+    broken: bool,
+}
+
+/// The slots, shared by the threads, the epoch and its batches.
+#[derive(Debug)]
+pub(super) struct Ring {
+    state: Mutex<State>,
+    /// There may be a ticket.
+    work: Condvar,
+    /// There may be a batch.
+    ready: Condvar,
+    row_bytes: usize,
+    n_slots: usize,
+}
+
+impl Ring {
+    /// `n_slots` slots of `rows` rows of `row_bytes` bytes, allocated here.
+    pub(super) fn new(n_slots: usize, rows: usize, row_bytes: usize) -> Result<Self, Error> {
+        let len = rows.saturating_mul(row_bytes);
+        let memory = || Error::Memory { bytes: (len as u64).saturating_mul(n_slots as u64) };
+        let free = (0..n_slots).map(|_| {
+            // `zeroed` aborts when memory is short; so ask first.
+            Vec::<u8>::new().try_reserve_exact(len).map_err(|_| memory())?;
+            Ok(Slot { images: BytesMut::zeroed(len), ..Slot::default() })
+        });
+        let state = State { free: free.collect::<Result<_, Error>>()?, ..State::default() };
+        Ok(Self {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            ready: Condvar::new(),
+            row_bytes,
+            n_slots,
+        })
+    }
+
+    /// Begins an epoch; the one before, if any, is abandoned.
+    pub(super) fn start(&self, run: Run) {
+        let mut state = self.lock();
+        state.abandon();
+        state.run = Some(run);
+        drop(state);
+        self.work.notify_all();
+    }
+
+    /// Ends the epoch wherever it is. Rows being made come back later, by themselves.
+    pub(super) fn abandon(&self) {
+        self.lock().abandon();
+    }
+
+    /// Waits for the next sample to make; `None` when the loader goes away.
+    pub(super) fn take(&self, meters: &Meters) -> Option<Ticket> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let ticket = state.issue(self.row_bytes);
+            if state.has_empty_batch() {
+                self.ready.notify_all();
+            }
+            if ticket.is_some() {
+                return ticket;
+            }
+            // Only a wait for the training counts, not one between epochs.
+            let starved = state.has_steps_left();
+            let since = Instant::now();
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if starved {
+                meters.add(Stage::WaitForSlot, since.elapsed());
+            }
+        }
+    }
+
+    /// Brings a row back, made (with its class) or not.
+    pub(super) fn put(&self, ticket: Ticket, made: Result<Option<i64>, Error>) {
+        let Ticket { run, step, row, out, .. } = ticket;
+        let mut state = self.lock();
+        let Some(at) = state.filling.iter().position(|f| f.run == run && f.step == step) else {
+            return;
+        };
+        let filling = &mut state.filling[at];
+        filling.slot.rows[row] = Some(out);
+        match made {
+            Ok(label) => filling.slot.labels[row] = label.unwrap_or_default(),
+            Err(error) => filling.slot.faults.push((row, error)),
+        }
+        filling.done += 1;
+        let complete = filling.done == filling.slot.ids.len();
+        if state.run_number != run {
+            state.recycle_abandoned();
+            drop(state);
+            self.work.notify_all();
+        } else if complete {
+            drop(state);
+            self.ready.notify_all();
+        }
+    }
+
+    /// Waits for the batch of `step`; `None` past the last step.
+    pub(super) fn batch(&self, step: u64, meters: &Meters) -> Result<Option<Slot>, Error> {
+        let mut state = self.lock();
+        loop {
+            if state.broken {
+                return Err(Error::Broken);
+            }
+            if state.run.as_ref().is_none_or(|run| step >= run.span.n_steps()) {
+                return Ok(None);
+            }
+            let number = state.run_number;
+            let complete =
+                |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
+            if let Some(at) = state.filling.iter().position(complete)
+                && let Some(filling) = state.filling.remove(at)
+            {
+                return Ok(Some(filling.slot.join()));
+            }
+            if state.free.is_empty() && state.filling.is_empty() {
+                return Err(Error::AllLent { slots: self.n_slots });
+            }
+            let since = Instant::now();
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            meters.add(Stage::WaitForBatch, since.elapsed());
+        }
+    }
+
+    /// Takes a batch's slot back.
+    pub(super) fn give_back(&self, slot: Slot) {
+        self.lock().free.push(slot);
+        self.work.notify_all();
+    }
+
+    /// Sends the threads home.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.work.notify_all();
+    }
+
+    /// Says that a thread ended by a panic; whoever waits for a batch gets an error.
+    pub(super) fn break_down(&self) {
+        self.lock().broken = true;
+        self.ready.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Whoever panicked with the lock held has set `broken` on its way out.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn issue(&mut self, row_bytes: usize) -> Option<Ticket> {
+        let run = self.run.as_ref()?;
+        let number = self.run_number;
+        loop {
+            let unissued = |f: &&mut Filling| f.run == number && f.issued < f.slot.ids.len();
+            if let Some(filling) = self.filling.iter_mut().find(unissued) {
+                let row = filling.issued;
+                filling.issued += 1;
+                let out = filling.slot.rows[row].take()?;
+                let (step, sample) = (filling.step, filling.slot.ids[row]);
+                return Some(Ticket { run: number, step, row, epoch: run.epoch, sample, out });
+            }
+            if self.next_step >= run.span.n_steps() {
+                return None;
+            }
+            let mut slot = self.free.pop()?;
+            let (from, to) = run.span.positions(self.next_step);
+            slot.split(run.order.rank_samples(from, to, run.rank, run.world_size), row_bytes);
+            let step = self.next_step;
+            self.next_step += 1;
+            self.filling.push_back(Filling { run: number, step, slot, issued: 0, done: 0 });
+        }
+    }
+
+    fn has_steps_left(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| self.next_step < run.span.n_steps())
+    }
+
+    /// Whether a rank's share of a last step is nothing, which no thread will complete.
+    fn has_empty_batch(&self) -> bool {
+        self.filling.iter().any(|f| f.slot.ids.is_empty())
+    }
+
+    fn abandon(&mut self) {
+        self.run = None;
+        self.run_number += 1;
+        self.next_step = 0;
+        self.recycle_abandoned();
+    }
+
+    /// Frees slots of earlier runs whose rows are all back.
+    fn recycle_abandoned(&mut self) {
+        let number = self.run_number;
+        for _ in 0..self.filling.len() {
+            let Some(filling) = self.filling.pop_front() else { return };
+            if filling.run != number && filling.done == filling.issued {
+                self.free.push(filling.slot.join());
+            } else {
+                self.filling.push_back(filling);
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// Splits the memory into one row a sample.
+    fn split(&mut self, samples: impl Iterator<Item = u64>, row_bytes: usize) {
+        self.ids.clear();
+        self.ids.extend(samples);
+        self.labels.clear();
+        self.labels.resize(self.ids.len(), 0);
+        self.faults.clear();
+        self.rows.clear();
+        for _ in 0..self.ids.len() {
+            self.rows.push(Some(self.images.split_to(row_bytes)));
+        }
+    }
+
+    /// Joins the rows again; neighbours in memory, so that nothing is copied.
+    fn join(mut self) -> Self {
+        let mut whole = BytesMut::new();
+        for row in self.rows.drain(..).flatten() {
+            whole.unsplit(row);
+        }
+        whole.unsplit(std::mem::take(&mut self.images));
+        self.images = whole;
+        self.faults.sort_by_key(|(row, _)| *row);
+        self
+    }
+}

@@ -1,0 +1,202 @@
+//! What each stage did and waited, so that a user sees the bottleneck.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Where a loader's time goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Bytes from the shard; a page not in memory waits for its disk here.
+    Read,
+    /// BLAKE3 over a sample seen for the first time.
+    Check,
+    /// Decoding, cutting, resizing, mirroring.
+    Decode,
+    /// Threads idle: all slots are full, so the training is the slower side.
+    WaitForSlot,
+    /// The training idle: its batch is not ready, so the loader is the slower side.
+    WaitForBatch,
+}
+
+impl Stage {
+    const ALL: [Self; 5] =
+        [Self::Read, Self::Check, Self::Decode, Self::WaitForSlot, Self::WaitForBatch];
+
+    /// A short name for tables and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Check => "check",
+            Self::Decode => "decode",
+            Self::WaitForSlot => "wait for slot",
+            Self::WaitForBatch => "wait for batch",
+        }
+    }
+}
+
+/// Sums since the loader was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Time in each stage, in the order of [`Stage`]: of all threads together,
+    /// but of the training for [`Stage::WaitForBatch`].
+    pub time: [Duration; 5],
+    /// Samples made, those prefetched and thrown away included.
+    pub samples: u64,
+    /// Bytes read from shards.
+    pub bytes: u64,
+    /// Batches handed out.
+    pub batches: u64,
+    /// Samples in them.
+    pub images: u64,
+    /// Samples left out under [`OnError::Skip`](super::OnError::Skip).
+    pub skipped: u64,
+    /// Time in which an epoch was under way.
+    pub elapsed: Duration,
+    /// Threads that decode.
+    pub threads: usize,
+    /// Cores this process may use.
+    pub cores: usize,
+}
+
+impl Stats {
+    /// Time in `stage`.
+    #[must_use]
+    pub fn of(&self, stage: Stage) -> Duration {
+        self.time[stage as usize]
+    }
+
+    /// Samples handed out a second of an epoch; 0 before the first.
+    #[must_use]
+    pub fn images_per_second(&self) -> f64 {
+        let seconds = self.elapsed.as_secs_f64();
+        if seconds > 0.0 { self.images as f64 / seconds } else { 0.0 }
+    }
+
+    /// Which side waits for the other, once there is something to say.
+    #[must_use]
+    pub fn bottleneck(&self) -> Option<&'static str> {
+        let [read, check, decode, ..] = self.time;
+        let waited = self.of(Stage::WaitForBatch);
+        if self.batches == 0 {
+            None
+        } else if waited * 20 < self.elapsed {
+            Some("the training: batches are ready when it asks")
+        } else if read > decode + check {
+            Some("reading: the storage is slower than the threads")
+        } else {
+            Some("decoding: more cores or smaller images would help")
+        }
+    }
+
+    /// What is wrong with the settings, if anything.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        (self.threads > self.cores).then(|| {
+            format!("{} threads share {} cores: use as many as there are", self.threads, self.cores)
+        })
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<16}{:>10}{:>14}", "stage", "seconds", "us a sample")?;
+        for stage in Stage::ALL {
+            let seconds = self.of(stage).as_secs_f64();
+            let each = seconds * 1e6 / self.samples.max(1) as f64;
+            writeln!(f, "{:<16}{seconds:>10.2}{each:>14.1}", stage.name())?;
+        }
+        write!(
+            f,
+            "{} images in {} batches, {:.0} images/s, {:.1} MB/s read, {} threads",
+            self.images,
+            self.batches,
+            self.images_per_second(),
+            self.bytes as f64 / 1e6 / self.elapsed.as_secs_f64().max(1e-9),
+            self.threads,
+        )?;
+        if self.skipped > 0 {
+            write!(f, "\n{} samples could not be decoded and were left out", self.skipped)?;
+        }
+        if let Some(bottleneck) = self.bottleneck() {
+            write!(f, "\nthe bottleneck is {bottleneck}")?;
+        }
+        self.warning().map_or(Ok(()), |warning| write!(f, "\nwarning: {warning}"))
+    }
+}
+
+/// The sums, counted by all threads.
+#[derive(Debug, Default)]
+pub(super) struct Meters {
+    time: [AtomicU64; 5],
+    samples: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Meters {
+    pub(super) fn add(&self, stage: Stage, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.time[stage as usize].fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// Does `job` and counts its time, whether it succeeds or not.
+    pub(super) fn time<T>(&self, stage: Stage, job: impl FnOnce() -> T) -> T {
+        let since = Instant::now();
+        let done = job();
+        self.add(stage, since.elapsed());
+        done
+    }
+
+    pub(super) fn count(&self, bytes: usize) {
+        self.samples.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Adds what the threads counted to `stats`.
+    pub(super) fn fill(&self, stats: &mut Stats) {
+        for (time, nanos) in stats.time.iter_mut().zip(&self.time) {
+            *time = Duration::from_nanos(nanos.load(Ordering::Relaxed));
+        }
+        stats.samples = self.samples.load(Ordering::Relaxed);
+        stats.bytes = self.bytes.load(Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_names_stages_bottleneck_and_a_bad_setting() {
+        let ms = Duration::from_millis;
+        let stats = Stats {
+            time: [ms(10), ms(20), ms(1500), ms(0), ms(800)],
+            samples: 1000,
+            bytes: 50_000_000,
+            batches: 10,
+            images: 990,
+            skipped: 10,
+            elapsed: ms(1000),
+            threads: 4,
+            cores: 2,
+        };
+        let expected = "\
+stage              seconds   us a sample
+read                  0.01          10.0
+check                 0.02          20.0
+decode                1.50        1500.0
+wait for slot         0.00           0.0
+wait for batch        0.80         800.0
+990 images in 10 batches, 990 images/s, 50.0 MB/s read, 4 threads
+10 samples could not be decoded and were left out
+the bottleneck is decoding: more cores or smaller images would help
+warning: 4 threads share 2 cores: use as many as there are";
+        assert_eq!(stats.to_string(), expected);
+        let training = Stats { time: [ms(1); 5], ..stats };
+        assert!(training.bottleneck().is_some_and(|b| b.starts_with("the training")));
+        let disk = Stats { time: [ms(900), ms(1), ms(1), ms(0), ms(800)], ..stats };
+        assert!(disk.bottleneck().is_some_and(|b| b.starts_with("reading")));
+        assert_eq!(Stats::default().bottleneck(), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! The threads.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use super::ring::Ring;
+use super::source::Source;
+use super::stats::Meters;
+use crate::Error;
+
+/// A fixed pool; dropped, it waits for the samples in the making, no more.
+#[derive(Debug)]
+pub(super) struct Pool {
+    ring: Arc<Ring>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    pub(super) fn start(
+        n: usize,
+        ring: &Arc<Ring>,
+        source: &Arc<Source>,
+        meters: &Arc<Meters>,
+    ) -> Result<Self, Error> {
+        let mut pool = Self { ring: Arc::clone(ring), threads: Vec::with_capacity(n) };
+        for i in 0..n {
+            let (ring, source, meters) = (Arc::clone(ring), Arc::clone(source), Arc::clone(meters));
+            let thread = thread::Builder::new()
+                .name(format!("gular-load-{i}"))
+                .spawn(move || work(&ring, &source, &meters))
+                .map_err(|source| Error::Thread { number: i + 1, wanted: n, source })?;
+            pool.threads.push(thread);
+        }
+        Ok(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.ring.close();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has told the ring.
+            drop(thread.join());
+        }
+    }
+}
+
+fn work(ring: &Ring, source: &Source, meters: &Meters) {
+    let alarm = Alarm(ring);
+    let mut tools = source.tools();
+    while let Some(mut ticket) = ring.take(meters) {
+        let made = caught(|| source.make(&mut ticket, &mut tools, meters));
+        let made = made.unwrap_or_else(|message| {
+            // What the panic left behind is thrown away.
+            tools = source.tools();
+            Err(Error::Panicked { key: source.name(ticket.sample), message })
+        });
+        ring.put(ticket, made);
+    }
+    drop(alarm);
+}
+
+/// What `job` returns, or what its panic said: a codec's panic is one sample's
+/// error and not the end of a thread that others wait for.
+fn caught<T>(job: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(job)).map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
+        text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
+    })
+}
+
+/// Tells the ring when its thread ends by a panic, so that nobody waits for ever.
+struct Alarm<'a>(&'a Ring);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.break_down();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ring::{Run, Span};
+    use super::*;
+    use crate::order::{EpochOrder, OrderKind, OrderSpec};
+
+    #[test]
+    fn a_panic_is_what_it_said() {
+        assert_eq!(caught(|| 7), Ok(7));
+        assert_eq!(caught(|| panic!("at row {}", 3)), Err::<(), _>("at row 3".into()));
+        assert_eq!(caught(|| panic!("plain")), Err::<(), _>("plain".into()));
+    }
+
+    #[test]
+    fn a_thread_that_ends_by_a_panic_wakes_who_waits() {
+        let ring = Ring::new(2, 1, 3).unwrap();
+        let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
+        let order = EpochOrder::new(&order, &[5], 0, 1);
+        let span = Span::new(0, 5, 1, false);
+        ring.start(Run { order, epoch: 0, span, rank: 0, world_size: 1 });
+        let meters = Meters::default();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| ring.batch(0, &meters).map(|slot| slot.is_some()));
+            let died = scope.spawn(|| {
+                let _alarm = Alarm(&ring);
+                panic!("outside of any sample");
+            });
+            assert!(died.join().is_err());
+            assert!(matches!(waits.join().unwrap(), Err(Error::Broken)));
+        });
+    }
+}

@@ -1,0 +1,13 @@
+//! What needs libtorch: tensors, optimisers whose state saves, whole trainings.
+//!
+//! All that is specific to a release of `tch` is here; it compiles with tch 0.20
+//! (libtorch 2.7.0) and 0.24 (libtorch 2.11.0).
+
+mod optimiser;
+mod tensors;
+mod training;
+mod weights;
+
+pub use optimiser::{AdamW, Optimiser, Sgd};
+pub use training::{TrainState, load_newest, save, set_step_rng, set_threads};
+pub use weights::{load_weights, weights};

@@ -1,0 +1,99 @@
+//! A whole training in a checkpoint: model, optimiser, loader, random numbers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tch::nn::VarStore;
+
+use super::{Optimiser, load_weights, weights};
+use crate::Error;
+use crate::checkpoint::{Checkpoints, Loaded};
+use crate::order::{LoaderState, key};
+
+const MODEL: &str = "model.safetensors";
+const OPTIMISER: &str = "optimiser.safetensors";
+const STATE: &str = "training.json";
+
+/// What a checkpoint holds beside the tensors.
+///
+/// The state of torch's random number generator is not in it: with
+/// [`set_step_rng`] it follows from `seed` and `step`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainState {
+    /// Steps done since the training began.
+    pub step: u64,
+    /// The seed of the training.
+    pub seed: u64,
+    /// Where the loader stands; names epoch and bundle.
+    pub loader: LoaderState,
+    /// The JPEG decoder: another one gives other pixels.
+    pub decoder: String,
+    /// Sums and figures of the epoch under way, so that its metrics go on.
+    pub figures: BTreeMap<String, f64>,
+}
+
+/// Seeds torch's generators for step `step`.
+///
+/// Called before each step, this makes dropout and the like a function of
+/// (seed, step): a resumed step draws what the undisturbed one drew, on any
+/// device, and no generator's state (5 KB for the CPU, another format for each
+/// kind of GPU) has to be read out, which tch cannot do. Use step `u64::MAX`
+/// before the weights are drawn.
+pub fn set_step_rng(seed: u64, step: u64) {
+    // Torch takes 64 bits; its CPU generator uses the low 32, which `key` mixes well.
+    tch::manual_seed(key(seed, step, u64::MAX) as i64);
+}
+
+/// Sets the threads libtorch uses inside one operation on the CPU.
+///
+/// Sums are split by threads, so the number is part of what makes a training
+/// reproducible. More threads than idle cores are very slow: libgomp's wait in
+/// busy loops for the one that lost its core to the loader.
+pub fn set_threads(n: usize) {
+    tch::set_num_threads(i32::try_from(n.max(1)).unwrap_or(i32::MAX));
+}
+
+/// Saves the training after `state.step` steps; returns the checkpoint's folder.
+///
+/// # Errors
+/// Those of [`Checkpoints::save`]; [`Error::Torch`].
+pub fn save(
+    checkpoints: &Checkpoints,
+    state: &TrainState,
+    store: &VarStore,
+    optimiser: &dyn Optimiser,
+) -> Result<PathBuf, Error> {
+    let text = serde_json::to_string_pretty(state);
+    let text = text.map_err(|e| Error::Tensors { reason: e.to_string() })? + "\n";
+    let files =
+        [(MODEL, weights(store)?), (OPTIMISER, optimiser.state()?), (STATE, text.into_bytes())];
+    checkpoints.save(state.step, &files)
+}
+
+/// Loads the newest sound checkpoint into `store` and `optimiser`; `None` when
+/// there is none.
+///
+/// # Errors
+/// Those of [`Checkpoints::load_newest`]; [`Error::CheckpointUnfit`] when it is
+/// of another model or optimiser.
+pub fn load_newest(
+    checkpoints: &Checkpoints,
+    store: &mut VarStore,
+    optimiser: &mut dyn Optimiser,
+) -> Result<Option<(TrainState, Loaded)>, Error> {
+    let Some(loaded) = checkpoints.load_newest()? else { return Ok(None) };
+    let unfit = |file: &str, reason: String| Error::CheckpointUnfit {
+        path: loaded.path.join(file).display().to_string(),
+        reason,
+    };
+    let file = |name: &str| {
+        let bytes = loaded.files.get(name).map(Vec::as_slice);
+        bytes.ok_or_else(|| unfit(name, "it has no such file".into()))
+    };
+    let state: TrainState =
+        serde_json::from_slice(file(STATE)?).map_err(|e| unfit(STATE, e.to_string()))?;
+    load_weights(store, file(MODEL)?).map_err(|e| unfit(MODEL, e.to_string()))?;
+    optimiser.restore(file(OPTIMISER)?).map_err(|e| unfit(OPTIMISER, e.to_string()))?;
+    Ok(Some((state, loaded)))
+}

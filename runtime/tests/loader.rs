@@ -1,0 +1,369 @@
+//! The loader gives the same tensors whatever threads, slots, ranks and
+//! interruptions there are.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod fixtures;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use fixtures::{Recipe, label, make, open};
+use gular_image::{DecodeOptions, Decoder, Resize};
+use gular_runtime::order::{OrderKind, OrderSpec};
+use gular_runtime::{Batch, Error, Loader, LoaderOptions, OnError, Split, Stage, Transform};
+
+const SIDE: u32 = 16;
+const N: u64 = 25;
+
+/// One batch, copied out.
+type Copied = (Vec<u64>, Vec<i64>, Vec<u8>);
+
+fn options(kind: OrderKind) -> LoaderOptions {
+    LoaderOptions {
+        batch_size: 4,
+        order: OrderSpec { kind, seed: 11, drop_last: false },
+        threads: 3,
+        transform: Transform::train(SIDE),
+        ..LoaderOptions::new(Split::Train)
+    }
+}
+
+fn copied(batch: &Batch) -> Copied {
+    (batch.sample_ids().to_vec(), batch.labels().to_vec(), batch.images().to_vec())
+}
+
+fn epoch(loader: &mut Loader, epoch: u64) -> Vec<Copied> {
+    loader.epoch(epoch).unwrap().map(|batch| copied(&batch.unwrap())).collect()
+}
+
+const KINDS: [OrderKind; 3] =
+    [OrderKind::Torch { shuffle: true }, OrderKind::Elastic, OrderKind::Window { shards: 2 }];
+
+#[test]
+fn threads_and_slots_change_nothing() {
+    let made = make(&Recipe::default());
+    for kind in KINDS {
+        let mut expected = None;
+        for (threads, slots) in [(1, 2), (2, 3), (8, 2), (3, 9)] {
+            let options = LoaderOptions { threads, slots, ..options(kind) };
+            let mut loader = Loader::new(made.bundle.clone(), options).unwrap();
+            let found = [epoch(&mut loader, 0), epoch(&mut loader, 1), epoch(&mut loader, 0)];
+            assert_eq!(found[0], found[2]);
+            assert_ne!(found[0], found[1]);
+            assert_eq!(found[0].len() as u64, loader.n_steps());
+            let expected = expected.get_or_insert_with(|| found.clone());
+            assert_eq!(&found, expected, "{threads} threads, {slots} slots");
+        }
+    }
+}
+
+#[test]
+fn ranks_share_an_epoch_and_change_no_sample() {
+    let made = make(&Recipe::default());
+    let rows = |world_size: u64| {
+        let mut rows = BTreeMap::new();
+        let mut n = 0;
+        for rank in 0..world_size {
+            let options = LoaderOptions { rank, world_size, ..options(OrderKind::Elastic) };
+            let mut loader = Loader::new(made.bundle.clone(), options).unwrap();
+            let batches = epoch(&mut loader, 3);
+            assert_eq!(batches.len() as u64, N.div_ceil(4 * world_size), "steps of rank {rank}");
+            for (ids, labels, images) in batches {
+                for ((id, label), image) in
+                    ids.iter().zip(labels).zip(images.chunks((SIDE * SIDE * 3) as usize))
+                {
+                    rows.insert(*id, (label, image.to_vec()));
+                    n += 1;
+                }
+            }
+        }
+        assert_eq!(n, N, "world size {world_size}");
+        rows
+    };
+    let one = rows(1);
+    assert_eq!(one.keys().copied().collect::<Vec<_>>(), (0..N).collect::<Vec<_>>());
+    assert!(one.iter().all(|(id, (found, _))| *found == label(*id as usize)));
+    for world_size in [2, 3, 6, 7] {
+        assert_eq!(rows(world_size), one, "world size {world_size}");
+    }
+}
+
+#[test]
+fn an_epoch_resumed_at_any_step_goes_on_as_if_undisturbed() {
+    let made = make(&Recipe::default());
+    for kind in KINDS {
+        for drop_last in [false, true] {
+            let mut options = options(kind);
+            options.order.drop_last = drop_last;
+            let mut loader = Loader::new(made.bundle.clone(), options.clone()).unwrap();
+            let whole = [epoch(&mut loader, 5), epoch(&mut loader, 6)];
+            for stop in 0..=whole[0].len() {
+                let mut first = Loader::new(made.bundle.clone(), options.clone()).unwrap();
+                let mut batches = first.epoch(5).unwrap();
+                let mut found: Vec<Copied> =
+                    batches.by_ref().take(stop).map(|b| copied(&b.unwrap())).collect();
+                let state = batches.state();
+                drop(batches);
+                assert_eq!(state, first.state());
+                drop(first);
+                let state = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
+                let mut second = Loader::new(made.bundle.clone(), options.clone()).unwrap();
+                second.restore(&state).unwrap();
+                found.extend(epoch(&mut second, 5));
+                assert_eq!(found, whole[0], "{kind:?} stopped after {stop}");
+                assert_eq!(epoch(&mut second, 6), whole[1]);
+                assert_eq!(epoch(&mut second, 5), whole[0], "restored once only");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_resume_may_change_the_world_size_of_elastic_orders() {
+    let made = make(&Recipe::default());
+    for kind in [OrderKind::Elastic, OrderKind::Window { shards: 3 }] {
+        let mut ids = Vec::new();
+        let mut state = None;
+        for rank in 0..3 {
+            let options = LoaderOptions { rank, world_size: 3, batch_size: 2, ..options(kind) };
+            let mut loader = Loader::new(made.bundle.clone(), options).unwrap();
+            let mut batches = loader.epoch(1).unwrap();
+            for batch in batches.by_ref().take(2) {
+                ids.extend(batch.unwrap().sample_ids().to_vec());
+            }
+            state = Some(batches.state());
+        }
+        let mut loader = Loader::new(made.bundle.clone(), options(kind)).unwrap();
+        loader.restore(&state.unwrap()).unwrap();
+        ids.extend(epoch(&mut loader, 1).into_iter().flat_map(|(ids, ..)| ids));
+        ids.sort_unstable();
+        assert_eq!(ids, (0..N).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn states_of_other_trainings_are_refused() {
+    let made = make(&Recipe::default());
+    let other = make(&Recipe { train: &[3], ..Recipe::default() });
+    let kind = OrderKind::Torch { shuffle: true };
+    let mut loader = Loader::new(made.bundle.clone(), options(kind)).unwrap();
+    let check = |loader: &mut Loader, state, word: &str| {
+        let error = loader.restore(&state).unwrap_err();
+        assert!(matches!(error, Error::State(_)) && error.hint().is_some());
+        assert!(error.to_string().contains(word), "{error}");
+    };
+    let state = Loader::new(other.bundle, options(kind)).unwrap().state();
+    check(&mut loader, state, "is of bundle blake3:");
+    let mut options = options(kind);
+    options.order.seed = 12;
+    let state = Loader::new(made.bundle.clone(), options.clone()).unwrap().state();
+    check(&mut loader, state, "seed 12");
+    options.order.seed = 11;
+    options.world_size = 2;
+    let state = Loader::new(made.bundle, options).unwrap().state();
+    check(&mut loader, state, "world size 2");
+}
+
+#[test]
+fn rows_are_what_the_decoder_makes_of_the_whole_sample() {
+    let made = make(&Recipe::default());
+    let transform = Transform::Resize { width: 9, height: 5 };
+    let kind = OrderKind::Torch { shuffle: false };
+    let options = LoaderOptions { transform, ..options(kind) };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let mut next = 0;
+    for batch in loader.epoch(0).unwrap() {
+        let batch = batch.unwrap();
+        assert_eq!(batch.size(), (9, 5));
+        for (id, row) in batch.sample_ids().iter().zip(batch.images().chunks(9 * 5 * 3)) {
+            assert_eq!(*id, next);
+            let image = decoder.decode(&fixtures::image(next as usize)).unwrap();
+            let expected = gular_image::resize(&image, &Resize::to(9, 5)).unwrap();
+            assert_eq!(row, expected.data());
+            next += 1;
+        }
+    }
+    assert_eq!(next, N);
+}
+
+#[test]
+fn evaluation_takes_the_middle_of_the_resized_picture() {
+    let made = make(&Recipe::default());
+    let transform = Transform::Eval { resize_short: 12, crop: 10 };
+    let options = LoaderOptions {
+        transform,
+        order: OrderSpec { kind: OrderKind::Torch { shuffle: false }, seed: 0, drop_last: false },
+        ..LoaderOptions::new(Split::Val)
+    };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let image = Decoder::new(DecodeOptions::default()).decode(&fixtures::image(1000)).unwrap();
+    let (w, h) = (image.width(), image.height());
+    let to = if w <= h { (12, 12 * h / w) } else { (12 * w / h, 12) };
+    let whole = gular_image::resize(&image, &Resize::to(to.0, to.1)).unwrap();
+    let middle = |length: u32| (f64::from(length - 10) / 2.0).round_ties_even() as usize;
+    for y in 0..10 {
+        let from = ((middle(to.1) + y) * to.0 as usize + middle(to.0)) * 3;
+        assert_eq!(batch.images()[y * 30..][..30], whole.data()[from..from + 30], "row {y}");
+    }
+}
+
+#[test]
+fn an_image_that_cannot_be_decoded_is_named_or_left_out() {
+    let whole = fixtures::image(9);
+    let cut = whole[..whole.len() / 2].to_vec();
+    let recipe = Recipe { replace: &[(9, cut), (10, b"a text".to_vec())], ..Recipe::default() };
+    let made = make(&recipe);
+    let sound = make(&Recipe::default());
+    let kind = OrderKind::Torch { shuffle: false };
+
+    let mut loader = Loader::new(made.bundle.clone(), options(kind)).unwrap();
+    let mut batches = loader.epoch(0).unwrap();
+    assert!(batches.by_ref().take(2).all(|b| b.is_ok()));
+    let error = batches.next().unwrap().unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("sample `train/0009.img` (row 1 of shard `train-"), "{text}");
+    assert!(matches!(error, Error::Decode { .. }) && error.hint().is_some());
+    assert!(batches.next().is_none());
+    assert_eq!(batches.state().consumed, 8);
+    drop(batches);
+    // The loader itself goes on.
+    assert!(loader.epoch(0).unwrap().next().unwrap().is_ok());
+
+    let options = LoaderOptions { on_error: OnError::Skip, ..options(kind) };
+    let mut loader = Loader::new(made.bundle, options.clone()).unwrap();
+    let mut sound = Loader::new(sound.bundle, options).unwrap();
+    let (found, mut expected) = (epoch(&mut loader, 0), epoch(&mut sound, 0));
+    let (ids, labels, images) = &mut expected[2];
+    assert_eq!(ids[..], [8, 9, 10, 11]);
+    let row = (SIDE * SIDE * 3) as usize;
+    images.drain(row..3 * row);
+    ids.drain(1..3);
+    labels.drain(1..3);
+    assert_eq!(found, expected);
+    assert_eq!(loader.stats().skipped, 2);
+}
+
+#[test]
+fn changed_bytes_are_an_error_even_when_images_may_be_skipped() {
+    let made = make(&Recipe::default());
+    let entry = made.bundle.manifest().shards[2].clone();
+    let path = made.bundle.path_of(&entry.file);
+    let offset = made.bundle.shard(2).unwrap().index().locations[0].range(4).unwrap().0 as usize;
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[offset + 100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let options = LoaderOptions { on_error: OnError::Skip, ..options(OrderKind::Elastic) };
+    let mut loader = Loader::new(open(made.dir.path()), options).unwrap();
+    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap();
+    assert!(error.to_string().starts_with("sample `train/0012.img` in `"), "{error}");
+}
+
+#[test]
+fn an_epoch_may_be_left_anywhere() {
+    let made = make(&Recipe::default());
+    let mut loader = Loader::new(made.bundle, options(OrderKind::Elastic)).unwrap();
+    let expected = epoch(&mut loader, 0);
+    let mut held = Vec::new();
+    for round in 0..60 {
+        let mut batches = loader.epoch(round % 3).unwrap();
+        held.clear();
+        held.extend(batches.by_ref().take(round as usize % 4).map(|b| copied(&b.unwrap())));
+    }
+    assert_eq!(epoch(&mut loader, 0), expected);
+    drop(loader.epoch(7).unwrap());
+    std::mem::forget(loader.epoch(8).unwrap());
+    assert_eq!(epoch(&mut loader, 0), expected);
+    // A batch may outlive everything.
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    drop(loader);
+    assert_eq!(copied(&batch), expected[0]);
+}
+
+#[test]
+fn memory_is_the_slots_and_they_are_reused() {
+    let made = make(&Recipe::default());
+    let options = LoaderOptions { slots: 3, ..options(OrderKind::Elastic) };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let mut places = BTreeSet::new();
+    for e in 0..20 {
+        for batch in loader.epoch(e).unwrap().take(1 + e as usize % 7) {
+            places.insert(batch.unwrap().images().as_ptr().addr());
+        }
+    }
+    assert!(places.len() <= 3, "{places:?}");
+}
+
+#[test]
+fn holding_every_batch_is_an_error_not_a_hang() {
+    let made = make(&Recipe::default());
+    let options = LoaderOptions { slots: 2, ..options(OrderKind::Elastic) };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let mut batches = loader.epoch(0).unwrap();
+    let held = [batches.next().unwrap().unwrap(), batches.next().unwrap().unwrap()];
+    let error = batches.next().unwrap().unwrap_err();
+    assert!(matches!(error, Error::AllLent { slots: 2 }) && error.hint().is_some());
+    drop(held);
+}
+
+#[test]
+fn numbers_are_normalised_planes() {
+    let made = make(&Recipe::default());
+    let mut loader = Loader::new(made.bundle, options(OrderKind::Elastic)).unwrap();
+    let batch = loader.epoch(0).unwrap().last().unwrap().unwrap();
+    let plane = (SIDE * SIDE) as usize;
+    assert_eq!(batch.len(), 1);
+    let mut out = vec![f32::NAN; 3 * plane];
+    batch.write_f32_nchw(&mut out).unwrap();
+    let (mean, std) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+    for (i, byte) in batch.images().iter().enumerate() {
+        let expected = (f32::from(*byte) / 255.0 - mean[i % 3]) / std[i % 3];
+        assert_eq!(out[i % 3 * plane + i / 3], expected);
+    }
+    let error = batch.write_f32_nchw(&mut out[1..]).unwrap_err();
+    assert_eq!(error.to_string(), "the buffer holds 767 numbers, the batch has 768");
+}
+
+#[test]
+fn bundles_without_labels_or_samples_load() {
+    let made = make(&Recipe { labels: false, val: &[], ..Recipe::default() });
+    let mut loader = Loader::new(made.bundle.clone(), options(OrderKind::Elastic)).unwrap();
+    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    assert_eq!((batch.len(), batch.labels().len()), (4, 0));
+    let mut loader = Loader::new(made.bundle, LoaderOptions::new(Split::Val)).unwrap();
+    assert_eq!((loader.n_steps(), loader.epoch(0).unwrap().count()), (0, 0));
+}
+
+#[test]
+fn options_that_cannot_be_are_named() {
+    let made = make(&Recipe::default());
+    let good = || options(OrderKind::Elastic);
+    let check = |options: LoaderOptions, expected: &str| {
+        let error = Loader::new(made.bundle.clone(), options).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    };
+    check(LoaderOptions { batch_size: 0, ..good() }, "option `batch_size`: it is 0");
+    check(LoaderOptions { slots: 1, ..good() }, "option `slots`: it is 1, at least 2");
+    check(LoaderOptions { rank: 2, world_size: 2, ..good() }, "option `rank`: it is 2 of 2");
+    check(LoaderOptions { transform: Transform::train(0), ..good() }, "option `transform`: the");
+    let transform = Transform::train(u32::MAX);
+    check(LoaderOptions { transform, ..good() }, "option `transform`: a batch of 4 x 4294967295");
+    let transform = Transform::train(1 << 28);
+    check(LoaderOptions { transform, ..good() }, "no memory for");
+}
+
+#[test]
+fn stages_are_counted() {
+    let made = make(&Recipe::default());
+    let mut loader = Loader::new(made.bundle, options(OrderKind::Elastic)).unwrap();
+    epoch(&mut loader, 0);
+    let stats = loader.stats();
+    assert_eq!((stats.images, stats.samples, stats.batches, stats.skipped), (N, N, 7, 0));
+    let bytes: usize = (0..N as usize).map(|i| fixtures::image(i).len()).sum();
+    assert_eq!((stats.bytes, stats.threads), (bytes as u64, 3));
+    for stage in [Stage::Read, Stage::Check, Stage::Decode] {
+        assert!(!stats.of(stage).is_zero(), "{}", stage.name());
+    }
+}

@@ -1,0 +1,225 @@
+//! Tensors, optimisers and checkpoints of trainings, against libtorch's own.
+
+#![cfg(feature = "torch")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod fixtures;
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fixtures::{Recipe, make};
+use gular_runtime::checkpoint::Checkpoints;
+use gular_runtime::order::LoaderState;
+use gular_runtime::torch::{
+    AdamW, Optimiser, Sgd, TrainState, load_newest, load_weights, save, set_step_rng, weights,
+};
+use gular_runtime::{Digest, Error, Loader, LoaderOptions, Split, Transform, jpeg_backend};
+use tch::nn::{self, Module as _, OptimizerConfig as _, VarStore};
+use tch::{Device, Kind, Tensor};
+
+/// libtorch has one generator for the process, and tests share a process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn net(seed: u64) -> (VarStore, nn::Sequential) {
+    set_step_rng(seed, u64::MAX);
+    let store = VarStore::new(Device::Cpu);
+    let root = store.root();
+    let net = nn::seq()
+        .add(nn::linear(&root / "first", 7, 9, Default::default()))
+        .add_fn(Tensor::tanh)
+        .add_fn(|x| x.dropout(0.3, true))
+        .add(nn::linear(&root / "last", 9, 3, Default::default()));
+    (store, net)
+}
+
+fn loss(net: &nn::Sequential, step: u64) -> Tensor {
+    set_step_rng(5, step);
+    let x = Tensor::randn([16, 7], (Kind::Float, Device::Cpu));
+    net.forward(&x).square().mean(Kind::Float)
+}
+
+fn difference(a: &VarStore, b: &VarStore) -> f64 {
+    let (a, b) = (a.variables(), b.variables());
+    let of = |name: &String| (&a[name] - &b[name]).abs().max().double_value(&[]);
+    a.keys().map(of).fold(0.0, f64::max)
+}
+
+fn state(step: u64) -> TrainState {
+    let made = make(&Recipe::default());
+    let loader = Loader::new(made.bundle, LoaderOptions::new(Split::Train)).unwrap();
+    let loader: LoaderState = loader.state();
+    let figures = [("loss".to_owned(), 0.1)].into();
+    TrainState { step, seed: 5, loader, decoder: jpeg_backend().into(), figures }
+}
+
+#[test]
+fn batches_become_tensors_of_their_own() {
+    let made = make(&Recipe::default());
+    let options = LoaderOptions {
+        batch_size: 5,
+        slots: 2,
+        transform: Transform::train(8),
+        ..LoaderOptions::new(Split::Train)
+    };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let mut kept = Vec::new();
+    for batch in loader.epoch(0).unwrap() {
+        let batch = batch.unwrap();
+        let (images, labels) = batch.to_tensors(Device::Cpu).unwrap();
+        assert_eq!((images.size(), images.kind()), (vec![5, 3, 8, 8], Kind::Float));
+        assert_eq!(Vec::<i64>::try_from(&labels).unwrap(), batch.labels());
+        // torchvision's ToTensor and Normalize, in libtorch.
+        let bytes = Tensor::from_slice(batch.images()).view([5, 8, 8, 3]).permute([0, 3, 1, 2]);
+        let mean = Tensor::from_slice(&[0.485_f32, 0.456, 0.406]).view([1, 3, 1, 1]);
+        let std = Tensor::from_slice(&[0.229_f32, 0.224, 0.225]).view([1, 3, 1, 1]);
+        let expected = (bytes.to_kind(Kind::Float) / 255.0 - mean) / std;
+        assert_eq!(images, expected);
+        kept.push((images, expected));
+    }
+    // Slots were refilled meanwhile; the tensors have not noticed.
+    assert_eq!(kept.len(), 5);
+    assert!(kept.iter().all(|(images, expected)| images == expected));
+}
+
+#[test]
+fn adamw_is_libtorchs() {
+    let _alone = alone();
+    let ((ours, a), (theirs, b)) = (net(1), net(1));
+    let mut adamw = AdamW::new(&ours);
+    adamw.weight_decay = 0.05;
+    let mut reference =
+        nn::AdamW { wd: 0.05, ..nn::AdamW::default() }.build(&theirs, 1e-2).unwrap();
+    for step in 0..50 {
+        let rate = 1e-2 / (1.0 + step as f64);
+        adamw.zero_grad();
+        loss(&a, step).backward();
+        adamw.step(rate).unwrap();
+        reference.set_lr(rate);
+        reference.backward_step(&loss(&b, step));
+    }
+    let difference = difference(&ours, &theirs);
+    assert!(difference <= 2e-7, "{difference}");
+}
+
+#[test]
+fn sgd_is_libtorchs() {
+    let _alone = alone();
+    for (momentum, nesterov, decay) in [(0.0, false, 0.0), (0.9, false, 0.01), (0.9, true, 0.01)] {
+        let ((ours, a), (theirs, b)) = (net(2), net(2));
+        let mut sgd = Sgd::new(&ours, momentum);
+        (sgd.nesterov, sgd.weight_decay) = (nesterov, decay);
+        let config = nn::Sgd { momentum, dampening: 0.0, wd: decay, nesterov };
+        let mut reference = config.build(&theirs, 0.05).unwrap();
+        for step in 0..50 {
+            sgd.zero_grad();
+            loss(&a, step).backward();
+            sgd.step(0.05).unwrap();
+            reference.backward_step(&loss(&b, step));
+        }
+        let difference = difference(&ours, &theirs);
+        assert!(difference <= 2e-7, "momentum {momentum} nesterov {nesterov}: {difference}");
+    }
+}
+
+#[test]
+fn a_restored_training_ends_in_the_same_bits() {
+    let _alone = alone();
+    for adam in [true, false] {
+        let optimiser = |store: &VarStore| -> Box<dyn Optimiser> {
+            if adam { Box::new(AdamW::new(store)) } else { Box::new(Sgd::new(store, 0.9)) }
+        };
+        let run = |store: &VarStore, net: &nn::Sequential, o: &mut dyn Optimiser, steps| {
+            for step in steps {
+                o.zero_grad();
+                loss(net, step).backward();
+                o.step(0.03).unwrap();
+            }
+            weights(store).unwrap()
+        };
+        let (store, whole) = net(3);
+        let expected = run(&store, &whole, optimiser(&store).as_mut(), 0..20);
+
+        let dir = tempfile::tempdir().unwrap();
+        let keep = NonZeroUsize::new(2).unwrap();
+        let checkpoints = Checkpoints::open(dir.path(), Digest::of(b"b"), keep).unwrap();
+        let (store, first) = net(3);
+        let mut o = optimiser(&store);
+        run(&store, &first, o.as_mut(), 0..9);
+        save(&checkpoints, &state(9), &store, o.as_ref()).unwrap();
+
+        let (mut store, second) = net(77);
+        let mut o = optimiser(&store);
+        let (found, loaded) = load_newest(&checkpoints, &mut store, o.as_mut()).unwrap().unwrap();
+        assert_eq!((found, loaded.step), (state(9), 9));
+        let resumed = run(&store, &second, o.as_mut(), 9..20);
+        assert!(resumed == expected, "the weights differ after the resume");
+    }
+}
+
+#[test]
+fn weights_are_the_same_bytes_each_time_and_read_by_tch() {
+    let _alone = alone();
+    let (store, _) = net(4);
+    let bytes = weights(&store).unwrap();
+    assert_eq!(bytes, weights(&store).unwrap());
+    assert_eq!(bytes, weights(&net(4).0).unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("w.safetensors");
+    std::fs::write(&path, &bytes).unwrap();
+    let (mut other, _) = net(9);
+    assert_ne!(bytes, weights(&other).unwrap());
+    other.load(&path).unwrap();
+    assert_eq!(bytes, weights(&other).unwrap());
+    let (mut third, _) = net(10);
+    load_weights(&mut third, &bytes).unwrap();
+    assert_eq!(bytes, weights(&third).unwrap());
+}
+
+#[test]
+fn tensors_of_another_model_are_refused_and_change_nothing() {
+    let _alone = alone();
+    let (mut store, _) = net(6);
+    let before = weights(&store).unwrap();
+    let check = |store: &mut VarStore, bytes: &[u8], word: &str| {
+        let error = load_weights(store, bytes).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    };
+    let other = |add: &dyn Fn(nn::Path<'_>)| {
+        let store = VarStore::new(Device::Cpu);
+        add(store.root());
+        weights(&store).unwrap()
+    };
+    check(&mut store, b"no safetensors", "do not fit");
+    let more = other(&|p| drop(p.zeros("extra", &[1])));
+    check(&mut store, &more, "tensor `extra`, the model has none");
+    let shape = other(&|p| drop((p / "last").zeros("bias", &[4])));
+    check(&mut store, &shape, "`last.bias` is F32 [4], the model's F32 [3]");
+    let few = other(&|p| drop((p / "last").zeros("bias", &[3])));
+    check(&mut store, &few, "no tensor `first.bias`");
+    assert_eq!(before, weights(&store).unwrap());
+
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoints = Checkpoints::open(dir.path(), Digest::of(b"b"), NonZeroUsize::MIN).unwrap();
+    save(&checkpoints, &state(1), &store, &Sgd::new(&store, 0.9)).unwrap();
+    let mut adamw = AdamW::new(&store);
+    let error = load_newest(&checkpoints, &mut store, &mut adamw).unwrap_err();
+    assert!(matches!(error, Error::CheckpointUnfit { .. }) && error.hint().is_some(), "{error}");
+    assert!(error.to_string().contains("optimiser.safetensors"), "{error}");
+}
+
+#[test]
+fn random_numbers_are_a_function_of_seed_and_step() {
+    let _alone = alone();
+    let draw = |seed, step| {
+        set_step_rng(seed, step);
+        Vec::<f32>::try_from(Tensor::rand([4], (Kind::Float, Device::Cpu))).unwrap()
+    };
+    let first = draw(1, 2);
+    assert_ne!(first, draw(1, 3));
+    assert_ne!(first, draw(2, 2));
+    assert_eq!(first, draw(1, 2));
+}
