@@ -18,7 +18,9 @@ pub mod torch;
 
 pub use augment::Transform;
 pub use error::Error;
-pub use gular_bundle::{Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split};
+pub use gular_bundle::{
+    Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split, write_file,
+};
 pub use gular_image::{JpegBackend, Limits, jpeg_backend};
 pub use loader::{Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats};
 pub use rank::{Env, RankSource, Ranks, available_cores};

@@ -129,14 +129,20 @@ impl Loader {
         Ok(())
     }
 
+    /// Positions of an epoch, of all ranks together: what [`LoaderState::consumed`]
+    /// grows to.
+    #[must_use]
+    pub fn n_positions(&self) -> u64 {
+        let n = self.shard_samples.iter().sum();
+        self.options.order.n_positions(n, self.options.world_size)
+    }
+
     /// Steps of an epoch from its start, the same on every rank.
     #[must_use]
     pub fn n_steps(&self) -> u64 {
         let LoaderOptions { order, world_size, batch_size, .. } = self.options;
-        let n = self.shard_samples.iter().sum();
-        let total = order.n_positions(n, world_size);
         let stride = world_size.saturating_mul(batch_size as u64);
-        Span::new(0, total, stride, order.drop_last).n_steps()
+        Span::new(0, self.n_positions(), stride, order.drop_last).n_steps()
     }
 
     /// What it was told.

@@ -1,0 +1,113 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+use gular_runtime::Digest;
+use gular_runtime::order::OrderKind;
+
+/// Trains a small image classifier on a bundle, to be stopped and resumed at any time.
+///
+/// SIGTERM or SIGINT: the step is finished, a checkpoint saved, exit code 85. The
+/// same command line then goes on from the newest checkpoint and, on the CPU,
+/// ends with the same weights, bit for bit, as if it had never been stopped.
+///
+/// Example: gular-train bundle --epochs 10 --checkpoint-dir run1 --metrics run1
+#[derive(Debug, Parser)]
+#[command(name = "gular-train", version, args_override_self = true)]
+pub(crate) struct Args {
+    /// A folder with `manifest.json`, as `gular pack` makes it
+    pub(crate) bundle: PathBuf,
+    /// The digest the bundle must have, as `gular pack` prints it
+    #[arg(long, value_name = "blake3:HEX", value_parser = Digest::parse)]
+    pub(crate) digest: Option<Digest>,
+    /// Passes over the training split
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    pub(crate) epochs: u64,
+    /// Samples a step
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    pub(crate) batch_size: usize,
+    /// Side of the pictures the network sees, in pixels
+    #[arg(long, default_value_t = 64, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(8..=4096))]
+    pub(crate) size: u32,
+    /// The highest learning rate, after the warm-up
+    #[arg(long, default_value_t = 3e-3, value_name = "RATE")]
+    pub(crate) lr: f64,
+    /// Of weights, order, augmentation and dropout
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// The order of samples
+    #[arg(long, value_enum, default_value_t = Order::Elastic)]
+    pub(crate) order: Order,
+    /// Shards that order `window` mixes at a time
+    #[arg(long, default_value_t = 16, value_name = "SHARDS")]
+    pub(crate) window: u64,
+    /// Threads that decode images [default: the cores this process may use]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Threads that compute; part of what makes a training reproducible
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) torch_threads: usize,
+    /// Where checkpoints and, at the end, `weights.safetensors` go
+    #[arg(long, default_value = "checkpoints", value_name = "DIR")]
+    pub(crate) checkpoint_dir: PathBuf,
+    /// Steps between checkpoints; besides, one after each epoch and when stopped
+    #[arg(long, default_value_t = 500, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) checkpoint_every: u64,
+    /// Checkpoints that stay
+    #[arg(long, default_value = "2", value_name = "N")]
+    pub(crate) keep: NonZeroUsize,
+    /// Go on from the newest checkpoint, or begin anew
+    #[arg(long, value_enum, default_value_t = Resume::Auto)]
+    pub(crate) resume: Resume,
+    /// Folder for `metrics.jsonl` and TensorBoard's event files [default: none]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) metrics: Option<PathBuf>,
+    /// Do at most this many steps now, then save and exit with 85
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) stop_after_steps: Option<u64>,
+    /// Where to compute
+    #[arg(long, value_enum, default_value_t = On::Cpu)]
+    pub(crate) device: On,
+    /// Leave out images that cannot be decoded, instead of failing
+    #[arg(long)]
+    pub(crate) skip_broken: bool,
+    /// Print a summary as JSON on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Order {
+    /// Bit-identical to PyTorch's DistributedSampler
+    Torch,
+    /// A keyed permutation; no memory, any number of ranks
+    Elastic,
+    /// Permuted shards, mixed within a window
+    Window,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Resume {
+    /// Go on where there is a checkpoint
+    Auto,
+    /// Refuse to begin where there is one
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum On {
+    /// The processor
+    Cpu,
+}
+
+impl Args {
+    pub(crate) fn order_kind(&self) -> OrderKind {
+        match self.order {
+            Order::Torch => OrderKind::Torch { shuffle: true },
+            Order::Elastic => OrderKind::Elastic,
+            Order::Window => OrderKind::Window { shards: self.window },
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The network: small enough for a laptop, big enough to learn shapes.
+
+use tch::nn::{self, ModuleT as _, Path};
+use tch::{Kind, Tensor};
+
+/// Three blocks of convolution, a mean over what is left of the picture, one
+/// linear layer.
+///
+/// Group norm and not batch norm: it keeps no running sums, so what a sample is
+/// taken for depends neither on its batch nor on the order of earlier ones.
+#[derive(Debug)]
+pub(crate) struct Net {
+    blocks: nn::SequentialT,
+    last: nn::Linear,
+}
+
+impl Net {
+    pub(crate) fn new(root: &Path<'_>, n_classes: i64) -> Self {
+        let mut blocks = nn::seq_t();
+        for (i, (from, to)) in [(3, 16), (16, 32), (32, 64)].into_iter().enumerate() {
+            let path = root / format!("block{i}");
+            let config = nn::ConvConfig { padding: 1, ..Default::default() };
+            blocks = blocks
+                .add(nn::conv2d(&path / "conv", from, to, 3, config))
+                .add(nn::group_norm(&path / "norm", 8, to, Default::default()))
+                .add_fn(|x| x.relu().max_pool2d_default(2));
+        }
+        Self { blocks, last: nn::linear(root / "last", 64, n_classes, Default::default()) }
+    }
+
+    /// Scores of shape `[n, classes]` for images `[n, 3, h, w]`.
+    pub(crate) fn forward(&self, images: &Tensor, train: bool) -> Tensor {
+        let features = self.blocks.forward_t(images, train);
+        features
+            .mean_dim([2_i64, 3].as_slice(), false, Kind::Float)
+            .dropout(0.1, train)
+            .apply(&self.last)
+    }
+}

@@ -1,0 +1,262 @@
+//! The trainer as a job sees it: stopped at any step and resumed, it ends with
+//! the same weights, bit for bit.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use gular_bundle::{
+    About, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, Payload,
+    ShardWriter, Split, write_manifest,
+};
+use gular_image::{encode_jpeg, encode_png};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const EPOCHS: u64 = 3;
+/// 44 samples in batches of 8.
+const STEPS_PER_EPOCH: u64 = 6;
+
+/// A bundle of three colours, of 44 samples to learn from and 9 to test.
+fn bundle(dir: &Path, salt: usize) -> Digest {
+    let data = dir.join(DATA_DIR);
+    fs::create_dir_all(&data).unwrap();
+    let media = vec!["image/jpeg".into(), "image/png".into()];
+    let fields = vec![Field::bytes(FieldName::image(), media), Field::label()];
+    let mut shards = Vec::new();
+    for (split, samples) in [(Split::Train, 0..20), (Split::Train, 20..44), (Split::Val, 44..53)] {
+        let mut writer = ShardWriter::create(&data, split, &fields).unwrap();
+        for i in samples {
+            let key = BundlePath::parse(&format!("{i}.img")).unwrap();
+            let label = (i as i64 % 3).to_le_bytes();
+            writer.push(&key, &[&image(i + salt), &label]).unwrap();
+        }
+        shards.push(writer.finish().unwrap());
+    }
+    let manifest = Manifest {
+        envelope: Envelope::Shards,
+        payload: Payload::Encoded,
+        fields,
+        classes: ["red", "green", "blue"].map(String::from).to_vec(),
+        made: [].into(),
+        about: About::default(),
+        statistics: None,
+        shards,
+    };
+    write_manifest(dir, &manifest).unwrap()
+}
+
+fn image(i: usize) -> Vec<u8> {
+    let (width, height) = (24 + i % 17, 20 + i % 13);
+    let value = |p: usize, c: usize| (p * (i + 3) % 50) as u8 + if c == i % 3 { 180 } else { 40 };
+    let pixels: Vec<u8> =
+        (0..width * height).flat_map(|p| [value(p, 0), value(p, 1), value(p, 2)]).collect();
+    let (width, height) = (width as u32, height as u32);
+    if i.is_multiple_of(4) {
+        encode_png(&pixels, width, height).unwrap()
+    } else {
+        encode_jpeg(&pixels, width, height, 90).unwrap()
+    }
+}
+
+/// A training in a folder of its own.
+struct Job {
+    dir: TempDir,
+    bundle: PathBuf,
+    options: Vec<String>,
+}
+
+impl Job {
+    fn new(bundle: &Path, options: &str) -> Self {
+        let options = options.split_whitespace().map(String::from).collect();
+        Self { dir: tempfile::tempdir().unwrap(), bundle: bundle.to_owned(), options }
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gular-train"));
+        command.arg(&self.bundle).args(["--epochs", &EPOCHS.to_string()]);
+        command.args(["--batch-size", "8", "--size", "16", "--lr", "0.01", "--json"]);
+        command.arg("--checkpoint-dir").arg(self.checkpoints());
+        command.arg("--metrics").arg(self.dir.path().join("metrics"));
+        command.args(&self.options).args(more).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, more: &[&str]) -> Output {
+        self.command(more).output().unwrap()
+    }
+
+    fn checkpoints(&self) -> PathBuf {
+        self.dir.path().join("checkpoints")
+    }
+
+    fn weights(&self) -> Vec<u8> {
+        fs::read(self.checkpoints().join("weights.safetensors")).unwrap()
+    }
+
+    fn newest(&self) -> PathBuf {
+        let latest = fs::read_to_string(self.checkpoints().join("latest")).unwrap();
+        self.checkpoints().join(latest.trim())
+    }
+
+    /// Lines of `metrics.jsonl` without their times.
+    fn metrics(&self) -> Vec<Value> {
+        let path = self.dir.path().join("metrics/metrics.jsonl");
+        let lines = fs::read_to_string(path).unwrap_or_default();
+        let lines = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
+        lines
+            .map(|mut line: Value| {
+                let line_of = line.as_object_mut().unwrap();
+                for timed in ["wall", "images_per_second", "waited_for_data"] {
+                    line_of.remove(timed);
+                }
+                line
+            })
+            .collect()
+    }
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("{}", said(output)))
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn report(output: &Output) -> Value {
+    assert_eq!(code(output), 0, "{}", said(output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The weights and metrics of an undisturbed training.
+fn undisturbed(bundle: &Path, options: &str) -> (Vec<u8>, Vec<Value>) {
+    let job = Job::new(bundle, options);
+    report(&job.run(&[]));
+    (job.weights(), job.metrics())
+}
+
+#[test]
+fn a_training_stopped_at_any_step_ends_with_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    for order in ["elastic", "torch", "window --window 1"] {
+        let options = format!("--order {order}");
+        let (weights, metrics) = undisturbed(dir.path(), &options);
+        // In the first step, in mid-epoch, on a boundary, in the last step.
+        let stops: &[u64] = match order {
+            "elastic" => &[1, 4, STEPS_PER_EPOCH, EPOCHS * STEPS_PER_EPOCH],
+            _ => &[8],
+        };
+        for stop in stops {
+            // Decoding threads may change in between; nothing else may.
+            let job = Job::new(dir.path(), &options);
+            let first = job.run(&["--threads", "3", "--stop-after-steps", &stop.to_string()]);
+            assert_eq!(code(&first), 85, "{}", said(&first));
+            assert!(first.stdout.is_empty());
+            let second = report(&job.run(&["--threads", "1"]));
+            assert_eq!(second["resumed_at_step"], *stop);
+            assert!(job.weights() == weights, "{order}, stopped after {stop}: other weights");
+            assert_eq!(job.metrics(), metrics, "{order}, stopped after {stop}");
+        }
+    }
+}
+
+#[test]
+fn a_training_stopped_every_five_steps_ends_with_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let (weights, _) = undisturbed(dir.path(), "");
+    let job = Job::new(dir.path(), "--stop-after-steps 5");
+    let runs = (1..).find(|_| code(&job.run(&[])) != 85).unwrap();
+    assert_eq!((runs, job.weights() == weights), (4, true));
+    // Once more: nothing is left to do, and the answer is the same.
+    let again = report(&job.run(&[]));
+    assert_eq!(again["weights"], Digest::of(&weights).to_string());
+}
+
+#[test]
+fn sigterm_saves_and_exits_with_85() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    // Long enough that the signal comes before the end.
+    let options = "--epochs 40";
+    let (weights, _) = undisturbed(dir.path(), options);
+    for signal in ["TERM", "INT"] {
+        let job = Job::new(dir.path(), options);
+        let mut child = job.command(&[]).stderr(Stdio::piped()).spawn().unwrap();
+        while job.metrics().len() < 9 {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it was stopped");
+            sleep(Duration::from_millis(2));
+        }
+        let (signal_flag, id) = (format!("-{signal}"), child.id().to_string());
+        assert!(Command::new("kill").args([signal_flag, id]).status().unwrap().success());
+        let first = child.wait_with_output().unwrap();
+        assert_eq!(code(&first), 85, "{}", said(&first));
+        assert!(said(&first).contains("stopped after step"), "{}", said(&first));
+        assert_ne!(report(&job.run(&[]))["resumed_at_step"], Value::Null);
+        assert!(job.weights() == weights, "after SIG{signal}: other weights");
+    }
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_and_the_end_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let (weights, metrics) = undisturbed(dir.path(), "");
+    let job = Job::new(dir.path(), "--checkpoint-every 3");
+    assert_eq!(code(&job.run(&["--stop-after-steps", "10"])), 85);
+    let model = job.newest().join("model.safetensors");
+    let mut bytes = fs::read(&model).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&model, bytes).unwrap();
+    let second = job.run(&[]);
+    assert_eq!(report(&second)["resumed_at_step"], 9);
+    assert!(said(&second).contains("warning: checkpoint"), "{}", said(&second));
+    assert!(job.weights() == weights, "other weights");
+    assert_eq!(job.metrics(), metrics);
+}
+
+#[test]
+fn the_network_learns_and_the_report_says_how_much() {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = bundle(dir.path(), 0);
+    let job = Job::new(dir.path(), "--epochs 8");
+    let report = report(&job.run(&["--digest", &digest.to_string()]));
+    let number = |name: &str| report[name].as_f64().unwrap();
+    assert!(number("loss_last") < 0.7 * number("loss_first"), "{report}");
+    assert!(number("val_accuracy") > 0.6, "{report}");
+    assert_eq!((number("images"), number("samples")), (8.0 * 44.0, 44.0));
+    assert_eq!(report["bundle"], digest.to_string());
+    assert_eq!(report["weights"], Digest::of(&job.weights()).to_string());
+    assert_eq!(report["decoder"], gular_image::jpeg_backend());
+}
+
+#[test]
+fn what_cannot_go_on_is_refused_with_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+    let (digest, _) = (bundle(&one, 0), bundle(&other, 1));
+    let mut job = Job::new(&one, "");
+    assert_eq!(code(&job.run(&["--stop-after-steps", "2"])), 85);
+    let check = |job: &Job, more: &[&str], words: &[&str]| {
+        let output = job.run(more);
+        assert_eq!((code(&output), output.stdout.len()), (2, 0), "{}", said(&output));
+        let said = said(&output);
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    };
+    check(&job, &["--seed", "1"], &["error: the state has seed 0", "has 1", "hint: "]);
+    check(&job, &["--order", "torch"], &["error: the state has order", "hint: "]);
+    check(&job, &["--resume", "never"], &["error: there is a checkpoint"]);
+    let digest = digest.to_string();
+    job.bundle = other;
+    check(&job, &[], &["error: checkpoint `", "is of bundle", &digest, "hint: "]);
+    check(&job, &["--digest", &digest], &["error: `", "expected", &digest, "hint: "]);
+    job.bundle = dir.path().join("none");
+    check(&job, &[], &["error: cannot open `", "manifest.json", "hint: "]);
+}
