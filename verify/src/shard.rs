@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
     BLOCK_BYTES, Backend, DATA_DIR, Digest, FileEntry, Header, Index, Manifest, ReadAt, ShardEntry,
-    block_cv, merge, n_blocks, rebuild_index,
+    block_cv, rebuild_index,
 };
 
+use crate::digest::{block_buffer, digest, piece_of};
 use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged};
 use crate::{Mode, VerifyOptions};
 
@@ -176,7 +177,7 @@ impl Check<'_> {
             }
             let start = block * BLOCK_BYTES as u64;
             let end = (start + BLOCK_BYTES as u64).min(entry.file.bytes);
-            let piece = &mut buffer[..usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
+            let piece = piece_of(&mut buffer, end.saturating_sub(start));
             let read = shard.read_at(start, piece);
             if read.is_err() || block_cv(block, piece, single) != *expected {
                 bad.push(ByteRange { start, end });
@@ -313,7 +314,15 @@ impl Check<'_> {
         if self.context.options.mode != Mode::Full || shard.len_bytes() != entry.file.bytes {
             return;
         }
-        let Some(found) = self.digest_of(shard) else { return };
+        let context = self.context;
+        let found = match digest(shard, 0, entry.file.bytes, context.advance, context.cancel) {
+            Ok(Some(found)) => found,
+            Ok(None) => return,
+            Err(e) => {
+                self.fault(FaultKind::Unreadable, &entry.file, e.to_string());
+                return;
+            }
+        };
         if found != entry.file.digest {
             let message = format!(
                 "its digest is {found}, the manifest says {}; without its index the place is not known",
@@ -330,33 +339,6 @@ impl Check<'_> {
             fault.advice = "the shard is sound and gives this very index again: copy or fetch the index file, or pack again";
         }
     }
-
-    fn digest_of(&mut self, shard: &ReadAt) -> Option<Digest> {
-        let n = n_blocks(shard.len_bytes());
-        let mut buffer = block_buffer(shard.len_bytes());
-        let mut cvs = Vec::new();
-        for block in 0..n {
-            if self.context.cancel.load(Ordering::Relaxed) {
-                return None;
-            }
-            let start = block * BLOCK_BYTES as u64;
-            let len = (shard.len_bytes() - start).min(BLOCK_BYTES as u64);
-            let piece = &mut buffer[..usize::try_from(len).unwrap_or(0)];
-            if let Err(e) = shard.read_at(start, piece) {
-                let entry = self.entry;
-                self.fault(FaultKind::Unreadable, &entry.file, e.to_string());
-                return None;
-            }
-            cvs.push(block_cv(block, piece, n == 1));
-            (self.context.advance)(len);
-        }
-        merge(&cvs)
-    }
-}
-
-/// Room for one block of a file of `len` bytes.
-fn block_buffer(len: u64) -> Vec<u8> {
-    vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(BLOCK_BYTES)]
 }
 
 /// A number in 0..1 that depends on its arguments alone.

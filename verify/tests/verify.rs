@@ -180,6 +180,23 @@ fn all_faults_come_in_one_report() {
 }
 
 #[test]
+fn what_is_unusual_is_noted_and_no_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100]);
+    fs::write(dir.path().join("skipped.jsonl"), "{}\n{}\n{}").unwrap();
+    fs::write(dir.path().join(".gular-tmp-m"), b"").unwrap();
+    for i in 0..25 {
+        fs::write(dir.path().join(format!("data/extra-{i:02}")), b"").unwrap();
+    }
+    let report = full(dir.path());
+    assert!(report.sound);
+    assert_eq!(report.notes.len(), 1 + 20 + 1 + 1, "{:?}", report.notes);
+    assert!(report.notes[0].starts_with("`.gular-tmp-m` is a leftover"));
+    assert_eq!(report.notes[21], "and 5 more files outside the bundle");
+    assert!(report.notes[22].contains("lists 3 inputs"));
+}
+
+#[test]
 fn a_lost_index_of_a_sound_shard_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path(), &[100, 200]);
@@ -242,4 +259,26 @@ fn another_digest_than_wanted_is_a_fault() {
     make(dir.path(), &[100]);
     let report = run(dir.path(), Mode::Quick, Some(Digest::of(b"other"))).unwrap();
     assert_eq!(kinds(&report), [FaultKind::Manifest]);
+}
+
+#[test]
+fn absurd_sizes_in_a_manifest_are_faults() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100]);
+    let path = dir.path().join("manifest.json");
+    let entry =
+        Bundle::open(dir.path(), OpenOptions::default()).unwrap().manifest().shards[0].clone();
+    let text = fs::read_to_string(&path).unwrap();
+    let of_index = format!("\"bytes\":{}", entry.index.bytes);
+    let absurd = text.replace(&of_index, &format!("\"bytes\":{}", u64::MAX));
+    assert_ne!(absurd, text);
+    fs::write(&path, absurd).unwrap();
+    for mode in [Mode::Quick, Mode::Full, Mode::Sample { fraction: 0.5, seed: 1 }] {
+        let report = run(dir.path(), mode, None).unwrap();
+        assert!(!report.sound && !report.faults.is_empty());
+    }
+    // Past the limit of a manifest; sparse, so no disk is filled.
+    let limit = gular_bundle::MAX_MANIFEST_BYTES;
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(limit + 1).unwrap();
+    assert_eq!(kinds(&full(dir.path())), [FaultKind::Manifest]);
 }
