@@ -14,6 +14,7 @@ mod error;
 mod notes;
 mod options;
 mod report;
+mod samples;
 mod shard;
 mod walk;
 

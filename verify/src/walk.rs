@@ -13,6 +13,7 @@ use gular_bundle::{
 use crate::digest::digest;
 use crate::notes::notes;
 use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report};
+use crate::samples::unit;
 use crate::shard::{Context, check_shard};
 use crate::{Error, Mode, VerifyOptions};
 
@@ -51,7 +52,9 @@ pub fn verify(
         notes: Vec::new(),
     };
     if let Some(expected) = options.digest.filter(|d| *d != digest) {
-        report.faults.push(manifest_fault(format!("its digest is {digest}, expected {expected}")));
+        let mut fault = manifest_fault(format!("its digest is {digest}, expected {expected}"));
+        fault.compared(&expected, &digest);
+        report.faults.push(fault);
     }
     let manifest = match manifest {
         Ok(manifest) => manifest,
@@ -85,6 +88,10 @@ pub fn verify(
         options,
         advance: &advance,
         checked: &checked,
+        always: match options.mode {
+            Mode::Sample { seed, .. } => nth_sample(&manifest, unit(seed, u64::MAX, u64::MAX)),
+            Mode::Quick | Mode::Full => None,
+        },
         cancel,
     };
     let found = Mutex::new(Vec::new());
@@ -122,6 +129,19 @@ pub fn verify(
 
 fn total_of(manifest: &Manifest, size: impl Fn(&ShardEntry) -> u64) -> u64 {
     manifest.shards.iter().fold(0, |sum, shard| sum.saturating_add(size(shard)))
+}
+
+/// Shard and row of the sample at `share` (0 to 1) of all.
+fn nth_sample(manifest: &Manifest, share: f64) -> Option<(usize, u64)> {
+    let mut n = (total_of(manifest, |s| s.samples) as f64 * share) as u64;
+    for (number, shard) in manifest.shards.iter().enumerate() {
+        if n < shard.samples {
+            return Some((number, n));
+        }
+        n -= shard.samples;
+    }
+    // Rounding can reach the very end.
+    manifest.shards.last().map(|s| (manifest.shards.len() - 1, s.samples.saturating_sub(1)))
 }
 
 fn open_manifest(dir: &Path) -> Result<ReadAt, Error> {
@@ -173,6 +193,8 @@ fn manifest_fault(message: String) -> Fault {
         file: MANIFEST_NAME.to_owned(),
         split: None,
         message,
+        expected: None,
+        found: None,
         ranges: Vec::new(),
         keys: Vec::new(),
         n_keys: 0,
