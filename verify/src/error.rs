@@ -29,6 +29,9 @@ pub enum Error {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// The manifest cannot be read.
+    #[error(transparent)]
+    Manifest(gular_bundle::Error),
     /// The bundle is of a later format.
     #[error(transparent)]
     TooNew(gular_bundle::Error),
@@ -43,6 +46,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error of reading the manifest, as one of this crate.
+    pub(crate) fn reading(error: gular_bundle::Error) -> Self {
+        match error {
+            gular_bundle::Error::Io { action, path, source } => Self::Io { action, path, source },
+            other => Self::Manifest(other),
+        }
+    }
+
     /// What the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
@@ -52,7 +63,7 @@ impl Error {
                 Some("run the same `gular pack` again: it goes on where it stopped")
             }
             Self::Io { .. } => Some("check the path and its permissions"),
-            Self::TooNew(error) => error.hint(),
+            Self::Manifest(error) | Self::TooNew(error) => error.hint(),
             Self::Cancelled { .. } => None,
         }
     }

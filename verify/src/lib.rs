@@ -9,9 +9,12 @@
 //! Faults are values and all of them are collected: a report that stopped at
 //! the first would have to be asked for again after each repair.
 
+mod digest;
 mod error;
+mod notes;
 mod options;
 mod report;
+mod samples;
 mod shard;
 mod walk;
 

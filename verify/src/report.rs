@@ -42,7 +42,14 @@ pub struct Fault {
     pub split: Option<Split>,
     /// What was expected and what was found.
     pub message: String,
-    /// Bytes of the file that are wrong, at block precision unless `samples` says more.
+    /// The digest or length that was expected, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected: Option<String>,
+    /// The digest or length that was found in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// Bytes of the file that are wrong: whole values for samples; else whole
+    /// blocks, less the samples in them that were found good when none is bad.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<ByteRange>,
     /// Keys of samples that cannot be used, at most as many as asked for.
@@ -52,6 +59,15 @@ pub struct Fault {
     pub n_keys: u64,
     /// What can be done.
     pub advice: &'static str,
+}
+
+impl Fault {
+    /// Says what was compared.
+    pub(crate) fn compared(&mut self, expected: &dyn ToString, found: &dyn ToString) -> &mut Self {
+        self.expected = Some(expected.to_string());
+        self.found = Some(found.to_string());
+        self
+    }
 }
 
 /// The kinds of faults.

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
     BLOCK_BYTES, Backend, DATA_DIR, Digest, FileEntry, Header, Index, Manifest, ReadAt, ShardEntry,
-    block_cv, merge, n_blocks, rebuild_index,
+    block_cv, rebuild_index,
 };
 
+use crate::digest::{block_buffer, digest, piece_of};
 use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged};
+use crate::samples::{Samples, Seen, touches, unit, without};
 use crate::{Mode, VerifyOptions};
 
 /// What checking a shard needs of the whole.
@@ -19,6 +21,8 @@ pub(crate) struct Context<'a> {
     /// Called with the bytes just read.
     pub(crate) advance: &'a (dyn Fn(u64) + Sync),
     pub(crate) checked: &'a AtomicU64,
+    /// Shard and row of the sample that is read however small the share.
+    pub(crate) always: Option<(usize, u64)>,
     pub(crate) cancel: &'a AtomicBool,
 }
 
@@ -27,6 +31,9 @@ pub(crate) fn check_shard(context: &Context<'_>, number: usize, entry: &ShardEnt
     let mut check = Check { context, number, entry, faults: Vec::new() };
     let index = check.index();
     let shard = check.open(&entry.file);
+    if shard.is_none() {
+        check.name_all(index.as_ref());
+    }
     if let Some(shard) = shard {
         check.structure(&shard);
         match (&index, context.options.mode) {
@@ -55,6 +62,8 @@ impl Check<'_> {
             file: format!("{DATA_DIR}/{}", file.name),
             split: Some(self.entry.split),
             message,
+            expected: None,
+            found: None,
             ranges: Vec::new(),
             keys: Vec::new(),
             n_keys: 0,
@@ -62,6 +71,23 @@ impl Check<'_> {
         });
         let last = self.faults.len() - 1;
         &mut self.faults[last]
+    }
+
+    /// A fault of a file with another digest than the manifest says.
+    fn other_digest(&mut self, kind: FaultKind, file: &FileEntry, found: Digest) -> &mut Fault {
+        let expected = file.digest;
+        let message = format!("its digest is {found}, the manifest says {expected}");
+        self.fault(kind, file, message).compared(&expected, &found)
+    }
+
+    /// Names the samples of a shard that is not there or cannot be opened.
+    fn name_all(&mut self, index: Option<&Index>) {
+        let (n, max) = (self.entry.samples, self.context.options.max_keys);
+        if let (Some(index), Some(fault)) = (index, self.faults.last_mut()) {
+            let keys = (0..index.n_samples()).map_while(|row| index.key(row));
+            fault.keys = keys.take(max).map(str::to_owned).collect();
+            fault.n_keys = n;
+        }
     }
 
     /// Opens a file of the manifest's length, or of another, which is a fault.
@@ -74,7 +100,8 @@ impl Check<'_> {
                     let range = ByteRange { start: found.min(expected), end: found.max(expected) };
                     let what = if found < expected { "is cut" } else { "has grown" };
                     let message = format!("{what}: {found} bytes, the manifest says {expected}");
-                    self.fault(FaultKind::Length, file, message).ranges = vec![range];
+                    let fault = self.fault(FaultKind::Length, file, message);
+                    fault.compared(&expected, &found).ranges = vec![range];
                 }
                 Some(open)
             }
@@ -104,13 +131,9 @@ impl Check<'_> {
             return None;
         }
         (self.context.advance)(bytes.len() as u64);
-        let (expected, found) = (entry.index.digest, Digest::of(&bytes));
-        if found != expected {
-            self.fault(
-                FaultKind::Index,
-                &entry.index,
-                format!("its digest is {found}, the manifest says {expected}"),
-            );
+        let found = Digest::of(&bytes);
+        if found != entry.index.digest {
+            self.other_digest(FaultKind::Index, &entry.index, found);
             return None;
         }
         match self.parse(&bytes) {
@@ -176,7 +199,7 @@ impl Check<'_> {
             }
             let start = block * BLOCK_BYTES as u64;
             let end = (start + BLOCK_BYTES as u64).min(entry.file.bytes);
-            let piece = &mut buffer[..usize::try_from(end.saturating_sub(start)).unwrap_or(0)];
+            let piece = piece_of(&mut buffer, end.saturating_sub(start));
             let read = shard.read_at(start, piece);
             if read.is_err() || block_cv(block, piece, single) != *expected {
                 bad.push(ByteRange { start, end });
@@ -184,127 +207,67 @@ impl Check<'_> {
             (self.context.advance)(piece.len() as u64);
         }
         self.context.checked.fetch_add(entry.samples, Ordering::Relaxed);
-        if bad.is_empty() {
+        if !bad.is_empty() {
+            self.bad_blocks(shard, index, bad);
+        }
+    }
+
+    /// What lies in bad blocks: samples that are bad, and bytes of no sample.
+    fn bad_blocks(&mut self, shard: &ReadAt, index: &Index, bad: Vec<ByteRange>) {
+        let entry = self.entry;
+        // Reading again what a block of the walk has read is not counted.
+        let seen = self.samples(shard, index, &|_| {}).look(|_| true, Some(&merged(bad.clone())));
+        let total = index.blocks.len();
+        let (of_samples, of_none): (Vec<_>, Vec<_>) =
+            bad.into_iter().partition(|block| touches(&seen.bad, *block));
+        if !of_samples.is_empty() {
+            let n = of_samples.len();
+            let message = format!("{n} of {total} blocks have other bytes than were packed");
+            self.fault(FaultKind::Blocks, &entry.file, message).ranges = merged(of_samples);
+        }
+        if !of_none.is_empty() {
+            let n = of_none.len();
+            let message = format!(
+                "{n} of {total} blocks have other bytes than were packed; no sample lies in what changed"
+            );
+            let outside = of_none.into_iter().flat_map(|block| without(block, &seen.good));
+            self.fault(FaultKind::Blocks, &entry.file, message).ranges = merged(outside.collect());
+        }
+        self.bad_samples(seen, &format!("of {} samples", entry.samples));
+    }
+
+    fn bad_samples(&mut self, seen: Seen, of: &str) {
+        if seen.keys.is_empty() {
             return;
         }
-        let n_bad = bad.len();
-        let bad = merged(bad);
-        let (keys, ranges) = self.bad_samples(shard, index, &bad);
         let max = self.context.options.max_keys;
-        let n_keys = keys.len() as u64;
-        let total = index.blocks.len();
-        let message = if keys.is_empty() {
-            format!(
-                "{n_bad} of {total} blocks have other bytes than were packed; no sample lies in what changed"
-            )
-        } else {
-            format!("{n_bad} of {total} blocks have other bytes than were packed")
-        };
-        self.fault(FaultKind::Blocks, &entry.file, message).ranges = bad;
-        if !keys.is_empty() {
-            let message =
-                format!("{n_keys} of {} samples have other bytes than were packed", entry.samples);
-            let fault = self.fault(FaultKind::Samples, &entry.file, message);
-            fault.ranges = ranges;
-            fault.n_keys = n_keys;
-            fault.keys = keys.into_iter().take(max).collect();
-        }
+        let n_keys = seen.keys.len() as u64;
+        let message = format!("{n_keys} {of} have other bytes than were packed");
+        let fault = self.fault(FaultKind::Samples, &self.entry.file, message);
+        fault.ranges = seen.bad;
+        fault.n_keys = n_keys;
+        fault.keys = seen.keys.into_iter().take(max).collect();
     }
 
-    /// Samples with a value that overlaps `bad` and does not have its digest.
-    fn bad_samples(
-        &self,
-        shard: &ReadAt,
-        index: &Index,
-        bad: &[ByteRange],
-    ) -> (Vec<String>, Vec<ByteRange>) {
-        let (mut keys, mut ranges) = (Vec::new(), Vec::new());
-        for row in 0..index.n_samples() {
-            let mut hit = false;
-            for field in 0..index.locations.len() {
-                let Some((start, len)) = index.locations.get(field).and_then(|l| l.range(row))
-                else {
-                    continue;
-                };
-                let end = start + len as u64;
-                if bad.iter().any(|b| start < b.end && b.start < end)
-                    && !self.value_is_sound(shard, index, row, field)
-                {
-                    hit = true;
-                    ranges.push(ByteRange { start, end });
-                }
-            }
-            if hit {
-                keys.push(index.key(row).unwrap_or_default().to_owned());
-            }
-        }
-        (keys, merged(ranges))
+    fn samples<'b>(
+        &'b self,
+        shard: &'b ReadAt,
+        index: &'b Index,
+        advance: &'b (dyn Fn(u64) + Sync),
+    ) -> Samples<'b> {
+        Samples { shard, index, advance, cancel: self.context.cancel }
     }
 
-    fn value_is_sound(&self, shard: &ReadAt, index: &Index, row: usize, field: usize) -> bool {
-        let Some((offset, len)) = index.locations.get(field).and_then(|l| l.range(row)) else {
-            return false;
-        };
-        let mut value = vec![0; len];
-        if shard.read_at(offset, &mut value).is_err() {
-            return false;
-        }
-        match index.digests.get(field).and_then(|d| d.get(row)) {
-            Some(expected) => Digest::of(&value) == Digest::from_bytes(*expected),
-            // The label: its copy in the index is the one that counts.
-            None => {
-                let label = index
-                    .labels
-                    .as_ref()
-                    .and_then(|l| l.get(row))
-                    .map(|l| i64::from(*l).to_le_bytes());
-                label.is_some_and(|l| value == l)
-            }
-        }
-    }
-
-    /// A share of the samples, chosen by seed and shard.
+    /// A share of the samples, chosen by seed, shard and row.
     fn some(&mut self, shard: &ReadAt, index: &Index, fraction: f64, seed: u64) {
-        let entry = self.entry;
-        let (mut keys, mut ranges, mut n_checked) = (Vec::new(), Vec::new(), 0_u64);
-        for row in 0..index.n_samples() {
-            if self.context.cancel.load(Ordering::Relaxed) {
-                return;
-            }
-            // The very first sample of the bundle always, so that something is read.
-            let first = self.number == 0 && row == 0;
-            if !first && unit(seed, self.number as u64, row as u64) >= fraction {
-                continue;
-            }
-            n_checked += 1;
-            let mut hit = false;
-            for field in 0..index.locations.len() {
-                let Some((start, len)) = index.locations.get(field).and_then(|l| l.range(row))
-                else {
-                    continue;
-                };
-                (self.context.advance)(len as u64);
-                if !self.value_is_sound(shard, index, row, field) {
-                    hit = true;
-                    ranges.push(ByteRange { start, end: start + len as u64 });
-                }
-            }
-            if hit {
-                keys.push(index.key(row).unwrap_or_default().to_owned());
-            }
-        }
-        self.context.checked.fetch_add(n_checked, Ordering::Relaxed);
-        if !keys.is_empty() {
-            let n_keys = keys.len() as u64;
-            let max = self.context.options.max_keys;
-            let message = format!(
-                "{n_keys} of {n_checked} samples looked at have other bytes than were packed"
-            );
-            let fault = self.fault(FaultKind::Samples, &entry.file, message);
-            fault.ranges = merged(ranges);
-            fault.n_keys = n_keys;
-            fault.keys = keys.into_iter().take(max).collect();
-        }
+        let (number, always) = (self.number, self.context.always);
+        let wanted = |row: usize| {
+            always == Some((number, row as u64)) || unit(seed, number as u64, row as u64) < fraction
+        };
+        let seen = self.samples(shard, index, self.context.advance).look(wanted, None);
+        self.context.checked.fetch_add(seen.n_samples, Ordering::Relaxed);
+        let of = format!("of {} samples looked at", seen.n_samples);
+        self.bad_samples(seen, &of);
     }
 
     /// With its index lost, a shard is judged as a whole, and whether it can give the index again.
@@ -313,59 +276,36 @@ impl Check<'_> {
         if self.context.options.mode != Mode::Full || shard.len_bytes() != entry.file.bytes {
             return;
         }
-        let Some(found) = self.digest_of(shard) else { return };
+        let context = self.context;
+        let found = match digest(shard, 0, entry.file.bytes, context.advance, context.cancel) {
+            Ok(Some(found)) => found,
+            Ok(None) => return,
+            Err(e) => {
+                self.fault(FaultKind::Unreadable, &entry.file, e.to_string());
+                return;
+            }
+        };
         if found != entry.file.digest {
-            let message = format!(
-                "its digest is {found}, the manifest says {}; without its index the place is not known",
-                entry.file.digest
-            );
             let range = ByteRange { start: 0, end: entry.file.bytes };
-            self.fault(FaultKind::Blocks, &entry.file, message).ranges = vec![range];
+            let fault = self.other_digest(FaultKind::Blocks, &entry.file, found);
+            fault.message.push_str("; without its index the place is not known");
+            fault.ranges = vec![range];
             return;
         }
+        context.checked.fetch_add(entry.samples, Ordering::Relaxed);
         let again =
             rebuild_index(shard).is_ok_and(|bytes| Digest::of(&bytes) == entry.index.digest);
-        let of_index = self.faults.iter_mut().find(|f| f.file.ends_with(entry.index.name.as_str()));
-        if let Some(fault) = of_index.filter(|_| again) {
-            fault.advice = "the shard is sound and gives this very index again: copy or fetch the index file, or pack again";
+        let name = format!("{DATA_DIR}/{}", entry.index.name);
+        for fault in self.faults.iter_mut().filter(|f| f.file == name) {
+            fault.advice = match (fault.kind, again) {
+                (_, true) => INDEX_FROM_SHARD,
+                // Of the right digest and yet wrong: no copy is better.
+                (FaultKind::Index, _) if fault.found.is_none() => continue,
+                (_, false) => INDEX_ELSEWHERE,
+            };
         }
     }
-
-    fn digest_of(&mut self, shard: &ReadAt) -> Option<Digest> {
-        let n = n_blocks(shard.len_bytes());
-        let mut buffer = block_buffer(shard.len_bytes());
-        let mut cvs = Vec::new();
-        for block in 0..n {
-            if self.context.cancel.load(Ordering::Relaxed) {
-                return None;
-            }
-            let start = block * BLOCK_BYTES as u64;
-            let len = (shard.len_bytes() - start).min(BLOCK_BYTES as u64);
-            let piece = &mut buffer[..usize::try_from(len).unwrap_or(0)];
-            if let Err(e) = shard.read_at(start, piece) {
-                let entry = self.entry;
-                self.fault(FaultKind::Unreadable, &entry.file, e.to_string());
-                return None;
-            }
-            cvs.push(block_cv(block, piece, n == 1));
-            (self.context.advance)(len);
-        }
-        merge(&cvs)
-    }
 }
 
-/// Room for one block of a file of `len` bytes.
-fn block_buffer(len: u64) -> Vec<u8> {
-    vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(BLOCK_BYTES)]
-}
-
-/// A number in 0..1 that depends on its arguments alone.
-fn unit(seed: u64, shard: u64, row: u64) -> f64 {
-    let mut bytes = [0; 24];
-    for (slot, value) in bytes.chunks_exact_mut(8).zip([seed, shard, row]) {
-        slot.copy_from_slice(&value.to_le_bytes());
-    }
-    let digest = Digest::of(&bytes);
-    let word = digest.as_bytes().first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
-    (word >> 11) as f64 / (1_u64 << 53) as f64
-}
+const INDEX_FROM_SHARD: &str = "the shard is sound and gives this very index again: copy or fetch the index file, or pack again";
+const INDEX_ELSEWHERE: &str = "the shard is sound and does not give this index again: copy or fetch the index file, or pack again";

@@ -1,6 +1,5 @@
 //! The walk over a bundle: manifest, then every shard on some thread.
 
-use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,10 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, TEMP_PREFIX,
+    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, ShardEntry,
 };
 
+use crate::digest::digest;
+use crate::notes::notes;
 use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report};
+use crate::samples::unit;
 use crate::shard::{Context, check_shard};
 use crate::{Error, Mode, VerifyOptions};
 
@@ -29,8 +31,9 @@ pub fn verify(
     cancel: &AtomicBool,
 ) -> Result<Report, Error> {
     let start = Instant::now();
-    let bytes = read_manifest(dir)?;
-    let digest = Digest::of(&bytes);
+    let source = open_manifest(dir)?;
+    let len = source.len_bytes();
+    let (digest, manifest) = read_manifest(&source, cancel)?;
     let mut report = Report {
         sound: false,
         digest: digest.to_string(),
@@ -42,17 +45,18 @@ pub fn verify(
         shards: 0,
         samples: 0,
         bytes: 0,
-        bytes_read: bytes.len() as u64,
+        bytes_read: len,
         samples_checked: 0,
         seconds: 0.0,
         faults: Vec::new(),
         notes: Vec::new(),
     };
     if let Some(expected) = options.digest.filter(|d| *d != digest) {
-        report.faults.push(manifest_fault(format!("its digest is {digest}, expected {expected}")));
+        let mut fault = manifest_fault(format!("its digest is {digest}, expected {expected}"));
+        fault.compared(&expected, &digest);
+        report.faults.push(fault);
     }
-    let name = dir.join(MANIFEST_NAME).display().to_string();
-    let manifest = match Manifest::parse(&name, &bytes) {
+    let manifest = match manifest {
         Ok(manifest) => manifest,
         Err(error @ gular_bundle::Error::TooNew { .. }) => return Err(Error::TooNew(error)),
         Err(error) => {
@@ -62,17 +66,17 @@ pub fn verify(
         }
     };
     report.shards = manifest.shards.len() as u64;
-    report.samples = manifest.shards.iter().map(|s| s.samples).sum();
-    report.bytes = manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum();
+    report.samples = total_of(&manifest, |s| s.samples);
+    let (in_shards, in_indexes) =
+        (total_of(&manifest, |s| s.file.bytes), total_of(&manifest, |s| s.index.bytes));
+    report.bytes = in_shards.saturating_add(in_indexes);
     report.notes = notes(dir, &manifest);
 
     let total = match options.mode {
         Mode::Full => report.bytes,
-        Mode::Quick => manifest.shards.iter().map(|s| s.index.bytes).sum(),
+        Mode::Quick => in_indexes,
         Mode::Sample { fraction, .. } => {
-            let shards: u64 = manifest.shards.iter().map(|s| s.file.bytes).sum();
-            manifest.shards.iter().map(|s| s.index.bytes).sum::<u64>()
-                + (shards as f64 * fraction) as u64
+            in_indexes.saturating_add((in_shards as f64 * fraction) as u64)
         }
     };
     let read = AtomicU64::new(0);
@@ -84,22 +88,31 @@ pub fn verify(
         options,
         advance: &advance,
         checked: &checked,
+        always: match options.mode {
+            Mode::Sample { seed, .. } => nth_sample(&manifest, unit(seed, u64::MAX, u64::MAX)),
+            Mode::Quick | Mode::Full => None,
+        },
         cancel,
     };
     let found = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..options.jobs.clamp(1, manifest.shards.len().max(1)) {
-            scope.spawn(|| {
-                while !cancel.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(entry) = manifest.shards.get(number) else { break };
-                    let faults = check_shard(&context, number, entry);
-                    let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                    found.extend(faults.into_iter().map(|f| (number, f)));
-                }
-            });
+    let work = || {
+        while !cancel.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(entry) = manifest.shards.get(number) else { break };
+            let faults = check_shard(&context, number, entry);
+            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+            found.extend(faults.into_iter().map(|f| (number, f)));
         }
+    };
+    std::thread::scope(|scope| {
+        // This thread works too, so a system that gives no more of them only slows it down.
+        for _ in 1..options.jobs.clamp(1, manifest.shards.len().max(1)) {
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
     if cancel.load(Ordering::Relaxed) {
         return Err(Error::Cancelled { bytes: read.into_inner(), total });
@@ -114,18 +127,31 @@ pub fn verify(
     Ok(report)
 }
 
-fn read_manifest(dir: &Path) -> Result<Vec<u8>, Error> {
+fn total_of(manifest: &Manifest, size: impl Fn(&ShardEntry) -> u64) -> u64 {
+    manifest.shards.iter().fold(0, |sum, shard| sum.saturating_add(size(shard)))
+}
+
+/// Shard and row of the sample at `share` (0 to 1) of all.
+fn nth_sample(manifest: &Manifest, share: f64) -> Option<(usize, u64)> {
+    let mut n = (total_of(manifest, |s| s.samples) as f64 * share) as u64;
+    for (number, shard) in manifest.shards.iter().enumerate() {
+        if n < shard.samples {
+            return Some((number, n));
+        }
+        n -= shard.samples;
+    }
+    // Rounding can reach the very end.
+    manifest.shards.last().map(|s| (manifest.shards.len() - 1, s.samples.saturating_sub(1)))
+}
+
+fn open_manifest(dir: &Path) -> Result<ReadAt, Error> {
     let path = dir.join(MANIFEST_NAME);
     let shown = || dir.display().to_string();
-    let io = |source| Error::Io { action: "read", path: path.display().to_string(), source };
-    match fs::metadata(&path) {
-        Ok(metadata) if metadata.len() > MAX_MANIFEST_BYTES => {
-            let (found, limit) = (metadata.len(), MAX_MANIFEST_BYTES);
-            let reason = format!("the manifest is {found} bytes, over the limit of {limit}");
-            Err(io(std::io::Error::other(reason)))
-        }
-        Ok(_) => fs::read(&path).map_err(io),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+    match ReadAt::open(&path, Backend::Pread) {
+        Ok(source) => Ok(source),
+        Err(gular_bundle::Error::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
             fs::metadata(dir).map_err(|source| Error::Io {
                 action: "open",
                 path: shown(),
@@ -138,8 +164,27 @@ fn read_manifest(dir: &Path) -> Result<Vec<u8>, Error> {
                 Error::NoManifest { path: shown() }
             })
         }
-        Err(e) => Err(io(e)),
+        Err(e) => Err(Error::reading(e)),
     }
+}
+
+/// The digest of the manifest's bytes, and the manifest or what is wrong with it.
+fn read_manifest(
+    source: &ReadAt,
+    cancel: &AtomicBool,
+) -> Result<(Digest, Result<Manifest, gular_bundle::Error>), Error> {
+    let (found, limit) = (source.len_bytes(), MAX_MANIFEST_BYTES);
+    if found > limit {
+        let digest = digest(source, 0, found, &|_| {}, cancel)
+            .map_err(Error::reading)?
+            .ok_or(Error::Cancelled { bytes: 0, total: found })?;
+        let (path, what) = (source.path(), "a manifest");
+        return Ok((digest, Err(gular_bundle::Error::TooLarge { path, what, found, limit })));
+    }
+    // Read once: the digest is of the very bytes that are parsed.
+    let mut bytes = vec![0; usize::try_from(found).unwrap_or(0)];
+    source.read_at(0, &mut bytes).map_err(Error::reading)?;
+    Ok((Digest::of(&bytes), Manifest::parse(&source.path(), &bytes)))
 }
 
 fn manifest_fault(message: String) -> Fault {
@@ -148,38 +193,11 @@ fn manifest_fault(message: String) -> Fault {
         file: MANIFEST_NAME.to_owned(),
         split: None,
         message,
+        expected: None,
+        found: None,
         ranges: Vec::new(),
         keys: Vec::new(),
         n_keys: 0,
         advice: FETCH_AGAIN,
     }
-}
-
-/// Files that the manifest does not list.
-fn notes(dir: &Path, manifest: &Manifest) -> Vec<String> {
-    let known: HashSet<&str> = manifest
-        .shards
-        .iter()
-        .flat_map(|s| [s.file.name.as_str(), s.index.name.as_str()])
-        .collect();
-    let mut notes = Vec::new();
-    let Ok(entries) = fs::read_dir(dir.join(DATA_DIR)) else { return notes };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(TEMP_PREFIX) {
-            notes.push(format!(
-                "`{DATA_DIR}/{name}` is a leftover of an interrupted run and can be removed"
-            ));
-        } else if !known.contains(name.as_str()) && entry.path().is_file() {
-            notes.push(format!("`{DATA_DIR}/{name}` is not part of the bundle"));
-        }
-    }
-    notes.sort();
-    let skipped = ReadAt::open(&dir.join("skipped.jsonl"), Backend::Pread);
-    if skipped.is_ok() {
-        notes.push(
-            "`skipped.jsonl` lists inputs that were left out when the bundle was packed".to_owned(),
-        );
-    }
-    notes
 }

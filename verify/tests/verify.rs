@@ -1,74 +1,13 @@
 //! Nothing that was changed passes, and the report says what it was.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod common;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::path::PathBuf;
 
-use gular_bundle::{
-    About, Bundle, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, OpenOptions,
-    Payload, ShardWriter, Split, write_manifest,
-};
-use gular_verify::{Error, FaultKind, Mode, Report, VerifyOptions, verify};
-
-fn fields() -> Vec<Field> {
-    vec![Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()]
-}
-
-/// Two train shards and one of val; sample `i` of a shard has `sizes[i]` bytes.
-fn make(dir: &Path, sizes: &[usize]) -> Digest {
-    let data = dir.join(DATA_DIR);
-    fs::create_dir_all(&data).unwrap();
-    let mut shards = Vec::new();
-    for (number, split) in [Split::Train, Split::Train, Split::Val].into_iter().enumerate() {
-        let mut writer = ShardWriter::create(&data, split, &fields()).unwrap();
-        for (i, size) in sizes.iter().enumerate() {
-            let key = BundlePath::parse(&format!("{split}/c{}/{number}-{i}.jpg", i % 2)).unwrap();
-            let image: Vec<u8> = (0..*size).map(|b| (b * 31 + i * 7 + number) as u8).collect();
-            writer.push(&key, &[&image, &(i as i64 % 2).to_le_bytes()]).unwrap();
-        }
-        shards.push(writer.finish().unwrap());
-    }
-    let manifest = Manifest {
-        envelope: Envelope::Shards,
-        payload: Payload::Encoded,
-        fields: fields(),
-        classes: vec!["c0".into(), "c1".into()],
-        made: BTreeMap::new(),
-        about: About::default(),
-        statistics: None,
-        shards,
-    };
-    write_manifest(dir, &manifest).unwrap()
-}
-
-fn run(dir: &Path, mode: Mode, digest: Option<Digest>) -> Result<Report, Error> {
-    let options = VerifyOptions { mode, jobs: 2, digest, max_keys: 3 };
-    verify(dir, &options, &|_, _| {}, &AtomicBool::new(false))
-}
-
-fn full(dir: &Path) -> Report {
-    run(dir, Mode::Full, None).unwrap()
-}
-
-fn kinds(report: &Report) -> Vec<FaultKind> {
-    report.faults.iter().map(|f| f.kind).collect()
-}
-
-/// Paths of the first shard and its index.
-fn first(dir: &Path) -> (PathBuf, PathBuf) {
-    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
-    let entry = &bundle.manifest().shards[0];
-    (bundle.path_of(&entry.file), bundle.path_of(&entry.index))
-}
-
-fn flip(path: &Path, at: usize) {
-    let mut bytes = fs::read(path).unwrap();
-    bytes[at] ^= 0x10;
-    fs::write(path, bytes).unwrap();
-}
+use common::{first, flip, full, kinds, make, run};
+use gular_bundle::{Bundle, DATA_DIR, Digest, OpenOptions};
+use gular_verify::{Error, FaultKind, Mode};
 
 #[test]
 fn a_sound_bundle_is_sound_in_every_mode() {
@@ -180,6 +119,23 @@ fn all_faults_come_in_one_report() {
 }
 
 #[test]
+fn what_is_unusual_is_noted_and_no_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100]);
+    fs::write(dir.path().join("skipped.jsonl"), "{}\n{}\n{}").unwrap();
+    fs::write(dir.path().join(".gular-tmp-m"), b"").unwrap();
+    for i in 0..25 {
+        fs::write(dir.path().join(format!("data/extra-{i:02}")), b"").unwrap();
+    }
+    let report = full(dir.path());
+    assert!(report.sound);
+    assert_eq!(report.notes.len(), 1 + 20 + 1 + 1, "{:?}", report.notes);
+    assert!(report.notes[0].starts_with("`.gular-tmp-m` is a leftover"));
+    assert_eq!(report.notes[21], "and 5 more files outside the bundle");
+    assert!(report.notes[22].contains("lists 3 inputs"));
+}
+
+#[test]
 fn a_lost_index_of_a_sound_shard_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     make(dir.path(), &[100, 200]);
@@ -242,4 +198,26 @@ fn another_digest_than_wanted_is_a_fault() {
     make(dir.path(), &[100]);
     let report = run(dir.path(), Mode::Quick, Some(Digest::of(b"other"))).unwrap();
     assert_eq!(kinds(&report), [FaultKind::Manifest]);
+}
+
+#[test]
+fn absurd_sizes_in_a_manifest_are_faults() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100]);
+    let path = dir.path().join("manifest.json");
+    let entry =
+        Bundle::open(dir.path(), OpenOptions::default()).unwrap().manifest().shards[0].clone();
+    let text = fs::read_to_string(&path).unwrap();
+    let of_index = format!("\"bytes\":{}", entry.index.bytes);
+    let absurd = text.replace(&of_index, &format!("\"bytes\":{}", u64::MAX));
+    assert_ne!(absurd, text);
+    fs::write(&path, absurd).unwrap();
+    for mode in [Mode::Quick, Mode::Full, Mode::Sample { fraction: 0.5, seed: 1 }] {
+        let report = run(dir.path(), mode, None).unwrap();
+        assert!(!report.sound && !report.faults.is_empty());
+    }
+    // Past the limit of a manifest; sparse, so no disk is filled.
+    let limit = gular_bundle::MAX_MANIFEST_BYTES;
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(limit + 1).unwrap();
+    assert_eq!(kinds(&full(dir.path())), [FaultKind::Manifest]);
 }

@@ -1,0 +1,84 @@
+//! What is unusual in a bundle's folder and not wrong.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use gular_bundle::{DATA_DIR, Manifest, TEMP_PREFIX};
+
+/// Files named one by one, of each kind; more are counted.
+const MAX_NAMED: usize = 20;
+
+/// Files that the manifest does not list, leftovers, and inputs left out.
+pub(crate) fn notes(dir: &Path, manifest: &Manifest) -> Vec<String> {
+    let known: HashSet<&str> = manifest
+        .shards
+        .iter()
+        .flat_map(|s| [s.file.name.as_str(), s.index.name.as_str()])
+        .collect();
+    let (mut leftovers, mut strangers) = (Vec::new(), Vec::new());
+    for name in files_of(dir).filter(|n| n.starts_with(TEMP_PREFIX)) {
+        leftovers.push(name);
+    }
+    for name in files_of(&dir.join(DATA_DIR)) {
+        if name.starts_with(TEMP_PREFIX) {
+            leftovers.push(format!("{DATA_DIR}/{name}"));
+        } else if !known.contains(name.as_str()) {
+            strangers.push(format!("{DATA_DIR}/{name}"));
+        }
+    }
+    let mut notes =
+        listed(leftovers, "is a leftover of an interrupted run and can be removed", "leftovers");
+    notes.extend(listed(strangers, "is not part of the bundle", "files outside the bundle"));
+    notes.extend(skipped(dir));
+    notes
+}
+
+/// Names of the regular files in `dir`; none when it cannot be read, which
+/// every file that is looked for there reports.
+fn files_of(dir: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter(|e| e.path().is_file())
+        .map(|e| e.file_name().to_string_lossy().escape_debug().to_string())
+}
+
+fn listed(mut names: Vec<String>, what: &str, plural: &str) -> Vec<String> {
+    names.sort();
+    let more = names.len().saturating_sub(MAX_NAMED);
+    let mut notes: Vec<String> =
+        names.iter().take(MAX_NAMED).map(|name| format!("`{name}` {what}")).collect();
+    if more > 0 {
+        notes.push(format!("and {more} more {plural}"));
+    }
+    notes
+}
+
+fn skipped(dir: &Path) -> Option<String> {
+    let path = dir.join("skipped.jsonl");
+    if !path.is_file() {
+        return None;
+    }
+    // Lines of any length in the memory of one buffer.
+    let count = || {
+        let mut file = BufReader::new(File::open(&path).ok()?);
+        let (mut lines, mut open) = (0_u64, false);
+        loop {
+            let buffer = file.fill_buf().ok()?;
+            if buffer.is_empty() {
+                return Some(lines + u64::from(open));
+            }
+            lines += buffer.iter().filter(|b| **b == b'\n').count() as u64;
+            open = buffer.last() != Some(&b'\n');
+            let n = buffer.len();
+            file.consume(n);
+        }
+    };
+    Some(match count() {
+        Some(n) => format!(
+            "`skipped.jsonl` lists {n} inputs that were left out when the bundle was packed"
+        ),
+        None => "`skipped.jsonl` is there and cannot be read".to_owned(),
+    })
+}

@@ -1,0 +1,160 @@
+//! Which samples of a shard have other bytes than were packed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gular_bundle::{Digest, Index, ReadAt};
+
+use crate::digest::digest;
+use crate::report::{ByteRange, merged};
+
+/// The samples of one shard, with what is needed to look at them.
+pub(crate) struct Samples<'a> {
+    pub(crate) shard: &'a ReadAt,
+    pub(crate) index: &'a Index,
+    pub(crate) advance: &'a (dyn Fn(u64) + Sync),
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+/// What was looked at, value by value.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// Keys of samples with a bad value, in the index's order.
+    pub(crate) keys: Vec<String>,
+    /// Bytes of bad values, merged.
+    pub(crate) bad: Vec<ByteRange>,
+    /// Bytes of good values, merged.
+    pub(crate) good: Vec<ByteRange>,
+    /// Samples looked at.
+    pub(crate) n_samples: u64,
+}
+
+impl Samples<'_> {
+    /// Looks at the values of the samples that `wanted` picks by row, those
+    /// alone that touch one of the merged ranges `within` when it is given.
+    pub(crate) fn look(
+        &self,
+        wanted: impl Fn(usize) -> bool,
+        within: Option<&[ByteRange]>,
+    ) -> Seen {
+        let mut seen = Seen::default();
+        for row in (0..self.index.n_samples()).filter(|row| wanted(*row)) {
+            if self.cancel.load(Ordering::Relaxed) {
+                break;
+            }
+            seen.n_samples += 1;
+            let mut hit = false;
+            for field in 0..self.index.locations.len() {
+                // Every range was checked against the shard when the index was parsed.
+                let place = self.index.locations.get(field).and_then(|l| l.range(row));
+                let Some((start, len)) = place else { continue };
+                let value = ByteRange { start, end: start.saturating_add(len as u64) };
+                if within.is_some_and(|within| !touches(within, value)) {
+                    continue;
+                }
+                if self.is_sound(row, field, value) {
+                    push(&mut seen.good, value);
+                } else {
+                    push(&mut seen.bad, value);
+                    hit = true;
+                }
+            }
+            if hit {
+                seen.keys.push(self.index.key(row).unwrap_or_default().to_owned());
+            }
+        }
+        seen.bad = merged(seen.bad);
+        seen.good = merged(seen.good);
+        seen
+    }
+
+    fn is_sound(&self, row: usize, field: usize, value: ByteRange) -> bool {
+        let ByteRange { start, end } = value;
+        let digest =
+            digest(self.shard, start, end.saturating_sub(start), self.advance, self.cancel);
+        let expected = match self.index.digests.get(field).and_then(|d| d.get(row)) {
+            Some(digest) => Digest::from_bytes(*digest),
+            // The label: its copy in the index is the one that counts.
+            None => match self.index.labels.as_ref().and_then(|l| l.get(row)) {
+                Some(label) => Digest::of(&i64::from(*label).to_le_bytes()),
+                None => return false,
+            },
+        };
+        // Once stopped, nothing is said of the sample: the report is dropped.
+        digest.is_ok_and(|found| found.is_none_or(|found| found == expected))
+    }
+}
+
+/// Appends a range, to the last one when it follows it: values lie one behind
+/// the other, so the list stays short.
+fn push(ranges: &mut Vec<ByteRange>, range: ByteRange) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
+}
+
+/// Whether `range` has a byte in one of the merged ranges `of`.
+pub(crate) fn touches(of: &[ByteRange], range: ByteRange) -> bool {
+    let after = of.partition_point(|r| r.end <= range.start);
+    range.start < range.end && of.get(after).is_some_and(|r| r.start < range.end)
+}
+
+/// The bytes of `range` in none of the merged ranges `holes`.
+pub(crate) fn without(range: ByteRange, holes: &[ByteRange]) -> Vec<ByteRange> {
+    let mut left = Vec::new();
+    let mut start = range.start;
+    let first = holes.partition_point(|h| h.end <= range.start);
+    for hole in holes.iter().skip(first).take_while(|h| h.start < range.end) {
+        if start < hole.start {
+            left.push(ByteRange { start, end: hole.start });
+        }
+        start = start.max(hole.end);
+    }
+    if start < range.end {
+        left.push(ByteRange { start, end: range.end });
+    }
+    left
+}
+
+/// A number in 0..1 that depends on its arguments alone.
+pub(crate) fn unit(seed: u64, shard: u64, row: u64) -> f64 {
+    let mut bytes = [0; 24];
+    for (slot, value) in bytes.chunks_exact_mut(8).zip([seed, shard, row]) {
+        slot.copy_from_slice(&value.to_le_bytes());
+    }
+    let digest = Digest::of(&bytes);
+    let word = digest.as_bytes().first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
+    (word >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(of: &[(u64, u64)]) -> Vec<ByteRange> {
+        of.iter().map(|(start, end)| ByteRange { start: *start, end: *end }).collect()
+    }
+
+    /// Against a plain list of bytes.
+    #[test]
+    fn ranges_are_sets_of_bytes() {
+        let holes = ranges(&[(2, 4), (6, 7), (9, 12)]);
+        let in_holes = |byte: u64| holes.iter().any(|h| (h.start..h.end).contains(&byte));
+        for start in 0..14 {
+            for end in start..14 {
+                let range = ByteRange { start, end };
+                assert_eq!(touches(&holes, range), (start..end).any(in_holes), "{range:?}");
+                let left: Vec<u64> =
+                    without(range, &holes).into_iter().flat_map(|r| r.start..r.end).collect();
+                let expected: Vec<u64> = (start..end).filter(|b| !in_holes(*b)).collect();
+                assert_eq!(left, expected, "{range:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_share_chosen_is_the_share_asked_for() {
+        let n = (0..10_000).filter(|row| unit(7, 3, *row) < 0.25).count();
+        assert!((2300..2700).contains(&n), "{n}");
+    }
+}
