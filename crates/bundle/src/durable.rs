@@ -43,15 +43,31 @@ pub(crate) fn persist(temp: NamedTempFile, to: &Path, keep: bool) -> Result<(), 
 /// # Errors
 /// [`Error::Io`]; then nothing of that name was created or changed.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let mut temp = temp_in(dir)?;
+    let mut temp = temp_in(folder_of(path))?;
     temp.write_all(bytes).map_err(|e| Error::io("write", path, e))?;
     persist(temp, path, false)
 }
 
+/// The folder that holds `path`; a bare name lies in the current one, whose
+/// name `Path::parent` gives as nothing at all.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn sync_parent(path: &Path) -> Result<(), Error> {
-    let Some(parent) = path.parent() else { return Ok(()) };
-    File::open(parent)
+    File::open(folder_of(path))
         .and_then(|dir| dir.sync_all())
         .map_err(|e| Error::io("sync the folder of", path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_lies_in_the_current_folder() {
+        for (path, folder) in [("a", "."), ("./a", "."), ("b/a", "b"), ("/a", "/")] {
+            assert_eq!(folder_of(Path::new(path)), Path::new(folder), "{path}");
+        }
+    }
 }

@@ -7,7 +7,6 @@ mod exit;
 mod inspect;
 mod pack;
 mod progress;
-mod sheet;
 mod show;
 mod stop;
 mod verify;

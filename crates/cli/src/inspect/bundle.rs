@@ -1,0 +1,69 @@
+//! A bundle's folder.
+
+use std::fmt::Write as _;
+
+use gular_bundle::{Bundle, OpenOptions};
+use serde_json::{Value, json};
+
+use super::describe::{self, COUNTED_INDEX_BYTES, Counts, text_of};
+use super::run::emit;
+use super::{samples, sheet};
+use crate::args::{InspectArgs, Output};
+use crate::exit::{Exit, Failure};
+use crate::progress::counter;
+
+/// Everything about the bundle that was asked for.
+pub(super) fn bundle(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> {
+    let bundle = Bundle::open(&args.path, OpenOptions::default())?;
+    if let Some(key) = &args.extract {
+        return samples::extract(&bundle, key);
+    }
+    let manifest = bundle.manifest();
+    let counts = class_counts(&bundle, output)?;
+    let mut value = describe::json(manifest, bundle.digest(), counts.as_ref());
+    let mut text = describe::text(manifest, bundle.digest(), counts.as_ref());
+    if args.samples > 0 {
+        let rows = samples::rows(&bundle, args.samples)?;
+        text.push('\n');
+        for row in &rows {
+            let _ = writeln!(
+                text,
+                "{:<6}{:>5}{:>14}{:>11}  {}",
+                text_of(&row["split"]),
+                text_of(&row["label"]),
+                text_of(&row["offset"]),
+                text_of(&row["bytes"]),
+                text_of(&row["key"])
+            );
+        }
+        value["sample_list"] = Value::Array(rows);
+    }
+    if let Some(out) = &args.sheet {
+        let shown = sheet::write(&bundle, out, args.seed)?;
+        let _ = writeln!(text, "\ncontact sheet: {shown} images in `{}`", out.display());
+        value["sheet"] = json!({"path": out, "images": shown});
+    }
+    emit(&value, &text, output)
+}
+
+fn class_counts(bundle: &Bundle, output: &Output) -> Result<Option<Counts>, Failure> {
+    let manifest = bundle.manifest();
+    let index_bytes: u64 = manifest.shards.iter().map(|s| s.index.bytes).sum();
+    if manifest.classes.is_empty() || index_bytes > COUNTED_INDEX_BYTES {
+        return Ok(None);
+    }
+    let bar = counter("indexes", output);
+    let mut counts = Counts::new();
+    for (i, entry) in manifest.shards.iter().enumerate() {
+        let shard = bundle.shard(i)?;
+        let of_split = counts.entry(entry.split).or_insert_with(|| vec![0; manifest.classes.len()]);
+        for label in shard.index().labels.iter().flatten() {
+            if let Some(n) = usize::try_from(*label).ok().and_then(|l| of_split.get_mut(l)) {
+                *n += 1;
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(Some(counts))
+}

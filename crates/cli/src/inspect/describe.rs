@@ -1,0 +1,144 @@
+//! A manifest as JSON and as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use gular_bundle::{Digest, FieldKind, Manifest, Split};
+use serde_json::{Value, json};
+
+use crate::show;
+
+/// Class counts need every index; above this many bytes of them they are left out.
+pub(super) const COUNTED_INDEX_BYTES: u64 = 1 << 30;
+
+/// Samples of each class, for each split.
+pub(super) type Counts = BTreeMap<Split, Vec<u64>>;
+
+fn split_totals(manifest: &Manifest) -> Vec<(Split, u64, u64, usize)> {
+    let mut totals = Vec::new();
+    for split in Split::ALL {
+        let (mut samples, mut bytes, mut shards) = (0, 0, 0);
+        for s in manifest.of_split(split) {
+            samples += s.samples;
+            bytes += s.file.bytes + s.index.bytes;
+            shards += 1;
+        }
+        if shards > 0 {
+            totals.push((split, samples, bytes, shards));
+        }
+    }
+    totals
+}
+
+pub(super) fn json(manifest: &Manifest, digest: Digest, counts: Option<&Counts>) -> Value {
+    let splits: BTreeMap<String, Value> = split_totals(manifest)
+        .into_iter()
+        .map(|(split, samples, bytes, shards)| {
+            let classes: Option<BTreeMap<&str, u64>> =
+                counts.and_then(|c| c.get(&split)).map(|n| {
+                    manifest.classes.iter().map(String::as_str).zip(n.iter().copied()).collect()
+                });
+            (
+                split.to_string(),
+                json!({"samples": samples, "bytes": bytes, "shards": shards, "classes": classes}),
+            )
+        })
+        .collect();
+    json!({
+        "digest": digest.to_string(), "format": "gular-bundle", "version": gular_bundle::VERSION,
+        "envelope": manifest.envelope, "payload": manifest.payload, "fields": manifest.fields,
+        "classes": manifest.classes, "splits": splits, "made": manifest.made, "about": manifest.about,
+        "shards": manifest.shards,
+    })
+}
+
+pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>) -> String {
+    let mut text = format!("bundle {digest}\n");
+    let about = &manifest.about;
+    for (name, value) in [
+        ("name", &about.name),
+        ("description", &about.description),
+        ("licence", &about.licence),
+        ("citation", &about.citation),
+    ] {
+        if let Some(value) = value {
+            let _ = writeln!(text, "{name}: {value}");
+        }
+    }
+    let quoted = |v: &Value| text_of(v);
+    let _ = writeln!(
+        text,
+        "envelope {}, payload {}",
+        quoted(&json!(manifest.envelope)),
+        quoted(&json!(manifest.payload))
+    );
+    for field in &manifest.fields {
+        let kind = match &field.kind {
+            FieldKind::Bytes { media_types } => media_types.join(" or "),
+            FieldKind::Fixed { dtype, shape } => format!("{} {shape:?}", quoted(&json!(dtype))),
+        };
+        let _ = writeln!(text, "field {}: {kind}", field.name);
+    }
+    let _ = writeln!(text, "\n{:<8}{:>12}{:>12}{:>9}", "split", "samples", "bytes", "shards");
+    for (split, samples, bytes, shards) in split_totals(manifest) {
+        let _ = writeln!(
+            text,
+            "{:<8}{samples:>12}{:>12}{shards:>9}",
+            split.to_string(),
+            show::size(bytes)
+        );
+    }
+    classes_text(&mut text, manifest, counts);
+    if manifest.shards.len() <= 20 {
+        text.push('\n');
+        for s in &manifest.shards {
+            let _ = writeln!(
+                text,
+                "{:<44}{:>12}{:>10} samples",
+                s.file.name.to_string(),
+                show::size(s.file.bytes),
+                s.samples
+            );
+        }
+    }
+    text
+}
+
+/// At most this many classes are listed as text; JSON has all.
+const CLASSES_SHOWN: usize = 50;
+
+fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>) {
+    if manifest.classes.is_empty() {
+        return;
+    }
+    let splits: Vec<Split> = split_totals(manifest).into_iter().map(|t| t.0).collect();
+    let _ = write!(text, "\n{:<24}", "class");
+    for split in &splits {
+        let _ = write!(text, "{:>10}", split.to_string());
+    }
+    text.push('\n');
+    for (i, class) in manifest.classes.iter().enumerate().take(CLASSES_SHOWN) {
+        let _ = write!(text, "{:<24}", format!("{i} {class}"));
+        for split in &splits {
+            let n = counts.and_then(|c| c.get(split)).and_then(|c| c.get(i));
+            let _ = write!(text, "{:>10}", n.map_or("?".to_owned(), u64::to_string));
+        }
+        text.push('\n');
+    }
+    if manifest.classes.len() > CLASSES_SHOWN {
+        let _ =
+            writeln!(text, "… {} more; `--json` lists all", manifest.classes.len() - CLASSES_SHOWN);
+    }
+    if counts.is_none() {
+        let _ = writeln!(
+            text,
+            "(counts need every index, over {} here)",
+            show::size(COUNTED_INDEX_BYTES)
+        );
+    }
+}
+
+/// A JSON value as it reads in a text: without quotes.
+pub(super) fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

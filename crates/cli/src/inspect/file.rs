@@ -1,0 +1,67 @@
+//! A shard or an index.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use gular_bundle::{Digest, Header, ReadAt};
+use serde_json::{Value, json};
+
+use super::describe::text_of;
+use super::run::emit;
+use crate::args::Output;
+use crate::exit::{Exit, Failure};
+use crate::show;
+
+/// Header and digest of a safetensors file.
+pub(super) fn tensor_file(file: &ReadAt, output: &Output) -> Result<Exit, Failure> {
+    let header = Header::read(file)?;
+    let metadata: BTreeMap<&str, &str> =
+        header.metadata.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let tensors: Vec<Value> = header
+        .tensors
+        .iter()
+        .filter(|t| !t.name.starts_with("_pad."))
+        .map(|t| json!({"name": t.name, "dtype": t.dtype, "shape": t.shape, "start": t.start, "end": t.end}))
+        .collect();
+    let digest = digest_of(file)?;
+    let mut text = format!(
+        "{} {digest}\n{}\n\n",
+        metadata.get("format").unwrap_or(&"safetensors"),
+        show::size(file.len_bytes())
+    );
+    for (name, value) in &metadata {
+        let _ = writeln!(text, "{name}: {value}");
+    }
+    let _ = writeln!(
+        text,
+        "\n{:<24}{:<6}{:<20}{:>14}{:>14}",
+        "tensor", "dtype", "shape", "start", "end"
+    );
+    for t in &tensors {
+        let _ = writeln!(
+            text,
+            "{:<24}{:<6}{:<20}{:>14}{:>14}",
+            text_of(&t["name"]),
+            text_of(&t["dtype"]),
+            t["shape"].to_string(),
+            t["start"].to_string(),
+            t["end"].to_string()
+        );
+    }
+    let value = json!({"digest": digest.to_string(), "bytes": file.len_bytes(), "metadata": metadata, "tensors": tensors});
+    emit(&value, &text, output)
+}
+
+fn digest_of(file: &ReadAt) -> Result<Digest, Failure> {
+    let n = gular_bundle::n_blocks(file.len_bytes());
+    let mut cvs = Vec::new();
+    let mut buffer = vec![0; gular_bundle::BLOCK_BYTES];
+    for block in 0..n {
+        let start = block * gular_bundle::BLOCK_BYTES as u64;
+        let len = (file.len_bytes() - start).min(gular_bundle::BLOCK_BYTES as u64);
+        let piece = &mut buffer[..usize::try_from(len).unwrap_or(0)];
+        file.read_at(start, piece)?;
+        cvs.push(gular_bundle::block_cv(block, piece, n == 1));
+    }
+    Ok(gular_bundle::merge(&cvs).unwrap_or_else(|| Digest::of(b"")))
+}

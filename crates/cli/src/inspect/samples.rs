@@ -1,0 +1,47 @@
+//! Single samples of a bundle.
+
+use gular_bundle::{Bundle, Digest, SampleId};
+use serde_json::{Value, json};
+
+use crate::exit::{Exit, Failure};
+
+/// The first `most` samples with their places.
+pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> {
+    let mut rows = Vec::new();
+    for (number, entry) in bundle.manifest().shards.iter().enumerate() {
+        let shard = bundle.shard(number)?;
+        for row in 0..shard.index().n_samples() {
+            if rows.len() == most {
+                return Ok(rows);
+            }
+            let range = shard.index().locations.first().and_then(|l| l.range(row));
+            let (offset, bytes) = range.unwrap_or_default();
+            rows.push(json!({
+                "split": entry.split, "shard": entry.file.name, "row": row,
+                "key": shard.index().key(row).unwrap_or_default(),
+                "label": shard.label(row), "offset": offset, "bytes": bytes,
+                "digest": shard.index().digests.first().and_then(|d| d.get(row)).map(|d| Digest::from_bytes(*d).to_string()),
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+/// Writes the first field of the sample called `key` to stdout.
+pub(super) fn extract(bundle: &Bundle, key: &str) -> Result<Exit, Failure> {
+    use std::io::Write as _;
+    for number in 0..bundle.manifest().shards.len() {
+        let shard = bundle.shard(number)?;
+        let found = (0..shard.index().n_samples()).find(|row| shard.index().key(*row) == Some(key));
+        if let Some(row) = found {
+            let mut bytes = Vec::new();
+            bundle.read(SampleId { shard: number, row }, 0, &mut bytes)?;
+            let mut out = std::io::stdout().lock();
+            out.write_all(&bytes)?;
+            out.flush()?;
+            return Ok(Exit::Done);
+        }
+    }
+    let hint = "`gular inspect BUNDLE --samples 10` shows what keys look like".to_owned();
+    Err(Failure::new(format!("the bundle has no sample `{}`", key.escape_debug()), Some(hint)))
+}
