@@ -167,6 +167,21 @@ fn another_bundle_is_refused_with_both_digests() {
 }
 
 #[test]
+fn a_save_touches_no_checkpoint_of_another_bundle() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = open(dir.path(), 1);
+    save(&ours, 1000);
+    let other = Digest::of(b"another bundle");
+    let strange = Checkpoints::open(dir.path(), other, NonZeroUsize::MIN).unwrap();
+    for step in [1, 1000, 2000] {
+        let error = strange.save(step, &[("model.safetensors", b"new")]).unwrap_err();
+        assert!(matches!(error, Error::CheckpointOfOtherBundle { .. }), "step {step}: {error}");
+    }
+    assert_eq!(names(dir.path()), ["latest", "step-0000001000"]);
+    assert_eq!(newest(&ours).step, 1000);
+}
+
+#[test]
 fn newer_version_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let checkpoints = open(dir.path(), 2);
@@ -177,6 +192,9 @@ fn newer_version_is_refused() {
     fs::write(&record, format!("{}  \"digest\": \"{digest}\"\n}}\n", &text[..at])).unwrap();
     let error = checkpoints.load_newest().unwrap_err();
     assert!(matches!(error, Error::CheckpointTooNew { found: 2, supported: 1, .. }), "{error}");
+    let error = checkpoints.save(2, &[("model.safetensors", b"new")]).unwrap_err();
+    assert!(matches!(error, Error::CheckpointTooNew { .. }), "{error}");
+    assert_eq!(names(dir.path()), ["latest", "step-0000000001"]);
 }
 
 #[test]

@@ -63,10 +63,13 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`Error::CheckpointFileName`] for a name that is empty, given twice,
-    /// hidden, not a plain file name, or `checkpoint.json`; [`Error::Io`], also when the
+    /// hidden, not a plain file name, or `checkpoint.json`;
+    /// [`Error::CheckpointOfOtherBundle`] and [`Error::CheckpointTooNew`] when such a
+    /// checkpoint is in the folder; [`Error::Io`], also when the
     /// file system is full. Then all earlier checkpoints are as they were.
     pub fn save(&self, step: u64, files: &[(&str, impl AsRef<[u8]>)]) -> Result<PathBuf, Error> {
         check_names(files.iter().map(|(name, _)| *name))?;
+        self.refuse_strangers()?;
         self.remove_leftovers();
         let temp = tempfile::Builder::new()
             .prefix(TEMP_PREFIX)
@@ -142,6 +145,28 @@ impl Checkpoints {
         let dir = self.dir.join(dir_name(step));
         let path = || dir.display().to_string();
         let damaged = |reason: String| Error::CheckpointDamaged { path: path(), reason };
+        let record = self.record(step)?;
+        check_names(record.files.iter().map(|file| file.name.as_str()))
+            .map_err(|e| damaged(e.to_string()))?;
+        let mut files = BTreeMap::new();
+        for FileRecord { name, bytes, digest } in record.files {
+            let content = read(&dir, &name, |len| {
+                (len == bytes).then_some(()).ok_or(format!("expected {bytes}"))
+            })?;
+            let found = Digest::of(&content).to_string();
+            if found != digest {
+                return Err(damaged(format!("`{name}` has digest {found}, expected {digest}")));
+            }
+            files.insert(name, content);
+        }
+        Ok(files)
+    }
+
+    /// The record of the checkpoint after `step`: undamaged, of a known version and of this bundle.
+    fn record(&self, step: u64) -> Result<Record, Error> {
+        let dir = self.dir.join(dir_name(step));
+        let path = || dir.display().to_string();
+        let damaged = |reason: String| Error::CheckpointDamaged { path: path(), reason };
         let record = match Record::parse(&read(&dir, RECORD_NAME, |len| {
             (len <= MAX_RECORD_BYTES).then_some(()).ok_or(format!("at most {MAX_RECORD_BYTES}"))
         })?) {
@@ -160,20 +185,22 @@ impl Checkpoints {
             let expected = self.bundle;
             return Err(Error::CheckpointOfOtherBundle { path: path(), expected, found: bundle });
         }
-        check_names(record.files.iter().map(|file| file.name.as_str()))
-            .map_err(|e| damaged(e.to_string()))?;
-        let mut files = BTreeMap::new();
-        for FileRecord { name, bytes, digest } in record.files {
-            let content = read(&dir, &name, |len| {
-                (len == bytes).then_some(()).ok_or(format!("expected {bytes}"))
-            })?;
-            let found = Digest::of(&content).to_string();
-            if found != digest {
-                return Err(damaged(format!("`{name}` has digest {found}, expected {digest}")));
-            }
-            files.insert(name, content);
+        Ok(record)
+    }
+
+    /// Fails when a save would sooner or later replace or remove what another training,
+    /// or a newer release, has here. Damage is nobody's, and does not fail it.
+    fn refuse_strangers(&self) -> Result<(), Error> {
+        for step in self.steps()? {
+            let strange = self.record(step).err().filter(|error| {
+                matches!(
+                    error,
+                    Error::CheckpointOfOtherBundle { .. } | Error::CheckpointTooNew { .. }
+                )
+            });
+            strange.map_or(Ok(()), Err)?;
         }
-        Ok(files)
+        Ok(())
     }
 
     /// The steps of all checkpoints, newest first.
