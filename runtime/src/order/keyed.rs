@@ -47,10 +47,13 @@ impl KeyedPermutation {
         Self { n, half: bits.div_ceil(2), rounds }
     }
 
-    /// Where `position` goes; `position` must be below `n`.
+    /// Where `position` goes.
+    ///
+    /// # Panics
+    /// When `position` is not below `n`: its cycle may have nothing below `n`.
     #[must_use]
     pub fn at(&self, position: u64) -> u64 {
-        debug_assert!(position < self.n, "{position} of {}", self.n);
+        assert!(position < self.n, "place {position} of {}", self.n);
         if self.n < 2 {
             return position;
         }
@@ -109,10 +112,10 @@ mod tests {
 
     #[test]
     fn permutations_are_bijections() {
-        for n in
-            [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 63, 64, 65, 1000, 4095, 4096, 4097, 100_003]
-        {
-            for k in 0..4 {
+        let around = |k: u32| [(1_u64 << k) - 1, 1 << k, (1 << k) + 1];
+        let sizes = (0..=12).chain([16, 20]).flat_map(around).chain([0, 1000, 100_003, 1_000_000]);
+        for n in sizes {
+            for k in 0..if n < 10_000 { 8 } else { 2 } {
                 let permutation = KeyedPermutation::new(n, key(k, 1, 0));
                 let mut seen = vec![false; n as usize];
                 for i in 0..n {
@@ -158,6 +161,12 @@ mod tests {
             let dof = ((n - 1) * (n - 1)) as f64;
             assert!(chi2 < dof + 5.0 * (2.0 * dof).sqrt(), "n {n}: chi² {chi2} for {dof} degrees");
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "place 5 of 5")]
+    fn a_place_past_the_end_does_not_walk_for_ever() {
+        let _ = KeyedPermutation::new(5, 0).at(5);
     }
 
     #[test]

@@ -96,3 +96,83 @@ impl LoaderState {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(kind: OrderKind) -> LoaderState {
+        LoaderState {
+            bundle: Digest::of(b"bundle").to_string(),
+            split: Split::Train,
+            order: OrderSpec { kind, seed: u64::MAX, drop_last: true },
+            epoch: 3,
+            consumed: 4096,
+            world_size: 4,
+        }
+    }
+
+    const KINDS: [OrderKind; 3] =
+        [OrderKind::Torch { shuffle: true }, OrderKind::Elastic, OrderKind::Window { shards: 8 }];
+
+    /// Checkpoints hold this text. Whoever changes it breaks trainings that are to be resumed.
+    #[test]
+    fn golden_states_read_back() {
+        let bundle = Digest::of(b"bundle");
+        let orders = [
+            r#""order":"torch","shuffle":true"#,
+            r#""order":"elastic""#,
+            r#""order":"window","shards":8"#,
+        ];
+        for (kind, order) in KINDS.into_iter().zip(orders) {
+            let text = format!(
+                r#"{{"bundle":"{bundle}","split":"train",{order},"seed":18446744073709551615,"drop_last":true,"epoch":3,"consumed":4096,"world_size":4}}"#
+            );
+            assert_eq!(serde_json::to_string(&state(kind)).unwrap(), text);
+            assert_eq!(serde_json::from_str::<LoaderState>(&text).unwrap(), state(kind));
+        }
+    }
+
+    #[test]
+    fn another_world_size_is_for_orders_that_do_not_depend_on_it() {
+        for kind in KINDS {
+            let state = state(kind);
+            let check = |world_size| {
+                state.check(&Digest::of(b"bundle"), Split::Train, &state.order, world_size)
+            };
+            assert_eq!(check(4), Ok(()));
+            assert_eq!(check(8).is_ok(), !matches!(kind, OrderKind::Torch { .. }), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn whatever_differs_is_named_with_both_values() {
+        let saved = state(OrderKind::Window { shards: 8 });
+        let check = |bundle: &[u8], split, change: fn(&mut OrderSpec), words: [&str; 3]| {
+            let mut order = saved.order;
+            change(&mut order);
+            let error = saved.check(&Digest::of(bundle), split, &order, 4).unwrap_err();
+            for word in words {
+                assert!(error.to_string().contains(word), "{error}: {word}");
+            }
+            assert!(error.hint().is_some());
+        };
+        let [ours, other] = [b"bundle".as_slice(), b"other"].map(|b| Digest::of(b).to_string());
+        check(b"other", Split::Train, |_| {}, ["bundle", &ours, &other]);
+        check(b"bundle", Split::Val, |_| {}, ["split", "train", "val"]);
+        let shards = |order: &mut OrderSpec| order.kind = OrderKind::Window { shards: 9 };
+        check(b"bundle", Split::Train, shards, ["order", "8", "9"]);
+        check(
+            b"bundle",
+            Split::Train,
+            |order| order.seed = 7,
+            ["seed", "18446744073709551615", "7"],
+        );
+        check(
+            b"bundle",
+            Split::Train,
+            |order| order.drop_last = false,
+            ["drop_last", "true", "false"],
+        );
+    }
+}
