@@ -137,7 +137,7 @@ def keyed_permutation(n, seed, epoch, stream):
         return x.astype(np.int64)
     half = np.uint64(((n - 1).bit_length() + 1) // 2)
     mask = np.uint64((1 << int(half)) - 1)
-    rounds = _mix(_key(seed, epoch, stream) + np.arange(1, 9, dtype=np.uint64) * _GOLDEN)
+    rounds = _mix(_key(seed, epoch, stream) + np.arange(1, 13, dtype=np.uint64) * _GOLDEN)
     todo = np.ones(n, bool)
     while todo.any():
         left, right = x[todo] >> half, x[todo] & mask
