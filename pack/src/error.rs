@@ -1,5 +1,6 @@
 //! What can go wrong between a directory of images and a bundle.
 
+use std::fmt;
 use std::io;
 
 /// Why a directory was not packed.
@@ -25,7 +26,7 @@ pub enum Error {
         ignored: String,
     },
     /// Images that lie in no class folder.
-    #[error("`{path}` lies in no class folder, expected `{expected}`")]
+    #[error("`{path}` lies in no {} folder, expected `{expected}`", expected.split('/').rev().nth(1).unwrap_or("class"))]
     NoClass {
         /// The first such file.
         path: String,
@@ -68,9 +69,17 @@ pub enum Error {
         /// Classes in it.
         n: usize,
     },
-    /// A file that cannot be packed.
-    #[error("{0}{more}", more = if *.1 == 0 { String::new() } else { format!(" (and {} more such files)", .1) })]
-    BadInput(BadInput, u64),
+    /// Files that cannot be packed.
+    #[error("{0}")]
+    BadInputs(BadInputs),
+    /// The bundle would lie among its own inputs.
+    #[error("the output `{out}` lies inside the source `{source_dir}`")]
+    Inside {
+        /// The output folder.
+        out: String,
+        /// The source folder.
+        source_dir: String,
+    },
     /// A setting that makes no sense.
     #[error("{0}")]
     Option(String),
@@ -85,10 +94,12 @@ pub enum Error {
         free: u64,
     },
     /// The file system filled up on the way.
-    #[error("`{path}` is full: {source}")]
+    #[error("{source}; about {needed} bytes are still to come, {free} are free")]
     Full {
-        /// The folder.
-        path: String,
+        /// Bytes that the shards not yet finished take.
+        needed: u64,
+        /// Bytes free now, without the unfinished files.
+        free: u64,
         /// The writer's error.
         source: gular_bundle::Error,
     },
@@ -127,13 +138,13 @@ pub enum Error {
         path: String,
     },
     /// The caller asked to stop.
-    #[error("stopped; {done} of {total} shards of `{path}` are finished and kept")]
+    #[error("stopped; {}", kept(path, *done, *total))]
     Cancelled {
         /// The output folder.
         path: String,
         /// Finished shards.
         done: usize,
-        /// All shards.
+        /// All shards; 0 while there is no plan.
         total: usize,
     },
     /// The writer's error.
@@ -154,13 +165,60 @@ pub struct BadInput {
     pub hint: Option<String>,
 }
 
+/// Of many files that cannot be packed, this many are named.
+const MOST_NAMED: usize = 20;
+
+/// Files that cannot be packed: the first ones, and how many there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BadInputs {
+    /// The first of them, at most 20.
+    pub named: Vec<BadInput>,
+    /// All that were found; the run ended before it had seen every file.
+    pub n: u64,
+}
+
+impl BadInputs {
+    pub(crate) fn push(&mut self, bad: BadInput) {
+        self.n += 1;
+        if self.named.len() < MOST_NAMED {
+            self.named.push(bad);
+        }
+    }
+
+    pub(crate) fn into_error(self) -> Option<Error> {
+        (self.n > 0).then_some(Error::BadInputs(self))
+    }
+}
+
+impl fmt::Display for BadInputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, bad) in self.named.iter().enumerate() {
+            write!(f, "{}{bad}", if i == 0 { "" } else { "\n  also " })?;
+        }
+        match self.n.saturating_sub(self.named.len() as u64) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+fn kept(path: &str, done: usize, total: usize) -> String {
+    match total {
+        0 => "no shard was begun".to_owned(),
+        _ => format!("{done} of {total} shards of `{path}` are finished and kept"),
+    }
+}
+
 impl Error {
     /// What the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoImages { .. } => {
-                "name the folder that holds `class/file` or `split/class/file`"
+                "name the folder that holds `class/file` or `split/class/file`, JPEG or PNG; TIFF is not packed yet"
+            }
+            Self::NoClass { expected: "split/file", .. } => {
+                "move it into a split folder, or say that folders are no splits: `--layout class`"
             }
             Self::NoClass { .. } => {
                 "move it into a class folder, or pack without labels: `--labels none`"
@@ -175,13 +233,15 @@ impl Error {
             Self::UnknownClass { .. } => {
                 "add it to the list given with `--classes`, or move the folder away"
             }
-            Self::BadInput(bad, _) => {
-                let skip = "or run again with `--on-error skip`, which packs the rest and lists what it left out in `skipped.jsonl`";
-                return Some(match &bad.hint {
-                    Some(hint) => format!("{hint}; {skip}"),
-                    None => format!("repair or remove the file, {skip}"),
+            Self::BadInputs(bad) => {
+                let hint = bad.named.first().and_then(|bad| bad.hint.as_deref());
+                let skip = "or run again with `--on-error skip`: it keeps finished shards, packs the rest, and lists in `skipped.jsonl` what it left out";
+                return Some(match hint {
+                    Some(hint) if hint.contains("--on-error skip") => hint.to_owned(),
+                    hint => format!("{}, {skip}", hint.unwrap_or("repair or remove the file")),
                 });
             }
+            Self::Inside { .. } => "pack to a folder beside the source",
             Self::NoSpace { .. } => "free space, or pack to another file system",
             Self::Full { .. } => {
                 "free space and run the same command again: finished shards are kept"

@@ -11,6 +11,9 @@ use crate::error::BadInput;
 use crate::plan::Record;
 use crate::scan::media_type_of;
 
+/// The largest value of a field. Format: `FORMAT.md`, "Limits".
+const MOST_BYTES: u64 = (1 << 31) - 1;
+
 /// Reads and checks inputs; one per thread.
 pub(crate) struct InputReader {
     check: Check,
@@ -38,10 +41,15 @@ impl InputReader {
                 .then_some("check its permissions");
             bad(format!("cannot be read: {e}"), hint)
         };
+        if record.bytes > MOST_BYTES {
+            let reason =
+                format!("it is {} bytes, a sample holds at most {MOST_BYTES}", record.bytes);
+            return Err(bad(reason, Some("cut the image into parts")));
+        }
         let mut file = File::open(&path).map_err(io)?;
         // One byte more than planned shows a file that grew.
-        let expected = usize::try_from(record.bytes).unwrap_or(usize::MAX);
-        let mut bytes = Vec::with_capacity(expected.saturating_add(1).min(1 << 31));
+        let expected = usize::try_from(record.bytes).unwrap_or(0);
+        let mut bytes = Vec::with_capacity(expected.saturating_add(1));
         file.by_ref().take(record.bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
         if bytes.len() as u64 != record.bytes {
             let found = file.metadata().map_or(bytes.len() as u64, |m| m.len());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gular_bundle::{About, Split};
 
-/// Everything that decides what a bundle holds; kept in the plan.
+/// Everything that decides what a bundle holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
     /// What top-level folders are.
@@ -95,7 +95,7 @@ pub enum Check {
 /// What happens to inputs that cannot be packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnError {
-    /// The first one ends the run.
+    /// They end the run; a later one with [`OnError::Skip`] goes on from its shards.
     Fail,
     /// They are left out and listed in `skipped.jsonl`.
     Skip,
@@ -116,15 +116,6 @@ impl Check {
             Self::Header => "header",
             Self::Full => "full",
             Self::None => "none",
-        }
-    }
-}
-
-impl OnError {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Fail => "fail",
-            Self::Skip => "skip",
         }
     }
 }

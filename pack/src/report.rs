@@ -69,8 +69,18 @@ pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
     splits
 }
 
-pub(crate) fn warnings(plan: &Plan, splits: &BTreeMap<Split, SplitReport>) -> Vec<String> {
+pub(crate) fn warnings(
+    plan: &Plan,
+    splits: &BTreeMap<Split, SplitReport>,
+    ignored: &BTreeMap<String, u64>,
+) -> Vec<String> {
     let mut warnings = Vec::new();
+    let unpacked = crate::scan::unpacked(ignored);
+    if !unpacked.is_empty() {
+        let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+        let kinds = kinds.join(", ");
+        warnings.push(format!("images left out, only JPEG and PNG are packed yet: {kinds}"));
+    }
     let files = plan.shards.len() * 2 + 1;
     if files > MANY_FILES {
         let per_shard = plan.bytes / 490 + 1;

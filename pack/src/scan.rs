@@ -7,19 +7,32 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{BundlePath, Split};
 
-use crate::error::BadInput;
+use crate::error::{BadInput, BadInputs};
 use crate::{Error, Labels, Layout, OnError, PlanOptions};
 
 /// Extensions, in lower case, of files that are packed, with their media types.
 const PACKED: [(&str, &str); 4] =
     [("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("jpe", "image/jpeg"), ("png", "image/png")];
-/// Bad names reported in one go when the first ends the run.
-const MOST_REPORTED: u64 = 1000;
+/// Extensions, in lower case, of images that are not packed yet. Other loaders
+/// may read them, so that leaving them out deserves a warning.
+const UNPACKED: [&str; 12] =
+    ["tif", "tiff", "webp", "bmp", "gif", "ppm", "pgm", "jp2", "jxl", "avif", "heic", "heif"];
+/// Kinds of ignored files that are counted apart: names like `scan.000017` must
+/// not fill memory and report.
+const MOST_KINDS: usize = 100;
+/// The longest extension that is counted as one.
+const LONGEST_EXTENSION: usize = 16;
 
 /// The media type that a key's extension stands for.
 pub(crate) fn media_type_of(key: &str) -> Option<&'static str> {
     let extension = key.rsplit_once('.')?.1.to_ascii_lowercase();
     PACKED.iter().find(|(e, _)| *e == extension).map(|(_, media_type)| *media_type)
+}
+
+/// Kinds of images, of those ignored, that are not packed yet, with their numbers.
+pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let found = ignored.iter().filter(|(e, _)| UNPACKED.contains(&e.as_str()));
+    found.map(|(e, n)| (e.as_str(), *n)).collect()
 }
 
 /// What a walk found besides the images it handed on.
@@ -60,19 +73,11 @@ pub(crate) fn scan(
     options: &PlanOptions,
     found: &mut dyn FnMut(&BundlePath, u64) -> Result<(), Error>,
 ) -> Result<Scan, Error> {
-    let mut walk = Walk {
-        source,
-        options,
-        scan: Scan { split_layout: split_layout(source, options)?, ..Scan::default() },
-        first_bad: None,
-        n_bad: 0,
-        found,
-    };
-    let metadata = fs::metadata(source).map_err(|e| Error::io("open", source, e))?;
-    let mut ancestors = vec![(metadata.dev(), metadata.ino(), source.to_owned())];
-    walk.folder(source, &mut ancestors)?;
-    if let Some(bad) = walk.first_bad {
-        return Err(Error::BadInput(bad, walk.n_bad.saturating_sub(1)));
+    let scan = Scan { split_layout: split_layout(source, options)?, ..Scan::default() };
+    let mut walk = Walk { source, options, scan, bad: BadInputs::default(), found };
+    walk.run()?;
+    if let Some(error) = walk.bad.into_error() {
+        return Err(error);
     }
     let scan = walk.scan;
     if scan.files == 0 {
@@ -114,59 +119,77 @@ struct Walk<'a> {
     source: &'a Path,
     options: &'a PlanOptions,
     scan: Scan,
-    first_bad: Option<BadInput>,
-    n_bad: u64,
+    bad: BadInputs,
     found: &'a mut dyn FnMut(&BundlePath, u64) -> Result<(), Error>,
 }
 
+/// A folder being listed.
+struct Folder {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    entries: fs::ReadDir,
+}
+
+impl Folder {
+    fn open(path: PathBuf, metadata: &fs::Metadata) -> Result<Self, Error> {
+        let entries = fs::read_dir(&path).map_err(|e| Error::io("list", &path, e))?;
+        Ok(Self { path, device: metadata.dev(), inode: metadata.ino(), entries })
+    }
+
+    fn is(&self, metadata: &fs::Metadata) -> bool {
+        (self.device, self.inode) == (metadata.dev(), metadata.ino())
+    }
+}
+
 impl Walk<'_> {
-    fn folder(
-        &mut self,
-        dir: &Path,
-        ancestors: &mut Vec<(u64, u64, PathBuf)>,
-    ) -> Result<(), Error> {
-        let entries = fs::read_dir(dir).map_err(|e| Error::io("list", dir, e))?;
-        for entry in entries {
-            let path = entry.map_err(|e| Error::io("list", dir, e))?.path();
-            if path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b".")) {
-                *self.scan.ignored.entry("hidden".to_owned()).or_default() += 1;
+    /// Visits everything. The open folders are a list and not the call stack,
+    /// which a deep tree would overflow.
+    fn run(&mut self) -> Result<(), Error> {
+        let metadata = fs::metadata(self.source).map_err(|e| Error::io("open", self.source, e))?;
+        let mut open = vec![Folder::open(self.source.to_owned(), &metadata)?];
+        while let Some(folder) = open.last_mut() {
+            let Some(entry) = folder.entries.next() else {
+                open.pop();
                 continue;
-            }
-            // Follows links, so that a farm of links packs like the files.
-            let metadata = match fs::metadata(&path) {
-                Ok(metadata) => metadata,
-                Err(e) => {
-                    let what = if path.is_symlink() { "broken link" } else { "cannot be read" };
-                    self.bad(&path, format!("{what}: {e}"), None)?;
-                    continue;
-                }
             };
-            if metadata.is_dir() {
-                self.subfolder(&path, &metadata, ancestors)?;
-            } else if metadata.is_file() {
-                self.file(&path, metadata.len())?;
-            } else {
-                *self.scan.ignored.entry("special".to_owned()).or_default() += 1;
+            let path = entry.map_err(|e| Error::io("list", &folder.path, e))?.path();
+            if let Some(metadata) = self.entry(&path)? {
+                if let Some(above) = open.iter().find(|f| f.is(&metadata)) {
+                    let target = above.path.display().to_string();
+                    return Err(Error::Loop { link: path.display().to_string(), target });
+                }
+                open.push(Folder::open(path, &metadata)?);
             }
         }
         Ok(())
     }
 
-    fn subfolder(
-        &mut self,
-        path: &Path,
-        metadata: &fs::Metadata,
-        ancestors: &mut Vec<(u64, u64, PathBuf)>,
-    ) -> Result<(), Error> {
-        let id = (metadata.dev(), metadata.ino());
-        if let Some((_, _, above)) = ancestors.iter().find(|a| (a.0, a.1) == id) {
-            let (link, target) = (path.display().to_string(), above.display().to_string());
-            return Err(Error::Loop { link, target });
+    /// Takes an entry of a folder; metadata when it is a folder to go into.
+    fn entry(&mut self, path: &Path) -> Result<Option<fs::Metadata>, Error> {
+        if path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b".")) {
+            self.ignore("hidden");
+            return Ok(None);
         }
-        ancestors.push((id.0, id.1, path.to_owned()));
-        let done = self.folder(path, ancestors);
-        ancestors.pop();
-        done
+        // Follows links, so that a farm of links packs like the files.
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => return Ok(Some(metadata)),
+            Ok(metadata) if metadata.is_file() => self.file(path, metadata.len())?,
+            Ok(_) => self.ignore("special"),
+            Err(e) => {
+                let what = if path.is_symlink() { "broken link" } else { "cannot be read" };
+                self.bad(path, format!("{what}: {e}"), None);
+            }
+        }
+        Ok(None)
+    }
+
+    fn ignore(&mut self, kind: &str) {
+        let ignored = &mut self.scan.ignored;
+        let plain = kind.len() <= LONGEST_EXTENSION && !kind.chars().any(char::is_control);
+        let room = ignored.len() < MOST_KINDS || UNPACKED.contains(&kind);
+        let known = plain && (room || ignored.contains_key(kind));
+        *ignored.entry(if known { kind } else { "others" }.to_owned()).or_default() += 1;
     }
 
     fn file(&mut self, path: &Path, size: u64) -> Result<(), Error> {
@@ -174,21 +197,18 @@ impl Walk<'_> {
         let extension = relative.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
         let extension = extension.unwrap_or_else(|| "no extension".to_owned());
         let Some((_, media_type)) = PACKED.iter().find(|(e, _)| *e == extension) else {
-            *self.scan.ignored.entry(extension).or_default() += 1;
+            self.ignore(&extension);
             return Ok(());
         };
         let Some(text) = relative.to_str() else {
-            let reason = "its name is not UTF-8".to_owned();
-            return self.bad(path, reason, Some("rename it".to_owned()));
+            self.bad(path, "its name is not UTF-8".to_owned(), Some("rename it"));
+            return Ok(());
         };
         let key = match BundlePath::parse(text) {
             Ok(key) => key,
             Err(e) => {
-                return self.bad(
-                    path,
-                    format!("its name is no key: {}", e.reason),
-                    Some("rename it".to_owned()),
-                );
+                self.bad(path, format!("its name is no key: {}", e.reason), Some("rename it"));
+                return Ok(());
             }
         };
         let (split, class) = place(text, self.scan.split_layout, self.options.labels);
@@ -212,22 +232,14 @@ impl Walk<'_> {
         (self.found)(&key, size)
     }
 
-    /// A file that cannot be packed: noted, and the run goes on to name how many there are.
-    fn bad(&mut self, path: &Path, reason: String, hint: Option<String>) -> Result<(), Error> {
+    /// Notes a file that cannot be packed; the walk goes on and finds the others.
+    fn bad(&mut self, path: &Path, reason: String, hint: Option<&str>) {
         let relative = path.strip_prefix(self.source).unwrap_or(path);
-        let bad = BadInput { path: relative.to_string_lossy().into_owned(), reason, hint };
+        let path = relative.to_string_lossy().into_owned();
+        let bad = BadInput { path, reason, hint: hint.map(str::to_owned) };
         match self.options.on_error {
             OnError::Skip => self.scan.skipped.push(bad),
-            OnError::Fail => {
-                self.n_bad += 1;
-                self.first_bad.get_or_insert(bad);
-                if self.n_bad >= MOST_REPORTED
-                    && let Some(first) = self.first_bad.take()
-                {
-                    return Err(Error::BadInput(first, self.n_bad - 1));
-                }
-            }
+            OnError::Fail => self.bad.push(bad),
         }
-        Ok(())
     }
 }

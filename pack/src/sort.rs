@@ -1,8 +1,13 @@
 //! Sorting more records than memory holds.
 //!
 //! Records gather in one arena up to a bound, are sorted and written to an
-//! unnamed temporary file; in the end all runs are merged. Ties of the sort
-//! key are broken by the record, so the result never depends on the bound.
+//! unnamed temporary file, a *run*; in the end all runs are merged. Ties of the
+//! sort key are broken by the record, so the result never depends on the bound.
+//!
+//! ```text
+//! level 0   64 runs of the arena's size ─▶ merged into one run of level 1
+//! level 1   64 of those ─▶ one of level 2, and so on
+//! ```
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,8 +17,12 @@ use std::io::{
 };
 use std::path::{Path, PathBuf};
 
-/// Buffers of the runs being merged; 1000 runs take 64 MiB.
+/// Buffer of a run being merged.
 const RUN_BUFFER: usize = 64 << 10;
+/// Runs of a level before they become one of the next: each is an open file,
+/// of which a process may often have no more than 1024. 10⁹ paths at the
+/// default bound make some 1600 runs: at most 64 + 25 files are open at a time.
+const FAN_IN: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Sorter {
@@ -21,7 +30,14 @@ pub(crate) struct Sorter {
     bound: usize,
     arena: Vec<u8>,
     entries: Vec<Entry>,
-    runs: Vec<File>,
+    /// Levels never rise from one run to the next.
+    runs: Vec<Run>,
+}
+
+#[derive(Debug)]
+struct Run {
+    level: u32,
+    file: File,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -72,15 +88,32 @@ impl Sorter {
 
     fn spill(&mut self) -> io::Result<()> {
         self.sort();
-        let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile_in(&self.dir)?);
+        let mut out = RunWriter::new(&self.dir)?;
         for e in &self.entries {
-            out.write_all(&e.key.to_le_bytes())?;
-            out.write_all(&e.len.to_le_bytes())?;
-            out.write_all(&self.arena[e.start..e.start + e.len as usize])?;
+            let all = &self.arena[e.start..e.start + e.len as usize];
+            out.write(all, e.key)?;
         }
-        self.runs.push(out.into_inner().map_err(io::IntoInnerError::into_error)?);
+        self.runs.push(Run { level: 0, file: out.finish()? });
         self.arena.clear();
         self.entries.clear();
+        self.merge_full_levels()
+    }
+
+    fn merge_full_levels(&mut self) -> io::Result<()> {
+        while let Some(level) = self.runs.last().map(|run| run.level) {
+            let start = self.runs.partition_point(|run| run.level > level);
+            if self.runs.len() - start < FAN_IN {
+                break;
+            }
+            let mut out = RunWriter::new(&self.dir)?;
+            for pair in merge(self.runs.drain(start..).collect())? {
+                let (mut all, record) = pair?;
+                let key = u32::try_from(all.len()).map_err(io::Error::other)?;
+                all.extend_from_slice(&record);
+                out.write(&all, key)?;
+            }
+            self.runs.push(Run { level: level + 1, file: out.finish()? });
+        }
         Ok(())
     }
 
@@ -91,19 +124,41 @@ impl Sorter {
             return Ok(Sorted::Memory { arena: self.arena, entries: self.entries.into_iter() });
         }
         self.spill()?;
-        self.arena = Vec::new();
-        self.entries = Vec::new();
-        let mut runs = Vec::with_capacity(self.runs.len());
-        let mut heap = BinaryHeap::with_capacity(self.runs.len());
-        for (i, mut file) in self.runs.into_iter().enumerate() {
-            file.seek(SeekFrom::Start(0))?;
-            let mut run = BufReader::with_capacity(RUN_BUFFER, file);
-            if let Some(pair) = next_pair(&mut run)? {
-                heap.push(Reverse((pair, i)));
-            }
-            runs.push(run);
+        merge(self.runs)
+    }
+}
+
+fn merge(runs: Vec<Run>) -> io::Result<Sorted> {
+    let mut files = Vec::with_capacity(runs.len());
+    let mut heap = BinaryHeap::with_capacity(runs.len());
+    for (i, Run { mut file, .. }) in runs.into_iter().enumerate() {
+        file.seek(SeekFrom::Start(0))?;
+        let mut file = BufReader::with_capacity(RUN_BUFFER, file);
+        if let Some(pair) = next_pair(&mut file)? {
+            heap.push(Reverse((pair, i)));
         }
-        Ok(Sorted::Merged { runs, heap })
+        files.push(file);
+    }
+    Ok(Sorted::Merged { files, heap })
+}
+
+struct RunWriter(BufWriter<File>);
+
+impl RunWriter {
+    fn new(dir: &Path) -> io::Result<Self> {
+        Ok(Self(BufWriter::with_capacity(1 << 20, tempfile::tempfile_in(dir)?)))
+    }
+
+    /// Writes a record, the first `key` bytes of `all` being its sort key.
+    fn write(&mut self, all: &[u8], key: u32) -> io::Result<()> {
+        let len = u32::try_from(all.len()).map_err(io::Error::other)?;
+        self.0.write_all(&key.to_le_bytes())?;
+        self.0.write_all(&len.to_le_bytes())?;
+        self.0.write_all(all)
+    }
+
+    fn finish(self) -> io::Result<File> {
+        self.0.into_inner().map_err(io::IntoInnerError::into_error)
     }
 }
 
@@ -126,7 +181,7 @@ fn next_pair(run: &mut BufReader<File>) -> io::Result<Option<Pair>> {
 #[derive(Debug)]
 pub(crate) enum Sorted {
     Memory { arena: Vec<u8>, entries: std::vec::IntoIter<Entry> },
-    Merged { runs: Vec<BufReader<File>>, heap: BinaryHeap<Reverse<(Pair, usize)>> },
+    Merged { files: Vec<BufReader<File>>, heap: BinaryHeap<Reverse<(Pair, usize)>> },
 }
 
 impl Iterator for Sorted {
@@ -139,9 +194,9 @@ impl Iterator for Sorted {
                 let record = key.split_off(e.key as usize);
                 Ok((key, record))
             }),
-            Self::Merged { runs, heap } => {
+            Self::Merged { files, heap } => {
                 let Reverse((pair, i)) = heap.pop()?;
-                match next_pair(&mut runs[i]) {
+                match next_pair(&mut files[i]) {
                     Ok(Some(next)) => heap.push(Reverse((next, i))),
                     Ok(None) => {}
                     Err(e) => return Some(Err(e)),
@@ -173,6 +228,7 @@ mod tests {
             let mut sorter = Sorter::new(dir.path(), bound);
             for (key, record) in &pairs {
                 sorter.push(key, record).unwrap();
+                assert!(sorter.runs.len() < 2 * FAN_IN, "{} open files", sorter.runs.len());
             }
             let sorted: Vec<Pair> = sorter.finish().unwrap().map(Result::unwrap).collect();
             assert!(sorted == expected, "bound {bound}");

@@ -2,6 +2,8 @@
 //!
 //! A program of its own, since it reads its own peak memory.
 
+use std::sync::atomic::AtomicBool;
+
 use gular_bundle::BundlePath;
 use gular_pack::{PlanBuilder, PlanOptions};
 
@@ -20,8 +22,8 @@ fn ten_million_keys_are_planned_below_600_mib() {
         builder.push(&BundlePath::parse(&key).unwrap(), 110_000).unwrap();
     }
     let classes: Vec<String> = (0..1000).map(|i| format!("class{i:03}")).collect();
-    let plan =
-        builder.finish(&dir.path().join("plan"), &classes, &["image/jpeg".into()], true).unwrap();
+    let (path, cancel) = (dir.path().join("plan"), AtomicBool::new(false));
+    let plan = builder.finish(&path, &classes, &["image/jpeg".into()], true, &cancel).unwrap();
     assert_eq!(plan.samples, N);
     assert_eq!(plan.shards.iter().map(|s| s.samples).sum::<u64>(), N);
     assert_eq!(plan.shards.len() as u64, N.div_ceil((1 << 30) / 110_000));

@@ -102,7 +102,7 @@ fn options(args: &PackArgs) -> PackOptions {
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
     let jobs = args.jobs.unwrap_or_else(cores);
-    PackOptions { plan, jobs, dry_run: args.dry_run }
+    PackOptions { plan, jobs, dry_run: args.dry_run, temp_dir: std::env::temp_dir() }
 }
 
 /// Cores this process may use.

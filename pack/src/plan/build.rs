@@ -3,9 +3,11 @@
 //! Two sorts: by folded key, where keys that differ only in case become
 //! neighbours; then by split and order, which is the order of the file.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BundlePath, Digest, Split};
 use serde_json::json;
@@ -14,6 +16,9 @@ use super::file::{FORMAT, Plan, PlanShard, VERSION};
 use crate::scan::{Scan, place};
 use crate::sort::{Sorted, Sorter};
 use crate::{Error, Labels, PackOrder, PlanOptions};
+
+/// Below this, sorting is all reading and writing.
+const LEAST_MEMORY: usize = 1 << 20;
 
 /// Gathers keys, then writes the plan.
 #[derive(Debug)]
@@ -40,7 +45,7 @@ impl PlanBuilder {
     /// # Errors
     /// [`Error::Io`] when the sort cannot write.
     pub fn push(&mut self, key: &BundlePath, bytes: u64) -> Result<(), Error> {
-        let folded = key.as_str().to_lowercase();
+        let folded = folded(key.as_str());
         let mut record = bytes.to_le_bytes().to_vec();
         record.extend_from_slice(key.as_str().as_bytes());
         self.by_name
@@ -50,24 +55,32 @@ impl PlanBuilder {
 
     /// Writes the plan to `path`, replacing what is there.
     ///
-    /// `classes` are all folder names found, sorted; `split_layout` says that
+    /// `classes` are the class names in label order; `split_layout` says that
     /// top-level folders are splits.
     ///
     /// # Errors
-    /// [`Error::CaseCollision`], [`Error::UnknownClass`], [`Error::Io`].
+    /// [`Error::CaseCollision`], [`Error::UnknownClass`], [`Error::Io`];
+    /// [`Error::Option`] when folders and fractions both say the split;
+    /// [`Error::Cancelled`].
     pub fn finish(
         self,
         path: &Path,
         classes: &[String],
         media_types: &[String],
         split_layout: bool,
+        cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
         let Self { dir, options, by_name } = self;
+        if split_layout && !options.fractions.is_empty() {
+            let text = "the top-level folders are splits, which `--split` would contradict; `--layout class` takes them for classes";
+            return Err(Error::Option(text.to_owned()));
+        }
         let io = |e| Error::io("sort in", &dir, e);
         let mut by_order = Sorter::new(&dir, options.memory / 2);
-        let list = options.classes.as_ref().map(|p| p.display().to_string());
+        let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
-        for pair in by_name.finish().map_err(io)? {
+        for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
+            check_cancel(i, cancel, &dir)?;
             let (folded, record) = pair.map_err(io)?;
             let (bytes, key) = record_of(&record)?;
             if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
@@ -75,48 +88,58 @@ impl PlanBuilder {
             }
             let (split, class) = place(key, split_layout, options.labels);
             let split = split.unwrap_or_else(|| split_of(key, &options));
-            let label = match class {
+            let label = match class.map(|class| (class, labels.get(class))) {
                 None => -1,
-                Some(class) => match classes.binary_search_by(|c| c.as_str().cmp(class)) {
-                    Ok(i) if list.is_none() => i64::try_from(i).unwrap_or(-1),
-                    _ => label_in_list(classes, class, key, list.as_deref())?,
-                },
+                Some((_, Some(label))) => *label,
+                Some((class, None)) => return Err(unknown_class(key, class, &options, classes)),
             };
-            let mut sort_key = vec![split as u8];
-            match options.order {
-                PackOrder::Shuffled => {
-                    sort_key.extend(hash(b"order", options.seed, key).to_be_bytes());
-                }
-                // '/' below every other character gives the order by segments.
-                PackOrder::Sorted => {
-                    sort_key.extend(key.bytes().map(|b| if b == b'/' { 0 } else { b }));
-                }
-            }
             let mut value = bytes.to_le_bytes().to_vec();
             value.extend(label.to_le_bytes());
             value.extend_from_slice(key.as_bytes());
-            by_order.push(&sort_key, &value).map_err(io)?;
+            by_order.push(&order_key(split, key, &options), &value).map_err(io)?;
             last = Some((folded, key.to_owned()));
         }
         let sorted = by_order.finish().map_err(io)?;
-        write(path, sorted, &options, classes, media_types)
+        write(path, sorted, &options, classes, media_types, cancel)
     }
 }
 
-/// A position in a list given by the user, whose order is free.
-fn label_in_list(
-    classes: &[String],
-    class: &str,
-    key: &str,
-    list: Option<&str>,
-) -> Result<i64, Error> {
-    let found = classes.iter().position(|c| c == class).and_then(|i| i64::try_from(i).ok());
-    found.ok_or_else(|| Error::UnknownClass {
+/// The key with upper case folded into lower, letter by letter: unlike
+/// `str::to_lowercase`, which writes a Greek sigma by its place in the word.
+fn folded(key: &str) -> String {
+    if key.is_ascii() {
+        return key.to_ascii_lowercase();
+    }
+    key.chars().flat_map(char::to_lowercase).collect()
+}
+
+/// Sorts samples as the plan has them.
+fn order_key(split: Split, key: &str, options: &PlanOptions) -> Vec<u8> {
+    let mut sort_key = vec![split as u8];
+    match options.order {
+        PackOrder::Shuffled => sort_key.extend(hash(b"order", options.seed, key).to_be_bytes()),
+        // '/' below every other character gives the order by segments.
+        PackOrder::Sorted => sort_key.extend(key.bytes().map(|b| if b == b'/' { 0 } else { b })),
+    }
+    sort_key
+}
+
+/// Asked now and then, as sorting many keys takes a while.
+fn check_cancel(i: usize, cancel: &AtomicBool, dir: &Path) -> Result<(), Error> {
+    if i.is_multiple_of(4096) && cancel.load(Ordering::Relaxed) {
+        return Err(Error::Cancelled { path: dir.display().to_string(), done: 0, total: 0 });
+    }
+    Ok(())
+}
+
+fn unknown_class(key: &str, class: &str, options: &PlanOptions, classes: &[String]) -> Error {
+    let list = options.classes.as_ref().map(|p| p.display().to_string());
+    Error::UnknownClass {
         path: key.to_owned(),
         class: class.to_owned(),
-        list: list.unwrap_or("the source").to_owned(),
+        list: list.unwrap_or_else(|| "the source".to_owned()),
         n: classes.len(),
-    })
+    }
 }
 
 fn record_of(record: &[u8]) -> Result<(u64, &str), Error> {
@@ -157,6 +180,16 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
         return Err(Error::Option(format!(
             "`--shard-size` is {} bytes, at least 1 MiB is needed",
             options.shard_bytes
+        )));
+    }
+    if options.labels == Labels::None && options.classes.is_some() {
+        let text = "`--classes` lists labels, and `--labels none` says that there are none";
+        return Err(Error::Option(text.to_owned()));
+    }
+    if options.memory < LEAST_MEMORY {
+        return Err(Error::Option(format!(
+            "`--memory` is {} bytes, at least 1 MiB is needed",
+            options.memory
         )));
     }
     let sum: f64 = options.fractions.iter().map(|(_, f)| f).sum();
@@ -208,6 +241,7 @@ fn write(
     options: &PlanOptions,
     classes: &[String],
     media_types: &[String],
+    cancel: &AtomicBool,
 ) -> Result<Plan, Error> {
     let io = |e| Error::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -215,9 +249,11 @@ fn write(
     let inner = BufWriter::with_capacity(1 << 20, temp.as_file().try_clone().map_err(io)?);
     let mut out = Out { inner, hasher: blake3::Hasher::new(), position: 0 };
     let labelled = options.labels == Labels::Folder;
+    // `on_error` is not among them: what is packed under `fail` is the same under
+    // `skip`, so that a run which met a bad input goes on under the other.
     let header = json!({
         "order": options.order.name(), "seed": options.seed, "shard_bytes": options.shard_bytes,
-        "check": options.check.name(), "on_error": options.on_error.name(), "max_pixels": options.max_pixels,
+        "check": options.check.name(), "max_pixels": options.max_pixels,
         "split": options.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect::<Vec<_>>().join(","),
         "labelled": labelled, "classes": classes, "media_types": media_types, "about": options.about,
     });
@@ -232,7 +268,8 @@ fn write(
     let mut shards: Vec<PlanShard> = Vec::new();
     let mut class_counts = Split::ALL.map(|_| vec![0_u64; classes.len()]);
     let (mut n_samples, mut n_bytes) = (0_u64, 0_u64);
-    for pair in sorted {
+    for (i, pair) in sorted.enumerate() {
+        check_cancel(i, cancel, dir)?;
         let (sort_key, value) = pair.map_err(io)?;
         let split = Split::ALL.get(usize::from(sort_key.first().copied().unwrap_or(0))).copied();
         let split = split.unwrap_or(Split::Train);
@@ -278,4 +315,17 @@ fn write(
         media_types: media_types.to_vec(),
         labelled,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::folded;
+
+    #[test]
+    fn letters_of_both_cases_fold_to_one() {
+        for (a, b) in [("A/x.JPG", "a/X.jpg"), ("ΟΔΟΣ/x", "οδοσ/x"), ("É.png", "é.png")] {
+            assert_eq!(folded(a), folded(b));
+        }
+        assert_ne!(folded("a/x"), folded("a-x"));
+    }
 }

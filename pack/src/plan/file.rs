@@ -55,6 +55,13 @@ pub(crate) struct Record {
 }
 
 impl Plan {
+    /// Gives the file another name on the same file system.
+    pub(crate) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
+        std::fs::rename(&self.path, &path).map_err(|e| Error::io("rename to", &path, e))?;
+        self.path = path;
+        Ok(())
+    }
+
     /// The samples of shard `shard`, in order.
     pub(crate) fn records(
         &self,

@@ -1,0 +1,237 @@
+//! The output folder while a process packs into it.
+//!
+//! ```text
+//! OUT/.gular-pack/lock            held while a process packs here
+//! OUT/.gular-pack/plan            the plan of this run
+//! OUT/.gular-pack/shard-N.json    what became of planned shard N, once it is durable
+//! OUT/data/…                      finished shards and indexes
+//! OUT/skipped.jsonl               inputs left out
+//! OUT/manifest.json               last; then .gular-pack goes
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{
+    DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, ShardEntry, TEMP_PREFIX, write_file,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::BadInput;
+use crate::plan::Plan;
+use crate::{Error, OnError};
+
+/// The folder of an unfinished run.
+pub const STATE_DIR: &str = ".gular-pack";
+/// The list of inputs left out, beside the manifest.
+pub const SKIPPED_NAME: &str = "skipped.jsonl";
+
+/// What became of a planned shard.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Done {
+    pub(crate) plan: String,
+    /// Absent when every input was left out.
+    pub(crate) entry: Option<ShardEntry>,
+    pub(crate) skipped: Vec<BadInput>,
+}
+
+/// A locked output folder.
+#[derive(Debug)]
+pub(crate) struct OutDir {
+    pub(crate) path: PathBuf,
+    pub(crate) state: PathBuf,
+    pub(crate) data: PathBuf,
+    made_here: bool,
+    _lock: File,
+}
+
+impl OutDir {
+    /// Takes `path`, which must not exist, be empty, or hold an interrupted run.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let (state, data) = (path.join(STATE_DIR), path.join(DATA_DIR));
+        let made_here = !path.exists();
+        check_free(path)?;
+        let lock = lock(&state, path)?;
+        // Whoever had the lock before may have finished meanwhile.
+        check_free(path)?;
+        let out = Self { path: path.to_owned(), state, data, made_here, _lock: lock };
+        fs::create_dir_all(&out.data).map_err(|e| Error::io("create", &out.data, e))?;
+        remove_leftovers(&out.data)?;
+        remove_leftovers(&out.state)?;
+        Ok(out)
+    }
+
+    /// Puts `plan` in place of an earlier run's, which must be the same one if it finished anything.
+    pub(crate) fn keep_plan(&self, plan: &mut Plan) -> Result<(), Error> {
+        let path = self.state.join("plan");
+        let expected = plan.digest;
+        let found = digest_of(&path).map_err(|e| Error::io("read", &path, e))?;
+        if let Some(found) = found.filter(|found| *found != expected && self.holds_shards()) {
+            let (expected, found) = (expected.to_string(), found.to_string());
+            return Err(Error::OtherPlan { path: self.shown(), expected, found });
+        }
+        plan.rename(path)
+    }
+
+    /// Shards that an earlier run finished and that are still there in full length.
+    pub(crate) fn finished(
+        &self,
+        plan: &Plan,
+        on_error: OnError,
+    ) -> Result<BTreeMap<usize, Done>, Error> {
+        let mut finished = BTreeMap::new();
+        for number in 0..plan.shards.len() {
+            let path = self.done_path(number);
+            let bytes = match fs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(Error::io("read", &path, e)),
+            };
+            let Ok(done) = serde_json::from_slice::<Done>(&bytes) else { continue };
+            let whole = |file: &FileEntry| {
+                let metadata = fs::metadata(self.data.join(file.name.as_str()));
+                metadata.is_ok_and(|m| m.len() == file.bytes)
+            };
+            let there = done.entry.as_ref().is_none_or(|e| whole(&e.file) && whole(&e.index));
+            let allowed = on_error == OnError::Skip || done.skipped.is_empty();
+            if done.plan == plan.digest.hex() && there && allowed {
+                finished.insert(number, done);
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Notes that a shard is finished.
+    pub(crate) fn note(&self, number: usize, done: &Done) -> Result<(), Error> {
+        let json = serde_json::to_vec(done).expect("names, numbers and texts serialise");
+        Ok(write_file(&self.done_path(number), &json)?)
+    }
+
+    fn done_path(&self, number: usize) -> PathBuf {
+        self.state.join(format!("shard-{number}.json"))
+    }
+
+    /// Removes shards that the manifest does not name: of inputs that changed
+    /// between a kill and the next run without changing their size.
+    pub(crate) fn remove_strays(&self, manifest: &Manifest) -> Result<(), Error> {
+        let entries = manifest.shards.iter().flat_map(|s| [&s.file, &s.index]);
+        let named: BTreeSet<&str> = entries.map(|file| file.name.as_str()).collect();
+        remove_where(&self.data, |name| name.ends_with(".safetensors") && !named.contains(name))
+    }
+
+    /// Removes what only an unfinished run needs, and with it the lock.
+    pub(crate) fn close(self) -> Result<(), Error> {
+        fs::remove_dir_all(&self.state).map_err(|e| Error::io("remove", &self.state, e))
+    }
+
+    /// After an error: leaves what a later run can use, or the place as it was.
+    pub(crate) fn abandon(self) {
+        if self.holds_shards() {
+            return;
+        }
+        let _ = fs::remove_dir_all(&self.state);
+        let _ = fs::remove_dir(&self.data);
+        if self.made_here {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
+    fn holds_shards(&self) -> bool {
+        let Ok(entries) = fs::read_dir(&self.data) else { return false };
+        entries.flatten().any(|e| !is_leftover(&e.file_name().to_string_lossy()))
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+fn check_free(out: &Path) -> Result<(), Error> {
+    let path = out.display().to_string();
+    let entries = match fs::read_dir(out) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(Error::io("list", out, e)),
+    };
+    let mut other = None;
+    let mut interrupted = false;
+    for entry in entries {
+        let name = entry.map_err(|e| Error::io("list", out, e))?.file_name();
+        match name.to_str() {
+            Some(MANIFEST_NAME) => {
+                remove_dead_state(out);
+                let manifest = out.join(MANIFEST_NAME);
+                let digest = digest_of(&manifest).map_err(|e| Error::io("read", &manifest, e))?;
+                let digest = digest.map(|d| d.to_string()).unwrap_or_default();
+                return Err(Error::AlreadyBundle { path, digest });
+            }
+            Some(STATE_DIR) => interrupted = true,
+            _ => other = Some(name.to_string_lossy().into_owned()),
+        }
+    }
+    match other {
+        Some(found) if !interrupted => Err(Error::NotEmpty { path, found }),
+        _ => Ok(()),
+    }
+}
+
+/// A run killed between its last two steps left its state beside the manifest.
+fn remove_dead_state(out: &Path) {
+    let state = out.join(STATE_DIR);
+    let lock = File::open(state.join("lock"));
+    // A file that is locked belongs to a process that is about to remove it.
+    if lock.is_ok_and(|file| file.try_lock().is_ok()) {
+        let _ = fs::remove_dir_all(state);
+    }
+}
+
+/// Locks `state`, making it where it is not there.
+fn lock(state: &Path, out: &Path) -> Result<File, Error> {
+    let path = state.join("lock");
+    let busy = || Error::Busy { path: out.display().to_string() };
+    fs::create_dir_all(state).map_err(|e| Error::io("create", state, e))?;
+    let file = File::create(&path).map_err(|e| Error::io("create", &path, e))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Err(busy()),
+        Err(fs::TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
+    }
+    // Between opening and locking, a process that ended may have removed the file.
+    let id = |m: fs::Metadata| (m.dev(), m.ino());
+    let mine = file.metadata().map(id).map_err(|e| Error::io("lock", &path, e))?;
+    if fs::metadata(&path).map(id).ok() == Some(mine) { Ok(file) } else { Err(busy()) }
+}
+
+/// BLAKE3 of a file, `None` when there is none.
+fn digest_of(path: &Path) -> io::Result<Option<Digest>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file)?;
+    Ok(Some(Digest::from(hasher.finalize())))
+}
+
+fn is_leftover(name: &str) -> bool {
+    name.starts_with(TEMP_PREFIX) || name.starts_with(".tmp")
+}
+
+/// Removes files of a killed writer.
+fn remove_leftovers(dir: &Path) -> Result<(), Error> {
+    remove_where(dir, is_leftover)
+}
+
+fn remove_where(dir: &Path, unwanted: impl Fn(&str) -> bool) -> Result<(), Error> {
+    for entry in fs::read_dir(dir).map_err(|e| Error::io("list", dir, e))? {
+        let entry = entry.map_err(|e| Error::io("list", dir, e))?;
+        if unwanted(&entry.file_name().to_string_lossy()) {
+            fs::remove_file(entry.path()).map_err(|e| Error::io("remove", entry.path(), e))?;
+        }
+    }
+    Ok(())
+}

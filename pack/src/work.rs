@@ -1,0 +1,177 @@
+//! Worker threads that turn planned shards into files.
+//!
+//! A writer takes a whole shard at a time; where there are more threads than
+//! shards, several readers feed it. Which thread does what shows nowhere.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use gular_bundle::{Field, ShardWriter};
+
+use crate::error::{BadInput, BadInputs};
+use crate::feed::{Feed, Item};
+use crate::input::InputReader;
+use crate::out::{Done, OutDir};
+use crate::plan::{Plan, PlanShard, Record};
+use crate::run::{PackOptions, Progress, still_needed};
+use crate::{Error, OnError};
+
+/// Bytes all readers together may be ahead of their writers.
+const AHEAD_BYTES: u64 = 128 << 20;
+
+/// What the worker threads share.
+pub(crate) struct Work<'a> {
+    pub(crate) source: &'a Path,
+    pub(crate) out: &'a OutDir,
+    pub(crate) options: &'a PackOptions,
+    pub(crate) plan: &'a Plan,
+    pub(crate) fields: &'a [Field],
+    pub(crate) progress: &'a (dyn Fn(Progress) + Sync),
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+impl Work<'_> {
+    /// Writes all shards that are not in `done`.
+    pub(crate) fn run(&self, done: BTreeMap<usize, Done>) -> Result<BTreeMap<usize, Done>, Error> {
+        let n_shards = self.plan.shards.len();
+        let left: Vec<usize> = (0..n_shards).filter(|i| !done.contains_key(i)).collect();
+        let jobs = self.options.jobs.max(1);
+        let writers = jobs.min(left.len()).max(1);
+        let readers = (jobs / writers).max(1);
+        let next = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        let results = Mutex::new((done, None::<Error>));
+        std::thread::scope(|scope| {
+            for _ in 0..writers {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let Some(number) = left.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                            break;
+                        };
+                        let result =
+                            self.shard(*number, readers, AHEAD_BYTES / writers as u64, &stop);
+                        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                        match result {
+                            Ok(Some(done)) => drop(results.0.insert(*number, done)),
+                            Ok(None) => {}
+                            Err(e) => {
+                                results.1.get_or_insert(e);
+                                stop.store(true, Ordering::Relaxed);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let (done, error) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match error {
+            Some(Error::Bundle(source)) if is_full(&source) => Err(self.full(source, &done)),
+            Some(error) => Err(error),
+            None if done.len() < n_shards => {
+                let (path, done) = (self.out.shown(), done.len());
+                Err(Error::Cancelled { path, done, total: n_shards })
+            }
+            None => Ok(done),
+        }
+    }
+
+    /// Writes one shard; `None` when the run stops meanwhile.
+    fn shard(
+        &self,
+        number: usize,
+        readers: usize,
+        ahead: u64,
+        stop: &AtomicBool,
+    ) -> Result<Option<Done>, Error> {
+        let Some(shard) = self.plan.shards.get(number) else { return Ok(None) };
+        let feed = Feed::new(self.plan.records(shard)?, ahead);
+        let written = std::thread::scope(|scope| {
+            for _ in 0..readers {
+                scope.spawn(|| {
+                    let options = &self.options.plan;
+                    let mut reader = InputReader::new(options.check, options.max_pixels);
+                    feed.read_all(&mut |record| reader.read(self.source, record));
+                });
+            }
+            let written = self.write(shard, &mut || feed.next(), stop);
+            feed.stop();
+            written
+        })?;
+        if let Some(done) = &written {
+            self.out.note(number, done)?;
+        }
+        Ok(written)
+    }
+
+    fn write(
+        &self,
+        shard: &PlanShard,
+        next: &mut dyn FnMut() -> Option<Item>,
+        stop: &AtomicBool,
+    ) -> Result<Option<Done>, Error> {
+        let mut writer = ShardWriter::create(&self.out.data, shard.split, self.fields)?;
+        let mut left_out = LeftOut::new(self.options.plan.on_error);
+        let mut seen = 0;
+        while let Some(item) = next() {
+            if stop.load(Ordering::Relaxed) || self.cancel.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let (record, bytes) = item?;
+            seen += 1;
+            match bytes {
+                Ok(bytes) if left_out.fatal.n == 0 => self.push(&mut writer, &record, &bytes)?,
+                // The shard is lost, but one run names all its bad inputs.
+                Ok(_) => {}
+                Err(bad) => left_out.push(bad),
+            }
+            (self.progress)(Progress::Packed(1, record.bytes));
+        }
+        if let Some(error) = left_out.fatal.into_error() {
+            return Err(error);
+        }
+        if seen < shard.samples {
+            // The readers ended early: only a panic or a stop does that.
+            return Ok(None);
+        }
+        let entry = if writer.n_samples() > 0 { Some(writer.finish()?) } else { None };
+        Ok(Some(Done { plan: self.plan.digest.hex(), entry, skipped: left_out.skipped }))
+    }
+
+    fn push(&self, writer: &mut ShardWriter, record: &Record, image: &[u8]) -> Result<(), Error> {
+        let label = record.label.to_le_bytes();
+        let values: [&[u8]; 2] = [image, &label];
+        Ok(writer.push(&record.key, &values[..self.fields.len().min(2)])?)
+    }
+
+    fn full(&self, source: gular_bundle::Error, done: &BTreeMap<usize, Done>) -> Error {
+        let free = crate::run::free_bytes(&self.out.path).unwrap_or(0);
+        Error::Full { needed: still_needed(self.plan, done), free, source }
+    }
+}
+
+/// Inputs of one shard that cannot be packed.
+struct LeftOut {
+    on_error: OnError,
+    skipped: Vec<BadInput>,
+    fatal: BadInputs,
+}
+
+impl LeftOut {
+    fn new(on_error: OnError) -> Self {
+        Self { on_error, skipped: Vec::new(), fatal: BadInputs::default() }
+    }
+
+    fn push(&mut self, bad: BadInput) {
+        match self.on_error {
+            OnError::Skip => self.skipped.push(bad),
+            OnError::Fail => self.fatal.push(bad),
+        }
+    }
+}
+
+fn is_full(error: &gular_bundle::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error, gular_bundle::Error::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+}

@@ -1,0 +1,168 @@
+//! A run that ended early goes on, and nobody else's work is touched.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gular_pack::{Error, OnError, PlanOptions, Progress, Report, pack};
+use support::{big_images, files, images, options, png, put, run, small_shards};
+
+/// Packs until `samples` have gone into shards, then stops.
+fn stop_after(samples: u64, source: &Path, out: &Path, plan: PlanOptions) -> Result<Report, Error> {
+    let cancel = AtomicBool::new(false);
+    let seen = AtomicU64::new(0);
+    let progress = |p: Progress| {
+        if let Progress::Packed(1, _) = p
+            && seen.fetch_add(1, Ordering::Relaxed) + 1 == samples
+        {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    };
+    pack(source, out, &options(plan, 1), &progress, &cancel)
+}
+
+#[test]
+fn a_bundle_or_foreign_folder_is_never_overwritten() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    run(source.path(), out.path(), PlanOptions::default(), 1).unwrap();
+    let before = files(out.path());
+    let again = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap_err();
+    assert!(matches!(again, Error::AlreadyBundle { .. }), "{again}");
+    assert!(files(out.path()) == before);
+    let foreign = tempfile::tempdir().unwrap();
+    put(foreign.path(), "thesis.tex", b"x");
+    let error = run(source.path(), foreign.path(), PlanOptions::default(), 1).unwrap_err();
+    assert!(error.to_string().contains("thesis.tex"), "{error}");
+}
+
+#[test]
+fn a_stopped_run_goes_on_and_gives_the_same_bytes() {
+    let source = tempfile::tempdir().unwrap();
+    big_images(source.path());
+    let whole = tempfile::tempdir().unwrap();
+    run(source.path(), whole.path(), small_shards(), 1).unwrap();
+    let expected = files(whole.path());
+    for samples in [1, 4, 9, 15, 23] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("bundle");
+        let stopped = stop_after(samples, source.path(), &out, small_shards());
+        assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
+        assert!(!out.join("manifest.json").exists());
+        assert_eq!(out.exists(), samples > 1, "what finished nothing leaves nothing");
+        if out.exists() {
+            // What a killed writer leaves.
+            fs::write(out.join("data/.gular-tmp-x"), b"half").unwrap();
+        }
+        let report = run(source.path(), &out, small_shards(), 2).unwrap();
+        assert_eq!(report.resumed_shards > 0, samples > 1);
+        assert!(files(&out) == expected, "stopped after {samples}");
+    }
+}
+
+#[test]
+fn a_bad_input_met_late_costs_no_finished_shard() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    big_images(source.path());
+    put(source.path(), "c0/bad.png", b"no png");
+    let failing = dir.path().join("failing");
+    let failed = run(source.path(), &failing, small_shards(), 1).unwrap_err();
+    assert!(matches!(failed, Error::BadInputs(_)), "{failed}");
+    let again = PlanOptions { on_error: OnError::Skip, ..small_shards() };
+    let report = run(source.path(), &failing, again.clone(), 1).unwrap();
+    assert!(report.resumed_shards > 0, "the hint promised that finished shards are kept");
+    assert_eq!(report.skipped, 1);
+    let at_once = dir.path().join("at-once");
+    run(source.path(), &at_once, again, 2).unwrap();
+    assert!(files(&failing) == files(&at_once));
+}
+
+#[test]
+fn shards_that_left_something_out_are_no_use_to_a_run_that_may_not() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    big_images(source.path());
+    for i in 0..24 {
+        put(source.path(), &format!("c0/bad{i}.png"), b"no png");
+    }
+    let out = dir.path().join("bundle");
+    let skip = PlanOptions { on_error: OnError::Skip, ..small_shards() };
+    stop_after(45, source.path(), &out, skip.clone()).unwrap_err();
+    let error = run(source.path(), &out, small_shards(), 1).unwrap_err();
+    assert!(matches!(error, Error::BadInputs(_)), "{error}");
+    let report = run(source.path(), &out, skip, 1).unwrap();
+    assert!(report.resumed_shards > 0);
+    assert_eq!((report.samples, report.skipped), (24, 24));
+}
+
+#[test]
+fn other_images_or_options_do_not_continue_a_run() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    big_images(source.path());
+    let out = dir.path().join("bundle");
+    stop_after(15, source.path(), &out, small_shards()).unwrap_err();
+    let before = files(&out.join("data"));
+    let seeded = PlanOptions { seed: 7, ..small_shards() };
+    let error = run(source.path(), &out, seeded, 1).unwrap_err();
+    assert!(matches!(error, Error::OtherPlan { .. }), "{error}");
+    put(source.path(), "c0/new.png", &png(1));
+    let error = run(source.path(), &out, small_shards(), 1).unwrap_err();
+    assert!(error.hint().unwrap().contains("remove the folder"), "{error}");
+    assert!(files(&out.join("data")) == before, "finished shards were touched");
+    fs::remove_file(source.path().join("c0/new.png")).unwrap();
+    assert!(run(source.path(), &out, small_shards(), 1).unwrap().resumed_shards > 0);
+}
+
+#[test]
+fn a_run_killed_before_its_first_shard_binds_nobody() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    let out = dir.path().join("bundle");
+    put(&out, ".gular-pack/plan", b"{\"format\":\"gular-plan\",\"version\":1}\nof other options");
+    put(&out, ".gular-pack/.gular-tmp-plan", b"half");
+    put(&out, "data/.gular-tmp-x", b"half");
+    assert_eq!(run(source.path(), &out, PlanOptions::default(), 1).unwrap().samples, 60);
+}
+
+#[test]
+fn shards_of_an_input_that_changed_in_place_do_not_stay() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    big_images(source.path());
+    let out = dir.path().join("bundle");
+    stop_after(15, source.path(), &out, small_shards()).unwrap_err();
+    // Killed after a shard had its name and before that was noted.
+    let stray = "data/train-0123456789abcdef.safetensors";
+    put(&out, stray, b"of other bytes");
+    run(source.path(), &out, small_shards(), 1).unwrap();
+    assert!(!out.join(stray).exists());
+    let whole = dir.path().join("whole");
+    run(source.path(), &whole, small_shards(), 1).unwrap();
+    assert!(files(&out) == files(&whole));
+}
+
+#[test]
+fn a_folder_in_use_is_left_alone() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    put(out.path(), ".gular-pack/lock", b"");
+    let lock = fs::File::open(out.path().join(".gular-pack/lock")).unwrap();
+    lock.lock().unwrap();
+    let error = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap_err();
+    assert!(matches!(error, Error::Busy { .. }), "{error}");
+    drop(lock);
+    assert_eq!(run(source.path(), out.path(), PlanOptions::default(), 1).unwrap().samples, 60);
+}
+
+#[test]
+fn a_stop_while_planning_leaves_nothing() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    let out = dir.path().join("bundle");
+    let cancel = AtomicBool::new(true);
+    let stopped = pack(source.path(), &out, &options(small_shards(), 1), &|_| {}, &cancel);
+    assert!(matches!(stopped, Err(Error::Cancelled { done: 0, .. })), "{stopped:?}");
+    assert!(!out.exists());
+}
