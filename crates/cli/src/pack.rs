@@ -44,12 +44,12 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     match result {
         Ok(report) => {
             for warning in &report.warnings {
-                eprintln!("warning: {warning}");
+                show::message("warning", warning);
             }
             if output.json {
                 show::json(&report)?;
             } else if !output.quiet {
-                show::stdout(&table(&report, args))?;
+                show::text(&table(&report, args))?;
             }
             Ok(Exit::Done)
         }
@@ -101,13 +101,7 @@ fn options(args: &PackArgs) -> PackOptions {
         },
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
-    let jobs = args.jobs.unwrap_or_else(cores);
-    PackOptions { plan, jobs, dry_run: args.dry_run }
-}
-
-/// Cores this process may use.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    PackOptions { plan, jobs: args.jobs.count(), dry_run: args.dry_run }
 }
 
 fn table(report: &Report, args: &PackArgs) -> String {

@@ -62,7 +62,7 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         ("citation", &about.citation),
     ] {
         if let Some(value) = value {
-            let _ = writeln!(text, "{name}: {value}");
+            let _ = writeln!(text, "{name}: {}", show::plain(value));
         }
     }
     let quoted = |v: &Value| text_of(v);
@@ -118,7 +118,7 @@ fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>)
     }
     text.push('\n');
     for (i, class) in manifest.classes.iter().enumerate().take(CLASSES_SHOWN) {
-        let _ = write!(text, "{:<24}", format!("{i} {class}"));
+        let _ = write!(text, "{:<24}", format!("{i} {}", show::plain(class)));
         for split in &splits {
             let n = counts.and_then(|c| c.get(split)).and_then(|c| c.get(i));
             let _ = write!(text, "{:>10}", n.map_or("?".to_owned(), u64::to_string));
