@@ -196,6 +196,26 @@ fn a_sheet_in_the_current_folder_with_a_broken_image() {
 }
 
 #[test]
+fn a_dry_run_shows_what_the_folders_become() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, i) in [("train/cat/1", 1), ("train/cat/2", 2), ("train/dog/3", 3), ("val/cat/4", 4)]
+    {
+        put(dir.path(), format!("images/{name}.jpg"), &jpeg(i));
+    }
+    let outcome =
+        finish(Command::new(gular()).args(["pack", "images", "b", "--dry-run"]).current_dir(&dir));
+    let expected = "
+class                        train       val
+cat                              2         1
+dog                              1         0
+
+dry run: 4 samples of ";
+    assert!(outcome.stdout.contains(expected), "{outcome:?}");
+    assert!(outcome.stdout.contains("in 2 shards; nothing was written"), "{outcome:?}");
+    assert!(!dir.path().join("b").exists());
+}
+
+#[test]
 fn nothing_is_coloured_where_no_terminal_is() {
     let packed = Packed::new();
     packed.damage();

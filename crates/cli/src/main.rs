@@ -8,6 +8,7 @@ mod pack;
 mod progress;
 mod show;
 mod stop;
+mod table;
 mod verify;
 
 use clap::Parser as _;

@@ -1,19 +1,21 @@
 //! `gular pack`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-use gular_bundle::About;
+use gular_bundle::{About, Split};
 use gular_pack::{
     Check, Error, Labels, Layout, OnError, PackOptions, PackOrder, PlanOptions, Progress, Report,
+    SplitReport,
 };
 use indicatif::ProgressBar;
 
 use crate::args::{CheckArg, LabelsArg, LayoutArg, OnErrorArg, OrderArg, Output, PackArgs};
 use crate::exit::{Exit, Failure};
 use crate::progress::{bytes_bar, counter};
-use crate::show;
 use crate::stop::Stop;
+use crate::{show, table};
 
 pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
@@ -113,6 +115,9 @@ fn table(report: &Report, args: &PackArgs) -> String {
             (s.samples, show::size(s.bytes), s.shards, s.classes.len());
         let _ = writeln!(text, "{split:<8}{samples:>12}{bytes:>12}{shards:>9}{classes:>9}");
     }
+    if report.dry_run {
+        text.push_str(&classes(report));
+    }
     text.push('\n');
     if report.skipped > 0 {
         let _ = writeln!(
@@ -153,4 +158,19 @@ fn table(report: &Report, args: &PackArgs) -> String {
         }
     }
     text
+}
+
+/// What would become of the folders: a wrong layout shows itself here.
+fn classes(report: &Report) -> String {
+    let names: BTreeSet<&String> = report.splits.values().flat_map(|s| s.classes.keys()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let splits: Vec<Split> = report.splits.keys().copied().collect();
+    let n_classes = names.len();
+    let row = |name: &String| {
+        let of_split = |s: &SplitReport| Some(s.classes.get(name).copied().unwrap_or(0));
+        (name.clone(), report.splits.values().map(of_split).collect())
+    };
+    table::classes(&splits, n_classes, names.into_iter().map(row))
 }
