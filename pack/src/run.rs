@@ -123,8 +123,10 @@ fn run(
     let state = out.join(STATE_DIR);
     let data = out.join(DATA_DIR);
     fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
-    remove_leftovers(&data)?;
-    remove_leftovers(&state)?;
+    remove_leftovers(&data, &[TEMP_PREFIX, ".tmp"])?;
+    remove_leftovers(&state, &[TEMP_PREFIX, ".tmp"])?;
+    // Of the manifest and the list of inputs left out.
+    remove_leftovers(out, &[TEMP_PREFIX])?;
     let (plan, mut found) = make_plan(source, &state, options, progress, cancel)?;
     let done = finished(&state, &data, &plan)?;
     let resumed = done.len() as u64;
@@ -259,14 +261,12 @@ fn nothing_kept(state: &Path) -> bool {
     !entries.flatten().any(|e| e.file_name().to_string_lossy().starts_with("shard-"))
 }
 
-/// Files of a killed writer.
-fn remove_leftovers(dir: &Path) -> Result<(), Error> {
+/// Files of a killed writer, whose names begin so.
+fn remove_leftovers(dir: &Path, prefixes: &[&str]) -> Result<(), Error> {
     for entry in fs::read_dir(dir).map_err(|e| Error::io("list", dir, e))? {
         let entry = entry.map_err(|e| Error::io("list", dir, e))?;
-        let name = entry.file_name();
-        if name.to_string_lossy().starts_with(TEMP_PREFIX)
-            || name.to_string_lossy().starts_with(".tmp")
-        {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
             fs::remove_file(entry.path()).map_err(|e| Error::io("remove", entry.path(), e))?;
         }
     }
