@@ -125,6 +125,22 @@ fn threads_are_counted_from_one() {
     }
 }
 
+#[test]
+fn keys_of_a_fault_are_listed_up_to_a_limit() {
+    let packed = Packed::new();
+    let shard = packed.shard();
+    let mut bytes = fs::read(&shard).unwrap();
+    let end = bytes.len() - 2000;
+    bytes[4096..end].fill(0xee);
+    fs::write(&shard, bytes).unwrap();
+    for (limit, listed, more) in [("0", 0, true), ("3", 3, true), ("20", 12, false)] {
+        let outcome = run(["verify", text(&packed.bundle), "--max-keys", limit]);
+        let keys = outcome.stdout.lines().filter(|l| l.starts_with("    sample ")).count();
+        assert_eq!((outcome.code, keys), (Some(1), listed), "{outcome:?}");
+        assert_eq!(outcome.stdout.contains(" more samples\n"), more, "{outcome:?}");
+    }
+}
+
 /// One error with a hint, nothing on stdout.
 fn refused(outcome: &Outcome, words: &[&str]) {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");

@@ -159,6 +159,9 @@ pub(crate) struct VerifyArgs {
     /// The bundle digest it must have
     #[arg(long, value_name = "BLAKE3", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
+    /// Keys listed for one fault; the rest are counted
+    #[arg(long, value_name = "N", default_value_t = gular_verify::VerifyOptions::default().max_keys)]
+    pub(crate) max_keys: usize,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
 }

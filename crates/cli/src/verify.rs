@@ -22,7 +22,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         mode,
         jobs: args.jobs.count(),
         digest: args.digest,
-        ..VerifyOptions::default()
+        max_keys: args.max_keys,
     };
     let bar = bytes_bar("verify", 0, output);
     let progress = |done: u64, total: u64| {
