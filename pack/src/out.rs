@@ -60,6 +60,8 @@ impl OutDir {
         let out = Self { path: path.to_owned(), state, data, made_here, _lock: lock };
         fs::create_dir_all(&out.data).map_err(|e| Error::io("create", &out.data, e))?;
         remove_leftovers(&out.data)?;
+        // Of the manifest and the list of inputs left out.
+        remove_where(&out.path, |name| name.starts_with(TEMP_PREFIX))?;
         remove_leftovers(&out.state)?;
         Ok(out)
     }

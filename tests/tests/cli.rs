@@ -205,22 +205,37 @@ fn a_killed_pack_goes_on_to_the_same_bytes() {
     let took = start.elapsed();
     let expected = files(&whole);
     for (i, share) in [0.1, 0.3, 0.5, 0.7, 0.9].into_iter().enumerate() {
-        for signal in ["-KILL", "-TERM"] {
+        for (signal, code) in [("-KILL", None), ("-TERM", Some(143)), ("-INT", Some(130))] {
             let out = dir.path().join(format!("bundle{i}{signal}"));
             let (stopped, again) = interrupted(signal, took.mul_f64(share), &source, &out);
-            if stopped.code == Some(0) {
-                // It was faster this time; the second run says that all is there.
+            if again.code == Some(2) {
+                // It was whole before the signal came; the second run says that all is there.
                 assert!(again.stderr.contains("already holds bundle"), "{again:?}");
             } else {
                 assert_eq!(again.code, Some(0), "{stopped:?} {again:?}");
-                if signal == "-TERM" {
-                    assert_eq!(stopped.code, Some(143), "{stopped:?}");
+                assert_eq!(stopped.code, code, "{stopped:?}");
+                if code.is_some() {
                     assert!(stopped.stderr.contains("run the same command again"), "{stopped:?}");
                 }
             }
             assert!(files(&out) == expected, "{signal} after {share}");
         }
     }
+}
+
+/// A run killed while it wrote the manifest leaves its temporary file there.
+#[test]
+fn a_resumed_pack_leaves_no_temporary_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source, 8);
+    for folder in ["", "data/", ".gular-pack/"] {
+        put(&out, format!("{folder}.gular-tmp-killed"), b"x");
+    }
+    let packed = run(["pack", text(&source), text(&out)]);
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    let left = files(&out).into_iter().find(|(name, _)| text(name).contains("killed"));
+    assert_eq!(left, None);
 }
 
 #[test]

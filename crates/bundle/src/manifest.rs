@@ -341,7 +341,8 @@ impl Manifest {
                     shard.samples, shard.index.bytes
                 ));
             }
-            let sum = bytes.checked_add(shard.file.bytes).filter(|b| *b <= i64::MAX as u64);
+            let of_shard = shard.file.bytes.checked_add(shard.index.bytes);
+            let sum = of_shard.and_then(|b| bytes.checked_add(b)).filter(|b| *b <= i64::MAX as u64);
             let (Some(b), Some(s)) = (sum, samples.checked_add(shard.samples)) else {
                 return Some(format!("the sizes up to shard {i} `{name}` overflow 63 bits"));
             };

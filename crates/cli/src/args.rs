@@ -1,5 +1,6 @@
 //! Arguments, and the texts of `--help`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -10,7 +11,7 @@ use gular_bundle::{Digest, Split};
 /// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage
 /// errors too), 130 and 143 stopped by a signal.
 #[derive(Debug, Parser)]
-#[command(name = "gular", version, max_term_width = 100)]
+#[command(name = "gular", version, max_term_width = 100, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -18,13 +19,20 @@ pub(crate) struct Cli {
     pub(crate) output: Output,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  gular pack photos/ bundle/              photos/class/file or photos/{train,val,test}/class/file
+  gular verify bundle/                    every byte against its digest
+  gular inspect bundle/ --sheet sheet.png what is in it, and a contact sheet";
+
 /// What is shown, for every verb.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
 pub(crate) struct Output {
     /// Print the result as one JSON object on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// No progress and no summary; errors still show
+    /// No progress and no summary; errors and faults still show
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }
@@ -70,7 +78,7 @@ pub(crate) struct PackArgs {
     #[arg(long, value_enum, default_value_t = OrderArg::Shuffled)]
     pub(crate) order: OrderArg,
     /// Chooses splits and shuffled order
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Bytes of source files a shard takes; KiB, MiB, GiB, KB, MB, GB or plain bytes
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = bytes)]
@@ -79,17 +87,16 @@ pub(crate) struct PackArgs {
     #[arg(long, value_enum, default_value_t = CheckArg::Header)]
     pub(crate) check: CheckArg,
     /// What happens when an image cannot be packed; `skip` lists it in OUT/skipped.jsonl
-    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail)]
+    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT")]
     pub(crate) on_error: OnErrorArg,
     /// Images of more pixels are refused
-    #[arg(long, default_value_t = gular_image::Limits::default().max_pixels)]
+    #[arg(long, value_name = "N", default_value_t = gular_image::Limits::default().max_pixels)]
     pub(crate) max_pixels: u64,
     /// Memory for sorting paths; more are sorted on disk
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = bytes)]
     pub(crate) memory: u64,
-    /// Threads [default: the cores this process may use]
-    #[arg(long, value_name = "N")]
-    pub(crate) jobs: Option<usize>,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
     /// Scan and plan only: counts, bytes, shards; reads no image, writes nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -119,7 +126,7 @@ pub(crate) struct InspectArgs {
     #[arg(long, value_name = "PNG")]
     pub(crate) sheet: Option<PathBuf>,
     /// Chooses the images of the sheet
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// List the first N samples with their places
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -147,14 +154,30 @@ pub(crate) struct VerifyArgs {
     #[arg(long, group = "mode", value_name = "SHARE", value_parser = share)]
     pub(crate) sample: Option<f64>,
     /// Chooses the samples of --sample
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// The bundle digest it must have
     #[arg(long, value_name = "BLAKE3", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
+    /// Keys listed for one fault; the rest are counted
+    #[arg(long, value_name = "N", default_value_t = gular_verify::VerifyOptions::default().max_keys)]
+    pub(crate) max_keys: usize,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+}
+
+/// How many threads work, for every verb that has some.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Jobs {
     /// Threads [default: the cores this process may use]
     #[arg(long, value_name = "N")]
-    pub(crate) jobs: Option<usize>,
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Jobs {
+    pub(crate) fn count(self) -> usize {
+        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from)
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::show;
+
 /// Exit codes, the same for every verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -33,20 +35,17 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     message: String,
     hint: Option<String>,
-    silent: bool,
 }
 
 impl Failure {
     pub(crate) fn new(message: impl fmt::Display, hint: Option<String>) -> Self {
-        Self { exit: Exit::Failed, message: message.to_string(), hint, silent: false }
+        Self { exit: Exit::Failed, message: message.to_string(), hint }
     }
 
     pub(crate) fn report(self) -> Exit {
-        if !self.silent {
-            eprintln!("error: {}", self.message);
-            if let Some(hint) = self.hint {
-                eprintln!("hint: {hint}");
-            }
+        show::message("error", &self.message);
+        if let Some(hint) = self.hint {
+            show::message("hint", &hint);
         }
         self.exit
     }
@@ -64,11 +63,8 @@ impl From<gular_pack::Error> for Failure {
     }
 }
 
-/// A reader that went away (`gular … | head`) is no error.
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        let silent = error.kind() == std::io::ErrorKind::BrokenPipe;
-        let exit = if silent { Exit::Done } else { Exit::Failed };
-        Self { exit, message: format!("cannot write the output: {error}"), hint: None, silent }
+impl From<gular_verify::Error> for Failure {
+    fn from(error: gular_verify::Error) -> Self {
+        Self::new(&error, error.hint().map(str::to_owned))
     }
 }

@@ -1,6 +1,5 @@
 //! The `gular` program: arguments, progress, exit codes. What it does is in
 //! the rooms; here it is only joined and shown.
-#![expect(clippy::print_stderr, reason = "a program, not a library")]
 
 mod args;
 mod exit;
@@ -9,6 +8,7 @@ mod pack;
 mod progress;
 mod show;
 mod stop;
+mod table;
 mod verify;
 
 use clap::Parser as _;

@@ -1,19 +1,21 @@
 //! `gular pack`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-use gular_bundle::About;
+use gular_bundle::{About, Split};
 use gular_pack::{
     Check, Error, Labels, Layout, OnError, PackOptions, PackOrder, PlanOptions, Progress, Report,
+    SplitReport,
 };
 use indicatif::ProgressBar;
 
 use crate::args::{CheckArg, LabelsArg, LayoutArg, OnErrorArg, OrderArg, Output, PackArgs};
 use crate::exit::{Exit, Failure};
 use crate::progress::{bytes_bar, counter};
-use crate::show;
 use crate::stop::Stop;
+use crate::{show, table};
 
 pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
@@ -44,12 +46,12 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     match result {
         Ok(report) => {
             for warning in &report.warnings {
-                eprintln!("warning: {warning}");
+                show::message("warning", warning);
             }
             if output.json {
                 show::json(&report)?;
             } else if !output.quiet {
-                show::stdout(&table(&report, args))?;
+                show::text(&table(&report, args))?;
             }
             Ok(Exit::Done)
         }
@@ -101,13 +103,8 @@ fn options(args: &PackArgs) -> PackOptions {
         },
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
-    let jobs = args.jobs.unwrap_or_else(cores);
-    PackOptions { plan, jobs, dry_run: args.dry_run, temp_dir: std::env::temp_dir() }
-}
-
-/// Cores this process may use.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    let temp_dir = std::env::temp_dir();
+    PackOptions { plan, jobs: args.jobs.count(), dry_run: args.dry_run, temp_dir }
 }
 
 fn table(report: &Report, args: &PackArgs) -> String {
@@ -118,6 +115,9 @@ fn table(report: &Report, args: &PackArgs) -> String {
         let (samples, bytes, shards, classes) =
             (s.samples, show::size(s.bytes), s.shards, s.classes.len());
         let _ = writeln!(text, "{split:<8}{samples:>12}{bytes:>12}{shards:>9}{classes:>9}");
+    }
+    if report.dry_run {
+        text.push_str(&classes(report));
     }
     text.push('\n');
     if report.skipped > 0 {
@@ -159,4 +159,19 @@ fn table(report: &Report, args: &PackArgs) -> String {
         }
     }
     text
+}
+
+/// What would become of the folders: a wrong layout shows itself here.
+fn classes(report: &Report) -> String {
+    let names: BTreeSet<&String> = report.splits.values().flat_map(|s| s.classes.keys()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let splits: Vec<Split> = report.splits.keys().copied().collect();
+    let n_classes = names.len();
+    let row = |name: &String| {
+        let of_split = |s: &SplitReport| Some(s.classes.get(name).copied().unwrap_or(0));
+        (name.clone(), report.splits.values().map(of_split).collect())
+    };
+    table::classes(&splits, n_classes, names.into_iter().map(row))
 }

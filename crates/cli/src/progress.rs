@@ -7,15 +7,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::args::Output;
 
-/// A bar over bytes with rate and time left.
+/// A bar over bytes with rate and time left, in the units of the summary.
 pub(crate) fn bytes_bar(what: &'static str, total: u64, output: &Output) -> ProgressBar {
-    let template = "{msg} {bar:30} {bytes}/{total_bytes}  {binary_bytes_per_sec}  {eta} left";
+    let template =
+        "{msg} {bar:30} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left";
     bar(what, Some(total), template, output)
 }
 
 /// A counter without a known end.
 pub(crate) fn counter(what: &'static str, output: &Output) -> ProgressBar {
-    bar(what, None, "{msg} {human_pos}  {per_sec}", output)
+    bar(what, None, "{msg} {human_pos}", output)
 }
 
 fn bar(what: &'static str, total: Option<u64>, template: &str, output: &Output) -> ProgressBar {

@@ -1,6 +1,6 @@
-//! How numbers, tables and JSON are written.
+//! How numbers, texts and JSON are written, and where.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use crate::exit::Failure;
 
@@ -16,19 +16,47 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.1} PB")
 }
 
+/// `text` with its control characters as escapes, lest a name from a file
+/// moves the cursor or forges a line. Lines of our own stay.
+pub(crate) fn printable(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
+
+/// As [`printable`], for one name: line ends are escaped too.
+pub(crate) fn plain(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    for c in name.chars() {
+        if c.is_control() { shown.extend(c.escape_debug()) } else { shown.push(c) }
+    }
+    shown
+}
+
 /// One JSON object on stdout.
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?;
-    stdout(&format!("{text}\n"))
+    stdout(format!("{text}\n").as_bytes())
 }
 
-/// Text on stdout; a reader that went away ends the program quietly.
-pub(crate) fn stdout(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+/// A text for people on stdout.
+pub(crate) fn text(text: &str) -> Result<(), Failure> {
+    stdout(printable(text).as_bytes())
+}
+
+/// Bytes on stdout. A reader that went away (`gular … | head`) is no error,
+/// and must not change the verdict that the exit code says.
+pub(crate) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(Failure::new(format!("cannot write the output: {e}"), None)),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// A message on stderr; when nobody reads there, the exit code has to do.
+pub(crate) fn message(kind: &str, text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{kind}: {}", printable(text));
 }
 
 #[cfg(test)]
@@ -41,5 +69,11 @@ mod tests {
         {
             assert_eq!(size(bytes), text);
         }
+    }
+
+    #[test]
+    fn names_cannot_steer_the_terminal() {
+        assert_eq!(plain("dög\u{1b}[2J\n"), "dög\\u{1b}[2J\\n");
+        assert_eq!(printable("a\tb\nc\r\n"), "a\\tb\nc\\r\n");
     }
 }

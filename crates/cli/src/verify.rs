@@ -6,7 +6,6 @@ use gular_verify::{Error, Fault, Mode, Report, VerifyOptions};
 
 use crate::args::{Output, VerifyArgs};
 use crate::exit::{Exit, Failure};
-use crate::pack::cores;
 use crate::progress::bytes_bar;
 use crate::show;
 use crate::stop::Stop;
@@ -19,8 +18,12 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         // `--full` says what is the default.
         None => Mode::Full,
     };
-    let jobs = args.jobs.unwrap_or_else(cores);
-    let options = VerifyOptions { mode, jobs, digest: args.digest, ..VerifyOptions::default() };
+    let options = VerifyOptions {
+        mode,
+        jobs: args.jobs.count(),
+        digest: args.digest,
+        max_keys: args.max_keys,
+    };
     let bar = bytes_bar("verify", 0, output);
     let progress = |done: u64, total: u64| {
         bar.set_length(total.max(done));
@@ -30,7 +33,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     bar.finish_and_clear();
     let report = result.map_err(|error| {
         let cancelled = matches!(error, Error::Cancelled { .. });
-        let mut failure = Failure::new(&error, error.hint().map(str::to_owned));
+        let mut failure = Failure::from(error);
         if let Some(exit) = stop.exit().filter(|_| cancelled) {
             failure.exit = exit;
         }
@@ -38,17 +41,16 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     })?;
     if output.json {
         show::json(&report)?;
-    } else if !output.quiet {
-        show::stdout(&text(&report))?;
+    } else if output.quiet {
+        show::text(&faults(&report))?;
+    } else {
+        show::text(&text(&report))?;
     }
     Ok(if report.sound { Exit::Done } else { Exit::Unsound })
 }
 
 fn text(report: &Report) -> String {
-    let mut text = format!("bundle {}\n", report.digest);
-    for fault in &report.faults {
-        fault_text(&mut text, fault);
-    }
+    let mut text = format!("bundle {}\n{}", report.digest, faults(report));
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");
     }
@@ -58,10 +60,10 @@ fn text(report: &Report) -> String {
         _ => format!("manifest, indexes and {} samples", report.samples_checked),
     };
     let rate = show::size((report.bytes_read as f64 / report.seconds.max(1e-9)) as u64);
-    let verdict = if report.sound {
-        "sound".to_owned()
-    } else {
-        format!("NOT SOUND: {} faults", report.faults.len())
+    let verdict = match report.faults.len() {
+        0 => "sound".to_owned(),
+        1 => "NOT SOUND: 1 fault".to_owned(),
+        n => format!("NOT SOUND: {n} faults"),
     };
     let _ = writeln!(
         text,
@@ -74,28 +76,51 @@ fn text(report: &Report) -> String {
     text
 }
 
+/// The faults, those of a file together, with what to do once for each file.
+fn faults(report: &Report) -> String {
+    let mut text = String::new();
+    for of_file in report.faults.chunk_by(|a, b| a.file == b.file) {
+        let Some(first) = of_file.first() else { continue };
+        let split = first.split.map_or_else(String::new, |split| format!(" ({split})"));
+        let _ = writeln!(text, "{}{split}", show::plain(&first.file));
+        let mut advice = Vec::new();
+        for fault in of_file {
+            fault_text(&mut text, fault);
+            if !advice.contains(&fault.advice) {
+                advice.push(fault.advice);
+            }
+        }
+        for advice in advice {
+            let _ = writeln!(text, "  do: {advice}");
+        }
+    }
+    text
+}
+
 /// Ranges listed for one fault as text; JSON has all.
 const RANGES_SHOWN: usize = 8;
 
 fn fault_text(text: &mut String, fault: &Fault) {
-    let _ = writeln!(text, "fault: `{}` {}", fault.file, fault.message);
+    let _ = writeln!(text, "  fault: {}", fault.message);
     if !fault.ranges.is_empty() {
-        let ranges: Vec<String> = fault
-            .ranges
-            .iter()
-            .take(RANGES_SHOWN)
-            .map(|r| format!("{}..{}", r.start, r.end))
-            .collect();
-        let more = fault.ranges.len().saturating_sub(RANGES_SHOWN);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let _ = writeln!(text, "  bytes {}{more}", ranges.join(", "));
+        let shown = fault.ranges.iter().take(RANGES_SHOWN);
+        let ranges: Vec<String> = shown.map(|r| format!("{}..{}", r.start, r.end)).collect();
+        let _ = writeln!(
+            text,
+            "    bytes {}{}",
+            ranges.join(", "),
+            more(fault.ranges.len(), RANGES_SHOWN)
+        );
     }
     for key in &fault.keys {
-        let _ = writeln!(text, "  sample {key}");
+        let _ = writeln!(text, "    sample {key}");
     }
-    let more = fault.n_keys.saturating_sub(fault.keys.len() as u64);
-    if more > 0 {
-        let _ = writeln!(text, "  and {more} more samples");
+    let left = fault.n_keys.saturating_sub(fault.keys.len() as u64);
+    if left > 0 {
+        let _ = writeln!(text, "    and {left} more samples");
     }
-    let _ = writeln!(text, "  do: {}", fault.advice);
+}
+
+fn more(n: usize, shown: usize) -> String {
+    if n > shown { format!(" and {} more", n - shown) } else { String::new() }
 }

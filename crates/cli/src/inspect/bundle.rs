@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gular_bundle::{Bundle, OpenOptions};
+use gular_bundle::Bundle;
 use serde_json::{Value, json};
 
 use super::describe::{self, COUNTED_INDEX_BYTES, Counts, text_of};
@@ -11,19 +11,23 @@ use super::{samples, sheet};
 use crate::args::{InspectArgs, Output};
 use crate::exit::{Exit, Failure};
 use crate::progress::counter;
+use crate::show;
 
 /// Everything about the bundle that was asked for.
-pub(super) fn bundle(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> {
-    let bundle = Bundle::open(&args.path, OpenOptions::default())?;
+pub(super) fn bundle(
+    bundle: &Bundle,
+    args: &InspectArgs,
+    output: &Output,
+) -> Result<Exit, Failure> {
     if let Some(key) = &args.extract {
-        return samples::extract(&bundle, key);
+        return samples::extract(bundle, key);
     }
     let manifest = bundle.manifest();
-    let counts = class_counts(&bundle, output)?;
+    let counts = class_counts(bundle, output)?;
     let mut value = describe::json(manifest, bundle.digest(), counts.as_ref());
     let mut text = describe::text(manifest, bundle.digest(), counts.as_ref());
     if args.samples > 0 {
-        let rows = samples::rows(&bundle, args.samples)?;
+        let rows = samples::rows(bundle, args.samples)?;
         text.push('\n');
         for row in &rows {
             let _ = writeln!(
@@ -39,9 +43,12 @@ pub(super) fn bundle(args: &InspectArgs, output: &Output) -> Result<Exit, Failur
         value["sample_list"] = Value::Array(rows);
     }
     if let Some(out) = &args.sheet {
-        let shown = sheet::write(&bundle, out, args.seed)?;
-        let _ = writeln!(text, "\ncontact sheet: {shown} images in `{}`", out.display());
-        value["sheet"] = json!({"path": out, "images": shown});
+        let sheet::Shown { images, left_out } = sheet::write(bundle, out, args.seed)?;
+        for reason in &left_out {
+            show::message("warning", &format!("not on the sheet: {reason}"));
+        }
+        let _ = writeln!(text, "\ncontact sheet: {images} images in `{}`", out.display());
+        value["sheet"] = json!({"path": out, "images": images, "left_out": left_out});
     }
     emit(&value, &text, output)
 }

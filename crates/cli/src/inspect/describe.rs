@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use gular_bundle::{Digest, FieldKind, Manifest, Split};
 use serde_json::{Value, json};
 
-use crate::show;
+use crate::{show, table};
 
 /// Class counts need every index; above this many bytes of them they are left out.
 pub(super) const COUNTED_INDEX_BYTES: u64 = 1 << 30;
@@ -62,7 +62,7 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         ("citation", &about.citation),
     ] {
         if let Some(value) = value {
-            let _ = writeln!(text, "{name}: {value}");
+            let _ = writeln!(text, "{name}: {}", show::plain(value));
         }
     }
     let quoted = |v: &Value| text_of(v);
@@ -104,37 +104,20 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
     text
 }
 
-/// At most this many classes are listed as text; JSON has all.
-const CLASSES_SHOWN: usize = 50;
-
 fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>) {
     if manifest.classes.is_empty() {
         return;
     }
     let splits: Vec<Split> = split_totals(manifest).into_iter().map(|t| t.0).collect();
-    let _ = write!(text, "\n{:<24}", "class");
-    for split in &splits {
-        let _ = write!(text, "{:>10}", split.to_string());
-    }
-    text.push('\n');
-    for (i, class) in manifest.classes.iter().enumerate().take(CLASSES_SHOWN) {
-        let _ = write!(text, "{:<24}", format!("{i} {class}"));
-        for split in &splits {
-            let n = counts.and_then(|c| c.get(split)).and_then(|c| c.get(i));
-            let _ = write!(text, "{:>10}", n.map_or("?".to_owned(), u64::to_string));
-        }
-        text.push('\n');
-    }
-    if manifest.classes.len() > CLASSES_SHOWN {
-        let _ =
-            writeln!(text, "… {} more; `--json` lists all", manifest.classes.len() - CLASSES_SHOWN);
-    }
+    let row = |(i, class): (usize, &String)| {
+        let of_split = |split| counts.and_then(|c| c.get(split)).and_then(|c| c.get(i)).copied();
+        (format!("{i} {class}"), splits.iter().map(of_split).collect())
+    };
+    let rows = manifest.classes.iter().enumerate().map(row);
+    text.push_str(&table::classes(&splits, manifest.classes.len(), rows));
     if counts.is_none() {
-        let _ = writeln!(
-            text,
-            "(counts need every index, over {} here)",
-            show::size(COUNTED_INDEX_BYTES)
-        );
+        let limit = show::size(COUNTED_INDEX_BYTES);
+        let _ = writeln!(text, "(counts need every index, and are made up to {limit} of them)");
     }
 }
 

@@ -26,11 +26,11 @@ pub(super) fn tensor_file(file: &ReadAt, output: &Output) -> Result<Exit, Failur
     let digest = digest_of(file)?;
     let mut text = format!(
         "{} {digest}\n{}\n\n",
-        metadata.get("format").unwrap_or(&"safetensors"),
+        show::plain(metadata.get("format").unwrap_or(&"safetensors")),
         show::size(file.len_bytes())
     );
     for (name, value) in &metadata {
-        let _ = writeln!(text, "{name}: {value}");
+        let _ = writeln!(text, "{}: {}", show::plain(name), show::plain(value));
     }
     let _ = writeln!(
         text,
@@ -41,7 +41,7 @@ pub(super) fn tensor_file(file: &ReadAt, output: &Output) -> Result<Exit, Failur
         let _ = writeln!(
             text,
             "{:<24}{:<6}{:<20}{:>14}{:>14}",
-            text_of(&t["name"]),
+            show::plain(&text_of(&t["name"])),
             text_of(&t["dtype"]),
             t["shape"].to_string(),
             t["start"].to_string(),

@@ -1,6 +1,13 @@
 //! Finds out what a path is.
 
-use gular_bundle::{Backend, Digest, Manifest, ReadAt};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use gular_bundle::{
+    Backend, Bundle, Digest, Error, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, OpenOptions,
+    ReadAt,
+};
+use gular_image::Format;
 use serde_json::Value;
 
 use super::{bundle, describe, file};
@@ -11,14 +18,9 @@ use crate::show;
 pub(crate) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> {
     let path = &args.path;
     if path.is_dir() {
-        return bundle::bundle(args, output);
+        return bundle::bundle(&open(path)?, args, output);
     }
-    let only_bundles = if args.sheet.is_some() {
-        Some("--sheet")
-    } else {
-        args.extract.as_ref().map(|_| "--extract")
-    };
-    if let Some(flag) = only_bundles {
+    if let Some(flag) = only_for_bundles(args) {
         let hint = "name the folder that holds `manifest.json`".to_owned();
         return Err(Failure::new(
             format!("`{flag}` needs a bundle's folder, `{}` is a file", path.display()),
@@ -26,25 +28,66 @@ pub(crate) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> 
         ));
     }
     let file = ReadAt::open(path, Backend::Pread)?;
-    let mut first = [0; 1];
-    if file.len_bytes() > 0 {
-        file.read_at(0, &mut first)?;
+    let mut first = [0; 16];
+    let n = usize::try_from(file.len_bytes()).unwrap_or(usize::MAX).min(first.len());
+    let first = first.split_at_mut(n).0;
+    file.read_at(0, first)?;
+    if let Some(format) = Format::sniff(first) {
+        return Err(Failure::new(
+            format!("`{}` is a picture ({})", path.display(), format.media_type()),
+            Some("name a bundle's folder, a manifest.json, a shard or an index".to_owned()),
+        ));
     }
-    if first == *b"{" {
-        let bytes = std::fs::read(path)
-            .map_err(|e| Failure::new(format!("cannot read `{}`: {e}", path.display()), None))?;
-        let manifest = Manifest::parse(&path.display().to_string(), &bytes)?;
-        let value = describe::json(&manifest, Digest::of(&bytes), None);
-        return emit(&value, &describe::text(&manifest, Digest::of(&bytes), None), output);
+    if first.starts_with(b"{") {
+        let (manifest, digest) = manifest(&file)?;
+        let value = describe::json(&manifest, digest, None);
+        return emit(&value, &describe::text(&manifest, digest, None), output);
     }
     file::tensor_file(&file, output)
+}
+
+/// The first of the options given that a single file cannot answer.
+fn only_for_bundles(args: &InspectArgs) -> Option<&'static str> {
+    let given = [
+        (args.sheet.is_some(), "--sheet"),
+        (args.extract.is_some(), "--extract"),
+        (args.samples > 0, "--samples"),
+    ];
+    given.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
+}
+
+/// Opens a folder, or says why it holds no bundle as `gular verify` says it.
+fn open(dir: &Path) -> Result<Bundle, Failure> {
+    match Bundle::open(dir, OpenOptions::default()) {
+        Err(Error::Io { source, .. })
+            if source.kind() == ErrorKind::NotFound && !dir.join(MANIFEST_NAME).exists() =>
+        {
+            let path = dir.display().to_string();
+            Err(if dir.join(gular_pack::STATE_DIR).exists() {
+                gular_verify::Error::Interrupted { path }.into()
+            } else {
+                gular_verify::Error::NoManifest { path }.into()
+            })
+        }
+        result => Ok(result?),
+    }
+}
+
+fn manifest(file: &ReadAt) -> Result<(Manifest, Digest), Failure> {
+    let (path, found, limit) = (file.path(), file.len_bytes(), MAX_MANIFEST_BYTES);
+    if found > limit {
+        return Err(Error::TooLarge { path, what: "a manifest", found, limit }.into());
+    }
+    let mut bytes = vec![0; usize::try_from(found).unwrap_or(0)];
+    file.read_at(0, &mut bytes)?;
+    Ok((Manifest::parse(&path, &bytes)?, Digest::of(&bytes)))
 }
 
 pub(super) fn emit(value: &Value, text: &str, output: &Output) -> Result<Exit, Failure> {
     if output.json {
         show::json(value)?;
     } else {
-        show::stdout(text)?;
+        show::text(text)?;
     }
     Ok(Exit::Done)
 }

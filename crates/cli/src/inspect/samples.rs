@@ -4,6 +4,7 @@ use gular_bundle::{Bundle, Digest, SampleId};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
+use crate::show;
 
 /// The first `most` samples with their places.
 pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> {
@@ -29,16 +30,13 @@ pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> 
 
 /// Writes the first field of the sample called `key` to stdout.
 pub(super) fn extract(bundle: &Bundle, key: &str) -> Result<Exit, Failure> {
-    use std::io::Write as _;
     for number in 0..bundle.manifest().shards.len() {
         let shard = bundle.shard(number)?;
         let found = (0..shard.index().n_samples()).find(|row| shard.index().key(*row) == Some(key));
         if let Some(row) = found {
             let mut bytes = Vec::new();
             bundle.read(SampleId { shard: number, row }, 0, &mut bytes)?;
-            let mut out = std::io::stdout().lock();
-            out.write_all(&bytes)?;
-            out.flush()?;
+            show::stdout(&bytes)?;
             return Ok(Exit::Done);
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gular_bundle::{Bundle, SampleId, Split};
-use gular_image::{DecodeOptions, Decoder, Resize, encode_png, resize};
+use gular_image::{DecodeOptions, Decoder, Image, Resize, encode_png, resize};
 use gular_runtime::order::{KeyedPermutation, key};
 
 use crate::exit::Failure;
@@ -16,8 +16,16 @@ const MOST_ROWS: usize = 30;
 /// Samples looked at to fill the rows: rare classes may stay short.
 const MOST_LOOKS: u64 = 20_000;
 
-/// Writes a sheet of images chosen by `seed`; returns how many it shows.
-pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<usize, Failure> {
+/// What became of the images that were chosen.
+pub(crate) struct Shown {
+    /// Images on the sheet.
+    pub(crate) images: usize,
+    /// Why others left their cell empty.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Writes a sheet of images chosen by `seed`.
+pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<Shown, Failure> {
     let rows = choose(bundle, seed)?;
     let rows: Vec<Vec<SampleId>> = rows.into_iter().filter(|r| !r.is_empty()).collect();
     let width = COLUMNS * (CELL + GAP) + GAP;
@@ -25,20 +33,19 @@ pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<usize, Fai
     let mut sheet = vec![255_u8; width * height * 3];
     let mut decoder = Decoder::new(DecodeOptions::default());
     let mut bytes = Vec::new();
-    let mut shown = 0;
+    let mut shown = Shown { images: 0, left_out: Vec::new() };
     for (y, row) in rows.iter().enumerate() {
         for (x, sample) in row.iter().enumerate() {
             bundle.read(*sample, 0, &mut bytes)?;
-            let image = decoder.decode(&bytes).and_then(|image| {
-                let (w, h) = (image.width() as usize, image.height() as usize);
-                let long = w.max(h).max(1);
-                let fit = |n: usize| u32::try_from((n * CELL / long).max(1)).unwrap_or(1);
-                resize(&image, &Resize::to(fit(w), fit(h)))
-            });
-            let image = image.map_err(|e| {
-                let name = bundle.key(*sample).map_or_else(|_| String::new(), |k| k.to_string());
-                Failure::new(format!("sample `{name}`: {e}"), e.hint().map(str::to_owned))
-            })?;
+            let image = match thumbnail(&mut decoder, &bytes) {
+                Ok(image) => image,
+                // Packing looks at headers unless told otherwise, so a sound
+                // bundle may hold images that do not decode.
+                Err(e) => {
+                    shown.left_out.push(format!("`{}`: {e}", bundle.key(*sample)?));
+                    continue;
+                }
+            };
             let (w, h) = (image.width() as usize, image.height() as usize);
             let left = GAP + x * (CELL + GAP) + (CELL - w) / 2;
             let top = GAP + y * (CELL + GAP) + (CELL - h) / 2;
@@ -47,13 +54,22 @@ pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<usize, Fai
                 sheet[to..to + w * 3]
                     .copy_from_slice(&image.data()[line * w * 3..(line + 1) * w * 3]);
             }
-            shown += 1;
+            shown.images += 1;
         }
     }
     let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let png = encode_png(&sheet, size(width), size(height)).map_err(|e| Failure::new(e, None))?;
     gular_bundle::write_file(out, &png)?;
     Ok(shown)
+}
+
+/// The image at a size that fits a cell.
+fn thumbnail(decoder: &mut Decoder, bytes: &[u8]) -> Result<Image, gular_image::Error> {
+    let image = decoder.decode(bytes)?;
+    let (w, h) = (image.width() as usize, image.height() as usize);
+    let long = w.max(h).max(1);
+    let fit = |n: usize| u32::try_from((n * CELL / long).max(1)).unwrap_or(1);
+    resize(&image, &Resize::to(fit(w), fit(h)))
 }
 
 /// Samples by rows: one row a class, or plain rows where there are none.
