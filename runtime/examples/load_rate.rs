@@ -151,7 +151,7 @@ fn load(
     let mut out = vec![0.0; options.batch_size * options.size as usize * options.size as usize * 3];
     let watch = Watch::begin();
     for epoch in 0.. {
-        for batch in loader.epoch(epoch)? {
+        for batch in loader.epoch(epoch) {
             let batch = batch?;
             if floats {
                 let len = batch.images().len();
@@ -173,7 +173,7 @@ fn load(
 fn latencies(bundle: &Arc<Bundle>, options: &Options) -> Result<(Duration, f64), Box<dyn Error>> {
     let begin = Instant::now();
     let mut loader = loader(bundle, options, 0)?;
-    let batch = loader.epoch(0)?.next().ok_or("the bundle has no training samples")??;
+    let batch = loader.epoch(0).next().ok_or("the bundle has no training samples")??;
     let first = begin.elapsed();
     let mut out = vec![0.0; batch.images().len()];
     let begin = Instant::now();
