@@ -34,7 +34,7 @@ fn copied(batch: &Batch) -> Copied {
 }
 
 fn epoch(loader: &mut Loader, epoch: u64) -> Vec<Copied> {
-    loader.epoch(epoch).unwrap().map(|batch| copied(&batch.unwrap())).collect()
+    loader.epoch(epoch).map(|batch| copied(&batch.unwrap())).collect()
 }
 
 const KINDS: [OrderKind; 3] =
@@ -100,7 +100,7 @@ fn an_epoch_resumed_at_any_step_goes_on_as_if_undisturbed() {
             let whole = [epoch(&mut loader, 5), epoch(&mut loader, 6)];
             for stop in 0..=whole[0].len() {
                 let mut first = Loader::new(made.bundle.clone(), options.clone()).unwrap();
-                let mut batches = first.epoch(5).unwrap();
+                let mut batches = first.epoch(5);
                 let mut found: Vec<Copied> =
                     batches.by_ref().take(stop).map(|b| copied(&b.unwrap())).collect();
                 let state = batches.state();
@@ -128,7 +128,7 @@ fn a_resume_may_change_the_world_size_of_elastic_orders() {
         for rank in 0..3 {
             let options = LoaderOptions { rank, world_size: 3, batch_size: 2, ..options(kind) };
             let mut loader = Loader::new(made.bundle.clone(), options).unwrap();
-            let mut batches = loader.epoch(1).unwrap();
+            let mut batches = loader.epoch(1);
             for batch in batches.by_ref().take(2) {
                 ids.extend(batch.unwrap().sample_ids().to_vec());
             }
@@ -174,7 +174,7 @@ fn rows_are_what_the_decoder_makes_of_the_whole_sample() {
     let mut loader = Loader::new(made.bundle, options).unwrap();
     let mut decoder = Decoder::new(DecodeOptions::default());
     let mut next = 0;
-    for batch in loader.epoch(0).unwrap() {
+    for batch in loader.epoch(0) {
         let batch = batch.unwrap();
         assert_eq!(batch.size(), (9, 5));
         for (id, row) in batch.sample_ids().iter().zip(batch.images().chunks(9 * 5 * 3)) {
@@ -198,7 +198,7 @@ fn evaluation_takes_the_middle_of_the_resized_picture() {
         ..LoaderOptions::new(Split::Val)
     };
     let mut loader = Loader::new(made.bundle, options).unwrap();
-    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let batch = loader.epoch(0).next().unwrap().unwrap();
     let image = Decoder::new(DecodeOptions::default()).decode(&fixtures::image(1000)).unwrap();
     let (w, h) = (image.width(), image.height());
     let to = if w <= h { (12, 12 * h / w) } else { (12 * w / h, 12) };
@@ -220,7 +220,7 @@ fn an_image_that_cannot_be_decoded_is_named_or_left_out() {
     let kind = OrderKind::Torch { shuffle: false };
 
     let mut loader = Loader::new(made.bundle.clone(), options(kind)).unwrap();
-    let mut batches = loader.epoch(0).unwrap();
+    let mut batches = loader.epoch(0);
     assert!(batches.by_ref().take(2).all(|b| b.is_ok()));
     let error = batches.next().unwrap().unwrap_err();
     let text = error.to_string();
@@ -230,7 +230,7 @@ fn an_image_that_cannot_be_decoded_is_named_or_left_out() {
     assert_eq!(batches.state().consumed, 8);
     drop(batches);
     // The loader itself goes on.
-    assert!(loader.epoch(0).unwrap().next().unwrap().is_ok());
+    assert!(loader.epoch(0).next().unwrap().is_ok());
 
     let options = LoaderOptions { on_error: OnError::Skip, ..options(kind) };
     let mut loader = Loader::new(made.bundle, options.clone()).unwrap();
@@ -257,7 +257,7 @@ fn changed_bytes_are_an_error_even_when_images_may_be_skipped() {
     fs::write(&path, bytes).unwrap();
     let options = LoaderOptions { on_error: OnError::Skip, ..options(OrderKind::Elastic) };
     let mut loader = Loader::new(open(made.dir.path()), options).unwrap();
-    let error = loader.epoch(0).unwrap().find_map(Result::err).unwrap();
+    let error = loader.epoch(0).find_map(Result::err).unwrap();
     assert!(error.to_string().starts_with("sample `train/0012.img` in `"), "{error}");
 }
 
@@ -268,16 +268,16 @@ fn an_epoch_may_be_left_anywhere() {
     let expected = epoch(&mut loader, 0);
     let mut held = Vec::new();
     for round in 0..60 {
-        let mut batches = loader.epoch(round % 3).unwrap();
+        let mut batches = loader.epoch(round % 3);
         held.clear();
         held.extend(batches.by_ref().take(round as usize % 4).map(|b| copied(&b.unwrap())));
     }
     assert_eq!(epoch(&mut loader, 0), expected);
-    drop(loader.epoch(7).unwrap());
-    std::mem::forget(loader.epoch(8).unwrap());
+    drop(loader.epoch(7));
+    std::mem::forget(loader.epoch(8));
     assert_eq!(epoch(&mut loader, 0), expected);
     // A batch may outlive everything.
-    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let batch = loader.epoch(0).next().unwrap().unwrap();
     drop(loader);
     assert_eq!(copied(&batch), expected[0]);
 }
@@ -289,7 +289,7 @@ fn memory_is_the_slots_and_they_are_reused() {
     let mut loader = Loader::new(made.bundle, options).unwrap();
     let mut places = BTreeSet::new();
     for e in 0..20 {
-        for batch in loader.epoch(e).unwrap().take(1 + e as usize % 7) {
+        for batch in loader.epoch(e).take(1 + e as usize % 7) {
             places.insert(batch.unwrap().images().as_ptr().addr());
         }
     }
@@ -301,7 +301,7 @@ fn holding_every_batch_is_an_error_not_a_hang() {
     let made = make(&Recipe::default());
     let options = LoaderOptions { slots: 2, ..options(OrderKind::Elastic) };
     let mut loader = Loader::new(made.bundle, options).unwrap();
-    let mut batches = loader.epoch(0).unwrap();
+    let mut batches = loader.epoch(0);
     let held = [batches.next().unwrap().unwrap(), batches.next().unwrap().unwrap()];
     let error = batches.next().unwrap().unwrap_err();
     assert!(matches!(error, Error::AllLent { slots: 2 }) && error.hint().is_some());
@@ -312,7 +312,7 @@ fn holding_every_batch_is_an_error_not_a_hang() {
 fn numbers_are_normalised_planes() {
     let made = make(&Recipe::default());
     let mut loader = Loader::new(made.bundle, options(OrderKind::Elastic)).unwrap();
-    let batch = loader.epoch(0).unwrap().last().unwrap().unwrap();
+    let batch = loader.epoch(0).last().unwrap().unwrap();
     let plane = (SIDE * SIDE) as usize;
     assert_eq!(batch.len(), 1);
     let mut out = vec![f32::NAN; 3 * plane];
@@ -330,10 +330,10 @@ fn numbers_are_normalised_planes() {
 fn bundles_without_labels_or_samples_load() {
     let made = make(&Recipe { labels: false, val: &[], ..Recipe::default() });
     let mut loader = Loader::new(made.bundle.clone(), options(OrderKind::Elastic)).unwrap();
-    let batch = loader.epoch(0).unwrap().next().unwrap().unwrap();
+    let batch = loader.epoch(0).next().unwrap().unwrap();
     assert_eq!((batch.len(), batch.labels().len()), (4, 0));
     let mut loader = Loader::new(made.bundle, LoaderOptions::new(Split::Val)).unwrap();
-    assert_eq!((loader.n_steps(), loader.epoch(0).unwrap().count()), (0, 0));
+    assert_eq!((loader.n_steps(), loader.epoch(0).count()), (0, 0));
 }
 
 #[test]

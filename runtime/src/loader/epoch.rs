@@ -23,7 +23,7 @@ use crate::order::{EpochOrder, LoaderState};
 /// let bundle = Arc::new(Bundle::open(Path::new("bundle"), OpenOptions::default())?);
 /// let mut loader = Loader::new(bundle, LoaderOptions::new(Split::Train))?;
 /// for epoch in 0..90 {
-///     for batch in loader.epoch(epoch)? {
+///     for batch in loader.epoch(epoch) {
 ///         let batch = batch?;
 ///         println!("{} images, labels {:?}", batch.len(), batch.labels());
 ///     }
@@ -88,10 +88,7 @@ impl Loader {
     /// off when that was the last call and of this epoch.
     ///
     /// Threads begin at once. Dropping the [`Epoch`] anywhere ends it.
-    ///
-    /// # Errors
-    /// None so far; an order of 10⁸ samples may one day not fit.
-    pub fn epoch(&mut self, epoch: u64) -> Result<Epoch<'_>, Error> {
+    pub fn epoch(&mut self, epoch: u64) -> Epoch<'_> {
         let resumed = std::mem::take(&mut self.restored) && epoch == self.epoch;
         if !resumed {
             (self.epoch, self.consumed) = (epoch, 0);
@@ -101,7 +98,7 @@ impl Loader {
         let stride = world_size.saturating_mul(batch_size as u64);
         let span = Span::new(self.consumed, order.n_positions(), stride, spec.drop_last);
         self.ring.start(Run { order, epoch, span, rank, world_size });
-        Ok(Epoch { loader: self, span, step: 0, since: Instant::now(), ended: false })
+        Epoch { loader: self, span, step: 0, since: Instant::now(), ended: false }
     }
 
     /// Where the training stands: counts batches handed out, not those made ahead.

@@ -67,6 +67,25 @@ impl Stats {
         self.time[stage as usize]
     }
 
+    /// What was added after `earlier`, an earlier answer of the same loader.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut time = self.time;
+        for (now, then) in time.iter_mut().zip(earlier.time) {
+            *now = now.saturating_sub(then);
+        }
+        Self {
+            time,
+            samples: self.samples.saturating_sub(earlier.samples),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            batches: self.batches.saturating_sub(earlier.batches),
+            images: self.images.saturating_sub(earlier.images),
+            skipped: self.skipped.saturating_sub(earlier.skipped),
+            elapsed: self.elapsed.saturating_sub(earlier.elapsed),
+            ..*self
+        }
+    }
+
     /// Samples handed out a second of an epoch; 0 before the first.
     #[must_use]
     pub fn images_per_second(&self) -> f64 {
@@ -198,5 +217,7 @@ warning: 4 threads share 2 cores: use as many as there are";
         let disk = Stats { time: [ms(900), ms(1), ms(1), ms(0), ms(800)], ..stats };
         assert!(disk.bottleneck().is_some_and(|b| b.starts_with("reading")));
         assert_eq!(Stats::default().bottleneck(), None);
+        let nothing = Stats { threads: 4, cores: 2, ..Stats::default() };
+        assert_eq!((stats.since(&nothing), stats.since(&stats)), (stats, nothing));
     }
 }

@@ -125,7 +125,10 @@ fn run(args: &Args) -> Result<End> {
     let mut resumed_at = None;
     if let Some((found, loaded)) = torch::load_newest(&checkpoints, &mut store, &mut optimiser)? {
         let path = loaded.path.display();
-        ensure!(args.resume == Resume::Auto, "there is a checkpoint, `{path}`, and no resume");
+        ensure!(
+            args.resume == Resume::Auto,
+            "there is a checkpoint, `{path}`, and `--resume never`"
+        );
         loaded.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         if found.decoder != state.decoder {
             eprintln!(
@@ -200,7 +203,8 @@ impl Training<'_> {
     /// Trains on what is left of `epoch`.
     fn epoch(&mut self, train: &mut Loader, epoch: u64) -> Result<End> {
         let bar = progress_bar(train, epoch, self.args.epochs)?;
-        let mut batches = train.epoch(epoch)?;
+        let before = train.stats();
+        let mut batches = train.epoch(epoch);
         while let Some(batch) = batches.next().transpose()? {
             let n = batch.len();
             let (images, labels) = batch.to_tensors(self.device)?;
@@ -231,7 +235,7 @@ impl Training<'_> {
                 }
             }
         }
-        let stats = batches.stats();
+        let stats = batches.stats().since(&before);
         bar.finish_and_clear();
         self.finish_epoch(epoch, &stats)?;
         Ok(End::Done)
@@ -241,7 +245,7 @@ impl Training<'_> {
     fn evaluate(&mut self, val: &mut Loader, epoch: u64) -> Result<()> {
         let (mut sum, mut right, mut n) = (0.0, 0.0, 0.0);
         // Always the same epoch, so the same order and the same sums.
-        for batch in val.epoch(0)? {
+        for batch in val.epoch(0) {
             let (images, labels) = batch?.to_tensors(self.device)?;
             tch::no_grad(|| {
                 let scores = self.net.forward(&images, false);

@@ -1,0 +1,186 @@
+//! Images a second: the decoder alone, then the loader by threads, then what a
+//! training step sees.
+//!
+//! `cargo run --release -p gular-runtime --features turbo --example load_rate -- BUNDLE [SIZE [BATCH [SECONDS]]]`
+//!
+//! The bundle is read once before, so pages are warm; the check of digests is then
+//! measured as its own row. On a machine that others use, too, the images a CPU
+//! second are the fair number.
+
+#![allow(clippy::print_stdout, reason = "a program whose output is its table")]
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gular_image::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
+use gular_runtime::{
+    Bundle, Check, Env, Loader, LoaderOptions, OpenOptions, Split, Stats, Transform,
+    available_cores, jpeg_backend,
+};
+
+struct Options {
+    size: u32,
+    batch_size: usize,
+    time: Duration,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let dir = args.first().ok_or("usage: load_rate BUNDLE [SIZE [BATCH [SECONDS]]]")?;
+    let number = |at: usize, default: u64| args.get(at).map_or(Ok(default), |text| text.parse());
+    let options = Options {
+        size: u32::try_from(number(1, 224)?)?,
+        batch_size: usize::try_from(number(2, 64)?)?,
+        time: Duration::from_secs(number(3, 5)?),
+    };
+    let open = |check| {
+        Bundle::open(Path::new(dir), OpenOptions { check, ..OpenOptions::default() }).map(Arc::new)
+    };
+    let bundle = open(Check::OnFetch)?;
+    let cores = available_cores(&Env::process());
+    println!(
+        "{} samples, {}, {} px, batches of {}, {cores} cores, {} s a row",
+        bundle.n_samples(Split::Train),
+        jpeg_backend(),
+        options.size,
+        options.batch_size,
+        options.time.as_secs(),
+    );
+    println!("{:<44}{:>10}{:>12}", "", "images/s", "per CPU s");
+    let (rate, mean) = decode_only(&bundle, &options)?;
+    row("decode and resize whole images, no loader", rate);
+    let mut threads = 1;
+    loop {
+        let (rate, _) = load(&bundle, &options, threads, false)?;
+        row(&format!("loader, random crops, {threads} threads"), rate);
+        if threads >= cores {
+            break;
+        }
+        threads = (threads * 2).min(cores);
+    }
+    let (rate, _) = load(&open(Check::Always)?, &options, cores, false)?;
+    row("  and every sample's digest checked", rate);
+    let (rate, stats) = load(&bundle, &options, cores, true)?;
+    row("  and f32 batches written", rate);
+    let (first, normalise) = latencies(&bundle, &options)?;
+    println!("\nmean sample {:.1} KB", mean / 1e3);
+    println!("first batch after {:.1} ms", first.as_secs_f64() * 1e3);
+    println!("f32 batches: {normalise:.0} images/s on one thread\n\n{stats}");
+    Ok(())
+}
+
+/// Images a second: of the clock, of this process's CPU time.
+#[derive(Clone, Copy)]
+struct Rate {
+    wall: f64,
+    cpu: f64,
+}
+
+/// Both clocks since it was begun.
+struct Watch(Instant, f64);
+
+impl Watch {
+    fn begin() -> Self {
+        Self(Instant::now(), cpu_seconds())
+    }
+
+    fn rate(&self, images: u64) -> Rate {
+        let (wall, cpu) = (self.0.elapsed().as_secs_f64(), cpu_seconds() - self.1);
+        Rate { wall: images as f64 / wall, cpu: images as f64 / cpu.max(1e-9) }
+    }
+}
+
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn row(what: &str, rate: Rate) {
+    println!("{what:<44}{:>10.0}{:>12.0}", rate.wall, rate.cpu);
+}
+
+/// One thread, no order, no slots: what the codec leaves to be gained. Also the
+/// mean sample in bytes. Warms the page cache.
+fn decode_only(bundle: &Bundle, options: &Options) -> Result<(Rate, f64), Box<dyn Error>> {
+    let n = bundle.n_samples(Split::Train);
+    let mut samples = Vec::new();
+    for i in 0..n.min(512) {
+        let mut bytes = Vec::new();
+        bundle.read(bundle.locate(Split::Train, i)?, 0, &mut bytes)?;
+        samples.push(bytes);
+    }
+    let mean = samples.iter().map(Vec::len).sum::<usize>() as f64 / samples.len().max(1) as f64;
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let to = Resize::to(options.size, options.size);
+    let mut out = vec![0; options.size as usize * options.size as usize * 3];
+    let watch = Watch::begin();
+    let mut images = 0;
+    while watch.0.elapsed() < options.time {
+        for bytes in &samples {
+            let (width, height) = read_header(bytes, &Limits::default())?.upright_size();
+            decoder.crop_resize(bytes, Rect::whole(width, height), &to, &mut out)?;
+        }
+        images += samples.len() as u64;
+    }
+    Ok((watch.rate(images), mean))
+}
+
+fn loader(
+    bundle: &Arc<Bundle>,
+    options: &Options,
+    threads: usize,
+) -> Result<Loader, gular_runtime::Error> {
+    let options = LoaderOptions {
+        batch_size: options.batch_size,
+        threads,
+        transform: Transform::train(options.size),
+        ..LoaderOptions::new(Split::Train)
+    };
+    Loader::new(Arc::clone(bundle), options)
+}
+
+fn load(
+    bundle: &Arc<Bundle>,
+    options: &Options,
+    threads: usize,
+    floats: bool,
+) -> Result<(Rate, Stats), Box<dyn Error>> {
+    let mut loader = loader(bundle, options, threads)?;
+    let mut out = vec![0.0; options.batch_size * options.size as usize * options.size as usize * 3];
+    let watch = Watch::begin();
+    for epoch in 0.. {
+        for batch in loader.epoch(epoch) {
+            let batch = batch?;
+            if floats {
+                let len = batch.images().len();
+                batch.write_f32_nchw(&mut out[..len])?;
+            }
+            if watch.0.elapsed() >= options.time {
+                break;
+            }
+        }
+        if watch.0.elapsed() >= options.time {
+            break;
+        }
+    }
+    let stats = loader.stats();
+    Ok((watch.rate(stats.images), stats))
+}
+
+/// From nothing to the first batch, and images/s of `write_f32_nchw` alone.
+fn latencies(bundle: &Arc<Bundle>, options: &Options) -> Result<(Duration, f64), Box<dyn Error>> {
+    let begin = Instant::now();
+    let mut loader = loader(bundle, options, 0)?;
+    let batch = loader.epoch(0).next().ok_or("the bundle has no training samples")??;
+    let first = begin.elapsed();
+    let mut out = vec![0.0; batch.images().len()];
+    let begin = Instant::now();
+    let mut images = 0;
+    while begin.elapsed() < options.time / 5 {
+        batch.write_f32_nchw(&mut out)?;
+        images += batch.len();
+    }
+    Ok((first, images as f64 / begin.elapsed().as_secs_f64()))
+}
