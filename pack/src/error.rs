@@ -94,12 +94,16 @@ pub enum Error {
         free: u64,
     },
     /// The file system filled up on the way.
-    #[error("{source}; about {needed} bytes are still to come, {free} are free")]
+    #[error(
+        "the disk is full: {source}; about {needed} bytes are still to come, {free} bytes and {files} files are free"
+    )]
     Full {
         /// Bytes that the shards not yet finished take.
         needed: u64,
         /// Bytes free now, without the unfinished files.
         free: u64,
+        /// Files that may still be made, which can run out before bytes do.
+        files: u64,
         /// The writer's error.
         source: gular_bundle::Error,
     },

@@ -8,6 +8,9 @@
 //! OUT/skipped.jsonl               inputs left out
 //! OUT/manifest.json               last; then .gular-pack goes
 //! ```
+//!
+//! A manifest beside `.gular-pack` is of a run killed between its last two
+//! steps: the same run again finds all done, another one a finished bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,11 +20,13 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{
     DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, ShardEntry, TEMP_PREFIX, write_file,
+    write_manifest,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::error::BadInput;
 use crate::plan::Plan;
+use crate::report::skipped_lines;
 use crate::{Error, OnError};
 
 /// The folder of an unfinished run.
@@ -36,6 +41,13 @@ pub(crate) struct Done {
     /// Absent when every input was left out.
     pub(crate) entry: Option<ShardEntry>,
     pub(crate) skipped: Vec<BadInput>,
+}
+
+/// Room in a file system, for this user.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Free {
+    pub(crate) bytes: u64,
+    pub(crate) files: u64,
 }
 
 /// A locked output folder.
@@ -71,11 +83,53 @@ impl OutDir {
         let path = self.state.join("plan");
         let expected = plan.digest;
         let found = digest_of(&path).map_err(|e| Error::io("read", &path, e))?;
+        if found != Some(expected) {
+            self.check_no_bundle()?;
+        }
         if let Some(found) = found.filter(|found| *found != expected && self.holds_shards()) {
             let (expected, found) = (expected.to_string(), found.to_string());
             return Err(Error::OtherPlan { path: self.shown(), expected, found });
         }
         plan.rename(path)
+    }
+
+    /// Makes a bundle of the folder: its list of inputs left out, and the manifest last.
+    pub(crate) fn publish(
+        &self,
+        manifest: &Manifest,
+        skipped: &[BadInput],
+    ) -> Result<Digest, Error> {
+        if self.bundle()? == Some(manifest.digest()) {
+            return Ok(manifest.digest());
+        }
+        self.check_no_bundle()?;
+        self.remove_strays(manifest)?;
+        let list = self.path.join(SKIPPED_NAME);
+        match fs::remove_file(&list) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &list, e));
+            }
+            _ => {}
+        }
+        if !skipped.is_empty() {
+            write_file(&list, &skipped_lines(skipped))?;
+        }
+        Ok(write_manifest(&self.path, manifest)?)
+    }
+
+    /// The digest of a manifest that is already there.
+    fn bundle(&self) -> Result<Option<Digest>, Error> {
+        let path = self.path.join(MANIFEST_NAME);
+        digest_of(&path).map_err(|e| Error::io("read", &path, e))
+    }
+
+    fn check_no_bundle(&self) -> Result<(), Error> {
+        match self.bundle()? {
+            None => Ok(()),
+            Some(digest) => {
+                Err(Error::AlreadyBundle { path: self.shown(), digest: digest.to_string() })
+            }
+        }
     }
 
     /// Shards that an earlier run finished and that are still there in full length.
@@ -118,7 +172,7 @@ impl OutDir {
 
     /// Removes shards that the manifest does not name: of inputs that changed
     /// between a kill and the next run without changing their size.
-    pub(crate) fn remove_strays(&self, manifest: &Manifest) -> Result<(), Error> {
+    fn remove_strays(&self, manifest: &Manifest) -> Result<(), Error> {
         let entries = manifest.shards.iter().flat_map(|s| [&s.file, &s.index]);
         let named: BTreeSet<&str> = entries.map(|file| file.name.as_str()).collect();
         remove_where(&self.data, |name| name.ends_with(".safetensors") && !named.contains(name))
@@ -131,10 +185,14 @@ impl OutDir {
 
     /// After an error: leaves what a later run can use, or the place as it was.
     pub(crate) fn abandon(self) {
-        if self.holds_shards() {
+        let is_bundle = self.path.join(MANIFEST_NAME).exists();
+        if self.holds_shards() && !is_bundle {
             return;
         }
         let _ = fs::remove_dir_all(&self.state);
+        if is_bundle {
+            return;
+        }
         let _ = fs::remove_dir(&self.data);
         if self.made_here {
             let _ = fs::remove_dir(&self.path);
@@ -144,6 +202,14 @@ impl OutDir {
     fn holds_shards(&self) -> bool {
         let Ok(entries) = fs::read_dir(&self.data) else { return false };
         entries.flatten().any(|e| !is_leftover(&e.file_name().to_string_lossy()))
+    }
+
+    /// What the file system has room for.
+    pub(crate) fn free(&self) -> Result<Free, Error> {
+        let stat = rustix::fs::statvfs(&self.path)
+            .map_err(|e| Error::io("ask for free space of", &self.path, e.into()))?;
+        let bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
+        Ok(Free { bytes, files: stat.f_favail })
     }
 
     pub(crate) fn shown(&self) -> String {
@@ -158,36 +224,25 @@ fn check_free(out: &Path) -> Result<(), Error> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(Error::io("list", out, e)),
     };
-    let mut other = None;
-    let mut interrupted = false;
+    let (mut bundle, mut other, mut interrupted) = (false, None, false);
     for entry in entries {
         let name = entry.map_err(|e| Error::io("list", out, e))?.file_name();
         match name.to_str() {
-            Some(MANIFEST_NAME) => {
-                remove_dead_state(out);
-                let manifest = out.join(MANIFEST_NAME);
-                let digest = digest_of(&manifest).map_err(|e| Error::io("read", &manifest, e))?;
-                let digest = digest.map(|d| d.to_string()).unwrap_or_default();
-                return Err(Error::AlreadyBundle { path, digest });
-            }
+            Some(MANIFEST_NAME) => bundle = true,
             Some(STATE_DIR) => interrupted = true,
             _ => other = Some(name.to_string_lossy().into_owned()),
         }
     }
-    match other {
-        Some(found) if !interrupted => Err(Error::NotEmpty { path, found }),
-        _ => Ok(()),
+    if interrupted {
+        return Ok(());
     }
-}
-
-/// A run killed between its last two steps left its state beside the manifest.
-fn remove_dead_state(out: &Path) {
-    let state = out.join(STATE_DIR);
-    let lock = File::open(state.join("lock"));
-    // A file that is locked belongs to a process that is about to remove it.
-    if lock.is_ok_and(|file| file.try_lock().is_ok()) {
-        let _ = fs::remove_dir_all(state);
+    if bundle {
+        let manifest = out.join(MANIFEST_NAME);
+        let digest = digest_of(&manifest).map_err(|e| Error::io("read", &manifest, e))?;
+        let digest = digest.map(|d| d.to_string()).unwrap_or_default();
+        return Err(Error::AlreadyBundle { path, digest });
     }
+    other.map_or(Ok(()), |found| Err(Error::NotEmpty { path, found }))
 }
 
 /// Locks `state`, making it where it is not there.

@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{
-    Envelope, Field, FieldName, MadeValue, Manifest, Payload, ShardEntry, TEMP_PREFIX, write_file,
-    write_manifest,
+    Envelope, Field, FieldName, MadeValue, Manifest, Payload, ShardEntry, TEMP_PREFIX,
 };
 
-use crate::out::{Done, OutDir, SKIPPED_NAME};
+use crate::out::{Done, OutDir};
 use crate::plan::{Plan, PlanBuilder};
 use crate::report::{self, Report};
 use crate::work::Work;
@@ -134,12 +133,8 @@ fn run(
         let ignored = format!("; all {} inputs were left out", found.skipped.len());
         return Err(Error::NoImages { path: source.display().to_string(), ignored });
     }
-    if !found.skipped.is_empty() {
-        write_file(&out.path.join(SKIPPED_NAME), &report::skipped_lines(&found.skipped))?;
-    }
     let manifest = manifest(&plan, &options.plan, fields, shards, found.skipped.len() as u64);
-    out.remove_strays(&manifest)?;
-    let digest = write_manifest(&out.path, &manifest)?;
+    let digest = out.publish(&manifest, &found.skipped)?;
     Ok(Report {
         digest: Some(digest.to_string()),
         samples: manifest.shards.iter().map(|s| s.samples).sum(),
@@ -180,18 +175,11 @@ fn make_plan(
 }
 
 fn check_space(out: &OutDir, plan: &Plan, done: &BTreeMap<usize, Done>) -> Result<(), Error> {
-    let (free, needed) = (free_bytes(&out.path)?, still_needed(plan, done));
+    let (free, needed) = (out.free()?.bytes, still_needed(plan, done));
     if free < needed {
         return Err(Error::NoSpace { path: out.shown(), needed, free });
     }
     Ok(())
-}
-
-/// Bytes that this user may still write in the file system of `path`.
-pub(crate) fn free_bytes(path: &Path) -> Result<u64, Error> {
-    let stat = rustix::fs::statvfs(path)
-        .map_err(|e| Error::io("ask for free space of", path, e.into()))?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Bytes that the shards not in `done` will take, about.

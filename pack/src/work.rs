@@ -13,7 +13,7 @@ use gular_bundle::{Field, ShardWriter};
 use crate::error::{BadInput, BadInputs};
 use crate::feed::{Feed, Item};
 use crate::input::InputReader;
-use crate::out::{Done, OutDir};
+use crate::out::{Done, Free, OutDir};
 use crate::plan::{Plan, PlanShard, Record};
 use crate::run::{PackOptions, Progress, still_needed};
 use crate::{Error, OnError};
@@ -146,8 +146,8 @@ impl Work<'_> {
     }
 
     fn full(&self, source: gular_bundle::Error, done: &BTreeMap<usize, Done>) -> Error {
-        let free = crate::run::free_bytes(&self.out.path).unwrap_or(0);
-        Error::Full { needed: still_needed(self.plan, done), free, source }
+        let Free { bytes: free, files } = self.out.free().unwrap_or_default();
+        Error::Full { needed: still_needed(self.plan, done), free, files, source }
     }
 }
 

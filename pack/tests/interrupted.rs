@@ -157,6 +157,40 @@ fn a_folder_in_use_is_left_alone() {
 }
 
 #[test]
+fn a_run_killed_after_its_manifest_is_finished_by_the_same_run_alone() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    big_images(source.path());
+    for same in [true, false] {
+        let (out, kept) = (dir.path().join(format!("{same}")), tempfile::tempdir().unwrap());
+        let seen = AtomicU64::new(0);
+        let progress = |p: Progress| {
+            if let Progress::Packed(1, _) = p
+                && seen.fetch_add(1, Ordering::Relaxed) == 22
+            {
+                for (name, bytes) in files(&out.join(".gular-pack")) {
+                    put(kept.path(), name.to_str().unwrap(), &bytes);
+                }
+            }
+        };
+        let cancel = AtomicBool::new(false);
+        pack(source.path(), &out, &options(small_shards(), 1), &progress, &cancel).unwrap();
+        let whole = files(&out);
+        for (name, bytes) in files(kept.path()) {
+            put(&out.join(".gular-pack"), name.to_str().unwrap(), &bytes);
+        }
+        let seed = if same { 0 } else { 7 };
+        let again = run(source.path(), &out, PlanOptions { seed, ..small_shards() }, 1);
+        match again {
+            Ok(report) => assert!(same && report.resumed_shards > 0),
+            Err(error) => {
+                assert!(!same && matches!(error, Error::AlreadyBundle { .. }), "{error}");
+            }
+        }
+        assert!(files(&out) == whole, "the bundle was touched");
+    }
+}
+
+#[test]
 fn a_stop_while_planning_leaves_nothing() {
     let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     images(source.path());
