@@ -18,8 +18,9 @@ use crate::plan::{Plan, PlanShard, Record};
 use crate::run::{PackOptions, Progress, still_needed};
 use crate::{Error, OnError};
 
-/// Bytes all readers together may be ahead of their writers.
-const AHEAD_BYTES: u64 = 128 << 20;
+/// Bytes all readers together may be ahead of their writers. 16 and 128 MiB
+/// packed 583 MB from memory equally fast.
+const AHEAD_BYTES: u64 = 32 << 20;
 
 /// What the worker threads share.
 pub(crate) struct Work<'a> {
