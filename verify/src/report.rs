@@ -40,6 +40,9 @@ pub struct Fault {
     /// The split of the shard it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// The field of the samples named; a sample with two bad fields is in two faults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
     /// What was expected and what was found.
     pub message: String,
     /// The digest or length that was expected, where there is one.
@@ -103,6 +106,20 @@ pub struct ByteRange {
 
 pub(crate) const FETCH_AGAIN: &str =
     "copy or fetch this file again from where the bundle came from, or pack again";
+
+/// What an error says, less the path of the file: the fault names that.
+pub(crate) fn reason(error: &gular_bundle::Error) -> String {
+    use gular_bundle::Error;
+    match error {
+        Error::Malformed { reason, .. } => reason.clone(),
+        Error::Io { action, source, .. } => format!("cannot {action} it: {source}"),
+        Error::TooLarge { what, found, limit, .. } => {
+            format!("{what} of {found} bytes is over the limit of {limit}")
+        }
+        Error::Format { expected, found, .. } => format!("is no {expected}: its format is {found}"),
+        other => other.to_string(),
+    }
+}
 
 /// Joins ranges that touch.
 pub(crate) fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {

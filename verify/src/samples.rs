@@ -18,14 +18,28 @@ pub(crate) struct Samples<'a> {
 /// What was looked at, value by value.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// Keys of samples with a bad value, in the index's order.
-    pub(crate) keys: Vec<String>,
-    /// Bytes of bad values, merged.
-    pub(crate) bad: Vec<ByteRange>,
+    /// One entry a field, in the manifest's order.
+    pub(crate) fields: Vec<BadValues>,
     /// Bytes of good values, merged.
     pub(crate) good: Vec<ByteRange>,
     /// Samples looked at.
     pub(crate) n_samples: u64,
+}
+
+/// The bad values of one field.
+#[derive(Default, Clone)]
+pub(crate) struct BadValues {
+    /// Keys of their samples, in the index's order.
+    pub(crate) keys: Vec<String>,
+    /// Their bytes, merged.
+    pub(crate) ranges: Vec<ByteRange>,
+}
+
+impl Seen {
+    /// Bytes of bad values of all fields, merged.
+    pub(crate) fn bad(&self) -> Vec<ByteRange> {
+        merged(self.fields.iter().flat_map(|f| f.ranges.iter().copied()).collect())
+    }
 }
 
 impl Samples<'_> {
@@ -36,17 +50,18 @@ impl Samples<'_> {
         wanted: impl Fn(usize) -> bool,
         within: Option<&[ByteRange]>,
     ) -> Seen {
-        let mut seen = Seen::default();
+        let n_fields = self.index.locations.len();
+        let mut seen = Seen { fields: vec![BadValues::default(); n_fields], ..Seen::default() };
         for row in (0..self.index.n_samples()).filter(|row| wanted(*row)) {
             if self.cancel.load(Ordering::Relaxed) {
                 break;
             }
             seen.n_samples += 1;
-            let mut hit = false;
-            for field in 0..self.index.locations.len() {
+            for (field, (location, bad)) in
+                self.index.locations.iter().zip(&mut seen.fields).enumerate()
+            {
                 // Every range was checked against the shard when the index was parsed.
-                let place = self.index.locations.get(field).and_then(|l| l.range(row));
-                let Some((start, len)) = place else { continue };
+                let Some((start, len)) = location.range(row) else { continue };
                 let value = ByteRange { start, end: start.saturating_add(len as u64) };
                 if within.is_some_and(|within| !touches(within, value)) {
                     continue;
@@ -54,15 +69,14 @@ impl Samples<'_> {
                 if self.is_sound(row, field, value) {
                     push(&mut seen.good, value);
                 } else {
-                    push(&mut seen.bad, value);
-                    hit = true;
+                    push(&mut bad.ranges, value);
+                    bad.keys.push(self.index.key(row).unwrap_or_default().to_owned());
                 }
             }
-            if hit {
-                seen.keys.push(self.index.key(row).unwrap_or_default().to_owned());
-            }
         }
-        seen.bad = merged(seen.bad);
+        for bad in &mut seen.fields {
+            bad.ranges = merged(std::mem::take(&mut bad.ranges));
+        }
         seen.good = merged(seen.good);
         seen
     }

@@ -9,7 +9,7 @@ use gular_bundle::{
 };
 
 use crate::digest::{block_buffer, digest, piece_of};
-use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged};
+use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged, reason};
 use crate::samples::{Samples, Seen, touches, unit, without};
 use crate::{Mode, VerifyOptions};
 
@@ -61,6 +61,7 @@ impl Check<'_> {
             kind,
             file: format!("{DATA_DIR}/{}", file.name),
             split: Some(self.entry.split),
+            field: None,
             message,
             expected: None,
             found: None,
@@ -112,7 +113,7 @@ impl Check<'_> {
                 None
             }
             Err(e) => {
-                self.fault(FaultKind::Unreadable, file, e.to_string());
+                self.fault(FaultKind::Unreadable, file, reason(&e));
                 None
             }
         }
@@ -127,7 +128,7 @@ impl Check<'_> {
         }
         let mut bytes = vec![0; usize::try_from(file.len_bytes()).ok()?];
         if let Err(e) = file.read_at(0, &mut bytes) {
-            self.fault(FaultKind::Unreadable, &entry.index, e.to_string());
+            self.fault(FaultKind::Unreadable, &entry.index, reason(&e));
             return None;
         }
         (self.context.advance)(bytes.len() as u64);
@@ -151,7 +152,7 @@ impl Check<'_> {
         let (entry, manifest) = (self.entry, self.context.manifest);
         let name = entry.index.name.to_string();
         let index = Index::parse(&name, bytes, &manifest.fields, entry.file.bytes)
-            .map_err(|e| e.to_string())?;
+            .map_err(|e| reason(&e))?;
         if index.n_samples() as u64 != entry.samples {
             return Err(format!(
                 "lists {} samples, the manifest says {}",
@@ -179,7 +180,7 @@ impl Check<'_> {
         let wrong = match Header::read(shard) {
             Ok(header) if header.metadata("format") == Some("gular-shard") => return,
             Ok(_) => "its header does not say `gular-shard`".to_owned(),
-            Err(e) => e.to_string(),
+            Err(e) => reason(&e),
         };
         // A cut file has been reported by its length.
         if shard.len_bytes() == entry.file.bytes {
@@ -217,9 +218,9 @@ impl Check<'_> {
         let entry = self.entry;
         // Reading again what a block of the walk has read is not counted.
         let seen = self.samples(shard, index, &|_| {}).look(|_| true, Some(&merged(bad.clone())));
-        let total = index.blocks.len();
+        let (total, bad_values) = (index.blocks.len(), seen.bad());
         let (of_samples, of_none): (Vec<_>, Vec<_>) =
-            bad.into_iter().partition(|block| touches(&seen.bad, *block));
+            bad.into_iter().partition(|block| touches(&bad_values, *block));
         if !of_samples.is_empty() {
             let n = of_samples.len();
             let message = format!("{n} of {total} blocks have other bytes than were packed");
@@ -237,16 +238,22 @@ impl Check<'_> {
     }
 
     fn bad_samples(&mut self, seen: Seen, of: &str) {
-        if seen.keys.is_empty() {
-            return;
+        let (manifest, max) = (self.context.manifest, self.context.options.max_keys);
+        for (field, bad) in manifest.fields.iter().zip(seen.fields) {
+            if bad.keys.is_empty() {
+                continue;
+            }
+            let n_keys = bad.keys.len() as u64;
+            let message = format!(
+                "{n_keys} {of} have other bytes in field `{}` than were packed",
+                field.name
+            );
+            let fault = self.fault(FaultKind::Samples, &self.entry.file, message);
+            fault.field = Some(field.name.to_string());
+            fault.ranges = bad.ranges;
+            fault.n_keys = n_keys;
+            fault.keys = bad.keys.into_iter().take(max).collect();
         }
-        let max = self.context.options.max_keys;
-        let n_keys = seen.keys.len() as u64;
-        let message = format!("{n_keys} {of} have other bytes than were packed");
-        let fault = self.fault(FaultKind::Samples, &self.entry.file, message);
-        fault.ranges = seen.bad;
-        fault.n_keys = n_keys;
-        fault.keys = seen.keys.into_iter().take(max).collect();
     }
 
     fn samples<'b>(
@@ -281,7 +288,7 @@ impl Check<'_> {
             Ok(Some(found)) => found,
             Ok(None) => return,
             Err(e) => {
-                self.fault(FaultKind::Unreadable, &entry.file, e.to_string());
+                self.fault(FaultKind::Unreadable, &entry.file, reason(&e));
                 return;
             }
         };

@@ -12,7 +12,7 @@ use gular_bundle::{
 
 use crate::digest::digest;
 use crate::notes::notes;
-use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report};
+use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report, reason};
 use crate::samples::unit;
 use crate::shard::{Context, check_shard};
 use crate::{Error, Mode, VerifyOptions};
@@ -60,7 +60,7 @@ pub fn verify(
         Ok(manifest) => manifest,
         Err(error @ gular_bundle::Error::TooNew { .. }) => return Err(Error::TooNew(error)),
         Err(error) => {
-            report.faults.push(manifest_fault(error.to_string()));
+            report.faults.push(manifest_fault(reason(&error)));
             report.seconds = start.elapsed().as_secs_f64();
             return Ok(report);
         }
@@ -192,6 +192,7 @@ fn manifest_fault(message: String) -> Fault {
         kind: FaultKind::Manifest,
         file: MANIFEST_NAME.to_owned(),
         split: None,
+        field: None,
         message,
         expected: None,
         found: None,

@@ -4,7 +4,8 @@
 #![expect(unreachable_pub, reason = "one module of several test programs")]
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -66,7 +67,10 @@ pub fn first(dir: &Path) -> (PathBuf, PathBuf) {
 }
 
 pub fn flip(path: &Path, at: usize) {
-    let mut bytes = fs::read(path).unwrap();
-    bytes[at] ^= 0x10;
-    fs::write(path, bytes).unwrap();
+    // In place: rewriting a file from nothing waits for the disk, which made
+    // this a hundred times slower.
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at as u64).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], at as u64).unwrap();
 }
