@@ -33,6 +33,20 @@ enum What {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// The loader: the decoder alone, by threads, and with the tensors of a training step.
+    Load {
+        /// A bundle, as `gular pack` makes it
+        bundle: PathBuf,
+        /// Side of the pictures, in pixels
+        #[arg(long, default_value_t = 224)]
+        size: u32,
+        /// Samples a batch
+        #[arg(long, default_value_t = 64)]
+        batch_size: usize,
+        /// Seconds a row
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+    },
 }
 
 /// `cargo xtask bench`.
@@ -46,6 +60,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ensure!(*rounds > 0 && *copies > 0, "`--rounds` and `--copies` are at least 1");
             let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
             pack::run(&gular, images, *copies, *rounds, &work)
+        }
+        What::Load { bundle, size, batch_size, seconds } => {
+            let mut run = cargo::cargo(&workspace, &ready, "run");
+            run.args(["--release", "-p", "gular-runtime", "--example", "load_rate"]);
+            if ready.turbo {
+                run.args(["--features", "turbo"]);
+            }
+            run.arg("--").arg(std::path::absolute(bundle)?);
+            run.args([size.to_string(), batch_size.to_string(), seconds.to_string()]);
+            let status = run.status()?;
+            ensure!(status.success(), "`load_rate` ended with {status}");
+            eprintln!("{}", machine());
+            Ok(())
         }
     }
 }
