@@ -1,6 +1,7 @@
 use fast_image_resize::{
-    FilterType, PixelType, ResizeAlg, ResizeOptions,
-    images::{CroppedImage, Image as Slot, ImageRef},
+    FilterType, ResizeAlg, ResizeOptions,
+    images::{TypedCroppedImage, TypedImage, TypedImageRef},
+    pixels::U8x3,
 };
 
 use crate::{
@@ -102,14 +103,18 @@ impl Resizer {
             lines.zip(view.rows()).for_each(|(line, row)| line.copy_from_slice(row));
         } else {
             let rows = view.pixels.len() / (view.stride * CHANNELS);
-            let src = ImageRef::new(view.stride as u32, rows as u32, view.pixels, PixelType::U8x3)
-                .map_err(unfit(to, view.pixels))?;
+            // Typed: the untyped calls compile the resizer for every kind of pixel,
+            // which took most of this crate's build.
             let src =
-                CroppedImage::new(&src, x, y, width, height).map_err(unfit(to, view.pixels))?;
-            let mut dst = Slot::from_slice_u8(to.width, to.height, &mut *out, PixelType::U8x3)
+                TypedImageRef::<U8x3>::from_buffer(view.stride as u32, rows as u32, view.pixels)
+                    .map_err(unfit(to, view.pixels))?;
+            let src = TypedCroppedImage::from_ref(&src, x, y, width, height)
+                .map_err(unfit(to, view.pixels))?;
+            let mut dst = TypedImage::<U8x3>::from_buffer(to.width, to.height, &mut *out)
                 .map_err(unfit(to, view.pixels))?;
             let options = ResizeOptions::new().resize_alg(to.filter.algorithm());
-            self.inner.resize(&src, &mut dst, &options).map_err(unfit(to, view.pixels))?;
+            let done = self.inner.resize_typed(&src, &mut dst, &options);
+            done.map_err(unfit(to, view.pixels))?;
         }
         if to.flip {
             out.chunks_exact_mut(to.width as usize * CHANNELS).for_each(mirror_row);

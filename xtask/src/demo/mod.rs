@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     images: Option<PathBuf>,
     /// Epochs to train, at least 2
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..))]
     epochs: u32,
     /// Print the summary as JSON on stdout
     #[arg(long)]
