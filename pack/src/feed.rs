@@ -27,6 +27,9 @@ struct State<I> {
     next_out: u64,
     ready: BTreeMap<u64, Item>,
     in_flight: u64,
+    /// Threads that wait for a change: waking nobody is a system call too, one
+    /// or two for each input.
+    waiting: usize,
     exhausted: bool,
     stopped: bool,
 }
@@ -39,6 +42,7 @@ impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
             next_out: 0,
             ready: BTreeMap::new(),
             in_flight: 0,
+            waiting: 0,
             exhausted: false,
             stopped: false,
         };
@@ -47,6 +51,22 @@ impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
 
     fn lock(&self) -> MutexGuard<'_, State<I>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State<I>>) -> MutexGuard<'a, State<I>> {
+        state.waiting += 1;
+        let mut state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
+        state
+    }
+
+    /// Lets go of the state and wakes those who wait for what was done to it.
+    fn release(&self, state: MutexGuard<'_, State<I>>) {
+        let waiting = state.waiting;
+        drop(state);
+        if waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// A reader's life: reads records until there are no more.
@@ -60,8 +80,7 @@ impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
             });
             let mut state = self.lock();
             state.ready.insert(number, item);
-            drop(state);
-            self.changed.notify_all();
+            self.release(state);
         }
     }
 
@@ -74,12 +93,11 @@ impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
             if state.in_flight < self.ahead_bytes || state.next_read == state.next_out {
                 break;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait(state);
         }
         let Some(record) = state.records.next() else {
             state.exhausted = true;
-            drop(state);
-            self.changed.notify_all();
+            self.release(state);
             return None;
         };
         let number = state.next_read;
@@ -97,21 +115,21 @@ impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
                 state.next_out += 1;
                 let bytes = item.as_ref().map_or(0, |(record, _)| record.bytes);
                 state.in_flight = state.in_flight.saturating_sub(bytes);
-                drop(state);
-                self.changed.notify_all();
+                self.release(state);
                 return Some(item);
             }
             if state.stopped || (state.exhausted && state.next_out == state.next_read) {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait(state);
         }
     }
 
     /// Ends all waiting.
     pub(crate) fn stop(&self) {
-        self.lock().stopped = true;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.stopped = true;
+        self.release(state);
     }
 }
 

@@ -1,10 +1,11 @@
 //! Reads an input file and decides whether it can be packed.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io;
 use std::path::Path;
 
 use gular_image::{DecodeOptions, Decoder, Format, Limits, read_header};
+use rustix::buffer::spare_capacity;
 
 use crate::Check;
 use crate::error::BadInput;
@@ -36,9 +37,9 @@ impl InputReader {
             hint: hint.map(str::to_owned),
         };
         let path = source.join(record.key.as_str());
-        let io = |e: std::io::Error| {
-            let hint = (e.kind() == std::io::ErrorKind::PermissionDenied)
-                .then_some("check its permissions");
+        let io = |e: io::Error| {
+            let hint =
+                (e.kind() == io::ErrorKind::PermissionDenied).then_some("check its permissions");
             bad(format!("cannot be read: {e}"), hint)
         };
         if record.bytes > MOST_BYTES {
@@ -46,11 +47,10 @@ impl InputReader {
                 format!("it is {} bytes, a sample holds at most {MOST_BYTES}", record.bytes);
             return Err(bad(reason, Some("cut the image into parts")));
         }
-        let mut file = File::open(&path).map_err(io)?;
+        let file = File::open(&path).map_err(io)?;
         // One byte more than planned shows a file that grew.
-        let expected = usize::try_from(record.bytes).unwrap_or(0);
-        let mut bytes = Vec::with_capacity(expected.saturating_add(1));
-        file.by_ref().take(record.bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
+        let room = usize::try_from(record.bytes).unwrap_or(0).saturating_add(1);
+        let bytes = read_up_to(&file, room).map_err(io)?;
         if bytes.len() as u64 != record.bytes {
             let found = file.metadata().map_or(bytes.len() as u64, |m| m.len());
             let reason = format!("it is {found} bytes, it was {} when the run began", record.bytes);
@@ -85,4 +85,18 @@ impl InputReader {
         }
         Ok(())
     }
+}
+
+/// The first `room` bytes of a file, or all of it: two reads, where
+/// `read_to_end` takes five to feel its way, and no zeros written first.
+fn read_up_to(file: &File, room: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(room);
+    while bytes.len() < room {
+        match rustix::io::read(file, spare_capacity(&mut bytes)) {
+            Ok(0) => break,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(bytes)
 }
