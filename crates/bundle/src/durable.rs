@@ -1,8 +1,10 @@
 //! Files that appear whole or not at all.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 use tempfile::NamedTempFile;
 
@@ -52,6 +54,55 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 /// name `Path::parent` gives as nothing at all.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes a growing file back to the disk while it is still being written, so
+/// that the fsync before its rename finds little left to do.
+#[derive(Debug)]
+pub(crate) struct WriteBack {
+    wake: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl WriteBack {
+    pub(crate) fn start(file: &File) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        // One request may wait while another is served; more would say nothing new.
+        let (wake, woken) = sync_channel(1);
+        let work = move || woken.iter().try_for_each(|()| file.sync_data());
+        let thread = std::thread::Builder::new().name("write-back".to_owned()).spawn(work)?;
+        Ok(Self { wake: Some(wake), thread: Some(thread) })
+    }
+
+    /// Asks for what has been written so far; does not wait.
+    pub(crate) fn request(&self) {
+        if let Some(wake) = &self.wake {
+            // Full: a request is waiting. Closed: a fault, which `finish` returns.
+            let _ = wake.try_send(());
+        }
+    }
+
+    /// Waits for the thread. Its fault must be returned: the kernel tells each
+    /// one once, and a later fsync of the same file would not.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.join()
+    }
+
+    fn join(&mut self) -> io::Result<()> {
+        self.wake = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(done)) => done,
+            Some(Err(_)) => Err(io::Error::other("the thread that writes back ended by a panic")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for WriteBack {
+    fn drop(&mut self) {
+        // An abandoned file's faults concern nobody.
+        let _ = self.join();
+    }
 }
 
 fn sync_parent(path: &Path) -> Result<(), Error> {

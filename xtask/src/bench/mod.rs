@@ -29,7 +29,7 @@ enum What {
         /// Each image is packed this many times, under other names
         #[arg(long, default_value_t = 8)]
         copies: usize,
-        /// Measured rounds; one more comes before them
+        /// Measured rounds; four more come before them
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },

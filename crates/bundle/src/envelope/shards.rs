@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, SpooledTempFile};
 
 use crate::block::{BlockHasher, block_cv, n_blocks};
-use crate::durable::{persist, temp_in};
+use crate::durable::{WriteBack, persist, temp_in};
 use crate::index::{IndexBuilder, i64_bytes};
 use crate::tensors::{Header, MAX_HEADER, Placer, data_start_for};
 use crate::{
@@ -29,6 +29,8 @@ const FORMAT: &str = "gular-shard";
 /// Writes go out in pieces of this many bytes: small ones leave the page cache
 /// in small folios, which read up to 40 % slower.
 const WRITE_BYTES: usize = 1 << 20;
+/// The disk is kept busy from this many bytes on.
+const SYNC_BYTES: usize = 16 << 20;
 /// Fields after the first wait in memory up to this size, then in a temporary file.
 const SPOOL_BYTES: usize = 8 << 20;
 
@@ -54,6 +56,9 @@ pub struct ShardWriter {
 #[derive(Debug)]
 struct Out {
     temp: NamedTempFile,
+    write_back: WriteBack,
+    /// Bytes written since the last request to write back.
+    unsynced: usize,
     buffer: Vec<u8>,
     hasher: BlockHasher,
 }
@@ -65,15 +70,26 @@ impl Out {
         }
         if bytes.len() >= WRITE_BYTES {
             self.hasher.update(bytes);
-            return self.temp.write_all(bytes).map_err(|e| Error::io("write", self.temp.path(), e));
+            self.temp.write_all(bytes).map_err(|e| Error::io("write", self.temp.path(), e))?;
+            self.written(bytes.len());
+            return Ok(());
         }
         self.buffer.extend_from_slice(bytes);
         Ok(())
     }
 
+    fn written(&mut self, len: usize) {
+        self.unsynced = self.unsynced.saturating_add(len);
+        if self.unsynced >= SYNC_BYTES {
+            self.unsynced = 0;
+            self.write_back.request();
+        }
+    }
+
     fn flush(&mut self) -> Result<(), Error> {
         self.hasher.update(&self.buffer);
         self.temp.write_all(&self.buffer).map_err(|e| Error::io("write", self.temp.path(), e))?;
+        self.written(self.buffer.len());
         self.buffer.clear();
         Ok(())
     }
@@ -91,8 +107,15 @@ impl ShardWriter {
     pub fn create(dir: &Path, split: Split, fields: &[Field]) -> Result<Self, Error> {
         let data_start = data_start_for(header_bound(fields));
         let temp = temp_in(dir)?;
-        let mut out =
-            Out { temp, buffer: Vec::with_capacity(WRITE_BYTES), hasher: BlockHasher::new() };
+        let write_back =
+            WriteBack::start(temp.as_file()).map_err(|e| Error::io("write back", dir, e))?;
+        let mut out = Out {
+            temp,
+            write_back,
+            unsynced: 0,
+            buffer: Vec::with_capacity(WRITE_BYTES),
+            hasher: BlockHasher::new(),
+        };
         let start = usize::try_from(data_start).unwrap_or(usize::MAX);
         if data_start > MAX_HEADER {
             let what = "a safetensors header";
@@ -261,11 +284,12 @@ impl ShardWriter {
         ];
         let header = Header { metadata, tensors: placer.finish() };
         let patch = header.to_bytes(self.data_start).ok_or_else(too_long)?;
-        let Out { temp, hasher, .. } = self.out;
+        let Out { temp, write_back, hasher, .. } = self.out;
         temp.as_file().write_all_at(&patch, 0).map_err(|e| Error::io("write", temp.path(), e))?;
         let bytes = hasher.len_bytes();
         let (blocks, digest) = hasher.finish(&patch);
 
+        write_back.finish().map_err(|e| Error::io("write", temp.path(), e))?;
         let index = self.index.finish(bytes, &blocks, &bases, &shifts).ok_or_else(too_long)?;
         let index_digest = Digest::of(&index);
         let shard = entry(self.split, digest, "safetensors", bytes)?;
