@@ -18,8 +18,8 @@ use crate::plan::{Plan, PlanShard, Record};
 use crate::run::{PackOptions, Progress, still_needed};
 use crate::{Error, OnError};
 
-/// Bytes all readers together may be ahead of their writers. 16 and 128 MiB
-/// packed 583 MB from memory equally fast.
+/// Bytes all readers together may be ahead of their writers: some 300
+/// photographs, so that one slow file rarely makes a writer wait.
 const AHEAD_BYTES: u64 = 32 << 20;
 
 /// What the worker threads share.
