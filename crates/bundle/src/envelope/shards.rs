@@ -14,7 +14,7 @@ use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use tempfile::{NamedTempFile, SpooledTempFile};
+use tempfile::{NamedTempFile, SpooledTempFile, spooled_tempfile_in};
 
 use crate::block::{BlockHasher, block_cv, n_blocks};
 use crate::durable::{WriteBack, persist, temp_in};
@@ -129,7 +129,7 @@ impl ShardWriter {
             fields: fields.to_vec(),
             data_start,
             out,
-            spools: fields.iter().skip(1).map(|_| SpooledTempFile::new(SPOOL_BYTES)).collect(),
+            spools: fields.iter().skip(1).map(|_| spooled_tempfile_in(SPOOL_BYTES, dir)).collect(),
             ends: vec![Vec::new(); fields.len()],
             index: IndexBuilder::new(fields),
         })
