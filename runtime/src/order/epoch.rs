@@ -128,14 +128,6 @@ impl EpochOrder {
         })
     }
 
-    /// Positions that batches of `batch` samples on each of `world_size` ranks
-    /// cover: all, or without the last partial batch when `drop_last`.
-    #[must_use]
-    pub fn n_covered(&self, batch: u64, world_size: u64, drop_last: bool) -> u64 {
-        let global = batch.saturating_mul(world_size).max(1);
-        if drop_last { self.n_positions / global * global } else { self.n_positions }
-    }
-
     /// The samples rank `rank` takes from positions `from..to`, `from` being where a step starts.
     pub fn rank_samples(
         &self,
