@@ -219,11 +219,15 @@ fn manifest(
     shards: Vec<ShardEntry>,
     skipped: u64,
 ) -> Manifest {
+    // Larger numbers are not the same in every reader of JSON.
+    let number = |n: u64| {
+        if n < 1 << 53 { MadeValue::Number(n) } else { MadeValue::Text(n.to_string()) }
+    };
     let text = |t: &str| MadeValue::Text(t.to_owned());
     let mut made = BTreeMap::from([
         ("plan".to_owned(), text(&plan.digest.to_string())),
         ("order".to_owned(), text(options.order.name())),
-        ("seed".to_owned(), MadeValue::Number(options.seed)),
+        ("seed".to_owned(), number(options.seed)),
         ("shard_bytes".to_owned(), MadeValue::Number(options.shard_bytes)),
         ("check".to_owned(), text(options.check.name())),
         ("skipped".to_owned(), MadeValue::Number(skipped)),

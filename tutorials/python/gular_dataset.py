@@ -13,6 +13,7 @@ the classes to a DataLoader. Written from FORMAT.md alone:
 `data[i]` is `(value, label)`: the stored bytes of field `image` (a numpy array
 for a fixed field), through `transform`; the class index, or -1. Indices count
 as in Rust, so every order here gives the samples that the Rust loader gives.
+Digests are not compared here: run `gular verify` once where the bundle arrives.
 """
 
 import bisect

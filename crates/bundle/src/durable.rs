@@ -25,17 +25,10 @@ pub(crate) fn temp_in(dir: &Path) -> Result<NamedTempFile, Error> {
 
 /// Gives `temp` its final name: fsync, rename, fsync of the folder.
 ///
-/// A file of that name is left alone when `keep` is set: names are
-/// content-addressed, so it holds the same bytes.
-pub(crate) fn persist(temp: NamedTempFile, to: &Path, keep: bool) -> Result<(), Error> {
+/// A file of that name is replaced: names are content-addressed, so what was
+/// there held the same bytes, unless it was damaged.
+pub(crate) fn persist(temp: NamedTempFile, to: &Path) -> Result<(), Error> {
     temp.as_file().sync_all().map_err(|e| Error::io("write", to, e))?;
-    if keep {
-        let len = temp.as_file().metadata().map_err(|e| Error::io("read", to, e))?.len();
-        match fs::metadata(to) {
-            Ok(there) if there.len() == len => return Ok(()),
-            _ => {}
-        }
-    }
     temp.persist(to).map_err(|e| Error::io("rename to", to, e.error))?;
     sync_parent(to)
 }
@@ -47,7 +40,7 @@ pub(crate) fn persist(temp: NamedTempFile, to: &Path, keep: bool) -> Result<(), 
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut temp = temp_in(folder_of(path))?;
     temp.write_all(bytes).map_err(|e| Error::io("write", path, e))?;
-    persist(temp, path, false)
+    persist(temp, path)
 }
 
 /// The folder that holds `path`; a bare name lies in the current one, whose

@@ -46,8 +46,8 @@ pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};
 pub use index::{Index, Location};
 pub use manifest::{
-    About, DATA_DIR, Envelope, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES, MAX_SHARD_SAMPLES,
-    MadeValue, Manifest, Payload, ShardEntry, Statistics,
+    About, DATA_DIR, Envelope, FileEntry, MANIFEST_NAME, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES,
+    MAX_SHARD_SAMPLES, MadeValue, Manifest, Payload, ShardEntry, Statistics,
 };
 pub use path::{BundlePath, PathError};
 pub use read_at::{Backend, ReadAt};

@@ -22,6 +22,10 @@ pub const MANIFEST_NAME: &str = "manifest.json";
 pub const DATA_DIR: &str = "data";
 /// Manifests above this are refused: 256 MiB describes 750,000 shards.
 pub const MAX_MANIFEST_BYTES: u64 = 256 << 20;
+/// Indexes above this are refused: 1 GiB describes ten million samples.
+pub const MAX_INDEX_BYTES: u64 = 1 << 30;
+/// JSON nested deeper than this is refused.
+const MAX_DEPTH: u32 = 128;
 /// More samples than this in one shard are refused; the index counts in 32 bits.
 pub const MAX_SHARD_SAMPLES: u64 = i32::MAX as u64;
 
@@ -194,6 +198,9 @@ impl Manifest {
                 limit: MAX_MANIFEST_BYTES,
             });
         }
+        if depth(bytes) > MAX_DEPTH {
+            return Err(Error::malformed(path, format!("it is nested deeper than {MAX_DEPTH}")));
+        }
         let json = |e: serde_json::Error| Error::malformed(path, format!("not a manifest: {e}"));
         let head: Head = serde_json::from_slice(bytes).map_err(json)?;
         let expected = "gular-bundle";
@@ -333,8 +340,14 @@ impl Manifest {
                 ));
             }
             last = shard.split;
-            // A sample takes 52 bytes or more in an index: offset, length, digest, key offset.
-            let possible = shard.index.bytes / 44;
+            if shard.index.bytes > MAX_INDEX_BYTES {
+                return Some(format!(
+                    "the index of shard {i} `{name}` has {} bytes, over the limit of {MAX_INDEX_BYTES}",
+                    shard.index.bytes
+                ));
+            }
+            // A sample takes 9 bytes or more in an index: its key and the key's offset.
+            let possible = shard.index.bytes / 9;
             if shard.samples == 0 || shard.samples > MAX_SHARD_SAMPLES.min(possible) {
                 return Some(format!(
                     "shard {i} `{name}` has {} samples, its index of {} bytes has room for 1 to {possible}",
@@ -350,6 +363,26 @@ impl Manifest {
         }
         None
     }
+}
+
+/// How deeply objects and lists are nested; counted before parsing, since the
+/// parser skips unknown members whatever their depth.
+fn depth(json: &[u8]) -> u32 {
+    let (mut now, mut most, mut in_text, mut escaped) = (0_u32, 0_u32, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                now = now.saturating_add(1);
+                most = most.max(now);
+            }
+            b']' | b'}' if !in_text => now = now.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
 }
 
 /// Serde's JSON of our own types: member order as declared, no spaces, integers only.
@@ -421,6 +454,7 @@ pub(crate) mod tests {
             ("\"version\":1", "\"version\":2", "newer than 1"),
             ("\"version\":1", "\"version\":0", "version is 0"),
             ("\"samples\":9001", "\"samples\":99999999999", "has room for"),
+            ("\"bytes\":900000", "\"bytes\":9000000000000", "over the limit"),
             ("\"samples\":9001", "\"samples\":0", "has room for"),
             ("\"samples\":9001", "\"samples\":-1", "invalid value"),
             ("\"bytes\":1073741824", "\"bytes\":9223372036854775807", "overflow"),
@@ -441,7 +475,14 @@ pub(crate) mod tests {
 
     #[test]
     fn deep_nesting_is_refused() {
-        let deep = format!("{{\"x\":{}", "[".repeat(100_000));
-        assert!(Manifest::parse("m", deep.as_bytes()).is_err());
+        let text = String::from_utf8(example().to_bytes()).unwrap();
+        let nested = |n: usize| {
+            let list = format!("\"later\":{}\"]\"{},\n\"envelope\"", "[".repeat(n), "]".repeat(n));
+            Manifest::parse("m", text.replacen("\"envelope\"", &list, 1).as_bytes())
+        };
+        // The object around it is one level.
+        assert_eq!(nested(127).unwrap(), example());
+        assert!(nested(128).unwrap_err().to_string().contains("nested deeper"));
+        assert!(nested(100_000).is_err());
     }
 }

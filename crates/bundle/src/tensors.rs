@@ -158,8 +158,20 @@ impl Header {
             tensors.push(Tensor { name, dtype, shape: t.shape, start, end });
         }
         tensors.sort_by_key(|t| (t.start, t.end));
+        if !data_start.is_multiple_of(HEADER_STEP) {
+            let reason =
+                format!("its data starts at byte {data_start}, no multiple of {HEADER_STEP}");
+            return Err(Error::malformed(path, reason));
+        }
         let mut position = data_start;
         for t in &tensors {
+            if !t.name.starts_with("_pad.") && !t.start.is_multiple_of(ALIGN) {
+                let reason = format!(
+                    "tensor `{}` starts at byte {}, no multiple of {ALIGN}",
+                    t.name, t.start
+                );
+                return Err(Error::malformed(path, reason));
+            }
             if t.start != position {
                 let reason =
                     format!("tensor `{}` starts at byte {}, expected {position}", t.name, t.start);

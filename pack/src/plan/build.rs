@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BundlePath, Digest, Split};
-use serde_json::json;
 
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
 use crate::scan::{Scan, place};
@@ -217,6 +216,23 @@ pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>,
     Ok(classes)
 }
 
+/// The plan's first line. Format: `FORMAT.md`, "Plan"; the order of members is part of it.
+#[derive(serde::Serialize)]
+struct Header<'a> {
+    format: &'static str,
+    version: u64,
+    about: &'a gular_bundle::About,
+    check: &'static str,
+    classes: &'a [String],
+    labelled: bool,
+    max_pixels: u64,
+    media_types: &'a [String],
+    order: &'static str,
+    seed: u64,
+    shard_bytes: u64,
+    split: String,
+}
+
 /// A writer that counts and hashes what passes.
 struct Out<W> {
     inner: W,
@@ -251,18 +267,27 @@ fn write(
     let labelled = options.labels == Labels::Folder;
     // `on_error` is not among them: what is packed under `fail` is the same under
     // `skip`, so that a run which met a bad input goes on under the other.
-    let header = json!({
-        "order": options.order.name(), "seed": options.seed, "shard_bytes": options.shard_bytes,
-        "check": options.check.name(), "max_pixels": options.max_pixels,
-        "split": options.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect::<Vec<_>>().join(","),
-        "labelled": labelled, "classes": classes, "media_types": media_types, "about": options.about,
-    });
-    // Format and version come first, as in every file of ours.
-    let header = header.to_string().replacen(
-        '{',
-        &format!("{{\"format\":\"{FORMAT}\",\"version\":{VERSION},"),
-        1,
-    );
+    let header = Header {
+        format: FORMAT,
+        version: VERSION,
+        about: &options.about,
+        check: options.check.name(),
+        classes,
+        labelled,
+        max_pixels: options.max_pixels,
+        media_types,
+        order: options.order.name(),
+        seed: options.seed,
+        shard_bytes: options.shard_bytes,
+        split: options
+            .fractions
+            .iter()
+            .map(|(s, f)| format!("{s}={f}"))
+            .collect::<Vec<_>>()
+            .join(","),
+    };
+    let header =
+        serde_json::to_string(&header).map_err(|e| io(std::io::Error::other(e.to_string())))?;
     out.line(&header).map_err(io)?;
 
     let mut shards: Vec<PlanShard> = Vec::new();

@@ -99,9 +99,10 @@ impl Checkpoints {
         let name = dir_name(step);
         let path = self.dir.join(&name);
         rename_over(temp.path(), &path)?;
-        // What lies under the temporary name now is the checkpoint replaced, if there was one.
-        drop(temp);
         sync_dir(&self.dir)?;
+        // What lies under the temporary name now is the checkpoint replaced, if
+        // there was one; it goes only when the new one is durable.
+        drop(temp);
         gular_bundle::write_file(&self.dir.join(LATEST_NAME), format!("{name}\n").as_bytes())?;
         self.remove_old(step);
         Ok(path)

@@ -30,6 +30,7 @@ pub struct TrainState {
     /// The JPEG decoder: another one gives other pixels.
     pub decoder: String,
     /// Sums and figures of the epoch under way, so that its metrics go on.
+    #[serde(with = "figures")]
     pub figures: BTreeMap<String, f64>,
 }
 
@@ -96,4 +97,56 @@ pub fn load_newest(
     load_weights(store, file(MODEL)?).map_err(|e| unfit(MODEL, e.to_string()))?;
     optimiser.restore(file(OPTIMISER)?).map_err(|e| unfit(OPTIMISER, e.to_string()))?;
     Ok(Some((state, loaded)))
+}
+
+/// Figures as JSON, which has no number for NaN and infinity: those are texts.
+mod figures {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Figure {
+        Finite(f64),
+        Text(String),
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        figures: &BTreeMap<String, f64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let encode = |f: &f64| {
+            if f.is_finite() { Figure::Finite(*f) } else { Figure::Text(f.to_string()) }
+        };
+        serializer.collect_map(figures.iter().map(|(name, f)| (name, encode(f))))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, f64>, D::Error> {
+        let decode = |(name, figure)| match figure {
+            Figure::Finite(f) => Ok((name, f)),
+            Figure::Text(text) => text.parse().map(|f| (name, f)).map_err(serde::de::Error::custom),
+        };
+        BTreeMap::<String, Figure>::deserialize(deserializer)?.into_iter().map(decode).collect()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn figures_that_are_no_numbers_come_back() {
+            #[derive(Serialize, Deserialize)]
+            struct Held(#[serde(with = "super")] BTreeMap<String, f64>);
+            let values = [1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.1 + 0.2];
+            let held = Held(values.iter().enumerate().map(|(i, f)| (i.to_string(), *f)).collect());
+            let json = serde_json::to_string(&held).unwrap();
+            let again: Held = serde_json::from_str(&json).unwrap();
+            for (a, b) in held.0.values().zip(again.0.values()) {
+                assert!(a == b || (a.is_nan() && b.is_nan()), "{json}");
+            }
+        }
+    }
 }

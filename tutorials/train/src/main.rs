@@ -207,6 +207,12 @@ impl Training<'_> {
         let mut batches = train.epoch(epoch);
         while let Some(batch) = batches.next().transpose()? {
             let n = batch.len();
+            if n == 0 {
+                // All of its images were left out: nothing to learn, and the order goes on.
+                self.state.step += 1;
+                self.state.loader = batches.state();
+                continue;
+            }
             let (images, labels) = batch.to_tensors(self.device)?;
             drop(batch); // Its slot can be filled again while we compute.
 

@@ -294,10 +294,10 @@ impl ShardWriter {
         let index_digest = Digest::of(&index);
         let shard = entry(self.split, digest, "safetensors", bytes)?;
         let index_entry = entry(self.split, index_digest, "index.safetensors", index.len() as u64)?;
-        persist(temp, &self.dir.join(shard.name.as_str()), true)?;
+        persist(temp, &self.dir.join(shard.name.as_str()))?;
         let mut index_temp = temp_in(&self.dir)?;
         index_temp.write_all(&index).map_err(|e| Error::io("write", index_temp.path(), e))?;
-        persist(index_temp, &self.dir.join(index_entry.name.as_str()), true)?;
+        persist(index_temp, &self.dir.join(index_entry.name.as_str()))?;
         Ok(ShardEntry { split: self.split, file: shard, samples: n, index: index_entry })
     }
 }
