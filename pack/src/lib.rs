@@ -22,6 +22,6 @@ mod work;
 pub use error::{BadInput, BadInputs, Error};
 pub use options::{Check, Labels, Layout, OnError, PackOrder, PlanOptions};
 pub use out::{SKIPPED_NAME, STATE_DIR};
-pub use plan::{Plan, PlanBuilder, PlanShard};
+pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
 pub use report::{Report, SplitReport};
 pub use run::{PackOptions, Progress, pack};

@@ -86,11 +86,19 @@ impl Plan {
 }
 
 fn record(line: &str) -> Option<Record> {
+    let (key, label, bytes) = parse_plan_line(line)?;
+    Some(Record { key, label, bytes })
+}
+
+/// Reads a sample's line of a plan: its key, its label (-1 for none), and the
+/// bytes of its source file; `None` when the line is no such line.
+#[must_use]
+pub fn parse_plan_line(line: &str) -> Option<(BundlePath, i64, u64)> {
     let mut parts = line.splitn(3, '\t');
     let label = match parts.next()? {
         "-" => -1,
         number => number.parse().ok()?,
     };
     let bytes = parts.next()?.parse().ok()?;
-    Some(Record { key: BundlePath::parse(parts.next()?).ok()?, label, bytes })
+    Some((BundlePath::parse(parts.next()?).ok()?, label, bytes))
 }

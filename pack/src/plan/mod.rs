@@ -20,4 +20,4 @@ mod file;
 pub use build::PlanBuilder;
 pub(crate) use build::classes;
 pub(crate) use file::Record;
-pub use file::{Plan, PlanShard};
+pub use file::{Plan, PlanShard, parse_plan_line};
