@@ -22,6 +22,7 @@ pub use gular_bundle::{
     Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split, write_file,
 };
 pub use gular_image::{JpegBackend, Limits, jpeg_backend};
+pub use gular_pelican::Env;
 pub use loader::{Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats};
-pub use rank::{Env, RankSource, Ranks, available_cores};
+pub use rank::{RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, StopFlag};

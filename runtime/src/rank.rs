@@ -1,41 +1,11 @@
 //! Which of how many processes this one is, as options or its launcher say.
-//!
-//! The launcher speaks through the environment, so [`Env`] is here too: the
-//! one place of the libraries that reads it.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt;
 use std::thread;
 
+use gular_pelican::Env;
+
 use crate::Error;
-
-/// Environment variables by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Env(BTreeMap<String, String>);
-
-impl Env {
-    /// The environment of this process, without what is not UTF-8.
-    #[must_use]
-    pub fn process() -> Self {
-        let text = |(name, value): (OsString, OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        Self(std::env::vars_os().filter_map(text).collect())
-    }
-
-    /// An environment of these variables alone.
-    #[must_use]
-    pub fn from_pairs(pairs: &[(&str, &str)]) -> Self {
-        Self(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
-    }
-
-    /// The value of `name`; an empty one counts as not set.
-    #[must_use]
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
-    }
-}
 
 /// Who said which rank this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -382,11 +352,5 @@ mod tests {
         for unlimited in ["1000000", "0", "many", "", "-2"] {
             assert_eq!(cores(unlimited), all, "{unlimited}");
         }
-    }
-
-    #[test]
-    fn the_process_has_an_environment() {
-        // Cargo sets it for every test.
-        assert!(Env::process().get("CARGO_MANIFEST_DIR").is_some());
     }
 }

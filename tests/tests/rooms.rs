@@ -69,7 +69,7 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
             "env::home_dir",
         ],
         "reads its surroundings; a library is given an `Env`",
-        &["runtime/src/rank.rs"],
+        &["crates/pelican/src/env.rs"],
     ),
     (
         &[
@@ -185,7 +185,7 @@ fn a_library_that_prints_or_looks_around_is_a_fault() {
             "runtime/src/loader.rs:1: `std::env` reads its surroundings; a library is given an `Env`",
         ],
     );
-    check("runtime/src/rank.rs", "use std::env;\n", &[]);
+    check("crates/pelican/src/env.rs", "use std::env;\n", &[]);
     check(
         "crates/bundle/src/a.rs",
         "use std::net::TcpStream;\n",

@@ -1,0 +1,12 @@
+//! Pelican/OSDF: URLs, tokens, reading and writing of objects.
+//!
+//! Knows nothing of samples or bundles: objects are names and bytes. tokio and
+//! hyper stay inside; every public function blocks and takes a cancel flag.
+
+mod env;
+mod token;
+mod url;
+
+pub use env::Env;
+pub use token::Token;
+pub use url::{Scheme, Url, UrlError};

@@ -1,0 +1,394 @@
+//! Names of objects and collections.
+//!
+//! ```text
+//! pelican://HOST[:PORT]/ns/path[?directread]   HOST is the federation's discovery host
+//! osdf:///ns/path  stash:///ns/path            the federation is osg-htc.org
+//! NAME+osdf:///ns/path                         with HTCondor's token NAME
+//! https://HOST[:PORT]/path  http://…           one server, no federation
+//! file:///path                                 a local folder
+//! ```
+
+use std::fmt;
+
+/// The discovery host of `osdf://` and `stash://`.
+const OSDF_HOST: &str = "osg-htc.org";
+
+/// What kind of place a URL names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// A federation: discovery, director, caches, origins.
+    Pelican,
+    /// One server over TLS.
+    Https,
+    /// One server in plain text; tokens go there only on this machine.
+    Http,
+    /// A local folder.
+    File,
+}
+
+/// An object or collection. Shown, it hides what may be a token in the query.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Url {
+    scheme: Scheme,
+    /// As typed, such as `osdf`.
+    shown: String,
+    token_name: Option<String>,
+    authority: String,
+    /// Decoded; starts with `/`, has no empty, `.` or `..` segment and no `/` at its end.
+    path: String,
+    query: String,
+}
+
+/// A text that is no URL of an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no usable URL: {reason}")]
+pub struct UrlError {
+    text: String,
+    reason: String,
+}
+
+impl UrlError {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        "URLs are pelican://HOST/namespace/path, osdf:///namespace/path, https://HOST/path or \
+         file:///path"
+    }
+}
+
+impl Url {
+    /// Parses a URL. A `#fragment` is refused: what it means is the caller's business.
+    ///
+    /// # Errors
+    /// [`UrlError`], which names the part that is wrong.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        let fail = |reason: &str| UrlError { text: redact(text), reason: reason.to_owned() };
+        if text.contains('#') {
+            return Err(fail("it has a `#` part"));
+        }
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| fail("it has no scheme"))?;
+        let (token_name, shown) = match scheme.rsplit_once('+') {
+            Some((name, scheme)) => (Some(name.to_owned()), scheme.to_ascii_lowercase()),
+            None => (None, scheme.to_ascii_lowercase()),
+        };
+        if token_name.as_deref().is_some_and(|name| !is_token_name(name)) {
+            return Err(fail("the token name before `+` may hold letters, digits, `.`, `_`, `-`"));
+        }
+        let kind = match shown.as_str() {
+            "pelican" | "osdf" | "stash" => Scheme::Pelican,
+            "https" => Scheme::Https,
+            "http" => Scheme::Http,
+            "file" => Scheme::File,
+            _ => return Err(fail("its scheme is none of pelican, osdf, stash, https, http, file")),
+        };
+        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = match place.find('/') {
+            Some(at) => place.split_at(at),
+            None => (place, ""),
+        };
+        let (authority, path) = match shown.as_str() {
+            // There is one such federation, so what stands first belongs to the path.
+            "osdf" | "stash" => {
+                let path = if authority.is_empty() { path.into() } else { format!("/{place}") };
+                (OSDF_HOST.to_owned(), path)
+            }
+            "file" if authority.is_empty() || authority == "localhost" => {
+                (String::new(), path.to_owned())
+            }
+            "file" => return Err(fail("a file URL names no host: file:///path")),
+            _ if authority.is_empty() => return Err(fail("it names no host")),
+            _ => (authority.to_ascii_lowercase(), path.to_owned()),
+        };
+        if !authority.is_empty() && !is_authority(&authority) {
+            return Err(fail("its host is not HOST or HOST:PORT"));
+        }
+        let path = decode_path(&path).map_err(|reason| fail(&reason))?;
+        check_query(query).map_err(fail)?;
+        Ok(Self { scheme: kind, shown, token_name, authority, path, query: query.to_owned() })
+    }
+
+    /// The kind of place.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// `HOST[:PORT]`: of a federation its discovery host; empty for a file.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// HTCondor's name of the token to use, as in `NAME+osdf://`.
+    #[must_use]
+    pub fn token_name(&self) -> Option<&str> {
+        self.token_name.as_deref()
+    }
+
+    /// The path, decoded; `/` alone for the root, else without a `/` at its end.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        if self.path.is_empty() { "/" } else { &self.path }
+    }
+
+    /// The path as a request carries it, percent-encoded.
+    #[must_use]
+    pub fn request_path(&self) -> String {
+        encode_path(self.path())
+    }
+
+    /// The query without `?`, empty when there is none.
+    #[must_use]
+    pub fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// Whether the query asks for the origin instead of a cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.query.split('&').any(|part| part == "directread")
+    }
+
+    /// The same object, read from its origin.
+    #[must_use]
+    pub fn direct(&self) -> Self {
+        Self { query: "directread".to_owned(), ..self.clone() }
+    }
+
+    /// The last segment of the path; empty for the root.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The object at the relative path `below`; `None` when that is not one
+    /// or leaves this collection.
+    #[must_use]
+    pub fn join(&self, below: &str) -> Option<Self> {
+        let sound = !below.is_empty() && below.split('/').all(is_segment);
+        sound.then(|| Self { path: format!("{}/{below}", self.path), ..self.clone() })
+    }
+
+    /// The collection that holds it; `None` for the root.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        let (parent, _) = self.path.rsplit_once('/')?;
+        Some(Self { path: parent.to_owned(), ..self.clone() })
+    }
+}
+
+impl std::str::FromStr for Url {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.token_name {
+            write!(f, "{name}+")?;
+        }
+        let host =
+            if matches!(self.shown.as_str(), "osdf" | "stash") { "" } else { &self.authority };
+        write!(f, "{}://{host}{}", self.shown, self.path())?;
+        if self.query.is_empty() { Ok(()) } else { write!(f, "?{}", redact(&self.query)) }
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `text` without the values of query parameters that carry tokens.
+pub(crate) fn redact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for part in text.split_inclusive(['?', '&']) {
+        match part.split_once('=') {
+            Some((name, value)) if matches!(name, "authz" | "access_token") => {
+                let end = if value.ends_with('&') { "&" } else { "" };
+                out.push_str(&format!("{name}=…{end}"));
+            }
+            _ => out.push_str(part),
+        }
+    }
+    out
+}
+
+/// Percent-encodes a decoded path; what RFC 3986 calls unreserved and `/` stay.
+pub(crate) fn encode_path(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Decodes percent-encoding; `None` when it is cut or not UTF-8.
+pub(crate) fn percent_decode(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let (high, low) = (bytes.next()?, bytes.next()?);
+            let digit = |b: u8| char::from(b).to_digit(16);
+            out.push(u8::try_from(digit(high)? * 16 + digit(low)?).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+fn decode_path(path: &str) -> Result<String, String> {
+    let decoded =
+        percent_decode(path).ok_or("its percent-encoding is cut, or not UTF-8".to_owned())?;
+    let trimmed = decoded.trim_end_matches('/');
+    let mut segments = trimmed.split('/');
+    // What stands before the first `/`: nothing, since a path starts with one.
+    let _ = segments.next();
+    match segments.find(|segment| !is_segment(segment)) {
+        Some(segment) => Err(format!("its path has the segment `{}`", segment.escape_debug())),
+        None => Ok(trimmed.to_owned()),
+    }
+}
+
+/// Servers cut names at `?` even when it is encoded, so it is no part of a name.
+fn is_segment(segment: &str) -> bool {
+    !matches!(segment, "" | "." | "..")
+        && !segment.contains(|c: char| c.is_control() || matches!(c, '?' | '#' | '\\' | '/'))
+}
+
+fn is_token_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('.')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+}
+
+fn is_authority(text: &str) -> bool {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((v6, rest)) => {
+            let sound = v6.parse::<std::net::Ipv6Addr>().is_ok();
+            (
+                if sound { "v6" } else { "" },
+                rest.strip_prefix(':').or((!rest.is_empty()).then_some("x")),
+            )
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    !host.is_empty()
+        && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-".contains(&b))
+        && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
+}
+
+fn check_query(query: &str) -> Result<(), &'static str> {
+    let has = |name: &str| {
+        query.split('&').any(|part| part.split_once('=').map_or(part, |(n, _)| n) == name)
+    };
+    if has("directread") && has("prefercached") {
+        return Err("`directread` and `prefercached` exclude each other");
+    }
+    if has("pack") || has("recursive") {
+        return Err("`pack` and `recursive` are options of the Pelican client");
+    }
+    if query.bytes().any(|b| !b.is_ascii_graphic()) {
+        return Err("its query has characters that a request cannot carry");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, scheme: Scheme, authority: &str, path: &str) {
+        let url = Url::parse(text).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(
+            (url.scheme(), url.authority(), url.path()),
+            (scheme, authority, path),
+            "{text}"
+        );
+        let again = Url::parse(&url.to_string()).unwrap();
+        assert_eq!((again.authority(), again.path()), (authority, path), "{url}");
+    }
+
+    #[test]
+    fn schemes_hosts_and_paths() {
+        check("pelican://h.example/ns/a", Scheme::Pelican, "h.example", "/ns/a");
+        check("PELICAN://H.example:8444/ns/a/", Scheme::Pelican, "h.example:8444", "/ns/a");
+        check("osdf:///ns/a", Scheme::Pelican, "osg-htc.org", "/ns/a");
+        check("osdf://ns/a", Scheme::Pelican, "osg-htc.org", "/ns/a");
+        check("stash:///ns/a?directread", Scheme::Pelican, "osg-htc.org", "/ns/a");
+        check("my.token_1+osdf:///ns/a", Scheme::Pelican, "osg-htc.org", "/ns/a");
+        check("https://h:8443/a", Scheme::Https, "h:8443", "/a");
+        check("http://[::1]:80/a", Scheme::Http, "[::1]:80", "/a");
+        check("file:///data/a", Scheme::File, "", "/data/a");
+        check("pelican://h", Scheme::Pelican, "h", "/");
+        assert_eq!(Url::parse("x.y+osdf:///a").unwrap().token_name(), Some("x.y"));
+    }
+
+    #[test]
+    fn texts_that_are_no_url_are_refused() {
+        for text in [
+            "",
+            "/ns/a",
+            "ftp://h/a",
+            "pelican:///ns/a",
+            "pelican://h/../a",
+            "pelican://h/a//b",
+            "pelican://h/a/%2e%2e/b",
+            "pelican://h/a%00",
+            "pelican://h/a%3Fb",
+            "pelican://h/a%4",
+            "pelican://h/a%ff",
+            "pelican://user@h/a",
+            "pelican://h:0/a",
+            "pelican://h:99999/a",
+            "pelican://[::1/a",
+            "pelican://[::1]x/a",
+            "pelican://h/a#b",
+            "file://host/a",
+            "a/b+osdf:///a",
+            ".+osdf:///a",
+            "pelican://h/a?directread&prefercached",
+            "pelican://h/a?pack=zip",
+        ] {
+            assert!(Url::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_are_decoded_and_encoded() {
+        let url = Url::parse("pelican://h/ns/a%20b+c~1").unwrap();
+        assert_eq!(url.path(), "/ns/a b+c~1");
+        assert_eq!(url.request_path(), "/ns/a%20b%2Bc~1");
+        assert_eq!(url.name(), "a b+c~1");
+        assert_eq!(url.parent().unwrap().path(), "/ns");
+        assert_eq!(url.parent().unwrap().join("x/y").unwrap().path(), "/ns/x/y");
+        for bad in ["", "..", "a/../b", "/a", "a//b", "a?b"] {
+            assert!(url.join(bad).is_none(), "{bad}");
+        }
+        assert!(Url::parse("pelican://h").unwrap().parent().is_none());
+    }
+
+    #[test]
+    fn tokens_in_a_query_do_not_show() {
+        let text = "https://h/a?x=1&authz=secret1&access_token=secret2";
+        let url = Url::parse(text).unwrap();
+        for shown in [url.to_string(), format!("{url:?}"), redact(text)] {
+            assert!(!shown.contains("secret") && shown.contains("x=1"), "{shown}");
+        }
+        let error = Url::parse("htps://h/a?authz=secret1").unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
