@@ -272,7 +272,7 @@ fn is_token_name(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
-fn is_authority(text: &str) -> bool {
+pub(crate) fn is_authority(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((v6, rest)) => {
             let sound = v6.parse::<std::net::Ipv6Addr>().is_ok();
