@@ -8,10 +8,13 @@ mod checksum;
 #[cfg_attr(not(test), expect(dead_code, reason = "the client, which asks directors, follows"))]
 mod director;
 mod env;
+#[cfg_attr(not(test), expect(dead_code, reason = "the client, which lists, follows"))]
+mod listing;
 mod path;
 mod token;
 mod url;
 
 pub use env::Env;
+pub use listing::Entry;
 pub use token::Token;
 pub use url::{Scheme, Url, UrlError};

@@ -261,7 +261,7 @@ fn decode_path(path: &str) -> Result<String, String> {
 }
 
 /// Servers cut names at `?` even when it is encoded, so it is no part of a name.
-fn is_segment(segment: &str) -> bool {
+pub(crate) fn is_segment(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..")
         && !segment.contains(|c: char| c.is_control() || matches!(c, '?' | '#' | '\\' | '/'))
 }
