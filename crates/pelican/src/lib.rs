@@ -11,10 +11,11 @@ mod env;
 #[cfg_attr(not(test), expect(dead_code, reason = "the client, which lists, follows"))]
 mod listing;
 mod path;
+#[cfg_attr(not(test), expect(dead_code, reason = "the client, which needs tokens, follows"))]
 mod token;
 mod url;
 
 pub use env::Env;
 pub use listing::Entry;
-pub use token::Token;
+pub use token::{Action, Diagnosis, Finder, Token, TokenError};
 pub use url::{Scheme, Url, UrlError};

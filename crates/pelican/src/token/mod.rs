@@ -1,7 +1,11 @@
 //! Tokens: where they lie, what they say of themselves, and why a server refuses one.
 
 mod bearer;
-#[cfg_attr(not(test), expect(dead_code, reason = "the diagnosis, which reads them, follows"))]
 mod claims;
+mod diagnose;
+mod find;
 
 pub use bearer::Token;
+pub use diagnose::{Action, Diagnosis};
+pub use find::{Finder, TokenError};
+pub(crate) use find::{Found, Want};

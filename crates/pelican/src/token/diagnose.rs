@@ -1,0 +1,676 @@
+//! Why a server would refuse a token. XRootD answers every fault with the same 403,
+//! so it is found out here, from what the token says of itself.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use super::claims::{Claims, Profile};
+use super::{Found, Want};
+use crate::director::Namespace;
+use crate::path::below;
+
+/// Directors take a token that ends sooner for one that has ended.
+const LEAST_LEFT: Duration = Duration::from_secs(10);
+
+/// The audiences that every server takes: WLCG's and SciTokens'.
+const ANY_AUDIENCE: [&str; 2] = ["https://wlcg.cern.ch/jwt/v1/any", "ANY"];
+
+/// What a claim may show of itself; one is a few dozen characters.
+const MAX_SHOWN_CHARS: usize = 200;
+
+/// What a token must allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// To read or list.
+    Read,
+    /// To write under a new name.
+    Create,
+    /// To overwrite or delete.
+    Modify,
+}
+
+/// Why a server refuses a token, or what speaks for it. Shows where the token is
+/// from and claims that no server keeps secret; never the token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Diagnosis {
+    /// There is none.
+    NoToken {
+        /// Where one was looked for, and what was there instead.
+        looked: Vec<String>,
+    },
+    /// Its time is over, or will be before a server has looked at it.
+    Expired {
+        /// Where the token is from.
+        from: String,
+        /// How long ago; zero when it is about to be.
+        ago: Duration,
+    },
+    /// Its time has not begun.
+    NotYetValid {
+        /// Where the token is from.
+        from: String,
+        /// How long until then.
+        left: Duration,
+    },
+    /// The namespace does not trust who made it.
+    Issuer {
+        /// Where the token is from.
+        from: String,
+        /// Whom it names.
+        found: Option<String>,
+        /// Whom the namespace trusts.
+        expected: Vec<String>,
+    },
+    /// Its scopes are named as its profile does not name them.
+    ScopeNames {
+        /// Where the token is from.
+        from: String,
+        /// Its scopes.
+        found: Vec<String>,
+        /// Its profile.
+        profile: &'static str,
+        /// What it would need.
+        needed: String,
+    },
+    /// No scope is for the action.
+    NoScope {
+        /// Where the token is from.
+        from: String,
+        /// What was to be done.
+        action: Action,
+        /// Its scopes.
+        found: Vec<String>,
+        /// What it would need.
+        needed: String,
+    },
+    /// A scope's path repeats the path of the namespace, from which it counts.
+    ScopeRepeatsBase {
+        /// Where the token is from.
+        from: String,
+        /// The scope.
+        found: String,
+        /// Where scopes' paths count from.
+        base: String,
+        /// What was meant.
+        meant: String,
+    },
+    /// The scopes for the action are for other paths.
+    ScopePath {
+        /// Where the token is from.
+        from: String,
+        /// The scopes for the action.
+        found: Vec<String>,
+        /// Where their paths count from.
+        base: String,
+        /// What it would need.
+        needed: String,
+    },
+    /// It is meant for someone else, as far as can be told from here.
+    Audience {
+        /// Where the token is from.
+        from: String,
+        /// For whom it is meant; empty when it does not say.
+        found: Vec<String>,
+    },
+    /// Nothing wrong was found.
+    Unexplained {
+        /// Where the token is from.
+        from: String,
+        /// Whether it can only be read by the server.
+        opaque: bool,
+    },
+}
+
+/// Says what a server has against `found`, at `now`.
+pub(crate) fn judge(found: &Found, want: &Want<'_>, now: SystemTime) -> Diagnosis {
+    let from = found.from.clone();
+    let Some(claims) = Claims::decode(&found.token) else {
+        return Diagnosis::Unexplained { from, opaque: true };
+    };
+    judge_times(&claims, &from, now)
+        .or_else(|| judge_issuer(&claims, &from, want.namespace))
+        .or_else(|| judge_scopes(&claims, &from, want))
+        .or_else(|| judge_audience(&claims, &from, want.namespace))
+        .unwrap_or(Diagnosis::Unexplained { from, opaque: false })
+}
+
+fn judge_times(claims: &Claims, from: &str, now: SystemTime) -> Option<Diagnosis> {
+    let from = from.to_owned();
+    if let Some(expires) = claims.expires
+        && expires.duration_since(now).unwrap_or_default() < LEAST_LEFT
+    {
+        return Some(Diagnosis::Expired {
+            from,
+            ago: now.duration_since(expires).unwrap_or_default(),
+        });
+    }
+    let left = claims.not_before?.duration_since(now).ok().filter(|left| !left.is_zero())?;
+    Some(Diagnosis::NotYetValid { from, left })
+}
+
+fn judge_issuer(claims: &Claims, from: &str, namespace: Option<&Namespace>) -> Option<Diagnosis> {
+    let expected = &namespace?.issuers;
+    let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
+    let trusted = |issuer: &String| expected.iter().any(|trusted| same(trusted, issuer));
+    if expected.is_empty() || claims.issuer.as_ref().is_some_and(trusted) {
+        return None;
+    }
+    Some(Diagnosis::Issuer {
+        from: from.to_owned(),
+        found: claims.issuer.clone(),
+        expected: expected.clone(),
+    })
+}
+
+/// The names of scopes that allow an action, the least first.
+fn scope_names(action: Action, profile: Profile) -> &'static [&'static str] {
+    match (action, profile) {
+        (Action::Read, Profile::Wlcg) => &["storage.read", "storage.stage"],
+        (Action::Read, Profile::SciTokens) => &["read"],
+        (Action::Read, Profile::Unknown) => &["storage.read", "storage.stage", "read"],
+        (Action::Create, Profile::Wlcg) => &["storage.create", "storage.modify"],
+        (Action::Modify, Profile::Wlcg) => &["storage.modify"],
+        (Action::Create | Action::Modify, Profile::SciTokens) => &["write"],
+        (Action::Create, Profile::Unknown) => &["storage.create", "storage.modify", "write"],
+        (Action::Modify, Profile::Unknown) => &["storage.modify", "write"],
+    }
+}
+
+/// A scope's name and path; without one it is for all paths.
+fn split_scope(scope: &str) -> (&str, &str) {
+    scope.split_once(':').unwrap_or((scope, "/"))
+}
+
+fn judge_scopes(claims: &Claims, from: &str, want: &Want<'_>) -> Option<Diagnosis> {
+    let from = from.to_owned();
+    let named = |profile| {
+        let names = scope_names(want.action, profile);
+        claims.scopes.iter().filter(move |scope| names.contains(&split_scope(scope).0))
+    };
+    let base = Base::of(want);
+    let least = scope_names(want.action, claims.profile).first().copied().unwrap_or_default();
+    let needed = format!("{least}:/{}", base.object.unwrap_or_default());
+    let mut fitting = named(claims.profile).peekable();
+    if fitting.peek().is_none() {
+        let found = claims.scopes.clone();
+        let profile = match claims.profile {
+            Profile::SciTokens => "SciTokens",
+            Profile::Wlcg | Profile::Unknown => "WLCG",
+        };
+        return Some(if named(Profile::Unknown).next().is_some() {
+            Diagnosis::ScopeNames { from, found, profile, needed }
+        } else {
+            Diagnosis::NoScope { from, action: want.action, found, needed }
+        });
+    }
+    let found: Vec<String> = fitting.cloned().collect();
+    judge_scope_paths(from, found, needed, want)
+}
+
+/// Where scopes' paths count from, and the object's path from there.
+struct Base<'a> {
+    path: &'a str,
+    object: Option<&'a str>,
+}
+
+impl<'a> Base<'a> {
+    /// The first base path that the object is below, else the namespace; without
+    /// a namespace it is not known what paths count from.
+    fn of(want: &Want<'a>) -> Self {
+        let Some(namespace) = want.namespace else { return Self { path: "/", object: None } };
+        let bases = namespace.base_paths.iter().chain([&namespace.prefix]);
+        let mut bases = bases.map(|path| Self { path, object: below(want.path, path) });
+        let none = Self { path: &namespace.prefix, object: None };
+        bases.find(|base| base.object.is_some()).unwrap_or(none)
+    }
+}
+
+fn judge_scope_paths(
+    from: String,
+    found: Vec<String>,
+    needed: String,
+    want: &Want<'_>,
+) -> Option<Diagnosis> {
+    let namespace = want.namespace?;
+    // A token may count from any of the base paths.
+    let objects: Vec<&str> =
+        namespace.base_paths.iter().filter_map(|base| below(want.path, base)).collect();
+    let base = Base::of(want);
+    let objects = if objects.is_empty() { vec![base.object?] } else { objects };
+    let covers = |scope: &String| {
+        let path = split_scope(scope).1;
+        objects.iter().any(|object| below(object, path).is_some())
+    };
+    if found.iter().any(covers) {
+        return None;
+    }
+    let repeats = found.iter().find_map(|scope| {
+        let (name, path) = split_scope(scope);
+        let meant = below(path, base.path).filter(|_| below(want.path, path).is_some())?;
+        Some((scope.clone(), format!("{name}:/{meant}")))
+    });
+    let base = base.path.to_owned();
+    Some(match repeats {
+        Some((found, meant)) => Diagnosis::ScopeRepeatsBase { from, found, base, meant },
+        None => Diagnosis::ScopePath { from, found, base, needed },
+    })
+}
+
+fn judge_audience(claims: &Claims, from: &str, namespace: Option<&Namespace>) -> Option<Diagnosis> {
+    // Servers' own audiences are not told; that of the one that lists is its URL.
+    let server = namespace.and_then(|namespace| namespace.collections_url.as_deref());
+    let host = server.and_then(|url| url.split_once("://")).map(|(_, host)| host);
+    let known = |audience: &String| {
+        let audience = audience.trim_end_matches('/');
+        ANY_AUDIENCE.contains(&audience) || server == Some(audience) || host == Some(audience)
+    };
+    let needs_none = claims.audience.is_empty() && claims.profile == Profile::Unknown;
+    if needs_none || claims.audience.iter().any(known) {
+        return None;
+    }
+    Some(Diagnosis::Audience { from: from.to_owned(), found: claims.audience.clone() })
+}
+
+impl Diagnosis {
+    /// How much speaks against the token: 0 nothing, 1 a doubt, 2 a fault.
+    pub(crate) fn weight(&self) -> u8 {
+        match self {
+            Self::Unexplained { .. } => 0,
+            Self::Audience { .. } => 1,
+            _ => 2,
+        }
+    }
+
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoToken { .. } => {
+                "`pelican token create` makes one; name its file in `BEARER_TOKEN_FILE`"
+            }
+            Self::Expired { .. } => "get a new token; `pelican token create` makes one",
+            Self::NotYetValid { .. } => "wait, or set this machine's clock right",
+            Self::Issuer { .. } => "get a token from an issuer that the namespace trusts",
+            Self::ScopeNames { .. } => {
+                "WLCG tokens say `storage.read`, `storage.create`, `storage.modify`; SciTokens say \
+                 `read`, `write`"
+            }
+            Self::NoScope { .. } => "get a token with that scope",
+            Self::ScopeRepeatsBase { .. } => {
+                "leave the namespace out of the scope's path; it is counted from there"
+            }
+            Self::ScopePath { .. } => "get a token whose scope covers the path",
+            Self::Audience { .. } => {
+                "get a token with the audience `https://wlcg.cern.ch/jwt/v1/any` (WLCG) or `ANY` \
+                 (SciTokens), or with the server's own"
+            }
+            Self::Unexplained { opaque: true, .. } => "ask its issuer whether it is still valid",
+            Self::Unexplained { opaque: false, .. } => {
+                "the server may not know the issuer's keys, or deny the path for reasons of its own; \
+                 ask who runs it"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "reading",
+            Self::Create => "creating",
+            Self::Modify => "overwriting or deleting",
+        })
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoToken { looked } => {
+                write!(f, "no token was found; looked at {}", looked.join(", "))
+            }
+            Self::Expired { from, ago } if ago.is_zero() => {
+                write!(f, "the token from {from} ends within {} s", LEAST_LEFT.as_secs())
+            }
+            Self::Expired { from, ago } => {
+                write!(f, "the token from {from} expired {} ago", Span(*ago))
+            }
+            Self::NotYetValid { from, left } => {
+                write!(f, "the token from {from} is not valid for another {}", Span(*left))
+            }
+            Self::Issuer { from, found, expected } => {
+                let found = found.as_slice();
+                let (found, expected) = (List(found, "nobody"), List(expected, "nobody"));
+                write!(
+                    f,
+                    "the token from {from} is issued by {found}, the namespace trusts {expected}"
+                )
+            }
+            Self::ScopeNames { from, found, profile, needed } => {
+                let (found, needed) = (List(found, "none"), Shown(needed));
+                write!(
+                    f,
+                    "the token from {from} has the scopes {found}, but as a {profile} token needs {needed}"
+                )
+            }
+            Self::NoScope { from, action, found, needed } => {
+                let (found, needed) = (List(found, "none"), Shown(needed));
+                write!(
+                    f,
+                    "the token from {from} has no scope for {action}: expected {needed}, found {found}"
+                )
+            }
+            Self::ScopeRepeatsBase { from, found, base, meant } => {
+                let (found, base, meant) = (Shown(found), Shown(base), Shown(meant));
+                write!(
+                    f,
+                    "the token from {from} has the scope {found}, whose path counts from {base} already: \
+                     expected {meant}"
+                )
+            }
+            Self::ScopePath { from, found, base, needed } => {
+                let (found, base, needed) = (List(found, "none"), Shown(base), Shown(needed));
+                write!(
+                    f,
+                    "the token from {from} does not cover the path: expected {needed} (counted from {base}), \
+                     found {found}"
+                )
+            }
+            Self::Audience { from, found } => {
+                let found = List(found, "no audience");
+                write!(
+                    f,
+                    "the token from {from} is meant for {found}, which may not be this server"
+                )
+            }
+            Self::Unexplained { from, opaque: true } => {
+                write!(f, "the server refused the token from {from}, which only it can read")
+            }
+            Self::Unexplained { from, opaque: false } => write!(
+                f,
+                "the server refused the token from {from} although its times, issuer, scopes and audience fit"
+            ),
+        }
+    }
+}
+
+/// A claim in backticks, on one line and cut when long.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cut = self.0.char_indices().nth(MAX_SHOWN_CHARS).and_then(|(at, _)| self.0.get(..at));
+        let end = if cut.is_some() { "…" } else { "" };
+        write!(f, "`{}{end}`", cut.unwrap_or(self.0).escape_debug())
+    }
+}
+
+/// Claims with commas between, or the word for none.
+struct List<'a>(&'a [String], &'static str);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MAX_ITEMS: usize = 8;
+        for (at, item) in self.0.iter().take(MAX_ITEMS).enumerate() {
+            write!(f, "{}{}", if at > 0 { ", " } else { "" }, Shown(item))?;
+        }
+        match self.0.len() {
+            0 => f.write_str(self.1),
+            n if n > MAX_ITEMS => write!(f, " and {} more", n - MAX_ITEMS),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A time span in its largest fitting unit.
+struct Span(Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_secs().max(1) {
+            s @ 0..120 => write!(f, "{s} s"),
+            s @ 120..7200 => write!(f, "{} min", s / 60),
+            s @ 7200..172_800 => write!(f, "{} h", s / 3600),
+            s => write!(f, "{} days", s / 86400),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Token;
+    use super::super::claims::tests::jwt;
+    use super::*;
+
+    const NOW: u64 = 1_000_000;
+    const WLCG: &str = r#""wlcg.ver":"1.0","aud":"https://wlcg.cern.ch/jwt/v1/any""#;
+    const SCI: &str = r#""ver":"scitoken:2.0","aud":"ANY""#;
+
+    fn namespace() -> Namespace {
+        Namespace {
+            prefix: "/ns".into(),
+            collections_url: Some("https://origin:8443".into()),
+            issuers: vec!["https://iss".into(), "https://other/".into()],
+            base_paths: vec!["/ns".into()],
+            ..Namespace::default()
+        }
+    }
+
+    fn judge_token(token: Token, want: &Want<'_>) -> Diagnosis {
+        let found = Found { token, from: "`BEARER_TOKEN`".into(), expires: None, doubt: None };
+        judge(&found, want, SystemTime::UNIX_EPOCH + Duration::from_secs(NOW))
+    }
+
+    fn judge_in(payload: &str, action: Action, path: &str, namespace: &Namespace) -> Diagnosis {
+        let want = Want { action, path, namespace: Some(namespace), token_name: None };
+        let diagnosis = judge_token(jwt(payload), &want);
+        let shown = diagnosis.to_string();
+        assert!(!shown.contains('\n') && !shown.contains(jwt(payload).secret()), "{shown}");
+        assert!(!shown.ends_with('.') && !diagnosis.hint().ends_with('.'));
+        diagnosis
+    }
+
+    /// That the diagnosis of a token with these claims begins, after its source, like
+    /// this; an empty text: nothing is wrong.
+    #[track_caller]
+    fn check(claims: &str, action: Action, path: &str, expected: &str) {
+        let payload = format!(r#"{{"iss":"https://iss","exp":{},{claims}}}"#, NOW + 600);
+        check_payload(&payload, action, path, expected);
+    }
+
+    #[track_caller]
+    fn check_payload(payload: &str, action: Action, path: &str, expected: &str) {
+        let diagnosis = judge_in(payload, action, path, &namespace());
+        if expected.is_empty() {
+            assert_eq!(diagnosis.weight(), 0, "{diagnosis}");
+            return;
+        }
+        let shown = diagnosis.to_string();
+        let fault = shown.strip_prefix("the token from `BEARER_TOKEN` ").unwrap_or(&shown);
+        assert!(fault.starts_with(expected), "{fault}\n{expected}");
+    }
+
+    #[test]
+    fn scopes_allow_what_their_profile_says() {
+        use Action::{Create, Modify, Read};
+        let scope = |profile: &str, scope: &str| format!(r#"{profile},"scope":"{scope}""#);
+        for (profile, text, allowed) in [
+            (WLCG, "storage.read:/", &[Read][..]),
+            (WLCG, "storage.stage:/", &[Read]),
+            (WLCG, "storage.create:/", &[Create]),
+            (WLCG, "storage.modify:/", &[Create, Modify]),
+            (WLCG, "storage.read:/ storage.create:/", &[Read, Create]),
+            (SCI, "read:/", &[Read]),
+            (SCI, "write:/", &[Create, Modify]),
+            (SCI, "read write", &[Read, Create, Modify]),
+            (WLCG, "openid offline_access", &[]),
+            (WLCG, "", &[]),
+        ] {
+            for action in [Read, Create, Modify] {
+                let fine = allowed.contains(&action);
+                let expected = if fine { "" } else { "has no scope for" };
+                check(&scope(profile, text), action, "/ns/x", expected);
+            }
+        }
+        check(
+            &scope(WLCG, "openid"),
+            Create,
+            "/ns/d/x",
+            "has no scope for creating: expected `storage.create:/d/x`, found `openid`",
+        );
+    }
+
+    #[test]
+    fn scope_names_belong_to_a_profile() {
+        check(
+            &format!(r#"{WLCG},"scope":"read:/ write:/""#),
+            Action::Read,
+            "/ns/x",
+            "has the scopes `read:/`, `write:/`, but as a WLCG token needs `storage.read:/x`",
+        );
+        check(
+            &format!(r#"{SCI},"scope":"storage.modify:/""#),
+            Action::Create,
+            "/ns/x",
+            "has the scopes `storage.modify:/`, but as a SciTokens token needs `write:/x`",
+        );
+        // Who does not tell a profile may name them either way.
+        check(r#""scope":"read:/""#, Action::Read, "/ns/x", "");
+        check(r#""scope":"storage.read:/""#, Action::Read, "/ns/x", "");
+    }
+
+    #[test]
+    fn a_scope_covers_what_is_below_its_path() {
+        let read = |path: &str| format!(r#"{WLCG},"scope":"storage.read:{path}""#);
+        for path in ["/", "", "/d", "/d/", "/d/x"] {
+            check(&read(path), Action::Read, "/ns/d/x", "");
+        }
+        for path in ["/e", "/d/x/y", "/d/xx"] {
+            check(&read(path), Action::Read, "/ns/d/x", "does not cover the path: expected");
+        }
+        check(
+            &read("/foo"),
+            Action::Read,
+            "/ns/foobar",
+            "does not cover the path: expected `storage.read:/foobar` (counted from `/ns`), found \
+             `storage.read:/foo`",
+        );
+    }
+
+    #[test]
+    fn a_scope_that_repeats_the_namespace_is_named() {
+        check(
+            &format!(r#"{WLCG},"scope":"storage.create:/ns/d""#),
+            Action::Create,
+            "/ns/d/x",
+            "has the scope `storage.create:/ns/d`, whose path counts from `/ns` already: expected \
+             `storage.create:/d`",
+        );
+        // Below the namespace there may well be a collection of the same name.
+        check(&format!(r#"{WLCG},"scope":"storage.read:/ns""#), Action::Read, "/ns/ns/x", "");
+    }
+
+    #[test]
+    fn paths_count_from_the_base_path() {
+        let payload = format!(r#"{{"iss":"https://iss",{WLCG},"scope":"storage.read:/d/e"}}"#);
+        let judge_based = |bases: &[&str], path| {
+            let base_paths = bases.iter().map(|base| (*base).to_owned()).collect();
+            let namespace = Namespace { base_paths, ..namespace() };
+            judge_in(&payload, Action::Read, path, &namespace).weight()
+        };
+        assert_eq!(judge_based(&["/ns/top"], "/ns/top/d/e/x"), 0);
+        assert_eq!(judge_based(&["/ns/top"], "/ns/top/e/x"), 2);
+        assert_eq!(judge_based(&["/ns", "/ns/top"], "/ns/top/d/e/x"), 0);
+        assert_eq!(judge_based(&[], "/ns/d/e/x"), 0);
+        assert_eq!(judge_based(&["/elsewhere"], "/ns/d/e"), 0);
+        // Where paths count from is not known, so they cannot be wrong.
+        let want = Want { action: Action::Read, path: "/q", namespace: None, token_name: None };
+        assert_eq!(judge_token(jwt(&payload), &want).weight(), 0);
+    }
+
+    #[test]
+    fn times_are_checked_first() {
+        let payload = |times: &str| format!(r#"{{{times},"iss":"https://no",{WLCG}}}"#);
+        for (exp, expected) in [
+            (NOW - 90, "expired 90 s ago"),
+            (NOW - 600, "expired 10 min ago"),
+            (NOW - 7200, "expired 2 h ago"),
+            (NOW - 900_000, "expired 10 days ago"),
+            (NOW + 9, "ends within 10 s"),
+            (NOW + 10, "is issued by"),
+        ] {
+            let payload = payload(&format!(r#""exp":{exp}"#));
+            check_payload(&payload, Action::Read, "/ns/x", expected);
+        }
+        let early = payload(&format!(r#""nbf":{}"#, NOW + 60));
+        check_payload(&early, Action::Read, "/ns/x", "is not valid for another 60 s");
+        let exact = payload(&format!(r#""nbf":{NOW}"#));
+        check_payload(&exact, Action::Read, "/ns/x", "is issued by");
+    }
+
+    #[test]
+    fn issuers_are_compared() {
+        let payload = |issuer: &str| format!(r#"{{{issuer}{WLCG},"scope":"storage.read:/"}}"#);
+        let trusts = "the namespace trusts `https://iss`, `https://other/`";
+        for (issuer, expected) in [
+            (r#""iss":"https://iss/","#, String::new()),
+            (r#""iss":"https://other","#, String::new()),
+            (r#""iss":"https://evil","#, format!("is issued by `https://evil`, {trusts}")),
+            ("", format!("is issued by nobody, {trusts}")),
+            (r#""iss":"a\nb\u001b[","#, format!("is issued by `a\\nb\\u{{1b}}[`, {trusts}")),
+        ] {
+            check_payload(&payload(issuer), Action::Read, "/ns/x", &expected);
+        }
+        let any = Namespace { issuers: Vec::new(), ..namespace() };
+        assert_eq!(judge_in(&payload(""), Action::Read, "/ns/x", &any).weight(), 0);
+    }
+
+    #[test]
+    fn an_audience_may_be_in_doubt() {
+        let claims = |aud: &str| format!(r#""wlcg.ver":"1.0",{aud}"scope":"storage.read:/""#);
+        for aud in [
+            r#""aud":"ANY","#,
+            r#""aud":["x","https://wlcg.cern.ch/jwt/v1/any"],"#,
+            r#""aud":"https://origin:8443/","#,
+            r#""aud":"origin:8443","#,
+        ] {
+            check(&claims(aud), Action::Read, "/ns/x", "");
+        }
+        check(
+            &claims(r#""aud":["x","y"],"#),
+            Action::Read,
+            "/ns/x",
+            "is meant for `x`, `y`, which",
+        );
+        check(&claims(""), Action::Read, "/ns/x", "is meant for no audience");
+        check(r#""scope":"read:/""#, Action::Read, "/ns/x", "");
+    }
+
+    #[test]
+    fn what_is_not_explained_is_said_so() {
+        let namespace = namespace();
+        let want = Want {
+            action: Action::Read,
+            path: "/ns/x",
+            namespace: Some(&namespace),
+            token_name: None,
+        };
+        let opaque = judge_token(Token::parse("opaquesecret").unwrap(), &want);
+        assert_eq!(
+            opaque.to_string(),
+            "the server refused the token from `BEARER_TOKEN`, which only it can read"
+        );
+        let claims = format!(r#"{{"iss":"https://iss",{WLCG},"scope":"storage.read:/"}}"#);
+        let fits = judge_token(jwt(&claims), &want).to_string();
+        assert!(fits.contains("although its times, issuer, scopes and audience fit"), "{fits}");
+    }
+
+    #[test]
+    fn long_claims_are_cut() {
+        let scopes = "x".repeat(5000) + " y".repeat(50).as_str();
+        let payload = format!(r#"{{"iss":"https://iss",{WLCG},"scope":"{scopes}"}}"#);
+        let shown = judge_in(&payload, Action::Read, "/ns/x", &namespace()).to_string();
+        assert!(shown.len() < 500 && shown.ends_with("and 43 more"), "{shown}");
+    }
+}

@@ -1,0 +1,533 @@
+//! Where a token lies. The order of Pelican's own client:
+//!
+//! ```text
+//! the file named by the user
+//! $BEARER_TOKEN, a token            $BEARER_TOKEN_FILE, a file
+//! $XDG_RUNTIME_DIR/bt_u<uid>        /tmp/bt_u<uid>
+//! $TOKEN, a file
+//! $_CONDOR_CREDS/*.use              else $_CONDOR_SCRATCH_DIR/.condor_creds/*.use
+//! ```
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::claims::Claims;
+use super::diagnose::judge;
+use super::{Action, Diagnosis, Token};
+use crate::Env;
+use crate::director::Namespace;
+
+/// No token comes near; a file past it is something else.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+
+/// How many of HTCondor's credentials are tried; a job has one or two.
+const MAX_CREDENTIALS: usize = 32;
+
+/// What a token is needed for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Want<'a> {
+    pub(crate) action: Action,
+    /// The object's path, decoded, with the namespace.
+    pub(crate) path: &'a str,
+    /// What the director said; without it, a token's issuer and paths are not judged.
+    pub(crate) namespace: Option<&'a Namespace>,
+    /// HTCondor's name of the token, as in `NAME+osdf://`.
+    pub(crate) token_name: Option<&'a str>,
+}
+
+/// A token and what is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) token: Token,
+    /// "`BEARER_TOKEN`" or "file `/x`".
+    pub(crate) from: String,
+    /// When it ends, if it says.
+    pub(crate) expires: Option<SystemTime>,
+    /// What speaks against it; it is used all the same, for there was none better.
+    pub(crate) doubt: Option<Diagnosis>,
+}
+
+/// The file that the user named gives no token.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenError {
+    /// It cannot be read.
+    #[error("the token file `{}` cannot be read: {reason}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: io::Error,
+    },
+    /// It holds something else.
+    #[error("the file `{}` holds no token: {reason}", path.display())]
+    NoToken {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it; nothing of what it holds.
+        reason: String,
+    },
+}
+
+impl TokenError {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "name a file that you may read",
+            Self::NoToken { .. } => {
+                "it must hold a token alone, or JSON with `access_token`; `pelican token create` \
+                 makes one"
+            }
+        }
+    }
+}
+
+/// Finds tokens. Files are read anew each time: a job outlives its token, and whoever
+/// renews it writes the same file.
+#[derive(Debug, Clone)]
+pub struct Finder {
+    explicit: Option<PathBuf>,
+    env: Env,
+    uid: u32,
+    tmp: PathBuf,
+}
+
+/// Somewhere a token may be.
+enum Place {
+    /// The variable that holds one.
+    Variable(&'static str),
+    /// A file that someone named.
+    Named(PathBuf),
+    /// A file of a usual name.
+    Usual(PathBuf),
+    /// A file of a usual name, in a folder where all may write.
+    Shared(PathBuf),
+}
+
+/// Why a place gives no token.
+#[derive(Debug)]
+enum Missing {
+    Unreadable(io::Error),
+    Unfit(String),
+}
+
+impl Finder {
+    /// A finder for the user `uid`; `explicit` is the file that the user named.
+    #[must_use]
+    pub fn new(explicit: Option<PathBuf>, env: &Env, uid: u32) -> Self {
+        Self::with_tmp(explicit, env, uid, Path::new("/tmp"))
+    }
+
+    /// The same with another `/tmp`.
+    pub(crate) fn with_tmp(explicit: Option<PathBuf>, env: &Env, uid: u32, tmp: &Path) -> Self {
+        Self { explicit, env: env.clone(), uid, tmp: tmp.to_owned() }
+    }
+
+    /// The first token that nothing speaks against; else the one with the least, of
+    /// those the first. `None` when there is none at all.
+    ///
+    /// # Errors
+    /// [`TokenError`] when the file that the user named gives none.
+    pub(crate) fn find(
+        &self,
+        want: &Want<'_>,
+        now: SystemTime,
+    ) -> Result<Option<Found>, TokenError> {
+        let explicit = self.explicit.as_ref().map(|path| self.read_explicit(path)).transpose()?;
+        let others = self.places(want).into_iter().filter_map(|place| {
+            let token = self.read(&place).ok()?;
+            Some((token, place.to_string()))
+        });
+        let mut best: Option<(u8, Found)> = None;
+        for (token, from) in explicit.into_iter().chain(others) {
+            let expires = Claims::decode(&token).and_then(|claims| claims.expires);
+            let mut found = Found { token, from, expires, doubt: None };
+            let diagnosis = judge(&found, want, now);
+            let weight = diagnosis.weight();
+            if weight == 0 {
+                return Ok(Some(found));
+            }
+            found.doubt = Some(diagnosis);
+            if best.as_ref().is_none_or(|(least, _)| weight < *least) {
+                best = Some((weight, found));
+            }
+        }
+        Ok(best.map(|(_, found)| found))
+    }
+
+    /// Why a server refused, given the token that it got.
+    pub(crate) fn diagnose(
+        &self,
+        found: Option<&Found>,
+        want: &Want<'_>,
+        now: SystemTime,
+    ) -> Diagnosis {
+        match found {
+            Some(found) => judge(found, want, now),
+            None => Diagnosis::NoToken { looked: self.looked(want) },
+        }
+    }
+
+    /// Every place looked at, and why there is no token there.
+    fn looked(&self, want: &Want<'_>) -> Vec<String> {
+        let look = |place: &Place| match self.read(place) {
+            Ok(_) => place.to_string(),
+            Err(missing) => format!("{place} ({missing})"),
+        };
+        let unset = ["BEARER_TOKEN", "BEARER_TOKEN_FILE"].into_iter();
+        let unset = unset.filter(|name| self.env.get(name).is_none());
+        let unset = unset.map(|name| format!("`{name}` (not set)"));
+        unset.chain(self.places(want).iter().map(look)).collect()
+    }
+
+    /// All places but the explicit one, in order.
+    fn places(&self, want: &Want<'_>) -> Vec<Place> {
+        let variable = |name| self.env.get(name).map(|_| Place::Variable(name));
+        let path = |name| self.env.get(name).map(PathBuf::from);
+        let bearer = format!("bt_u{}", self.uid);
+        let mut places: Vec<Place> = Vec::new();
+        places.extend(variable("BEARER_TOKEN"));
+        places.extend(path("BEARER_TOKEN_FILE").map(Place::Named));
+        places.extend(path("XDG_RUNTIME_DIR").map(|dir| Place::Usual(dir.join(&bearer))));
+        places.push(Place::Shared(self.tmp.join(&bearer)));
+        places.extend(path("TOKEN").map(Place::Named));
+        let scratch = || path("_CONDOR_SCRATCH_DIR").map(|dir| dir.join(".condor_creds"));
+        if let Some(dir) = path("_CONDOR_CREDS").or_else(scratch) {
+            places.extend(credentials(&dir, want.token_name).into_iter().map(Place::Usual));
+        }
+        places
+    }
+
+    fn read_explicit(&self, path: &Path) -> Result<(Token, String), TokenError> {
+        let place = Place::Named(path.to_owned());
+        match self.read(&place) {
+            Ok(token) => Ok((token, place.to_string())),
+            Err(Missing::Unreadable(reason)) => {
+                Err(TokenError::Read { path: path.to_owned(), reason })
+            }
+            Err(Missing::Unfit(reason)) => {
+                Err(TokenError::NoToken { path: path.to_owned(), reason })
+            }
+        }
+    }
+
+    fn read(&self, place: &Place) -> Result<Token, Missing> {
+        let text = match place {
+            Place::Variable(name) => self.env.get(name).unwrap_or_default().to_owned(),
+            Place::Named(path) => read_file(File::open(path)?)?,
+            Place::Usual(path) => {
+                check_regular(&fs::metadata(path)?)?;
+                read_file(File::open(path)?)?
+            }
+            Place::Shared(path) => {
+                // Looked at before it is opened, since opening a pipe waits; and again
+                // then, since anyone may put another in its place.
+                self.check_owner(&fs::symlink_metadata(path)?)?;
+                let file = File::open(path)?;
+                self.check_owner(&file.metadata()?)?;
+                read_file(file)?
+            }
+        };
+        Token::parse(&text).ok_or_else(|| Missing::unfit("neither a token nor JSON with one"))
+    }
+
+    fn check_owner(&self, metadata: &Metadata) -> Result<(), Missing> {
+        check_regular(metadata)?;
+        if metadata.uid() != self.uid {
+            return Err(Missing::unfit("owned by someone else"));
+        }
+        if metadata.mode() & 0o022 != 0 {
+            return Err(Missing::unfit("others may write it"));
+        }
+        Ok(())
+    }
+}
+
+/// HTCondor's credentials in the order to try: the named one, `scitokens.use`, others.
+fn credentials(dir: &Path, name: Option<&str>) -> Vec<PathBuf> {
+    let mut names: Vec<String> = Vec::new();
+    if let Some(name) = name {
+        // HTCondor writes `service.handle` as `service_handle.use`.
+        names.extend([format!("{name}.use"), format!("{}.use", name.replace('.', "_"))]);
+    }
+    names.push("scitokens.use".to_owned());
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let mut others: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    others.retain(|other| other.ends_with(".use") && !names.contains(other));
+    others.sort_unstable();
+    others.truncate(MAX_CREDENTIALS);
+    names.append(&mut others);
+    names.dedup();
+    names.iter().map(|name| dir.join(name)).collect()
+}
+
+fn check_regular(metadata: &Metadata) -> Result<(), Missing> {
+    if metadata.is_file() { Ok(()) } else { Err(Missing::unfit("no regular file")) }
+}
+
+fn read_file(file: File) -> Result<String, Missing> {
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE_BYTES) {
+        return Err(Missing::Unfit(format!("more than {MAX_FILE_BYTES} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| Missing::unfit("not text"))
+}
+
+impl Missing {
+    fn unfit(reason: &str) -> Self {
+        Self::Unfit(reason.to_owned())
+    }
+}
+
+impl From<io::Error> for Missing {
+    fn from(error: io::Error) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreadable(e) if e.kind() == io::ErrorKind::NotFound => f.write_str("not there"),
+            Self::Unreadable(error) => error.fmt(f),
+            Self::Unfit(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Variable(name) => write!(f, "`{name}`"),
+            Self::Named(path) | Self::Usual(path) | Self::Shared(path) => {
+                write!(f, "file `{}`", path.display())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::Duration;
+
+    use super::super::claims::tests::jwt;
+    use super::*;
+
+    const NOW: u64 = 1_000_000;
+    const WANT: Want<'_> =
+        Want { action: Action::Read, path: "/ns/x", namespace: None, token_name: None };
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(NOW)
+    }
+
+    /// A folder with every place that a token may be in.
+    struct Places {
+        dir: tempfile::TempDir,
+        uid: u32,
+    }
+
+    impl Places {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for sub in ["run", "tmp", "creds", "scratch/.condor_creds"] {
+                fs::create_dir_all(dir.path().join(sub)).unwrap();
+            }
+            let uid = fs::metadata(dir.path()).unwrap().uid();
+            Self { dir, uid }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.dir.path().join(name.replace("UID", &self.uid.to_string()))
+        }
+
+        fn write(&self, name: &str, text: &str) -> PathBuf {
+            let path = self.path(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            path
+        }
+
+        /// Variables; a value that begins with `@` is a path in the folder.
+        fn env(&self, pairs: &[(&str, &str)]) -> Env {
+            let value = |v: &str| match v.strip_prefix('@') {
+                Some(name) => self.path(name).to_str().unwrap().to_owned(),
+                None => v.to_owned(),
+            };
+            let pairs: Vec<_> = pairs.iter().map(|(n, v)| (*n, value(v))).collect();
+            let pairs: Vec<_> = pairs.iter().map(|(n, v)| (*n, v.as_str())).collect();
+            Env::from_pairs(&pairs)
+        }
+
+        fn finder(&self, explicit: Option<PathBuf>, env: &[(&str, &str)]) -> Finder {
+            Finder::with_tmp(explicit, &self.env(env), self.uid, &self.path("tmp"))
+        }
+
+        fn found(&self, env: &[(&str, &str)], want: &Want<'_>) -> Option<String> {
+            let found = self.finder(None, env).find(want, now()).unwrap()?;
+            Some(found.token.secret().to_owned())
+        }
+    }
+
+    const ALL: &[(&str, &str)] = &[
+        ("BEARER_TOKEN", "bearer"),
+        ("BEARER_TOKEN_FILE", "@bearer-file"),
+        ("XDG_RUNTIME_DIR", "@run"),
+        ("TOKEN", "@token-file"),
+        ("_CONDOR_CREDS", "@creds"),
+        ("_CONDOR_SCRATCH_DIR", "@scratch"),
+    ];
+
+    #[test]
+    fn places_are_tried_in_order() {
+        let places = Places::new();
+        let files = [
+            "bearer-file",
+            "run/bt_uUID",
+            "tmp/bt_uUID",
+            "token-file",
+            "creds/my.name.use",
+            "creds/my_name.use",
+            "creds/scitokens.use",
+            "creds/a.use",
+            "creds/b.use",
+        ];
+        for name in files {
+            places.write(name, &format!("{name}\n"));
+        }
+        places.write("creds/0.top", "no");
+        let want = Want { token_name: Some("my.name"), ..WANT };
+        assert_eq!(places.found(ALL, &want).as_deref(), Some("bearer"));
+        let env = &ALL[1..];
+        for name in files {
+            assert_eq!(places.found(env, &want).as_deref(), Some(name));
+            fs::remove_file(places.path(name)).unwrap();
+        }
+        assert_eq!(places.found(env, &want), None);
+    }
+
+    #[test]
+    fn condors_credentials_are_below_the_scratch_folder_too() {
+        let places = Places::new();
+        places.write("scratch/.condor_creds/x.use", "{\"access_token\": \"abc\"}");
+        let scratch = ("_CONDOR_SCRATCH_DIR", "@scratch");
+        assert_eq!(places.found(&[scratch], &WANT).as_deref(), Some("abc"));
+        assert_eq!(places.found(&[scratch, ("_CONDOR_CREDS", "@creds")], &WANT), None);
+        assert_eq!(places.found(&[("_CONDOR_CREDS", "@none")], &WANT), None);
+    }
+
+    #[test]
+    fn the_first_acceptable_token_wins_over_the_first_found() {
+        let places = Places::new();
+        let token = |exp: u64, scope: &str| {
+            jwt(&format!("{{\"exp\":{exp},\"scope\":\"{scope}\"}}")).secret().to_owned()
+        };
+        let expired = token(NOW - 1, "read:/");
+        let writes = token(NOW + 99, "write:/");
+        let good = token(NOW + 99, "read:/");
+        places.write("bearer-file", &writes);
+        places.write("token-file", &good);
+        let env = [("BEARER_TOKEN", expired.as_str()), ALL[1], ALL[3]];
+        let finder = places.finder(None, &env);
+        let found = finder.find(&WANT, now()).unwrap().unwrap();
+        assert_eq!(found.from, format!("file `{}`", places.path("token-file").display()));
+        assert_eq!(found.expires, Some(now() + Duration::from_secs(99)));
+        assert_eq!((found.token.secret(), &found.doubt), (good.as_str(), &None));
+        assert_eq!(finder.diagnose(Some(&found), &WANT, now()).weight(), 0);
+
+        // None is fine: the first, with the reason.
+        fs::remove_file(places.path("token-file")).unwrap();
+        let found = finder.find(&WANT, now()).unwrap().unwrap();
+        assert_eq!(found.from, "`BEARER_TOKEN`");
+        assert!(matches!(found.doubt, Some(Diagnosis::Expired { .. })));
+        assert!(!format!("{found:?} {finder:?}").contains(&expired));
+    }
+
+    #[test]
+    fn a_doubtful_token_is_better_than_a_faulty_one() {
+        let places = Places::new();
+        let doubtful = jwt("{\"aud\":\"elsewhere\",\"scope\":\"read:/\"}");
+        places.write("token-file", doubtful.secret());
+        let faulty = jwt("{\"scope\":\"\"}");
+        let env = [("BEARER_TOKEN", faulty.secret()), ALL[3]];
+        assert_eq!(places.found(&env, &WANT).as_deref(), Some(doubtful.secret()));
+    }
+
+    #[test]
+    fn files_are_read_anew() {
+        let places = Places::new();
+        let path = places.write("mine", "one");
+        let finder = places.finder(Some(path), ALL);
+        let secret = || finder.find(&WANT, now()).unwrap().unwrap().token.secret().to_owned();
+        assert_eq!(secret(), "one");
+        places.write("mine", "two");
+        assert_eq!(secret(), "two");
+    }
+
+    #[track_caller]
+    fn check_explicit_error(places: &Places, path: &Path, part: &str) {
+        let error = places.finder(Some(path.to_owned()), ALL).find(&WANT, now()).unwrap_err();
+        let shown = error.to_string();
+        assert!(shown.contains(part) && shown.contains(path.to_str().unwrap()), "{shown}");
+        assert!(!shown.contains("secret") && !error.hint().is_empty(), "{shown}");
+    }
+
+    #[test]
+    fn an_explicit_file_must_hold_a_token() {
+        let places = Places::new();
+        check_explicit_error(&places, &places.path("absent"), "cannot be read");
+        check_explicit_error(&places, &places.path("tmp"), "cannot be read");
+        for text in ["", "\n", "secret secret", "{\"refresh_token\": \"secret\"}"] {
+            check_explicit_error(&places, &places.write("f", text), "holds no token");
+        }
+        check_explicit_error(&places, &places.write("f", &"s".repeat(70_000)), "more than 65536");
+        fs::write(places.path("f"), b"\xff\xfe").unwrap();
+        check_explicit_error(&places, &places.path("f"), "not text");
+    }
+
+    #[test]
+    fn the_shared_folder_is_not_trusted() {
+        let places = Places::new();
+        let path = places.write("tmp/bt_uUID", "good");
+        assert_eq!(places.found(&[], &WANT).as_deref(), Some("good"));
+        for (mode, fine) in [(0o644, true), (0o620, false), (0o602, false), (0o400, true)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(places.found(&[], &WANT).is_some(), fine, "{mode:o}");
+        }
+        fs::remove_file(&path).unwrap();
+        symlink(places.write("elsewhere", "good"), &path).unwrap();
+        assert_eq!(places.found(&[], &WANT), None);
+
+        let other = places.uid + 1;
+        places.write(&format!("tmp/bt_u{other}"), "theirs");
+        let finder = Finder::with_tmp(None, &Env::default(), other, &places.path("tmp"));
+        assert!(finder.find(&WANT, now()).unwrap().is_none());
+        let shown = finder.diagnose(None, &WANT, now()).to_string();
+        assert!(shown.contains("owned by someone else"), "{shown}");
+    }
+
+    #[test]
+    fn where_was_looked_is_told() {
+        let places = Places::new();
+        places.write("bearer-file", "no token secret");
+        let finder = places.finder(None, &[ALL[1], ALL[2]]);
+        assert!(finder.find(&WANT, now()).unwrap().is_none());
+        let shown = finder.diagnose(None, &WANT, now()).to_string();
+        let file = |name: &str| format!("file `{}`", places.path(name).display());
+        let expected = format!(
+            "no token was found; looked at `BEARER_TOKEN` (not set), {} (neither a token nor JSON \
+             with one), {} (not there), {} (not there)",
+            file("bearer-file"),
+            file("run/bt_uUID"),
+            file("tmp/bt_uUID"),
+        );
+        assert_eq!(shown, expected);
+    }
+}
