@@ -59,6 +59,29 @@ impl Digest {
     }
 }
 
+/// The digest of bytes that come piece by piece.
+#[derive(Debug, Default)]
+pub struct StreamDigest(blake3::Hasher);
+
+impl StreamDigest {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all of them.
+    #[must_use]
+    pub fn finish(&self) -> Digest {
+        self.0.finalize().into()
+    }
+}
+
 impl From<blake3::Hash> for Digest {
     fn from(hash: blake3::Hash) -> Self {
         Self(*hash.as_bytes())
@@ -87,6 +110,16 @@ mod tests {
         assert_eq!(Digest::of(b"").hex(), expected);
         assert_eq!(Digest::parse(&format!("blake3:{expected}")), Ok(Digest::of(b"")));
         assert_eq!(Digest::parse(expected), Ok(Digest::of(b"")));
+    }
+
+    #[test]
+    fn pieces_give_the_digest_of_the_whole() {
+        let mut stream = StreamDigest::new();
+        assert_eq!(stream.finish(), Digest::of(b""));
+        for piece in [&b"ab"[..], b"", b"c"] {
+            stream.update(piece);
+        }
+        assert_eq!(stream.finish(), Digest::of(b"abc"));
     }
 
     #[test]

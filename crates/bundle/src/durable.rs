@@ -52,13 +52,17 @@ fn folder_of(path: &Path) -> &Path {
 /// Writes a growing file back to the disk while it is still being written, so
 /// that the fsync before its rename finds little left to do.
 #[derive(Debug)]
-pub(crate) struct WriteBack {
+pub struct WriteBack {
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl WriteBack {
-    pub(crate) fn start(file: &File) -> io::Result<Self> {
+    /// Starts a thread that serves `file`.
+    ///
+    /// # Errors
+    /// When the file cannot be opened twice, or there is no thread.
+    pub fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         // One request may wait while another is served; more would say nothing new.
         let (wake, woken) = sync_channel(1);
@@ -68,7 +72,7 @@ impl WriteBack {
     }
 
     /// Asks for what has been written so far; does not wait.
-    pub(crate) fn request(&self) {
+    pub fn request(&self) {
         if let Some(wake) = &self.wake {
             // Full: a request is waiting. Closed: a fault, which `finish` returns.
             let _ = wake.try_send(());
@@ -77,7 +81,10 @@ impl WriteBack {
 
     /// Waits for the thread. Its fault must be returned: the kernel tells each
     /// one once, and a later fsync of the same file would not.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// That of any of its requests.
+    pub fn finish(mut self) -> io::Result<()> {
         self.join()
     }
 

@@ -38,9 +38,9 @@ mod tensors;
 
 pub use block::{BLOCK_BYTES, BlockCv, block_cv, merge, n_blocks};
 pub use bundle::{Bundle, Check, OpenOptions, SampleId, Shard, write_manifest};
-pub use digest::{Digest, DigestError};
+pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
-pub use durable::{TEMP_PREFIX, write_file};
+pub use durable::{TEMP_PREFIX, WriteBack, write_file};
 pub use envelope::{ShardWriter, rebuild_index};
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};
