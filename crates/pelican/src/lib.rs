@@ -2,20 +2,40 @@
 //!
 //! Knows nothing of samples or bundles: objects are names and bytes. tokio and
 //! hyper stay inside; every public function blocks and takes a cancel flag.
+//!
+//! ```text
+//! Client ─ stream, read ─▶ read ┐
+//!        ─ upload ───────▶ upload ├─▶ route (discovery, director) ─▶ http
+//!        ─ stat, list ───▶ stat ┘       token (found, diagnosed)
+//! ```
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the client, which compares them, follows"))]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
+
 mod checksum;
-#[cfg_attr(not(test), expect(dead_code, reason = "the client, which asks directors, follows"))]
+mod client;
 mod director;
 mod env;
-#[cfg_attr(not(test), expect(dead_code, reason = "the client, which lists, follows"))]
+mod error;
+mod http;
 mod listing;
+mod local;
+mod parallel;
 mod path;
-#[cfg_attr(not(test), expect(dead_code, reason = "the client, which needs tokens, follows"))]
+mod read;
+mod route;
+mod stat;
 mod token;
+mod upload;
 mod url;
 
+pub use client::{Client, ClientOptions};
 pub use env::Env;
+pub use error::{Attempt, Attempts, Error};
 pub use listing::Entry;
-pub use token::{Action, Diagnosis, Finder, Token, TokenError};
+pub use parallel::parallel;
+pub use read::{BLOCK_BYTES, MAX_RENAMES, Object, Sink};
+pub use stat::Stat;
+pub use token::{Action, Diagnosis, Token, TokenError};
+pub use upload::{IfTaken, Upload, Uploaded};
 pub use url::{Scheme, Url, UrlError};

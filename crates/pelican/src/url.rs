@@ -169,6 +169,12 @@ impl Url {
         sound.then(|| Self { path: format!("{}/{below}", self.path), ..self.clone() })
     }
 
+    /// The name that takes the place of this one, burned, at trial `number`.
+    #[must_use]
+    pub fn renamed(&self, number: u32) -> Self {
+        Self { path: format!("{}~{number}", self.path), ..self.clone() }
+    }
+
     /// The collection that holds it; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {

@@ -89,7 +89,7 @@ impl TokenError {
 /// Finds tokens. Files are read anew each time: a job outlives its token, and whoever
 /// renews it writes the same file.
 #[derive(Debug, Clone)]
-pub struct Finder {
+pub(crate) struct Finder {
     explicit: Option<PathBuf>,
     env: Env,
     uid: u32,
@@ -118,7 +118,7 @@ enum Missing {
 impl Finder {
     /// A finder for the user `uid`; `explicit` is the file that the user named.
     #[must_use]
-    pub fn new(explicit: Option<PathBuf>, env: &Env, uid: u32) -> Self {
+    pub(crate) fn new(explicit: Option<PathBuf>, env: &Env, uid: u32) -> Self {
         Self::with_tmp(explicit, env, uid, Path::new("/tmp"))
     }
 

@@ -7,5 +7,5 @@ mod find;
 
 pub use bearer::Token;
 pub use diagnose::{Action, Diagnosis};
-pub use find::{Finder, TokenError};
-pub(crate) use find::{Found, Want};
+pub use find::TokenError;
+pub(crate) use find::{Finder, Found, Want};

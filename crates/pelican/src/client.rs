@@ -1,0 +1,220 @@
+//! The client: settings, its threads, and what all operations share.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::runtime::Runtime;
+use tokio::time::sleep;
+
+use crate::director::Namespace;
+use crate::http::{Http, Response, Server, Timeouts};
+use crate::route::Routes;
+use crate::token::{Action, Finder, Found, Want};
+use crate::{Env, Error, Token, Url};
+
+/// A server that failed is tried last for this long.
+const COOL_DOWN: Duration = Duration::from_secs(60);
+
+/// How a client works.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// Where tokens, certificates, proxies and preferred caches are named.
+    pub env: Env,
+    /// A file with the token to use, before all that the environment names.
+    pub token_file: Option<PathBuf>,
+    /// For TCP, proxy and TLS together.
+    pub connect_timeout: Duration,
+    /// Without a byte either way, a server counts as dead.
+    pub stall_timeout: Duration,
+    /// Without any progress from any server, an operation fails.
+    pub patience: Duration,
+    /// A source slower than this many bytes a second, over half a minute, is
+    /// left when there is another.
+    pub min_rate: u64,
+    /// How long a partial object at the origin must stand still before it counts
+    /// as left by a cut upload and not as being written by somebody else.
+    pub settle: Duration,
+}
+
+impl ClientOptions {
+    /// Timeouts of 10 s (connect), 60 s (stall), 3 min (patience), 10 s (settle);
+    /// 100 KiB/s, the limit of Pelican's own client.
+    #[must_use]
+    pub fn new(env: Env) -> Self {
+        Self {
+            env,
+            token_file: None,
+            connect_timeout: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(60),
+            patience: Duration::from_secs(180),
+            min_rate: 100 << 10,
+            settle: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Reads, writes and lists objects. Cheap to clone; clones share connections
+/// and what directors said.
+///
+/// Its functions block: they are not to be called from asynchronous code.
+#[derive(Clone)]
+pub struct Client(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) http: Http,
+    pub(crate) routes: Routes,
+    pub(crate) options: ClientOptions,
+    finder: Finder,
+    cooling: Mutex<HashMap<Server, Instant>>,
+    /// Some until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Not waiting for a name that is being looked up: that can take half a minute.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("options", &self.0.options).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client with its own two threads for the network.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a certificate file or proxy that cannot be used.
+    pub fn new(options: ClientOptions) -> Result<Self, Error> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("gular-http")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|e| Error::Setting { what: "threads".into(), reason: e.to_string() })?;
+        let timeouts = Timeouts {
+            connect: options.connect_timeout,
+            stall: options.stall_timeout,
+            expect: Duration::from_secs(2),
+        };
+        let uid = rustix::process::getuid().as_raw();
+        Ok(Self(Arc::new(Inner {
+            http: Http::new(&options.env, timeouts)?,
+            routes: Routes::new(&options.env)?,
+            finder: Finder::new(options.token_file.clone(), &options.env, uid),
+            cooling: Mutex::default(),
+            runtime: Some(runtime),
+            options,
+        })))
+    }
+
+    /// Runs `work` to its end, or to the cancel flag.
+    pub(crate) fn block<T>(
+        &self,
+        cancel: &AtomicBool,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let Some(runtime) = &self.0.runtime else { return Err(Error::Cancelled) };
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                result = work => result,
+                () = cancelled(cancel) => Err(Error::Cancelled),
+            }
+        })
+    }
+}
+
+async fn cancelled(cancel: &AtomicBool) {
+    while !cancel.load(Ordering::Relaxed) {
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+impl Inner {
+    /// The token for `action` on `url`, read anew each time: jobs outlast tokens.
+    pub(crate) fn token(
+        &self,
+        url: &Url,
+        action: Action,
+        namespace: Option<&Namespace>,
+    ) -> Result<Option<Found>, Error> {
+        let want = Want { token_name: url.token_name(), action, path: url.path(), namespace };
+        Ok(self.finder.find(&want, SystemTime::now())?)
+    }
+
+    /// The token to send with a read: none to a namespace that wants none.
+    pub(crate) fn read_token(
+        &self,
+        url: &Url,
+        namespace: Option<&Namespace>,
+    ) -> Result<Option<Token>, Error> {
+        if namespace.is_some_and(|namespace| !namespace.require_token) {
+            return Ok(None);
+        }
+        Ok(self.token(url, Action::Read, namespace)?.map(|found| found.token))
+    }
+
+    /// The error for a 401 or 403.
+    pub(crate) async fn denied(
+        &self,
+        what: Action,
+        url: &Url,
+        namespace: Option<&Namespace>,
+        server: &Server,
+        response: Response,
+    ) -> Error {
+        let status = response.status;
+        let _ = response.message().await;
+        self.denied_as(what, url, namespace, server, status)
+    }
+
+    /// The error for a 401 or 403 whose words are of no use.
+    pub(crate) fn denied_as(
+        &self,
+        what: Action,
+        url: &Url,
+        namespace: Option<&Namespace>,
+        server: &Server,
+        status: u16,
+    ) -> Error {
+        let found = match self.token(url, what, namespace) {
+            Ok(found) => found,
+            Err(error) => return error,
+        };
+        let now = SystemTime::now();
+        let want = Want { token_name: url.token_name(), action: what, path: url.path(), namespace };
+        let diagnosis = self.finder.diagnose(found.as_ref(), &want, now);
+        let action = match what {
+            Action::Read => "read",
+            Action::Create | Action::Modify => "write",
+        };
+        let (url, server) = (url.to_string(), server.to_string());
+        Error::Denied { action, url, server, status, diagnosis: Box::new(diagnosis) }
+    }
+
+    /// Remembers that a server does not answer.
+    pub(crate) fn cool_down(&self, server: &Server) {
+        let until = Instant::now() + COOL_DOWN;
+        self.cooling().insert(server.clone(), until);
+    }
+
+    /// Whether a server failed a short time ago.
+    pub(crate) fn is_cooling(&self, server: &Server) -> bool {
+        self.cooling().get(server).is_some_and(|until| *until > Instant::now())
+    }
+
+    fn cooling(&self) -> std::sync::MutexGuard<'_, HashMap<Server, Instant>> {
+        // Only whole values go in, so a panic elsewhere leaves the map sound.
+        self.cooling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

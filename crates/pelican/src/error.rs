@@ -1,0 +1,225 @@
+//! What can go wrong, said once.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::{Diagnosis, TokenError, UrlError};
+
+/// One server that was tried, and why it did not do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// `https://HOST[:PORT]`.
+    pub server: String,
+    /// What it did.
+    pub fault: String,
+}
+
+/// Every server that was tried, the last fault of each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// In the order of their first trial.
+    pub list: Vec<Attempt>,
+    /// Requests in all.
+    pub requests: u32,
+}
+
+impl Attempts {
+    pub(crate) fn add(&mut self, server: impl fmt::Display, fault: impl fmt::Display) {
+        let (server, fault) = (server.to_string(), fault.to_string());
+        self.requests = self.requests.saturating_add(1);
+        match self.list.iter_mut().find(|attempt| attempt.server == server) {
+            Some(attempt) => attempt.fault = fault,
+            None => self.list.push(Attempt { server, fault }),
+        }
+    }
+}
+
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, attempt) in self.list.iter().enumerate() {
+            let comma = if number > 0 { "; " } else { "" };
+            write!(f, "{comma}`{}`: {}", attempt.server, attempt.fault)?;
+        }
+        if self.list.is_empty() { f.write_str("no server was offered") } else { Ok(()) }
+    }
+}
+
+/// Why an operation failed. No message holds a token.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A text that is no URL.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// A setting of the environment that cannot be used.
+    #[error("{what} cannot be used: {reason}")]
+    Setting {
+        /// Which one.
+        what: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A token file that was named and cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The discovery host does not say where the director is.
+    #[error("`{host}` does not answer as a Pelican federation: {reason}")]
+    Discovery {
+        /// The host of the URL.
+        host: String,
+        /// What it did instead.
+        reason: String,
+    },
+    /// There is no such object or collection.
+    #[error("`{url}` does not exist, says `{server}`{said}")]
+    NotFound {
+        /// The object.
+        url: String,
+        /// Who said so.
+        server: String,
+        /// Its words, after `: `.
+        said: String,
+    },
+    /// A server wants another token.
+    #[error("`{server}` does not let us {action} `{url}` ({status}): {diagnosis}")]
+    Denied {
+        /// `read`, `write`, `list`.
+        action: &'static str,
+        /// The object.
+        url: String,
+        /// Who refused.
+        server: String,
+        /// The HTTP status.
+        status: u16,
+        /// What a look at the token says.
+        diagnosis: Box<Diagnosis>,
+    },
+    /// The federation offers nobody who could do it.
+    #[error("no server can {action} `{url}`: {reason}")]
+    Unsupported {
+        /// `read`, `write`, `list`.
+        action: &'static str,
+        /// The object.
+        url: String,
+        /// The director's words.
+        reason: String,
+    },
+    /// Every server failed.
+    #[error("cannot {action} `{url}` ({} requests in {:.0} s): {attempts}", attempts.requests, elapsed.as_secs_f64())]
+    Failed {
+        /// `read`, `write`, `list`.
+        action: &'static str,
+        /// The object.
+        url: String,
+        /// Who was tried.
+        attempts: Attempts,
+        /// Since the first trial.
+        elapsed: Duration,
+    },
+    /// Every server that answers has other bytes than those expected.
+    #[error("`{url}` is not what it should be: {attempts}")]
+    Corrupt {
+        /// The object.
+        url: String,
+        /// Who has what.
+        attempts: Attempts,
+    },
+    /// Larger than the caller accepts.
+    #[error("`{url}` is {found} bytes, more than the limit of {limit}")]
+    TooLarge {
+        /// The object.
+        url: String,
+        /// Its length in bytes.
+        found: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// An object of that name holds something else, and names are written once.
+    #[error("`{url}` exists already and holds something else ({found})")]
+    Taken {
+        /// The object.
+        url: String,
+        /// What is known of it.
+        found: String,
+    },
+    /// All the names an upload may take are burned.
+    #[error("`{url}` and the {tried} names after it are taken by other bytes, the last: {found}")]
+    Burned {
+        /// The object.
+        url: String,
+        /// Names tried besides it.
+        tried: u32,
+        /// What is known of the last.
+        found: String,
+    },
+    /// The file to be uploaded is not what it was.
+    #[error("`{}` changed while it was uploaded: {reason}", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// How.
+        reason: String,
+    },
+    /// A local file or folder.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// `open`, `read`, `write`, ….
+        action: &'static str,
+        /// Which one.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// Whoever receives the bytes cannot take them.
+    #[error("cannot keep what was read from `{url}`: {source}")]
+    Sink {
+        /// The object.
+        url: String,
+        /// Its word.
+        source: std::io::Error,
+    },
+    /// The caller's cancel flag was set.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &std::path::Path, source: std::io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// What the user can do next; printed after the error as `hint: …`.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::Url(error) => error.hint(),
+            Self::Setting { .. } => "correct it, or unset it",
+            Self::Token(error) => error.hint(),
+            Self::Discovery { .. } => {
+                "pelican:// needs the federation's host, such as pelican://osg-htc.org/…; a test \
+                 federation's certificate is named by SSL_CERT_FILE; one server alone is \
+                 https://HOST/…"
+            }
+            Self::NotFound { .. } => "look with `gular ls` at the collection above it",
+            Self::Denied { diagnosis, .. } => diagnosis.hint(),
+            Self::Unsupported { .. } => "ask the namespace's owner which capabilities it has",
+            Self::Failed { .. } => {
+                "run the same command again: what was transferred is kept; behind a firewall set \
+                 HTTPS_PROXY"
+            }
+            Self::Corrupt { .. } => {
+                "the copies are damaged, the origin's too: publish it again from a sound copy"
+            }
+            Self::TooLarge { .. } => "this is probably another object than the one meant",
+            Self::Taken { .. } => {
+                "names are written once, since caches never learn of a change: publish under \
+                 another version"
+            }
+            Self::Burned { .. } => "remove the broken objects at the origin, then publish again",
+            Self::Changed { .. } => "publish a folder that nobody writes to",
+            Self::Io { .. } | Self::Sink { .. } | Self::Cancelled => return None,
+        };
+        Some(text.to_owned())
+    }
+}

@@ -1,0 +1,73 @@
+//! What a request carries: nothing, or a body that waits at a gate.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::{mpsc, oneshot};
+
+/// Why a source of bytes gave up.
+pub(super) type SourceError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a request.
+pub(super) enum Outgoing {
+    /// None.
+    Empty,
+    /// Exactly `left` more bytes, from `source`, once the gate opens.
+    Gated {
+        gate: Option<oneshot::Receiver<()>>,
+        source: mpsc::Receiver<Result<Bytes, SourceError>>,
+        left: u64,
+    },
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = SourceError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, SourceError>>> {
+        let Self::Gated { gate, source, left } = &mut *self else { return Poll::Ready(None) };
+        if let Some(waiting) = gate {
+            match Pin::new(waiting).poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => *gate = None,
+                // Dropped: the server has answered and wants no body.
+                Poll::Ready(Err(_)) => return Poll::Ready(Some(Err("not wanted".into()))),
+            }
+        }
+        if *left == 0 {
+            return Poll::Ready(None);
+        }
+        match source.poll_recv(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Some(Ok(bytes))) => match left.checked_sub(bytes.len() as u64) {
+                Some(rest) => {
+                    *left = rest;
+                    Poll::Ready(Some(Ok(Frame::data(bytes))))
+                }
+                None => Poll::Ready(Some(Err("the source grew while it was sent".into()))),
+            },
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
+            // An error, never a short body that a server might take for whole.
+            Poll::Ready(None) => Poll::Ready(Some(Err("the source ended early".into()))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Gated { left, .. } => *left == 0,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Gated { left, .. } => SizeHint::with_exact(*left),
+        }
+    }
+}

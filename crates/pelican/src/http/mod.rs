@@ -1,0 +1,23 @@
+//! HTTP/1.1 as Pelican's servers need it, on hyper's connection interface.
+//!
+//! ```text
+//! Http ── pool of idle connections ── connect (TCP, proxy, TLS: one deadline)
+//!   └─ send (GET HEAD PROPFIND, PUT without a body)     Response ── chunk, chunk, …
+//!   └─ upload (PUT: the body waits for 100 Continue, a final answer, or 2 s)
+//! ```
+//!
+//! Header names go out in title case: XRootD before 5.7 compares them letter by
+//! letter and stores nothing from a `content-length` in lower case. A failed
+//! write never hides the server's answer: [`meter`] goes on reading.
+
+mod body;
+mod connect;
+mod meter;
+mod pool;
+mod response;
+mod upload;
+
+pub(crate) use connect::Server;
+pub(crate) use pool::{Http, Request, Timeouts};
+pub(crate) use response::{Fault, Response};
+pub(crate) use upload::Upload;

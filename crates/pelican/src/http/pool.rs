@@ -1,0 +1,215 @@
+//! Sending requests over kept connections.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{Method, body::Incoming};
+use hyper_util::rt::TokioIo;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::body::Outgoing;
+use super::connect::{Connector, Server};
+use super::meter::{Meter, MeterIo};
+use super::response::{Fault, Response};
+use crate::{Env, Error, Token};
+
+/// Names ourselves; directors refuse unknown names that begin with `pelican-`.
+const AGENT: &str = concat!("gular/", env!("CARGO_PKG_VERSION"));
+
+/// Idle connections kept for each server.
+const MAX_IDLE: usize = 8;
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    /// TCP, proxy and TLS together.
+    pub(crate) connect: Duration,
+    /// No byte either way, the head of an answer included.
+    pub(crate) stall: Duration,
+    /// For `100 Continue`, before the body goes without it.
+    pub(crate) expect: Duration,
+}
+
+/// A request without its body.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) server: Server,
+    /// Path and query, encoded.
+    pub(crate) target: String,
+    pub(crate) headers: Vec<(HeaderName, String)>,
+    pub(crate) token: Option<Token>,
+    /// For the head of the answer, when that may take longer than other silences.
+    pub(crate) patience: Option<Duration>,
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let target = crate::url::redact(&self.target);
+        write!(f, "{} {}{target}", self.method, self.server)
+    }
+}
+
+impl Request {
+    pub(crate) fn new(method: Method, server: &Server, target: impl Into<String>) -> Self {
+        let (server, target) = (server.clone(), target.into());
+        Self { method, server, target, headers: Vec::new(), token: None, patience: None }
+    }
+
+    pub(crate) fn header(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// With `token`, unless the way there is open to others.
+    pub(crate) fn token(mut self, token: Option<&Token>) -> Self {
+        self.token = token.filter(|_| self.server.keeps_secrets()).cloned();
+        self
+    }
+
+    pub(super) fn build(
+        &self,
+        prefix: &str,
+        body: Outgoing,
+    ) -> Result<hyper::Request<Outgoing>, Fault> {
+        let bad = |e: &dyn fmt::Display| Fault::Request(e.to_string());
+        let mut request = hyper::Request::builder()
+            .method(self.method.clone())
+            .uri(format!("{prefix}{}", self.target))
+            .header(HOST, self.server.authority())
+            .header(USER_AGENT, AGENT);
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        if let Some(token) = &self.token {
+            let mut value =
+                HeaderValue::try_from(format!("Bearer {}", token.secret())).map_err(|e| bad(&e))?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        request.body(body).map_err(|e| bad(&e))
+    }
+}
+
+/// One open connection.
+pub(super) struct Conn {
+    pub(super) sender: SendRequest<Outgoing>,
+    pub(super) meter: Arc<Meter>,
+    task: JoinHandle<()>,
+    reused: bool,
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The client's connections, shared by all its requests.
+#[derive(Clone)]
+pub(crate) struct Http {
+    connector: Connector,
+    pub(super) timeouts: Timeouts,
+    idle: Idle,
+}
+
+impl Http {
+    pub(crate) fn new(env: &Env, timeouts: Timeouts) -> Result<Self, Error> {
+        Ok(Self { connector: Connector::new(env)?, timeouts, idle: Idle::default() })
+    }
+
+    /// Sends a request without a body and waits for the head of the answer.
+    ///
+    /// A kept connection may have been closed meanwhile: what fails on one is
+    /// sent again, once, on a new one.
+    pub(crate) async fn send(&self, request: &Request) -> Result<Response, Fault> {
+        let mut conn = self.conn(&request.server, true).await?;
+        loop {
+            let reused = conn.reused;
+            let fault = match self.send_on(&mut conn, request).await {
+                Ok(answer) => return Ok(self.response(request, answer, conn)),
+                Err(fault) => fault,
+            };
+            if !reused || matches!(fault, Fault::Stalled { .. }) {
+                return Err(fault);
+            }
+            conn = self.conn(&request.server, false).await?;
+        }
+    }
+
+    async fn send_on(
+        &self,
+        conn: &mut Conn,
+        request: &Request,
+    ) -> Result<hyper::Response<Incoming>, Fault> {
+        let prefix = self.connector.target_prefix(&request.server);
+        let message = request.build(&prefix, Outgoing::Empty)?;
+        let stall = request.patience.unwrap_or(self.timeouts.stall);
+        match timeout(stall, conn.sender.send_request(message)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(Fault::lost(&error, &conn.meter)),
+            Err(_) => Err(Fault::Stalled { after: stall }),
+        }
+    }
+
+    pub(super) fn response(
+        &self,
+        request: &Request,
+        answer: hyper::Response<Incoming>,
+        conn: Conn,
+    ) -> Response {
+        let home = (self.idle.clone(), request.server.clone());
+        Response::new(answer, Some(conn), home, self.timeouts.stall)
+    }
+
+    /// A connection that is ready: a kept one when `kept` allows it, else a new one.
+    pub(super) async fn conn(&self, server: &Server, kept: bool) -> Result<Conn, Fault> {
+        while let Some(mut conn) = kept.then(|| self.idle.take(server)).flatten() {
+            if conn.sender.ready().await.is_ok() {
+                conn.reused = true;
+                return Ok(conn);
+            }
+        }
+        let limit = self.timeouts.connect;
+        let open = async {
+            let (io, meter) = MeterIo::new(self.connector.connect(server).await?);
+            let (sender, connection) = http1::Builder::new()
+                .title_case_headers(true)
+                .max_headers(128)
+                .handshake(TokioIo::new(io))
+                .await
+                .map_err(|e| Fault::Connect(e.to_string()))?;
+            // How it ended is told by the request that was under way.
+            let task = tokio::spawn(async move { drop(connection.await) });
+            Ok(Conn { sender, meter, task, reused: false })
+        };
+        timeout(limit, open).await.unwrap_or(Err(Fault::ConnectTimeout { after: limit }))
+    }
+
+    pub(super) fn prefix(&self, server: &Server) -> String {
+        self.connector.target_prefix(server)
+    }
+}
+
+/// Connections without a request.
+#[derive(Clone, Default)]
+pub(super) struct Idle(Arc<Mutex<HashMap<Server, Vec<Conn>>>>);
+
+impl Idle {
+    fn take(&self, server: &Server) -> Option<Conn> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(server)?.pop()
+    }
+
+    pub(super) fn put(&self, server: &Server, conn: Conn) {
+        let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.entry(server.clone()).or_default();
+        if kept.len() < MAX_IDLE {
+            kept.push(conn);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a server answered, and what can go wrong on the way.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::connect::Server;
+use super::meter::Meter;
+use super::pool::{Conn, Idle};
+
+/// Why there is no whole answer. Never holds a token or a `Location`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// No connection: name, route, refusal, proxy.
+    Connect(String),
+    /// None within the limit.
+    ConnectTimeout { after: Duration },
+    /// The certificate or the protocol.
+    Tls(String),
+    /// Connected, then silent.
+    Stalled { after: Duration },
+    /// The connection ended in the middle.
+    Lost(String),
+    /// The server broke the protocol, or answered more than it may.
+    Protocol(String),
+    /// What was to be sent could not be read.
+    Source(String),
+    /// The request cannot be put into words.
+    Request(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(why) => write!(f, "cannot connect: {why}"),
+            Self::ConnectTimeout { after } => write!(f, "no connection within {after:?}"),
+            Self::Tls(why) => write!(f, "TLS: {why}"),
+            Self::Stalled { after } => write!(f, "silent for {after:?}"),
+            Self::Lost(why) => write!(f, "the connection was lost: {why}"),
+            Self::Protocol(why) | Self::Source(why) | Self::Request(why) => f.write_str(why),
+        }
+    }
+}
+
+impl Fault {
+    pub(super) fn lost(error: &hyper::Error, meter: &Meter) -> Self {
+        Self::Lost(meter.write_error().unwrap_or_else(|| chain(error)))
+    }
+}
+
+/// An error with its causes: hyper's own text alone does not say what happened.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    text
+}
+
+/// The head of an answer, and its body still to come.
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    /// Names in lower case, in order, repeats kept.
+    pub(crate) headers: Vec<(String, String)>,
+    body: Incoming,
+    conn: Option<Conn>,
+    home: (Idle, Server),
+    stall: Duration,
+    keep: bool,
+    gate: Option<oneshot::Sender<()>>,
+}
+
+impl Response {
+    pub(super) fn new(
+        answer: hyper::Response<Incoming>,
+        conn: Option<Conn>,
+        home: (Idle, Server),
+        stall: Duration,
+    ) -> Self {
+        let text = |value: &hyper::header::HeaderValue| {
+            String::from_utf8_lossy(value.as_bytes()).into_owned()
+        };
+        let headers = answer.headers().iter().map(|(n, v)| (n.as_str().to_owned(), text(v)));
+        Self {
+            status: answer.status().as_u16(),
+            headers: headers.collect(),
+            body: answer.into_body(),
+            conn,
+            home,
+            stall,
+            keep: true,
+            gate: None,
+        }
+    }
+
+    /// The first header of that name (in lower case).
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The announced length of the body.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        self.header("content-length")?.trim().parse().ok()
+    }
+
+    /// The next piece of the body; `None` at its end, when the connection goes
+    /// back to be used again.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+        loop {
+            let frame = match timeout(self.stall, self.body.frame()).await {
+                Err(_) => return Err(Fault::Stalled { after: self.stall }),
+                Ok(None) => {
+                    self.gate = None;
+                    if let Some(conn) = self.conn.take().filter(|_| self.keep) {
+                        self.home.0.put(&self.home.1, conn);
+                    }
+                    return Ok(None);
+                }
+                Ok(Some(Err(error))) => return Err(Fault::Lost(chain(&error))),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            // Trailers say nothing that length and digest do not.
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+    }
+
+    /// The whole body, when it is at most `limit` bytes.
+    pub(crate) async fn read(mut self, limit: usize) -> Result<Vec<u8>, Fault> {
+        let mut out = Vec::new();
+        while let Some(bytes) = self.chunk().await? {
+            if out.len().saturating_add(bytes.len()) > limit {
+                return Err(Fault::Protocol(format!("its answer is longer than {limit} bytes")));
+            }
+            out.extend_from_slice(&bytes);
+        }
+        Ok(out)
+    }
+
+    /// The first line of a short text body: what servers say about an error.
+    pub(crate) async fn message(self) -> String {
+        let body = self.read(4096).await.unwrap_or_default();
+        let text = String::from_utf8_lossy(&body);
+        let json: Option<serde_json::Value> = serde_json::from_str(&text).ok();
+        let said = json.as_ref().and_then(|json| {
+            let field = |name: &str| json.get(name).and_then(|v| v.as_str());
+            field("msg").or_else(|| field("detail")).or_else(|| field("error"))
+        });
+        let line = said.unwrap_or_else(|| text.lines().next().unwrap_or_default());
+        line.chars().filter(|c| !c.is_control()).take(300).collect()
+    }
+
+    /// Lets the connection end with this answer instead of keeping it. `gate`
+    /// holds back a body that nobody wants until the answer has been read: a
+    /// body that fails would take the rest of the answer with it.
+    pub(super) fn detach(&mut self, gate: Option<oneshot::Sender<()>>) {
+        self.keep = false;
+        self.gate = gate;
+    }
+}

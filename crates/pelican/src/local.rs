@@ -1,0 +1,163 @@
+//! `file://`: the same operations on a local folder.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::read::{Stop, Take};
+use crate::{Attempts, Entry, Error, Stat, Url};
+
+/// Bytes read or written at a time.
+const PIECE: usize = 1 << 20;
+
+pub(crate) fn path(url: &Url) -> PathBuf {
+    PathBuf::from(url.path())
+}
+
+fn failed(action: &'static str, url: &Url, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            let (url, server) = (url.to_string(), "this machine".to_owned());
+            Error::NotFound { url, server, said: String::new() }
+        }
+        _ => Error::io(action, &path(url), error),
+    }
+}
+
+pub(crate) fn stat(url: &Url) -> Result<Stat, Error> {
+    let metadata = fs::metadata(path(url)).map_err(|e| failed("look at", url, e))?;
+    let collection = metadata.is_dir();
+    Ok(Stat { len_bytes: (!collection).then_some(metadata.len()), collection: Some(collection) })
+}
+
+pub(crate) fn list(url: &Url) -> Result<Vec<Entry>, Error> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path(url)).map_err(|e| failed("list", url, e))? {
+        let entry = entry.map_err(|e| failed("list", url, e))?;
+        let metadata = entry.metadata().map_err(|e| failed("look at", url, e))?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let collection = metadata.is_dir();
+        entries.push(Entry {
+            path: format!("{}/{name}", url.path().trim_end_matches('/')),
+            name,
+            len_bytes: (!collection).then_some(metadata.len()),
+            collection,
+        });
+    }
+    Ok(entries)
+}
+
+pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Result<(), Error> {
+    let mut file = File::open(path(url)).map_err(|e| failed("open", url, e))?;
+    let metadata = file.metadata().map_err(|e| failed("look at", url, e))?;
+    let wrong = |reason: String| {
+        let mut attempts = Attempts::default();
+        attempts.add("this machine", reason);
+        Error::Corrupt { url: url.to_string(), attempts }
+    };
+    if metadata.is_dir() {
+        return Err(wrong("it is a folder".to_owned()));
+    }
+    let found = metadata.len();
+    if let Some(expected) = take.len().filter(|expected| *expected != found) {
+        return Err(wrong(format!("it is {found} bytes, expected {expected}")));
+    }
+    if found > take.limit() {
+        return Err(Error::TooLarge { url: url.to_string(), found, limit: take.limit() });
+    }
+    let stopped = |stop| match stop {
+        Stop::Refused(reason) => wrong(reason),
+        Stop::Failed(error) => error,
+    };
+    io::Seek::seek(&mut file, io::SeekFrom::Start(take.position()))
+        .map_err(|e| failed("read", url, e))?;
+    let mut piece = vec![0; PIECE];
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let n = file.read(&mut piece).map_err(|e| failed("read", url, e))?;
+        let Some(bytes) = piece.get(..n).filter(|bytes| !bytes.is_empty()) else { break };
+        take.take(bytes).map_err(stopped)?;
+    }
+    if let Some(len) = take.len().filter(|len| take.position() < *len) {
+        return Err(wrong(format!("it ended at {} of {len} bytes", take.position())));
+    }
+    take.end().map_err(stopped)
+}
+
+/// Whether the object holds exactly the bytes of the file; `None` when there is none.
+pub(crate) fn compare(url: &Url, from: &Path) -> Result<Option<Likeness>, Error> {
+    let there = match File::open(path(url)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("open", url, error)),
+    };
+    let here = File::open(from).map_err(|e| Error::io("open", from, e))?;
+    let lens = [&there, &here].map(|file| file.metadata().map_or(u64::MAX, |m| m.len()));
+    if lens[0] != lens[1] {
+        return Ok(Some(Likeness::Other(format!("{} bytes, not {}", lens[0], lens[1]))));
+    }
+    let (mut there, mut here) = (there.take(u64::MAX), here.take(u64::MAX));
+    let (mut a, mut b) = (vec![0; PIECE], vec![0; PIECE]);
+    loop {
+        let n = there.read(&mut a).map_err(|e| failed("read", url, e))?;
+        if n == 0 {
+            return Ok(Some(Likeness::Same));
+        }
+        let part = b.get_mut(..n).unwrap_or_default();
+        here.read_exact(part).map_err(|e| Error::io("read", from, e))?;
+        if a.get(..n) != Some(&*part) {
+            return Ok(Some(Likeness::Other(format!("{} other bytes", lens[0]))));
+        }
+    }
+}
+
+/// How an object compares with a file.
+pub(crate) enum Likeness {
+    Same,
+    /// Something else; what is known of it.
+    Other(String),
+}
+
+/// Copies the file there under a temporary name, then renames; never onto
+/// an object that exists.
+pub(crate) fn write(
+    url: &Url,
+    from: &Path,
+    progress: &dyn Fn(u64),
+    cancel: &AtomicBool,
+) -> Result<(), Error> {
+    let to = path(url);
+    let folder = to.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+    let mut here = File::open(from).map_err(|e| Error::io("open", from, e))?;
+    let mut temp = tempfile::Builder::new()
+        .prefix(".gular-tmp-")
+        .tempfile_in(folder)
+        .map_err(|e| Error::io("create a temporary file in", folder, e))?;
+    let mut piece = vec![0; PIECE];
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let n = here.read(&mut piece).map_err(|e| Error::io("read", from, e))?;
+        let Some(bytes) = piece.get(..n).filter(|bytes| !bytes.is_empty()) else { break };
+        temp.write_all(bytes).map_err(|e| Error::io("write", &to, e))?;
+        progress(n as u64);
+    }
+    temp.as_file().sync_all().map_err(|e| Error::io("write", &to, e))?;
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::Permissions::from_mode(0o644);
+        temp.as_file().set_permissions(mode).map_err(|e| Error::io("write", &to, e))?;
+    }
+    match temp.persist_noclobber(&to) {
+        Ok(_) => {}
+        // Whoever was first is compared with by the caller.
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(e) => return Err(Error::io("rename to", &to, e.error)),
+    }
+    File::open(folder).and_then(|dir| dir.sync_all()).map_err(|e| Error::io("sync", folder, e))
+}

@@ -1,0 +1,118 @@
+//! Several objects at once.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Works on `jobs` in order, at most `at_once` at a time, each with a flag that
+/// is set when the caller's `cancel` is or another job has failed; then no more are
+/// begun.
+///
+/// # Errors
+/// That of the first job to fail; the others have ended by then. A caller that
+/// cancels looks at its own flag: jobs that were not begun are no failure.
+pub fn parallel<T: Sync, E: Send>(
+    jobs: &[T],
+    at_once: usize,
+    cancel: &AtomicBool,
+    work: impl Fn(&T, &AtomicBool) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let stop = AtomicBool::new(cancel.load(Ordering::Relaxed));
+    let failed = Mutex::new(None);
+    let (next, running) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let worker = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if cancel.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if let Err(error) = work(job, &stop) {
+                stop.store(true, Ordering::Relaxed);
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                break;
+            }
+        }
+        running.fetch_sub(1, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.clamp(1, jobs.len().max(1)) {
+            running.fetch_add(1, Ordering::Relaxed);
+            if std::thread::Builder::new().spawn_scoped(scope, worker).is_err() {
+                running.fetch_sub(1, Ordering::Relaxed);
+                break;
+            }
+        }
+        if running.load(Ordering::Relaxed) == 0 && next.load(Ordering::Relaxed) == 0 {
+            // A system that gives no thread at all: one after another, here.
+            running.fetch_add(1, Ordering::Relaxed);
+            worker();
+        }
+        while running.load(Ordering::Relaxed) > 0 {
+            if cancel.load(Ordering::Relaxed) {
+                stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_job_is_done_once_and_no_more_than_so_many_at_a_time() {
+        let jobs: Vec<usize> = (0..50).collect();
+        let done = Mutex::new(Vec::new());
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let result: Result<(), ()> = parallel(&jobs, 3, &AtomicBool::new(false), |job, _| {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(1));
+            now.fetch_sub(1, Ordering::SeqCst);
+            done.lock().unwrap().push(*job);
+            Ok(())
+        });
+        result.unwrap();
+        let mut done = done.into_inner().unwrap();
+        done.sort_unstable();
+        assert_eq!(done, jobs);
+        assert!(most.into_inner() <= 3);
+    }
+
+    #[test]
+    fn the_first_failure_stops_the_others() {
+        let jobs: Vec<usize> = (0..1000).collect();
+        let begun = AtomicUsize::new(0);
+        let result = parallel(&jobs, 2, &AtomicBool::new(false), |job, stop| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            if *job == 3 {
+                return Err("three");
+            }
+            while *job > 3 && !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        });
+        assert_eq!(result, Err("three"));
+        assert!(begun.into_inner() <= 5);
+        assert_eq!(parallel(&[(); 0], 4, &AtomicBool::new(false), |(), _| Err(1)), Ok(()));
+    }
+
+    #[test]
+    fn cancelling_reaches_the_jobs() {
+        let cancel = AtomicBool::new(false);
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                cancel.store(true, Ordering::Relaxed);
+            });
+            parallel(&[1, 2], 2, &cancel, |_, stop| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err("stopped")
+            })
+        });
+        assert_eq!(result, Err("stopped"));
+    }
+}
