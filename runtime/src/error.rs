@@ -24,6 +24,72 @@ pub enum Error {
     /// The bundle could not be read.
     #[error(transparent)]
     Bundle(#[from] gular_bundle::Error),
+    /// A federation, server or token.
+    #[error(transparent)]
+    Pelican(#[from] gular_pelican::Error),
+    /// What stands behind `#` in a URL is no digest.
+    #[error("`#{text}` is no bundle digest, expected `#blake3=` and 64 hex digits")]
+    Fragment {
+        /// The refused text.
+        text: String,
+    },
+    /// A collection without a manifest.
+    #[error("`{url}` is a collection without a `{name}`, so it is no bundle")]
+    NoManifest {
+        /// The collection.
+        url: String,
+        /// What is missing.
+        name: &'static str,
+    },
+    /// A URL that is too short to name a version of a bundle.
+    #[error("the URL names no bundle, expected one that ends in NAME/VERSION")]
+    NoBundleUrl,
+    /// The bundle under a URL is not the one it was before.
+    #[error("`{url}` is bundle {found} now, it was {expected}")]
+    BundleChanged {
+        /// The URL, which carried no digest.
+        url: String,
+        /// The digest first seen.
+        expected: Digest,
+        /// The digest now.
+        found: Digest,
+    },
+    /// The folder holds another bundle.
+    #[error("`{dir}` holds bundle {found}, expected {expected}")]
+    OtherBundle {
+        /// The folder.
+        dir: String,
+        /// The bundle that was to be fetched.
+        expected: Digest,
+        /// The one that is there.
+        found: Digest,
+    },
+    /// An object is not the one that was asked for.
+    #[error("`{url}` has digest {found}, expected {expected}")]
+    ObjectDigest {
+        /// The object.
+        url: String,
+        /// The digest asked for.
+        expected: Digest,
+        /// What came.
+        found: Digest,
+    },
+    /// Others may write to the cache, so its files cannot be trusted.
+    #[error("the cache `{dir}` belongs to somebody else, or others may write to it")]
+    SharedCache {
+        /// The cache's folder.
+        dir: String,
+    },
+    /// The file system has no room.
+    #[error("`{dir}` has {free} bytes free, {needed} are needed")]
+    NoSpace {
+        /// The folder.
+        dir: String,
+        /// Bytes still to be written.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// A loader cannot go on from a saved state.
     #[error(transparent)]
     State(#[from] StateError),
@@ -204,9 +270,36 @@ pub enum Error {
 impl Error {
     /// What the user can do next.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Pelican(error) => error.hint(),
+            other => other.fixed_hint().map(str::to_owned),
+        }
+    }
+
+    fn fixed_hint(&self) -> Option<&'static str> {
         match self {
             Self::Bundle(error) => error.hint(),
+            Self::Fragment { .. } => Some(
+                "`gular publish` and `gular pack` print the digest; without one, leave `#…` out",
+            ),
+            Self::NoManifest { .. } => {
+                Some("give the URL of a version; `gular ls` lists what is there")
+            }
+            Self::NoBundleUrl => Some("give the URL that `gular publish` printed"),
+            Self::BundleChanged { .. } => Some(
+                "a published version never changes: ask who published it; to accept it, give its digest: URL#blake3=…",
+            ),
+            Self::OtherBundle { .. } => Some("fetch into another folder"),
+            Self::ObjectDigest { .. } => Some(
+                "read it from its origin with `--direct`; if that differs too, it is another object",
+            ),
+            Self::SharedCache { .. } => {
+                Some("name a folder of your own with GULAR_CACHE, or `chmod go-w` this one")
+            }
+            Self::NoSpace { .. } => Some(
+                "free space, or use another folder; `--split` fetches a part of the bundle; what was fetched before is kept",
+            ),
             Self::State(error) => error.hint(),
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
@@ -249,7 +342,8 @@ impl Error {
             ),
             #[cfg(feature = "torch")]
             Self::Torch(_) => None,
-            Self::Option { .. }
+            Self::Pelican(_)
+            | Self::Option { .. }
             | Self::Buffer { .. }
             | Self::Tensors { .. }
             | Self::CheckpointFileName { .. }

@@ -1,12 +1,15 @@
-//! Inside the training job: orders, loader, tensors, checkpoints, metrics.
+//! Inside the training job: bundles fetched, orders, loader, tensors, checkpoints,
+//! metrics.
 //!
 //! Feature `torch` adds batches as tensors, optimisers whose state saves and the
 //! state of a whole training; it needs libtorch. Feature `turbo` decodes JPEG
 //! with libjpeg-turbo.
 
 pub mod augment;
+mod cache;
 pub mod checkpoint;
 mod error;
+pub mod fetch;
 mod loader;
 pub mod metrics;
 pub mod order;
@@ -17,6 +20,7 @@ mod stop;
 pub mod torch;
 
 pub use augment::Transform;
+pub use cache::{Cache, Opened, Progress, open_bundle};
 pub use error::Error;
 pub use gular_bundle::{
     Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split, write_file,

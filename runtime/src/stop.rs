@@ -44,6 +44,12 @@ impl StopFlag {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// The flag itself, for work that takes one to be cancelled by.
+    #[must_use]
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
     /// Asks for the stop from inside the program, as the first signal does.
     pub fn request(&self) {
         self.0.store(true, Ordering::Relaxed);

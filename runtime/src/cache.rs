@@ -1,0 +1,195 @@
+//! Bundles that a node fetched once, for all processes on it.
+//!
+//! ```text
+//! ROOT/<64 hex of the bundle digest>/manifest.json, data/…   a local bundle
+//! ROOT/urls/<64 hex of the URL's digest>                     the bundle first seen there
+//! ```
+//!
+//! A folder is written by one process at a time, the others wait for it; files get
+//! their names when every block has been checked, so who comes later only looks
+//! at lengths, and the loader checks each sample on first touch.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{Bundle, Digest, MANIFEST_NAME, OpenOptions, Split, write_file};
+use gular_pelican::{Client, ClientOptions, Env};
+
+use crate::Error;
+use crate::fetch::{BundleUrl, FetchOptions, FetchReport, RemoteBundle, Trust, fetch_trusting};
+
+/// The node's folder of fetched bundles.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// A bundle that is open, and how it came here.
+#[derive(Debug)]
+pub struct Opened {
+    /// The bundle, all wanted splits of it on this machine.
+    pub bundle: Bundle,
+    /// What was fetched for it; `None` for a local folder.
+    pub fetched: Option<FetchReport>,
+}
+
+/// Told of bytes checked and of all there are, from any thread.
+pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
+
+/// Opens the bundle at `place`: a local folder, or a URL, with `#blake3=…` or
+/// without, whose `splits` are fetched into the node's cache first.
+///
+/// The digest in `options` and that of the URL must agree.
+///
+/// # Errors
+/// [`Error::Bundle`], [`Error::Pelican`], [`Error::NoSpace`], [`Error::BundleChanged`].
+pub fn open_bundle(
+    place: &str,
+    splits: &[Split],
+    options: OpenOptions,
+    cache: Option<&Path>,
+    env: &Env,
+    progress: &Progress<'_>,
+    cancel: &AtomicBool,
+) -> Result<Opened, Error> {
+    if !place.contains("://") {
+        let bundle = Bundle::open(Path::new(place), options)?;
+        return Ok(Opened { bundle, fetched: None });
+    }
+    let mut url: BundleUrl = place.parse()?;
+    if let Some(wanted) = options.digest {
+        if let Some(found) = url.digest.filter(|found| *found != wanted) {
+            return Err(Error::ObjectDigest { url: url.url.to_string(), expected: wanted, found });
+        }
+        url.digest = Some(wanted);
+    }
+    let client = Client::new(ClientOptions::new(env.clone()))?;
+    let cache = Cache::at(cache, env);
+    let report = cache.fetch(&client, &url, splits, progress, cancel)?;
+    let dir = PathBuf::from(&report.dir);
+    let digest = Digest::parse(&report.digest).ok();
+    let bundle = Bundle::open(&dir, OpenOptions { digest, ..options })?;
+    Ok(Opened { bundle, fetched: Some(report) })
+}
+
+impl Cache {
+    /// The cache in `explicit`; else in `GULAR_CACHE`; else `gular-cache` in the
+    /// job's own scratch folder (`_CONDOR_SCRATCH_DIR`, `SLURM_TMPDIR`,
+    /// `TMPDIR`), which the batch system removes; else `/tmp/gular-cache-UID`.
+    #[must_use]
+    pub fn at(explicit: Option<&Path>, env: &Env) -> Self {
+        let given = explicit.map(Path::to_owned).or_else(|| env.get("GULAR_CACHE").map(Into::into));
+        let scratch = ["_CONDOR_SCRATCH_DIR", "SLURM_TMPDIR", "TMPDIR"];
+        let scratch = scratch.iter().find_map(|name| env.get(name));
+        let root = given.or_else(|| scratch.map(|dir| Path::new(dir).join("gular-cache")));
+        let uid = rustix::process::getuid().as_raw();
+        Self { root: root.unwrap_or_else(|| format!("/tmp/gular-cache-{uid}").into()) }
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Brings `splits` (all when empty) of the bundle at `url` here, once for
+    /// all processes of this machine; without a network when all is here.
+    ///
+    /// # Errors
+    /// [`Error::Pelican`], [`Error::NoSpace`], [`Error::BundleChanged`], [`Error::Io`].
+    pub fn fetch(
+        &self,
+        client: &Client,
+        url: &BundleUrl,
+        splits: &[Split],
+        progress: &Progress<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<FetchReport, Error> {
+        self.create()?;
+        let remote = match url.digest.and_then(|digest| self.manifest_of(digest)) {
+            Some(manifest) => RemoteBundle::with(url, manifest)?,
+            None => RemoteBundle::open(client, url, cancel)?,
+        };
+        if url.digest.is_none() {
+            self.remember(url, remote.digest())?;
+        }
+        let dir = self.root.join(remote.digest().hex());
+        let options = FetchOptions { splits: splits.to_vec(), ..FetchOptions::default() };
+        fetch_trusting(client, &remote, &dir, &options, Trust::Names, progress, cancel)
+    }
+
+    /// Only its owner may write here: a file with the right name is trusted.
+    fn create(&self) -> Result<(), Error> {
+        use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+        let found = fs::metadata(&self.root).map_err(|e| Error::io("look at", &self.root, e))?;
+        let own = found.uid() == rustix::process::getuid().as_raw();
+        if own && found.mode() & 0o022 == 0 {
+            return Ok(());
+        }
+        Err(Error::SharedCache { dir: self.root.display().to_string() })
+    }
+
+    fn manifest_of(&self, digest: Digest) -> Option<Vec<u8>> {
+        let bytes = fs::read(self.root.join(digest.hex()).join(MANIFEST_NAME)).ok()?;
+        (Digest::of(&bytes) == digest).then_some(bytes)
+    }
+
+    /// Keeps the digest first seen at a URL; another one later is an error.
+    fn remember(&self, url: &BundleUrl, found: Digest) -> Result<(), Error> {
+        let urls = self.root.join("urls");
+        fs::create_dir_all(&urls).map_err(|e| Error::io("create", &urls, e))?;
+        let path = urls.join(Digest::of(url.url.to_string().as_bytes()).hex());
+        let known = fs::read_to_string(&path).ok();
+        match known.and_then(|text| Digest::parse(text.trim()).ok()) {
+            Some(expected) if expected != found => {
+                Err(Error::BundleChanged { url: url.url.to_string(), expected, found })
+            }
+            Some(_) => Ok(()),
+            None => Ok(write_file(&path, format!("{found}\n").as_bytes())?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_lies_where_the_job_may_write() {
+        let check = |explicit: Option<&str>, pairs: &[(&str, &str)], expected: &str| {
+            let cache = Cache::at(explicit.map(Path::new), &Env::from_pairs(pairs));
+            assert_eq!(cache.root(), Path::new(expected));
+        };
+        let both = [("GULAR_CACHE", "/c"), ("_CONDOR_SCRATCH_DIR", "/s"), ("TMPDIR", "/t")];
+        check(Some("/x"), &both, "/x");
+        check(None, &both, "/c");
+        check(None, &both[1..], "/s/gular-cache");
+        check(None, &both[2..], "/t/gular-cache");
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_is_no_cache() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache { root: dir.path().join("c") };
+        cache.create().unwrap();
+        cache.create().unwrap();
+        fs::set_permissions(cache.root(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(matches!(cache.create(), Err(Error::SharedCache { .. })));
+    }
+
+    #[test]
+    fn another_bundle_under_a_known_url_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache { root: dir.path().to_owned() };
+        let url: BundleUrl = "pelican://h/ns/a/v1".parse().unwrap();
+        cache.remember(&url, Digest::of(b"1")).unwrap();
+        cache.remember(&url, Digest::of(b"1")).unwrap();
+        let error = cache.remember(&url, Digest::of(b"2")).unwrap_err();
+        assert!(matches!(error, Error::BundleChanged { .. }), "{error}");
+    }
+}

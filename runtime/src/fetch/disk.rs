@@ -1,0 +1,222 @@
+//! One file on the disk, grown by checked blocks.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{TEMP_PREFIX, WriteBack};
+
+use crate::Error;
+
+/// Bytes written before the disk is asked to take them, while more arrive.
+const WRITE_BACK_BYTES: u64 = 64 << 20;
+
+/// A file under its temporary name, which a later run finds again.
+pub(super) struct Partial {
+    file: File,
+    temp: PathBuf,
+    to: PathBuf,
+    /// Bytes that are known to be right.
+    sound: u64,
+    asked: u64,
+    write_back: Option<WriteBack>,
+}
+
+impl Partial {
+    /// The temporary name of `to`.
+    pub(super) fn temp_of(to: &Path) -> PathBuf {
+        let name = to.file_name().unwrap_or_default().to_string_lossy();
+        to.with_file_name(format!("{TEMP_PREFIX}fetch-{name}"))
+    }
+
+    /// Opens what an earlier run left of `to`, or begins anew.
+    pub(super) fn open(to: &Path) -> Result<Self, Error> {
+        let temp = Self::temp_of(to);
+        let io = |e| Error::io("open", &temp, e);
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(&temp).map_err(io)?;
+        Ok(Self { file, temp, to: to.to_owned(), sound: 0, asked: 0, write_back: None })
+    }
+
+    /// Accepts the blocks of `block_bytes` that `accepts` takes, from the first on, and
+    /// cuts off the rest; returns how many there are.
+    pub(super) fn keep_sound(
+        &mut self,
+        len: u64,
+        block_bytes: usize,
+        accepts: &dyn Fn(u64, &[u8]) -> bool,
+    ) -> Result<u64, Error> {
+        let io = |e| Error::io("read", &self.temp, e);
+        let found = self.file.metadata().map_err(io)?.len().min(len);
+        let mut block = vec![0; block_bytes];
+        let mut number = 0;
+        while self.sound < found {
+            let size = (len - self.sound).min(block_bytes as u64);
+            if found - self.sound < size {
+                break;
+            }
+            let part = block.get_mut(..usize::try_from(size).unwrap_or(0)).unwrap_or_default();
+            self.file.read_exact_at(part, self.sound).map_err(io)?;
+            if !accepts(number, part) {
+                break;
+            }
+            number += 1;
+            self.sound += size;
+        }
+        self.file.set_len(self.sound).map_err(|e| Error::io("cut", &self.temp, e))?;
+        Ok(number)
+    }
+
+    /// Writes checked bytes behind those that are there.
+    pub(super) fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, position)?;
+        self.sound = position + bytes.len() as u64;
+        if self.sound - self.asked >= WRITE_BACK_BYTES {
+            self.asked = self.sound;
+            if self.write_back.is_none() {
+                self.write_back = Some(WriteBack::start(&self.file)?);
+            }
+            if let Some(write_back) = &self.write_back {
+                write_back.request();
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives it its name: fsync, read-only, rename, fsync of the folder.
+    pub(super) fn finish(mut self) -> Result<(), Error> {
+        let io = |e| Error::io("write", &self.temp, e);
+        if let Some(write_back) = self.write_back.take() {
+            write_back.finish().map_err(io)?;
+        }
+        self.file.set_permissions(Permissions::from_mode(0o444)).map_err(io)?;
+        self.file.sync_all().map_err(io)?;
+        fs::rename(&self.temp, &self.to).map_err(|e| Error::io("rename to", &self.to, e))?;
+        let folder = self.to.parent().unwrap_or(Path::new("."));
+        File::open(folder).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync", folder, e))
+    }
+}
+
+/// Bytes that the file system of `dir`, which may not exist yet, has free for us.
+pub(super) fn free_bytes(dir: &Path) -> Option<u64> {
+    let there = dir.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
+    let found = rustix::fs::statvfs(there).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Whoever holds the lock of a folder writes to it; the others wait. Its file is
+/// removed by whoever is done.
+#[derive(Debug)]
+pub(super) struct FolderLock {
+    path: PathBuf,
+    /// Its lock ends when it is closed, by a kill too.
+    _file: File,
+}
+
+impl FolderLock {
+    /// Waits for the lock of `dir`.
+    pub(super) fn wait(dir: &Path, cancelled: &dyn Fn() -> bool) -> Result<Self, Error> {
+        let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
+        let open = || {
+            fs::OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&path)
+                .map_err(|e| Error::io("create", &path, e))
+        };
+        let mut file = open()?;
+        loop {
+            match file.try_lock() {
+                Ok(()) if is_at(&file, &path) => return Ok(Self { path, _file: file }),
+                // Whoever had it removed its file: that lock is nobody's any more.
+                Ok(()) => file = open()?,
+                Err(fs::TryLockError::WouldBlock) => {
+                    if cancelled() {
+                        return Err(gular_pelican::Error::Cancelled.into());
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                }
+                Err(fs::TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
+            }
+        }
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Still locked here. One that stays behind does no harm.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether `path` still names the open `file`.
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    file.metadata().ok().zip(fs::metadata(path).ok()).is_some_and(|(a, b)| same(a, b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_are_sound_are_kept_and_the_rest_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("f");
+        let check = |bytes: &[u8], len: u64, expected: u64| {
+            fs::write(Partial::temp_of(&to), bytes).unwrap();
+            let mut partial = Partial::open(&to).unwrap();
+            let accepts = |_: u64, block: &[u8]| block.iter().all(|b| *b == 7);
+            assert_eq!(partial.keep_sound(len, 4, &accepts).unwrap(), expected, "{bytes:?}");
+            let left = fs::metadata(Partial::temp_of(&to)).unwrap().len();
+            assert_eq!(left, (expected * 4).min(len));
+        };
+        check(&[], 10, 0);
+        check(&[7; 3], 10, 0);
+        check(&[7; 4], 10, 1);
+        check(&[7, 7, 7, 7, 7, 0, 7, 7, 7, 7], 10, 1);
+        check(&[7; 10], 10, 3);
+        check(&[7; 20], 10, 3);
+        check(&[0; 10], 10, 0);
+    }
+
+    #[test]
+    fn a_finished_file_has_its_name_and_is_read_only() {
+        use std::os::unix::fs::MetadataExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("f");
+        let mut partial = Partial::open(&to).unwrap();
+        partial.write(0, b"abc").unwrap();
+        partial.finish().unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"abc");
+        assert_eq!(fs::metadata(&to).unwrap().mode() & 0o777, 0o444);
+        assert!(!Partial::temp_of(&to).exists());
+    }
+
+    #[test]
+    fn one_holds_the_lock_and_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = std::sync::atomic::AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let lock = FolderLock::wait(dir.path(), &|| false).unwrap();
+                    use std::sync::atomic::Ordering::SeqCst;
+                    assert_eq!(held.fetch_add(1, SeqCst), 0);
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                    held.fetch_sub(1, SeqCst);
+                    drop(lock);
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let lock = FolderLock::wait(dir.path(), &|| false).unwrap();
+        let error = FolderLock::wait(dir.path(), &|| true).unwrap_err();
+        assert!(matches!(error, Error::Pelican(gular_pelican::Error::Cancelled)), "{error}");
+        drop(lock);
+    }
+}

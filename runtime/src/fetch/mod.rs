@@ -1,0 +1,22 @@
+//! Bringing a published bundle to this machine, every byte checked as it lands.
+//!
+//! ```text
+//! URL#blake3=… ─▶ manifest.json (digest) ─▶ index of a shard (digest) ─▶ its blocks,
+//!                                                  block.cv checks each 1 MiB │
+//! DIR/data/.gular-tmp-fetch-NAME   grows by checked blocks  ◀────────────────┘
+//! DIR/data/NAME                    fsync, rename, 0444
+//! DIR/manifest.json                last
+//! ```
+//!
+//! Killed at any moment, the next run checks what is there and goes on behind it.
+
+mod disk;
+mod object;
+mod remote;
+mod run;
+
+pub use object::fetch_object;
+pub use remote::{BundleUrl, RemoteBundle};
+pub use run::{FetchOptions, FetchReport, fetch};
+
+pub(crate) use run::{Trust, fetch_trusting};

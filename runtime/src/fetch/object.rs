@@ -1,0 +1,95 @@
+//! One plain object that is no bundle.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use gular_bundle::Digest;
+use gular_pelican::{BLOCK_BYTES, Client, Object};
+
+use super::disk::{FolderLock, Partial, free_bytes};
+use super::remote::BundleUrl;
+use super::run::FetchReport;
+use crate::Error;
+
+/// Fetches the object at `url` to `dir/NAME`.
+///
+/// Nothing but its digest can tell what was left by a killed run, so that is
+/// kept only when `url` has one. `progress` is told of bytes and of all there are.
+///
+/// # Errors
+/// [`Error::NoSpace`], [`Error::Pelican`], [`Error::ObjectDigest`], [`Error::Io`].
+pub fn fetch_object(
+    client: &Client,
+    url: &BundleUrl,
+    len_bytes: u64,
+    dir: &Path,
+    dry_run: bool,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    cancel: &AtomicBool,
+) -> Result<(FetchReport, PathBuf), Error> {
+    let start = Instant::now();
+    let to = dir.join(url.url.name());
+    let report = |digest: String, fetched: u64| FetchReport {
+        url: url.to_string(),
+        digest,
+        dir: dir.display().to_string(),
+        files: 1,
+        bytes: len_bytes,
+        bytes_fetched: fetched,
+        bytes_kept: len_bytes.saturating_sub(fetched),
+        dry_run,
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    let wanted = url.digest.map_or_else(String::new, |digest| digest.to_string());
+    if let Some(free) = free_bytes(dir).filter(|free| *free < len_bytes) {
+        return Err(Error::NoSpace { dir: dir.display().to_string(), needed: len_bytes, free });
+    }
+    if dry_run {
+        return Ok((report(wanted, len_bytes), to));
+    }
+    std::fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
+    let lock = FolderLock::wait(dir, &|| cancel.load(Ordering::Relaxed))?;
+    if let Some(expected) = url.digest.filter(|_| to.is_file())
+        && digest_of(&to)? == expected
+    {
+        return Ok((report(wanted, 0), to));
+    }
+    let mut partial = Partial::open(&to)?;
+    // Nothing says which of its bytes are right.
+    partial.keep_sound(0, BLOCK_BYTES, &|_, _| false)?;
+    let accepts = |_: u64, _: &[u8]| true;
+    let object = Object { url: &url.url, len_bytes, accepts: &accepts };
+    let mut hasher = gular_bundle::StreamDigest::new();
+    let mut sink = |position: u64, bytes: &[u8]| {
+        hasher.update(bytes);
+        partial.write(position, bytes)?;
+        progress(position + bytes.len() as u64, len_bytes);
+        Ok(())
+    };
+    client.stream(&object, 0, &mut sink, cancel)?;
+    let found = hasher.finish();
+    if let Some(expected) = url.digest.filter(|expected| *expected != found) {
+        let temp = Partial::temp_of(&to);
+        let _ = std::fs::remove_file(temp);
+        return Err(Error::ObjectDigest { url: url.url.to_string(), expected, found });
+    }
+    partial.finish()?;
+    drop(lock);
+    Ok((report(found.to_string(), len_bytes), to))
+}
+
+fn digest_of(path: &Path) -> Result<Digest, Error> {
+    let mut hasher = gular_bundle::StreamDigest::new();
+    let source = gular_bundle::ReadAt::open(path, gular_bundle::Backend::Pread)?;
+    let mut piece = vec![0; BLOCK_BYTES];
+    let mut position = 0;
+    while position < source.len_bytes() {
+        let n = (source.len_bytes() - position).min(BLOCK_BYTES as u64);
+        let part = piece.get_mut(..usize::try_from(n).unwrap_or(0)).unwrap_or_default();
+        source.read_at(position, part)?;
+        hasher.update(part);
+        position += n;
+    }
+    Ok(hasher.finish())
+}

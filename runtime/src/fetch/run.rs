@@ -1,0 +1,301 @@
+//! The whole bundle, or some splits of it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use gular_bundle::{
+    BLOCK_BYTES, Backend, DATA_DIR, Digest, FileEntry, Index, MANIFEST_NAME, ReadAt, ShardEntry,
+    Split, block_cv, n_blocks, write_file,
+};
+use gular_pelican::{Client, Object, parallel};
+
+use super::disk::{FolderLock, Partial, free_bytes};
+use super::remote::{RemoteBundle, read_if_sound};
+use crate::Error;
+
+/// What is fetched, and how.
+#[derive(Debug, Clone)]
+pub struct FetchOptions {
+    /// These splits; all when empty.
+    pub splits: Vec<Split>,
+    /// Shards at a time.
+    pub parallel: usize,
+    /// Only say what would be fetched.
+    pub dry_run: bool,
+}
+
+impl Default for FetchOptions {
+    /// All splits, four shards at a time.
+    fn default() -> Self {
+        Self { splits: Vec::new(), parallel: 4, dry_run: false }
+    }
+}
+
+/// What was fetched.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct FetchReport {
+    /// `URL#blake3=…`.
+    pub url: String,
+    /// The bundle's identity.
+    pub digest: String,
+    /// Where it is now.
+    pub dir: String,
+    /// Files of the bundle that are in `dir` now, the manifest included.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that came over the network, checked.
+    pub bytes_fetched: u64,
+    /// Bytes that were there already and were checked again.
+    pub bytes_kept: u64,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// Wall-clock time.
+    pub seconds: f64,
+}
+
+/// What a file that bears its final name is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Every byte is checked again.
+    Nothing,
+    /// A file of the right length got its name when it had been checked.
+    Names,
+}
+
+/// Fetches `remote` into the folder `dir`, which becomes a local bundle.
+///
+/// `progress` is told of bytes checked and of all there are, from any thread.
+/// What an earlier run left is checked and kept. One process at a time writes to
+/// a folder; others wait for it, then check what it brought.
+///
+/// # Errors
+/// [`Error::NoSpace`] before anything is written, [`Error::OtherBundle`] when
+/// `dir` holds another one, [`Error::Pelican`], [`Error::Io`].
+pub fn fetch(
+    client: &Client,
+    remote: &RemoteBundle,
+    dir: &Path,
+    options: &FetchOptions,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    cancel: &AtomicBool,
+) -> Result<FetchReport, Error> {
+    fetch_trusting(client, remote, dir, options, Trust::Nothing, progress, cancel)
+}
+
+pub(crate) fn fetch_trusting(
+    client: &Client,
+    remote: &RemoteBundle,
+    dir: &Path,
+    options: &FetchOptions,
+    trust: Trust,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    cancel: &AtomicBool,
+) -> Result<FetchReport, Error> {
+    let start = Instant::now();
+    let wanted =
+        |shard: &&ShardEntry| options.splits.is_empty() || options.splits.contains(&shard.split);
+    let shards: Vec<&ShardEntry> = remote.manifest().shards.iter().filter(wanted).collect();
+    let manifest_len = remote.manifest_bytes().len() as u64;
+    let of_shards = shards.iter().map(|s| s.file.bytes.saturating_add(s.index.bytes));
+    let total = of_shards.fold(manifest_len, u64::saturating_add);
+    let report = |fetched: u64, kept: u64| FetchReport {
+        url: remote.url().to_string(),
+        digest: remote.digest().to_string(),
+        dir: dir.display().to_string(),
+        files: 2 * shards.len() as u64 + 1,
+        bytes: total,
+        bytes_fetched: fetched,
+        bytes_kept: kept,
+        dry_run: options.dry_run,
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    check_same(dir, remote)?;
+    let data = dir.join(DATA_DIR);
+    if options.dry_run {
+        let there = bytes_there(&data, &shards);
+        check_space(dir, total.saturating_sub(there))?;
+        return Ok(report(total.saturating_sub(there), there));
+    }
+    fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
+    let cancelled = || cancel.load(Ordering::Relaxed);
+    let lock = FolderLock::wait(&data, &cancelled)?;
+    // Again: whoever had the lock may have written meanwhile.
+    check_same(dir, remote)?;
+    check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;
+
+    let (done, kept) = (AtomicU64::new(0), AtomicU64::new(0));
+    let advance = |n: u64, was_there: bool| {
+        if was_there {
+            kept.fetch_add(n, Ordering::Relaxed);
+        }
+        progress(done.fetch_add(n, Ordering::Relaxed) + n, total);
+    };
+    let work = |shard: &&ShardEntry, stop: &AtomicBool| {
+        let job = Job { client, remote, data: &data, trust, advance: &advance, cancel: stop };
+        job.shard(shard)
+    };
+    parallel(&shards, options.parallel, cancel, work)?;
+    if cancelled() {
+        return Err(gular_pelican::Error::Cancelled.into());
+    }
+
+    let manifest = dir.join(MANIFEST_NAME);
+    if !manifest.exists() {
+        write_file(&manifest, remote.manifest_bytes())?;
+    }
+    advance(manifest_len, false);
+    drop(lock);
+    let kept = kept.into_inner();
+    Ok(report(total.saturating_sub(kept), kept))
+}
+
+/// A folder that holds another bundle is left alone.
+fn check_same(dir: &Path, remote: &RemoteBundle) -> Result<(), Error> {
+    let path = dir.join(MANIFEST_NAME);
+    match fs::read(&path) {
+        Ok(bytes) if bytes == remote.manifest_bytes() => Ok(()),
+        Ok(bytes) => Err(Error::OtherBundle {
+            dir: dir.display().to_string(),
+            expected: remote.digest(),
+            found: Digest::of(&bytes),
+        }),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(Error::io("use as a folder", dir, e))
+        }
+        Err(e) => Err(Error::io("read", &path, e)),
+    }
+}
+
+/// Bytes that need no further room: of whole files and of temporary ones.
+fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
+    let there = |file: &FileEntry| {
+        let to = data.join(file.name.as_str());
+        let len = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
+        len(&to).max(len(&Partial::temp_of(&to))).min(file.bytes)
+    };
+    shards.iter().fold(0, |sum, shard| sum + there(&shard.file) + there(&shard.index))
+}
+
+fn check_space(dir: &Path, needed: u64) -> Result<(), Error> {
+    match free_bytes(dir) {
+        Some(free) if free < needed => {
+            Err(Error::NoSpace { dir: dir.display().to_string(), needed, free })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One shard with its index.
+struct Job<'a> {
+    client: &'a Client,
+    remote: &'a RemoteBundle,
+    data: &'a Path,
+    trust: Trust,
+    advance: &'a (dyn Fn(u64, bool) + Sync),
+    cancel: &'a AtomicBool,
+}
+
+impl Job<'_> {
+    fn shard(&self, shard: &ShardEntry) -> Result<(), Error> {
+        let to = self.data.join(shard.file.name.as_str());
+        let index_to = self.data.join(shard.index.name.as_str());
+        if self.trust == Trust::Names
+            && has_len(&to, &shard.file)
+            && has_len(&index_to, &shard.index)
+        {
+            (self.advance)(shard.file.bytes.saturating_add(shard.index.bytes), true);
+            return Ok(());
+        }
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+        }
+        let index = self.index(shard, &index_to)?;
+        let single = n_blocks(shard.file.bytes) == 1;
+        let accepts = |block: u64, bytes: &[u8]| {
+            let expected = usize::try_from(block).ok().and_then(|block| index.blocks.get(block));
+            expected.is_some_and(|expected| block_cv(block, bytes, single) == *expected)
+        };
+        if self.is_sound(&to, &shard.file, &accepts)? {
+            return Ok(());
+        }
+        let mut partial = Partial::open(&to)?;
+        let blocks = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts)?;
+        let sound = blocks.saturating_mul(BLOCK_BYTES as u64).min(shard.file.bytes);
+        (self.advance)(sound, true);
+        let url = self.remote.url_of(&shard.file)?;
+        let object = Object { url: &url, len_bytes: shard.file.bytes, accepts: &accepts };
+        if sound < shard.file.bytes || shard.file.bytes == 0 {
+            let mut sink = |position: u64, bytes: &[u8]| {
+                partial.write(position, bytes)?;
+                (self.advance)(bytes.len() as u64, false);
+                Ok(())
+            };
+            self.client.stream(&object, blocks, &mut sink, self.cancel)?;
+        }
+        partial.finish()
+    }
+
+    /// The shard's index, from the disk or the network, and whole on the disk.
+    fn index(&self, shard: &ShardEntry, to: &Path) -> Result<Index, Error> {
+        let bytes = match read_if_sound(to, &shard.index) {
+            Some(bytes) => {
+                (self.advance)(shard.index.bytes, true);
+                bytes
+            }
+            None => {
+                let bytes = self.remote.read(self.client, &shard.index, self.cancel)?;
+                write_file(to, &bytes)?;
+                (self.advance)(shard.index.bytes, false);
+                bytes
+            }
+        };
+        let fields = &self.remote.manifest().fields;
+        let shown = to.display().to_string();
+        let index = Index::parse(&shown, &bytes, fields, shard.file.bytes)?;
+        if index.shard_digest() != Some(shard.file.digest) {
+            let reason = "its blocks do not give the shard's digest".to_owned();
+            return Err(gular_bundle::Error::Malformed { path: shown, reason }.into());
+        }
+        Ok(index)
+    }
+
+    /// Whether `to` is there, every block of it right; counts them.
+    fn is_sound(
+        &self,
+        to: &Path,
+        file: &FileEntry,
+        accepts: &dyn Fn(u64, &[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        if !has_len(to, file) {
+            return Ok(false);
+        }
+        if self.trust == Trust::Names {
+            (self.advance)(file.bytes, true);
+            return Ok(true);
+        }
+        let source = ReadAt::open(to, Backend::Pread)?;
+        let mut block = vec![0; BLOCK_BYTES];
+        for number in 0..n_blocks(file.bytes) {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(gular_pelican::Error::Cancelled.into());
+            }
+            let position = number.saturating_mul(BLOCK_BYTES as u64);
+            let size = (file.bytes - position).min(BLOCK_BYTES as u64);
+            let part = block.get_mut(..usize::try_from(size).unwrap_or(0)).unwrap_or_default();
+            source.read_at(position, part)?;
+            if !accepts(number, part) {
+                return Ok(false);
+            }
+        }
+        (self.advance)(file.bytes, true);
+        Ok(true)
+    }
+}
+
+fn has_len(path: &Path, file: &FileEntry) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == file.bytes)
+}

@@ -1,0 +1,306 @@
+//! Fetching a published bundle, and the node's cache, over `file://`: the
+//! same code as over a network, from the blocks' checks to the rename.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod fixtures;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gular_bundle::{DATA_DIR, Digest, MANIFEST_NAME, TEMP_PREFIX};
+use gular_pelican::{Client, ClientOptions};
+use gular_runtime::fetch::{
+    BundleUrl, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object,
+};
+use gular_runtime::{Cache, Env, Error, OpenOptions, Split, open_bundle};
+use tempfile::TempDir;
+
+/// A bundle as it lies at an origin: `set/v1/manifest.json`, `set/data/…`.
+struct Published {
+    dir: TempDir,
+    digest: Digest,
+    /// Its largest shard, of more than one block.
+    big: String,
+}
+
+const BLOCK: usize = 1 << 20;
+
+fn publish() -> Published {
+    // The random tail makes one shard three blocks long; the decoder never sees it.
+    let mut image = fixtures::image(0);
+    let mut noise = 1_u32;
+    image.extend((0..2 * BLOCK + 1000).map(|_| {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (noise >> 24) as u8
+    }));
+    let replace = [(0, image)];
+    let recipe = fixtures::Recipe { replace: &replace, ..fixtures::Recipe::default() };
+    let made = fixtures::make(&recipe);
+    let dir = tempfile::tempdir().unwrap();
+    let set = dir.path().join("set");
+    fs::create_dir_all(set.join("v1")).unwrap();
+    fs::create_dir_all(set.join(DATA_DIR)).unwrap();
+    fs::copy(made.dir.path().join(MANIFEST_NAME), set.join("v1").join(MANIFEST_NAME)).unwrap();
+    for entry in fs::read_dir(made.dir.path().join(DATA_DIR)).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), set.join(DATA_DIR).join(entry.file_name())).unwrap();
+    }
+    let shards = &made.bundle.manifest().shards;
+    let big = shards.iter().max_by_key(|s| s.file.bytes).unwrap().file.name.to_string();
+    Published { dir, digest: made.bundle.digest(), big }
+}
+
+impl Published {
+    fn url(&self) -> BundleUrl {
+        format!("{}#blake3={}", self.plain_url(), self.digest.hex()).parse().unwrap()
+    }
+
+    fn plain_url(&self) -> String {
+        format!("file://{}/set/v1", self.dir.path().display())
+    }
+
+    fn object(&self, name: &str) -> PathBuf {
+        self.dir.path().join("set").join(DATA_DIR).join(name)
+    }
+
+    fn fetch(&self, to: &Path) -> Result<FetchReport, Error> {
+        self.fetch_with(to, &FetchOptions::default())
+    }
+
+    fn fetch_with(&self, to: &Path, options: &FetchOptions) -> Result<FetchReport, Error> {
+        let (client, cancel) = (client(), AtomicBool::new(false));
+        let remote = RemoteBundle::open(&client, &self.url(), &cancel)?;
+        fetch(&client, &remote, to, options, &|_, _| (), &cancel)
+    }
+
+    /// Whether `dir` holds the whole bundle, byte for byte, and nothing else.
+    fn check_same(&self, dir: &Path) {
+        let names = |dir: &Path| {
+            let mut names: Vec<_> =
+                fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        let (ours, theirs) = (dir.join(DATA_DIR), self.dir.path().join("set").join(DATA_DIR));
+        assert_eq!(names(&ours), names(&theirs));
+        for name in names(&ours) {
+            assert_eq!(fs::read(ours.join(&name)).unwrap(), fs::read(theirs.join(&name)).unwrap());
+        }
+        let manifest = fs::read(dir.join(MANIFEST_NAME)).unwrap();
+        assert_eq!(Digest::of(&manifest), self.digest);
+    }
+}
+
+fn client() -> Client {
+    Client::new(ClientOptions::new(Env::default())).unwrap()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    let _ = fs::remove_file(path);
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_fetched_bundle_is_the_published_one() {
+    let published = publish();
+    let to = tempfile::tempdir().unwrap();
+    let dir = to.path().join("b");
+    let dry = FetchOptions { dry_run: true, ..FetchOptions::default() };
+    let report = published.fetch_with(&dir, &dry).unwrap();
+    assert!(report.dry_run && !dir.exists());
+    let report = published.fetch(&dir).unwrap();
+    assert_eq!((report.bytes_fetched, report.bytes_kept), (report.bytes, 0));
+    published.check_same(&dir);
+    // Again: everything is checked, nothing but the manifest is read.
+    let again = published.fetch(&dir).unwrap();
+    assert_eq!(
+        again.bytes_kept,
+        again.bytes - fs::metadata(dir.join(MANIFEST_NAME)).unwrap().len()
+    );
+}
+
+#[test]
+fn a_split_alone_is_a_bundle_that_can_be_completed() {
+    let published = publish();
+    let to = tempfile::tempdir().unwrap();
+    let some = FetchOptions { splits: vec![Split::Val], ..FetchOptions::default() };
+    let report = published.fetch_with(to.path(), &some).unwrap();
+    assert_eq!(report.files, 3);
+    assert_eq!(fs::read_dir(to.path().join(DATA_DIR)).unwrap().count(), 2);
+    let bundle = fixtures::open(to.path());
+    bundle.read(bundle.locate(Split::Val, 0).unwrap(), 0, &mut Vec::new()).unwrap();
+    published.fetch(to.path()).unwrap();
+    published.check_same(to.path());
+}
+
+#[test]
+fn what_a_killed_run_left_is_checked_and_kept() {
+    let published = publish();
+    let whole = fs::read(published.object(&published.big)).unwrap();
+    let check = |left: &[u8], kept_blocks: usize| {
+        let to = tempfile::tempdir().unwrap();
+        let data = to.path().join(DATA_DIR);
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join(format!("{TEMP_PREFIX}fetch-{}", published.big)), left).unwrap();
+        let report = published.fetch(to.path()).unwrap();
+        assert_eq!(report.bytes_kept, (kept_blocks * BLOCK) as u64);
+        published.check_same(to.path());
+    };
+    check(&whole[..BLOCK], 1);
+    check(&whole[..2 * BLOCK - 1], 1);
+    check(&whole[..10], 0);
+    let mut damaged = whole[..2 * BLOCK].to_vec();
+    damaged[BLOCK + 5] ^= 1;
+    check(&damaged, 1);
+    check(&[0; 4 * BLOCK], 0);
+}
+
+#[test]
+fn a_damaged_local_file_is_fetched_again() {
+    let published = publish();
+    let to = tempfile::tempdir().unwrap();
+    published.fetch(to.path()).unwrap();
+    flip(&to.path().join(DATA_DIR).join(&published.big), BLOCK + 7);
+    let index = published.big.replace(".safetensors", ".index.safetensors");
+    // Its index has another name: that of its own digest. Take any.
+    let any_index = fs::read_dir(to.path().join(DATA_DIR))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.to_string_lossy().contains(".index."))
+        .unwrap();
+    assert_ne!(any_index.file_name().unwrap().to_string_lossy(), index);
+    flip(&any_index, 100);
+    published.fetch(to.path()).unwrap();
+    published.check_same(to.path());
+}
+
+#[test]
+fn a_damaged_object_is_an_error_that_names_it_and_leaves_no_bundle() {
+    let published = publish();
+    flip(&published.object(&published.big), BLOCK + 7);
+    let to = tempfile::tempdir().unwrap();
+    let error = published.fetch(to.path()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains(&published.big), "{text}");
+    assert!(text.contains("bytes 1048576 to 2097152"), "{text}");
+    assert!(!to.path().join(MANIFEST_NAME).exists());
+    // The sound copy under the next name does.
+    let mut sound = fs::read(published.object(&published.big)).unwrap();
+    sound[BLOCK + 7] ^= 1;
+    fs::write(published.object(&format!("{}~1", published.big)), sound).unwrap();
+    let report = published.fetch(to.path()).unwrap();
+    assert!(report.bytes_kept >= BLOCK as u64, "{report:?}");
+    fixtures::open(to.path());
+}
+
+#[test]
+fn other_digests_and_other_folders_are_refused() {
+    let published = publish();
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let wrong = BundleUrl { digest: Some(Digest::of(b"")), ..published.url() };
+    let error = RemoteBundle::open(&client, &wrong, &cancel).unwrap_err().to_string();
+    assert!(error.contains("its digest is") && error.contains("manifest.json"), "{error}");
+
+    let to = tempfile::tempdir().unwrap();
+    fs::write(to.path().join(MANIFEST_NAME), "{}").unwrap();
+    let error = published.fetch(to.path()).unwrap_err();
+    assert!(matches!(error, Error::OtherBundle { .. }), "{error}");
+    assert_eq!(fs::read(to.path().join(MANIFEST_NAME)).unwrap(), b"{}");
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_cancelled_fetch_goes_on_later() {
+    let published = publish();
+    let (client, to) = (client(), tempfile::tempdir().unwrap());
+    let cancel = AtomicBool::new(false);
+    let remote = RemoteBundle::open(&client, &published.url(), &cancel).unwrap();
+    let stop = |_: u64, _: u64| cancel.store(true, Ordering::Relaxed);
+    let options = FetchOptions { parallel: 1, ..FetchOptions::default() };
+    let error = fetch(&client, &remote, to.path(), &options, &stop, &cancel).unwrap_err();
+    assert!(matches!(error, Error::Pelican(gular_pelican::Error::Cancelled)), "{error}");
+    assert!(!to.path().join(MANIFEST_NAME).exists());
+    published.fetch(to.path()).unwrap();
+    published.check_same(to.path());
+}
+
+#[test]
+fn a_plain_object_is_fetched_with_its_digest_or_without() {
+    let published = publish();
+    let path = published.object(&published.big);
+    let (bytes, len) = (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().len());
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let to = tempfile::tempdir().unwrap();
+    let get = |url: &str| {
+        let url: BundleUrl = url.parse().unwrap();
+        fetch_object(&client, &url, len, to.path(), false, &|_, _| (), &cancel)
+    };
+    let plain = format!("file://{}", path.display());
+    let (report, file) = get(&plain).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+    assert_eq!(report.digest, Digest::of(&bytes).to_string());
+    let (report, _) = get(&format!("{plain}#blake3={}", Digest::of(&bytes).hex())).unwrap();
+    assert_eq!(report.bytes_fetched, 0);
+    let error = get(&format!("{plain}#blake3={}", Digest::of(b"").hex())).unwrap_err();
+    assert!(matches!(error, Error::ObjectDigest { .. }), "{error}");
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn many_openings_of_one_url_fetch_it_once() {
+    let published = publish();
+    let root = tempfile::tempdir().unwrap();
+    let cache = root.path().join("cache");
+    let fetched = AtomicU64::new(0);
+    let total = published.fetch(&root.path().join("whole")).unwrap().bytes;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let opened = open_bundle(
+                    &published.url().to_string(),
+                    &[],
+                    OpenOptions::default(),
+                    Some(&cache),
+                    &Env::default(),
+                    &|_, _| (),
+                    &AtomicBool::new(false),
+                )
+                .unwrap();
+                assert_eq!(opened.bundle.digest(), published.digest);
+                let report = opened.fetched.unwrap();
+                let manifest = fs::metadata(cache.join(published.digest.hex()).join(MANIFEST_NAME));
+                fetched
+                    .fetch_add(report.bytes_fetched - manifest.unwrap().len(), Ordering::Relaxed);
+            });
+        }
+    });
+    let manifest = fs::metadata(root.path().join("whole").join(MANIFEST_NAME)).unwrap().len();
+    assert_eq!(fetched.into_inner(), total - manifest);
+    published.check_same(&cache.join(published.digest.hex()));
+}
+
+#[test]
+fn a_cached_bundle_needs_no_network_and_a_changed_one_is_an_error() {
+    let published = publish();
+    let root = tempfile::tempdir().unwrap();
+    let cache = Cache::at(Some(root.path()), &Env::default());
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let get = |url: &BundleUrl| cache.fetch(&client, url, &[], &|_, _| (), &cancel);
+    let without: BundleUrl = published.plain_url().parse().unwrap();
+    get(&without).unwrap();
+
+    let manifest = published.dir.path().join("set/v1").join(MANIFEST_NAME);
+    let other = fixtures::make(&fixtures::Recipe { train: &[3], ..fixtures::Recipe::default() });
+    fs::copy(other.dir.path().join(MANIFEST_NAME), &manifest).unwrap();
+    let error = get(&without).unwrap_err();
+    assert!(matches!(error, Error::BundleChanged { .. }), "{error}");
+    // By its digest it is found without asking.
+    fs::remove_dir_all(published.dir.path().join("set")).unwrap();
+    let report = get(&published.url()).unwrap();
+    assert_eq!(report.digest, published.digest.to_string());
+}
