@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -17,8 +18,13 @@ use gular_runtime::order::OrderKind;
 #[derive(Debug, Parser)]
 #[command(name = "gular-train", version, args_override_self = true)]
 pub(crate) struct Args {
-    /// A folder with `manifest.json`, as `gular pack` makes it
-    pub(crate) bundle: PathBuf,
+    /// A folder with `manifest.json`, as `gular pack` makes it, or the `URL#blake3=…` that
+    /// `gular publish` prints; that is fetched once for all processes of this machine
+    pub(crate) bundle: String,
+    /// Where fetched bundles are kept [default: GULAR_CACHE, else the job's scratch folder, else
+    /// below /tmp]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache: Option<PathBuf>,
     /// The digest the bundle must have, as `gular pack` prints it
     #[arg(long, value_name = "blake3:HEX", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
@@ -109,5 +115,31 @@ impl Args {
             Order::Elastic => OrderKind::Elastic,
             Order::Window => OrderKind::Window { shards: self.window },
         }
+    }
+
+    /// What the weights depend on besides the seed and the order, which the loader's
+    /// state holds.
+    fn settings(&self) -> [(&'static str, f64); 5] {
+        [
+            ("batch-size", self.batch_size as f64),
+            ("epochs", self.epochs as f64),
+            ("lr", self.lr),
+            ("size", f64::from(self.size)),
+            ("torch-threads", self.torch_threads as f64),
+        ]
+    }
+
+    /// Keeps the settings with a checkpoint's figures.
+    pub(crate) fn remember(&self, figures: &mut BTreeMap<String, f64>) {
+        figures.extend(self.settings().map(|(name, value)| (format!("--{name}"), value)));
+    }
+
+    /// The settings that are not what they were: name, before, now.
+    pub(crate) fn changes(&self, figures: &BTreeMap<String, f64>) -> Vec<(&'static str, f64, f64)> {
+        let changed = |(name, now): (&'static str, f64)| {
+            let was = *figures.get(&format!("--{name}"))?;
+            (was != now).then_some((name, was, now))
+        };
+        self.settings().into_iter().filter_map(changed).collect()
     }
 }

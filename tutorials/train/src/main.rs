@@ -22,7 +22,8 @@ use gular_runtime::schedule::Cosine;
 use gular_runtime::torch::{self, AdamW, Optimiser as _, TrainState};
 use gular_runtime::{
     Bundle, Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, OpenOptions, Ranks,
-    Split, Stage, Stats, StopFlag, Transform, available_cores, jpeg_backend, write_file,
+    Split, Stage, Stats, StopFlag, Transform, available_cores, jpeg_backend, open_bundle,
+    write_file,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -84,9 +85,8 @@ fn run(args: &Args) -> Result<End> {
         On::Cpu => Device::Cpu,
     };
 
-    // The data. Opening reads the manifest alone; shards open when they are touched.
-    let options = OpenOptions { digest: args.digest, ..OpenOptions::default() };
-    let bundle = Arc::new(Bundle::open(&args.bundle, options).map_err(gular_runtime::Error::from)?);
+    // The data: a folder is opened, a URL is fetched into the node's cache first.
+    let bundle = Arc::new(open(args, &env, &stop)?);
     let n_classes = bundle.manifest().classes.len();
     ensure!(n_classes > 0, "the bundle has no classes; pack it with labels");
     eprintln!("bundle {}, {}", bundle.digest(), jpeg_backend());
@@ -136,11 +136,17 @@ fn run(args: &Args) -> Result<End> {
                 found.decoder, state.decoder
             );
         }
+        for (name, was, now) in args.changes(&found.figures) {
+            eprintln!(
+                "warning: it was begun with `--{name} {was}`, now it is {now}: other weights"
+            );
+        }
         train.restore(&found.loader)?;
         eprintln!("resuming at step {} from `{path}`", found.step);
         resumed_at = Some(found.step);
         state = found;
     }
+    args.remember(&mut state.figures);
     let metrics = args.metrics.as_deref().map(|dir| Metrics::open(dir, resumed_at)).transpose()?;
     let last_step = args.stop_after_steps.map(|n| state.step.saturating_add(n));
     let schedule = Cosine::new(args.lr, args.epochs.saturating_mul(steps_per_epoch));
@@ -162,7 +168,9 @@ fn run(args: &Args) -> Result<End> {
         if training.epoch(&mut train, epoch)? == End::Stopped {
             return Ok(End::Stopped);
         }
-        training.evaluate(&mut val, epoch)?;
+        if training.evaluate(&mut val, epoch)? == End::Stopped {
+            return Ok(End::Stopped);
+        }
         // The next run is to begin with the next epoch.
         (training.state.loader.epoch, training.state.loader.consumed) = (epoch + 1, 0);
         training.save()?;
@@ -197,6 +205,28 @@ fn run(args: &Args) -> Result<End> {
         println!("{summary}");
     }
     Ok(End::Done)
+}
+
+/// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
+/// when they are touched.
+fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
+    let template = "fetch {bar:30} {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}";
+    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(template)?);
+    let progress = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let options = OpenOptions { digest: args.digest, ..OpenOptions::default() };
+    let splits = [Split::Train, Split::Val];
+    let cache = args.cache.as_deref();
+    let opened = open_bundle(&args.bundle, &splits, options, cache, env, &progress, stop.flag())?;
+    bar.finish_and_clear();
+    if let Some(fetched) = opened.fetched {
+        let (came, kept) = (fetched.bytes_fetched, fetched.bytes_kept);
+        let (dir, seconds) = (fetched.dir, fetched.seconds);
+        eprintln!("fetched {came} bytes in {seconds:.2} s, {kept} were in the cache `{dir}`");
+    }
+    Ok(opened.bundle)
 }
 
 impl Training<'_> {
@@ -247,11 +277,20 @@ impl Training<'_> {
         Ok(End::Done)
     }
 
-    /// Loss and accuracy on the validation split, if it has samples.
-    fn evaluate(&mut self, val: &mut Loader, epoch: u64) -> Result<()> {
+    /// Loss and accuracy on the validation split, if it has samples. Stopped, it
+    /// saves the end of the epoch; the next run begins with this again.
+    fn evaluate(&mut self, val: &mut Loader, epoch: u64) -> Result<End> {
         let (mut sum, mut right, mut n) = (0.0, 0.0, 0.0);
         // Always the same epoch, so the same order and the same sums.
         for batch in val.epoch(0) {
+            if self.stop.requested() {
+                let path = self.save()?;
+                eprintln!(
+                    "stopped while validating after step {}; saved `{path}`",
+                    self.state.step
+                );
+                return Ok(End::Stopped);
+            }
             let (images, labels) = batch?.to_tensors(self.device)?;
             tch::no_grad(|| {
                 let scores = self.net.forward(&images, false);
@@ -263,13 +302,14 @@ impl Training<'_> {
             });
         }
         if n == 0.0 {
-            return Ok(());
+            return Ok(End::Done);
         }
         let (loss, accuracy) = (sum / n, right / n);
         eprintln!("epoch {}: val loss {loss:.3}, accuracy {:.1} %", epoch + 1, 100.0 * accuracy);
         self.state.figures.insert("val_loss".into(), loss);
         self.state.figures.insert("val_accuracy".into(), accuracy);
-        self.log(epoch, &[("val_loss", loss), ("val_accuracy", accuracy)])
+        self.log(epoch, &[("val_loss", loss), ("val_accuracy", accuracy)])?;
+        Ok(End::Done)
     }
 
     /// Keeps the figures that a resume must not forget.
@@ -282,6 +322,10 @@ impl Training<'_> {
     }
 
     fn finish_epoch(&mut self, epoch: u64, stats: &Stats) -> Result<()> {
+        if !self.state.figures.contains_key("epoch_images") {
+            // Resumed at the very end of the epoch: all this has been said.
+            return Ok(());
+        }
         let mut take = |name: &str| self.state.figures.remove(name).unwrap_or_default();
         let loss = take("epoch_loss") / take("epoch_images").max(1.0);
         self.state.figures.insert("loss_last".into(), loss);

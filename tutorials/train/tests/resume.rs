@@ -23,12 +23,19 @@ const STEPS_PER_EPOCH: u64 = 6;
 
 /// A bundle of three colours, of 44 samples to learn from and 9 to test.
 fn bundle(dir: &Path, salt: usize) -> Digest {
+    bundle_of(dir, salt, 9)
+}
+
+/// The same with `n_val` samples to test.
+fn bundle_of(dir: &Path, salt: usize, n_val: usize) -> Digest {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
     let media = vec!["image/jpeg".into(), "image/png".into()];
     let fields = vec![Field::bytes(FieldName::image(), media), Field::label()];
     let mut shards = Vec::new();
-    for (split, samples) in [(Split::Train, 0..20), (Split::Train, 20..44), (Split::Val, 44..53)] {
+    for (split, samples) in
+        [(Split::Train, 0..20), (Split::Train, 20..44), (Split::Val, 44..44 + n_val)]
+    {
         let mut writer = ShardWriter::create(&data, split, &fields).unwrap();
         for i in samples {
             let key = BundlePath::parse(&format!("{i}.img")).unwrap();
@@ -197,10 +204,71 @@ fn sigterm_saves_and_exits_with_85() {
         assert!(Command::new("kill").args([signal_flag, id]).status().unwrap().success());
         let first = child.wait_with_output().unwrap();
         assert_eq!(code(&first), 85, "{}", said(&first));
-        assert!(said(&first).contains("stopped after step"), "{}", said(&first));
+        let told = said(&first);
+        assert!(told.contains("stopped") && told.contains("after step"), "{told}");
         assert_ne!(report(&job.run(&[]))["resumed_at_step"], Value::Null);
         assert!(job.weights() == weights, "after SIG{signal}: other weights");
     }
+}
+
+#[test]
+fn sigterm_while_validating_is_heard_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle_of(dir.path(), 0, 4000);
+    let (weights, metrics) = undisturbed(dir.path(), "--epochs 2");
+    let job = Job::new(dir.path(), "--epochs 2");
+    let mut child = job.command(&[]).stderr(Stdio::piped()).spawn().unwrap();
+    // The steps of an epoch and its sum: then come 500 batches of validation.
+    while job.metrics().len() as u64 <= STEPS_PER_EPOCH {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was stopped");
+        sleep(Duration::from_millis(1));
+    }
+    assert!(
+        Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success()
+    );
+    let first = child.wait_with_output().unwrap();
+    assert_eq!(code(&first), 85, "{}", said(&first));
+    assert!(said(&first).contains("while validating"), "{}", said(&first));
+    assert_eq!(report(&job.run(&[]))["resumed_at_step"], STEPS_PER_EPOCH);
+    assert!(job.weights() == weights, "other weights");
+    assert_eq!(job.metrics(), metrics);
+}
+
+#[test]
+fn a_bundle_by_url_gives_the_same_bits_and_is_fetched_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (set, cache) = (dir.path().join("set"), dir.path().join("cache"));
+    let digest = bundle(&set, 0);
+    let (weights, _) = undisturbed(&set, "");
+    // As it is published: set/v1/manifest.json beside set/data.
+    fs::create_dir(set.join("v1")).unwrap();
+    fs::rename(set.join("manifest.json"), set.join("v1/manifest.json")).unwrap();
+    let url = format!("file://{}/v1#blake3={}", set.display(), digest.hex());
+    let mut job = Job::new(Path::new(&url), "--checkpoint-every 3");
+    job.options.extend(["--cache".into(), cache.display().to_string()]);
+    let first = job.run(&["--stop-after-steps", "4"]);
+    assert_eq!(code(&first), 85, "{}", said(&first));
+    assert!(said(&first).contains(", 0 were in the cache"), "{}", said(&first));
+    fs::remove_dir_all(&set).unwrap();
+    let second = job.run(&[]);
+    report(&second);
+    assert!(!said(&second).contains(", 0 were in the cache"), "{}", said(&second));
+    assert!(job.weights() == weights, "other weights");
+}
+
+#[test]
+fn other_settings_than_those_it_was_begun_with_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let job = Job::new(dir.path(), "");
+    assert_eq!(code(&job.run(&["--stop-after-steps", "2"])), 85);
+    let output = job.run(&["--lr", "0.02", "--stop-after-steps", "1"]);
+    let told = said(&output);
+    assert!(told.contains("warning: it was begun with `--lr 0.01`, now it is 0.02"), "{told}");
+    assert_eq!(told.matches("warning:").count(), 1, "{told}");
+    // What is saved now has the new setting.
+    let told = said(&job.run(&["--lr", "0.02"]));
+    assert!(!told.contains("warning:"), "{told}");
 }
 
 #[test]
