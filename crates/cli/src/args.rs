@@ -23,7 +23,9 @@ const EXAMPLES: &str = "\
 Examples:
   gular pack photos/ bundle/              photos/class/file or photos/{train,val,test}/class/file
   gular verify bundle/                    every byte against its digest
-  gular inspect bundle/ --sheet sheet.png what is in it, and a contact sheet";
+  gular inspect bundle/ --sheet sheet.png what is in it, and a contact sheet
+  gular publish bundle/ URL               to a Pelican federation; prints URL#blake3=…
+  gular fetch URL#blake3=… bundle/        from its caches, checked block by block";
 
 /// What is shown, for every verb.
 #[derive(Debug, Clone, Args)]
@@ -42,6 +44,9 @@ pub(crate) enum Verb {
     Pack(PackArgs),
     Inspect(InspectArgs),
     Verify(VerifyArgs),
+    Publish(PublishArgs),
+    Fetch(FetchArgs),
+    Ls(LsArgs),
 }
 
 /// Pack a directory of JPEG and PNG images into a new bundle
@@ -166,6 +171,92 @@ pub(crate) struct VerifyArgs {
     pub(crate) jobs: Jobs,
 }
 
+/// Publish a bundle, or one file, to a Pelican federation
+///
+/// A bundle's URL names its version: NAME/VERSION. Its files go to NAME/data,
+/// which versions share, the manifest to NAME/VERSION last. Each object is
+/// compared with the local file at the origin (length and digest). What is there
+/// already is not sent again, so the same command resumes, and two publishers do
+/// not disturb each other. Nothing is ever overwritten. The token needs
+/// storage.create and storage.read.
+///
+/// Example: gular publish bundle/ pelican://osg-htc.org/mylab/birds/v1
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct PublishArgs {
+    /// The bundle's folder, or a file
+    pub(crate) from: PathBuf,
+    /// Where to: NAME/VERSION of a bundle, the object's name for a file
+    pub(crate) url: String,
+    /// Only say what would be sent
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) network: Network,
+}
+
+/// Fetch a published bundle, or one object, each block checked as it lands
+///
+/// DIR becomes a local bundle. When interrupted, even by kill -9, run the same
+/// command again: what is there is checked and kept. Exit code 1: what came is not
+/// what its digest says.
+///
+/// Example: gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct FetchArgs {
+    /// NAME/VERSION with the bundle's digest, as `publish` printed it, or an object
+    pub(crate) url: String,
+    /// The folder of the local copy
+    pub(crate) dir: PathBuf,
+    /// Only these splits, such as `train,val`
+    #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = split)]
+    pub(crate) split: Vec<Split>,
+    /// Read from the origin instead of caches
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// Only say what would be fetched
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) network: Network,
+}
+
+/// List a collection of a federation
+///
+/// Example: gular ls pelican://osg-htc.org/mylab/birds
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct LsArgs {
+    /// A collection, or an object
+    pub(crate) url: String,
+    /// Lengths in bytes too
+    #[arg(long, short)]
+    pub(crate) long: bool,
+    #[command(flatten)]
+    pub(crate) access: Access,
+}
+
+/// How a federation is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct Access {
+    /// A file with the bearer token [default: BEARER_TOKEN, BEARER_TOKEN_FILE, and the other places
+    /// that HTCondor and WLCG name]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+}
+
+/// For verbs that move many objects.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Network {
+    /// Objects at a time
+    #[arg(long, value_name = "N", default_value = "4", help_heading = "Network")]
+    pub(crate) parallel: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) access: Access,
+}
+
 /// How many threads work, for every verb that has some.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Jobs {
@@ -233,6 +324,10 @@ fn fractions(text: &str) -> Result<Fractions, String> {
         fractions.push((split, value));
     }
     Ok(Fractions(fractions))
+}
+
+fn split(text: &str) -> Result<Split, String> {
+    Split::parse(text.trim()).ok_or(format!("`{text}` is no split; train, val and test are"))
 }
 
 fn bytes(text: &str) -> Result<u64, String> {

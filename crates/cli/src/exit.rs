@@ -68,3 +68,25 @@ impl From<gular_verify::Error> for Failure {
         Self::new(&error, error.hint().map(str::to_owned))
     }
 }
+
+impl From<gular_pelican::Error> for Failure {
+    fn from(error: gular_pelican::Error) -> Self {
+        // Not the bytes that were asked for: the same verdict as that of `verify`.
+        let unsound = matches!(error, gular_pelican::Error::Corrupt { .. });
+        let exit = if unsound { Exit::Unsound } else { Exit::Failed };
+        Self { exit, ..Self::new(&error, error.hint()) }
+    }
+}
+
+impl From<gular_runtime::Error> for Failure {
+    fn from(error: gular_runtime::Error) -> Self {
+        match error {
+            gular_runtime::Error::Pelican(error) => error.into(),
+            error => {
+                let unsound = matches!(error, gular_runtime::Error::ObjectDigest { .. });
+                let exit = if unsound { Exit::Unsound } else { Exit::Failed };
+                Self { exit, ..Self::new(&error, error.hint()) }
+            }
+        }
+    }
+}

@@ -3,9 +3,13 @@
 
 mod args;
 mod exit;
+mod fetch;
 mod inspect;
+mod ls;
+mod network;
 mod pack;
 mod progress;
+mod publish;
 mod show;
 mod stop;
 mod table;
@@ -30,6 +34,9 @@ fn main() -> std::process::ExitCode {
         Verb::Pack(args) => pack::run(args, &cli.output),
         Verb::Inspect(args) => inspect::run(args, &cli.output),
         Verb::Verify(args) => verify::run(args, &cli.output),
+        Verb::Publish(args) => publish::run(args, &cli.output),
+        Verb::Fetch(args) => fetch::run(args, &cli.output),
+        Verb::Ls(args) => ls::run(args, &cli.output),
     };
     exit.unwrap_or_else(Failure::report).into()
 }

@@ -1,0 +1,114 @@
+//! `gular fetch`.
+
+use gular_bundle::MANIFEST_NAME;
+use gular_runtime::fetch::{
+    BundleUrl, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object,
+};
+
+use crate::args::{FetchArgs, Output};
+use crate::exit::{Exit, Failure};
+use crate::progress::bytes_bar;
+use crate::stop::Stop;
+use crate::{network, show};
+
+pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let mut url: BundleUrl = args.url.parse()?;
+    if args.direct {
+        url.url = url.url.direct();
+    }
+    let client = network::client(&args.network.access)?;
+    let bar = bytes_bar("fetch", 0, output);
+    let progress = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let result = match target(&client, &url, &stop) {
+        Ok(Target::Bundle(remote)) => {
+            let options = FetchOptions {
+                splits: args.split.clone(),
+                parallel: args.network.parallel.get(),
+                dry_run: args.dry_run,
+            };
+            fetch(&client, &remote, &args.dir, &options, &progress, &stop.flag)
+        }
+        Ok(Target::Object(len)) => {
+            let (dir, dry_run) = (&args.dir, args.dry_run);
+            fetch_object(&client, &url, len, dir, dry_run, &progress, &stop.flag)
+                .map(|(report, _)| report)
+        }
+        Err(error) => Err(error),
+    };
+    bar.finish_and_clear();
+    let report = result.map_err(|error| network::ended(error, &stop))?;
+    if output.json {
+        show::json(&report)?;
+    } else if !output.quiet {
+        show::text(&text(&report, url.digest.is_some()))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What a URL turned out to name.
+enum Target {
+    Bundle(Box<RemoteBundle>),
+    /// Its length in bytes.
+    Object(u64),
+}
+
+/// A collection is a bundle when it has a manifest. Where nothing can be listed
+/// only the manifest tells the two apart.
+fn target(
+    client: &gular_pelican::Client,
+    url: &BundleUrl,
+    stop: &Stop,
+) -> Result<Target, gular_runtime::Error> {
+    use gular_pelican::Error::NotFound;
+    let stat = client.stat(&url.url, &stop.flag)?;
+    let len = match (stat.collection, stat.len_bytes) {
+        (Some(false), Some(len)) => return Ok(Target::Object(len)),
+        (_, len) => len,
+    };
+    match (RemoteBundle::open(client, url, &stop.flag), len) {
+        (Ok(remote), _) => Ok(Target::Bundle(Box::new(remote))),
+        (Err(gular_runtime::Error::Pelican(NotFound { .. })), _) if stat.collection.is_some() => {
+            let (url, name) = (url.url.to_string(), MANIFEST_NAME);
+            Err(gular_runtime::Error::NoManifest { url, name })
+        }
+        (Err(gular_runtime::Error::Pelican(_)), Some(len)) if stat.collection.is_none() => {
+            Ok(Target::Object(len))
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+fn text(report: &FetchReport, had_digest: bool) -> String {
+    let mut text = String::new();
+    let moved = show::size(report.bytes_fetched);
+    if report.dry_run {
+        text.push_str(&format!(
+            "dry run: {moved} in {} files would be fetched, {} is there; nothing was written\n",
+            report.files,
+            show::size(report.bytes_kept),
+        ));
+    } else {
+        let rate = show::size((report.bytes_fetched as f64 / report.seconds.max(1e-9)) as u64);
+        let kept = match report.bytes_kept {
+            0 => String::new(),
+            n => format!(", {} was there and is sound", show::size(n)),
+        };
+        text.push_str(&format!(
+            "fetched {moved} to `{}`{kept}: {} files, {:.2} s, {rate}/s\n",
+            report.dir, report.files, report.seconds
+        ));
+    }
+    if !report.digest.is_empty() {
+        text.push_str(&format!("{}\n", report.digest));
+    }
+    if !had_digest && !report.digest.is_empty() {
+        let url = report.url.split('#').next().unwrap_or_default();
+        let hex = report.digest.trim_start_matches("blake3:");
+        text.push_str(&format!("no digest was asked for; next time: {url}#blake3={hex}\n"));
+    }
+    text
+}

@@ -1,0 +1,38 @@
+//! `gular ls`.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::args::{LsArgs, Output};
+use crate::exit::{Exit, Failure};
+use crate::stop::Stop;
+use crate::{network, show};
+
+pub(crate) fn run(args: &LsArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let url = network::url(&args.url)?;
+    let client = network::client(&args.access)?;
+    let entries = client.list(&url, &stop.flag).map_err(|e| network::ended(e, &stop))?;
+    if output.json {
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|e| json!({ "name": e.name, "bytes": e.len_bytes, "collection": e.collection }))
+            .collect();
+        show::json(&json!({ "url": url.to_string(), "entries": entries }))?;
+        return Ok(Exit::Done);
+    }
+    let mut text = String::new();
+    for entry in &entries {
+        let name = show::plain(&entry.name);
+        let slash = if entry.collection { "/" } else { "" };
+        if args.long {
+            let bytes = entry.len_bytes.map_or("-".to_owned(), |n| n.to_string());
+            let _ = writeln!(text, "{bytes:>14}  {name}{slash}");
+        } else {
+            let _ = writeln!(text, "{name}{slash}");
+        }
+    }
+    show::text(&text)?;
+    Ok(Exit::Done)
+}
