@@ -1,14 +1,20 @@
-//! The main job on one machine: pack, verify, train, stopped and resumed on the way.
+//! The main job on one machine: pack, publish, fetch, verify, train, stopped and
+//! resumed on the way.
 //!
 //! ```text
-//! images ─ gular pack ─▶ bundle ─ gular verify ─▶ sound
-//!                          │
-//!                          ├─ gular-train, undisturbed ─────────────▶ weights A
-//!                          └─ gular-train, SIGTERM, 85, again ──────▶ weights B = A ?
+//! images ─ gular pack ─▶ bundle ─ gular publish ─▶ federation (gular federation serve)
+//!                                                      │ URL#blake3=…
+//!      job/ ◀─ gular fetch ────────────────────────────┤
+//!       ├─ gular verify ─▶ sound                       │
+//!       └─ gular-train, undisturbed ─▶ weights A       │
+//!             gular-train URL, SIGTERM, 85, again ◀────┘ ─▶ weights B = A ?
 //! ```
+//!
+//! The second training reads the bundle by its URL, through the node's cache.
 //!
 //! Everything it writes is in the target folder's `demo`, made anew each time.
 
+mod federation;
 mod images;
 mod stages;
 mod summary;
@@ -21,6 +27,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use self::federation::Federation;
 use self::stages::{Training, run as run_stage};
 use self::summary::Summary;
 use crate::cargo::{self, Profile, Program};
@@ -31,7 +38,8 @@ use crate::workspace::Workspace;
 const TRAIN_PER_CLASS: usize = 80;
 const VAL_PER_CLASS: usize = 20;
 
-/// Set up, then do the main job: pack, verify, train, be stopped, resume.
+/// Set up, then do the main job: pack, publish, fetch, verify, train, be stopped,
+/// resume.
 ///
 /// Example: `cargo xtask demo --images ~/photos`, a folder `split/class/file`
 /// or `class/file`.
@@ -86,32 +94,61 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let packed = run_stage(pack, "gular pack")?;
     let digest = text(&packed.report, "digest")?;
 
-    heading("verify", &bundle, &workspace);
+    let federation = Federation::start(&gular, &out.join("federation"))?;
+    heading("publish", &out.join("federation"), &workspace);
+    let mut publish = federation.with_token(&gular, "publish")?;
+    publish.arg(&bundle).arg(format!("{}/demo/v1", federation.url)).arg("--json");
+    let published = run_stage(publish, "gular publish")?;
+    let url = text(&published.report, "url")?;
+
+    // What a job does: its own folder, nothing but the URL and a token to read.
+    let job = out.join("job");
+    fs::create_dir_all(&job)?;
+    let fetched_to = job.join("bundle");
+    heading("fetch", &fetched_to, &workspace);
+    let mut fetch = federation.with_token(&gular, "fetch")?;
+    fetch.current_dir(&job).arg(&url).arg("bundle").arg("--json");
+    let fetched = run_stage(fetch, "gular fetch")?;
+
+    heading("verify", &fetched_to, &workspace);
     let mut verify = Command::new(&gular);
-    verify.arg("verify").arg(&bundle).args(["--full", "--digest", &digest, "--json"]);
+    verify.arg("verify").arg(&fetched_to).args(["--full", "--digest", &digest, "--json"]);
     let verified = run_stage(verify, "gular verify")?;
 
-    let training = |name: &str| {
+    let training = |name: &str, bundle: &str| -> Result<Training> {
         let mut command = Command::new(&train);
         ready.apply(&mut command);
-        let out = out.join(name);
-        Training {
+        federation.apply(&mut command)?;
+        let (bundle, digest, epochs) = (bundle.to_owned(), digest.clone(), args.epochs);
+        Ok(Training {
             command,
-            bundle: bundle.clone(),
-            digest: digest.clone(),
-            epochs: args.epochs,
-            out,
-        }
+            bundle,
+            digest,
+            epochs,
+            out: out.join(name),
+            cache: job.join("cache"),
+        })
     };
     heading("train, undisturbed", &out.join("undisturbed"), &workspace);
-    let undisturbed = training("undisturbed").undisturbed()?;
-    heading("train, stopped by SIGTERM in mid-epoch, resumed", &out.join("resumed"), &workspace);
+    let local = fetched_to.to_str().context("the target folder's path is no UTF-8")?;
+    let undisturbed = training("undisturbed", local)?.undisturbed()?;
+    let what = "train by URL, stopped by SIGTERM in mid-epoch, resumed";
+    heading(what, &out.join("resumed"), &workspace);
     let steps = undisturbed.report["steps_per_epoch"]
         .as_u64()
         .context("the trainer's report has no `steps_per_epoch`")?;
-    let resumed = training("resumed").stopped_and_resumed(steps + steps.div_ceil(2))?;
+    let after = steps + steps.div_ceil(2);
+    let resumed = training("resumed", &url)?.stopped_and_resumed(after)?;
 
-    let summary = Summary::new(&packed, &verified, &undisturbed, &resumed, start.elapsed())?;
+    let stages = [
+        ("pack", &packed),
+        ("publish", &published),
+        ("fetch", &fetched),
+        ("verify", &verified),
+        ("train, undisturbed", &undisturbed),
+        ("train by URL, resumed", &resumed),
+    ];
+    let summary = Summary::new(&stages, &undisturbed, &resumed, &packed, start.elapsed())?;
     eprintln!("\n{summary}");
     eprintln!("everything is in `{}`", workspace.relative(&out).display());
     if args.json {

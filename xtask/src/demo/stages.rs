@@ -36,7 +36,10 @@ pub(crate) fn run(mut command: Command, what: &str) -> Result<Done> {
 pub(crate) struct Training {
     /// The program, able to find libtorch.
     pub(crate) command: Command,
-    pub(crate) bundle: PathBuf,
+    /// A folder or a URL.
+    pub(crate) bundle: String,
+    /// For the URL.
+    pub(crate) cache: PathBuf,
     pub(crate) digest: String,
     pub(crate) epochs: u32,
     pub(crate) out: PathBuf,
@@ -48,6 +51,7 @@ impl Training {
         let mut command = Command::new(self.command.get_program());
         command.envs(self.command.get_envs().filter_map(|(k, v)| Some((k, v?))));
         command.arg(&self.bundle).args(["--digest", &self.digest]);
+        command.arg("--cache").arg(&self.cache);
         command.args(["--epochs", &self.epochs.to_string(), "--json"]);
         command.arg("--checkpoint-dir").arg(self.out.join("checkpoints"));
         command.arg("--metrics").arg(self.out.join("metrics"));

@@ -34,23 +34,21 @@ struct Stage {
 
 impl Summary {
     pub(crate) fn new(
-        packed: &Done,
-        verified: &Done,
+        stages: &[(&'static str, &Done)],
         undisturbed: &Done,
         resumed: &Done,
+        packed: &Done,
         total: Duration,
     ) -> Result<Self> {
         let samples = number(&packed.report, "samples")?;
         let trained = number(&undisturbed.report, "images")?;
         let weights = [text(&undisturbed.report, "weights")?, text(&resumed.report, "weights")?];
-        let stage = |name, done: &Done, images| Stage { name, seconds: done.seconds, images };
+        let stage = |(name, done): &(&'static str, &Done)| {
+            let images = if name.starts_with("train") { trained } else { samples };
+            Stage { name, seconds: done.seconds, images }
+        };
         Ok(Self {
-            stages: vec![
-                stage("pack", packed, samples),
-                stage("verify", verified, samples),
-                stage("train, undisturbed", undisturbed, trained),
-                stage("train, stopped and resumed", resumed, trained),
-            ],
+            stages: stages.iter().map(stage).collect(),
             samples,
             bytes: number(&packed.report, "bytes")?,
             digest: text(&packed.report, "digest")?,
