@@ -257,8 +257,9 @@ fn the_reference_page_is_up_to_date() {
     let mut page = String::from(
         "# gular\n\nWhat `gular --help` and each verb's `--help` print; `GULAR_BLESS=1 cargo xtask test -- --test cli reference` writes this page anew.\n",
     );
-    for verb in ["", "pack", "inspect", "verify"] {
-        let args: Vec<&str> = [verb, "--help"].into_iter().filter(|a| !a.is_empty()).collect();
+    let verbs = ["", "pack", "inspect", "verify", "publish", "fetch", "ls"];
+    for verb in verbs {
+        let args: Vec<&str> = verb.split_whitespace().chain(["--help"]).collect();
         let outcome = finish(Command::new(gular()).args(&args).env("COLUMNS", "100"));
         assert_eq!(outcome.code, Some(0));
         let lines: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();

@@ -87,8 +87,8 @@ fn text(report: &FetchReport, had_digest: bool) -> String {
     let moved = show::size(report.bytes_fetched);
     if report.dry_run {
         text.push_str(&format!(
-            "dry run: {moved} in {} files would be fetched, {} is there; nothing was written\n",
-            report.files,
+            "dry run: {moved} in {} would be fetched, {} is there; nothing was written\n",
+            show::count(report.files, "file"),
             show::size(report.bytes_kept),
         ));
     } else {
@@ -98,8 +98,10 @@ fn text(report: &FetchReport, had_digest: bool) -> String {
             n => format!(", {} was there and is sound", show::size(n)),
         };
         text.push_str(&format!(
-            "fetched {moved} to `{}`{kept}: {} files, {:.2} s, {rate}/s\n",
-            report.dir, report.files, report.seconds
+            "fetched {moved} to `{}`{kept}: {}, {:.2} s, {rate}/s\n",
+            report.dir,
+            show::count(report.files, "file"),
+            report.seconds
         ));
     }
     if !report.digest.is_empty() {

@@ -133,26 +133,30 @@ fn table(report: &Report, args: &PackArgs) -> String {
         let _ = writeln!(text, "no JPEG or PNG: {}", ignored.join(", "));
     }
     if report.resumed_shards > 0 {
-        let _ = writeln!(text, "kept from an interrupted run: {} shards", report.resumed_shards);
+        let _ = writeln!(
+            text,
+            "kept from an interrupted run: {}",
+            show::count(report.resumed_shards, "shard")
+        );
     }
     match &report.digest {
         None => {
             let _ = writeln!(
                 text,
-                "dry run: {} samples of {} in {} shards; nothing was written",
-                report.samples,
+                "dry run: {} of {} in {}; nothing was written",
+                show::count(report.samples, "sample"),
                 show::size(report.bytes),
-                report.shards
+                show::count(report.shards, "shard")
             );
         }
         Some(digest) => {
             let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
             let _ = writeln!(
                 text,
-                "packed {} samples, {} in {} shards, {:.2} s, {rate}/s\n{digest}\nnext: gular verify {}",
-                report.samples,
+                "packed {}, {} in {}, {:.2} s, {rate}/s\n{digest}\nnext: gular verify {}",
+                show::count(report.samples, "sample"),
                 show::size(report.bytes),
-                report.shards,
+                show::count(report.shards, "shard"),
                 report.seconds,
                 args.out.display()
             );

@@ -230,14 +230,15 @@ fn text(report: &Report) -> String {
     let (moved, there) = (show::size(report.bytes_uploaded), report.identical);
     if report.dry_run {
         text.push_str(&format!(
-            "dry run: {} objects, {moved}, would be sent; {there} are there already; nothing was written\n",
-            report.uploaded
+            "dry run: {}, {moved}, would be sent; {there} are there already; nothing was written\n",
+            show::count(report.uploaded as u64, "object")
         ));
     } else {
         let rate = show::size((report.bytes_uploaded as f64 / report.seconds.max(1e-9)) as u64);
         text.push_str(&format!(
-            "published {} objects, {moved} sent, {there} were there already, {:.2} s, {rate}/s\n",
-            report.objects, report.seconds
+            "published {}, {moved} sent, {there} were there already, {:.2} s, {rate}/s\n",
+            show::count(report.objects as u64, "object"),
+            report.seconds
         ));
     }
     text.push_str(&format!("{}\n", report.url));

@@ -16,6 +16,11 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.1} PB")
 }
 
+/// A number with its noun: `1 shard`, `2 shards`.
+pub(crate) fn count(n: u64, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
 /// `text` with its control characters as escapes, lest a name from a file
 /// moves the cursor or forges a line. Lines of our own stay.
 pub(crate) fn printable(text: &str) -> String {
@@ -69,6 +74,11 @@ mod tests {
         {
             assert_eq!(size(bytes), text);
         }
+    }
+
+    #[test]
+    fn nouns_follow_their_numbers() {
+        assert_eq!([0, 1, 2].map(|n| count(n, "shard")).join(", "), "0 shards, 1 shard, 2 shards");
     }
 
     #[test]

@@ -67,9 +67,9 @@ fn text(report: &Report) -> String {
     };
     let _ = writeln!(
         text,
-        "{verdict} ({read}): {} samples in {} shards, {}, {:.2} s, {rate}/s",
-        report.samples,
-        report.shards,
+        "{verdict} ({read}): {} in {}, {}, {:.2} s, {rate}/s",
+        show::count(report.samples, "sample"),
+        show::count(report.shards, "shard"),
         show::size(report.bytes),
         report.seconds
     );

@@ -29,7 +29,8 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// Without a byte either way, a server counts as dead.
     pub stall_timeout: Duration,
-    /// Without any progress from any server, an operation fails.
+    /// Without any progress from any server, a transfer fails; a sixth of this
+    /// before its first byte.
     pub patience: Duration,
     /// A source slower than this many bytes a second, over half a minute, is
     /// left when there is another.

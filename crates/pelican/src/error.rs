@@ -204,6 +204,10 @@ impl Error {
             Self::NotFound { .. } => "look with `gular ls` at the collection above it",
             Self::Denied { diagnosis, .. } => diagnosis.hint(),
             Self::Unsupported { .. } => "ask the namespace's owner which capabilities it has",
+            Self::Failed { attempts, .. } if attempts.list.iter().any(is_certificate) => {
+                "if the server is the one you mean, name the certificate of its authority in \
+                 SSL_CERT_FILE"
+            }
             Self::Failed { .. } => {
                 "run the same command again: what was transferred is kept; behind a firewall set \
                  HTTPS_PROXY"
@@ -222,4 +226,8 @@ impl Error {
         };
         Some(text.to_owned())
     }
+}
+
+fn is_certificate(attempt: &Attempt) -> bool {
+    attempt.fault.contains("invalid peer certificate")
 }

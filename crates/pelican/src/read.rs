@@ -288,6 +288,8 @@ enum Outcome {
     Again(Option<Duration>),
     /// 500, which may pass, or not.
     Broken,
+    /// No trial will mend it.
+    Out,
     /// Not here.
     Missing(String),
     /// Not with this token.
@@ -332,7 +334,8 @@ impl Inner {
         candidates.sort_by_key(|candidate| self.is_cooling(&candidate.place.server));
         let mut origin_asked = url.scheme() != Scheme::Pelican || url.is_direct();
         let mut tally = Tally::default();
-        let (mut progress, mut since, mut pause) = (take.position(), start, 1_u64);
+        let begin = take.position();
+        let (mut progress, mut since, mut pause) = (begin, start, 1_u64);
         loop {
             let mut wait = None;
             let mut number = 0;
@@ -351,6 +354,7 @@ impl Inner {
                     match outcome {
                         Outcome::Done => return Ok(()),
                         Outcome::Fatal(error) => return Err(error),
+                        Outcome::Out => candidate.out = true,
                         Outcome::Broken if candidate.broken >= 2 => candidate.out = true,
                         Outcome::Broken => {
                             candidate.broken += 1;
@@ -394,7 +398,10 @@ impl Inner {
                 return Err(self.verdict(url, &route, tally, start));
             };
             let wait = wait.max(Duration::from_secs(pause));
-            if since.elapsed() + wait > self.options.patience {
+            // Before the first byte a wrong host is likelier than a server that restarts.
+            let begun = progress > begin;
+            let patience = self.options.patience / if begun { 1 } else { 6 };
+            if since.elapsed() + wait > patience {
                 return Err(self.verdict(url, &route, tally, start));
             }
             sleep(wait).await;
@@ -442,7 +449,10 @@ impl Inner {
             Err(fault) => {
                 self.cool_down(&place.server);
                 tally.attempts.add(&place.server, &fault);
-                return Outcome::Again(None);
+                return match fault {
+                    Fault::Tls(_) => Outcome::Out,
+                    _ => Outcome::Again(None),
+                };
             }
         };
         let status = response.status;

@@ -490,6 +490,13 @@ impl Inner {
         let token = self.token(url, Action::Read, namespace)?.map(|found| found.token);
         let first = match self.http.send(&request.clone().token(token.as_ref())).await {
             Ok(response) => response,
+            // No trial mends a certificate.
+            Err(fault @ Fault::Tls(_)) => {
+                let mut attempts = Attempts::default();
+                attempts.add(&place.server, &fault);
+                let (url, elapsed) = (url.to_string(), Duration::ZERO);
+                return Err(Error::Failed { action: "write", url, attempts, elapsed });
+            }
             Err(fault) => return Ok(Err(fault)),
         };
         if !matches!(first.status, 401 | 403) {
