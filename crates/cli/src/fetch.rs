@@ -44,7 +44,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
-        show::text(&text(&report, url.digest.is_some()))?;
+        show::text(&text(&report, url.digest.is_some(), &args.url))?;
     }
     Ok(Exit::Done)
 }
@@ -82,7 +82,7 @@ fn target(
     }
 }
 
-fn text(report: &FetchReport, had_digest: bool) -> String {
+fn text(report: &FetchReport, had_digest: bool, asked: &str) -> String {
     let mut text = String::new();
     let moved = show::size(report.bytes_fetched);
     if report.dry_run {
@@ -108,9 +108,8 @@ fn text(report: &FetchReport, had_digest: bool) -> String {
         text.push_str(&format!("{}\n", report.digest));
     }
     if !had_digest && !report.digest.is_empty() {
-        let url = report.url.split('#').next().unwrap_or_default();
         let hex = report.digest.trim_start_matches("blake3:");
-        text.push_str(&format!("no digest was asked for; next time: {url}#blake3={hex}\n"));
+        text.push_str(&format!("no digest was asked for; next time: {asked}#blake3={hex}\n"));
     }
     text
 }
