@@ -175,7 +175,7 @@ impl Inner {
         response: Response,
     ) -> Error {
         let status = response.status;
-        let _ = response.message().await;
+        response.finish().await;
         self.denied_as(what, url, namespace, server, status)
     }
 

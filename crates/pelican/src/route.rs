@@ -274,6 +274,7 @@ impl Inner {
             }
         }
         let answer = parse_answer(&response.headers);
+        response.finish().await;
         let places: Vec<Place> = match (verb, &answer.namespace) {
             (Verb::List, Some(Namespace { collections_url: Some(base), .. })) => {
                 let base = base.trim_end_matches('/');
@@ -368,7 +369,11 @@ impl Inner {
         let response = loop {
             let fault = match self.http.send(&request).await {
                 Ok(response) if response.status < 500 => break response,
-                Ok(response) => format!("it answers {}", response.status),
+                Ok(response) => {
+                    let status = response.status;
+                    response.finish().await;
+                    format!("it answers {status}")
+                }
                 // Nothing of this passes within seconds.
                 Err(fault @ Fault::Tls(_)) => return Err(fault.to_string()),
                 Err(fault) => fault.to_string(),

@@ -110,7 +110,11 @@ impl Inner {
             |place: &Place| Request::new(Method::HEAD, &place.server, place.target.as_str());
         let (place, response) = self.first_answer(url, &route, "read", asked).await?;
         match response.status {
-            200 => Ok(Stat { len_bytes: response.content_length(), collection: None }),
+            200 => {
+                let len_bytes = response.content_length();
+                response.finish().await;
+                Ok(Stat { len_bytes, collection: None })
+            }
             404 => Err(not_found(url, &place, response).await),
             401 | 403 => {
                 let namespace = route.namespace.as_ref();

@@ -414,11 +414,15 @@ impl Inner {
         };
         let len = match response.status {
             200 => response.content_length(),
+            _ => None,
+        };
+        let status = response.status;
+        response.finish().await;
+        match status {
+            200 => {}
             404 => return Ok(Ok(There::Nothing)),
             status => return Ok(Err(format!("{status} to HEAD"))),
-        };
-        // An answered HEAD has no body; read to its end, the connection is kept.
-        let _ = response.read(0).await;
+        }
         if len != Some(job.local.len) {
             return Ok(Ok(There::Other { len, digest: None }));
         }
@@ -427,11 +431,14 @@ impl Inner {
         let digest = match self.with_read_token(job.url, route, place, &asked).await? {
             Ok(response) if response.status == 200 => {
                 let digest = response.header("digest").and_then(parse_digest);
-                let _ = response.read(0).await;
+                response.finish().await;
                 digest
             }
             // No digest is no fault: then the bytes themselves are compared.
-            Ok(_) => None,
+            Ok(response) => {
+                response.finish().await;
+                None
+            }
             Err(fault) => return Ok(Err(fault.to_string())),
         };
         let other = |digest| There::Other { len, digest };
@@ -503,11 +510,11 @@ impl Inner {
             return Ok(Ok(first));
         }
         let status = first.status;
-        drop(first);
+        first.finish().await;
         if token.is_some() {
             match self.http.send(request).await {
                 Ok(response) if !matches!(response.status, 401 | 403) => return Ok(Ok(response)),
-                Ok(_) => {}
+                Ok(response) => response.finish().await,
                 Err(fault) => return Ok(Err(fault)),
             }
         }
@@ -532,12 +539,19 @@ impl Inner {
                 Err(fault) => Put::Again(fault.to_string(), None),
                 Ok(response) => match response.status {
                     200..=299 => {
-                        let _ = response.message().await;
+                        response.finish().await;
                         Put::Accepted
                     }
-                    409 | 412 => Put::Exists,
-                    status @ (401 | 403) => Put::Refused(status),
+                    409 | 412 => {
+                        response.finish().await;
+                        Put::Exists
+                    }
+                    status @ (401 | 403) => {
+                        response.finish().await;
+                        Put::Refused(status)
+                    }
                     417 if expect => {
+                        response.finish().await;
                         expect = false;
                         continue;
                     }
