@@ -441,16 +441,19 @@ impl Inner {
             }
             Err(fault) => return Ok(Err(fault.to_string())),
         };
-        let other = |digest| There::Other { len, digest };
-        Ok(Ok(match digest {
-            Some(theirs) if job.local.checksum(&theirs)? == theirs => There::Same,
-            Some(theirs) => other(Some(theirs.to_string())),
-            None => match self.read_back(job, route, place, job.local.len).await? {
-                Ok(true) => There::Same,
-                Ok(false) => other(None),
-                Err(fault) => return Ok(Err(fault)),
-            },
-        }))
+        if let Some(theirs) = &digest
+            && job.local.checksum(theirs)? == *theirs
+        {
+            return Ok(Ok(There::Same));
+        }
+        // XRootD keeps digests by the second of the last change: of two publishers'
+        // writes within one second it may tell the digest of the first moment for
+        // good. Only the bytes themselves say that they are others.
+        Ok(match self.read_back(job, route, place, job.local.len).await? {
+            Ok(true) => Ok(There::Same),
+            Ok(false) => Ok(There::Other { len, digest: digest.map(|theirs| theirs.to_string()) }),
+            Err(fault) => Err(fault),
+        })
     }
 
     /// Whether the first `len` bytes are those of the file.
