@@ -61,6 +61,9 @@ pub struct Upload<'a> {
     pub to: &'a Url,
     /// Other bytes lie there already.
     pub if_taken: IfTaken,
+    /// A listing of a moment ago does not have it: no need to ask first. What another
+    /// publisher began meanwhile is found when the two are compared.
+    pub absent: bool,
 }
 
 /// What became of an [`Upload`].
@@ -102,7 +105,8 @@ impl Client {
             let result = if url.scheme() == Scheme::File {
                 local_upload(&local, &url, dry_run, progress, cancel)
             } else {
-                let job = Job { url: &url, local: &local, dry_run, progress };
+                let absent = upload.absent && renamed == 0;
+                let job = Job { url: &url, local: &local, absent, dry_run, progress };
                 self.block(cancel, self.0.upload_to(&job))
             };
             match result? {
@@ -220,6 +224,7 @@ impl<'a> Local<'a> {
 struct Job<'a> {
     url: &'a Url,
     local: &'a Local<'a>,
+    absent: bool,
     dry_run: bool,
     progress: &'a dyn Fn(i64),
 }
@@ -283,7 +288,8 @@ impl Inner {
                 let (url, elapsed) = (job.url.to_string(), start.elapsed());
                 Error::Failed { action: "write", url, attempts, elapsed }
             };
-            let fault = match self.upload_at(job, &route, place).await {
+            let known = (job.absent && trial == 1).then_some(There::Nothing);
+            let fault = match self.upload_at(job, &route, place, known).await {
                 Ok(Tried::Placed(placed)) => return Ok(placed),
                 Ok(Tried::Again(why, after)) => {
                     attempts.add(&place.server, why);
@@ -302,8 +308,18 @@ impl Inner {
         }
     }
 
-    async fn upload_at(&self, job: &Job<'_>, route: &Route, place: &Place) -> Result<Tried, Error> {
-        match self.compare(job, route, place).await? {
+    async fn upload_at(
+        &self,
+        job: &Job<'_>,
+        route: &Route,
+        place: &Place,
+        known: Option<There>,
+    ) -> Result<Tried, Error> {
+        let there = match known {
+            Some(known) => Ok(known),
+            None => self.compare(job, route, place).await?,
+        };
+        match there {
             Ok(There::Same) => return Ok(Tried::Placed(Placed::Identical)),
             Ok(other @ There::Other { .. }) => {
                 if job.dry_run {
