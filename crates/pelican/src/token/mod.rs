@@ -6,6 +6,7 @@ mod diagnose;
 mod find;
 
 pub use bearer::Token;
+pub(crate) use claims::Claims;
 pub use diagnose::{Action, Diagnosis};
 pub use find::TokenError;
 pub(crate) use find::{Finder, Found, Want};

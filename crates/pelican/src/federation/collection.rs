@@ -1,0 +1,85 @@
+//! Listing a collection: PROPFIND for programs, a page for browsers.
+
+use std::fs::Metadata;
+
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
+
+use super::body::Body;
+use super::multistatus;
+use super::name::Name;
+use super::object::{blocking, fault_answer};
+use super::reply::{Answer, refuse};
+use super::store::{Fault, Store};
+use crate::url::encode_path;
+
+/// Collections with more entries are not listed: the answer is made in memory.
+const MAX_ENTRIES: usize = 100_000;
+
+/// The answer to PROPFIND. As XRootD has it, `infinity` and no depth are depth 0.
+pub(super) async fn propfind(parts: &Parts, store: Store, name: Name) -> Result<Answer, Answer> {
+    let below = match parts.headers.get("depth").map(hyper::http::HeaderValue::as_bytes) {
+        Some(b"1") => true,
+        None | Some(b"0" | b"infinity") => false,
+        Some(_) => return Err(refuse(StatusCode::BAD_REQUEST, "depth is 0 or 1")),
+    };
+    let text = entries(store, name, below).await?.map(multistatus::document);
+    let text = text.ok_or_else(too_many)?;
+    Ok(Answer::new(StatusCode::MULTI_STATUS, Body::Text(text.into()))
+        .with("content-type", "text/xml; charset=utf-8"))
+}
+
+/// The answer to GET or HEAD: a page, as XRootD has it, which clients must not take
+/// for an object.
+pub(super) async fn page(parts: &Parts, store: Store, name: Name) -> Result<Answer, Answer> {
+    let body = if parts.method == Method::HEAD {
+        Body::empty()
+    } else {
+        let title = escape(&name.text());
+        let list = entries(store, name, true).await?.ok_or_else(too_many)?;
+        let mut text = format!("<!DOCTYPE html>\n<title>{title}</title>\n<h1>{title}</h1>\n<ul>\n");
+        for (path, metadata) in list.iter().skip(1) {
+            let end = if metadata.is_dir() { "/" } else { "" };
+            let shown = escape(path.rsplit('/').next().unwrap_or_default());
+            text.push_str(&format!(
+                "<li><a href=\"{}{end}\">{shown}{end}</a>\n",
+                encode_path(path)
+            ));
+        }
+        text.push_str("</ul>\n");
+        Body::Text(text.into())
+    };
+    Ok(Answer::new(StatusCode::OK, body).with("content-type", "text/html; charset=utf-8"))
+}
+
+/// What lies under `name`, and below it when asked for: full names, with what they
+/// are. `None` when there are too many.
+async fn entries(
+    store: Store,
+    name: Name,
+    below: bool,
+) -> Result<Option<Vec<(String, Metadata)>>, Answer> {
+    let list = move || -> Result<_, Fault> {
+        let found = store.find(&name)?;
+        let base = name.text();
+        let is_collection = found.is_collection();
+        let mut entries = vec![(base.clone(), found.metadata)];
+        if below && is_collection {
+            let Some(list) = store.list(&found.path, MAX_ENTRIES)? else { return Ok(None) };
+            entries.extend(list.into_iter().map(|(name, m)| (format!("{base}/{name}"), m)));
+        }
+        Ok(Some(entries))
+    };
+    blocking(list).await.map_err(|fault| fault_answer(&fault))
+}
+
+fn too_many() -> Answer {
+    refuse(
+        StatusCode::INSUFFICIENT_STORAGE,
+        &format!("the collection has more than {MAX_ENTRIES} entries"),
+    )
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,117 @@
+//! What can go wrong before the federation serves.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a federation does not serve, or a token is not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The disk refused.
+    #[error("cannot {what} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `read`.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No socket.
+    #[error("cannot listen on 127.0.0.1:{port}: {source}")]
+    Listen {
+        /// The port asked for; 0 stands for any.
+        port: u16,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A living process serves this folder.
+    #[error("a federation already serves `{path}`")]
+    Served {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// No process serves this folder, so a token would be good nowhere.
+    #[error("no federation serves `{path}`")]
+    NotServed {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file that the federation wrote is no longer what it wrote.
+    #[error("`{path}` is damaged: {reason}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A namespace that could not be one.
+    #[error("`{namespace}` is no namespace: one or more names of `A-Za-z0-9._-`, each after a `/`")]
+    Namespace {
+        /// As given.
+        namespace: String,
+    },
+    /// A path that a token cannot name.
+    #[error("`{path}` is no path below the namespace that a token can name: {reason}")]
+    Scope {
+        /// As given.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A token for nothing.
+    #[error("the token would allow nothing")]
+    NoScope,
+    /// A lifetime of nothing, or too long.
+    #[error("a token cannot live for {} s: 1 s to {} s are possible", lifetime.as_secs_f64(), limit.as_secs())]
+    Lifetime {
+        /// As asked for.
+        lifetime: Duration,
+        /// The longest.
+        limit: Duration,
+    },
+    /// Options that exclude each other.
+    #[error("these options do not go together: {reason}")]
+    Options {
+        /// Which.
+        reason: &'static str,
+    },
+    /// Keys, certificates or threads could not be made.
+    #[error("cannot make {what}: {reason}")]
+    Make {
+        /// What was to be made.
+        what: &'static str,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What the user can do next; printed after the error as `hint: …`.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Listen { .. } => Some("choose another port, or 0 for any that is free"),
+            Self::Served { .. } => Some("stop it first, or serve another folder"),
+            Self::NotServed { .. } => Some("start one with `gular federation serve DIR`"),
+            Self::Damaged { .. } => Some("remove that file; a new one is made at the next start"),
+            Self::NoScope => Some("name a path with `--read`, `--create` or `--modify`"),
+            Self::Lifetime { .. } => Some("make a new token when it ends; they are cheap"),
+            Self::Io { .. }
+            | Self::Namespace { .. }
+            | Self::Scope { .. }
+            | Self::Options { .. }
+            | Self::Make { .. } => None,
+        }
+    }
+
+    /// For `map_err`: an I/O error with what was done to which file.
+    pub(super) fn io(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { what, path, source }
+    }
+}

@@ -1,0 +1,46 @@
+//! The embedded development federation: discovery, director, origin and cache in
+//! one process, for tutorials and tests.
+//!
+//! ```text
+//!                     ┌ discovery, director, issuer   https://localhost:PORT
+//!  client ── TLS ─────┼ origin  ── DIR/origin/        https://localhost:…
+//!                     └ cache   ── DIR/cache/         https://localhost:…
+//!
+//!  DIR/ca.pem           what clients must trust
+//!      ca-key.pem       its key (0600)
+//!      token-key.der    signs tokens (0600)
+//!      federation.json  where it serves, for `mint`
+//!      lock             held while it serves
+//!      partial/         uploads and copies not yet whole
+//! ```
+//!
+//! It is fenced: it listens on 127.0.0.1 only, its certificates are good for this
+//! machine only, its tokens for an hour at most. What it answers is what Pelican's
+//! own services answer, as far as clients look at it; among that, a cache that never
+//! learns of a change.
+
+mod access;
+mod authority;
+mod body;
+mod cache;
+mod collection;
+mod director;
+mod error;
+mod folder;
+mod issuer;
+mod mint;
+mod multistatus;
+mod name;
+mod object;
+mod options;
+mod origin;
+mod range;
+mod reply;
+mod serve;
+mod server;
+mod store;
+
+pub use error::Error;
+pub use mint::{MAX_LIFETIME, TokenRequest, mint};
+pub use options::{Caches, Options, Origin};
+pub use server::{Counts, Federation};

@@ -1,0 +1,50 @@
+//! Answers, and how they are put together.
+
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde_json::Value;
+
+use super::body::Body;
+
+/// An answer; boxed, since it also travels as the error of checks.
+#[derive(Debug)]
+pub(super) struct Answer(Box<Response<Body>>);
+
+impl Answer {
+    pub(super) fn new(status: StatusCode, body: Body) -> Self {
+        let mut response = Response::new(body);
+        *response.status_mut() = status;
+        Self(Box::new(response))
+    }
+
+    /// With a header more. A value that no header can have would be of our own making,
+    /// and is left out.
+    pub(super) fn with(mut self, name: &'static str, value: impl AsRef<str>) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value.as_ref()) {
+            self.0.headers_mut().append(HeaderName::from_static(name), value);
+        }
+        self
+    }
+
+    pub(super) fn response(self) -> Response<Body> {
+        *self.0
+    }
+}
+
+/// An answer of one line.
+pub(super) fn refuse(status: StatusCode, message: &str) -> Answer {
+    let body = Body::Text(Bytes::from(format!("{message}\n")));
+    Answer::new(status, body).with("content-type", "text/plain; charset=utf-8")
+}
+
+/// An answer without a body.
+pub(super) fn done(status: StatusCode) -> Answer {
+    Answer::new(status, Body::empty())
+}
+
+/// An answer in JSON.
+pub(super) fn json(status: StatusCode, value: &Value) -> Answer {
+    Answer::new(status, Body::Text(Bytes::from(value.to_string())))
+        .with("content-type", "application/json; charset=utf-8")
+}

@@ -1,0 +1,100 @@
+//! Connections: TLS and HTTP/1.1 around a handler.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::header::{EXPECT, HeaderValue, SERVER};
+use hyper::http::request::Parts;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::body::Body;
+use super::reply::Answer;
+
+/// Connections that one listener serves at a time; more wait.
+const MAX_CONNECTIONS: usize = 256;
+const TLS_TIMEOUT: Duration = Duration::from_secs(10);
+/// For a request's head, and so for an idle connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// What is read of a body that was refused, for the client to hear why.
+const DRAIN_BYTES: usize = 16 << 20;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// What answers a server's requests.
+pub(super) trait Handler: Send + Sync + 'static {
+    /// The `Server` header.
+    const SERVER: &'static str;
+
+    fn handle(&self, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
+}
+
+/// Serves until it is dropped.
+pub(super) async fn serve<H: Handler>(listener: TcpListener, tls: TlsAcceptor, handler: Arc<H>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (tls, handler) = (tls.clone(), Arc::clone(&handler));
+                tokio::spawn(async move {
+                    connection(stream, tls, handler).await;
+                    drop(place);
+                });
+            }
+            // Such as too many open files: some will be closed.
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+/// One connection, to its end. How it ends is the client's to notice.
+async fn connection<H: Handler>(stream: TcpStream, tls: TlsAcceptor, handler: Arc<H>) {
+    let _ = stream.set_nodelay(true);
+    let Ok(Ok(stream)) = timeout(TLS_TIMEOUT, tls.accept(stream)).await else { return };
+    let service = service_fn(|request| {
+        let handler = Arc::clone(&handler);
+        async move { Ok::<Response<Body>, Infallible>(answer(&*handler, request).await) }
+    });
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+async fn answer<H: Handler>(handler: &H, request: Request<Incoming>) -> Response<Body> {
+    let mut response = handler.handle(request).await.response();
+    response.headers_mut().insert(SERVER, HeaderValue::from_static(H::SERVER));
+    response
+}
+
+/// Reads what is left of a request's body. A socket closed on unread bytes is reset,
+/// which can take the answer away from a client that is still sending. Who waits for
+/// `100 Continue` sends nothing, and asking for the body would make it.
+pub(super) async fn drain(parts: &Parts, body: &mut Incoming) {
+    if parts.headers.contains_key(EXPECT) {
+        return;
+    }
+    let read = async {
+        let mut n = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            n += frame.data_ref().map_or(0, bytes::Bytes::len);
+            if n > DRAIN_BYTES {
+                return;
+            }
+        }
+    };
+    let _ = timeout(DRAIN_TIME, read).await;
+}

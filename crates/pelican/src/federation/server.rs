@@ -1,0 +1,246 @@
+//! The federation as a whole.
+
+use std::fmt;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::runtime::{Handle, Runtime};
+use tokio_rustls::TlsAcceptor;
+
+use super::access::Guard;
+use super::authority::{self, CA_FILE};
+use super::cache::Cache;
+use super::director::Director;
+use super::folder::{Folder, State};
+use super::issuer::Issuer;
+use super::origin;
+use super::serve::{Handler, serve};
+use super::store::Store;
+use super::{Caches, Error, Options, Origin};
+
+/// A federation that serves until it is dropped.
+pub struct Federation {
+    url: String,
+    ca_file: PathBuf,
+    origin: String,
+    caches: Vec<String>,
+    counters: Arc<Counters>,
+    runtime: Option<Runtime>,
+    /// Closed last, which gives the folder free.
+    _lock: File,
+}
+
+impl Federation {
+    /// Starts a federation; it serves when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Served`] when a living process serves the folder; [`Error::Listen`]
+    /// when the port is taken; [`Error::Namespace`] and [`Error::Options`] when
+    /// `options` make no sense; the others when the folder cannot be used.
+    pub fn start(options: &Options) -> Result<Self, Error> {
+        let namespace = options.check()?;
+        let folder = Folder::create(&options.dir)?;
+        let lock = folder.lock()?;
+        let partial = folder.folder("partial")?;
+        // What a process that was killed left behind.
+        std::fs::remove_dir_all(&partial).map_err(Error::io("clear", &partial))?;
+        let partial = folder.folder("partial")?;
+        let tls = authority::acceptor(&folder)?;
+        let runtime = runtime()?;
+        let counters = Arc::new(Counters::default());
+
+        let front = Listener::bind(&runtime, options.port)?;
+        let discovery = front.url.clone();
+        let issuer = Arc::new(Issuer::open(&folder, discovery.clone())?);
+        let guard = Arc::new(Guard {
+            issuer: Arc::clone(&issuer),
+            namespace: namespace.clone(),
+            public_read: options.public_read,
+        });
+
+        let mut own_origin = None;
+        let origin = match &options.origin {
+            Origin::External(url) => url.trim_end_matches('/').to_owned(),
+            Origin::Own => {
+                let root = folder.folder("origin")?;
+                let top =
+                    namespace.segments().iter().fold(root.clone(), |path, part| path.join(part));
+                std::fs::create_dir_all(&top).map_err(Error::io("make the folder", &top))?;
+                let origin = Arc::new(origin::Origin {
+                    store: Store::new(root, partial.clone()),
+                    guard: Arc::clone(&guard),
+                    counters: Arc::clone(&counters),
+                });
+                let listener = Listener::bind(&runtime, 0)?;
+                let url = listener.url.clone();
+                listener.serve(&runtime, &tls, Arc::clone(&origin));
+                own_origin = Some(origin);
+                url
+            }
+        };
+        let caches = match (&options.caches, own_origin) {
+            (Caches::Own, Some(origin)) => {
+                let store = Store::new(folder.folder("cache")?, partial);
+                let cache = Arc::new(Cache::new(store, origin, guard, Arc::clone(&counters)));
+                let listener = Listener::bind(&runtime, 0)?;
+                let url = listener.url.clone();
+                listener.serve(&runtime, &tls, cache);
+                vec![url]
+            }
+            (Caches::External(urls), _) => {
+                urls.iter().map(|url| url.trim_end_matches('/').to_owned()).collect()
+            }
+            (Caches::Own | Caches::None, _) => Vec::new(),
+        };
+        let is_own = options.origin == Origin::Own;
+        let director = Director {
+            url: discovery.clone(),
+            namespace: namespace.clone(),
+            origin: origin.clone(),
+            caches: caches.clone(),
+            require_token: options.require_token || (is_own && !options.public_read),
+            advertised_issuer: if is_own {
+                Some(discovery.clone())
+            } else {
+                options.issuer.clone()
+            },
+            issuer,
+            counters: Arc::clone(&counters),
+        };
+        let url = format!("{}{}", discovery.replacen("https", "pelican", 1), namespace.text());
+        folder.write_state(&State {
+            url: url.clone(),
+            namespace: namespace.text(),
+            issuer: discovery,
+            pid: std::process::id(),
+        })?;
+        front.serve(&runtime, &tls, Arc::new(director));
+        let ca_file = folder.path(CA_FILE);
+        Ok(Self { url, ca_file, origin, caches, counters, runtime: Some(runtime), _lock: lock })
+    }
+
+    /// The namespace: `pelican://localhost:PORT/gular`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// The certificate that clients must trust, in PEM; an absolute path.
+    #[must_use]
+    pub fn ca_file(&self) -> &Path {
+        &self.ca_file
+    }
+
+    /// The origin: `https://localhost:PORT`.
+    #[must_use]
+    pub fn origin_url(&self) -> String {
+        self.origin.clone()
+    }
+
+    /// The nearest cache, if there is one.
+    #[must_use]
+    pub fn cache_url(&self) -> Option<String> {
+        self.caches.first().cloned()
+    }
+
+    /// What was asked of it so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            director_queries: self.counters.director_queries.value(),
+            origin_reads: self.counters.origin_reads.value(),
+            cache_hits: self.counters.cache_hits.value(),
+            cache_misses: self.counters.cache_misses.value(),
+        }
+    }
+}
+
+impl Drop for Federation {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        // Where a runtime of the caller's waits for this one, tokio panics.
+        if Handle::try_current().is_ok() {
+            runtime.shutdown_background();
+        } else {
+            runtime.shutdown_timeout(Duration::from_secs(5));
+        }
+    }
+}
+
+impl fmt::Debug for Federation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Federation").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// What was asked of a federation's own servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests to the director, discovery not counted.
+    pub director_queries: u64,
+    /// Objects read from the origin, by clients or the cache.
+    pub origin_reads: u64,
+    /// Reads that the cache had a copy for.
+    pub cache_hits: u64,
+    /// Reads that made the cache fetch an object.
+    pub cache_misses: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) director_queries: Counter,
+    pub(super) origin_reads: Counter,
+    pub(super) cache_hits: Counter,
+    pub(super) cache_misses: Counter,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(super) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A socket on this machine's own address, and on no other.
+struct Listener {
+    socket: TcpListener,
+    url: String,
+}
+
+impl Listener {
+    fn bind(runtime: &Runtime, port: u16) -> Result<Self, Error> {
+        let bind = || {
+            let socket = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+            socket.set_nonblocking(true)?;
+            let port = socket.local_addr()?.port();
+            let _context = runtime.enter();
+            let url = format!("https://localhost:{port}");
+            Ok(Self { socket: TcpListener::from_std(socket)?, url })
+        };
+        bind().map_err(|source| Error::Listen { port, source })
+    }
+
+    fn serve<H: Handler>(self, runtime: &Runtime, tls: &TlsAcceptor, handler: Arc<H>) {
+        runtime.spawn(serve(self.socket, tls.clone(), handler));
+    }
+}
+
+fn runtime() -> Result<Runtime, Error> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("federation")
+        .enable_all()
+        .build()
+        .map_err(|e| Error::Make { what: "threads", reason: e.to_string() })
+}
