@@ -257,8 +257,8 @@ fn the_reference_page_is_up_to_date() {
     let mut page = String::from(
         "# gular\n\nWhat `gular --help` and each verb's `--help` print; `GULAR_BLESS=1 cargo xtask test -- --test cli reference` writes this page anew.\n",
     );
-    let verbs = ["", "pack", "inspect", "verify", "publish", "fetch", "ls"];
-    for verb in verbs {
+    let verbs = ["", "pack", "inspect", "verify", "publish", "fetch", "ls", "federation"];
+    for verb in verbs.into_iter().chain(["federation serve", "federation token"]) {
         let args: Vec<&str> = verb.split_whitespace().chain(["--help"]).collect();
         let outcome = finish(Command::new(gular()).args(&args).env("COLUMNS", "100"));
         assert_eq!(outcome.code, Some(0));

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gular_bundle::{Digest, Split};
@@ -47,6 +48,7 @@ pub(crate) enum Verb {
     Publish(PublishArgs),
     Fetch(FetchArgs),
     Ls(LsArgs),
+    Federation(FederationArgs),
 }
 
 /// Pack a directory of JPEG and PNG images into a new bundle
@@ -257,6 +259,67 @@ pub(crate) struct Network {
     pub(crate) access: Access,
 }
 
+/// A federation on this machine, for development and lessons
+#[derive(Debug, Args)]
+pub(crate) struct FederationArgs {
+    #[command(subcommand)]
+    pub(crate) verb: FederationVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FederationVerb {
+    Serve(ServeArgs),
+    Token(TokenArgs),
+}
+
+/// Serve discovery, director, origin and cache from one process, until it is stopped
+///
+/// For development only: it listens on 127.0.0.1 and nowhere else. Prints its URL
+/// on stdout once it serves, and on stderr what to paste into another shell.
+/// Objects are files below DIR/origin.
+///
+/// Example: gular federation serve federation/
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ServeArgs {
+    /// Where keys, objects and copies are kept; made when there is none
+    pub(crate) dir: PathBuf,
+    /// The port of discovery and director; 0 for any
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// What object names begin with
+    #[arg(long, value_name = "PATH", default_value = "/gular")]
+    pub(crate) namespace: String,
+    /// Reading takes no token; writing always does
+    #[arg(long)]
+    pub(crate) public_read: bool,
+}
+
+/// Print a token for a federation that `gular federation serve` serves
+///
+/// A PATH is relative to the namespace: `/` is all of it. At least one is needed, and
+/// each may be repeated.
+///
+/// Example: gular federation token federation/ --read / --create /photos
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct TokenArgs {
+    /// The folder that is served
+    pub(crate) dir: PathBuf,
+    /// Read and list below PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) read: Vec<String>,
+    /// Write new objects below PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) create: Vec<String>,
+    /// Write, overwrite and delete below PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) modify: Vec<String>,
+    /// How long it is valid, in s, m or h; 1h at most
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = lifetime)]
+    pub(crate) lifetime: Duration,
+}
+
 /// How many threads work, for every verb that has some.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Jobs {
@@ -351,6 +414,18 @@ fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..).unwrap_or_default() {
+        "s" => 1_u64,
+        "m" => 60,
+        "h" => 3600,
+        other => return Err(format!("`{other}` is no unit of time; s, m and h are")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no time"))?;
+    number.checked_mul(unit).map(Duration::from_secs).ok_or(format!("`{text}` is too long"))
+}
+
 fn share(text: &str) -> Result<f64, String> {
     let (digits, unit) = match text.strip_suffix('%') {
         Some(digits) => (digits, 100.0),
@@ -373,6 +448,10 @@ mod tests {
         assert_eq!(bytes("1GiB"), Ok(1 << 30));
         assert_eq!(bytes("1.5MB"), Ok(1_500_000));
         assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(lifetime("30m"), Ok(Duration::from_secs(1800)));
+        for bad in ["", "30", "m", "-1m", "1d", "99999999999999999999h", "9999999999999999999h"] {
+            assert!(lifetime(bad).is_err(), "{bad}");
+        }
         assert_eq!(share("1%"), Ok(0.01));
         assert_eq!(share("0.5"), Ok(0.5));
         for bad in ["", "GiB", "1XB", "-1", "0", "nan"] {

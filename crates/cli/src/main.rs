@@ -3,6 +3,7 @@
 
 mod args;
 mod exit;
+mod federation;
 mod fetch;
 mod inspect;
 mod ls;
@@ -37,6 +38,7 @@ fn main() -> std::process::ExitCode {
         Verb::Publish(args) => publish::run(args, &cli.output),
         Verb::Fetch(args) => fetch::run(args, &cli.output),
         Verb::Ls(args) => ls::run(args, &cli.output),
+        Verb::Federation(args) => federation::run(args, &cli.output),
     };
     exit.unwrap_or_else(Failure::report).into()
 }

@@ -43,6 +43,13 @@ pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     stdout(format!("{text}\n").as_bytes())
 }
 
+/// One JSON object on one line, for readers that go on reading.
+pub(crate) fn json_line<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
+    let text = serde_json::to_string(value)
+        .map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?;
+    stdout(format!("{text}\n").as_bytes())
+}
+
 /// A text for people on stdout.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     stdout(printable(text).as_bytes())

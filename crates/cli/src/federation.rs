@@ -1,0 +1,121 @@
+//! `gular federation`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use gular_pelican::federation::{self, Federation, Options, TokenRequest, mint};
+
+use crate::args::{FederationArgs, FederationVerb, Output, ServeArgs, TokenArgs};
+use crate::exit::{Exit, Failure};
+use crate::show;
+use crate::stop::Stop;
+
+pub(crate) fn run(args: &FederationArgs, output: &Output) -> Result<Exit, Failure> {
+    match &args.verb {
+        FederationVerb::Serve(args) => serve(args, output),
+        FederationVerb::Token(args) => token(args, output),
+    }
+}
+
+/// What is said on stdout, as JSON.
+#[derive(serde::Serialize)]
+struct Served<'a> {
+    url: &'a str,
+    ca: &'a Path,
+    origin: String,
+    cache: Option<String>,
+    pid: u32,
+}
+
+fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let options = Options {
+        port: args.port,
+        namespace: args.namespace.clone(),
+        public_read: args.public_read,
+        ..Options::new(&args.dir)
+    };
+    let federation = Federation::start(&options)?;
+    let url = federation.url();
+    if !output.quiet {
+        show::message("note", &banner(args, &federation));
+    }
+    if output.json {
+        show::json_line(&Served {
+            url: &url,
+            ca: federation.ca_file(),
+            origin: federation.origin_url(),
+            cache: federation.cache_url(),
+            pid: std::process::id(),
+        })?;
+    } else {
+        show::text(&format!("{url}\n"))?;
+    }
+    while !stop.flag.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(federation);
+    // To be stopped is how it ends.
+    Ok(Exit::Done)
+}
+
+fn banner(args: &ServeArgs, federation: &Federation) -> String {
+    let ca = quoted(federation.ca_file());
+    let dir = federation.ca_file().parent().map(quoted).unwrap_or_default();
+    let url = federation.url();
+    let mut text = String::from(
+        "a federation for development only: it listens on 127.0.0.1 and nowhere else,\n\
+         its tokens live for an hour at most, and nobody keeps its data for you.\n",
+    );
+    let _ = writeln!(text, "Keys, objects and copies are in {dir}. In another shell:");
+    let read = if args.public_read { "" } else { " --read /" };
+    let _ = write!(
+        text,
+        "\n  export SSL_CERT_FILE={ca}\
+         \n  export BEARER_TOKEN=\"$(gular federation token {dir}{read} --create /)\"\
+         \n  gular publish bundle/ {url}/name/1\n"
+    );
+    text
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+fn token(args: &TokenArgs, output: &Output) -> Result<Exit, Failure> {
+    let request = TokenRequest {
+        read: args.read.clone(),
+        create: args.create.clone(),
+        modify: args.modify.clone(),
+        lifetime: args.lifetime,
+    };
+    let token = mint(&args.dir, &request)?;
+    if output.json {
+        show::json(&serde_json::json!({"access_token": token.secret()}))?;
+    } else {
+        show::text(&format!("{}\n", token.secret()))?;
+    }
+    Ok(Exit::Done)
+}
+
+impl From<federation::Error> for Failure {
+    fn from(error: federation::Error) -> Self {
+        Self::new(&error, error.hint().map(str::to_owned))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_survive_a_shell() {
+        assert_eq!(quoted(Path::new("/a/b-c.d")), "/a/b-c.d");
+        assert_eq!(quoted(Path::new("/a b/it's")), "'/a b/it'\\''s'");
+    }
+}
