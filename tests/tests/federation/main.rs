@@ -1,0 +1,35 @@
+//! Publishing to a federation and fetching from it: one suite for every server.
+//!
+//! It runs against the embedded federation (`gular federation serve`), which it
+//! starts itself; with `GULAR_TEST_FEDERATION=URL` it runs against that one
+//! instead. `cargo xtask peers` does so with real XRootD servers, and a site can
+//! with its own:
+//!
+//! ```sh
+//! export GULAR_TEST_FEDERATION=pelican://osg-htc.org/mylab/test   # a collection it may write below
+//! export BEARER_TOKEN_FILE=token                                  # storage.read and storage.create
+//! cargo xtask test -- federation::
+//! ```
+//!
+//! Each check writes about 0.1 to 60 MB into a collection of its own below the
+//! URL, under names no run ever takes again, and removes nothing. Needed is a
+//! token for reading and creating, none for modifying. `SSL_CERT_FILE` is
+//! honoured, as by the program.
+//!
+//! ```text
+//! site       where the federation is, and `gular` able to reach it
+//! bundles    what is published
+//! publish, taken, fetch, killed, verify, objects, secrecy   the checks
+//! ```
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bundles;
+mod fetch;
+mod killed;
+mod objects;
+mod publish;
+mod secrecy;
+mod site;
+mod taken;
+mod verify;

@@ -1,0 +1,73 @@
+//! Single files: any bytes under any name.
+
+use std::fs;
+
+use gular_tests::put;
+
+use crate::bundles::{noise, text};
+use crate::site::Site;
+
+/// Publishes `bytes` as one object, fetches it, and compares.
+fn check(name: &str, bytes: &[u8]) {
+    let site = Site::shared();
+    let (dir, url) = (site.scratch(), format!("{}/{name}", site.collection("object")));
+    put(dir.path(), name, bytes);
+    let published = site.json(["publish", text(&dir.path().join(name)), &url]);
+    assert_eq!((&published["url"], &published["digest"]), (&url.as_str().into(), &().into()));
+    assert_eq!(published["bytes_uploaded"], bytes.len());
+    let copy = dir.path().join("copy");
+    let fetched = site.json(["fetch", &url, text(&copy)]);
+    assert_eq!((&fetched["files"], &fetched["bytes"]), (&1.into(), &bytes.len().into()));
+    assert!(fs::read(copy.join(name)).unwrap() == bytes, "`{name}` has other bytes");
+    let listed = site.json(["ls", url.rsplit_once('/').unwrap().0]);
+    assert_eq!(listed["entries"][0]["bytes"], bytes.len());
+}
+
+#[test]
+fn a_file_of_30_mb_comes_back_the_same() {
+    check("large.bin", &noise(7, 30_000_000));
+}
+
+#[test]
+fn an_empty_file_comes_back_the_same() {
+    check("empty.bin", b"");
+}
+
+#[test]
+fn an_absent_object_is_one_error_that_names_it() {
+    let site = Site::shared();
+    let (dir, url) = (site.scratch(), format!("{}/none.bin", site.collection("absent")));
+    let copy = dir.path().join("copy");
+    for args in [
+        &["fetch", &url, text(&copy)][..],
+        &["fetch", "--direct", &url, text(&copy)],
+        &["ls", &url],
+    ] {
+        let outcome = site.run(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
+        let errors: Vec<&str> =
+            outcome.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+        assert_eq!(errors.len(), 1, "{outcome:?}");
+        assert!(errors.iter().all(|error| error.contains(&url)), "{outcome:?}");
+    }
+    assert!(!copy.join("none.bin").exists());
+}
+
+#[test]
+fn a_file_is_not_overwritten() {
+    let site = Site::shared();
+    let (dir, url) = (site.scratch(), format!("{}/file.bin", site.collection("once")));
+    for (name, bytes) in [("one", b"first"), ("two", b"other")] {
+        put(dir.path(), name, bytes);
+    }
+    let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+    site.json(["publish", text(&one), &url]);
+    let refused = site.run(["publish", text(&two), &url]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains(&url), "{refused:?}");
+    let again = site.json(["publish", text(&one), &url]);
+    assert_eq!(again["identical"], 1);
+    let copy = dir.path().join("copy");
+    site.json(["fetch", &url, text(&copy)]);
+    assert_eq!(fs::read(copy.join("file.bin")).unwrap(), b"first");
+}

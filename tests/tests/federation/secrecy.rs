@@ -1,0 +1,40 @@
+//! Tokens show in no output. [`Site::run`] looks for the real one in all that
+//! the other checks print; here are those that servers refuse.
+
+use std::fs;
+
+use gular_tests::put;
+
+use crate::bundles::text;
+use crate::site::{Site, secrets_of};
+
+/// {"alg":"none"} . {"iss":"https://a.invalid","scope":"storage.read:/"} . a signature
+const FORGED: &str = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2EuaW52YWxpZCIsInNjb3BlIjoic3RvcmFnZS5yZWFkOi8ifQ.c2lnbmF0dXJlLXRoYXQtaXMtbm9uZQ";
+
+/// A server without authorization takes them too: then there is nothing to say.
+#[test]
+fn a_token_that_is_refused_shows_in_no_output() {
+    let site = Site::shared();
+    let (dir, collection) = (site.scratch(), site.collection("secret"));
+    put(dir.path(), "file", b"x");
+    for (name, token) in [("forged", FORGED), ("opaque", "an-opaque-token-of-no-known-kind")] {
+        let token_file = dir.path().join(name);
+        fs::write(&token_file, token).unwrap();
+        let (url, copy) = (format!("{collection}/{name}"), dir.path().join("copy"));
+        for args in [
+            &["publish", text(&dir.path().join("file")), &url][..],
+            &["fetch", &url, text(&copy)],
+            &["fetch", &url, text(&copy), "--direct", "--json"],
+            &["ls", &collection],
+        ] {
+            let mut command = site.command(args);
+            command.arg("--token").arg(&token_file).env("BEARER_TOKEN", token);
+            let outcome = site.finish(&mut command);
+            assert!(matches!(outcome.code, Some(0 | 2)), "{outcome:?}");
+            for secret in secrets_of(token) {
+                let shown = outcome.stdout.contains(&secret) || outcome.stderr.contains(&secret);
+                assert!(!shown, "{outcome:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `gular verify URL` reads what was published and keeps nothing.
+
+use serde_json::Value;
+
+use crate::bundles::{digest, publish, small, text};
+use crate::site::Site;
+
+#[test]
+fn a_published_bundle_is_sound() {
+    let site = Site::shared();
+    let bundle = small(&site);
+    let url = publish(&site, &bundle, &site.collection("sound"));
+    let (plain, _) = url.split_once('#').unwrap();
+    for url in [url.as_str(), plain] {
+        let verified = site.json(["verify", url]);
+        assert_eq!(
+            (&verified["sound"], &verified["digest"]),
+            (&true.into(), &digest(&bundle).into())
+        );
+    }
+}
+
+#[test]
+fn a_wrong_digest_is_not_sound() {
+    let site = Site::shared();
+    let url = publish(&site, &small(&site), &site.collection("unsound"));
+    let (plain, _) = url.split_once('#').unwrap();
+    let wrong = format!("{plain}#blake3={}", "0".repeat(64));
+    let verified = site.run(["verify", &wrong]);
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+}
+
+/// Half a bundle: what a publisher that ran out of time leaves without a manifest,
+/// and here with one.
+#[test]
+fn a_missing_shard_is_found() {
+    let site = Site::shared();
+    let (bundle, collection) = (small(&site), site.collection("missing"));
+    let manifest = format!("{collection}/v1/manifest.json");
+    site.json(["publish", text(&bundle.join("manifest.json")), &manifest]);
+    let verified = site.finish(site.command(["verify", &format!("{collection}/v1")]).arg("--json"));
+    assert_eq!(verified.code, Some(1), "{verified:?}");
+    let report: Value = serde_json::from_str(&verified.stdout).unwrap();
+    assert_eq!(report["sound"], false);
+}
