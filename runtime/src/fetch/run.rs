@@ -143,10 +143,11 @@ pub(crate) fn fetch_trusting(
     }
 
     let manifest = dir.join(MANIFEST_NAME);
-    if !manifest.exists() {
+    let was_there = manifest.exists();
+    if !was_there {
         write_file(&manifest, remote.manifest_bytes())?;
     }
-    advance(manifest_len, false);
+    advance(manifest_len, was_there);
     drop(lock);
     let kept = kept.into_inner();
     Ok(report(total.saturating_sub(kept), kept))
