@@ -1,6 +1,9 @@
 //! What `gular fetch` brings.
 
 use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
 
 use crate::bundles::{assert_same, data_files, digest, publish, small, text};
 use crate::site::Site;
@@ -29,11 +32,32 @@ fn fetching_again_keeps_all() {
     let copy = dir.path().join("copy");
     site.json(["fetch", &url, text(&copy)]);
     let again = site.json(["fetch", &url, text(&copy)]);
-    let data: u64 = data_files(&bundle).values().sum();
-    assert_eq!(again["bytes_kept"].as_u64(), Some(data));
-    // The manifest says what to look for.
+    assert_eq!((&again["bytes_fetched"], &again["bytes_kept"]), (&0.into(), &again["bytes"]));
+    assert_same(&copy, &bundle);
+}
+
+#[test]
+fn three_fetches_at_once_into_one_folder_bring_it_once() {
+    let site = Site::shared();
+    let (bundle, dir) = (small(&site), site.scratch());
+    let url = publish(&site, &bundle, &site.collection("together"));
+    let copy = dir.path().join("copy");
+    let start = || {
+        let mut command = site.command(["fetch", &url, text(&copy), "--json"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let fetched: Vec<u64> = [start(), start(), start()]
+        .into_iter()
+        .map(|fetch| {
+            let output = fetch.wait_with_output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            report["bytes_fetched"].as_u64().unwrap()
+        })
+        .collect();
     let manifest = fs::metadata(bundle.join("manifest.json")).unwrap().len();
-    assert_eq!(again["bytes_fetched"].as_u64(), Some(manifest));
+    let whole = data_files(&bundle).values().sum::<u64>() + manifest;
+    assert_eq!(fetched.iter().sum::<u64>(), whole, "{fetched:?}");
     assert_same(&copy, &bundle);
 }
 
