@@ -32,6 +32,15 @@ pub enum Error {
     /// The manifest cannot be read.
     #[error(transparent)]
     Manifest(gular_bundle::Error),
+    /// A federation, server or token.
+    #[error(transparent)]
+    Pelican(#[from] gular_pelican::Error),
+    /// A URL that is too short to name a version of a bundle.
+    #[error("`{url}` is too short for a bundle, expected a URL that ends in NAME/VERSION")]
+    NoBundleUrl {
+        /// The URL.
+        url: String,
+    },
     /// The bundle is of a later format.
     #[error(transparent)]
     TooNew(gular_bundle::Error),
@@ -56,7 +65,14 @@ impl Error {
 
     /// What the user can do next.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Pelican(error) => error.hint(),
+            other => other.fixed_hint().map(str::to_owned),
+        }
+    }
+
+    fn fixed_hint(&self) -> Option<&'static str> {
         match self {
             Self::NoManifest { .. } => Some("name the folder that holds `manifest.json`"),
             Self::Interrupted { .. } => {
@@ -64,7 +80,8 @@ impl Error {
             }
             Self::Io { .. } => Some("check the path and its permissions"),
             Self::Manifest(error) | Self::TooNew(error) => error.hint(),
-            Self::Cancelled { .. } => None,
+            Self::NoBundleUrl { .. } => Some("give the URL that `gular publish` printed"),
+            Self::Pelican(_) | Self::Cancelled { .. } => None,
         }
     }
 }

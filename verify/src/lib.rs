@@ -6,6 +6,9 @@
 //!                                                         └ sample: some samples
 //! ```
 //!
+//! A published bundle is read as a stream and kept nowhere; a local one is read
+//! where it lies.
+//!
 //! Faults are values and all of them are collected: a report that stopped at
 //! the first would have to be asked for again after each repair.
 
@@ -13,6 +16,7 @@ mod digest;
 mod error;
 mod notes;
 mod options;
+mod published;
 mod report;
 mod samples;
 mod shard;
@@ -20,5 +24,6 @@ mod walk;
 
 pub use error::Error;
 pub use options::{Mode, VerifyOptions};
+pub use published::verify_url;
 pub use report::{ByteRange, Fault, FaultKind, Report};
 pub use walk::verify;

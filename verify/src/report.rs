@@ -1,7 +1,9 @@
 //! What was found.
 
-use gular_bundle::Split;
+use gular_bundle::{Digest, Manifest, ShardEntry, Split};
 use serde::Serialize;
+
+use crate::Mode;
 
 /// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,6 +30,50 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// What is unusual and not wrong.
     pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Of a bundle of which nothing is known but its digest.
+    pub(crate) fn new(digest: Digest, mode: Mode) -> Self {
+        Self {
+            sound: false,
+            digest: digest.to_string(),
+            mode: match mode {
+                Mode::Quick => "quick",
+                Mode::Full => "full",
+                Mode::Sample { .. } => "sample",
+            },
+            shards: 0,
+            samples: 0,
+            bytes: 0,
+            bytes_read: 0,
+            samples_checked: 0,
+            seconds: 0.0,
+            faults: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Takes the manifest's figures; returns how many bytes are to be read.
+    pub(crate) fn describe(&mut self, manifest: &Manifest, mode: Mode) -> u64 {
+        self.shards = manifest.shards.len() as u64;
+        self.samples = total_of(manifest, |s| s.samples);
+        let (in_shards, in_indexes) =
+            (total_of(manifest, |s| s.file.bytes), total_of(manifest, |s| s.index.bytes));
+        self.bytes = in_shards.saturating_add(in_indexes);
+        match mode {
+            Mode::Full => self.bytes,
+            Mode::Quick => in_indexes,
+            Mode::Sample { fraction, .. } => {
+                in_indexes.saturating_add((in_shards as f64 * fraction) as u64)
+            }
+        }
+    }
+}
+
+/// A sum over the shards of a bundle.
+pub(crate) fn total_of(manifest: &Manifest, size: impl Fn(&ShardEntry) -> u64) -> u64 {
+    manifest.shards.iter().fold(0, |sum, shard| sum.saturating_add(size(shard)))
 }
 
 /// One thing that is wrong.
@@ -65,6 +111,28 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// One that says `message` of a file.
+    pub(crate) fn new(
+        kind: FaultKind,
+        file: String,
+        message: String,
+        advice: &'static str,
+    ) -> Self {
+        Self {
+            kind,
+            file,
+            split: None,
+            field: None,
+            message,
+            expected: None,
+            found: None,
+            ranges: Vec::new(),
+            keys: Vec::new(),
+            n_keys: 0,
+            advice,
+        }
+    }
+
     /// Says what was compared.
     pub(crate) fn compared(&mut self, expected: &dyn ToString, found: &dyn ToString) -> &mut Self {
         self.expected = Some(expected.to_string());

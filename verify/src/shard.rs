@@ -57,19 +57,10 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn fault(&mut self, kind: FaultKind, file: &FileEntry, message: String) -> &mut Fault {
-        self.faults.push(Fault {
-            kind,
-            file: format!("{DATA_DIR}/{}", file.name),
-            split: Some(self.entry.split),
-            field: None,
-            message,
-            expected: None,
-            found: None,
-            ranges: Vec::new(),
-            keys: Vec::new(),
-            n_keys: 0,
-            advice: FETCH_AGAIN,
-        });
+        let name = format!("{DATA_DIR}/{}", file.name);
+        let mut fault = Fault::new(kind, name, message, FETCH_AGAIN);
+        fault.split = Some(self.entry.split);
+        self.faults.push(fault);
         let last = self.faults.len() - 1;
         &mut self.faults[last]
     }
@@ -137,40 +128,12 @@ impl Check<'_> {
             self.other_digest(FaultKind::Index, &entry.index, found);
             return None;
         }
-        match self.parse(&bytes) {
+        match parse_index(self.context.manifest, entry, &bytes) {
             Ok(index) => Some(index),
             Err(message) => {
-                self.fault(FaultKind::Index, &entry.index, message).advice =
-                    "the bundle was written wrongly: pack again, and report this as a bug";
+                self.fault(FaultKind::Index, &entry.index, message).advice = WRITTEN_WRONGLY;
                 None
             }
-        }
-    }
-
-    /// Parses an index of the right digest and checks it against the manifest.
-    fn parse(&self, bytes: &[u8]) -> Result<Index, String> {
-        let (entry, manifest) = (self.entry, self.context.manifest);
-        let name = entry.index.name.to_string();
-        let index = Index::parse(&name, bytes, &manifest.fields, entry.file.bytes)
-            .map_err(|e| reason(&e))?;
-        if index.n_samples() as u64 != entry.samples {
-            return Err(format!(
-                "lists {} samples, the manifest says {}",
-                index.n_samples(),
-                entry.samples
-            ));
-        }
-        if index.shard_digest() != Some(entry.file.digest) {
-            return Err("its blocks do not give the shard's digest".to_owned());
-        }
-        let n_classes = i32::try_from(manifest.classes.len()).unwrap_or(i32::MAX);
-        let outside = |l: &i32| n_classes > 0 && !(-1..n_classes).contains(l);
-        match index.labels.iter().flatten().position(outside) {
-            Some(row) => Err(format!(
-                "sample `{}` has a label outside the {n_classes} classes",
-                index.key(row).unwrap_or_default()
-            )),
-            None => Ok(index),
         }
     }
 
@@ -316,3 +279,37 @@ impl Check<'_> {
 
 const INDEX_FROM_SHARD: &str = "the shard is sound and gives this very index again: copy or fetch the index file, or pack again";
 const INDEX_ELSEWHERE: &str = "the shard is sound and does not give this index again: copy or fetch the index file, or pack again";
+
+/// What to do about files that are as they were written.
+pub(crate) const WRITTEN_WRONGLY: &str =
+    "the bundle was written wrongly: pack again, and report this as a bug";
+
+/// Parses an index of the right digest and checks it against the manifest.
+pub(crate) fn parse_index(
+    manifest: &Manifest,
+    entry: &ShardEntry,
+    bytes: &[u8],
+) -> Result<Index, String> {
+    let name = entry.index.name.to_string();
+    let index =
+        Index::parse(&name, bytes, &manifest.fields, entry.file.bytes).map_err(|e| reason(&e))?;
+    if index.n_samples() as u64 != entry.samples {
+        return Err(format!(
+            "lists {} samples, the manifest says {}",
+            index.n_samples(),
+            entry.samples
+        ));
+    }
+    if index.shard_digest() != Some(entry.file.digest) {
+        return Err("its blocks do not give the shard's digest".to_owned());
+    }
+    let n_classes = i32::try_from(manifest.classes.len()).unwrap_or(i32::MAX);
+    let outside = |l: &i32| n_classes > 0 && !(-1..n_classes).contains(l);
+    match index.labels.iter().flatten().position(outside) {
+        Some(row) => Err(format!(
+            "sample `{}` has a label outside the {n_classes} classes",
+            index.key(row).unwrap_or_default()
+        )),
+        None => Ok(index),
+    }
+}

@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, ShardEntry,
+    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt,
 };
 
 use crate::digest::digest;
 use crate::notes::notes;
-use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report, reason};
+use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report, reason, total_of};
 use crate::samples::unit;
 use crate::shard::{Context, check_shard};
 use crate::{Error, Mode, VerifyOptions};
@@ -34,23 +34,8 @@ pub fn verify(
     let source = open_manifest(dir)?;
     let len = source.len_bytes();
     let (digest, manifest) = read_manifest(&source, cancel)?;
-    let mut report = Report {
-        sound: false,
-        digest: digest.to_string(),
-        mode: match options.mode {
-            Mode::Quick => "quick",
-            Mode::Full => "full",
-            Mode::Sample { .. } => "sample",
-        },
-        shards: 0,
-        samples: 0,
-        bytes: 0,
-        bytes_read: len,
-        samples_checked: 0,
-        seconds: 0.0,
-        faults: Vec::new(),
-        notes: Vec::new(),
-    };
+    let mut report = Report::new(digest, options.mode);
+    report.bytes_read = len;
     if let Some(expected) = options.digest.filter(|d| *d != digest) {
         let mut fault = manifest_fault(format!("its digest is {digest}, expected {expected}"));
         fault.compared(&expected, &digest);
@@ -65,20 +50,9 @@ pub fn verify(
             return Ok(report);
         }
     };
-    report.shards = manifest.shards.len() as u64;
-    report.samples = total_of(&manifest, |s| s.samples);
-    let (in_shards, in_indexes) =
-        (total_of(&manifest, |s| s.file.bytes), total_of(&manifest, |s| s.index.bytes));
-    report.bytes = in_shards.saturating_add(in_indexes);
+    let total = report.describe(&manifest, options.mode);
     report.notes = notes(dir, &manifest);
 
-    let total = match options.mode {
-        Mode::Full => report.bytes,
-        Mode::Quick => in_indexes,
-        Mode::Sample { fraction, .. } => {
-            in_indexes.saturating_add((in_shards as f64 * fraction) as u64)
-        }
-    };
     let read = AtomicU64::new(0);
     let advance = |n: u64| progress(read.fetch_add(n, Ordering::Relaxed) + n, total);
     let checked = AtomicU64::new(0);
@@ -88,10 +62,7 @@ pub fn verify(
         options,
         advance: &advance,
         checked: &checked,
-        always: match options.mode {
-            Mode::Sample { seed, .. } => nth_sample(&manifest, unit(seed, u64::MAX, u64::MAX)),
-            Mode::Quick | Mode::Full => None,
-        },
+        always: always(&manifest, options.mode),
         cancel,
     };
     let found = Mutex::new(Vec::new());
@@ -127,8 +98,12 @@ pub fn verify(
     Ok(report)
 }
 
-fn total_of(manifest: &Manifest, size: impl Fn(&ShardEntry) -> u64) -> u64 {
-    manifest.shards.iter().fold(0, |sum, shard| sum.saturating_add(size(shard)))
+/// The sample that is looked at however small the share: shard and row.
+pub(crate) fn always(manifest: &Manifest, mode: Mode) -> Option<(usize, u64)> {
+    match mode {
+        Mode::Sample { seed, .. } => nth_sample(manifest, unit(seed, u64::MAX, u64::MAX)),
+        Mode::Quick | Mode::Full => None,
+    }
 }
 
 /// Shard and row of the sample at `share` (0 to 1) of all.
@@ -187,18 +162,6 @@ fn read_manifest(
     Ok((Digest::of(&bytes), Manifest::parse(&source.path(), &bytes)))
 }
 
-fn manifest_fault(message: String) -> Fault {
-    Fault {
-        kind: FaultKind::Manifest,
-        file: MANIFEST_NAME.to_owned(),
-        split: None,
-        field: None,
-        message,
-        expected: None,
-        found: None,
-        ranges: Vec::new(),
-        keys: Vec::new(),
-        n_keys: 0,
-        advice: FETCH_AGAIN,
-    }
+pub(crate) fn manifest_fault(message: String) -> Fault {
+    Fault::new(FaultKind::Manifest, MANIFEST_NAME.to_owned(), message, FETCH_AGAIN)
 }

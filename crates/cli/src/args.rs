@@ -145,19 +145,25 @@ pub(crate) struct InspectArgs {
 
 /// Prove a bundle sound, or list every fault
 ///
-/// Example: gular verify bundle/ --digest blake3:0a1b…
+/// A published bundle is streamed and kept nowhere; a fault is what no server of
+/// its federation has right.
+///
+/// Examples: gular verify bundle/ --digest blake3:0a1b…
+///           gular verify 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct VerifyArgs {
-    /// The bundle's folder
-    pub(crate) dir: PathBuf,
+    /// The bundle's folder, or the URL it is published at
+    #[arg(value_name = "DIR|URL")]
+    pub(crate) place: PathBuf,
     /// Manifest, indexes, and the lengths of shards; reads no sample
     #[arg(long, group = "mode")]
     pub(crate) quick: bool,
     /// Every byte of every file (the default)
     #[arg(long, group = "mode")]
     pub(crate) full: bool,
-    /// Quick, and this share of the samples, such as `1%` or `0.01`
+    /// Quick, and this share of the samples, such as `1%` or `0.01`; of a URL the whole
+    /// MiB blocks that hold them
     #[arg(long, group = "mode", value_name = "SHARE", value_parser = share)]
     pub(crate) sample: Option<f64>,
     /// Chooses the samples of --sample
@@ -171,6 +177,11 @@ pub(crate) struct VerifyArgs {
     pub(crate) max_keys: usize,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
+    /// Read a URL from its origin instead of caches
+    #[arg(long, help_heading = "Network")]
+    pub(crate) direct: bool,
+    #[command(flatten)]
+    pub(crate) access: Access,
 }
 
 /// Publish a bundle, or one file, to a Pelican federation

@@ -65,7 +65,10 @@ impl From<gular_pack::Error> for Failure {
 
 impl From<gular_verify::Error> for Failure {
     fn from(error: gular_verify::Error) -> Self {
-        Self::new(&error, error.hint().map(str::to_owned))
+        match error {
+            gular_verify::Error::Pelican(error) => error.into(),
+            error => Self::new(&error, error.hint()),
+        }
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
+use gular_pelican::Url;
+use gular_runtime::fetch::BundleUrl;
 use gular_verify::{Error, Fault, Mode, Report, VerifyOptions};
 
 use crate::args::{Output, VerifyArgs};
 use crate::exit::{Exit, Failure};
 use crate::progress::bytes_bar;
-use crate::show;
 use crate::stop::Stop;
+use crate::{network, show};
 
 pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
@@ -29,7 +31,14 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         bar.set_length(total.max(done));
         bar.set_position(done);
     };
-    let result = gular_verify::verify(&args.dir, &options, &progress, &stop.flag);
+    let result = match args.place.to_str().filter(|place| place.contains("://")) {
+        None => gular_verify::verify(&args.place, &options, &progress, &stop.flag),
+        Some(url) => {
+            let (url, options) = published(args, url, &options)?;
+            let client = network::client(&args.access)?;
+            gular_verify::verify_url(&client, &url, &options, &progress, &stop.flag)
+        }
+    };
     bar.finish_and_clear();
     let report = result.map_err(|error| {
         let cancelled = matches!(error, Error::Cancelled { .. });
@@ -47,6 +56,23 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         show::text(&text(&report))?;
     }
     Ok(if report.sound { Exit::Done } else { Exit::Unsound })
+}
+
+/// The URL to read from, and the digest it names, if `--digest` does not.
+fn published(
+    args: &VerifyArgs,
+    url: &str,
+    options: &VerifyOptions,
+) -> Result<(Url, VerifyOptions), Failure> {
+    let BundleUrl { url, digest } = url.parse()?;
+    if let (Some(one), Some(other)) = (options.digest, digest)
+        && one != other
+    {
+        let message = format!("the URL names {other}, `--digest` {one}");
+        return Err(Failure::new(message, Some("leave one of them out".to_owned())));
+    }
+    let url = if args.direct { url.direct() } else { url };
+    Ok((url, VerifyOptions { digest: options.digest.or(digest), ..options.clone() }))
 }
 
 fn text(report: &Report) -> String {

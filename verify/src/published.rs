@@ -1,0 +1,347 @@
+//! A published bundle: streamed from whoever has it, kept nowhere.
+//!
+//! A copy that another server has right is no fault: the client passes on what the
+//! manifest's digests accept, wherever it comes from. A fault here means that no
+//! server has the right bytes.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use gular_bundle::{
+    BLOCK_BYTES, DATA_DIR, Digest, FileEntry, Index, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest,
+    ShardEntry, block_cv,
+};
+use gular_pelican::{Client, Error as Pelican, MAX_RENAMES, Object, Url, parallel};
+
+use crate::report::{ByteRange, Fault, FaultKind, Report, merged, reason};
+use crate::samples::{touches, unit};
+use crate::shard::{WRITTEN_WRONGLY, parse_index};
+use crate::walk::{always, manifest_fault};
+use crate::{Error, Mode, VerifyOptions};
+
+const PUBLISH_AGAIN: &str = "no server has it right: publish it again from a sound copy";
+
+/// Verifies the bundle published at `url`, a collection NAME/VERSION.
+///
+/// `progress` is called with the bytes read so far and those to be read, from
+/// any thread; `cancel` ends the work at once. Shards are read `options.jobs` at a
+/// time, one MiB of each in memory, and their indexes.
+///
+/// # Errors
+/// [`Error::Pelican`] when the bundle cannot be reached; faults of the data are in the report.
+pub fn verify_url(
+    client: &Client,
+    url: &Url,
+    options: &VerifyOptions,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Report, Error> {
+    let start = Instant::now();
+    let (digest, manifest) = match read_manifest(client, url, options, cancel)? {
+        Ok(read) => read,
+        Err(fault) => {
+            let mut report =
+                Report::new(options.digest.unwrap_or_else(|| Digest::of(b"")), options.mode);
+            report.faults.push(fault);
+            report.seconds = start.elapsed().as_secs_f64();
+            return Ok(report);
+        }
+    };
+    let data = url.parent().and_then(|name| name.join(DATA_DIR));
+    let data = data.ok_or_else(|| Error::NoBundleUrl { url: url.to_string() })?;
+    let mut report = Report::new(digest, options.mode);
+    let total = report.describe(&manifest, options.mode);
+
+    let (read, checked) = (AtomicU64::new(0), AtomicU64::new(0));
+    let advance = |n: u64| progress(read.fetch_add(n, Ordering::Relaxed) + n, total);
+    let found = Mutex::new(Vec::new());
+    let numbered: Vec<(usize, &ShardEntry)> = manifest.shards.iter().enumerate().collect();
+    let result = parallel(&numbered, options.jobs, cancel, |(number, entry), stop| {
+        let walk = Walk {
+            client,
+            data: &data,
+            manifest: &manifest,
+            options,
+            always: always(&manifest, options.mode),
+            advance: &advance,
+            checked: &checked,
+            cancel: stop,
+        };
+        let mut check = Check { walk: &walk, number: *number, entry, faults: Vec::new() };
+        check.shard()?;
+        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.extend(check.faults.into_iter().map(|fault| (*number, fault)));
+        Ok(())
+    });
+    match result {
+        Err(Error::Pelican(Pelican::Cancelled)) | Ok(()) if cancel.load(Ordering::Relaxed) => {
+            return Err(Error::Cancelled { bytes: read.into_inner(), total });
+        }
+        result => result?,
+    }
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(number, fault)| (*number, fault.kind));
+    report.faults = found.into_iter().map(|(_, fault)| fault).collect();
+    report.bytes_read = read.into_inner();
+    report.samples_checked = checked.into_inner();
+    report.sound = report.faults.is_empty();
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// The manifest and its digest, or what is wrong with every copy of it.
+fn read_manifest(
+    client: &Client,
+    url: &Url,
+    options: &VerifyOptions,
+    cancel: &AtomicBool,
+) -> Result<Result<(Digest, Manifest), Fault>, Error> {
+    let at = url.join(MANIFEST_NAME).ok_or_else(|| Error::NoBundleUrl { url: url.to_string() })?;
+    let shown = at.to_string();
+    let accepts = |bytes: &[u8]| {
+        let found = Digest::of(bytes);
+        if let Some(expected) = options.digest.filter(|expected| *expected != found) {
+            return Err(format!("its digest is {found}, expected {expected}"));
+        }
+        match Manifest::parse(&shown, bytes) {
+            // Another server would have the same.
+            Ok(_) | Err(gular_bundle::Error::TooNew { .. }) => Ok(()),
+            Err(error) => Err(reason(&error)),
+        }
+    };
+    match client.read(&at, MAX_MANIFEST_BYTES, &accepts, cancel) {
+        Ok(bytes) => match Manifest::parse(&shown, &bytes) {
+            Ok(manifest) => Ok(Ok((Digest::of(&bytes), manifest))),
+            Err(error) => Err(Error::TooNew(error)),
+        },
+        Err(Pelican::Corrupt { attempts, .. }) => {
+            let mut fault = manifest_fault(attempts.to_string());
+            fault.advice = PUBLISH_AGAIN;
+            Ok(Err(fault))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What checking a shard needs of the whole.
+struct Walk<'a> {
+    client: &'a Client,
+    data: &'a Url,
+    manifest: &'a Manifest,
+    options: &'a VerifyOptions,
+    always: Option<(usize, u64)>,
+    advance: &'a (dyn Fn(u64) + Sync),
+    checked: &'a AtomicU64,
+    cancel: &'a AtomicBool,
+}
+
+/// One shard and its index.
+struct Check<'a> {
+    walk: &'a Walk<'a>,
+    number: usize,
+    entry: &'a ShardEntry,
+    faults: Vec<Fault>,
+}
+
+impl Check<'_> {
+    fn fault(&mut self, kind: FaultKind, file: &FileEntry, message: String) -> &mut Fault {
+        let name = format!("{DATA_DIR}/{}", file.name);
+        let mut fault = Fault::new(kind, name, message, PUBLISH_AGAIN);
+        fault.split = Some(self.entry.split);
+        self.faults.push(fault);
+        let last = self.faults.len() - 1;
+        &mut self.faults[last]
+    }
+
+    fn url_of(&self, file: &FileEntry) -> Result<Url, Error> {
+        let url = self.walk.data.join(file.name.as_str());
+        url.ok_or_else(|| Error::NoBundleUrl { url: format!("{}/{}", self.walk.data, file.name) })
+    }
+
+    fn shard(&mut self) -> Result<(), Error> {
+        let Some(index) = self.index()? else { return Ok(()) };
+        let n_blocks = index.blocks.len();
+        let wanted: Vec<bool> = match self.walk.options.mode {
+            Mode::Quick => return self.length(&index),
+            Mode::Full => vec![true; n_blocks],
+            Mode::Sample { fraction, seed } => self.blocks_of(&index, fraction, seed),
+        };
+        if self.walk.options.mode == Mode::Full {
+            self.walk.checked.fetch_add(self.entry.samples, Ordering::Relaxed);
+        }
+        self.blocks(&index, &wanted)
+    }
+
+    /// The index, when some server has the one the manifest describes.
+    fn index(&mut self) -> Result<Option<Index>, Error> {
+        let (entry, file) = (self.entry, &self.entry.index);
+        let accepts = |bytes: &[u8]| match Digest::of(bytes) {
+            found if found == file.digest => Ok(()),
+            found => Err(format!("its digest is {found}, the manifest says {}", file.digest)),
+        };
+        let url = self.url_of(file)?;
+        match self.walk.client.read(&url, file.bytes, &accepts, self.walk.cancel) {
+            Ok(bytes) => {
+                (self.walk.advance)(bytes.len() as u64);
+                match parse_index(self.walk.manifest, entry, &bytes) {
+                    Ok(index) => return Ok(Some(index)),
+                    Err(message) => {
+                        self.fault(FaultKind::Index, file, message).advice = WRITTEN_WRONGLY;
+                    }
+                }
+            }
+            Err(Pelican::NotFound { server, .. }) => {
+                self.fault(FaultKind::Missing, file, format!("is not there, says `{server}`"));
+            }
+            Err(Pelican::Corrupt { attempts, .. }) => {
+                self.fault(FaultKind::Index, file, attempts.to_string());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(None)
+    }
+
+    /// Compares the shard's length with the manifest's; a name burned by a cut
+    /// upload may have others after it.
+    fn length(&mut self, index: &Index) -> Result<(), Error> {
+        let (url, expected) = (self.url_of(&self.entry.file)?, self.entry.file.bytes);
+        let mut first = None;
+        for renamed in 0..=MAX_RENAMES {
+            let name = if renamed == 0 { url.clone() } else { url.renamed(renamed) };
+            match self.walk.client.stat(&name, self.walk.cancel) {
+                Ok(stat) if stat.len_bytes == Some(expected) => return Ok(()),
+                Ok(stat) => drop(first.get_or_insert(stat.len_bytes)),
+                Err(Pelican::NotFound { server, .. }) if renamed == 0 => {
+                    self.missing(index, &server);
+                    return Ok(());
+                }
+                Err(Pelican::NotFound { .. }) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let found = first.flatten().map_or("an unknown number of".to_owned(), |n| n.to_string());
+        let message = format!("has {found} bytes, the manifest says {expected}");
+        self.fault(FaultKind::Length, &self.entry.file, message).compared(&expected, &found);
+        self.name_samples(index, |_| true);
+        Ok(())
+    }
+
+    fn missing(&mut self, index: &Index, server: &str) {
+        let message = format!("is not there, says `{server}`");
+        self.fault(FaultKind::Missing, &self.entry.file, message);
+        self.name_samples(index, |_| true);
+    }
+
+    /// Streams the wanted blocks. A bad one does not hide those behind it.
+    fn blocks(&mut self, index: &Index, wanted: &[bool]) -> Result<(), Error> {
+        let (entry, single) = (self.entry, index.blocks.len() == 1);
+        let url = self.url_of(&entry.file)?;
+        let accepts = |block: u64, bytes: &[u8]| {
+            let expected = usize::try_from(block).ok().and_then(|block| index.blocks.get(block));
+            expected.is_some_and(|expected| block_cv(block, bytes, single) == *expected)
+        };
+        let object = Object { url: &url, len_bytes: entry.file.bytes, accepts: &accepts };
+        let mut bad: Vec<(ByteRange, String)> = Vec::new();
+        let mut next = 0;
+        while let Some(ahead) = wanted.get(next..).and_then(|rest| rest.iter().position(|w| *w)) {
+            next += ahead;
+            let from = next as u64;
+            let mut sink = |_: u64, bytes: &[u8]| {
+                (self.walk.advance)(bytes.len() as u64);
+                next += 1;
+                match wanted.get(next) {
+                    Some(false) => Err(std::io::Error::other("the next block is not wanted")),
+                    _ => Ok(()),
+                }
+            };
+            match self.walk.client.stream(&object, from, &mut sink, self.walk.cancel) {
+                Ok(()) => break,
+                Err(Pelican::Sink { .. }) => {}
+                Err(Pelican::NotFound { server, .. }) => {
+                    self.missing(index, &server);
+                    return Ok(());
+                }
+                Err(Pelican::Corrupt { attempts, .. }) => {
+                    let start = next as u64 * BLOCK_BYTES as u64;
+                    let end = (start + BLOCK_BYTES as u64).min(entry.file.bytes);
+                    bad.push((ByteRange { start, end }, attempts.to_string()));
+                    next += 1;
+                    // Of another length, all of its blocks would be refused alike.
+                    if bad.len() == 1 && self.has_other_length(&url)? {
+                        return self.length(index);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let Some((_, attempts)) = bad.first() else { return Ok(()) };
+        let message = format!(
+            "{} of {} blocks have other bytes than were packed, the first: {attempts}",
+            bad.len(),
+            index.blocks.len()
+        );
+        let ranges = merged(bad.iter().map(|(range, _)| *range).collect());
+        self.fault(FaultKind::Blocks, &entry.file, message).ranges.clone_from(&ranges);
+        self.name_samples(index, |range| touches(&ranges, range));
+        Ok(())
+    }
+
+    /// Whether the object has another length under every name it may have.
+    fn has_other_length(&self, url: &Url) -> Result<bool, Error> {
+        for renamed in 0..=MAX_RENAMES {
+            let name = if renamed == 0 { url.clone() } else { url.renamed(renamed) };
+            match self.walk.client.stat(&name, self.walk.cancel) {
+                Ok(stat) if stat.len_bytes == Some(self.entry.file.bytes) => return Ok(false),
+                Ok(_) => {}
+                Err(Pelican::NotFound { .. }) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Names the samples with bytes in ranges that are bad, in the last fault.
+    fn name_samples(&mut self, index: &Index, is_bad: impl Fn(ByteRange) -> bool) {
+        let max = self.walk.options.max_keys;
+        let Some(fault) = self.faults.last_mut() else { return };
+        for row in 0..index.n_samples() {
+            if ranges_of(index, row).any(&is_bad) {
+                fault.n_keys += 1;
+                if fault.keys.len() < max {
+                    fault.keys.extend(index.key(row).map(str::to_owned));
+                }
+            }
+        }
+    }
+
+    /// The blocks that hold a share of the samples, chosen by seed, shard and row.
+    fn blocks_of(&self, index: &Index, fraction: f64, seed: u64) -> Vec<bool> {
+        let mut wanted = vec![false; index.blocks.len()];
+        for row in 0..index.n_samples() {
+            let (shard, at) = (self.number as u64, row as u64);
+            if self.walk.always != Some((self.number, at)) && unit(seed, shard, at) >= fraction {
+                continue;
+            }
+            self.walk.checked.fetch_add(1, Ordering::Relaxed);
+            for range in ranges_of(index, row).filter(|range| range.start < range.end) {
+                let block = BLOCK_BYTES as u64;
+                let blocks = range.start / block..range.end.div_ceil(block);
+                for block in blocks.filter_map(|block| usize::try_from(block).ok()) {
+                    if let Some(wanted) = wanted.get_mut(block) {
+                        *wanted = true;
+                    }
+                }
+            }
+        }
+        wanted
+    }
+}
+
+/// Where the values of a sample lie.
+fn ranges_of(index: &Index, row: usize) -> impl Iterator<Item = ByteRange> {
+    index.locations.iter().filter_map(move |location| {
+        let (start, len) = location.range(row)?;
+        Some(ByteRange { start, end: start.saturating_add(len as u64) })
+    })
+}
