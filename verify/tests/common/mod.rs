@@ -1,6 +1,7 @@
 //! Small bundles, and ways to harm them.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(dead_code, reason = "each test file uses a part")]
 #![expect(unreachable_pub, reason = "one module of several test programs")]
 
 use std::collections::BTreeMap;
