@@ -99,14 +99,27 @@ pub(crate) fn build(
     if profile == Profile::Release {
         build.arg("--release");
     }
+    built(&mut build, package)
+}
+
+/// Builds the test program `name` as `cargo xtask test` does, and returns its path.
+pub(crate) fn build_test(workspace: &Workspace, ready: &Ready, name: &str) -> Result<PathBuf> {
+    let mut build = cargo(workspace, ready, "test");
+    build.args(["--message-format=json-render-diagnostics", "--no-run", "--test", name]);
+    build.args(Set::Plain.args(ready.turbo));
+    built(&mut build, name)
+}
+
+/// Runs a build that prints messages, and finds the program `name` in them.
+fn built(build: &mut Command, name: &str) -> Result<PathBuf> {
     let output =
-        build.stderr(Stdio::inherit()).output().with_context(|| process::cannot_start(&build))?;
+        build.stderr(Stdio::inherit()).output().with_context(|| process::cannot_start(build))?;
     if !output.status.success() {
-        bail!("`{}` failed: {}", process::line(&build), output.status);
+        bail!("`{}` failed: {}", process::line(build), output.status);
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    executable(&text, package)
-        .with_context(|| format!("cargo built `{package}` and named no program `{package}`"))
+    executable(&text, name)
+        .with_context(|| format!("`{}` named no program `{name}`", process::line(build)))
 }
 
 /// The path of the program `name` in cargo's messages, one JSON object a line.

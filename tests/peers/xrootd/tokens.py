@@ -2,10 +2,12 @@
 """The issuer of the test origin: its key, and tokens it signs. Needs `openssl` and no package.
 
 tokens.py seed --keys DIR --issuer URL --cache DIR
-    makes the key unless it is there, and puts its public half where libscitokens keeps the keys
-    of issuers it has asked, so that the server asks nobody
+    puts the public half of the key where libscitokens keeps the keys of issuers it has asked, so
+    that the server asks nobody
 tokens.py mint --keys DIR --issuer URL --scope "storage.read:/ storage.create:/" [--lifetime 3600]
     prints a token of the WLCG profile; paths are relative to the namespace
+
+Either makes the key when it is not there.
 """
 
 import argparse
@@ -46,10 +48,13 @@ def signature(key, message):
     return numbers
 
 
-def seed(args, key):
+def make(key):
     if not key.exists():
         key.parent.mkdir(parents=True, exist_ok=True)
         openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
+
+
+def seed(args, key):
     folder = pathlib.Path(args.cache) / "scitokens"
     folder.mkdir(parents=True, exist_ok=True)
     far = int(time.time()) + 30 * 86400
@@ -94,8 +99,10 @@ def main():
             options.add_argument("--scope", required=True)
             options.add_argument("--lifetime", type=int, default=3600)
     args = parser.parse_args()
+    key = pathlib.Path(args.keys) / "issuer.pem"
     os.umask(0o077)
-    args.verb(args, pathlib.Path(args.keys) / "issuer.pem")
+    make(key)
+    args.verb(args, key)
 
 
 if __name__ == "__main__":

@@ -4,33 +4,43 @@
 //! with our programs' paths in its environment, and prints one line for each
 //! thing it found out: `ok NAME`, `fail NAME: why`, or
 //! `skip NAME: TOOL missing, install: …`. It exits with 0 unless it failed.
+//!
+//! The suite of federations (`tests/tests/federation`) runs here too, once for
+//! each real server.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+mod servers;
+mod tally;
 mod venv;
 
+use self::servers::Server;
+use self::tally::{Tally, tally_of};
 use crate::cargo::{Set, cargo};
 use crate::process::{self, command};
 use crate::setup::{self, Line, Ready};
 use crate::test::Programs;
 use crate::workspace::Workspace;
 
-/// Run the peer tests: PyTorch, TensorBoard and others read what we write.
+/// Run the peer tests: PyTorch, TensorBoard, XRootD and others, and we, understand each other.
 ///
 /// Their Python packages go into `target/peers` (2.7 GB to download, 4.6 GB on
-/// disk, once).
+/// disk, once). XRootD's servers come from the system's packages.
+///
+/// With GULAR_TEST_FEDERATION=URL the checks of federations run against that one
+/// instead of XRootD's servers: `cargo xtask peers federation` runs them alone.
+/// URL is a collection they may write below; BEARER_TOKEN_FILE names a token with
+/// storage.read and storage.create for it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only files whose name contains this
+    /// Only files and servers whose name contains this
     #[arg(value_name = "PART")]
     filter: Option<String>,
 }
@@ -43,18 +53,27 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     peers(&workspace, &ready, args.filter.as_deref().unwrap_or_default())
 }
 
-/// Runs the files whose names contain `filter`, on a machine that is set up.
+/// Runs the files and servers whose names contain `filter`, on a machine that is
+/// set up.
 ///
 /// # Errors
 /// When one failed, after all have run; in CI also when one was skipped, since
 /// there every tool is meant to be installed.
 pub(crate) fn peers(workspace: &Workspace, ready: &Ready, filter: &str) -> Result<()> {
     let files = peer_files(&workspace.root.join("tests/peers"), filter)?;
-    let surroundings = Surroundings::prepare(workspace, ready)?;
+    let mut servers = Server::all();
+    servers.retain(|server| server.name().contains(filter));
+    ensure!(!files.is_empty() || !servers.is_empty(), "no peer's name contains `{filter}`");
     let mut total = Tally::default();
-    for file in &files {
-        eprintln!("peer {}", workspace.relative(file).display());
-        total.add(surroundings.run(file)?);
+    if !files.is_empty() {
+        let surroundings = Surroundings::prepare(workspace, ready)?;
+        for file in &files {
+            eprintln!("peer {}", workspace.relative(file).display());
+            total.add(surroundings.run(file)?);
+        }
+    }
+    if !servers.is_empty() {
+        total.add(servers::run(workspace, ready, &servers)?);
     }
     println!("\n{} ok, {} failed, {} skipped", total.ok, total.failed.len(), total.skipped.len());
     let in_ci = env::var_os("CI").is_some_and(|value| value == "true");
@@ -76,7 +95,6 @@ fn peer_files(dir: &Path, filter: &str) -> Result<Vec<PathBuf>> {
             files.push(path);
         }
     }
-    ensure!(!files.is_empty(), "no file `*{filter}*.py` in `{}`", dir.display());
     files.sort();
     Ok(files)
 }
@@ -116,16 +134,13 @@ impl Surroundings {
     /// Runs one file; its folder stays when it fails.
     fn run(&self, file: &Path) -> Result<Tally> {
         let work = self.work.join(file.file_stem().unwrap_or_default());
-        if work.exists() {
-            fs::remove_dir_all(&work)
-                .with_context(|| format!("cannot empty `{}`", work.display()))?;
-        }
-        fs::create_dir_all(&work).with_context(|| format!("cannot make `{}`", work.display()))?;
+        empty(&work)?;
         let mut peer = command(&self.python);
         peer.arg(file).current_dir(&work).envs(&self.variables);
         // Python's torch has its own libtorch, and ours has no `libtorch.so` it could load.
         peer.env_remove("LD_LIBRARY_PATH");
-        let tally = tally_of(&mut peer, file)?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let tally = tally_of(&mut peer, &name, str::to_owned)?;
         if tally.failed.is_empty() {
             fs::remove_dir_all(&work)
                 .with_context(|| format!("cannot remove `{}`", work.display()))?;
@@ -149,84 +164,10 @@ fn with_libtorch(program: &Path, ready: &Ready, dir: &Path) -> Result<PathBuf> {
     Ok(script)
 }
 
-/// What the tests of one or more files found out.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
-    ok: usize,
-    /// `NAME: why` of each.
-    failed: Vec<String>,
-    skipped: Vec<String>,
-}
-
-impl Tally {
-    fn add(&mut self, other: Self) {
-        self.ok += other.ok;
-        self.failed.extend(other.failed);
-        self.skipped.extend(other.skipped);
+/// Makes `dir`, without what an earlier run left in it.
+fn empty(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("cannot empty `{}`", dir.display()))?;
     }
-
-    fn line(&mut self, line: &str) {
-        if line.starts_with("ok ") {
-            self.ok += 1;
-        } else if let Some(rest) = line.strip_prefix("fail ") {
-            self.failed.push(rest.into());
-        } else if let Some(rest) = line.strip_prefix("skip ") {
-            self.skipped.push(format!("{rest} (skipped)"));
-        }
-    }
-
-    /// Adds what the exit code says and the lines did not.
-    fn finish(&mut self, name: &str, success: bool, status: &str) {
-        if !success && self.failed.is_empty() {
-            self.failed.push(format!("{name}: ended with {status}"));
-        }
-        if success && *self == Self::default() {
-            self.failed.push(format!("{name}: reported nothing"));
-        }
-    }
-}
-
-fn tally_of(peer: &mut Command, file: &Path) -> Result<Tally> {
-    let mut child =
-        peer.stdout(Stdio::piped()).spawn().with_context(|| process::cannot_start(peer))?;
-    let mut tally = Tally::default();
-    let Some(stdout) = child.stdout.take() else {
-        bail!("cannot read what `{}` prints", file.display())
-    };
-    for line in BufReader::new(stdout).split(b'\n') {
-        let line = line.with_context(|| format!("cannot read what `{}` prints", file.display()))?;
-        let line = String::from_utf8_lossy(&line);
-        println!("  {line}");
-        tally.line(&line);
-    }
-    let status = child.wait()?;
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    tally.finish(&name, status.success(), &status.to_string());
-    Ok(tally)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(script: &str, expected: (usize, &[&str], &[&str])) {
-        let tally = tally_of(command("sh").args(["-c", script]), Path::new("tests/peers/x.py"))
-            .expect("a shell");
-        let (ok, failed, skipped) = expected;
-        let owned =
-            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        assert_eq!(tally, Tally { ok, failed: owned(failed), skipped: owned(skipped) }, "{script}");
-    }
-
-    #[test]
-    fn lines_and_exit_code_both_count() {
-        check("echo ok a; echo ok b", (2, &[], &[]));
-        check("echo ok a; echo 'fail b: too short'; exit 1", (1, &["b: too short"], &[]));
-        check(
-            "echo 'skip a: mtools missing, install: apt-get install mtools'",
-            (0, &[], &["a: mtools missing, install: apt-get install mtools (skipped)"]),
-        );
-        check("echo ok a; exit 3", (1, &["x.py: ended with exit status: 3"], &[]));
-        check("echo okay", (0, &["x.py: reported nothing"], &[]));
-    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))
 }

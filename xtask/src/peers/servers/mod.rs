@@ -1,0 +1,215 @@
+//! The suite of federations against real servers.
+//!
+//! ```text
+//! gular ──▶ director (ours) ──▶ XRootD: open origin | token origin, TLS | cache ──▶ open origin
+//! ```
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+mod director;
+mod xrootd;
+
+use self::director::Director;
+use self::xrootd::{Issuer, Mode, Started, XRootD};
+use super::tally::{Tally, tally_of};
+use crate::cargo::{self, Profile, Program};
+use crate::process::command;
+use crate::setup::Ready;
+use crate::workspace::Workspace;
+
+/// Names a federation of the user's, to be tested instead.
+const VARIABLE: &str = "GULAR_TEST_FEDERATION";
+
+/// The checks wait more than they work: for an upload of somebody else to go on,
+/// ten seconds each time.
+const CHECKS_AT_ONCE: &str = "8";
+
+/// Other sources of tokens, and other ways to a server, than those of the suite.
+const SURROUNDINGS: [&str; 11] = [
+    "BEARER_TOKEN",
+    "TOKEN",
+    "XDG_RUNTIME_DIR",
+    "_CONDOR_CREDS",
+    "SSL_CERT_DIR",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+];
+
+/// What the suite runs against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Server {
+    /// The one that [`VARIABLE`] names.
+    Named,
+    /// Reads and writes without a token.
+    Open,
+    /// Needs bearer tokens, and TLS for them.
+    Token,
+    /// A cache for reading, before an open origin.
+    Cache,
+}
+
+impl Server {
+    /// Those to be tested on this machine.
+    pub(super) fn all() -> Vec<Self> {
+        match env::var_os(VARIABLE) {
+            Some(_) => vec![Self::Named],
+            None => vec![Self::Open, Self::Token, Self::Cache],
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Named => "federation",
+            Self::Open => "xrootd_open",
+            Self::Token => "xrootd_token",
+            Self::Cache => "xrootd_cache",
+        }
+    }
+}
+
+/// Runs the suite against each of `servers`.
+pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> Result<Tally> {
+    let gular = cargo::build(workspace, ready, Program::Gular, Profile::Dev)?;
+    let suite = cargo::build_test(workspace, ready, "federation")?;
+    let scripts = workspace.root.join("tests/peers/xrootd");
+    let work = xrootd::work_folder(&workspace.target.join("peers/work"))?;
+    let mut total = Tally::default();
+    for server in servers {
+        eprintln!("peer {}", server.name());
+        let mut checks = command(&suite);
+        checks.env("GULAR_BIN", &gular).env("RUST_TEST_THREADS", CHECKS_AT_ONCE);
+        total.add(match server {
+            Server::Named => checked(&mut checks, *server)?,
+            _ => against_xrootd(*server, &scripts, &work.join(server.name()), checks)?,
+        });
+    }
+    // Stays when a server's folder did.
+    let _ = fs::remove_dir(&work);
+    Ok(total)
+}
+
+/// Starts the servers, runs the checks, stops the servers; what these said stays
+/// when a check failed.
+fn against_xrootd(
+    server: Server,
+    scripts: &Path,
+    work: &Path,
+    mut checks: Command,
+) -> Result<Tally> {
+    super::empty(work)?;
+    let tally = match Site::start(server, scripts, work)? {
+        Err(missing) => {
+            let mut tally = Tally::default();
+            tally.line(&format!("skip {}: {missing}", server.name()));
+            tally
+        }
+        Ok(site) => {
+            site.apply(&mut checks);
+            checked(&mut checks, server)?
+        }
+    };
+    if tally.failed.is_empty() {
+        fs::remove_dir_all(work).with_context(|| format!("cannot remove `{}`", work.display()))?;
+    } else {
+        eprintln!("what the servers said is in `{}`", work.display());
+    }
+    Ok(tally)
+}
+
+fn checked(checks: &mut Command, server: Server) -> Result<Tally> {
+    tally_of(checks, server.name(), |line| peer_line(server.name(), line))
+}
+
+/// Turns a line of Rust's test harness into one of a peer test.
+fn peer_line(server: &str, line: &str) -> String {
+    let result = line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... "));
+    match result {
+        Some((name, "ok")) => format!("ok {server}::{name}"),
+        Some((name, "FAILED")) => format!("fail {server}::{name}: what it said stands below"),
+        // Whatever a failing check prints is no result.
+        _ => format!("| {line}"),
+    }
+}
+
+/// Real servers with a director in front; all end when this is dropped.
+struct Site {
+    director: Director,
+    _servers: Vec<XRootD>,
+    roots: PathBuf,
+    token: PathBuf,
+}
+
+impl Site {
+    /// The inner error says what is missing, and how to install it.
+    fn start(server: Server, scripts: &Path, work: &Path) -> Result<Result<Self, String>> {
+        let mode = if server == Server::Token { Mode::Token } else { Mode::Open };
+        let origin = match XRootD::start(scripts, &work.join("origin"), mode)? {
+            Started::Ready(origin) => origin,
+            Started::Missing(tool) => return Ok(Err(tool)),
+        };
+        let (origin_url, mut caches) = (origin.url.clone(), Vec::new());
+        let mut servers = vec![origin];
+        if server == Server::Cache {
+            match XRootD::start(scripts, &work.join("cache"), Mode::Cache { origin: &origin_url })?
+            {
+                Started::Ready(cache) => {
+                    caches.push(cache.url.clone());
+                    servers.push(cache);
+                }
+                Started::Missing(tool) => return Ok(Err(tool)),
+            }
+        }
+        let issuer = Issuer { scripts, keys: &work.join("origin/keys") };
+        let token = work.join("token");
+        fs::write(&token, issuer.token()?)
+            .with_context(|| format!("cannot write `{}`", token.display()))?;
+        let director =
+            Director::start(&work.join("director"), &origin_url, &caches, server == Server::Token)?;
+        let certificates = servers.iter().filter_map(|server| server.ca.as_ref());
+        let roots = work.join("roots.pem");
+        join_files(certificates.chain([&director.ca]), &roots)?;
+        Ok(Ok(Self { director, _servers: servers, roots, token }))
+    }
+
+    /// Lets `checks` reach it.
+    fn apply(&self, checks: &mut Command) {
+        for variable in SURROUNDINGS {
+            checks.env_remove(variable);
+        }
+        checks
+            .env(VARIABLE, &self.director.url)
+            .env("SSL_CERT_FILE", &self.roots)
+            .env("BEARER_TOKEN_FILE", &self.token);
+    }
+}
+
+fn join_files<'a>(files: impl IntoIterator<Item = &'a PathBuf>, to: &Path) -> Result<()> {
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))?);
+    }
+    fs::write(to, all).with_context(|| format!("cannot write `{}`", to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_test_harness_become_those_of_a_peer_test() {
+        let check = |line: &str, expected: &str| assert_eq!(peer_line("s", line), expected);
+        check("test fetch::a_b ... ok", "ok s::fetch::a_b");
+        check("test fetch::a_b ... FAILED", "fail s::fetch::a_b: what it said stands below");
+        check("fail me: not a result", "| fail me: not a result");
+        check("test result: ok. 1 passed; 0 failed", "| test result: ok. 1 passed; 0 failed");
+    }
+}

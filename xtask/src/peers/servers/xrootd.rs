@@ -1,0 +1,118 @@
+//! XRootD's servers, by `tests/peers/xrootd/start.sh`.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{self, command};
+
+/// The namespace, and so the first part of every object's name.
+pub(super) const NAMESPACE: &str = "/test";
+
+/// Never asked: its key lies where the server looks first.
+pub(super) const ISSUER: &str = "https://issuer.example.invalid";
+
+/// What a server is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Mode<'a> {
+    /// Reads and writes without a token.
+    Open,
+    /// With tokens of [`ISSUER`], over TLS.
+    Token,
+    /// Reads from the open server at this URL.
+    Cache { origin: &'a str },
+}
+
+/// A running server; killed when dropped.
+pub(super) struct XRootD {
+    process: Child,
+    /// `http://localhost:PORT`.
+    pub(super) url: String,
+    /// Who signed its certificate, when it has one.
+    pub(super) ca: Option<PathBuf>,
+}
+
+/// Whether a server could be started.
+pub(super) enum Started {
+    Ready(XRootD),
+    /// `TOOL missing, install: …`.
+    Missing(String),
+}
+
+impl XRootD {
+    /// Starts one with all its files in `dir`, and waits until it answers.
+    pub(super) fn start(scripts: &Path, dir: &Path, mode: Mode<'_>) -> Result<Started> {
+        let script = scripts.join("start.sh");
+        let mut start = command(&script);
+        match mode {
+            Mode::Open => start.arg("open").arg(dir),
+            Mode::Token => start.arg("token").arg(dir).args(["--tls", "--issuer", ISSUER]),
+            Mode::Cache { origin } => {
+                let (_, host) = origin.split_once("://").context("an origin has a URL")?;
+                start.arg("cache").arg(dir).args(["--origin", host])
+            }
+        };
+        start.args(["--namespace", NAMESPACE]).stdout(Stdio::piped());
+        let process = start.spawn().with_context(|| process::cannot_start(&start))?;
+        // From here on it is killed whatever happens.
+        let mut this = Self { process, url: String::new(), ca: None };
+        let mut said = String::new();
+        let stdout = this.process.stdout.take().context("the script has no stdout")?;
+        BufReader::new(stdout).read_line(&mut said)?;
+        let said = said.trim_end();
+        if said.contains(" missing, install: ") {
+            return Ok(Started::Missing(said.to_owned()));
+        }
+        let Some(url) = said.strip_prefix("ready ").and_then(|url| url.strip_suffix(NAMESPACE))
+        else {
+            bail!("`{}` did not start a server in `{}`", script.display(), dir.display())
+        };
+        url.clone_into(&mut this.url);
+        this.ca = Some(dir.join("ca.pem")).filter(|ca| ca.exists());
+        Ok(Started::Ready(this))
+    }
+}
+
+impl Drop for XRootD {
+    fn drop(&mut self) {
+        // What it stored is not needed any more.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Who signs the tokens.
+pub(super) struct Issuer<'a> {
+    pub(super) scripts: &'a Path,
+    /// The folder of its key, made when it is not there.
+    pub(super) keys: &'a Path,
+}
+
+impl Issuer<'_> {
+    /// A token that may read and create everything, for an hour. Servers without
+    /// tokens get one too: the suite looks whether it shows.
+    pub(super) fn token(&self) -> Result<String> {
+        let mut mint = command("python3");
+        mint.arg(self.scripts.join("tokens.py")).arg("mint").arg("--keys").arg(self.keys);
+        mint.args(["--issuer", ISSUER, "--scope", "storage.read:/ storage.create:/"]);
+        process::stdout_of(&mut mint)
+    }
+}
+
+/// `wanted`, or a folder of the system's when others cannot reach that: started
+/// by root, the servers run as another user.
+pub(super) fn work_folder(wanted: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(wanted).with_context(|| format!("cannot make `{}`", wanted.display()))?;
+    let open_to_others = |dir: &Path| {
+        fs::metadata(dir).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
+    };
+    if !rustix::process::geteuid().is_root() || wanted.ancestors().all(open_to_others) {
+        return Ok(wanted.to_owned());
+    }
+    Ok(env::temp_dir().join(format!("gular-peers-{}", std::process::id())))
+}
