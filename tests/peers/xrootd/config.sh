@@ -12,7 +12,7 @@ if exec xrootd
   xrd.port $port
   xrd.protocol http:$port libXrdHttp.so
 fi
-oss.localroot $dir/data
+oss.localroot $data
 all.export $namespace
 http.listingdeny no
 X

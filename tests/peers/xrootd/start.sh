@@ -5,7 +5,10 @@
 #   start.sh token DIR [--tls] [--public-read] [--extra LINE]...   with bearer tokens of --issuer
 #   start.sh cache DIR --origin localhost:PORT [--tls] [--extra LINE]...   proxy cache over an open origin
 #
-# Also: --port N (default: a free one), --namespace /ns (default /test), --issuer URL (its key is made here).
+# Also: --port N (default: a free one), --namespace /ns (default /test), --issuer URL (its key is made here),
+# --data FOLDER (default DIR/data): a cache's --origin is best a process of its own over the HTTP origin's
+# data. XRootD 5.5.3 sometimes never answers the first request of an HTTP connection when the same process
+# also speaks root://, as caches do.
 # Prints `ready URL` once it answers; exits with 3 and one line `TOOL missing, install: …` where it cannot run.
 #
 #   DIR/data/ns/…    the objects        DIR/xrootd.log   what the server says
@@ -21,13 +24,14 @@ die() { echo "start.sh: $1" >&2; exit "${2:-2}"; }
 [[ $# -ge 2 && $1 =~ ^(open|token|cache)$ ]] || die "the first arguments are open, token or cache, and a folder"
 mode=$1 dir=$2
 shift 2
-port='' namespace=/test issuer=https://issuer.example.invalid origin='' tls=no public_read=no extra=''
+port='' namespace=/test issuer=https://issuer.example.invalid origin='' data='' tls=no public_read=no extra=''
 while (($#)); do
   case $1 in
     --port) port=$2; shift ;;
     --namespace) namespace=$2; shift ;;
     --issuer) issuer=$2; shift ;;
     --origin) origin=$2; shift ;;
+    --data) data=$2; shift ;;
     --extra) extra+=$2$'\n'; shift ;;
     --tls) tls=yes ;;
     --public-read) public_read=yes ;;
@@ -52,7 +56,8 @@ need setpriv "$(has setpriv)" util-linux
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 run=$dir/run
-mkdir -p "$dir/data$namespace" "$run/admin" "$run/pid" "$run/cache"
+data=${data:-$dir/data}
+mkdir -p "$data$namespace" "$run/admin" "$run/pid" "$run/cache"
 if [[ ! $port ]]; then
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 fi
@@ -81,7 +86,7 @@ config >"$run/xrootd.cfg"
 # The server gets this process's number; it dies with whoever started it.
 server=(setpriv --pdeathsig TERM)
 if ((EUID == 0)); then
-  chown -R xrootd: "$dir"
+  chown -R xrootd: "$dir" "$data"
   server+=(--reuid xrootd --regid xrootd --clear-groups)
   setpriv --reuid xrootd --regid xrootd --clear-groups test -w "$run" || die "the user xrootd cannot reach $dir"
 fi

@@ -1,7 +1,7 @@
 //! The suite of federations against real servers.
 //!
 //! ```text
-//! gular ──▶ director (ours) ──▶ XRootD: open origin | token origin, TLS | cache ──▶ open origin
+//! gular ──▶ director (ours) ──▶ XRootD: open origin | token origin, TLS | open origin and cache
 //! ```
 
 use std::env;
@@ -151,29 +151,42 @@ struct Site {
 impl Site {
     /// The inner error says what is missing, and how to install it.
     fn start(server: Server, scripts: &Path, work: &Path) -> Result<Result<Self, String>> {
-        let mode = if server == Server::Token { Mode::Token } else { Mode::Open };
-        let origin = match XRootD::start(scripts, &work.join("origin"), mode)? {
-            Started::Ready(origin) => origin,
-            Started::Missing(tool) => return Ok(Err(tool)),
-        };
-        let (origin_url, mut caches) = (origin.url.clone(), Vec::new());
-        let mut servers = vec![origin];
-        if server == Server::Cache {
-            match XRootD::start(scripts, &work.join("cache"), Mode::Cache { origin: &origin_url })?
-            {
-                Started::Ready(cache) => {
-                    caches.push(cache.url.clone());
-                    servers.push(cache);
+        let home = work.join("origin");
+        let mut servers = Vec::new();
+        // Starts one more; its URL, or what is missing.
+        let mut start = |name: &str, mode: Mode<'_>| -> Result<Result<String, String>> {
+            Ok(match XRootD::start(scripts, &work.join(name), mode)? {
+                Started::Missing(tool) => Err(tool),
+                Started::Ready(server) => {
+                    let url = server.url.clone();
+                    servers.push(server);
+                    Ok(url)
                 }
-                Started::Missing(tool) => return Ok(Err(tool)),
+            })
+        };
+        let mode = if server == Server::Token { Mode::Token } else { Mode::Open };
+        let origin = match start("origin", mode)? {
+            Ok(url) => url,
+            Err(missing) => return Ok(Err(missing)),
+        };
+        let mut caches = Vec::new();
+        if server == Server::Cache {
+            // Not the origin itself: see `start.sh` on processes that speak root:// too.
+            let cache = match start("backend", Mode::Beside { server: &home })? {
+                Ok(backend) => start("cache", Mode::Cache { origin: &backend })?,
+                Err(missing) => Err(missing),
+            };
+            match cache {
+                Ok(url) => caches.push(url),
+                Err(missing) => return Ok(Err(missing)),
             }
         }
-        let issuer = Issuer { scripts, keys: &work.join("origin/keys") };
+        let issuer = Issuer { scripts, keys: &home.join("keys") };
         let token = work.join("token");
         fs::write(&token, issuer.token()?)
             .with_context(|| format!("cannot write `{}`", token.display()))?;
         let director =
-            Director::start(&work.join("director"), &origin_url, &caches, server == Server::Token)?;
+            Director::start(&work.join("director"), &origin, &caches, server == Server::Token)?;
         let certificates = servers.iter().filter_map(|server| server.ca.as_ref());
         let roots = work.join("roots.pem");
         join_files(certificates.chain([&director.ca]), &roots)?;

@@ -24,6 +24,8 @@ pub(super) enum Mode<'a> {
     Open,
     /// With tokens of [`ISSUER`], over TLS.
     Token,
+    /// As `Open`, over the data of the server in this folder.
+    Beside { server: &'a Path },
     /// Reads from the open server at this URL.
     Cache { origin: &'a str },
 }
@@ -52,6 +54,9 @@ impl XRootD {
         match mode {
             Mode::Open => start.arg("open").arg(dir),
             Mode::Token => start.arg("token").arg(dir).args(["--tls", "--issuer", ISSUER]),
+            Mode::Beside { server } => {
+                start.arg("open").arg(dir).arg("--data").arg(server.join("data"))
+            }
             Mode::Cache { origin } => {
                 let (_, host) = origin.split_once("://").context("an origin has a URL")?;
                 start.arg("cache").arg(dir).args(["--origin", host])
