@@ -3,7 +3,7 @@
 //! Two sets, because cargo unites features of all packages it builds together:
 //! what must work without libtorch is built without it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -99,34 +99,46 @@ pub(crate) fn build(
     if profile == Profile::Release {
         build.arg("--release");
     }
-    built(&mut build, package)
+    built(&mut build, &workspace.root, package)
 }
 
-/// Builds the test program `name` as `cargo xtask test` does, and returns its path.
-pub(crate) fn build_test(workspace: &Workspace, ready: &Ready, name: &str) -> Result<PathBuf> {
+/// Builds the test program `name` of the package in the folder `package` as
+/// `cargo xtask test` does, and returns its path.
+pub(crate) fn build_test(
+    workspace: &Workspace,
+    ready: &Ready,
+    package: &str,
+    name: &str,
+) -> Result<PathBuf> {
     let mut build = cargo(workspace, ready, "test");
     build.args(["--message-format=json-render-diagnostics", "--no-run", "--test", name]);
     build.args(Set::Plain.args(ready.turbo));
-    built(&mut build, name)
+    built(&mut build, &workspace.root.join(package), name)
 }
 
-/// Runs a build that prints messages, and finds the program `name` in them.
-fn built(build: &mut Command, name: &str) -> Result<PathBuf> {
+/// Runs a build that prints messages, and finds the program `name` in them, of a
+/// package below `dir`.
+fn built(build: &mut Command, dir: &Path, name: &str) -> Result<PathBuf> {
     let output =
         build.stderr(Stdio::inherit()).output().with_context(|| process::cannot_start(build))?;
     if !output.status.success() {
         bail!("`{}` failed: {}", process::line(build), output.status);
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    executable(&text, name)
+    executable(&text, dir, name)
         .with_context(|| format!("`{}` named no program `{name}`", process::line(build)))
 }
 
 /// The path of the program `name` in cargo's messages, one JSON object a line.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+/// Several packages may have a test of that name.
+fn executable(messages: &str, dir: &Path, name: &str) -> Option<PathBuf> {
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut matching = artifacts
-        .filter(|value| value["reason"] == "compiler-artifact" && value["target"]["name"] == name);
+    let is_below = |value: &Value| {
+        value["manifest_path"].as_str().is_some_and(|p| Path::new(p).starts_with(dir))
+    };
+    let mut matching = artifacts.filter(|value| {
+        value["reason"] == "compiler-artifact" && value["target"]["name"] == name && is_below(value)
+    });
     matching.find_map(|value| value["executable"].as_str().map(PathBuf::from))
 }
 
@@ -137,11 +149,15 @@ mod tests {
     #[test]
     fn program_is_found_among_messages() {
         let messages = concat!(
-            r#"{"reason":"compiler-artifact","target":{"name":"gular"},"executable":null}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"gular"},"executable":null,"manifest_path":"/w/a/Cargo.toml"}"#,
             "\nnot JSON\n",
-            r#"{"reason":"compiler-artifact","target":{"name":"gular"},"executable":"/t/gular"}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"gular"},"executable":"/t/1","manifest_path":"/w/a/Cargo.toml"}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","target":{"name":"gular"},"executable":"/t/2","manifest_path":"/w/b/Cargo.toml"}"#,
         );
-        assert_eq!(executable(messages, "gular"), Some("/t/gular".into()));
-        assert_eq!(executable(messages, "gular-train"), None);
+        let found = |dir: &str, name: &str| executable(messages, Path::new(dir), name);
+        assert_eq!(found("/w", "gular"), Some("/t/1".into()));
+        assert_eq!(found("/w/b", "gular"), Some("/t/2".into()));
+        assert_eq!(found("/w", "gular-train"), None);
     }
 }

@@ -79,7 +79,7 @@ impl Server {
 /// Runs the suite against each of `servers`.
 pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> Result<Tally> {
     let gular = cargo::build(workspace, ready, Program::Gular, Profile::Dev)?;
-    let suite = cargo::build_test(workspace, ready, "federation")?;
+    let suite = cargo::build_test(workspace, ready, "tests", "federation")?;
     let scripts = workspace.root.join("tests/peers/xrootd");
     let work = xrootd::work_folder(&workspace.target.join("peers/work"))?;
     let mut total = Tally::default();
