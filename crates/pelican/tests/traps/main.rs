@@ -1,0 +1,10 @@
+//! Servers that behave as badly as real ones do, and what the client makes of it.
+//!
+//! Each check plays one fault that was seen with a real server (XRootD 5.5.3, a
+//! cache, a proxy), byte by byte over a socket.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod reading;
+mod server;
+mod writing;

@@ -1,0 +1,204 @@
+//! A server whose every byte a test decides.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gular_pelican::{Client, ClientOptions, Env, Url};
+
+/// A request head, as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) raw: String,
+    pub(crate) method: String,
+    /// Path and query.
+    pub(crate) target: String,
+}
+
+impl Head {
+    /// The value of a header spelt exactly so, as XRootD before 5.7 looks for it.
+    pub(crate) fn exact(&self, name: &str) -> Option<&str> {
+        self.raw.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap()
+    }
+
+    /// The length that a server of that kind expects: none without the header.
+    pub(crate) fn content_length(&self) -> usize {
+        self.exact("Content-Length").map_or(0, |n| n.parse().unwrap())
+    }
+}
+
+/// One connection.
+pub(crate) struct Talk {
+    stream: TcpStream,
+    /// Which connection of the server, from 0.
+    pub(crate) number: usize,
+}
+
+impl Talk {
+    /// The next request; `None` when the client is gone.
+    pub(crate) fn head(&mut self) -> Option<Head> {
+        let mut raw = Vec::new();
+        let mut byte = [0];
+        while !raw.ends_with(b"\r\n\r\n") {
+            if self.stream.read(&mut byte).ok()? == 0 {
+                return None;
+            }
+            raw.push(byte[0]);
+        }
+        let raw = String::from_utf8(raw).unwrap();
+        let mut words = raw.split(' ');
+        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+        Some(Head { method, target, raw })
+    }
+
+    /// Up to `n` bytes of a body; fewer when the client stops.
+    pub(crate) fn body(&mut self, n: usize) -> Vec<u8> {
+        let mut body = vec![0; n];
+        let mut have = 0;
+        while have < n {
+            match self.stream.read(&mut body[have..]) {
+                Ok(0) | Err(_) => break,
+                Ok(more) => have += more,
+            }
+        }
+        body.truncate(have);
+        body
+    }
+
+    /// Bytes that come within a moment.
+    pub(crate) fn stray(&mut self) -> usize {
+        self.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let n = self.body(1 << 20).len();
+        self.stream.set_read_timeout(None).unwrap();
+        n
+    }
+
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        // A client that is gone is what some checks want.
+        let _ = self.stream.write_all(bytes.as_ref());
+    }
+
+    /// An answer with a body and its length.
+    pub(crate) fn answer(&mut self, status: &str, headers: &str, body: &[u8]) {
+        let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
+        self.send([head.as_bytes(), body].concat());
+    }
+
+    /// The head of an answer alone, as HEAD wants it.
+    pub(crate) fn answer_head(&mut self, status: &str, headers: &str, len: usize) {
+        self.send(format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {len}\r\n\r\n"));
+    }
+
+    /// `100 Continue` as XRootD has it, with headers, a byte at a time.
+    pub(crate) fn go_on(&mut self) {
+        for byte in b"HTTP/1.1 100 Continue\r\nConnection: Close\r\nServer: XrootD/v5.5.3\r\n\r\n" {
+            self.send([*byte]);
+        }
+    }
+
+    /// Ends the connection.
+    pub(crate) fn close(&self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Answers requests until it is dropped.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    heads: Arc<Mutex<Vec<Head>>>,
+    connections: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    address: std::net::SocketAddr,
+}
+
+impl Server {
+    /// `serve` is given each request; a connection goes on while it says so.
+    pub(crate) fn start(serve: impl Fn(&mut Talk, &Head) -> bool + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Self {
+            url: format!("http://{address}"),
+            heads: Arc::default(),
+            connections: Arc::default(),
+            stop: Arc::default(),
+            address,
+        };
+        let serve = Arc::new(serve);
+        let (heads, connections) = (Arc::clone(&server.heads), Arc::clone(&server.connections));
+        let stop = Arc::clone(&server.stop);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let number = connections.fetch_add(1, Ordering::Relaxed);
+                let (serve, heads) = (Arc::clone(&serve), Arc::clone(&heads));
+                let mut talk = Talk { stream: stream.unwrap(), number };
+                std::thread::spawn(move || {
+                    while let Some(head) = talk.head() {
+                        heads.lock().unwrap().push(head.clone());
+                        if !serve(&mut talk, &head) {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        server
+    }
+
+    pub(crate) fn url(&self, path: &str) -> Url {
+        Url::parse(&format!("{}{path}", self.url)).unwrap()
+    }
+
+    /// The requests so far.
+    pub(crate) fn heads(&self) -> Vec<Head> {
+        self.heads.lock().unwrap().clone()
+    }
+
+    pub(crate) fn of_method(&self, method: &str) -> Vec<Head> {
+        self.heads().into_iter().filter(|head| head.method == method).collect()
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Wakes the listener.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// A client that waits for nothing long.
+pub(crate) fn client() -> Client {
+    client_with(&[])
+}
+
+pub(crate) fn client_with(env: &[(&str, &str)]) -> Client {
+    let mut options = ClientOptions::new(Env::from_pairs(env));
+    options.connect_timeout = Duration::from_secs(5);
+    options.stall_timeout = Duration::from_secs(4);
+    options.patience = Duration::from_secs(12);
+    options.settle = Duration::from_millis(600);
+    Client::new(options).unwrap()
+}
+
+/// Bytes that repeat nowhere near.
+pub(crate) fn noise(len: usize) -> Vec<u8> {
+    let mut state = 12345_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..len).map(next).collect()
+}

@@ -1,0 +1,306 @@
+//! PUT: what a server does to an upload, and what lies there afterwards.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use gular_pelican::{Client, Error, IfTaken, Upload, Uploaded, Url};
+use tempfile::TempDir;
+
+use crate::server::{Head, Server, Talk, client, noise};
+
+/// What is stored, by path.
+type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
+
+/// An origin as XRootD 5.5.3 is one: it knows headers by their exact spelling only.
+fn strict(talk: &mut Talk, head: &Head, objects: &Objects) -> bool {
+    let stored = |path: &str| objects.lock().unwrap().get(path).cloned();
+    match (head.method.as_str(), stored(head.path())) {
+        ("HEAD", Some(bytes)) => talk.answer_head("200 OK", "", bytes.len()),
+        ("GET", Some(bytes)) => talk.answer("200 OK", "", &bytes),
+        ("HEAD" | "GET", None) => talk.answer("404 Not Found", "", b""),
+        ("PUT", _) => {
+            if head.exact("Expect") == Some("100-continue") {
+                talk.go_on();
+            }
+            let body = talk.body(head.content_length());
+            objects.lock().unwrap().insert(head.path().to_owned(), body);
+            talk.answer("200 OK", "", b":-)");
+        }
+        _ => talk.answer("501 Not Implemented", "", b""),
+    }
+    true
+}
+
+struct File {
+    _dir: TempDir,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+fn file(len: usize) -> File {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, bytes) = (dir.path().join("f"), noise(len));
+    std::fs::write(&path, &bytes).unwrap();
+    File { _dir: dir, path, bytes }
+}
+
+impl File {
+    fn upload(&self, client: &Client, to: &Url, if_taken: IfTaken) -> Result<Uploaded, Error> {
+        let upload = Upload { from: &self.path, to, if_taken, absent: false };
+        client.upload(&upload, false, &|_| (), &AtomicBool::new(false))
+    }
+}
+
+#[test]
+fn a_server_that_knows_title_case_alone_stores_every_byte() {
+    let objects = Objects::default();
+    let store = Arc::clone(&objects);
+    let server = Server::start(move |talk, head| strict(talk, head, &store));
+    for len in [0, 1, 3_000_000] {
+        let file = file(len);
+        let url = server.url(&format!("/d/{len}"));
+        let done = file.upload(&client(), &url, IfTaken::Refuse).unwrap();
+        assert_eq!((done.identical, done.len_bytes), (false, len as u64));
+        assert!(objects.lock().unwrap()[url.path()] == file.bytes, "{len}");
+        // Again: it is there, and no byte is sent.
+        let puts = server.of_method("PUT").len();
+        assert!(file.upload(&client(), &url, IfTaken::Refuse).unwrap().identical);
+        assert_eq!(server.of_method("PUT").len(), puts);
+    }
+    for head in server.heads() {
+        let names = head.raw.lines().skip(1).filter_map(|line| line.split_once(": "));
+        for (name, _) in names {
+            let title = name.split('-').all(|w| w.starts_with(|c: char| c.is_ascii_uppercase()));
+            assert!(title, "`{name}` in\n{}", head.raw);
+        }
+        assert!(head.exact("Host").is_some(), "{}", head.raw);
+        assert!(head.exact("User-Agent").unwrap().starts_with("gular/"), "{}", head.raw);
+        assert!(head.exact("Transfer-Encoding").is_none(), "{}", head.raw);
+    }
+    let put = server.of_method("PUT").pop().unwrap();
+    assert_eq!(put.exact("Content-Length"), Some("3000000"));
+    assert_eq!(put.exact("If-None-Match"), Some("*"));
+    assert!(put.target.ends_with("?oss.asize=3000000"), "{}", put.target);
+}
+
+/// What comes before a final answer, in every way it may come.
+#[test]
+fn the_body_waits_for_100_and_for_nothing_else() {
+    let check = |what: &str, before: fn(&mut Talk)| {
+        let objects = Objects::default();
+        let store = Arc::clone(&objects);
+        let server = Server::start(move |talk, head| {
+            if head.method != "PUT" {
+                return strict(talk, head, &store);
+            }
+            assert_eq!(talk.stray(), 0, "a body before it was asked for");
+            before(talk);
+            let body = talk.body(head.content_length());
+            store.lock().unwrap().insert(head.path().to_owned(), body);
+            talk.answer("201 Created", "", b"");
+            true
+        });
+        let file = file(500_000);
+        file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap();
+        assert!(objects.lock().unwrap()["/x"] == file.bytes, "{what}");
+    };
+    check("with headers, byte by byte", Talk::go_on);
+    check("after others", |talk| {
+        talk.send("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n");
+    });
+    check("twice", |talk| talk.send("HTTP/1.1 100 Continue\r\n\r\n".repeat(2)));
+    // The client goes on by itself after two seconds.
+    check("never", |_| ());
+}
+
+#[test]
+fn a_refusal_before_the_body_is_heard_and_no_byte_is_sent() {
+    let strays = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&strays);
+    let server = Server::start(move |talk, head| {
+        if head.method == "HEAD" {
+            talk.answer("404 Not Found", "", b"");
+            return true;
+        }
+        talk.answer("403 Forbidden", "", b"Unable to create; permission denied");
+        counted.fetch_add(talk.stray(), Ordering::SeqCst);
+        talk.close();
+        false
+    });
+    let file = file(30_000_000);
+    for _ in 0..10 {
+        let error = file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap_err();
+        assert!(matches!(error, Error::Denied { status: 403, .. }), "{error}");
+    }
+    assert_eq!(strays.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_refusal_in_the_middle_of_the_body_is_heard() {
+    let check = |answer: &'static str, expected: &str| {
+        let server = Server::start(move |talk, head| {
+            if head.method == "HEAD" {
+                talk.answer("404 Not Found", "", b"");
+                return true;
+            }
+            talk.go_on();
+            talk.body(100_000);
+            talk.answer(answer, "Connection: Close\r\n", b"no more");
+            // Closed with bytes unread: the client's writes fail from here on.
+            talk.close();
+            false
+        });
+        let file = file(30_000_000);
+        let error = file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap_err();
+        assert!(error.to_string().contains(expected), "{answer}: {error}");
+    };
+    check("403 Forbidden", "(403)");
+    check("507 Insufficient Storage", "507: no more");
+}
+
+#[test]
+fn a_server_that_does_not_know_expect_gets_the_body_without() {
+    let objects = Objects::default();
+    let store = Arc::clone(&objects);
+    let server = Server::start(move |talk, head| {
+        if head.method == "PUT" && head.exact("Expect").is_some() {
+            talk.answer("417 Expectation Failed", "", b"");
+            return false;
+        }
+        strict(talk, head, &store)
+    });
+    let file = file(200_000);
+    file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap();
+    assert!(objects.lock().unwrap()["/x"] == file.bytes);
+}
+
+#[test]
+fn a_cut_upload_burns_the_name_and_the_next_one_is_taken() {
+    let (objects, puts) = (Objects::default(), AtomicUsize::new(0));
+    let store = Arc::clone(&objects);
+    let server = Server::start(move |talk, head| {
+        if head.method == "PUT" && puts.fetch_add(1, Ordering::SeqCst) == 0 {
+            talk.go_on();
+            let part = talk.body(100_000);
+            store.lock().unwrap().insert(head.path().to_owned(), part);
+            talk.close();
+            return false;
+        }
+        strict(talk, head, &store)
+    });
+    let file = file(1_000_000);
+    let done = file.upload(&client(), &server.url("/x"), IfTaken::Rename).unwrap();
+    assert_eq!(done.url.path(), "/x~1");
+    assert!(objects.lock().unwrap()["/x~1"] == file.bytes);
+    assert_eq!(objects.lock().unwrap()["/x"].len(), 100_000, "it was overwritten");
+    // The next publisher finds it, and writes nothing.
+    let again = file.upload(&client(), &server.url("/x"), IfTaken::Rename).unwrap();
+    assert_eq!((again.url.path(), again.identical), ("/x~1", true));
+    // Where the name means something to people, it is an error that says why.
+    let error = file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap_err();
+    assert!(matches!(&error, Error::Taken { .. }), "{error}");
+    assert!(error.to_string().contains("as a cut upload leaves it"), "{error}");
+}
+
+#[test]
+fn an_object_that_is_being_written_is_waited_for() {
+    let file = file(1_000_000);
+    let objects = Objects::default();
+    objects.lock().unwrap().insert("/x".into(), file.bytes[..1000].to_vec());
+    let store = Arc::clone(&objects);
+    let server = Server::start(move |talk, head| strict(talk, head, &store));
+    let done = std::thread::scope(|scope| {
+        // Another publisher, slower than the moment after which a part counts as left.
+        scope.spawn(|| {
+            for part in 1..=4 {
+                std::thread::sleep(Duration::from_millis(400));
+                let bytes = file.bytes[..part * 250_000].to_vec();
+                objects.lock().unwrap().insert("/x".into(), bytes);
+            }
+        });
+        file.upload(&client(), &server.url("/x"), IfTaken::Rename).unwrap()
+    });
+    assert_eq!((done.url.path(), done.identical), ("/x", true));
+    assert!(server.of_method("PUT").is_empty());
+}
+
+/// Seen: `md5=` with four bytes from a cache; the digest of the moment between
+/// two writers from an origin, for good; none at all.
+#[test]
+fn the_bytes_decide_where_a_digest_does_not() {
+    let file = file(100_000);
+    let other = noise(100_001)[1..].to_vec();
+    let sum = |bytes: &[u8]| format!("Digest: crc32c={:08x}\r\n", crc32c::crc32c(bytes));
+    let check = |digest: String, stored: &[u8], identical: bool| {
+        let objects = Objects::default();
+        objects.lock().unwrap().insert("/x".into(), stored.to_vec());
+        let (said, len) = (digest.clone(), stored.len());
+        let server = Server::start(move |talk, head| {
+            if head.exact("Want-Digest").is_some() {
+                talk.answer_head("200 OK", &digest, len);
+                return true;
+            }
+            strict(talk, head, &objects)
+        });
+        match file.upload(&client(), &server.url("/x"), IfTaken::Refuse) {
+            Ok(done) => assert!(identical && done.identical, "{said}"),
+            Err(error) => assert!(!identical && matches!(error, Error::Taken { .. }), "{error}"),
+        }
+        assert!(server.of_method("PUT").is_empty(), "{said}");
+    };
+    check(sum(&file.bytes), &file.bytes, true);
+    check("Digest: md5=iXZt+w==\r\n".into(), &file.bytes, true);
+    check(sum(b""), &file.bytes, true);
+    check(String::new(), &file.bytes, true);
+    check(String::new(), &other, false);
+    check(sum(&other), &other, false);
+}
+
+#[test]
+fn an_upload_that_left_nothing_is_an_error() {
+    let server = Server::start(|talk, head| {
+        if head.method == "PUT" {
+            talk.go_on();
+            talk.body(head.content_length());
+            talk.answer("200 OK", "", b":-)");
+        } else {
+            talk.answer("404 Not Found", "", b"");
+        }
+        true
+    });
+    let error = file(1000).upload(&client(), &server.url("/x"), IfTaken::Rename).unwrap_err();
+    assert!(error.to_string().contains("there is nothing"), "{error}");
+}
+
+#[test]
+fn an_upload_to_a_silent_server_ends_in_time() {
+    let server = Server::start(|talk, head| {
+        if head.method == "HEAD" {
+            talk.answer("404 Not Found", "", b"");
+            return true;
+        }
+        talk.go_on();
+        std::thread::sleep(Duration::from_secs(60));
+        false
+    });
+    let begun = Instant::now();
+    let cancel = AtomicBool::new(false);
+    let file = file(30_000_000);
+    let url = server.url("/x");
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(6));
+            cancel.store(true, Ordering::Relaxed);
+        });
+        let upload =
+            Upload { from: &file.path, to: &url, if_taken: IfTaken::Refuse, absent: false };
+        client().upload(&upload, false, &|_| (), &cancel).unwrap_err()
+    });
+    assert!(matches!(error, Error::Cancelled), "{error}");
+    // It had been left once for its silence, then was tried again.
+    assert!(server.of_method("PUT").len() >= 2, "{:?}", server.of_method("PUT").len());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
