@@ -1,6 +1,8 @@
 //! Benchmarks: each compares with the peer in the same run and prints a dated record.
 
+mod fetch;
 mod pack;
+mod plot;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,6 +35,22 @@ enum What {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// `gular fetch` against `curl | b3sum`, one zip, and file by file with pelicanfs, from
+    /// an XRootD origin on this machine limited to 500 MB/s; writes docs/bench/fetch.svg.
+    Fetch {
+        /// Bytes of the large bundle, in MB
+        #[arg(long, default_value_t = 2000)]
+        large: u64,
+        /// Small images
+        #[arg(long, default_value_t = 13_000)]
+        images: usize,
+        /// How many of them pelicanfs fetches one by one; the time is scaled to all
+        #[arg(long, default_value_t = 500)]
+        singles: usize,
+        /// Measured rounds; one more comes before them
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
     /// The loader: the decoder alone, by threads, and with the tensors of a training step.
     Load {
         /// A bundle, as `gular pack` makes it
@@ -60,6 +78,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ensure!(*rounds > 0 && *copies > 0, "`--rounds` and `--copies` are at least 1");
             let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
             pack::run(&gular, images, *copies, *rounds, &work)
+        }
+        What::Fetch { large, images, singles, rounds } => {
+            ensure!(*rounds > 0 && *images > 0, "`--rounds` and `--images` are at least 1");
+            let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
+            let sizes = fetch::Sizes {
+                large: large * 1_000_000,
+                images: *images,
+                singles: *singles,
+                rounds: *rounds,
+            };
+            fetch::run(&workspace, &gular, &sizes, &work.join("fetch"))
         }
         What::Load { bundle, size, batch_size, seconds } => {
             let mut run = cargo::cargo(&workspace, &ready, "run");

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-mod servers;
+pub(crate) mod servers;
 mod tally;
 mod venv;
 

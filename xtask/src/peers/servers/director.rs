@@ -8,18 +8,18 @@ use gular_pelican::federation::{Caches, Federation, Options, Origin};
 use super::xrootd::{ISSUER, NAMESPACE};
 
 /// The embedded federation, sending clients to other servers; ends when dropped.
-pub(super) struct Director {
+pub(crate) struct Director {
     _federation: Federation,
     /// `pelican://localhost:PORT/test`.
-    pub(super) url: String,
+    pub(crate) url: String,
     /// Who signed its certificate.
-    pub(super) ca: PathBuf,
+    pub(crate) ca: PathBuf,
 }
 
 impl Director {
     /// Starts one with its files in `dir`; with `tokens`, clients are told that all
     /// takes tokens of [`ISSUER`].
-    pub(super) fn start(dir: &Path, origin: &str, caches: &[String], tokens: bool) -> Result<Self> {
+    pub(crate) fn start(dir: &Path, origin: &str, caches: &[String], tokens: bool) -> Result<Self> {
         let options = Options {
             namespace: NAMESPACE.to_owned(),
             origin: Origin::External(origin.to_owned()),

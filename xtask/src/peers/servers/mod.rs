@@ -11,8 +11,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-mod director;
-mod xrootd;
+pub(crate) mod director;
+pub(crate) mod xrootd;
 
 use self::director::Director;
 use self::xrootd::{Issuer, Mode, Started, XRootD};

@@ -12,14 +12,14 @@ use anyhow::{Context, Result, bail};
 use crate::process::{self, command};
 
 /// The namespace, and so the first part of every object's name.
-pub(super) const NAMESPACE: &str = "/test";
+pub(crate) const NAMESPACE: &str = "/test";
 
 /// Never asked: its key lies where the server looks first.
-pub(super) const ISSUER: &str = "https://issuer.example.invalid";
+pub(crate) const ISSUER: &str = "https://issuer.example.invalid";
 
 /// What a server is.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Mode<'a> {
+pub(crate) enum Mode<'a> {
     /// Reads and writes without a token.
     Open,
     /// With tokens of [`ISSUER`], over TLS.
@@ -31,16 +31,16 @@ pub(super) enum Mode<'a> {
 }
 
 /// A running server; killed when dropped.
-pub(super) struct XRootD {
+pub(crate) struct XRootD {
     process: Child,
     /// `http://localhost:PORT`.
-    pub(super) url: String,
+    pub(crate) url: String,
     /// Who signed its certificate, when it has one.
-    pub(super) ca: Option<PathBuf>,
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// Whether a server could be started.
-pub(super) enum Started {
+pub(crate) enum Started {
     Ready(XRootD),
     /// `TOOL missing, install: …`.
     Missing(String),
@@ -48,7 +48,17 @@ pub(super) enum Started {
 
 impl XRootD {
     /// Starts one with all its files in `dir`, and waits until it answers.
-    pub(super) fn start(scripts: &Path, dir: &Path, mode: Mode<'_>) -> Result<Started> {
+    pub(crate) fn start(scripts: &Path, dir: &Path, mode: Mode<'_>) -> Result<Started> {
+        Self::start_with(scripts, dir, mode, &[])
+    }
+
+    /// The same with further lines of configuration.
+    pub(crate) fn start_with(
+        scripts: &Path,
+        dir: &Path,
+        mode: Mode<'_>,
+        lines: &[&str],
+    ) -> Result<Started> {
         let script = scripts.join("start.sh");
         let mut start = command(&script);
         match mode {
@@ -62,6 +72,9 @@ impl XRootD {
                 start.arg("cache").arg(dir).args(["--origin", host])
             }
         };
+        for line in lines {
+            start.args(["--extra", line]);
+        }
         start.args(["--namespace", NAMESPACE]).stdout(Stdio::piped());
         let process = start.spawn().with_context(|| process::cannot_start(&start))?;
         // From here on it is killed whatever happens.
@@ -92,16 +105,16 @@ impl Drop for XRootD {
 }
 
 /// Who signs the tokens.
-pub(super) struct Issuer<'a> {
-    pub(super) scripts: &'a Path,
+pub(crate) struct Issuer<'a> {
+    pub(crate) scripts: &'a Path,
     /// The folder of its key, made when it is not there.
-    pub(super) keys: &'a Path,
+    pub(crate) keys: &'a Path,
 }
 
 impl Issuer<'_> {
     /// A token that may read and create everything, for an hour. Servers without
     /// tokens get one too: the suite looks whether it shows.
-    pub(super) fn token(&self) -> Result<String> {
+    pub(crate) fn token(&self) -> Result<String> {
         let mut mint = command("python3");
         mint.arg(self.scripts.join("tokens.py")).arg("mint").arg("--keys").arg(self.keys);
         mint.args(["--issuer", ISSUER, "--scope", "storage.read:/ storage.create:/"]);
@@ -111,7 +124,7 @@ impl Issuer<'_> {
 
 /// `wanted`, or a folder of the system's when others cannot reach that: started
 /// by root, the servers run as another user.
-pub(super) fn work_folder(wanted: &Path) -> Result<PathBuf> {
+pub(crate) fn work_folder(wanted: &Path) -> Result<PathBuf> {
     fs::create_dir_all(wanted).with_context(|| format!("cannot make `{}`", wanted.display()))?;
     let open_to_others = |dir: &Path| {
         fs::metadata(dir).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
