@@ -260,8 +260,9 @@ fn one_by_one(python: &Path, director: &Director, names: &[String], work: &Path)
                   names = open(sys.argv[3]).read().split()\n\
                   fs.cat(base + '/' + names[0])\n\
                   start = time.perf_counter()\n\
-                  for n in names:\n    fs.cat(base + '/' + n)\n\
-                  print(time.perf_counter() - start)\n";
+                  n_bytes = 0\n\
+                  for n in names:\n    n_bytes += len(fs.cat(base + '/' + n))\n\
+                  print(time.perf_counter() - start, n_bytes)\n";
     let rest = director.url.trim_start_matches("pelican://");
     let (host, _) = rest.split_once('/').context("a director has a namespace")?;
     let output = Command::new(python)
@@ -271,7 +272,11 @@ fn one_by_one(python: &Path, director: &Director, names: &[String], work: &Path)
         .stderr(Stdio::inherit())
         .output()?;
     ensure!(output.status.success(), "pelicanfs ended with {}", output.status);
-    Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+    let said = String::from_utf8_lossy(&output.stdout);
+    let (seconds, bytes) = said.trim().split_once(' ').context("the script printed no figures")?;
+    let expected: u64 = image_sizes(names.len()).sum();
+    ensure!(bytes.parse() == Ok(expected), "pelicanfs read {bytes} bytes, expected {expected}");
+    Ok(seconds.parse()?)
 }
 
 /// The reference program of BLAKE3, built once.
