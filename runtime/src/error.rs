@@ -64,6 +64,24 @@ pub enum Error {
         /// The one that is there.
         found: Digest,
     },
+    /// A sound manifest, of another bundle.
+    #[error("`{url}` is bundle {found}, expected {expected}")]
+    AnotherBundle {
+        /// The URL.
+        url: String,
+        /// The digest asked for.
+        expected: Digest,
+        /// The one that is published there.
+        found: Digest,
+    },
+    /// A split that the bundle does not have.
+    #[error("the bundle has no split `{split}`; it has {has}")]
+    NoSplit {
+        /// The split asked for.
+        split: String,
+        /// Those there are.
+        has: String,
+    },
     /// An object is not the one that was asked for.
     #[error("`{url}` has digest {found}, expected {expected}")]
     ObjectDigest {
@@ -291,6 +309,10 @@ impl Error {
                 "a published version never changes: ask who published it; to accept it, give its digest: URL#blake3=…",
             ),
             Self::OtherBundle { .. } => Some("fetch into another folder"),
+            Self::AnotherBundle { .. } => {
+                Some("check the digest and the version in the URL; every server gives this one")
+            }
+            Self::NoSplit { .. } => Some("`gular inspect` shows the splits of a bundle"),
             Self::ObjectDigest { .. } => Some(
                 "read it from its origin with `--direct`; if that differs too, it is another object",
             ),

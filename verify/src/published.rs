@@ -41,8 +41,9 @@ pub fn verify_url(
     let (digest, manifest) = match read_manifest(client, url, options, cancel)? {
         Ok(read) => read,
         Err(fault) => {
-            let mut report =
-                Report::new(options.digest.unwrap_or_else(|| Digest::of(b"")), options.mode);
+            let mut report = Report::new(Digest::of(b""), options.mode);
+            // None of the copies is a bundle's manifest.
+            report.digest.clear();
             report.faults.push(fault);
             report.seconds = start.elapsed().as_secs_f64();
             return Ok(report);

@@ -10,7 +10,8 @@ use crate::Mode;
 pub struct Report {
     /// Whether no fault was found.
     pub sound: bool,
-    /// The bundle digest: BLAKE3 of the manifest as it is.
+    /// The bundle digest: BLAKE3 of the manifest as it is; empty when no published
+    /// copy of it can be used.
     pub digest: String,
     /// `quick`, `full` or `sample`.
     pub mode: &'static str,

@@ -79,6 +79,14 @@ pub(crate) enum Profile {
 pub(crate) fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
     let mut cargo = command(cargo_program());
     cargo.arg(verb).current_dir(&workspace.root);
+    // What cargo told us about ourselves: build scripts that look at it would run
+    // again each time that cargo is called from here and then from a shell.
+    for (name, _) in std::env::vars_os() {
+        let own = name.to_string_lossy();
+        if own.starts_with("CARGO_PKG_") || own.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
     ready.apply(&mut cargo);
     cargo
 }

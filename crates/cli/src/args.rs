@@ -211,8 +211,9 @@ pub(crate) struct PublishArgs {
 /// Fetch a published bundle, or one object, each block checked as it lands
 ///
 /// DIR becomes a local bundle. When interrupted, even by kill -9, run the same
-/// command again: what is there is checked and kept. Exit code 1: what came is not
-/// what its digest says.
+/// command again: what is there is checked and kept. An object that is no bundle
+/// goes to DIR under its own name; begun ones are kept when the URL has a digest.
+/// Exit code 1: what came is not what its digest says.
 ///
 /// Example: gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
 #[derive(Debug, Args)]

@@ -86,7 +86,8 @@ impl From<gular_runtime::Error> for Failure {
         match error {
             gular_runtime::Error::Pelican(error) => error.into(),
             error => {
-                let unsound = matches!(error, gular_runtime::Error::ObjectDigest { .. });
+                use gular_runtime::Error::{AnotherBundle, ObjectDigest};
+                let unsound = matches!(error, AnotherBundle { .. } | ObjectDigest { .. });
                 let exit = if unsound { Exit::Unsound } else { Exit::Failed };
                 Self { exit, ..Self::new(&error, error.hint()) }
             }

@@ -11,7 +11,8 @@ use crate::{network, show};
 
 pub(crate) fn run(args: &LsArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
-    let url = network::url(&args.url)?;
+    // The digest of a bundle's URL says nothing of a listing.
+    let url = network::url(args.url.split('#').next().unwrap_or_default())?;
     let client = network::client(&args.access)?;
     let entries = client.list(&url, &stop.flag).map_err(|e| network::ended(e, &stop))?;
     if output.json {

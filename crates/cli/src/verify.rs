@@ -76,7 +76,10 @@ fn published(
 }
 
 fn text(report: &Report) -> String {
-    let mut text = format!("bundle {}\n{}", report.digest, faults(report));
+    let mut text = match report.digest.as_str() {
+        "" => faults(report),
+        digest => format!("bundle {digest}\n{}", faults(report)),
+    };
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");
     }

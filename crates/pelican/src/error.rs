@@ -180,7 +180,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The caller's cancel flag was set.
-    #[error("cancelled")]
+    #[error("stopped")]
     Cancelled,
 }
 
@@ -222,7 +222,8 @@ impl Error {
             }
             Self::Burned { .. } => "remove the broken objects at the origin, then publish again",
             Self::Changed { .. } => "publish a folder that nobody writes to",
-            Self::Io { .. } | Self::Sink { .. } | Self::Cancelled => return None,
+            Self::Cancelled => "run the same command again: it goes on with what is there",
+            Self::Io { .. } | Self::Sink { .. } => return None,
         };
         Some(text.to_owned())
     }

@@ -8,6 +8,7 @@
 //! other bytes, still        take the next name (`~1`)  burned by a cut upload
 //! ```
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -109,7 +110,8 @@ impl Client {
                 local_upload(&local, &url, dry_run, progress, cancel)
             } else {
                 let absent = upload.absent && renamed == 0;
-                let job = Job { url: &url, local: &local, absent, dry_run, progress };
+                let began = Cell::new(false);
+                let job = Job { url: &url, local: &local, absent, dry_run, progress, began };
                 self.block(cancel, self.0.upload_to(&job))
             };
             match result? {
@@ -230,6 +232,8 @@ struct Job<'a> {
     absent: bool,
     dry_run: bool,
     progress: &'a dyn Fn(i64),
+    /// Whether a trial has sent any of it: then what lies there is ours.
+    began: Cell<bool>,
 }
 
 /// What lies at the origin under a name.
@@ -323,6 +327,7 @@ impl Inner {
             None => self.compare(job, route, place).await?,
         };
         match there {
+            Ok(There::Same) if job.began.get() => return Ok(Tried::Placed(Placed::Written)),
             Ok(There::Same) => return Ok(Tried::Placed(Placed::Identical)),
             Ok(other @ There::Other { .. }) => {
                 if job.dry_run {
@@ -340,6 +345,7 @@ impl Inner {
             Err(fault) => return Ok(Tried::Again(fault, None)),
         }
         let (put, began) = self.put(job, route, place).await?;
+        job.began.set(job.began.get() || began);
         if let Put::Failed(why) = put {
             return Ok(Tried::Failed(why));
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_bundle::Digest;
+use gular_bundle::{Digest, StreamDigest};
 use gular_pelican::{BLOCK_BYTES, Client, Object};
 
 use super::disk::{FolderLock, Partial, free_bytes};
@@ -14,8 +14,8 @@ use crate::Error;
 
 /// Fetches the object at `url` to `dir/NAME`.
 ///
-/// Nothing but its digest can tell what was left by a killed run, so that is
-/// kept only when `url` has one. `progress` is told of bytes and of all there are.
+/// Nothing but its digest can tell whether what a killed run left is right, so that
+/// is kept only when `url` has one. `progress` is told of bytes and of all there are.
 ///
 /// # Errors
 /// [`Error::NoSpace`], [`Error::Pelican`], [`Error::ObjectDigest`], [`Error::Io`].
@@ -55,32 +55,50 @@ pub fn fetch_object(
     {
         return Ok((report(wanted, 0), to));
     }
-    let mut partial = Partial::open(&to)?;
-    // Nothing says which of its bytes are right.
-    partial.keep_sound(0, BLOCK_BYTES, &|_, _| false)?;
-    let accepts = |_: u64, _: &[u8]| true;
-    let object = Object { url: &url.url, len_bytes, accepts: &accepts };
-    let mut hasher = gular_bundle::StreamDigest::new();
-    let mut sink = |position: u64, bytes: &[u8]| {
-        hasher.update(bytes);
-        partial.write(position, bytes)?;
-        progress(position + bytes.len() as u64, len_bytes);
-        Ok(())
-    };
-    client.stream(&object, 0, &mut sink, cancel)?;
-    let found = hasher.finish();
-    if let Some(expected) = url.digest.filter(|expected| *expected != found) {
-        let temp = Partial::temp_of(&to);
-        let _ = std::fs::remove_file(temp);
-        return Err(Error::ObjectDigest { url: url.url.to_string(), expected, found });
+    // Without a digest nothing says that what a killed run left is right.
+    let mut trusted = url.digest.is_some();
+    loop {
+        let mut partial = Partial::open(&to)?;
+        let hasher = std::cell::RefCell::new(StreamDigest::new());
+        let kept = |_: u64, bytes: &[u8]| {
+            hasher.borrow_mut().update(bytes);
+            true
+        };
+        let limit = if trusted { len_bytes } else { 0 };
+        let blocks = partial.keep_sound(limit, BLOCK_BYTES, &kept)?;
+        let there = blocks.saturating_mul(BLOCK_BYTES as u64).min(len_bytes);
+        let mut hasher = hasher.into_inner();
+        let object = Object { url: &url.url, len_bytes, accepts: &|_, _| true };
+        let mut sink = |position: u64, bytes: &[u8]| {
+            hasher.update(bytes);
+            partial.write(position, bytes)?;
+            progress(position + bytes.len() as u64, len_bytes);
+            Ok(())
+        };
+        if there < len_bytes || len_bytes == 0 {
+            client.stream(&object, blocks, &mut sink, cancel)?;
+        }
+        let found = hasher.finish();
+        match url.digest {
+            Some(expected) if expected != found => {
+                let _ = std::fs::remove_file(Partial::temp_of(&to));
+                if there == 0 {
+                    return Err(Error::ObjectDigest { url: url.url.to_string(), expected, found });
+                }
+                // What had been left was not its beginning: once more, from the start.
+                trusted = false;
+            }
+            _ => {
+                partial.finish()?;
+                drop(lock);
+                return Ok((report(found.to_string(), len_bytes - there), to));
+            }
+        }
     }
-    partial.finish()?;
-    drop(lock);
-    Ok((report(found.to_string(), len_bytes), to))
 }
 
 fn digest_of(path: &Path) -> Result<Digest, Error> {
-    let mut hasher = gular_bundle::StreamDigest::new();
+    let mut hasher = StreamDigest::new();
     let source = gular_bundle::ReadAt::open(path, gular_bundle::Backend::Pread)?;
     let mut piece = vec![0; BLOCK_BYTES];
     let mut position = 0;

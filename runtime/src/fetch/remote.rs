@@ -74,9 +74,13 @@ impl RemoteBundle {
         let manifest_url = url.url.join(MANIFEST_NAME).ok_or(Error::NoBundleUrl)?;
         let shown = manifest_url.to_string();
         let newer = std::cell::Cell::new(None);
+        let other = std::cell::Cell::new(None);
         let accepts = |bytes: &[u8]| {
             let found = Digest::of(bytes);
             if let Some(expected) = url.digest.filter(|expected| *expected != found) {
+                if Manifest::parse(&shown, bytes).is_ok() {
+                    other.set(Some((expected, found)));
+                }
                 return Err(format!("its digest is {found}, expected {expected}"));
             }
             match Manifest::parse(&shown, bytes) {
@@ -89,7 +93,13 @@ impl RemoteBundle {
                 Ok(_) => Ok(()),
             }
         };
-        let bytes = client.read(&manifest_url, MAX_MANIFEST_BYTES, &accepts, cancel)?;
+        let read = client.read(&manifest_url, MAX_MANIFEST_BYTES, &accepts, cancel);
+        let bytes = match (read, other.get()) {
+            (Err(gular_pelican::Error::Corrupt { .. }), Some((expected, found))) => {
+                return Err(Error::AnotherBundle { url: url.url.to_string(), expected, found });
+            }
+            (read, _) => read?,
+        };
         if let Some(error) = newer.take() {
             return Err(error.into());
         }

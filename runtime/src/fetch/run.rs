@@ -97,6 +97,7 @@ pub(crate) fn fetch_trusting(
     let start = Instant::now();
     let wanted =
         |shard: &&ShardEntry| options.splits.is_empty() || options.splits.contains(&shard.split);
+    check_splits(remote, &options.splits)?;
     let shards: Vec<&ShardEntry> = remote.manifest().shards.iter().filter(wanted).collect();
     let manifest_len = remote.manifest_bytes().len() as u64;
     let of_shards = shards.iter().map(|s| s.file.bytes.saturating_add(s.index.bytes));
@@ -159,6 +160,19 @@ pub(crate) fn fetch_trusting(
     drop(lock);
     let kept = kept.into_inner();
     Ok(report(total.saturating_sub(kept), kept))
+}
+
+/// A split without a shard is a slip of the one who asked for it.
+fn check_splits(remote: &RemoteBundle, wanted: &[Split]) -> Result<(), Error> {
+    let has = |split: Split| remote.manifest().of_split(split).next().is_some();
+    match wanted.iter().find(|split| !has(**split)) {
+        None => Ok(()),
+        Some(split) => {
+            let names = Split::ALL.into_iter().filter(|split| has(*split));
+            let names: Vec<String> = names.map(|split| format!("`{split}`")).collect();
+            Err(Error::NoSplit { split: split.to_string(), has: names.join(", ") })
+        }
+    }
 }
 
 /// A folder that holds another bundle is left alone.

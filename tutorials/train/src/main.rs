@@ -39,9 +39,13 @@ fn main() -> ExitCode {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::Stopped) => ExitCode::from(EXIT_CHECKPOINTED),
         Err(error) => {
-            eprintln!("error: {error:#}");
-            let hint =
-                error.downcast_ref::<gular_runtime::Error>().and_then(gular_runtime::Error::hint);
+            let own = error.downcast_ref::<gular_runtime::Error>();
+            // The library's own messages say their causes already.
+            match own {
+                Some(own) => eprintln!("error: {own}"),
+                None => eprintln!("error: {error:#}"),
+            }
+            let hint = own.and_then(gular_runtime::Error::hint);
             if let Some(hint) = hint {
                 eprintln!("hint: {hint}");
             }

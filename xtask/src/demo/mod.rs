@@ -93,6 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let packed = run_stage(pack, "gular pack")?;
     let digest = text(&packed.report, "digest")?;
+    eprintln!("{digest}");
 
     let federation = Federation::start(&gular, &out.join("federation"))?;
     heading("publish", &out.join("federation"), &workspace);
@@ -100,6 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     publish.arg(&bundle).arg(format!("{}/demo/v1", federation.url)).arg("--json");
     let published = run_stage(publish, "gular publish")?;
     let url = text(&published.report, "url")?;
+    eprintln!("{url}");
 
     // What a job does: its own folder, nothing but the URL and a token to read.
     let job = out.join("job");

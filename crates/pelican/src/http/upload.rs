@@ -11,6 +11,9 @@ use super::body::{Outgoing, SourceError};
 use super::pool::{Conn, Http, Request};
 use super::response::{Fault, Response};
 
+/// A body that any server stores within seconds.
+const SOON_STORED: u64 = 8 << 20;
+
 /// What is uploaded: exactly `len` bytes from `source`, which fails rather than ends early.
 pub(crate) struct Upload {
     pub(crate) len: u64,
@@ -35,6 +38,14 @@ impl Http {
             Err(fault) => return (Err(fault), false),
         };
         self.upload_on(conn, request, upload).await
+    }
+
+    /// How long a silence may last: less for a server that has said nothing yet, in
+    /// case it forgot the request ([`Http::send`]); but what it stores after a long
+    /// body takes its time.
+    fn patience(&self, len: u64, moved: u64, heard: bool) -> Duration {
+        let storing = len > SOON_STORED && moved >= len;
+        if heard || storing { self.timeouts.stall } else { self.timeouts.stall / 4 }
     }
 
     async fn upload_on(
@@ -74,6 +85,7 @@ impl Http {
         tokio::pin!(patience);
         let mut watch = interval(Duration::from_millis(100));
         let (mut moved, mut last) = (meter.moved(), Instant::now());
+        let (begin, mut heard) = (moved, false);
         let mut opened = !expects && len > 0;
         let result = loop {
             tokio::select! {
@@ -81,8 +93,13 @@ impl Http {
                 biased;
                 answer = &mut answer => break answer.map_err(|e| Fault::lost(&e, &meter)),
                 told = tells.recv(), if gate.is_some() => match told {
-                    Some(100) => { opened = true; let _ = gate.take().map(|g| g.send(())); }
-                    Some(_) => {}
+                    Some(status) => {
+                        heard = true;
+                        if status == 100 {
+                            opened = true;
+                            let _ = gate.take().map(|g| g.send(()));
+                        }
+                    }
                     // The request is gone; its answer says why.
                     None => { gate = None; }
                 },
@@ -92,10 +109,11 @@ impl Http {
                 }
                 _ = watch.tick() => {
                     let now = meter.moved();
+                    let limit = self.patience(len, now - begin, heard);
                     if now != moved {
                         (moved, last) = (now, Instant::now());
-                    } else if last.elapsed() > self.timeouts.stall {
-                        let stalled = Fault::Stalled { after: self.timeouts.stall };
+                    } else if last.elapsed() > limit {
+                        let stalled = Fault::Stalled { after: limit };
                         break Err(meter.write_error().map_or(stalled, Fault::Lost));
                     }
                 }
