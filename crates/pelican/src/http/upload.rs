@@ -45,7 +45,8 @@ impl Http {
     /// body takes its time.
     fn patience(&self, len: u64, moved: u64, heard: bool) -> Duration {
         let storing = len > SOON_STORED && moved >= len;
-        if heard || storing { self.timeouts.stall } else { self.timeouts.stall / 4 }
+        let soon = (self.timeouts.stall / 4).max(self.timeouts.expect * 2);
+        if heard || storing { self.timeouts.stall } else { soon }
     }
 
     async fn upload_on(
