@@ -125,8 +125,10 @@ impl Cache {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder.create(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
-        let found = fs::metadata(&self.root).map_err(|e| Error::io("look at", &self.root, e))?;
-        let own = found.uid() == rustix::process::getuid().as_raw();
+        // In a folder that all may write, a link could lead anywhere.
+        let look = if self.root.starts_with("/tmp") { fs::symlink_metadata } else { fs::metadata };
+        let found = look(&self.root).map_err(|e| Error::io("look at", &self.root, e))?;
+        let own = found.is_dir() && found.uid() == rustix::process::getuid().as_raw();
         if own && found.mode() & 0o022 == 0 {
             return Ok(());
         }

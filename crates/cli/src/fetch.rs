@@ -75,9 +75,7 @@ fn target(
             let (url, name) = (url.url.to_string(), MANIFEST_NAME);
             Err(gular_runtime::Error::NoManifest { url, name })
         }
-        (Err(gular_runtime::Error::Pelican(_)), Some(len)) if stat.collection.is_none() => {
-            Ok(Target::Object(len))
-        }
+        (Err(gular_runtime::Error::Pelican(NotFound { .. })), Some(len)) => Ok(Target::Object(len)),
         (Err(error), _) => Err(error),
     }
 }

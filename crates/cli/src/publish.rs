@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gular_bundle::{Backend, DATA_DIR, Digest, MANIFEST_NAME, Manifest, ReadAt};
 use gular_pelican::{Client, Error, IfTaken, Upload, Uploaded, Url, parallel};
@@ -118,8 +118,8 @@ impl Publisher<'_> {
         // A version that is taken by another bundle: known before anything is sent.
         self.check_version(&last)?;
         let moved = AtomicU64::new(0);
-        let there = self.names_in(&data);
-        let mut done = self.send(&items, IfTaken::Rename, there.as_ref(), total, &moved)?;
+        let there = Listing::new(self, &data);
+        let mut done = self.send(&items, IfTaken::Rename, Some(&there), total, &moved)?;
         // The manifest last: whoever sees it finds all it names.
         done.extend(self.send(&last, IfTaken::RenameIfCut, None, total, &moved)?);
         let hex = digest.trim_start_matches("blake3:");
@@ -166,22 +166,11 @@ impl Publisher<'_> {
         result.map(drop).map_err(|error| network::ended(error, self.stop))
     }
 
-    /// The names in a collection: one request in place of one for each object.
-    /// (And XRootD 5.5.3 closes a connection after each 404, which over TLS and
-    /// several at once can crash it.) `None` where nothing can be listed.
-    fn names_in(&self, collection: &Url) -> Option<BTreeSet<String>> {
-        match self.client.list(collection, &self.stop.flag) {
-            Ok(entries) => Some(entries.into_iter().map(|entry| entry.name).collect()),
-            Err(Error::NotFound { .. }) => Some(BTreeSet::new()),
-            Err(_) => None,
-        }
-    }
-
     fn send(
         &self,
         items: &[Item],
         if_taken: IfTaken,
-        there: Option<&BTreeSet<String>>,
+        there: Option<&Listing<'_>>,
         total: u64,
         moved: &AtomicU64,
     ) -> Result<Vec<(Url, Uploaded)>, Failure> {
@@ -189,7 +178,7 @@ impl Publisher<'_> {
         bar.set_position(moved.load(Ordering::Relaxed));
         let done = Mutex::new(Vec::new());
         let result = parallel(items, self.at_once, &self.stop.flag, |item, stop| {
-            let absent = there.is_some_and(|names| !names.contains(item.to.name()));
+            let absent = there.is_some_and(|there| there.lacks(item.to.name()));
             let upload = Upload { from: &item.from, to: &item.to, if_taken, absent };
             let progress = |n: i64| advance(&bar, moved, n);
             let uploaded = self.client.upload(&upload, self.dry_run, &progress, stop)?;
@@ -223,6 +212,43 @@ impl Publisher<'_> {
         }
         report.renamed.sort();
         report
+    }
+}
+
+/// How long a listing is believed: another publisher may be at work.
+const LISTING_AGE: Duration = Duration::from_secs(3);
+
+/// What a collection holds: one request in place of one for each object. (And
+/// XRootD 5.5.3 closes a connection after each 404, which over TLS and several
+/// at once can crash it.)
+struct Listing<'a> {
+    publisher: &'a Publisher<'a>,
+    collection: &'a Url,
+    /// When it was made, and the names; `None` where nothing can be listed.
+    known: Mutex<(Instant, Option<BTreeSet<String>>)>,
+}
+
+impl<'a> Listing<'a> {
+    fn new(publisher: &'a Publisher<'a>, collection: &'a Url) -> Self {
+        let known = (Instant::now(), Self::names(publisher, collection));
+        Self { publisher, collection, known: Mutex::new(known) }
+    }
+
+    fn names(publisher: &Publisher<'_>, collection: &Url) -> Option<BTreeSet<String>> {
+        match publisher.client.list(collection, &publisher.stop.flag) {
+            Ok(entries) => Some(entries.into_iter().map(|entry| entry.name).collect()),
+            Err(Error::NotFound { .. }) => Some(BTreeSet::new()),
+            Err(_) => None,
+        }
+    }
+
+    /// Whether this very moment there is no such object, as far as can be listed.
+    fn lacks(&self, name: &str) -> bool {
+        let Ok(mut known) = self.known.lock() else { return false };
+        if known.0.elapsed() > LISTING_AGE && known.1.is_some() {
+            *known = (Instant::now(), Self::names(self.publisher, self.collection));
+        }
+        known.1.as_ref().is_some_and(|names| !names.contains(name))
     }
 }
 

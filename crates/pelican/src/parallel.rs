@@ -21,6 +21,8 @@ pub fn parallel<T: Sync, E: Send>(
     let failed = Mutex::new(None);
     let (next, running) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let worker = || {
+        // By its drop: a job that panics must not leave the others waited for.
+        let _done = Done(&running);
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             if cancel.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed) {
                 break;
@@ -31,7 +33,6 @@ pub fn parallel<T: Sync, E: Send>(
                 break;
             }
         }
-        running.fetch_sub(1, Ordering::Relaxed);
     };
     std::thread::scope(|scope| {
         for _ in 0..at_once.clamp(1, jobs.len().max(1)) {
@@ -54,6 +55,15 @@ pub fn parallel<T: Sync, E: Send>(
         }
     });
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// Counts a worker out.
+struct Done<'a>(&'a AtomicUsize);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +106,15 @@ mod tests {
         assert_eq!(result, Err("three"));
         assert!(begun.into_inner() <= 5);
         assert_eq!(parallel(&[(); 0], 4, &AtomicBool::new(false), |(), _| Err(1)), Ok(()));
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_job_that_panics_is_not_waited_for() {
+        let _ = parallel(&[1, 2], 2, &AtomicBool::new(false), |job, _| {
+            assert_ne!(*job, 1, "on purpose");
+            Ok::<(), ()>(())
+        });
     }
 
     #[test]

@@ -125,6 +125,8 @@ fn settle_for(first: &mut Option<Error>, error: Error, renamed: u32) -> Option<E
             first.get_or_insert(error);
             None
         }
+        // The name that was asked for, not the last of its substitutes.
+        Error::Corrupt { .. } => Some(first.take().unwrap_or(error)),
         // No further name was ever written: the first one tells what is wrong.
         Error::NotFound { .. } if renamed > 0 => Some(first.take().unwrap_or(error)),
         error => Some(error),
@@ -319,7 +321,6 @@ impl Candidate {
 struct Tally {
     attempts: Attempts,
     missing: Option<(String, String)>,
-    n_missing: u32,
     refused: Option<(Place, u16)>,
     wrong: bool,
 }
@@ -365,7 +366,6 @@ impl Inner {
                         }
                         Outcome::Missing(said) => {
                             candidate.out = true;
-                            tally.n_missing += 1;
                             let server = candidate.place.server.to_string();
                             tally.missing.get_or_insert((server, said));
                         }
@@ -379,10 +379,6 @@ impl Inner {
                         }
                     }
                 }
-                // Two servers that agree need no third; a cache does not remember a 404.
-                if tally.n_missing >= 2 {
-                    break;
-                }
                 if number == candidates.len() && !origin_asked {
                     origin_asked = true;
                     if let Ok(origin) = self.route(url, Verb::ReadOrigin).await {
@@ -394,7 +390,7 @@ impl Inner {
                     }
                 }
             }
-            let Some(wait) = wait.filter(|_| tally.n_missing < 2) else {
+            let Some(wait) = wait else {
                 return Err(self.verdict(url, &route, tally, start));
             };
             let wait = wait.max(Duration::from_secs(pause));
@@ -433,6 +429,10 @@ impl Inner {
         others: bool,
         tally: &mut Tally,
     ) -> Outcome {
+        if take.position() > 0 && take.len() == Some(take.position()) {
+            // All of it came, and only the end of the answer was lost.
+            return Outcome::Done;
+        }
         let token = match self.read_token(url, route.namespace.as_ref()) {
             Ok(token) => token,
             Err(error) => return Outcome::Fatal(error),
@@ -482,7 +482,8 @@ impl Inner {
             _ => {
                 let said = crate::route::said(response).await;
                 tally.attempts.add(&place.server, format!("{status}{said}"));
-                return Outcome::Wrong;
+                // Only bytes can be wrong; a redirect or a refused request is no object.
+                return if status < 300 { Outcome::Wrong } else { Outcome::Out };
             }
         }
         match receive(response, &wanted, take, others.then_some(self.options.min_rate)).await {

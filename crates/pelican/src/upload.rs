@@ -311,6 +311,7 @@ impl Inner {
                 }
                 Err(error) => return Err(error),
             };
+            let fault = fault.map(|after| after.min(self.options.patience));
             sleep(fault.unwrap_or(Duration::from_secs(u64::from(trial * trial)))).await;
         }
     }
@@ -374,10 +375,6 @@ impl Inner {
                     (_, There::Same) => Tried::Placed(Placed::Identical),
                     (Put::Again(why, after), There::Nothing) => Tried::Again(why, after),
                     (_, There::Nothing) => Tried::Again("it vanished again".to_owned(), None),
-                    (Put::Accepted, other) if began => {
-                        let known = format!("damaged on the way: {}", other.known());
-                        Tried::Placed(Placed::Other { known, cut: true })
-                    }
                     (_, other) => return self.other(job, route, place, &other).await,
                 }
             }

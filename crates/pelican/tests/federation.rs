@@ -141,7 +141,7 @@ impl Site {
 
     /// Files of uploads under way.
     fn n_partial(&self) -> usize {
-        fs::read_dir(self.dir.path().join("partial")).unwrap().count()
+        fs::read_dir(self.dir.path().join(".gular-partial")).unwrap().count()
     }
 }
 

@@ -91,9 +91,12 @@ impl Partial {
         if let Some(write_back) = self.write_back.take() {
             write_back.finish().map_err(io)?;
         }
-        self.file.set_permissions(Permissions::from_mode(0o444)).map_err(io)?;
         self.file.sync_all().map_err(io)?;
         fs::rename(&self.temp, &self.to).map_err(|e| Error::io("rename to", &self.to, e))?;
+        // Not before: killed in between, a later run could not open it to go on.
+        self.file
+            .set_permissions(Permissions::from_mode(0o444))
+            .map_err(|e| Error::io("protect", &self.to, e))?;
         let folder = self.to.parent().unwrap_or(Path::new("."));
         File::open(folder).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync", folder, e))
     }

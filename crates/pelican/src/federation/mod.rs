@@ -11,7 +11,7 @@
 //!      token-key.der    signs tokens (0600)
 //!      federation.json  where it serves, for `mint`
 //!      lock             held while it serves
-//!      partial/         uploads and copies not yet whole
+//!      .gular-partial/  uploads and copies not yet whole
 //! ```
 //!
 //! It is fenced: it listens on 127.0.0.1 only, its certificates are good for this

@@ -46,10 +46,10 @@ impl Federation {
         let namespace = options.check()?;
         let folder = Folder::create(&options.dir)?;
         let lock = folder.lock()?;
-        let partial = folder.folder("partial")?;
+        let partial = folder.folder(".gular-partial")?;
         // What a process that was killed left behind.
         std::fs::remove_dir_all(&partial).map_err(Error::io("clear", &partial))?;
-        let partial = folder.folder("partial")?;
+        let partial = folder.folder(".gular-partial")?;
         let tls = authority::acceptor(&folder)?;
         let runtime = runtime()?;
         let counters = Arc::new(Counters::default());

@@ -194,7 +194,12 @@ impl Connector {
         }
         let name = ServerName::try_from(server.bare_host().to_owned())
             .map_err(|e| Fault::Tls(e.to_string()))?;
-        let stream = self.tls.connect(name, tcp).await.map_err(|e| Fault::Tls(e.to_string()))?;
+        let stream = self.tls.connect(name, tcp).await.map_err(|e| {
+            // A handshake that was cut says nothing of a certificate, and passes.
+            let protocol =
+                e.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>);
+            if protocol { Fault::Tls(e.to_string()) } else { Fault::Connect(e.to_string()) }
+        })?;
         Ok(Box::new(stream))
     }
 }

@@ -173,7 +173,7 @@ impl Http {
         conn: Conn,
     ) -> Response {
         let home = (self.idle.clone(), request.server.clone());
-        Response::new(answer, Some(conn), home, self.timeouts.stall)
+        Response::new(answer, Some(conn), home, self.timeouts.stall, request.token.clone())
     }
 
     /// A connection that is ready: a kept one when `kept` allows it, else a new one.

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::connect::Server;
 use super::meter::Meter;
 use super::pool::{Conn, Idle};
+use crate::Token;
 
 /// Why there is no whole answer. Never holds a token or a `Location`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub(crate) struct Response {
     home: (Idle, Server),
     stall: Duration,
     keep: bool,
+    /// What was sent, lest an answer that repeats it is shown.
+    token: Option<Token>,
     gate: Option<oneshot::Sender<()>>,
 }
 
@@ -83,6 +86,7 @@ impl Response {
         conn: Option<Conn>,
         home: (Idle, Server),
         stall: Duration,
+        token: Option<Token>,
     ) -> Self {
         let text = |value: &hyper::header::HeaderValue| {
             String::from_utf8_lossy(value.as_bytes()).into_owned()
@@ -96,6 +100,7 @@ impl Response {
             home,
             stall,
             keep: true,
+            token,
             gate: None,
         }
     }
@@ -155,6 +160,7 @@ impl Response {
 
     /// The first line of a short text body: what servers say about an error.
     pub(crate) async fn message(self) -> String {
+        let token = self.token.clone();
         let body = self.read(4096).await.unwrap_or_default();
         let text = String::from_utf8_lossy(&body);
         let json: Option<serde_json::Value> = serde_json::from_str(&text).ok();
@@ -163,7 +169,11 @@ impl Response {
             field("msg").or_else(|| field("detail")).or_else(|| field("error"))
         });
         let line = said.unwrap_or_else(|| text.lines().next().unwrap_or_default());
-        line.chars().filter(|c| !c.is_control()).take(300).collect()
+        let line = match &token {
+            Some(token) => line.replace(token.secret(), "…"),
+            None => line.to_owned(),
+        };
+        crate::url::redact(&line).chars().filter(|c| !c.is_control()).take(300).collect()
     }
 
     /// Lets the connection end with this answer instead of keeping it. `gate`

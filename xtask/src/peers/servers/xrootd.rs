@@ -96,6 +96,13 @@ impl XRootD {
     }
 }
 
+impl XRootD {
+    /// Whether its process is gone, which nobody asked it to be.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(Some(_)))
+    }
+}
+
 impl Drop for XRootD {
     fn drop(&mut self) {
         // What it stored is not needed any more.
