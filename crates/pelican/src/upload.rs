@@ -580,7 +580,8 @@ impl Inner {
                         expect = false;
                         continue;
                     }
-                    status @ (408 | 423 | 429 | 500..=506 | 508..) => {
+                    // 404: XRootD 5.5.3, when it lost the file it was writing to.
+                    status @ (404 | 408 | 423 | 429 | 500..=506 | 508..) => {
                         let after = retry_after(&response);
                         Put::Again(format!("{status}{}", said(response).await), after)
                     }

@@ -25,13 +25,13 @@ use crate::workspace::Workspace;
 /// Names a federation of the user's, to be tested instead.
 const VARIABLE: &str = "GULAR_TEST_FEDERATION";
 
-/// The checks wait more than they work: for an upload of somebody else to go on,
-/// ten seconds each time.
-const CHECKS_AT_ONCE: &str = "3";
+/// More of them at a time, and XRootD 5.5.3 loses its way more often.
+const CHECKS_AT_ONCE: &str = "2";
 
-/// XRootD 5.5.3 can crash (segfault, double free) when several connections end
-/// in the same moment; that is no fault of the checks, so they run again.
-const TRIALS: u32 = 3;
+/// XRootD 5.5.3 can crash (segfault, double free), forget a request or lose a file
+/// it is writing to when several connections end in the same moment. A check that
+/// fails is made again with a new server; what fails each time is our fault.
+const TRIALS: u32 = 4;
 
 /// Other sources of tokens, and other ways to a server, than those of the suite.
 const SURROUNDINGS: [&str; 11] = [
@@ -121,11 +121,12 @@ fn against_xrootd(
             Ok(mut site) => {
                 site.apply(&mut checks);
                 let tally = checked(&mut checks, server)?;
-                if tally.failed.is_empty() || trial == TRIALS || !site.crashed() {
+                if tally.failed.is_empty() || trial == TRIALS {
                     break tally;
                 }
                 trial += 1;
-                eprintln!("peer {}: the server crashed, once more", server.name());
+                let why = if site.crashed() { "the server crashed" } else { "not all passed" };
+                eprintln!("peer {}: {why}, trial {trial} of {TRIALS}", server.name());
             }
         }
     };
