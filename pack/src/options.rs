@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gular_bundle::{About, Split};
+use gular_bundle::{About, Envelope, Split};
 
 /// Everything that decides what a bundle holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,8 @@ pub struct PlanOptions {
     pub seed: u64,
     /// A shard takes samples until their source files pass this many bytes.
     pub shard_bytes: u64,
+    /// The file format of the shards.
+    pub envelope: Envelope,
     /// How closely inputs are looked at.
     pub check: Check,
     /// What happens to inputs that cannot be packed.
@@ -43,6 +45,7 @@ impl Default for PlanOptions {
             order: PackOrder::Shuffled,
             seed: 0,
             shard_bytes: 1 << 30,
+            envelope: Envelope::Shards,
             check: Check::Header,
             on_error: OnError::Fail,
             max_pixels: gular_image::Limits::default().max_pixels,

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{
-    Envelope, Field, FieldName, MadeValue, Manifest, Payload, ShardEntry, TEMP_PREFIX,
-};
+use gular_bundle::{Field, FieldName, MadeValue, Manifest, Payload, ShardEntry, TEMP_PREFIX};
 
 use crate::out::{Done, OutDir};
 use crate::plan::{Plan, PlanBuilder};
@@ -238,7 +236,7 @@ fn manifest(
         made.insert("split".to_owned(), text(&fractions.join(",")));
     }
     Manifest {
-        envelope: Envelope::Shards,
+        envelope: options.envelope,
         payload: Payload::Encoded,
         fields,
         classes: plan.classes.clone(),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use gular_bundle::{Field, ShardWriter};
+use gular_bundle::{Field, ShardSpec, ShardWriter};
 
 use crate::error::{BadInput, BadInputs};
 use crate::feed::{Feed, Item};
@@ -112,7 +112,13 @@ impl Work<'_> {
         next: &mut dyn FnMut() -> Option<Item>,
         stop: &AtomicBool,
     ) -> Result<Option<Done>, Error> {
-        let mut writer = ShardWriter::create(&self.out.data, shard.split, self.fields)?;
+        let spec = ShardSpec {
+            envelope: self.options.plan.envelope,
+            split: shard.split,
+            fields: self.fields,
+            classes: &self.plan.classes,
+        };
+        let mut writer = ShardWriter::create(&self.out.data, &spec)?;
         let mut left_out = LeftOut::new(self.options.plan.on_error);
         let mut seen = 0;
         while let Some(item) = next() {

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    BLOCK_BYTES, Backend, DATA_DIR, Digest, FileEntry, Header, Index, Manifest, ReadAt, ShardEntry,
-    block_cv, rebuild_index,
+    BLOCK_BYTES, Backend, DATA_DIR, Digest, Envelope, FileEntry, Header, Index, Manifest, ReadAt,
+    ShardEntry, block_cv, rebuild_index, survey,
 };
 
 use crate::digest::{block_buffer, digest, piece_of};
@@ -137,13 +137,21 @@ impl Check<'_> {
         }
     }
 
-    /// The shard's own header.
+    /// The shard's own structure: its header, or, where that is spread over
+    /// the file, all of it when every byte is read anyway.
     fn structure(&mut self, shard: &ReadAt) {
         let entry = self.entry;
-        let wrong = match Header::read(shard) {
-            Ok(header) if header.metadata("format") == Some("gular-shard") => return,
-            Ok(_) => "its header does not say `gular-shard`".to_owned(),
-            Err(e) => reason(&e),
+        let wrong = match self.context.manifest.envelope {
+            Envelope::Shards => match Header::read(shard) {
+                Ok(header) if header.metadata("format") == Some("gular-shard") => return,
+                Ok(_) => "its header does not say `gular-shard`".to_owned(),
+                Err(e) => reason(&e),
+            },
+            _ if self.context.options.mode != Mode::Full => return,
+            envelope => match survey(shard, envelope) {
+                Ok(_) => return,
+                Err(e) => reason(&e),
+            },
         };
         // A cut file has been reported by its length.
         if shard.len_bytes() == entry.file.bytes {
@@ -263,8 +271,9 @@ impl Check<'_> {
             return;
         }
         context.checked.fetch_add(entry.samples, Ordering::Relaxed);
-        let again =
-            rebuild_index(shard).is_ok_and(|bytes| Digest::of(&bytes) == entry.index.digest);
+        let manifest = context.manifest;
+        let again = rebuild_index(shard, manifest.envelope, &manifest.fields)
+            .is_ok_and(|bytes| Digest::of(&bytes) == entry.index.digest);
         let name = format!("{DATA_DIR}/{}", entry.index.name);
         for fault in self.faults.iter_mut().filter(|f| f.file == name) {
             fault.advice = match (fault.kind, again) {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::manifest::{DATA_DIR, MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use crate::{
-    Backend, BundlePath, Digest, Error, FileEntry, Index, Manifest, ReadAt, SampleFault,
+    Backend, BundlePath, Digest, Error, FileEntry, Index, Location, Manifest, ReadAt, SampleFault,
     ShardEntry, Split,
 };
 
@@ -322,6 +322,13 @@ impl Shard {
     /// # Errors
     /// [`Error::OutOfRange`]; those of [`ReadAt::read_at`]. `out` is then unspecified.
     pub fn fetch(&self, row: usize, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+        if let (Some(Location::IndexOnly), Some(label)) =
+            (self.index.locations.get(field), self.label(row))
+        {
+            out.clear();
+            out.extend_from_slice(&i64::from(label).to_le_bytes());
+            return Ok(());
+        }
         let (offset, len) = self.range(row, field)?;
         // Lengths were checked against the shard when the index was read.
         out.resize(len, 0);
@@ -334,11 +341,11 @@ impl Shard {
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::SampleDigest`] when they are not those packed.
     pub fn check(&self, row: usize, field: usize, bytes: &[u8]) -> Result<(), Error> {
-        let (offset, len) = self.range(row, field)?;
         let Some(expected) = self.index.digests.get(field).and_then(|d| d.get(row)) else {
             // `label`: the reader uses the index's copy, which the manifest's digest covers.
             return Ok(());
         };
+        let (offset, len) = self.range(row, field)?;
         let (word, bit) = self.bit(row, field);
         let seen = word.is_some_and(|w| w.load(Ordering::Relaxed) & bit != 0);
         if self.check == Check::OnFetch || (self.check == Check::FirstTouch && seen) {

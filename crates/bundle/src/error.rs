@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{Digest, PathError};
+use crate::{Digest, Envelope, PathError};
 
 /// Why a bundle could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +109,20 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
+    /// A file whose values are no stored runs of bytes.
+    #[error("`{path}` cannot be read in place: {reason}")]
+    NotInPlace {
+        /// The file.
+        path: String,
+        /// What is in the way.
+        reason: String,
+    },
+    /// An envelope that this build does not write.
+    #[error("envelope `{envelope}` cannot be written or walked by this build")]
+    Unwritable {
+        /// The envelope.
+        envelope: Envelope,
+    },
     /// A name or key that is no safe relative path.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -163,6 +177,10 @@ impl Error {
             Self::OutOfRange { .. } | Self::NoField { .. } => {
                 Some("`gular inspect` lists fields and counts")
             }
+            Self::NotInPlace { .. } => Some(
+                "unpack it to a folder of files and `gular pack` that, or write it again uncompressed",
+            ),
+            Self::Unwritable { .. } => Some("use envelope `shards`"),
             Self::Value { .. } | Self::Path(_) => None,
         }
     }

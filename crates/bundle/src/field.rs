@@ -74,6 +74,15 @@ impl Field {
         matches!(self.kind, FieldKind::Bytes { .. })
     }
 
+    /// The type and shape of a fixed field's values.
+    #[must_use]
+    pub fn as_fixed(&self) -> Option<(Dtype, &[u64])> {
+        match &self.kind {
+            FieldKind::Bytes { .. } => None,
+            FieldKind::Fixed { dtype, shape } => Some((*dtype, shape)),
+        }
+    }
+
     /// A field of opaque bytes without further description.
     #[must_use]
     pub fn bytes(name: FieldName, mut media_types: Vec<String>) -> Self {

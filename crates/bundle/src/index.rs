@@ -16,9 +16,10 @@
 //! Format: `FORMAT.md`, "Index".
 
 use crate::block::{BlockCv, merge, n_blocks};
+use crate::envelope::{Places, Rows};
 use crate::manifest::MAX_SHARD_SAMPLES;
-use crate::tensors::{Header, Placer, Tensor, data_start_for};
-use crate::{BundlePath, Digest, Dtype, Error, Field, FieldKind};
+use crate::tensors::{Header, MAX_HEADER, Placer, Tensor, data_start_for};
+use crate::{BundlePath, Digest, Dtype, Error, Field, FieldKind, Split};
 
 const FORMAT: &str = "gular-index";
 
@@ -39,10 +40,13 @@ pub enum Location {
         /// Lengths in bytes.
         lengths: Vec<i32>,
     },
+    /// Of field `label`: the shard has no 8-byte integer of it, [`Index::labels`] has the values.
+    IndexOnly,
 }
 
 impl Location {
-    /// First byte and length of value `row`; `None` past the last.
+    /// First byte and length of value `row`; `None` past the last, and for
+    /// values that lie in the index alone.
     #[must_use]
     pub fn range(&self, row: usize) -> Option<(u64, usize)> {
         match self {
@@ -54,6 +58,7 @@ impl Location {
                 u64::try_from(*offsets.get(row)?).ok()?,
                 usize::try_from(*lengths.get(row)?).ok()?,
             )),
+            Self::IndexOnly => None,
         }
     }
 }
@@ -106,7 +111,7 @@ impl Index {
         let bad = |reason: String| Error::malformed(path, reason);
         let first =
             bytes.first_chunk::<8>().ok_or_else(|| bad(format!("it has {} bytes", bytes.len())))?;
-        let start = Header::data_start(path, *first, bytes.len() as u64)?;
+        let start = Header::data_start(path, *first, bytes.len() as u64, MAX_HEADER)?;
         let start = usize::try_from(start).map_err(|_| bad("its header is too long".into()))?;
         let header =
             Header::parse(path, bytes.get(..start).unwrap_or_default(), bytes.len() as u64)?;
@@ -200,6 +205,7 @@ fn check_ranges(
     match location {
         Location::Strided { .. } => rows.checked_sub(1).map_or(Ok(()), check),
         Location::Listed { .. } => (0..rows).try_for_each(check),
+        Location::IndexOnly => Ok(()),
     }
 }
 
@@ -281,7 +287,11 @@ impl<'a> Tensors<'a> {
                 }
                 let length = i32::try_from(size)
                     .map_err(|_| self.bad(format!("a value of `{name}` is over 2 GiB")))?;
-                let offsets = self.i64s(&format!("{name}.offset"), n)?;
+                let offset = format!("{name}.offset");
+                if name.as_str() == "label" && self.header.tensor(&offset).is_none() {
+                    return Ok(Location::IndexOnly);
+                }
+                let offsets = self.i64s(&offset, n)?;
                 let lengths = vec![length; offsets.len()];
                 Ok(Location::Listed { offsets, lengths })
             }
@@ -293,7 +303,6 @@ impl<'a> Tensors<'a> {
 #[derive(Debug)]
 pub(crate) struct IndexBuilder {
     fields: Vec<Field>,
-    offsets: Vec<Vec<i64>>,
     lengths: Vec<Vec<i32>>,
     digests: Vec<Vec<u8>>,
     labels: Vec<i32>,
@@ -305,7 +314,6 @@ impl IndexBuilder {
     pub(crate) fn new(fields: &[Field]) -> Self {
         Self {
             fields: fields.to_vec(),
-            offsets: vec![Vec::new(); fields.len()],
             lengths: vec![Vec::new(); fields.len()],
             digests: vec![Vec::new(); fields.len()],
             labels: Vec::new(),
@@ -318,12 +326,15 @@ impl IndexBuilder {
         (self.key_offsets.len() as u64).saturating_sub(1)
     }
 
-    pub(crate) fn key_offsets(&self) -> &[i64] {
-        &self.key_offsets
-    }
-
-    pub(crate) fn key_bytes(&self) -> &[u8] {
-        &self.key_bytes
+    /// All samples so far, for an envelope's layout.
+    pub(crate) fn rows(&self, split: Split) -> Rows<'_> {
+        Rows {
+            split,
+            fields: &self.fields,
+            key_offsets: &self.key_offsets,
+            key_bytes: &self.key_bytes,
+            lengths: &self.lengths,
+        }
     }
 
     /// Adds a sample's key and label; `None` when a count overflows.
@@ -334,57 +345,45 @@ impl IndexBuilder {
         Some(())
     }
 
-    /// Adds the value of field `field`: its place, for bytes fields, and its digest.
-    pub(crate) fn push_value(
-        &mut self,
-        field: usize,
-        place: Option<(i64, i32)>,
-        digest: Option<Digest>,
-    ) {
-        if let (Some((offset, length)), Some(offsets), Some(lengths)) =
-            (place, self.offsets.get_mut(field), self.lengths.get_mut(field))
-        {
-            offsets.push(offset);
-            lengths.push(length);
+    /// Adds the value of field `field`: its length, for bytes fields, and its
+    /// digest, for all but `label`.
+    pub(crate) fn push_value(&mut self, field: usize, len: Option<i32>, digest: Option<Digest>) {
+        if let (Some(len), Some(lengths)) = (len, self.lengths.get_mut(field)) {
+            lengths.push(len);
         }
         if let (Some(digest), Some(digests)) = (digest, self.digests.get_mut(field)) {
             digests.extend_from_slice(digest.as_bytes());
         }
     }
 
-    /// The bytes of the index file; `bases` holds where strided fields start,
-    /// `shifts` what is to be added to the offsets of bytes fields.
+    /// The bytes of the index file; `places` has one entry a field.
     pub(crate) fn finish(
         mut self,
         shard_bytes: u64,
         blocks: &[BlockCv],
-        bases: &[Option<i64>],
-        shifts: &[i64],
+        places: &[Places],
     ) -> Option<Vec<u8>> {
         let n = self.n_samples();
-        for (offsets, shift) in self.offsets.iter_mut().zip(shifts) {
-            for offset in offsets {
-                *offset = offset.checked_add(*shift)?;
-            }
-        }
         let mut hot: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = Vec::new();
         let mut cold = Vec::new();
         for (i, field) in self.fields.iter().enumerate() {
             let name = &field.name;
-            if let Some(base) = bases.get(i).copied().flatten() {
-                cold.push((
-                    format!("{name}.base"),
-                    Dtype::I64,
-                    vec![1],
-                    base.to_le_bytes().to_vec(),
-                ));
-            } else {
-                let offsets: &Vec<i64> = self.offsets.get(i)?;
-                hot.push((format!("{name}.offset"), Dtype::I64, vec![n], i64_bytes(offsets)));
-                if field.is_bytes() {
-                    let lengths: &Vec<i32> = self.lengths.get(i)?;
-                    hot.push((format!("{name}.length"), Dtype::I32, vec![n], i32_bytes(lengths)));
+            match places.get(i)? {
+                Places::Stride(base) => {
+                    let base = i64::try_from(*base).ok()?.to_le_bytes().to_vec();
+                    cold.push((format!("{name}.base"), Dtype::I64, vec![1], base));
                 }
+                Places::Offsets(offsets) => {
+                    let offsets: Option<Vec<i64>> =
+                        offsets.iter().map(|o| i64::try_from(*o).ok()).collect();
+                    let offsets = i64_bytes(&offsets?);
+                    hot.push((format!("{name}.offset"), Dtype::I64, vec![n], offsets));
+                    if field.is_bytes() {
+                        let lengths = i32_bytes(self.lengths.get(i)?);
+                        hot.push((format!("{name}.length"), Dtype::I32, vec![n], lengths));
+                    }
+                }
+                Places::IndexOnly => {}
             }
             if name.as_str() == "label" {
                 hot.push(("label".to_owned(), Dtype::I32, vec![n], i32_bytes(&self.labels)));

@@ -41,7 +41,9 @@ pub use bundle::{Bundle, Check, OpenOptions, SampleId, Shard, write_manifest};
 pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
 pub use durable::{TEMP_PREFIX, WriteBack, write_file};
-pub use envelope::{ShardWriter, rebuild_index};
+pub use envelope::{
+    Column, FixedPlaces, Run, ShardSpec, ShardWriter, Survey, Values, rebuild_index, sniff, survey,
+};
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};
 pub use index::{Index, Location};

@@ -68,6 +68,44 @@ pub enum Envelope {
     Squashfs,
 }
 
+impl Envelope {
+    /// All that a bundle can be written in.
+    pub const ALL: [Self; 6] =
+        [Self::Shards, Self::Arrow, Self::Parquet, Self::Hdf5, Self::Tar, Self::Squashfs];
+
+    /// The name in manifest and options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shards => "shards",
+            Self::Arrow => "arrow",
+            Self::Parquet => "parquet",
+            Self::Hdf5 => "hdf5",
+            Self::Tar => "tar",
+            Self::Squashfs => "squashfs",
+        }
+    }
+
+    /// What names of shards end in.
+    #[must_use]
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Shards => "safetensors",
+            Self::Arrow => "arrow",
+            Self::Parquet => "parquet",
+            Self::Hdf5 => "h5",
+            Self::Tar => "tar",
+            Self::Squashfs => "squashfs",
+        }
+    }
+}
+
+impl std::fmt::Display for Envelope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// What was done to the images on their way into the bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

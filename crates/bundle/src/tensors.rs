@@ -22,6 +22,8 @@ pub(crate) const ALIGN: u64 = 64;
 pub(crate) const HEADER_STEP: u64 = 4096;
 /// Headers above this are refused; a shard of 100 fields needs 30 KB.
 pub(crate) const MAX_HEADER: u64 = 1 << 20;
+/// The largest header that the safetensors library reads.
+const MAX_FOREIGN_HEADER: u64 = 100_000_000;
 
 /// The space before the next multiple of [`ALIGN`].
 pub(crate) fn padding(position: u64) -> u64 {
@@ -43,6 +45,13 @@ pub struct Tensor {
     pub end: u64,
 }
 
+/// What happens to tensors of types that no bundle holds.
+#[derive(Debug, Clone, Copy)]
+enum Unknown {
+    Refused,
+    LeftOut,
+}
+
 /// The header of a safetensors file: metadata in order, tensors in data order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Header {
@@ -58,13 +67,25 @@ impl Header {
     /// # Errors
     /// [`Error::Malformed`] or [`Error::TooLarge`] when it is no safetensors file.
     pub fn read(file: &ReadAt) -> Result<Self, Error> {
-        let path = file.path();
+        let bytes = Self::bytes(file, MAX_HEADER)?;
+        Self::parse(&file.path(), &bytes, file.len_bytes())
+    }
+
+    /// Reads the header of a safetensors file that somebody else may have
+    /// written: tensors may lie anywhere, those of types that no bundle holds
+    /// are left out.
+    pub(crate) fn read_foreign(file: &ReadAt) -> Result<Self, Error> {
+        let bytes = Self::bytes(file, MAX_FOREIGN_HEADER)?;
+        Ok(Self::parse_tensors(&file.path(), &bytes, file.len_bytes(), Unknown::LeftOut)?.0)
+    }
+
+    fn bytes(file: &ReadAt, limit: u64) -> Result<Vec<u8>, Error> {
         let mut first = [0; 8];
         file.read_at(0, &mut first)?;
-        let start = Self::data_start(&path, first, file.len_bytes())?;
+        let start = Self::data_start(&file.path(), first, file.len_bytes(), limit)?;
         let mut bytes = vec![0; usize::try_from(start).unwrap_or(0)];
         file.read_at(0, &mut bytes)?;
-        Self::parse(&path, &bytes, file.len_bytes())
+        Ok(bytes)
     }
 
     /// The metadata text called `name`.
@@ -113,14 +134,19 @@ impl Header {
     }
 
     /// How many bytes precede the data: reads the first 8 bytes of a file of `file_len` bytes.
-    pub(crate) fn data_start(path: &str, first: [u8; 8], file_len: u64) -> Result<u64, Error> {
+    pub(crate) fn data_start(
+        path: &str,
+        first: [u8; 8],
+        file_len: u64,
+        limit: u64,
+    ) -> Result<u64, Error> {
         let declared = u64::from_le_bytes(first);
-        if declared > MAX_HEADER {
+        if declared > limit {
             return Err(Error::TooLarge {
                 path: path.to_owned(),
                 what: "a safetensors header",
                 found: declared,
-                limit: MAX_HEADER,
+                limit,
             });
         }
         let start = declared.saturating_add(8);
@@ -136,6 +162,19 @@ impl Header {
     /// Checks that tensors have known types, that sizes match shapes, and that
     /// they cover the data in order without hole or overlap.
     pub(crate) fn parse(path: &str, bytes: &[u8], file_len: u64) -> Result<Self, Error> {
+        let (header, data_start) = Self::parse_tensors(path, bytes, file_len, Unknown::Refused)?;
+        header.check_layout(path, data_start, file_len)?;
+        Ok(header)
+    }
+
+    /// The tensors, in the order of their data, and where it starts: known
+    /// types, sizes that match shapes, ranges within the file.
+    fn parse_tensors(
+        path: &str,
+        bytes: &[u8],
+        file_len: u64,
+        unknown: Unknown,
+    ) -> Result<(Self, u64), Error> {
         let data_start = bytes.len() as u64;
         let json = bytes.get(8..).ok_or_else(|| Error::malformed(path, "it has no header"))?;
         let raw: RawHeader = serde_json::from_slice(json).map_err(|e| {
@@ -144,8 +183,13 @@ impl Header {
         let mut tensors = Vec::with_capacity(raw.tensors.len());
         for (name, t) in raw.tensors {
             let wrong = |why: String| Error::malformed(path, format!("tensor `{name}` {why}"));
-            let dtype = Dtype::from_safetensors_name(&t.dtype)
-                .ok_or_else(|| wrong(format!("has dtype `{}`, which no bundle holds", t.dtype)))?;
+            let dtype = match (Dtype::from_safetensors_name(&t.dtype), unknown) {
+                (Some(dtype), _) => dtype,
+                (None, Unknown::LeftOut) => continue,
+                (None, Unknown::Refused) => {
+                    return Err(wrong(format!("has dtype `{}`, which no bundle holds", t.dtype)));
+                }
+            };
             let [start, end] = t.data_offsets;
             let size = t.shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n));
             if size.is_none() || end.checked_sub(start) != size {
@@ -158,13 +202,18 @@ impl Header {
             tensors.push(Tensor { name, dtype, shape: t.shape, start, end });
         }
         tensors.sort_by_key(|t| (t.start, t.end));
+        Ok((Self { metadata: raw.metadata, tensors }, data_start))
+    }
+
+    /// What `FORMAT.md` asks of shards and indexes beyond safetensors.
+    fn check_layout(&self, path: &str, data_start: u64, file_len: u64) -> Result<(), Error> {
         if !data_start.is_multiple_of(HEADER_STEP) {
             let reason =
                 format!("its data starts at byte {data_start}, no multiple of {HEADER_STEP}");
             return Err(Error::malformed(path, reason));
         }
         let mut position = data_start;
-        for t in &tensors {
+        for t in &self.tensors {
             if !t.name.starts_with("_pad.") && !t.start.is_multiple_of(ALIGN) {
                 let reason = format!(
                     "tensor `{}` starts at byte {}, no multiple of {ALIGN}",
@@ -183,7 +232,7 @@ impl Header {
             let reason = format!("its tensors end at byte {position}, the file at {file_len}");
             return Err(Error::malformed(path, reason));
         }
-        Ok(Self { metadata: raw.metadata, tensors })
+        Ok(())
     }
 
     /// Checks format name and version, the first two metadata entries.
@@ -341,7 +390,7 @@ mod tests {
         let bytes = header.to_bytes(4096).unwrap();
         assert_eq!(bytes.len(), 4096);
         let first = bytes[..8].try_into().unwrap();
-        assert_eq!(Header::data_start("x", first, len).unwrap(), 4096);
+        assert_eq!(Header::data_start("x", first, len, MAX_HEADER).unwrap(), 4096);
         assert_eq!(Header::parse("x", &bytes, len).unwrap(), header);
         assert!(header.tensors.iter().all(|t| t.name.starts_with('_') || t.start % ALIGN == 0));
     }
@@ -363,7 +412,7 @@ mod tests {
         }
         let bytes = header.to_bytes(4096).unwrap();
         assert!(Header::parse("x", &bytes, len + 1).is_err());
-        assert!(Header::data_start("x", u64::MAX.to_le_bytes(), len).is_err());
-        assert!(Header::data_start("x", 5000_u64.to_le_bytes(), 100).is_err());
+        assert!(Header::data_start("x", u64::MAX.to_le_bytes(), len, MAX_HEADER).is_err());
+        assert!(Header::data_start("x", 5000_u64.to_le_bytes(), 100, MAX_HEADER).is_err());
     }
 }

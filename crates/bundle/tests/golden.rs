@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{
     About, Band, Bundle, BundlePath, DATA_DIR, Decimal, Digest, Dtype, Envelope, Field, FieldName,
-    MadeValue, Manifest, OpenOptions, Payload, ShardWriter, Split, write_manifest,
+    MadeValue, Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split, write_manifest,
 };
 
 const DIGEST: &str = "e8096d0ef7845fbfe09b511dcc69b531e08be03914c5d75177b58721c367dafd";
@@ -43,7 +43,9 @@ fn write(dir: &Path) -> Digest {
     fs::create_dir_all(&data).unwrap();
     let mut shards = Vec::new();
     for (split, n) in [(Split::Train, 5), (Split::Val, 2)] {
-        let mut writer = ShardWriter::create(&data, split, &fields()).unwrap();
+        let mut writer =
+            ShardWriter::create(&data, &ShardSpec::new(Envelope::Shards, split, &fields()))
+                .unwrap();
         for i in 0..n {
             let key = BundlePath::parse(&format!("{split}/kläss {}/{i}.png", i % 2)).unwrap();
             let label = i64::from(i % 2).to_le_bytes();

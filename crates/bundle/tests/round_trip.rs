@@ -8,10 +8,13 @@ use std::path::Path;
 
 use gular_bundle::{
     About, Backend, Bundle, BundlePath, Check, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName,
-    Manifest, OpenOptions, Payload, ReadAt, SampleId, ShardEntry, ShardWriter, Split,
+    Manifest, OpenOptions, Payload, ReadAt, SampleId, ShardEntry, ShardSpec, ShardWriter, Split,
     rebuild_index, write_manifest,
 };
 use proptest::prelude::*;
+
+/// What is written and walked.
+const ENVELOPES: [Envelope; 2] = [Envelope::Shards, Envelope::Tar];
 
 /// One sample: key, values in field order.
 type Sample = (String, Vec<Vec<u8>>);
@@ -31,8 +34,10 @@ fn sample(i: usize, image: Vec<u8>, mask: Vec<u8>) -> Sample {
     (format!("dir {}/k{i}.jpg", i % 7), vec![image, label, vec![i as u8; 16], mask])
 }
 
-fn write_shard(dir: &Path, fields: &[Field], samples: &[Sample]) -> ShardEntry {
-    let mut writer = ShardWriter::create(dir, Split::Train, fields).unwrap();
+fn write_shard(dir: &Path, envelope: Envelope, fields: &[Field], samples: &[Sample]) -> ShardEntry {
+    let classes = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
+    let spec = ShardSpec { envelope, split: Split::Train, fields, classes: &classes };
+    let mut writer = ShardWriter::create(dir, &spec).unwrap();
     for (key, values) in samples {
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         writer.push(&BundlePath::parse(key).unwrap(), &values).unwrap();
@@ -40,12 +45,17 @@ fn write_shard(dir: &Path, fields: &[Field], samples: &[Sample]) -> ShardEntry {
     writer.finish().unwrap()
 }
 
-fn write_bundle(dir: &Path, fields: Vec<Field>, shards: &[Vec<Sample>]) -> Digest {
+fn write_bundle(
+    dir: &Path,
+    envelope: Envelope,
+    fields: Vec<Field>,
+    shards: &[Vec<Sample>],
+) -> Digest {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
-    let shards = shards.iter().map(|s| write_shard(&data, &fields, s)).collect();
+    let shards = shards.iter().map(|s| write_shard(&data, envelope, &fields, s)).collect();
     let manifest = Manifest {
-        envelope: Envelope::Shards,
+        envelope,
         payload: Payload::Encoded,
         fields,
         classes: vec!["a".into(), "b".into(), "c".into()],
@@ -87,22 +97,27 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_sample_reads_back(images in prop::collection::vec((bytes(), bytes()), 1..12), cut in 1..12_usize) {
+    fn every_sample_reads_back(
+        envelope in prop::sample::select(ENVELOPES.to_vec()),
+        images in prop::collection::vec((bytes(), bytes()), 1..12),
+        cut in 1..12_usize,
+    ) {
         let dir = tempfile::tempdir().unwrap();
         let samples: Vec<Sample> =
             images.into_iter().enumerate().map(|(i, (a, b))| sample(i, a, b)).collect();
         let shards: Vec<Vec<Sample>> = samples.chunks(cut).map(<[Sample]>::to_vec).collect();
-        let digest = write_bundle(dir.path(), fields(), &shards);
+        let digest = write_bundle(dir.path(), envelope, fields(), &shards);
         check_all(dir.path(), digest, &shards, Backend::Pread, Check::FirstTouch);
         check_all(dir.path(), digest, &shards, Backend::Map, Check::Always);
         // The index can be made again from the shard, byte for byte.
         let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
         for entry in &bundle.manifest().shards {
             let shard = ReadAt::open(&bundle.path_of(&entry.file), Backend::Pread).unwrap();
-            prop_assert_eq!(rebuild_index(&shard).unwrap(), fs::read(bundle.path_of(&entry.index)).unwrap());
+            let again = rebuild_index(&shard, envelope, &fields()).unwrap();
+            prop_assert_eq!(again, fs::read(bundle.path_of(&entry.index)).unwrap());
         }
     }
 }
@@ -114,10 +129,16 @@ fn small() -> Vec<Vec<Sample>> {
 
 #[test]
 fn same_samples_give_same_bytes() {
+    for envelope in ENVELOPES {
+        same_bytes(envelope);
+    }
+}
+
+fn same_bytes(envelope: Envelope) {
     let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     assert_eq!(
-        write_bundle(a.path(), fields(), &small()),
-        write_bundle(b.path(), fields(), &small())
+        write_bundle(a.path(), envelope, fields(), &small()),
+        write_bundle(b.path(), envelope, fields(), &small())
     );
     let names = |d: &Path| {
         let mut names: Vec<_> =
@@ -159,7 +180,7 @@ fn read_everything(dir: &Path, digest: Digest) -> Result<(), gular_bundle::Error
 #[test]
 fn any_flipped_or_cut_byte_of_any_file_is_caught() {
     let dir = tempfile::tempdir().unwrap();
-    let digest = write_bundle(dir.path(), fields(), &small());
+    let digest = write_bundle(dir.path(), Envelope::Shards, fields(), &small());
     read_everything(dir.path(), digest).unwrap();
     let mut files: Vec<_> =
         fs::read_dir(dir.path().join(DATA_DIR)).unwrap().map(|e| e.unwrap().path()).collect();
@@ -189,7 +210,9 @@ fn any_flipped_or_cut_byte_of_any_file_is_caught() {
 #[test]
 fn values_that_do_not_fit_are_refused_and_nothing_is_added() {
     let dir = tempfile::tempdir().unwrap();
-    let mut writer = ShardWriter::create(dir.path(), Split::Train, &fields()).unwrap();
+    let mut writer =
+        ShardWriter::create(dir.path(), &ShardSpec::new(Envelope::Shards, Split::Train, &fields()))
+            .unwrap();
     let key = BundlePath::parse("k").unwrap();
     let wide = i64::MAX.to_le_bytes();
     let cases: [&[&[u8]]; 4] = [
@@ -210,7 +233,7 @@ fn values_that_do_not_fit_are_refused_and_nothing_is_added() {
 fn the_safetensors_library_reads_a_shard() {
     let dir = tempfile::tempdir().unwrap();
     let samples = &small()[0];
-    let entry = write_shard(dir.path(), &fields(), samples);
+    let entry = write_shard(dir.path(), Envelope::Shards, &fields(), samples);
     let bytes = fs::read(dir.path().join(entry.file.name.as_str())).unwrap();
     let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let images = tensors.tensor("image.bytes").unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use gular_bundle::{Digest, Split};
+use gular_bundle::{Digest, Envelope, Split};
 
 /// Packs images into hashed bundles that training jobs read fast.
 ///
@@ -90,6 +90,11 @@ pub(crate) struct PackArgs {
     /// Bytes of source files a shard takes; KiB, MiB, GiB, KB, MB, GB or plain bytes
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = bytes)]
     pub(crate) shard_size: u64,
+    /// The file format of the shards; all read at the same speed, each is for other tools:
+    /// safetensors (shards), Hugging Face (arrow, parquet), HDF5, WebDataset (tar), a mounted
+    /// file system (squashfs)
+    #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = envelope)]
+    pub(crate) envelope: Envelope,
     /// How closely images are looked at: magic and header, every pixel, or not at all
     #[arg(long, value_enum, default_value_t = CheckArg::Header)]
     pub(crate) check: CheckArg,
@@ -403,6 +408,14 @@ fn fractions(text: &str) -> Result<Fractions, String> {
 
 fn split(text: &str) -> Result<Split, String> {
     Split::parse(text.trim()).ok_or(format!("`{text}` is no split; train, val and test are"))
+}
+
+fn envelope(text: &str) -> Result<Envelope, String> {
+    let all = Envelope::ALL;
+    all.into_iter().find(|e| e.name() == text).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|e| e.name()).collect();
+        format!("`{text}` is no envelope; {} are", names.join(", "))
+    })
 }
 
 fn bytes(text: &str) -> Result<u64, String> {

@@ -85,6 +85,7 @@ fn options(args: &PackArgs) -> PackOptions {
         },
         seed: args.seed,
         shard_bytes: args.shard_size,
+        envelope: args.envelope,
         check: match args.check {
             CheckArg::Header => Check::Header,
             CheckArg::Full => Check::Full,

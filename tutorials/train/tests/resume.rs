@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use gular_bundle::{
-    About, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, Payload,
+    About, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, Payload, ShardSpec,
     ShardWriter, Split, write_manifest,
 };
 use gular_image::{encode_jpeg, encode_png};
@@ -36,7 +36,8 @@ fn bundle_of(dir: &Path, salt: usize, n_val: usize) -> Digest {
     for (split, samples) in
         [(Split::Train, 0..20), (Split::Train, 20..44), (Split::Val, 44..44 + n_val)]
     {
-        let mut writer = ShardWriter::create(&data, split, &fields).unwrap();
+        let mut writer =
+            ShardWriter::create(&data, &ShardSpec::new(Envelope::Shards, split, &fields)).unwrap();
         for i in samples {
             let key = BundlePath::parse(&format!("{i}.img")).unwrap();
             let label = (i as i64 % 3).to_le_bytes();

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{
     About, Bundle, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, OpenOptions,
-    Payload, ShardWriter, Split, write_manifest,
+    Payload, ShardSpec, ShardWriter, Split, write_manifest,
 };
 use gular_verify::{Error, FaultKind, Mode, Report, VerifyOptions, verify};
 
@@ -26,7 +26,9 @@ pub fn make(dir: &Path, sizes: &[usize]) -> Digest {
     fs::create_dir_all(&data).unwrap();
     let mut shards = Vec::new();
     for (number, split) in [Split::Train, Split::Train, Split::Val].into_iter().enumerate() {
-        let mut writer = ShardWriter::create(&data, split, &fields()).unwrap();
+        let mut writer =
+            ShardWriter::create(&data, &ShardSpec::new(Envelope::Shards, split, &fields()))
+                .unwrap();
         for (i, size) in sizes.iter().enumerate() {
             let key = BundlePath::parse(&format!("{split}/c{}/{number}-{i}.jpg", i % 2)).unwrap();
             let image: Vec<u8> = (0..*size).map(|b| (b * 31 + i * 7 + number) as u8).collect();

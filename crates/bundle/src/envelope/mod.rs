@@ -1,6 +1,28 @@
 //! One module an envelope: a writer that lays samples into a shard, and an
 //! indexer that finds them again by walking the file's own structure.
+//!
+//! ```text
+//! ShardWriter ─▶ Layout (shards, tar, …) ─▶ Out ─▶ file + block tree
+//!      └──────▶ IndexBuilder ─▶ index file
+//!
+//! file ─ survey ─▶ Survey: columns of stored runs ─▶ rebuild_index, adopt
+//! ```
+//!
+//! What a value is and where its bytes lie is all that the rest of the project
+//! knows of a format.
 
+mod media;
+mod npy;
+mod out;
+mod rebuild;
 mod shards;
+mod survey;
+mod tar;
+mod writer;
 
-pub use shards::{ShardWriter, rebuild_index};
+pub use media::sniff;
+pub(crate) use out::Out;
+pub use rebuild::rebuild_index;
+pub use survey::{Column, FixedPlaces, Run, Survey, Values, survey};
+pub(crate) use writer::{Finished, Layout, Places, Rows};
+pub use writer::{ShardSpec, ShardWriter};

@@ -1,0 +1,88 @@
+//! Member names: from keys and fields to names, and back.
+
+use std::collections::HashSet;
+
+use crate::envelope::media;
+use crate::{BundlePath, Field, FieldKind};
+
+/// Gives the members of each sample a common stem, unlike that of any other
+/// sample in the shard.
+#[derive(Debug, Default)]
+pub(crate) struct Stems {
+    taken: HashSet<String>,
+}
+
+impl Stems {
+    /// The key without its extension, dots replaced since readers cut names at
+    /// the first one; with `~2`, `~3`, … where another sample has that stem.
+    pub(crate) fn next(&mut self, key: &BundlePath) -> String {
+        let (folder, name) = match key.as_str().rsplit_once('/') {
+            Some((folder, name)) => (Some(folder), name),
+            None => (None, key.as_str()),
+        };
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        let stem = if stem.is_empty() { name } else { stem }.replace('.', "_");
+        let stem = folder.map_or(stem.clone(), |folder| format!("{folder}/{stem}"));
+        let mut unique = stem.clone();
+        let mut n = 2_u64;
+        while !self.taken.insert(unique.clone()) {
+            unique = format!("{stem}~{n}");
+            n = n.saturating_add(1);
+        }
+        unique
+    }
+}
+
+/// What follows the stem in the name of a field's member, dot included.
+pub(crate) fn suffix(field: &Field, key: &BundlePath, value: &[u8]) -> String {
+    let name = field.name.as_str();
+    let extension = match &field.kind {
+        _ if name == "label" => return ".cls".to_owned(),
+        FieldKind::Fixed { .. } => "npy",
+        FieldKind::Bytes { media_types } => {
+            let own = key.as_str().rsplit_once('.').map_or("", |(_, e)| e);
+            let found = media::sniff(value).or(match media_types.as_slice() {
+                [single] => Some(single.as_str()),
+                _ => None,
+            });
+            match found {
+                // `.JPEG` stays what it is.
+                Some(media_type) if media::of_extension(own) == Some(media_type) => own,
+                Some(media_type) => media::extension_of(media_type).unwrap_or("bin"),
+                None if name == "image" && media::of_extension(own).is_some() => own,
+                None => "bin",
+            }
+        }
+    };
+    let is_image = media::of_extension(extension).is_some_and(|m| m.starts_with("image/"));
+    if name == "image" || (name == extension && !is_image) {
+        format!(".{extension}")
+    } else {
+        format!(".{name}.{extension}")
+    }
+}
+
+/// What a member holds, by what follows the first dot of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    /// `jpg`, `png`, …: the image.
+    Image,
+    /// `cls`: the label.
+    Label,
+    /// `mask.png`, `json`: a field by name.
+    Named(&'a str),
+}
+
+/// Reads a suffix without its first dot.
+pub(crate) fn part_of(suffix: &str) -> Part<'_> {
+    let (name, extension) = suffix.rsplit_once('.').unwrap_or(("", suffix));
+    let media_type = media::of_extension(extension);
+    match (name, media_type) {
+        ("", _) if suffix.eq_ignore_ascii_case("cls") => Part::Label,
+        ("", Some(media_type)) if media_type.starts_with("image/") => Part::Image,
+        ("", _) if suffix == "npy" => Part::Image,
+        ("", _) => Part::Named(suffix),
+        (name, Some(_)) => Part::Named(name),
+        (_, None) => Part::Named(suffix),
+    }
+}

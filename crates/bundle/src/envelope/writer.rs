@@ -1,0 +1,216 @@
+//! Writes one shard of any envelope, and its index.
+
+use std::fmt;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::durable::{persist, temp_in};
+use crate::envelope::{Out, shards, tar};
+use crate::index::IndexBuilder;
+use crate::{
+    BundlePath, Digest, Envelope, Error, Field, FileEntry, MAX_SHARD_SAMPLES, ShardEntry, Split,
+};
+
+/// What all samples of a shard have in common.
+#[derive(Debug, Clone, Copy)]
+pub struct ShardSpec<'a> {
+    /// The file format.
+    pub envelope: Envelope,
+    /// The split of all its samples.
+    pub split: Split,
+    /// The parts of every sample.
+    pub fields: &'a [Field],
+    /// Class names, which some formats carry.
+    pub classes: &'a [String],
+}
+
+impl<'a> ShardSpec<'a> {
+    /// A shard without class names.
+    #[must_use]
+    pub fn new(envelope: Envelope, split: Split, fields: &'a [Field]) -> Self {
+        Self { envelope, split, fields, classes: &[] }
+    }
+}
+
+/// Where an envelope puts bytes. [`ShardWriter`] does all the rest: checks,
+/// digests, the index, names.
+pub(crate) trait Layout: fmt::Debug + Send {
+    /// Adds one sample: one value a field, in the order of the fields, each
+    /// of its field's size already.
+    fn push(&mut self, out: &mut Out, key: &BundlePath, values: &[&[u8]]) -> Result<(), Error>;
+
+    /// Writes what is left, and says where every value lies.
+    fn finish(self: Box<Self>, out: &mut Out, rows: &Rows<'_>) -> Result<Finished, Error>;
+}
+
+/// What is known of all samples when the last has been pushed.
+pub(crate) struct Rows<'a> {
+    pub(crate) split: Split,
+    pub(crate) fields: &'a [Field],
+    /// Key `i` is bytes `key_offsets[i]` to `key_offsets[i + 1]` of `key_bytes`.
+    pub(crate) key_offsets: &'a [i64],
+    pub(crate) key_bytes: &'a [u8],
+    /// Per field: bytes of each value; empty for fixed fields.
+    pub(crate) lengths: &'a [Vec<i32>],
+}
+
+impl Rows<'_> {
+    /// The number of samples.
+    pub(crate) fn n(&self) -> u64 {
+        (self.key_offsets.len() as u64).saturating_sub(1)
+    }
+}
+
+/// A layout's result.
+pub(crate) struct Finished {
+    /// Bytes that replace the file's first ones, which were written as zeros
+    /// within the first block; empty for none.
+    pub(crate) head: Vec<u8>,
+    /// One a field.
+    pub(crate) places: Vec<Places>,
+}
+
+/// Where the values of a field lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// Value `i` of a fixed field starts at this byte + `i` · its size.
+    Stride(u64),
+    /// The first byte of each value.
+    Offsets(Vec<u64>),
+    /// Of field `label` only: the file has no 8-byte integer of it, the
+    /// index's copy is the only one.
+    IndexOnly,
+}
+
+/// Writes one shard and its index.
+///
+/// Files appear in the data folder under their final, content-addressed names
+/// when [`ShardWriter::finish`] returns; before that nothing but a temporary
+/// file exists, which goes when the writer is dropped.
+#[derive(Debug)]
+pub struct ShardWriter {
+    dir: PathBuf,
+    envelope: Envelope,
+    split: Split,
+    fields: Vec<Field>,
+    layout: Box<dyn Layout>,
+    out: Out,
+    index: IndexBuilder,
+}
+
+impl ShardWriter {
+    /// Starts a shard in folder `dir`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when no temporary file can be made there,
+    /// [`Error::Value`] when the envelope cannot hold such fields.
+    pub fn create(dir: &Path, spec: &ShardSpec<'_>) -> Result<Self, Error> {
+        let mut out = Out::create(dir)?;
+        let layout: Box<dyn Layout> = match spec.envelope {
+            Envelope::Shards => Box::new(shards::Writer::begin(&mut out, spec)?),
+            Envelope::Tar => Box::new(tar::Writer::begin(spec)),
+            Envelope::Arrow | Envelope::Parquet | Envelope::Hdf5 | Envelope::Squashfs => {
+                return Err(Error::Unwritable { envelope: spec.envelope });
+            }
+        };
+        Ok(Self {
+            dir: dir.to_owned(),
+            envelope: spec.envelope,
+            split: spec.split,
+            fields: spec.fields.to_vec(),
+            layout,
+            out,
+            index: IndexBuilder::new(spec.fields),
+        })
+    }
+
+    /// Samples written so far.
+    #[must_use]
+    pub fn n_samples(&self) -> u64 {
+        self.index.n_samples()
+    }
+
+    /// Adds a sample: one value a field, in the order of the fields; fixed
+    /// values as little-endian bytes, row-major.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when a value does not fit its field; then nothing was
+    /// added. [`Error::Io`] when writing fails; then the shard is lost.
+    pub fn push(&mut self, key: &BundlePath, values: &[&[u8]]) -> Result<(), Error> {
+        let label = self.check(key, values)?;
+        self.layout.push(&mut self.out, key, values)?;
+        for (i, (field, value)) in self.fields.iter().zip(values).enumerate() {
+            let len = field.is_bytes().then(|| i32::try_from(value.len()).unwrap_or(i32::MAX));
+            let digest = (field.name.as_str() != "label").then(|| Digest::of(value));
+            self.index.push_value(i, len, digest);
+        }
+        self.index.push_sample(key, label).ok_or_else(|| Error::Value {
+            key: key.to_string(),
+            reason: "the keys of this shard overflow 63 bits".into(),
+        })
+    }
+
+    /// The label as the index stores it, when all values fit their fields.
+    fn check(&self, key: &BundlePath, values: &[&[u8]]) -> Result<Option<i32>, Error> {
+        let wrong = |reason: String| Error::Value { key: key.to_string(), reason };
+        if values.len() != self.fields.len() {
+            return Err(wrong(format!("{} values for {} fields", values.len(), self.fields.len())));
+        }
+        if self.n_samples() >= MAX_SHARD_SAMPLES {
+            return Err(wrong(format!("the shard already has {MAX_SHARD_SAMPLES} samples")));
+        }
+        let mut label = None;
+        for (field, value) in self.fields.iter().zip(values) {
+            let found = value.len() as u64;
+            if i32::try_from(found).is_err() {
+                return Err(wrong(format!(
+                    "field `{}` is {found} bytes, at most 2 GiB fit",
+                    field.name
+                )));
+            }
+            if let Some(expected) = field.size_bytes().filter(|expected| *expected != found) {
+                return Err(wrong(format!(
+                    "field `{}` is {found} bytes, expected {expected}",
+                    field.name
+                )));
+            }
+            if field.name.as_str() == "label" {
+                let wide = value.first_chunk::<8>().map(|b| i64::from_le_bytes(*b));
+                let narrow = wide.and_then(|v| i32::try_from(v).ok());
+                label = Some(
+                    narrow.ok_or_else(|| wrong(format!("label {wide:?} is no 32-bit number")))?,
+                );
+            }
+        }
+        Ok(label)
+    }
+
+    /// Completes the shard and its index and gives both their final names.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; then neither file exists under a final name, or only a
+    /// whole shard without its index.
+    pub fn finish(mut self) -> Result<ShardEntry, Error> {
+        let samples = self.index.n_samples();
+        let rows = self.index.rows(self.split);
+        let Finished { head, places } = self.layout.finish(&mut self.out, &rows)?;
+        let written = self.out.finish(&head)?;
+        let index = self.index.finish(written.bytes, &written.blocks, &places);
+        let index = index.ok_or_else(|| {
+            Error::malformed(self.dir.display().to_string(), "the shard overflows 63 bits")
+        })?;
+        let file = entry(self.split, written.digest, self.envelope.extension(), written.bytes)?;
+        let index_len = index.len() as u64;
+        let index_entry = entry(self.split, Digest::of(&index), "index.safetensors", index_len)?;
+        persist(written.temp, &self.dir.join(file.name.as_str()))?;
+        let mut temp = temp_in(&self.dir)?;
+        temp.write_all(&index).map_err(|e| Error::io("write", temp.path(), e))?;
+        persist(temp, &self.dir.join(index_entry.name.as_str()))?;
+        Ok(ShardEntry { split: self.split, file, samples, index: index_entry })
+    }
+}
+
+fn entry(split: Split, digest: Digest, extension: &str, bytes: u64) -> Result<FileEntry, Error> {
+    let name = BundlePath::parse(&format!("{split}-{}.{extension}", digest.short_hex()))?;
+    Ok(FileEntry { name, bytes, digest })
+}
