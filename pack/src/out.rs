@@ -37,6 +37,7 @@ pub const SKIPPED_NAME: &str = "skipped.jsonl";
 /// What became of a planned shard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Done {
+    /// Which run it is of: its plan and envelope.
     pub(crate) plan: String,
     /// Absent when every input was left out.
     pub(crate) entry: Option<ShardEntry>,
@@ -135,11 +136,12 @@ impl OutDir {
     /// Shards that an earlier run finished and that are still there in full length.
     pub(crate) fn finished(
         &self,
-        plan: &Plan,
+        run: &str,
+        n_shards: usize,
         on_error: OnError,
     ) -> Result<BTreeMap<usize, Done>, Error> {
         let mut finished = BTreeMap::new();
-        for number in 0..plan.shards.len() {
+        for number in 0..n_shards {
             let path = self.done_path(number);
             let bytes = match fs::read(&path) {
                 Ok(bytes) => bytes,
@@ -153,7 +155,7 @@ impl OutDir {
             };
             let there = done.entry.as_ref().is_none_or(|e| whole(&e.file) && whole(&e.index));
             let allowed = on_error == OnError::Skip || done.skipped.is_empty();
-            if done.plan == plan.digest.hex() && there && allowed {
+            if done.plan == run && there && allowed {
                 finished.insert(number, done);
             }
         }
@@ -170,12 +172,13 @@ impl OutDir {
         self.state.join(format!("shard-{number}.json"))
     }
 
-    /// Removes shards that the manifest does not name: of inputs that changed
-    /// between a kill and the next run without changing their size.
+    /// Removes shards that the manifest does not name: of another envelope, or
+    /// of inputs that changed between a kill and the next run without changing
+    /// their size.
     fn remove_strays(&self, manifest: &Manifest) -> Result<(), Error> {
         let entries = manifest.shards.iter().flat_map(|s| [&s.file, &s.index]);
         let named: BTreeSet<&str> = entries.map(|file| file.name.as_str()).collect();
-        remove_where(&self.data, |name| name.ends_with(".safetensors") && !named.contains(name))
+        remove_where(&self.data, |name| !named.contains(name))
     }
 
     /// Removes what only an unfinished run needs, and with it the lock.

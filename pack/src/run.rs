@@ -114,7 +114,8 @@ fn run(
     let (mut plan, mut found) = make_plan(source, &out.state, &options.plan, progress, cancel)?;
     out.keep_plan(&mut plan)?;
     progress(Progress::Planned(plan.samples, plan.bytes));
-    let done = out.finished(&plan, options.plan.on_error)?;
+    let done =
+        out.finished(&run_id(&plan, &options.plan), plan.shards.len(), options.plan.on_error)?;
     let resumed_shards = done.len() as u64;
     check_space(out, &plan, &done)?;
     for shard in done.keys().filter_map(|number| plan.shards.get(*number)) {
@@ -170,6 +171,11 @@ fn make_plan(
     let path = dir.join(format!("{TEMP_PREFIX}plan"));
     let plan = builder.finish(&path, &classes, &media_types, found.split_layout, cancel)?;
     Ok((plan, found))
+}
+
+/// What finished shards of an interrupted run are good for.
+pub(crate) fn run_id(plan: &Plan, options: &PlanOptions) -> String {
+    format!("{} {}", plan.digest.hex(), options.envelope)
 }
 
 fn check_space(out: &OutDir, plan: &Plan, done: &BTreeMap<usize, Done>) -> Result<(), Error> {

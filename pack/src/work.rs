@@ -15,7 +15,7 @@ use crate::feed::{Feed, Item};
 use crate::input::InputReader;
 use crate::out::{Done, Free, OutDir};
 use crate::plan::{Plan, PlanShard, Record};
-use crate::run::{PackOptions, Progress, still_needed};
+use crate::run::{PackOptions, Progress, run_id, still_needed};
 use crate::{Error, OnError};
 
 /// Bytes all readers together may be ahead of their writers: some 300
@@ -143,7 +143,11 @@ impl Work<'_> {
             return Ok(None);
         }
         let entry = if writer.n_samples() > 0 { Some(writer.finish()?) } else { None };
-        Ok(Some(Done { plan: self.plan.digest.hex(), entry, skipped: left_out.skipped }))
+        Ok(Some(Done {
+            plan: run_id(self.plan, &self.options.plan),
+            entry,
+            skipped: left_out.skipped,
+        }))
     }
 
     fn push(&self, writer: &mut ShardWriter, record: &Record, image: &[u8]) -> Result<(), Error> {

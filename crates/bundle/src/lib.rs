@@ -42,7 +42,8 @@ pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
 pub use durable::{TEMP_PREFIX, WriteBack, write_file};
 pub use envelope::{
-    Column, FixedPlaces, Run, ShardSpec, ShardWriter, Survey, Values, rebuild_index, sniff, survey,
+    Column, FieldPlaces, FixedPlaces, InPlace, Run, ShardSpec, ShardWriter, Survey, Values,
+    index_in_place, rebuild_index, sniff, survey,
 };
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};

@@ -22,7 +22,7 @@ mod writer;
 
 pub use media::sniff;
 pub(crate) use out::Out;
-pub use rebuild::rebuild_index;
+pub use rebuild::{FieldPlaces, InPlace, index_in_place, rebuild_index};
 pub use survey::{Column, FixedPlaces, Run, Survey, Values, survey};
 pub(crate) use writer::{Finished, Layout, Places, Rows};
 pub use writer::{ShardSpec, ShardWriter};
