@@ -135,6 +135,20 @@ pub enum Error {
         /// Digest of the plan there.
         found: String,
     },
+    /// A shard that was written again does not hold what the first one did.
+    #[error("`{path}` was written and does not read back as it should: {what} differs")]
+    NotEqual {
+        /// The new shard.
+        path: String,
+        /// What differs.
+        what: String,
+    },
+    /// A file that would be overwritten.
+    #[error("`{path}` is there already: two samples have files of this name")]
+    Exists {
+        /// The file.
+        path: String,
+    },
     /// Another process packs here.
     #[error("another process is packing into `{path}`")]
     Busy {
@@ -257,6 +271,10 @@ impl Error {
             Self::OtherPlan { .. } => {
                 "run the command that was interrupted, or remove the folder and begin anew"
             }
+            Self::NotEqual { .. } => {
+                "check disk and memory of this machine, and convert again; if it happens again, report it as a bug"
+            }
+            Self::Exists { .. } => "convert to an envelope instead, where names need not differ",
             Self::Busy { .. } => "wait for it, or pack to another folder",
             Self::Cancelled { .. } => "run the same command again to go on",
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {

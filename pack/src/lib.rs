@@ -7,7 +7,9 @@
 //! The plan fixes everything before a byte is written, so threads, machines
 //! and interruptions do not show in the result.
 
+mod convert;
 mod error;
+mod export;
 mod feed;
 mod input;
 mod options;
@@ -19,7 +21,9 @@ mod scan;
 mod sort;
 mod work;
 
+pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use error::{BadInput, BadInputs, Error};
+pub use export::{ExportOptions, ExportReport, export};
 pub use options::{Check, Labels, Layout, OnError, PackOrder, PlanOptions};
 pub use out::{SKIPPED_NAME, STATE_DIR};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};

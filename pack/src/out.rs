@@ -94,6 +94,27 @@ impl OutDir {
         plan.rename(path)
     }
 
+    /// Notes what is converted into this folder; an interrupted run's must be
+    /// the same if it wrote anything. Whether there was one.
+    pub(crate) fn keep_source(&self, id: &str) -> Result<bool, Error> {
+        let path = self.state.join("source");
+        let found = match fs::read_to_string(&path) {
+            Ok(found) => Some(found),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::io("read", &path, e)),
+        };
+        if found.as_deref() == Some(id) {
+            return Ok(true);
+        }
+        self.check_no_bundle()?;
+        if let Some(found) = found.filter(|_| self.holds_work()) {
+            let (path, expected) = (self.shown(), id.to_owned());
+            return Err(Error::OtherPlan { path, expected, found });
+        }
+        write_file(&path, id.as_bytes())?;
+        Ok(false)
+    }
+
     /// Makes a bundle of the folder: its list of inputs left out, and the manifest last.
     pub(crate) fn publish(
         &self,
@@ -189,7 +210,7 @@ impl OutDir {
     /// After an error: leaves what a later run can use, or the place as it was.
     pub(crate) fn abandon(self) {
         let is_bundle = self.path.join(MANIFEST_NAME).exists();
-        if self.holds_shards() && !is_bundle {
+        if self.holds_work() && !is_bundle {
             return;
         }
         let _ = fs::remove_dir_all(&self.state);
@@ -200,6 +221,13 @@ impl OutDir {
         if self.made_here {
             let _ = fs::remove_dir(&self.path);
         }
+    }
+
+    /// Whether there are finished shards, or files of a conversion.
+    fn holds_work(&self) -> bool {
+        let Ok(entries) = fs::read_dir(&self.path) else { return false };
+        let ours = |name: &str| matches!(name, STATE_DIR | DATA_DIR) || is_leftover(name);
+        self.holds_shards() || entries.flatten().any(|e| !ours(&e.file_name().to_string_lossy()))
     }
 
     fn holds_shards(&self) -> bool {

@@ -77,7 +77,7 @@ pub fn pack(
 }
 
 /// A bundle among its own inputs would look like one more class.
-fn check_apart(source: &Path, out: &Path) -> Result<(), Error> {
+pub(crate) fn check_apart(source: &Path, out: &Path) -> Result<(), Error> {
     let there = out.ancestors().find(|a| a.exists());
     let there = there.filter(|a| !a.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let inside = match (source.canonicalize(), there.canonicalize()) {

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::block::block_cv;
 use crate::manifest::{DATA_DIR, MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use crate::{
-    Backend, BundlePath, Digest, Error, FileEntry, Index, Location, Manifest, ReadAt, SampleFault,
-    ShardEntry, Split,
+    BLOCK_BYTES, Backend, BundlePath, Digest, Error, FileEntry, Index, Location, Manifest, ReadAt,
+    SampleFault, ShardEntry, Split,
 };
 
 /// When the bytes of a sample are compared with the digest in the index.
@@ -135,6 +136,36 @@ impl Bundle {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Reads a shard in order and hands its blocks to `take`, each once the
+    /// index has said that it is right.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::shard`]; [`Error::Malformed`] when a block is wrong;
+    /// what `take` returns.
+    pub fn copy<E: From<Error>>(
+        &self,
+        shard: usize,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let open = self.shard(shard)?;
+        let (index, data) = (open.index(), open.data());
+        let single = index.blocks.len() == 1;
+        let mut buffer = vec![0; BLOCK_BYTES];
+        for (block, expected) in (0_u64..).zip(&index.blocks) {
+            let start = block.saturating_mul(BLOCK_BYTES as u64);
+            let len = data.len_bytes().saturating_sub(start).min(BLOCK_BYTES as u64);
+            let piece = buffer.get_mut(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
+            data.read_at(start, piece)?;
+            if block_cv(block, piece, single) != *expected {
+                let reason =
+                    format!("bytes {start}..{} are not those packed", start.saturating_add(len));
+                return Err(Error::malformed(data.path(), reason).into());
+            }
+            take(piece)?;
+        }
+        Ok(())
     }
 
     /// Where a shard or index of the manifest lies.

@@ -42,8 +42,9 @@ pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
 pub use durable::{TEMP_PREFIX, WriteBack, write_file};
 pub use envelope::{
-    Column, FieldPlaces, FixedPlaces, InPlace, Run, ShardSpec, ShardWriter, Survey, Values,
-    index_in_place, rebuild_index, sniff, survey,
+    Column, FieldPlaces, FileNames, FixedPlaces, InPlace, Run, SAMPLES_NAME, SampleFiles,
+    ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place, rebuild_index, sniff,
+    survey,
 };
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};

@@ -2,6 +2,7 @@
 //! the rooms; here it is only joined and shown.
 
 mod args;
+mod convert;
 mod exit;
 mod federation;
 mod fetch;
@@ -33,6 +34,8 @@ fn main() -> std::process::ExitCode {
     };
     let exit = match &cli.verb {
         Verb::Pack(args) => pack::run(args, &cli.output),
+        Verb::Convert(args) => convert::run(args, &cli.output),
+        Verb::Export(args) => convert::export(args, &cli.output),
         Verb::Inspect(args) => inspect::run(args, &cli.output),
         Verb::Verify(args) => verify::run(args, &cli.output),
         Verb::Publish(args) => publish::run(args, &cli.output),

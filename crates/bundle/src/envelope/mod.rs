@@ -11,6 +11,7 @@
 //! What a value is and where its bytes lie is all that the rest of the project
 //! knows of a format.
 
+mod files;
 mod media;
 mod npy;
 mod out;
@@ -20,6 +21,7 @@ mod survey;
 mod tar;
 mod writer;
 
+pub use files::{FileNames, SAMPLES_NAME, SampleFiles, file_head};
 pub use media::sniff;
 pub(crate) use out::Out;
 pub use rebuild::{FieldPlaces, InPlace, index_in_place, rebuild_index};

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use crate::envelope::files::extension;
 use crate::envelope::media;
-use crate::{BundlePath, Field, FieldKind};
+use crate::{BundlePath, Field};
 
 /// Gives the members of each sample a common stem, unlike that of any other
 /// sample in the shard.
@@ -36,24 +37,10 @@ impl Stems {
 /// What follows the stem in the name of a field's member, dot included.
 pub(crate) fn suffix(field: &Field, key: &BundlePath, value: &[u8]) -> String {
     let name = field.name.as_str();
-    let extension = match &field.kind {
-        _ if name == "label" => return ".cls".to_owned(),
-        FieldKind::Fixed { .. } => "npy",
-        FieldKind::Bytes { media_types } => {
-            let own = key.as_str().rsplit_once('.').map_or("", |(_, e)| e);
-            let found = media::sniff(value).or(match media_types.as_slice() {
-                [single] => Some(single.as_str()),
-                _ => None,
-            });
-            match found {
-                // `.JPEG` stays what it is.
-                Some(media_type) if media::of_extension(own) == Some(media_type) => own,
-                Some(media_type) => media::extension_of(media_type).unwrap_or("bin"),
-                None if name == "image" && media::of_extension(own).is_some() => own,
-                None => "bin",
-            }
-        }
-    };
+    if name == "label" {
+        return ".cls".to_owned();
+    }
+    let extension = extension(field, key, value);
     let is_image = media::of_extension(extension).is_some_and(|m| m.starts_with("image/"));
     if name == "image" || (name == extension && !is_image) {
         format!(".{extension}")

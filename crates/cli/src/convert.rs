@@ -1,0 +1,121 @@
+//! `gular convert` and `gular export`.
+
+use std::sync::Mutex;
+
+use gular_pack::{ConvertOptions, Error, ExportOptions, Progress, Target};
+use indicatif::ProgressBar;
+
+use crate::args::{ConvertArgs, ConvertTo, ExportArgs, Output};
+use crate::exit::{Exit, Failure};
+use crate::progress::bytes_bar;
+use crate::show;
+use crate::stop::Stop;
+
+pub(crate) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let target = match args.envelope {
+        ConvertTo::Bundle(envelope) => Target::Bundle(envelope),
+        ConvertTo::Directory => Target::Directory,
+    };
+    let options = ConvertOptions { target, jobs: args.jobs.count(), dry_run: args.dry_run };
+    let result = with_bar("convert", output, |progress| {
+        gular_pack::convert(&args.bundle, &args.out, &options, progress, &stop.flag)
+    });
+    let report = result.map_err(|e| stopped(e, &stop))?;
+    if output.json {
+        show::json(&report)?;
+        return Ok(Exit::Done);
+    }
+    if output.quiet {
+        return Ok(Exit::Done);
+    }
+    let (samples, shards) =
+        (show::count(report.samples, "sample"), show::count(report.shards, "shard"));
+    let size = show::size(report.bytes);
+    let mut text = if report.dry_run {
+        format!("dry run: {samples}, {size} in {shards}; nothing was written\n")
+    } else {
+        let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
+        format!("converted {samples}, {size}, {:.2} s, {rate}/s\n", report.seconds)
+    };
+    if report.resumed_shards > 0 {
+        let kept = show::count(report.resumed_shards, "shard");
+        text.push_str(&format!("kept from an interrupted run: {kept}\n"));
+    }
+    if !report.dry_run {
+        text.push_str("every sample has the digest it had\n");
+    }
+    if let Some(digest) = &report.digest {
+        text.push_str(&format!("{digest}\nnext: gular verify {}\n", args.out.display()));
+    }
+    show::text(&text)?;
+    Ok(Exit::Done)
+}
+
+pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let options =
+        ExportOptions { level: args.level, jobs: args.jobs.count(), dry_run: args.dry_run };
+    let result = with_bar("export", output, |progress| {
+        gular_pack::export(&args.bundle, &args.tar_zst, &options, progress, &stop.flag)
+    });
+    let report = result.map_err(|e| stopped(e, &stop))?;
+    if output.json {
+        show::json(&report)?;
+    } else if !output.quiet {
+        let (files, size) = (show::count(report.files, "file"), show::size(report.bytes));
+        let to = args.tar_zst.display();
+        show::text(&match report.written {
+            None => format!("dry run: {files}, {size} before compression; nothing was written\n"),
+            Some(written) => format!(
+                "exported {files}, {size} to {}, {:.2} s\n{}\nnext: mkdir bundle && tar --zstd -xf {to} -C bundle && gular verify bundle\n",
+                show::size(written),
+                report.seconds,
+                report.digest
+            ),
+        })?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Runs `work` with a bar over bytes.
+pub(crate) fn with_bar<T>(
+    what: &'static str,
+    output: &Output,
+    work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> T,
+) -> T {
+    let bar = Mutex::new(None::<ProgressBar>);
+    let result = work(&|p| {
+        let Ok(mut bar) = bar.lock() else { return };
+        match p {
+            Progress::Planned(_, bytes) => *bar = Some(bytes_bar(what, bytes, output)),
+            Progress::Packed(_, bytes) => {
+                if let Some(bar) = &*bar {
+                    bar.inc(bytes);
+                }
+            }
+            Progress::Scanned(_) => {}
+        }
+    });
+    if let Ok(bar) = bar.lock()
+        && let Some(bar) = &*bar
+    {
+        bar.finish_and_clear();
+    }
+    result
+}
+
+/// The exit code of a run that a signal ended is that signal's.
+pub(crate) fn stopped(error: Error, stop: &Stop) -> Failure {
+    use gular_bundle::Error::{Digest, SampleDigest};
+    let cancelled = matches!(error, Error::Cancelled { .. });
+    let unsound = matches!(error, Error::Bundle(SampleDigest(_) | Digest { .. }));
+    let mut failure = Failure::from(error);
+    if unsound {
+        failure.exit = Exit::Unsound;
+    }
+    if let Some(exit) = stop.exit().filter(|_| cancelled) {
+        failure.exit = exit;
+    }
+    failure
+}

@@ -1,0 +1,73 @@
+//! One shard of a bundle in another envelope.
+
+use std::path::Path;
+
+use gular_bundle::{
+    Backend, BundlePath, Digest, Envelope, Field, Index, ReadAt, ShardEntry, ShardSpec, ShardWriter,
+};
+
+use crate::Error;
+use crate::convert::run::Work;
+
+/// Writes shard `number` again and proves that it holds the same samples.
+pub(crate) fn shard(
+    work: &Work<'_>,
+    number: usize,
+    envelope: Envelope,
+) -> Result<Option<ShardEntry>, Error> {
+    let manifest = work.source.manifest();
+    let source = work.source.shard(number)?;
+    let Some(entry) = manifest.shards.get(number) else { return Ok(None) };
+    let spec = ShardSpec {
+        envelope,
+        split: entry.split,
+        fields: &manifest.fields,
+        classes: &manifest.classes,
+    };
+    let mut writer = ShardWriter::create(&work.out.data, &spec)?;
+    work.samples(number, &mut |row, values| {
+        let key = BundlePath::parse(source.index().key(row).unwrap_or_default());
+        Ok(writer.push(&key.map_err(gular_bundle::Error::from)?, values)?)
+    })?;
+    let written = writer.finish()?;
+    prove(&work.out.data, &written, &manifest.fields, source.index())?;
+    Ok(Some(written))
+}
+
+/// Reads back what was written: same keys, labels and digests, and every value
+/// where the new index says, with that digest.
+fn prove(
+    data: &Path,
+    written: &ShardEntry,
+    fields: &[Field],
+    expected: &Index,
+) -> Result<(), Error> {
+    let index = std::fs::read(data.join(written.index.name.as_str()))
+        .map_err(|e| Error::io("read", data.join(written.index.name.as_str()), e))?;
+    let name = written.index.name.as_str();
+    let found = Index::parse(name, &index, fields, written.file.bytes)?;
+    let wrong = |what: String| Error::NotEqual { path: written.file.name.to_string(), what };
+    if found.digests != expected.digests || found.labels != expected.labels {
+        return Err(wrong("its digests or labels".into()));
+    }
+    let file = ReadAt::open(&data.join(written.file.name.as_str()), Backend::Pread)?;
+    let mut value = Vec::new();
+    for row in 0..expected.n_samples() {
+        let key = expected.key(row);
+        if found.key(row) != key {
+            return Err(wrong(format!("the key of sample {row}")));
+        }
+        for (location, digests) in found.locations.iter().zip(&found.digests) {
+            let (Some((offset, len)), Some(digest)) = (location.range(row), digests.get(row))
+            else {
+                continue;
+            };
+            value.resize(len, 0);
+            file.read_at(offset, &mut value)?;
+            if Digest::of(&value) != Digest::from_bytes(*digest) {
+                return Err(wrong(format!("sample `{}`", key.unwrap_or_default())));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! A bundle as plain files: `split/key`, and `split/samples.tsv`.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{BundlePath, FileNames, SAMPLES_NAME, Split, file_head, write_file};
+
+use crate::Error;
+use crate::convert::run::Work;
+
+/// Writes the files of shard `number`; `resumed` says that some may be there.
+pub(crate) fn shard(work: &Work<'_>, number: usize, resumed: bool) -> Result<(), Error> {
+    let manifest = work.source.manifest();
+    let Some(entry) = manifest.shards.get(number) else { return Ok(()) };
+    let heads: Vec<Vec<u8>> = manifest.fields.iter().map(file_head).collect();
+    let dir = work.out.path.join(entry.split.to_string());
+    let lines_path = lines_path(work, number);
+    let source = work.source.shard(number)?;
+    let mut names = FileNames::new(&manifest.fields);
+    let mut made = BTreeSet::new();
+    let mut lines = String::new();
+    work.samples(number, &mut |row, values| {
+        let key = BundlePath::parse(source.index().key(row).unwrap_or_default());
+        let files = names.next(&key.map_err(gular_bundle::Error::from)?, values);
+        for ((name, value), head) in files.names.iter().zip(values).zip(&heads) {
+            let Some(name) = name else { continue };
+            let path = dir.join(name);
+            if let Some(folder) = path.parent().filter(|f| !made.contains(*f)) {
+                fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+                made.insert(folder.to_owned());
+            }
+            put(&path, head, value, resumed)?;
+        }
+        lines.push_str(&files.line);
+        Ok(())
+    })?;
+    // One request for all of them: an fsync a file would take minutes.
+    let synced = File::open(&work.out.path).and_then(|d| Ok(rustix::fs::syncfs(&d)?));
+    synced.map_err(|e| Error::io("sync", &work.out.path, e))?;
+    Ok(write_file(&lines_path, lines.as_bytes())?)
+}
+
+/// A new file; one that an interrupted run may have left is replaced.
+fn put(path: &Path, head: &[u8], value: &[u8], resumed: bool) -> Result<(), Error> {
+    let io = |e| Error::io("write", path, e);
+    if resumed {
+        match fs::remove_file(path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(io(e)),
+            _ => {}
+        }
+    }
+    let mut file = match File::create_new(path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            return Err(Error::Exists { path: path.display().to_string() });
+        }
+        file => file.map_err(io)?,
+    };
+    file.write_all(head).map_err(io)?;
+    file.write_all(value).map_err(io)
+}
+
+/// Joins the lists of the shards, and gives the bytes of all files.
+pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
+    let manifest = work.source.manifest();
+    let mut bytes = 0;
+    for split in Split::ALL {
+        let mut list = FileNames::new(&manifest.fields).header();
+        let mut any = false;
+        for (number, entry) in manifest.shards.iter().enumerate() {
+            if entry.split == split {
+                let path = lines_path(work, number);
+                let lines = fs::read_to_string(&path).map_err(|e| Error::io("read", &path, e))?;
+                list.push_str(&lines);
+                any = true;
+            }
+        }
+        if any {
+            write_file(&work.out.path.join(split.to_string()).join(SAMPLES_NAME), list.as_bytes())?;
+        }
+    }
+    for entry in 0..manifest.shards.len() {
+        let shard = work.source.shard(entry)?;
+        for row in 0..shard.index().n_samples() {
+            for field in 0..manifest.fields.len() {
+                bytes += shard.len_of(row, field).unwrap_or(0) as u64;
+            }
+        }
+    }
+    if !manifest.classes.is_empty() {
+        let classes = manifest.classes.join("\n") + "\n";
+        write_file(&work.out.path.join("classes.txt"), classes.as_bytes())?;
+    }
+    let _ = fs::remove_dir(&work.out.data);
+    Ok(bytes)
+}
+
+fn lines_path(work: &Work<'_>, number: usize) -> PathBuf {
+    work.out.state.join(format!("lines-{number}.tsv"))
+}

@@ -1,0 +1,15 @@
+//! Writes a bundle again in another envelope, or as a plain directory.
+//!
+//! ```text
+//! bundle ─ each shard: read a sample, check its digest ─▶ shard writer ─▶ bundle
+//!                                                    └──▶ files and samples.tsv
+//! ```
+//!
+//! Samples, their order, shards and splits stay; so converting back gives the
+//! first bundle, digest and all. Memory is one sample and one writer a thread.
+
+mod bundle;
+mod directory;
+mod run;
+
+pub use run::{ConvertOptions, ConvertReport, Target, convert};

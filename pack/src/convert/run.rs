@@ -1,0 +1,217 @@
+//! The run: shards by worker threads, the manifest or list last.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use gular_bundle::{Bundle, Check, Envelope, Manifest, OpenOptions};
+use serde::Serialize;
+
+use crate::convert::{bundle, directory};
+use crate::out::{Done, OutDir};
+use crate::{Error, OnError, Progress};
+
+/// What a bundle is converted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// A bundle of this envelope.
+    Bundle(Envelope),
+    /// `split/key` files, and a list of them for each split.
+    Directory,
+}
+
+/// How to convert.
+#[derive(Debug, Clone, Copy)]
+pub struct ConvertOptions {
+    /// What to.
+    pub target: Target,
+    /// Worker threads.
+    pub jobs: usize,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ConvertReport {
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// The digest of the source bundle.
+    pub source: String,
+    /// The digest of the new bundle; absent in a dry run and for directories.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Samples, all of whose digests are those of the source.
+    pub samples: u64,
+    /// Bytes written; in a dry run those of the source.
+    pub bytes: u64,
+    /// Shards.
+    pub shards: u64,
+    /// Shards that an earlier, interrupted run had finished.
+    pub resumed_shards: u64,
+    /// Wall-clock time.
+    pub seconds: f64,
+}
+
+/// Takes a sample: its row, and one value a field.
+type Take<'a> = dyn FnMut(usize, &[&[u8]]) -> Result<(), Error> + 'a;
+
+/// What the threads share.
+pub(crate) struct Work<'a> {
+    pub(crate) source: &'a Bundle,
+    pub(crate) out: &'a OutDir,
+    pub(crate) cancel: &'a AtomicBool,
+    pub(crate) progress: &'a (dyn Fn(Progress) + Sync),
+}
+
+/// Writes the bundle in folder `source` again, in folder `out`.
+///
+/// # Errors
+/// See [`Error`]; a sample whose bytes are not those that were packed ends the
+/// run. Finished shards stay, and the same call goes on from them.
+pub fn convert(
+    source: &Path,
+    out: &Path,
+    options: &ConvertOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<ConvertReport, Error> {
+    let start = Instant::now();
+    let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
+    let bundle = Bundle::open(source, open)?;
+    crate::run::check_apart(source, out)?;
+    let manifest = bundle.manifest();
+    let mut report = ConvertReport {
+        dry_run: options.dry_run,
+        source: bundle.digest().to_string(),
+        digest: None,
+        samples: manifest.shards.iter().map(|s| s.samples).sum(),
+        bytes: manifest.shards.iter().map(|s| s.file.bytes).sum(),
+        shards: manifest.shards.len() as u64,
+        resumed_shards: 0,
+        seconds: 0.0,
+    };
+    progress(Progress::Planned(report.samples, report.bytes));
+    if !options.dry_run {
+        let dir = OutDir::open(out)?;
+        match run(&bundle, &dir, options, progress, cancel, &mut report) {
+            Ok(()) => dir.close()?,
+            Err(error) => {
+                dir.abandon();
+                return Err(error);
+            }
+        }
+    }
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+fn run(
+    source: &Bundle,
+    out: &OutDir,
+    options: &ConvertOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+    report: &mut ConvertReport,
+) -> Result<(), Error> {
+    let target = match options.target {
+        Target::Bundle(envelope) => envelope.name(),
+        Target::Directory => "directory",
+    };
+    let id = format!("{} {target}", source.digest().hex());
+    let shards = &source.manifest().shards;
+    let resumed = out.keep_source(&id)?;
+    let done = out.finished(&id, shards.len(), OnError::Fail)?;
+    report.resumed_shards = done.len() as u64;
+    let left = shards.iter().enumerate().filter(|(i, _)| !done.contains_key(i));
+    let needed: u64 = left.map(|(_, s)| s.file.bytes + s.index.bytes).sum();
+    let free = out.free()?.bytes;
+    if free < needed {
+        return Err(Error::NoSpace { path: out.shown(), needed, free });
+    }
+    for number in done.keys() {
+        let shard = &shards[*number];
+        progress(Progress::Packed(shard.samples, shard.file.bytes));
+    }
+    let work = Work { source, out, cancel, progress };
+    let done = each_shard(shards.len(), done, options.jobs, out, &|number| {
+        let entry = match options.target {
+            Target::Bundle(envelope) => bundle::shard(&work, number, envelope)?,
+            Target::Directory => directory::shard(&work, number, resumed).map(|()| None)?,
+        };
+        let done = Done { plan: id.clone(), entry, skipped: Vec::new() };
+        out.note(number, &done)?;
+        Ok(done)
+    })?;
+    match options.target {
+        Target::Bundle(envelope) => {
+            let shards = done.into_values().filter_map(|d| d.entry).collect();
+            let manifest = Manifest { envelope, shards, ..source.manifest().clone() };
+            report.bytes = manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum();
+            report.digest = Some(out.publish(&manifest, &[])?.to_string());
+        }
+        Target::Directory => report.bytes = directory::finish(&work)?,
+    }
+    Ok(())
+}
+
+/// Does `shard` for every number that is not in `done`, several at a time.
+fn each_shard(
+    n_shards: usize,
+    done: BTreeMap<usize, Done>,
+    jobs: usize,
+    out: &OutDir,
+    shard: &(dyn Fn(usize) -> Result<Done, Error> + Sync),
+) -> Result<BTreeMap<usize, Done>, Error> {
+    let left: Vec<usize> = (0..n_shards).filter(|i| !done.contains_key(i)).collect();
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new((done, None::<Error>));
+    let lock = || results.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, left.len().max(1)) {
+            scope.spawn(|| {
+                while lock().1.is_none()
+                    && let Some(number) = left.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    match shard(*number) {
+                        Ok(done) => drop(lock().0.insert(*number, done)),
+                        Err(e) => drop(lock().1.get_or_insert(e)),
+                    }
+                }
+            });
+        }
+    });
+    let (done, error) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match error {
+        Some(Error::Cancelled { .. }) => {
+            Err(Error::Cancelled { path: out.shown(), done: done.len(), total: n_shards })
+        }
+        Some(error) => Err(error),
+        None => Ok(done),
+    }
+}
+
+impl Work<'_> {
+    /// Hands every sample of a shard to `take`, each value compared with its digest.
+    pub(crate) fn samples(&self, number: usize, take: &mut Take<'_>) -> Result<(), Error> {
+        let shard = self.source.shard(number)?;
+        let n_fields = self.source.manifest().fields.len();
+        let mut values: Vec<Vec<u8>> = vec![Vec::new(); n_fields];
+        for row in 0..shard.index().n_samples() {
+            if self.cancel.load(Ordering::Relaxed) {
+                let path = self.out.shown();
+                return Err(Error::Cancelled { path, done: 0, total: 0 });
+            }
+            for (field, value) in values.iter_mut().enumerate() {
+                shard.read(row, field, value)?;
+            }
+            let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            take(row, &lent)?;
+            let bytes: usize = lent.iter().map(|v| v.len()).sum();
+            (self.progress)(Progress::Packed(1, bytes as u64));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! A bundle as one file to carry: a zstd-compressed tar of its folder.
+
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use gular_bundle::{Bundle, DATA_DIR, FileEntry, MANIFEST_NAME, OpenOptions, TEMP_PREFIX};
+use serde::Serialize;
+
+use crate::{Error, Progress, SKIPPED_NAME};
+
+/// 1980-01-01: no clock, and not so early that tar warns of it.
+const MTIME: u64 = 315_532_800;
+
+/// How to export.
+#[derive(Debug, Clone, Copy)]
+pub struct ExportOptions {
+    /// zstd's level, 1 to 19: images hardly shrink, so a low one.
+    pub level: i32,
+    /// Threads that compress.
+    pub jobs: usize,
+    /// Only say what would be done.
+    pub dry_run: bool,
+}
+
+/// What was written, or would be.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExportReport {
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// The bundle's digest.
+    pub digest: String,
+    /// Files in the tar.
+    pub files: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Bytes of the new file; absent in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<u64>,
+    /// Wall-clock time.
+    pub seconds: f64,
+}
+
+/// Writes the bundle in folder `source` to a new file `to`; every byte is
+/// checked on its way. The same bundle and level give the same bytes with any
+/// number of threads.
+///
+/// # Errors
+/// See [`Error`]; then there is no such file.
+pub fn export(
+    source: &Path,
+    to: &Path,
+    options: &ExportOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<ExportReport, Error> {
+    let start = Instant::now();
+    let bundle = Bundle::open(source, OpenOptions::default())?;
+    let manifest = std::fs::read(source.join(MANIFEST_NAME))
+        .map_err(|e| Error::io("read", source.join(MANIFEST_NAME), e))?;
+    let shards = &bundle.manifest().shards;
+    let entries = || shards.iter().flat_map(|s| [&s.file, &s.index]);
+    let bytes = entries().map(|f| f.bytes).sum::<u64>() + manifest.len() as u64;
+    let mut report = ExportReport {
+        dry_run: options.dry_run,
+        digest: bundle.digest().to_string(),
+        files: entries().count() as u64 + 1,
+        bytes,
+        written: None,
+        seconds: 0.0,
+    };
+    if to.exists() {
+        return Err(Error::Option(format!("`{}` is there already", to.display())));
+    }
+    progress(Progress::Planned(report.files, bytes));
+    if !options.dry_run {
+        let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let temp = tempfile::Builder::new()
+            .prefix(TEMP_PREFIX)
+            .tempfile_in(folder)
+            .map_err(|e| Error::io("create a file in", folder, e))?;
+        let io = |e| Error::io("write", to, e);
+        let mut encoder = zstd::Encoder::new(temp.as_file(), options.level).map_err(io)?;
+        // With one worker and with many the frames are the same, without any they are not.
+        let jobs = u32::try_from(options.jobs.max(1)).unwrap_or(1);
+        encoder.multithread(jobs).map_err(io)?;
+        encoder.include_checksum(true).map_err(io)?;
+        let mut tar = tar::Builder::new(encoder);
+        add(&mut tar, MANIFEST_NAME, manifest.len() as u64, &mut manifest.as_slice())
+            .map_err(io)?;
+        if let Ok(skipped) = std::fs::read(source.join(SKIPPED_NAME)) {
+            add(&mut tar, SKIPPED_NAME, skipped.len() as u64, &mut skipped.as_slice())
+                .map_err(io)?;
+        }
+        for (number, shard) in shards.iter().enumerate() {
+            add_index(&mut tar, &bundle, &shard.index)?;
+            progress(Progress::Packed(1, shard.index.bytes));
+            add_shard(&mut tar, &bundle, number, &shard.file, progress, cancel, to)?;
+        }
+        let mut encoder = tar.into_inner().map_err(io)?;
+        encoder.flush().map_err(io)?;
+        encoder.finish().map_err(io)?;
+        temp.as_file().sync_all().map_err(io)?;
+        let file = temp.persist_noclobber(to).map_err(|e| io(e.error))?;
+        report.written = Some(file.metadata().map_err(io)?.len());
+    }
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+type Tar<'a> = tar::Builder<zstd::Encoder<'static, &'a File>>;
+
+fn header(bytes: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::Regular);
+    header.set_size(bytes);
+    header.set_mode(0o644);
+    header.set_mtime(MTIME);
+    header.set_uid(0);
+    header.set_gid(0);
+    header
+}
+
+fn add(tar: &mut Tar<'_>, name: &str, bytes: u64, data: &mut dyn Read) -> io::Result<()> {
+    tar.append_data(&mut header(bytes), name, data)
+}
+
+fn add_index(tar: &mut Tar<'_>, bundle: &Bundle, entry: &FileEntry) -> Result<(), Error> {
+    let path = bundle.path_of(entry);
+    let bytes = std::fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+    let found = gular_bundle::Digest::of(&bytes);
+    if found != entry.digest {
+        let (path, expected) = (path.display().to_string(), entry.digest);
+        return Err(gular_bundle::Error::Digest { path, expected, found }.into());
+    }
+    let name = format!("{DATA_DIR}/{}", entry.name);
+    add(tar, &name, entry.bytes, &mut bytes.as_slice()).map_err(|e| Error::io("write", name, e))
+}
+
+fn add_shard(
+    tar: &mut Tar<'_>,
+    bundle: &Bundle,
+    number: usize,
+    entry: &FileEntry,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+    to: &Path,
+) -> Result<(), Error> {
+    let io = |e| Error::io("write", to, e);
+    let mut header = header(entry.bytes);
+    header.set_path(format!("{DATA_DIR}/{}", entry.name)).map_err(io)?;
+    header.set_cksum();
+    let out = tar.get_mut();
+    out.write_all(header.as_bytes()).map_err(io)?;
+    bundle.copy(number, &mut |piece| {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled { path: to.display().to_string(), done: 0, total: 0 });
+        }
+        out.write_all(piece).map_err(io)?;
+        progress(Progress::Packed(0, piece.len() as u64));
+        Ok(())
+    })?;
+    let rest = entry.bytes.next_multiple_of(512) - entry.bytes;
+    out.write_all(&[0; 512][..usize::try_from(rest).unwrap_or(0)]).map_err(io)
+}

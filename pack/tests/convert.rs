@@ -1,0 +1,150 @@
+//! A bundle written again holds the same samples.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gular_bundle::Envelope;
+use gular_pack::{
+    ConvertOptions, ConvertReport, Error, ExportOptions, PlanOptions, Progress, Target, convert,
+    export,
+};
+use support::{big_images, files, images, run, small_shards};
+
+/// Envelopes that are written.
+const WRITTEN: [Envelope; 2] = [Envelope::Shards, Envelope::Tar];
+
+fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
+    let options = ConvertOptions { target, jobs, dry_run: false };
+    convert(source, out, &options, &|_| {}, &AtomicBool::new(false))
+}
+
+#[test]
+fn there_and_back_gives_the_same_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source);
+    let packed = run(&source, &bundle, PlanOptions::default(), 2).unwrap();
+    for envelope in WRITTEN {
+        let (there, back) = (dir.path().join(envelope.name()), dir.path().join("back"));
+        let converted = to(&bundle, &there, Target::Bundle(envelope), 2).unwrap();
+        // The same as packing into that envelope at once.
+        let at_once = dir.path().join("at-once");
+        let plan = PlanOptions { envelope, ..PlanOptions::default() };
+        run(&source, &at_once, plan, 1).unwrap();
+        assert!(files(&there) == files(&at_once), "{envelope}");
+        let report = to(&there, &back, Target::Bundle(Envelope::Shards), 1).unwrap();
+        assert_eq!(report.digest, packed.digest);
+        assert_eq!(report.source, converted.digest.unwrap());
+        assert!(files(&back) == files(&bundle), "{envelope}");
+        fs::remove_dir_all(&back).unwrap();
+        fs::remove_dir_all(&at_once).unwrap();
+    }
+}
+
+#[test]
+fn a_directory_holds_the_images_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle, out) =
+        (dir.path().join("images"), dir.path().join("bundle"), dir.path().join("out"));
+    images(&source);
+    run(&source, &bundle, PlanOptions::default(), 2).unwrap();
+    to(&bundle, &out, Target::Directory, 2).unwrap();
+    let mut found = files(&out);
+    let mut lists = Vec::new();
+    found.retain(|(path, bytes)| {
+        let list = path.extension().is_some_and(|e| e == "tsv");
+        if list {
+            lists.push(String::from_utf8(bytes.clone()).unwrap());
+        }
+        !list && path != Path::new("classes.txt")
+    });
+    // Keys begin with the split here, and files lie below it.
+    let expected: Vec<_> = files(&source)
+        .into_iter()
+        .map(|(path, bytes)| (path.iter().next().map(Path::new).unwrap().join(&path), bytes))
+        .collect();
+    assert!(found == expected);
+    let lines: usize = lists.iter().map(|l| l.lines().count()).sum();
+    assert_eq!(lines, 60 + 2, "a line a sample and one head a split");
+    assert!(lists[0].starts_with("key\timage\tlabel\n"), "{}", lists[0]);
+    assert_eq!(fs::read_to_string(out.join("classes.txt")).unwrap(), "a-b\ncat\ndog\n");
+}
+
+#[test]
+fn a_changed_sample_ends_the_run_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source);
+    run(&source, &bundle, PlanOptions::default(), 2).unwrap();
+    for (path, mut bytes) in files(&bundle.join("data")) {
+        if !path.to_str().unwrap().contains("index") {
+            bytes[4100] ^= 1;
+            fs::write(bundle.join("data").join(path), bytes).unwrap();
+        }
+    }
+    let out = dir.path().join("out");
+    for target in [Target::Bundle(Envelope::Tar), Target::Bundle(Envelope::Shards)] {
+        let error = to(&bundle, &out, target, 1).unwrap_err();
+        assert!(matches!(error, Error::Bundle(gular_bundle::Error::SampleDigest(_))), "{error}");
+        assert!(!out.exists());
+    }
+    let file = dir.path().join("b.tar.zst");
+    let options = ExportOptions { level: 1, jobs: 1, dry_run: false };
+    export(&bundle, &file, &options, &|_| {}, &AtomicBool::new(false)).unwrap_err();
+    assert!(!file.exists());
+}
+
+#[test]
+fn an_interrupted_conversion_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    big_images(&source);
+    run(&source, &bundle, small_shards(), 2).unwrap();
+    for target in [Target::Bundle(Envelope::Tar), Target::Directory] {
+        let (whole, out) = (dir.path().join("whole"), dir.path().join("out"));
+        to(&bundle, &whole, target, 1).unwrap();
+        let (cancel, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+        let progress = |p: Progress| {
+            if matches!(p, Progress::Packed(1, _)) && seen.fetch_add(1, Ordering::Relaxed) == 15 {
+                cancel.store(true, Ordering::Relaxed);
+            }
+        };
+        let options = ConvertOptions { target, jobs: 1, dry_run: false };
+        let stopped = convert(&bundle, &out, &options, &progress, &cancel).unwrap_err();
+        assert!(matches!(stopped, Error::Cancelled { .. }), "{stopped}");
+        // Another conversion does not mix with it.
+        let other = Target::Bundle(Envelope::Shards);
+        let other = to(&bundle, &out, other, 1).unwrap_err();
+        assert!(matches!(other, Error::OtherPlan { .. }), "{other}");
+        let report = to(&bundle, &out, target, 2).unwrap();
+        assert!(report.resumed_shards > 0);
+        assert!(files(&out) == files(&whole));
+        fs::remove_dir_all(&whole).unwrap();
+        fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+#[test]
+fn an_export_is_the_folder_and_the_same_with_any_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    big_images(&source);
+    run(&source, &bundle, small_shards(), 2).unwrap();
+    let mut written = Vec::new();
+    for jobs in [1, 3] {
+        let file = dir.path().join(format!("{jobs}.tar.zst"));
+        let options = ExportOptions { level: 1, jobs, dry_run: false };
+        export(&bundle, &file, &options, &|_| {}, &AtomicBool::new(false)).unwrap();
+        written.push(fs::read(&file).unwrap());
+    }
+    assert!(written[0] == written[1]);
+    let tar = zstd::decode_all(written[0].as_slice()).unwrap();
+    let out = dir.path().join("out");
+    tar::Archive::new(tar.as_slice()).unpack(&out).unwrap();
+    assert!(files(&out) == files(&bundle));
+}
