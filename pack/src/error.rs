@@ -143,6 +143,30 @@ pub enum Error {
         /// What differs.
         what: String,
     },
+    /// A column whose values are no stored runs of bytes.
+    #[error("column `{column}` cannot be read in place: {reason}")]
+    NotInPlace {
+        /// The column.
+        column: String,
+        /// What is in the way.
+        reason: String,
+    },
+    /// Texts that are meant to be keys and are not.
+    #[error("column `{column}` cannot be the keys: {reason}")]
+    BadKeys {
+        /// The column.
+        column: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A sample without its input.
+    #[error("sample `{key}` of `{path}` has no image")]
+    NoImage {
+        /// The file.
+        path: String,
+        /// The sample.
+        key: String,
+    },
     /// A file that would be overwritten.
     #[error("`{path}` is there already: two samples have files of this name")]
     Exists {
@@ -271,6 +295,15 @@ impl Error {
             Self::OtherPlan { .. } => {
                 "run the command that was interrupted, or remove the folder and begin anew"
             }
+            Self::NotInPlace { .. } => {
+                "write the file again uncompressed, or unpack it to a folder of images and `gular pack` that"
+            }
+            Self::BadKeys { .. } => {
+                "name another column with `--key NAME`, or `--key none` for keys of file names and rows"
+            }
+            Self::NoImage { .. } => {
+                "name the column of images with `--image NAME`, or repair the file"
+            }
             Self::NotEqual { .. } => {
                 "check disk and memory of this machine, and convert again; if it happens again, report it as a bug"
             }
@@ -284,7 +317,7 @@ impl Error {
                 "check the permissions of the file and its folders"
             }
             Self::Io { .. } => "check the path",
-            Self::Option(_) => "see `gular pack --help`",
+            Self::Option(_) => "`--help` lists the options",
             Self::Bundle(e) => return e.hint().map(str::to_owned),
         };
         Some(text.to_owned())

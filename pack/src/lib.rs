@@ -7,6 +7,7 @@
 //! The plan fixes everything before a byte is written, so threads, machines
 //! and interruptions do not show in the result.
 
+mod adopt;
 mod convert;
 mod error;
 mod export;
@@ -21,6 +22,7 @@ mod scan;
 mod sort;
 mod work;
 
+pub use adopt::{AdoptOptions, AdoptReport, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use error::{BadInput, BadInputs, Error};
 pub use export::{ExportOptions, ExportReport, export};

@@ -42,7 +42,7 @@ pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
 pub use durable::{TEMP_PREFIX, WriteBack, write_file};
 pub use envelope::{
-    Column, FieldPlaces, FileNames, FixedPlaces, InPlace, Run, SAMPLES_NAME, SampleFiles,
+    Column, FieldPlaces, FileNames, FixedPlaces, InPlace, Run, SAMPLES_NAME, SampleFiles, Seen,
     ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place, rebuild_index, sniff,
     survey,
 };

@@ -43,6 +43,7 @@ pub(crate) struct Output {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Pack(PackArgs),
+    Adopt(AdoptArgs),
     Convert(ConvertArgs),
     Export(ExportArgs),
     Inspect(InspectArgs),
@@ -114,6 +115,14 @@ pub(crate) struct PackArgs {
     /// Scan and plan only: counts, bytes, shards; reads no image, writes nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
+}
+
+/// Texts for the manifest.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Manifest")]
+pub(crate) struct AboutArgs {
     /// The dataset's name, for the manifest
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
@@ -126,6 +135,60 @@ pub(crate) struct PackArgs {
     /// How to cite it
     #[arg(long, value_name = "TEXT")]
     pub(crate) citation: Option<String>,
+}
+
+impl From<&AboutArgs> for gular_bundle::About {
+    fn from(args: &AboutArgs) -> Self {
+        Self {
+            name: args.name.clone(),
+            description: args.description.clone(),
+            licence: args.licence.clone(),
+            citation: args.citation.clone(),
+        }
+    }
+}
+
+/// Make a bundle of files that are there already, without copying them
+///
+/// Takes WebDataset tars, Hugging Face Arrow and uncompressed Parquet, HDF5, safetensors,
+/// SquashFS images with stored blocks; files or folders of one format. OUT gets the manifest,
+/// an index for each file, and links to the files, which must stay as they are. What cannot be
+/// read in place is refused, with what to do instead. When interrupted, run the same command
+/// again.
+///
+/// Example: gular adopt birds-*.tar --out birds/
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct AdoptArgs {
+    /// Files, or folders of them
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The folder of the new bundle
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// The column of images [default: `image`, `jpg` and the like, or the only one that can be]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) image: Option<String>,
+    /// The column of labels: integers or class names [default: `label`, `cls` and the like]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) label: Option<String>,
+    /// The column of keys; `none` makes them of file names and rows [default: `key`, `__key__`,
+    /// `filename` and the like, where its texts are all different]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key: Option<String>,
+    /// The split of all files [default: by words in their names and folders, else train]
+    #[arg(long, value_name = "SPLIT", value_parser = split)]
+    pub(crate) split: Option<Split>,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// Memory for comparing keys; more are sorted on disk
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = bytes)]
+    pub(crate) memory: u64,
+    /// Only say what there is: fields, columns left out, samples
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
 }
 
 /// Write a bundle again in another envelope, or as plain files

@@ -1,6 +1,7 @@
 //! The `gular` program: arguments, progress, exit codes. What it does is in
 //! the rooms; here it is only joined and shown.
 
+mod adopt;
 mod args;
 mod convert;
 mod exit;
@@ -34,6 +35,7 @@ fn main() -> std::process::ExitCode {
     };
     let exit = match &cli.verb {
         Verb::Pack(args) => pack::run(args, &cli.output),
+        Verb::Adopt(args) => adopt::run(args, &cli.output),
         Verb::Convert(args) => convert::run(args, &cli.output),
         Verb::Export(args) => convert::export(args, &cli.output),
         Verb::Inspect(args) => inspect::run(args, &cli.output),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
-use gular_bundle::{About, Split};
+use gular_bundle::Split;
 use gular_pack::{
     Check, Error, Labels, Layout, OnError, PackOptions, PackOrder, PlanOptions, Progress, Report,
     SplitReport,
@@ -96,12 +96,7 @@ fn options(args: &PackArgs) -> PackOptions {
             OnErrorArg::Skip => OnError::Skip,
         },
         max_pixels: args.max_pixels,
-        about: About {
-            name: args.name.clone(),
-            description: args.description.clone(),
-            licence: args.licence.clone(),
-            citation: args.citation.clone(),
-        },
+        about: (&args.about).into(),
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
     let temp_dir = std::env::temp_dir();

@@ -12,4 +12,5 @@ mod bundle;
 mod directory;
 mod run;
 
+pub(crate) use run::each_shard;
 pub use run::{ConvertOptions, ConvertReport, Target, convert};

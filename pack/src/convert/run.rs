@@ -158,7 +158,7 @@ fn run(
 }
 
 /// Does `shard` for every number that is not in `done`, several at a time.
-fn each_shard(
+pub(crate) fn each_shard(
     n_shards: usize,
     done: BTreeMap<usize, Done>,
     jobs: usize,

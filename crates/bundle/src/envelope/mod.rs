@@ -24,7 +24,7 @@ mod writer;
 pub use files::{FileNames, SAMPLES_NAME, SampleFiles, file_head};
 pub use media::sniff;
 pub(crate) use out::Out;
-pub use rebuild::{FieldPlaces, InPlace, index_in_place, rebuild_index};
+pub use rebuild::{FieldPlaces, InPlace, Seen, index_in_place, rebuild_index};
 pub use survey::{Column, FixedPlaces, Run, Survey, Values, survey};
 pub(crate) use writer::{Finished, Layout, Places, Rows};
 pub use writer::{ShardSpec, ShardWriter};

@@ -54,9 +54,18 @@ pub struct InPlace {
     pub digest: Digest,
 }
 
+/// What [`index_in_place`] has just read.
+#[derive(Debug, Clone, Copy)]
+pub enum Seen<'a> {
+    /// The value of this field of the next sample.
+    Value(usize, &'a [u8]),
+    /// The next block of the file.
+    Block(&'a [u8]),
+}
+
 /// Makes the index of `file`, whose sample `i` has key `keys[i]` and the values
 /// that `places` says, one entry a field. Reads the file twice, samples and
-/// blocks, and calls `advance` with the bytes it has read.
+/// blocks, and shows `watch` all that it reads.
 ///
 /// # Errors
 /// [`Error::Malformed`] when a value lies outside the file or is no value of
@@ -66,7 +75,7 @@ pub fn index_in_place(
     fields: &[Field],
     keys: &[BundlePath],
     places: Vec<FieldPlaces>,
-    advance: &dyn Fn(u64),
+    watch: &mut dyn FnMut(Seen<'_>),
 ) -> Result<InPlace, Error> {
     let bad = |reason: String| Error::malformed(file.path(), reason);
     let mut index = IndexBuilder::new(fields);
@@ -82,7 +91,7 @@ pub fn index_in_place(
             let run = places.run(row, field);
             let run = run.ok_or_else(|| bad(format!("`{key}` has no field `{}`", field.name)))?;
             read(file, run, field, &mut value)?;
-            advance(run.len);
+            watch(Seen::Value(i, &value));
             if is_label {
                 let wide = value.first_chunk::<8>().map(|b| i64::from_le_bytes(*b));
                 let narrow = wide.and_then(|v| i32::try_from(v).ok());
@@ -95,7 +104,7 @@ pub fn index_in_place(
         index.push_sample(key, label).ok_or_else(|| bad("its keys overflow".into()))?;
     }
     let places: Vec<Places> = places.into_iter().map(FieldPlaces::into_places).collect();
-    let blocks = hash_blocks(file, advance)?;
+    let blocks = hash_blocks(file, watch)?;
     let digest = merge(&blocks).ok_or_else(|| bad("it has no blocks".into()))?;
     let index = index.finish(file.len_bytes(), &blocks, &places);
     Ok(InPlace { index: index.ok_or_else(|| bad("its index overflows".into()))?, digest })
@@ -141,7 +150,7 @@ pub fn rebuild_index(
     };
     let keys = keys.iter().map(key).collect::<Result<Vec<_>, _>>()?;
     let places = fields.iter().map(|field| places_of(&found, field)).collect::<Result<Vec<_>, _>>();
-    Ok(index_in_place(shard, fields, &keys, places.map_err(bad)?, &|_| {})?.index)
+    Ok(index_in_place(shard, fields, &keys, places.map_err(bad)?, &mut |_| {})?.index)
 }
 
 /// The places of a field of ours; the reason when there is no such column.
@@ -172,7 +181,7 @@ fn places_of(found: &Survey, field: &Field) -> Result<FieldPlaces, String> {
     }
 }
 
-fn hash_blocks(file: &ReadAt, advance: &dyn Fn(u64)) -> Result<Vec<[u8; 32]>, Error> {
+fn hash_blocks(file: &ReadAt, watch: &mut dyn FnMut(Seen<'_>)) -> Result<Vec<[u8; 32]>, Error> {
     let n = n_blocks(file.len_bytes());
     let mut buffer = vec![0; BLOCK_BYTES];
     let mut blocks = Vec::new();
@@ -181,7 +190,7 @@ fn hash_blocks(file: &ReadAt, advance: &dyn Fn(u64)) -> Result<Vec<[u8; 32]>, Er
         let len = file.len_bytes().saturating_sub(start).min(BLOCK_BYTES as u64);
         let piece = buffer.get_mut(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
         file.read_at(start, piece)?;
-        advance(len);
+        watch(Seen::Block(piece));
         blocks.push(block_cv(block, piece, n == 1));
     }
     Ok(blocks)

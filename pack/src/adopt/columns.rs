@@ -1,0 +1,356 @@
+//! Which columns become which fields.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gular_bundle::{Column, Dtype, Field, FieldName, Survey, Values};
+
+use crate::Error;
+
+/// Names that columns of images go by, best first.
+const IMAGE_NAMES: [&str; 8] = ["image", "img", "images", "jpg", "jpeg", "png", "data", "x"];
+/// Names that columns of labels go by, best first.
+const LABEL_NAMES: [&str; 8] =
+    ["label", "labels", "class", "cls", "target", "y", "fine_label", "category"];
+/// Names that columns of keys go by, best first.
+const KEY_NAMES: [&str; 6] = ["key", "__key__", "filename", "file_name", "path", "image.path"];
+/// More class names than this are no classes.
+const MOST_CLASSES: usize = 1 << 20;
+
+/// What the user says of columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) image: Option<String>,
+    pub(crate) label: Option<String>,
+    /// `Some(None)`: keys are made from file names and rows.
+    pub(crate) key: Option<Option<String>>,
+}
+
+/// What columns of one name are in all files together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bytes,
+    Fixed(Dtype, Vec<u64>),
+    Integers,
+    Texts,
+    /// Nothing that could be read in place: why.
+    Unusable(String),
+}
+
+/// All files' columns.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// In order of appearance.
+    columns: Vec<(String, Kind)>,
+    /// Values of columns that may be labels in words.
+    words: BTreeMap<String, BTreeSet<String>>,
+    classes: Vec<String>,
+    files: usize,
+    /// In how many files a column is.
+    seen: BTreeMap<String, usize>,
+}
+
+impl Found {
+    /// Takes in what a file has; `path` is for messages.
+    pub(crate) fn add(&mut self, path: &str, survey: &Survey) -> Result<(), Error> {
+        self.files += 1;
+        if !survey.classes.is_empty() {
+            if !self.classes.is_empty() && self.classes != survey.classes {
+                let text = format!("`{path}` has other class names than the files before it");
+                return Err(Error::Option(text));
+            }
+            self.classes.clone_from(&survey.classes);
+        }
+        for column in &survey.columns {
+            *self.seen.entry(column.name.clone()).or_default() += 1;
+            let kind = kind(column);
+            match self.columns.iter_mut().find(|(name, _)| *name == column.name) {
+                None => self.columns.push((column.name.clone(), kind)),
+                Some((_, known)) if *known == kind => {}
+                Some((_, Kind::Unusable(_))) => {}
+                Some((_, known)) => {
+                    *known = match kind {
+                        Kind::Unusable(reason) => Kind::Unusable(format!("in `{path}` {reason}")),
+                        _ => Kind::Unusable(format!("in `{path}` it is of another kind")),
+                    };
+                }
+            }
+            if let Values::Texts(texts) = &column.values {
+                let words = self.words.entry(column.name.clone()).or_default();
+                if words.len() <= MOST_CLASSES && LABEL_NAMES.contains(&column.name.as_str()) {
+                    words.extend(texts.iter().flatten().cloned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn kind(&self, name: &str) -> Option<&Kind> {
+        self.columns.iter().find(|(n, _)| n == name).map(|(_, kind)| kind)
+    }
+
+    fn names(&self) -> String {
+        let shown = |(name, kind): &(String, Kind)| match kind {
+            Kind::Unusable(reason) => format!("`{name}` (not in place: {reason})"),
+            _ => format!("`{name}`"),
+        };
+        self.columns.iter().map(shown).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn kind(column: &Column) -> Kind {
+    match &column.values {
+        Values::Bytes(_) => Kind::Bytes,
+        Values::Fixed { dtype, shape, .. } => Kind::Fixed(*dtype, shape.clone()),
+        Values::Integers(_) => Kind::Integers,
+        Values::Texts(_) => Kind::Texts,
+        Values::NotStored(reason) => Kind::Unusable(reason.clone()),
+    }
+}
+
+/// How a field's values are taken from its column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// As they lie.
+    InPlace,
+    /// Integers, by value or read from the file: labels.
+    Numbers,
+    /// Class names: labels.
+    Words,
+}
+
+/// What becomes of the columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Roles {
+    /// Fields and their columns; media types of bytes fields come later.
+    pub(crate) fields: Vec<(Field, String, Take)>,
+    /// The column of keys; `None`: made from file names and rows.
+    pub(crate) key: Option<String>,
+    /// Whether keys may be made where that column is no good.
+    pub(crate) key_is_a_guess: bool,
+    pub(crate) classes: Vec<String>,
+    /// Columns that no field has, and why.
+    pub(crate) left_out: BTreeMap<String, String>,
+}
+
+/// Decides; an error lists what there is.
+pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
+    let there = |name: &String| match found.kind(name) {
+        Some(_) => Ok(name.clone()),
+        None => {
+            Err(Error::Option(format!("there is no column `{name}`; there are {}", found.names())))
+        }
+    };
+    let image = match &wanted.image {
+        Some(name) => there(name)?,
+        None => guess_image(found)?,
+    };
+    if let Some(Kind::Unusable(reason)) = found.kind(&image) {
+        let (column, reason) = (image, reason.clone());
+        return Err(Error::NotInPlace { column, reason });
+    }
+    let label = match &wanted.label {
+        Some(name) => Some(there(name)?),
+        None => LABEL_NAMES.into_iter().find(|n| found.kind(n).is_some()).map(str::to_owned),
+    };
+    let (key, key_is_a_guess) = match &wanted.key {
+        Some(Some(name)) => (Some(there(name)?), false),
+        Some(None) => (None, false),
+        None => {
+            let text = |n: &&str| found.kind(n) == Some(&Kind::Texts) && found.everywhere(n);
+            (KEY_NAMES.into_iter().find(text).map(str::to_owned), true)
+        }
+    };
+    if let Some(name) = key.as_ref().filter(|n| found.kind(n) != Some(&Kind::Texts)) {
+        return Err(Error::Option(format!("column `{name}` holds no texts, which keys are")));
+    }
+    let mut roles = Roles {
+        fields: Vec::new(),
+        key,
+        key_is_a_guess,
+        classes: found.classes.clone(),
+        left_out: BTreeMap::new(),
+    };
+    roles.take_image(found, &image)?;
+    if let Some(label) = &label {
+        roles.take_label(found, label)?;
+    }
+    for (name, kind) in &found.columns {
+        if *name != image && Some(name) != label.as_ref() && Some(name) != roles.key.as_ref() {
+            roles.take_other(found, name, kind);
+        }
+    }
+    Ok(roles)
+}
+
+impl Found {
+    fn everywhere(&self, name: &str) -> bool {
+        self.seen.get(name) == Some(&self.files)
+    }
+}
+
+fn guess_image(found: &Found) -> Result<String, Error> {
+    let named = IMAGE_NAMES.into_iter().find(|n| {
+        matches!(found.kind(n), Some(Kind::Bytes | Kind::Unusable(_)))
+            || matches!(found.kind(n), Some(Kind::Fixed(_, shape)) if shape.len() > 1)
+    });
+    let only = || {
+        let fits = |(_, kind): &&(String, Kind)| match kind {
+            Kind::Bytes => true,
+            Kind::Fixed(_, shape) => shape.len() > 1,
+            _ => false,
+        };
+        let mut fitting = found.columns.iter().filter(fits);
+        fitting.next().filter(|_| fitting.next().is_none()).map(|(name, _)| name.clone())
+    };
+    named.map(str::to_owned).or_else(only).ok_or_else(|| {
+        Error::Option(format!(
+            "no column is clearly the image; say which with `--image NAME`: there are {}",
+            found.names()
+        ))
+    })
+}
+
+impl Roles {
+    fn take_image(&mut self, found: &Found, column: &str) -> Result<(), Error> {
+        let field = match found.kind(column) {
+            Some(Kind::Bytes) => Field::bytes(FieldName::image(), Vec::new()),
+            Some(Kind::Fixed(dtype, shape)) => {
+                Field::fixed(FieldName::image(), *dtype, shape.clone())
+            }
+            _ => return Err(Error::Option(format!("column `{column}` holds no images"))),
+        };
+        if !found.everywhere(column) {
+            return Err(Error::Option(format!("not every file has the column `{column}`")));
+        }
+        self.fields.push((field, column.to_owned(), Take::InPlace));
+        Ok(())
+    }
+
+    fn take_label(&mut self, found: &Found, column: &str) -> Result<(), Error> {
+        let integer = |d: &Dtype| !matches!(d, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
+        let take = match found.kind(column) {
+            Some(Kind::Fixed(Dtype::I64, shape))
+                if shape.is_empty() && found.everywhere(column) =>
+            {
+                Take::InPlace
+            }
+            Some(Kind::Fixed(dtype, shape)) if shape.is_empty() && integer(dtype) => Take::Numbers,
+            Some(Kind::Integers) => Take::Numbers,
+            Some(Kind::Texts) => {
+                let words = found.words.get(column).cloned().unwrap_or_default();
+                if words.is_empty() || words.len() > MOST_CLASSES {
+                    self.left_out.insert(column.to_owned(), "its texts are no classes".to_owned());
+                    return Ok(());
+                }
+                self.classes = words.into_iter().collect();
+                Take::Words
+            }
+            Some(Kind::Unusable(reason)) => {
+                let (column, reason) = (column.to_owned(), reason.clone());
+                return Err(Error::NotInPlace { column, reason });
+            }
+            _ => {
+                self.left_out.insert(column.to_owned(), "it holds no class numbers".to_owned());
+                return Ok(());
+            }
+        };
+        self.fields.push((Field::label(), column.to_owned(), take));
+        Ok(())
+    }
+
+    fn take_other(&mut self, found: &Found, column: &str, kind: &Kind) {
+        let reason = match kind {
+            Kind::Bytes => {
+                let field = Field::bytes(self.name(column), Vec::new());
+                self.fields.push((field, column.to_owned(), Take::InPlace));
+                return;
+            }
+            Kind::Fixed(dtype, shape) if found.everywhere(column) => {
+                let field = Field::fixed(self.name(column), *dtype, shape.clone());
+                self.fields.push((field, column.to_owned(), Take::InPlace));
+                return;
+            }
+            Kind::Fixed(..) => "not every file has it",
+            Kind::Integers => "its integers are no stored values of one type",
+            Kind::Texts => "texts are no fields",
+            Kind::Unusable(reason) => reason,
+        };
+        self.left_out.insert(column.to_owned(), reason.to_owned());
+    }
+
+    /// A field's name made of a column's, unlike the others.
+    fn name(&self, column: &str) -> FieldName {
+        let plain = |c: char| {
+            let c = c.to_ascii_lowercase();
+            if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '_' }
+        };
+        let mut text: String = column.chars().map(plain).take(56).collect();
+        if !text.starts_with(|c: char| c.is_ascii_lowercase()) {
+            text.insert(0, 'f');
+        }
+        let taken = |name: &FieldName| self.fields.iter().any(|(f, _, _)| f.name == *name);
+        let candidates =
+            (1_u64..).map(|n| if n == 1 { text.clone() } else { format!("{text}_{n}") });
+        let reserved = ["image", "label"];
+        let mut names = candidates.filter(|t| !reserved.contains(&t.as_str()));
+        names
+            .find_map(|t| FieldName::parse(&t).filter(|n| !taken(n)))
+            .unwrap_or_else(FieldName::image)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gular_bundle::Run;
+
+    use super::*;
+
+    fn survey(columns: &[(&str, Values)]) -> Survey {
+        let column = |(name, values): &(&str, Values)| Column {
+            name: (*name).into(),
+            values: values.clone(),
+        };
+        Survey { rows: 1, columns: columns.iter().map(column).collect(), classes: Vec::new() }
+    }
+
+    fn bytes() -> Values {
+        Values::Bytes(vec![Some(Run::default())])
+    }
+
+    fn roles(columns: &[(&str, Values)], wanted: &Wanted) -> Result<Roles, Error> {
+        let mut found = Found::default();
+        found.add("f", &survey(columns)).unwrap();
+        choose(&found, wanted)
+    }
+
+    #[test]
+    fn the_usual_names_are_known() {
+        let texts = Values::Texts(vec![Some("cat".into())]);
+        let columns =
+            [("__key__", texts.clone()), ("jpg", bytes()), ("Seg.png", bytes()), ("cls", texts)];
+        let roles = roles(&columns, &Wanted::default()).unwrap();
+        let names: Vec<_> =
+            roles.fields.iter().map(|(f, c, t)| (f.name.as_str(), c.as_str(), *t)).collect();
+        let expected = [
+            ("image", "jpg", Take::InPlace),
+            ("label", "cls", Take::Words),
+            ("seg_png", "Seg.png", Take::InPlace),
+        ];
+        assert_eq!(names, expected);
+        assert_eq!((roles.key.as_deref(), roles.classes), (Some("__key__"), vec!["cat".into()]));
+    }
+
+    #[test]
+    fn what_is_not_clear_is_asked() {
+        let two = [("left", bytes()), ("right", bytes())];
+        let error = roles(&two, &Wanted::default()).unwrap_err().to_string();
+        assert!(error.contains("`--image NAME`") && error.contains("`right`"), "{error}");
+        let wanted = Wanted { image: Some("left".into()), ..Wanted::default() };
+        assert_eq!(roles(&two, &wanted).unwrap().fields.len(), 2);
+        let wanted = Wanted { image: Some("up".into()), ..Wanted::default() };
+        roles(&two, &wanted).unwrap_err();
+        let squeezed = [("image", Values::NotStored("compressed with snappy".into()))];
+        let error = roles(&squeezed, &Wanted::default()).unwrap_err();
+        assert!(matches!(error, Error::NotInPlace { .. }), "{error}");
+    }
+}

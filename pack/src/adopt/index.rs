@@ -1,0 +1,154 @@
+//! One file's index.
+
+use std::collections::{BTreeSet, HashMap};
+
+use gular_bundle::{
+    BundlePath, Column, Dtype, Field, FieldPlaces, FixedPlaces, ReadAt, Run, Survey, Values,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::adopt::columns::{Roles, Take};
+
+/// Where the values of every field lie in a file.
+pub(crate) fn places(
+    file: &ReadAt,
+    survey: &Survey,
+    keys: &[BundlePath],
+    roles: &Roles,
+) -> Result<Vec<FieldPlaces>, Error> {
+    let classes: HashMap<&str, i32> =
+        roles.classes.iter().map(String::as_str).zip(0_i32..).collect();
+    let place = |(field, column, take): &(Field, String, Take)| {
+        let found = survey.column(column);
+        match take {
+            Take::InPlace => in_place(file, found, field, keys),
+            Take::Numbers => numbers(file, found, keys),
+            Take::Words => {
+                let label = |text: &Option<String>| {
+                    text.as_deref().and_then(|t| classes.get(t)).copied().unwrap_or(-1)
+                };
+                Ok(FieldPlaces::Labels(match found.map(|c| &c.values) {
+                    Some(Values::Texts(texts)) => texts.iter().map(label).collect(),
+                    _ => vec![-1; survey.rows],
+                }))
+            }
+        }
+    };
+    roles.fields.iter().map(place).collect()
+}
+
+fn in_place(
+    file: &ReadAt,
+    column: Option<&Column>,
+    field: &Field,
+    keys: &[BundlePath],
+) -> Result<FieldPlaces, Error> {
+    match column.map(|c| &c.values) {
+        Some(Values::Fixed { places, .. }) => Ok(FieldPlaces::Fixed(places.clone())),
+        Some(Values::Bytes(runs)) => {
+            let is_image = field.name.as_str() == "image";
+            if let Some(row) = runs.iter().position(Option::is_none).filter(|_| is_image) {
+                let key = keys.get(row).map(ToString::to_string).unwrap_or_default();
+                return Err(Error::NoImage { path: file.path(), key });
+            }
+            Ok(FieldPlaces::Bytes(runs.iter().map(|r| r.unwrap_or_default()).collect()))
+        }
+        // A file without this column: every value is empty.
+        _ => Ok(FieldPlaces::Bytes(vec![Run::default(); keys.len()])),
+    }
+}
+
+fn numbers(
+    file: &ReadAt,
+    column: Option<&Column>,
+    keys: &[BundlePath],
+) -> Result<FieldPlaces, Error> {
+    let narrow = |row: usize, wide: i64| {
+        i32::try_from(wide).map_err(|_| gular_bundle::Error::Value {
+            key: keys.get(row).map(ToString::to_string).unwrap_or_default(),
+            reason: format!("label {wide} is no 32-bit number"),
+        })
+    };
+    let labels = match column.map(|c| &c.values) {
+        Some(Values::Integers(values)) => values
+            .iter()
+            .enumerate()
+            .map(|(row, v)| v.map_or(Ok(-1), |v| narrow(row, v)))
+            .collect::<Result<Vec<i32>, _>>()?,
+        Some(Values::Fixed { dtype, places, .. }) => {
+            let mut labels = Vec::with_capacity(keys.len());
+            for row in 0..keys.len() {
+                labels.push(narrow(row, integer(file, *dtype, places, row)?)?);
+            }
+            labels
+        }
+        _ => vec![-1; keys.len()],
+    };
+    Ok(FieldPlaces::Labels(labels))
+}
+
+/// One little-endian integer of a column.
+fn integer(
+    file: &ReadAt,
+    dtype: Dtype,
+    places: &FixedPlaces,
+    row: usize,
+) -> Result<i64, gular_bundle::Error> {
+    let size = dtype.size_bytes();
+    let offset = match places {
+        FixedPlaces::Stride(base) => base.saturating_add(size.saturating_mul(row as u64)),
+        FixedPlaces::Offsets(offsets) => offsets.get(row).copied().unwrap_or(u64::MAX),
+    };
+    let mut bytes = [0; 8];
+    let part = bytes.get_mut(..usize::try_from(size).unwrap_or(8)).unwrap_or_default();
+    file.read_at(offset, part)?;
+    let wide = i64::from_le_bytes(bytes);
+    Ok(match dtype {
+        Dtype::I8 => i64::from(wide as i8),
+        Dtype::I16 => i64::from(wide as i16),
+        Dtype::I32 => i64::from(wide as i32),
+        _ => wide,
+    })
+}
+
+/// The media types of a field's values, by their first bytes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct MediaTypes {
+    pub(crate) known: BTreeSet<String>,
+    /// Values of no known image type, empty ones not counted.
+    pub(crate) unknown: u64,
+}
+
+impl MediaTypes {
+    pub(crate) fn look(&mut self, value: &[u8]) {
+        match gular_bundle::sniff(value) {
+            Some(media_type) if self.known.contains(media_type) => {}
+            Some(media_type) => drop(self.known.insert(media_type.to_owned())),
+            None if value.is_empty() => {}
+            None => self.unknown += 1,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.known.extend(other.known.iter().cloned());
+        self.unknown += other.unknown;
+    }
+
+    /// As a manifest lists them; `column` tells what unknown bytes may be.
+    pub(crate) fn list(&self, column: &str) -> Vec<String> {
+        let mut types: Vec<String> = self.known.iter().cloned().collect();
+        if self.unknown > 0 || types.is_empty() {
+            let extension = column.rsplit('.').next().unwrap_or_default();
+            types.push(
+                match extension {
+                    "json" => "application/json",
+                    "txt" => "text/plain",
+                    _ => "application/octet-stream",
+                }
+                .to_owned(),
+            );
+        }
+        types
+    }
+}

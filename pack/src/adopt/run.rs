@@ -1,0 +1,360 @@
+//! The run: survey all files, choose the fields, index each file, manifest last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use gular_bundle::{
+    About, Backend, BundlePath, Digest, Envelope, Field, FieldKind, FileEntry, InPlace, MadeValue,
+    Manifest, Payload, ReadAt, Seen, ShardEntry, Split, index_in_place, survey, write_file,
+};
+use serde::Serialize;
+
+use crate::adopt::columns::{Found, Roles, Wanted, choose};
+use crate::adopt::detect::{Source, sources};
+use crate::adopt::index::{MediaTypes, places};
+use crate::adopt::keys;
+use crate::convert::each_shard;
+use crate::out::{Done, OutDir};
+use crate::sort::Sorter;
+use crate::{Error, OnError, Progress};
+
+/// How to adopt.
+#[derive(Debug, Clone, Default)]
+pub struct AdoptOptions {
+    /// The column of images; else by its name, or the only one that can be.
+    pub image: Option<String>,
+    /// The column of labels; else by its name.
+    pub label: Option<String>,
+    /// The column of keys; `Some(None)` makes keys of file names and rows.
+    pub key: Option<Option<String>>,
+    /// The split of all files; else by their names, `train` where those do not say.
+    pub split: Option<Split>,
+    /// Texts for the manifest.
+    pub about: About,
+    /// Worker threads.
+    pub jobs: usize,
+    /// Bytes of memory to compare keys in; more are sorted on disk.
+    pub memory: usize,
+    /// Only say what would be found.
+    pub dry_run: bool,
+}
+
+/// What was adopted, or would be.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AdoptReport {
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// The bundle digest; absent in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The format of the files.
+    pub envelope: Envelope,
+    /// Files.
+    pub shards: u64,
+    /// Bytes of these files, which stay where they are.
+    pub bytes: u64,
+    /// Samples by split.
+    pub splits: BTreeMap<Split, u64>,
+    /// Fields and the columns they are.
+    pub fields: BTreeMap<String, String>,
+    /// Where keys come from: a column, or `file/row`.
+    pub keys: String,
+    /// Class names.
+    pub classes: usize,
+    /// Columns that no field has, and why.
+    pub left_out: BTreeMap<String, String>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// Wall-clock time.
+    pub seconds: f64,
+}
+
+/// Makes a bundle of the files `paths`, in place: folder `out` gets manifest,
+/// indexes, and links to the files.
+///
+/// # Errors
+/// See [`Error`]; [`Error::NotInPlace`] when images are no stored runs.
+pub fn adopt(
+    paths: &[PathBuf],
+    out: &Path,
+    options: &AdoptOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<AdoptReport, Error> {
+    let start = Instant::now();
+    let sources = sources(paths, options.split)?;
+    let Some(envelope) = sources.first().map(|s| s.envelope) else {
+        return Err(Error::Option("no file was named".to_owned()));
+    };
+    let work = Adopt { sources: &sources, stems: keys::stems(&sources), options, progress, cancel };
+    let (mut roles, rows) = work.first_look()?;
+    let total: u64 = sources.iter().map(|s| s.bytes).sum();
+    progress(Progress::Planned(rows.iter().map(|n| *n as u64).sum(), total));
+    let mut report = AdoptReport {
+        dry_run: options.dry_run,
+        digest: None,
+        envelope,
+        shards: sources.len() as u64,
+        bytes: total,
+        splits: BTreeMap::new(),
+        fields: roles.fields.iter().map(|(f, c, _)| (f.name.to_string(), c.clone())).collect(),
+        keys: roles.key.clone().unwrap_or_else(|| "file/row".to_owned()),
+        classes: roles.classes.len(),
+        left_out: roles.left_out.clone(),
+        warnings: Vec::new(),
+        seconds: 0.0,
+    };
+    for (source, n) in sources.iter().zip(&rows) {
+        *report.splits.entry(source.split).or_default() += *n as u64;
+    }
+    if !options.dry_run {
+        let dir = OutDir::open(out)?;
+        match work.run(&dir, &mut roles, &mut report) {
+            Ok(()) => dir.close()?,
+            Err(error) => {
+                dir.abandon();
+                return Err(error);
+            }
+        }
+    }
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+struct Adopt<'a> {
+    sources: &'a [Source],
+    stems: Vec<String>,
+    options: &'a AdoptOptions,
+    progress: &'a (dyn Fn(Progress) + Sync),
+    cancel: &'a AtomicBool,
+}
+
+impl Adopt<'_> {
+    /// Walks all files: which columns there are, how many samples, whether keys
+    /// are good.
+    fn first_look(&self) -> Result<(Roles, Vec<usize>), Error> {
+        let wanted = Wanted {
+            image: self.options.image.clone(),
+            label: self.options.label.clone(),
+            key: self.options.key.clone(),
+        };
+        let mut found = Found::default();
+        let mut rows = Vec::with_capacity(self.sources.len());
+        for source in self.sources {
+            self.check_cancel()?;
+            let (file, survey) = open(source)?;
+            found.add(&file.path(), &survey)?;
+            if survey.rows == 0 {
+                return Err(Error::Option(format!("`{}` holds no samples", file.path())));
+            }
+            rows.push(survey.rows);
+            (self.progress)(Progress::Scanned(rows.iter().map(|n| *n as u64).sum()));
+        }
+        let mut roles = choose(&found, &wanted)?;
+        if let Some(column) = roles.key.clone()
+            && let Err(reason) = self.check_keys(&column)?
+        {
+            // `key` and a column that the user names are meant to be keys.
+            if !roles.key_is_a_guess || column == "key" {
+                return Err(Error::BadKeys { column, reason });
+            }
+            roles.left_out.insert(column, format!("it is no key: {reason}"));
+            roles.key = None;
+        }
+        Ok((roles, rows))
+    }
+
+    /// Whether a column's texts are keys, all different; else why not.
+    fn check_keys(&self, column: &str) -> Result<Result<(), String>, Error> {
+        let temp = tempfile::tempdir().map_err(|e| Error::io("create a folder in", ".", e))?;
+        let io = |e| Error::io("sort in", temp.path(), e);
+        let mut sorter = Sorter::new(temp.path(), self.options.memory.max(1 << 20));
+        for source in self.sources {
+            self.check_cancel()?;
+            let (_, survey) = open(source)?;
+            let keys = match keys::by_column(&survey, column) {
+                Ok(keys) => keys,
+                Err(reason) => {
+                    return Ok(Err(format!("in `{}` {reason}", source.path.display())));
+                }
+            };
+            for key in keys {
+                sorter.push(key.as_str().to_lowercase().as_bytes(), &[]).map_err(io)?;
+            }
+        }
+        let mut last = Vec::new();
+        for pair in sorter.finish().map_err(io)? {
+            let (key, _) = pair.map_err(io)?;
+            if key == last {
+                let key = String::from_utf8_lossy(&key).into_owned();
+                return Ok(Err(format!("two samples have `{key}`, letters in lower case")));
+            }
+            last = key;
+        }
+        Ok(Ok(()))
+    }
+
+    fn check_cancel(&self) -> Result<(), Error> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled { path: ".".to_owned(), done: 0, total: 0 });
+        }
+        Ok(())
+    }
+
+    fn run(&self, out: &OutDir, roles: &mut Roles, report: &mut AdoptReport) -> Result<(), Error> {
+        let id = self.id(roles)?;
+        out.keep_source(&id)?;
+        let done = out.finished(&id, self.sources.len(), OnError::Fail)?;
+        for number in done.keys() {
+            (self.progress)(Progress::Packed(0, self.sources[*number].bytes));
+        }
+        let shared: &Roles = roles;
+        let done = each_shard(self.sources.len(), done, self.options.jobs, out, &|number| {
+            let entry = self.shard(number, shared, out)?;
+            let done = Done { plan: id.clone(), entry: Some(entry), skipped: Vec::new() };
+            out.note(number, &done)?;
+            Ok(done)
+        })?;
+        let mut media = vec![MediaTypes::default(); roles.fields.len()];
+        for number in 0..self.sources.len() {
+            let path = media_path(out, number);
+            let bytes = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+            let of_file: Vec<MediaTypes> = serde_json::from_slice(&bytes)
+                .map_err(|e| Error::io("read", &path, std::io::Error::other(e)))?;
+            media.iter_mut().zip(&of_file).for_each(|(all, of_file)| all.add(of_file));
+        }
+        let mut fields = Vec::with_capacity(roles.fields.len());
+        for ((field, column, _), media) in roles.fields.iter().zip(&media) {
+            let mut field = field.clone();
+            if let FieldKind::Bytes { media_types } = &mut field.kind {
+                *media_types = media.list(column);
+                if field.name.as_str() == "image" && media.unknown > 0 {
+                    let text = format!(
+                        "{} values of `{column}` are no images that a loader knows",
+                        media.unknown
+                    );
+                    report.warnings.push(text);
+                }
+            }
+            fields.push(field);
+        }
+        if roles.fields.iter().all(|(f, _, _)| f.name.as_str() != "label") {
+            report.warnings.push("there are no labels; `--label NAME` names their column".into());
+        }
+        let encoded = roles.fields.first().is_some_and(|(f, _, _)| f.is_bytes());
+        let made = MadeValue::Text(report.envelope.name().to_owned());
+        let manifest = Manifest {
+            envelope: report.envelope,
+            payload: if encoded { Payload::Encoded } else { Payload::Raw },
+            fields,
+            classes: roles.classes.clone(),
+            made: BTreeMap::from([("adopted".to_owned(), made)]),
+            about: self.options.about.clone(),
+            statistics: None,
+            shards: done.into_values().filter_map(|d| d.entry).collect(),
+        };
+        self.check_labels(&manifest, out)?;
+        report.digest = Some(out.publish(&manifest, &[])?.to_string());
+        Ok(())
+    }
+
+    /// What an interrupted run must have been of for its indexes to be of use.
+    fn id(&self, roles: &Roles) -> Result<String, Error> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(format!("{roles:?}").as_bytes());
+        for source in self.sources {
+            let metadata =
+                fs::metadata(&source.path).map_err(|e| Error::io("open", &source.path, e))?;
+            let (seconds, nanoseconds) = (metadata.mtime(), metadata.mtime_nsec());
+            hasher.update(format!("{source:?} {seconds} {nanoseconds}").as_bytes());
+        }
+        Ok(format!("{} adopted", hasher.finalize().to_hex()))
+    }
+
+    /// Indexes a file and links to it.
+    fn shard(&self, number: usize, roles: &Roles, out: &OutDir) -> Result<ShardEntry, Error> {
+        let source = &self.sources[number];
+        let (file, survey) = open(source)?;
+        let keys = match &roles.key {
+            Some(column) => keys::by_column(&survey, column)
+                .map_err(|reason| Error::BadKeys { column: column.clone(), reason })?,
+            None => keys::by_row(&self.stems[number], survey.rows),
+        };
+        let places = places(&file, &survey, &keys, roles)?;
+        let fields: Vec<Field> = roles.fields.iter().map(|(f, _, _)| f.clone()).collect();
+        let mut seen = vec![MediaTypes::default(); fields.len()];
+        let InPlace { index, digest } =
+            index_in_place(&file, &fields, &keys, places, &mut |s| match s {
+                Seen::Value(field, value) if fields[field].is_bytes() => seen[field].look(value),
+                Seen::Value(..) => {}
+                Seen::Block(piece) => (self.progress)(Progress::Packed(0, piece.len() as u64)),
+            })?;
+        self.check_cancel()?;
+        let seen = serde_json::to_vec(&seen).expect("texts and numbers serialise");
+        write_file(&media_path(out, number), &seen)?;
+        let entry = |digest: Digest, extension: &str, bytes: u64| {
+            let name = format!("{}-{}.{extension}", source.split, digest.short_hex());
+            let name = BundlePath::parse(&name).map_err(gular_bundle::Error::from)?;
+            Ok::<_, Error>(FileEntry { name, bytes, digest })
+        };
+        let shard = entry(digest, source.envelope.extension(), source.bytes)?;
+        let index_entry = entry(Digest::of(&index), "index.safetensors", index.len() as u64)?;
+        write_file(&out.data.join(index_entry.name.as_str()), &index)?;
+        let link = out.data.join(shard.name.as_str());
+        match std::os::unix::fs::symlink(&source.path, &link) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                let there = fs::read_link(&link).map_err(|e| Error::io("read", &link, e))?;
+                if there != source.path {
+                    // The same bytes under two names.
+                    return Err(Error::Option(format!(
+                        "`{}` and `{}` hold the same bytes",
+                        there.display(),
+                        source.path.display()
+                    )));
+                }
+            }
+            linked => linked.map_err(|e| Error::io("create the link", &link, e))?,
+        }
+        let samples = keys.len() as u64;
+        Ok(ShardEntry { split: source.split, file: shard, samples, index: index_entry })
+    }
+
+    /// Labels must be those of the classes that the files name.
+    fn check_labels(&self, manifest: &Manifest, out: &OutDir) -> Result<(), Error> {
+        let n_classes = i32::try_from(manifest.classes.len()).unwrap_or(i32::MAX);
+        if n_classes == 0 {
+            return Ok(());
+        }
+        let mut wrong = BTreeSet::new();
+        for entry in &manifest.shards {
+            let path = out.data.join(entry.index.name.as_str());
+            let bytes = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+            let name = entry.index.name.as_str();
+            let index =
+                gular_bundle::Index::parse(name, &bytes, &manifest.fields, entry.file.bytes)?;
+            let labels = index.labels.into_iter().flatten();
+            wrong.extend(labels.filter(|l| !(-1..n_classes).contains(l)).take(1));
+        }
+        match wrong.first() {
+            None => Ok(()),
+            Some(label) => Err(Error::Option(format!(
+                "there are labels such as {label}, the files name {n_classes} classes"
+            ))),
+        }
+    }
+}
+
+/// What the values of a file are, kept for a run that goes on after it.
+fn media_path(out: &OutDir, number: usize) -> PathBuf {
+    out.state.join(format!("media-{number}.json"))
+}
+
+fn open(source: &Source) -> Result<(ReadAt, gular_bundle::Survey), Error> {
+    let file = ReadAt::open(&source.path, Backend::Pread)?;
+    let survey = survey(&file, source.envelope)?;
+    Ok((file, survey))
+}

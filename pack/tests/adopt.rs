@@ -1,0 +1,145 @@
+//! Files that others wrote become bundles where they are.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{Bundle, Envelope, OpenOptions, SampleId, Split};
+use gular_pack::{AdoptOptions, AdoptReport, Error, PlanOptions, adopt};
+use support::{images, jpeg, png, run};
+
+fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
+    adopt(paths, out, options, &|_| {}, &AtomicBool::new(false))
+}
+
+/// A tar of these members, by the library that everybody uses.
+fn tar(path: &Path, members: &[(&str, Vec<u8>)]) {
+    let mut builder = tar::Builder::new(fs::File::create(path).unwrap());
+    for (name, bytes) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, bytes.as_slice()).unwrap();
+    }
+    builder.finish().unwrap();
+}
+
+/// Every value of field `field`, with its key.
+fn values(dir: &Path, field: usize) -> Vec<(String, Vec<u8>)> {
+    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
+    let mut found = Vec::new();
+    for shard in 0..bundle.manifest().shards.len() {
+        let n = bundle.manifest().shards[shard].samples as usize;
+        for row in 0..n {
+            let (id, mut out) = (SampleId { shard, row }, Vec::new());
+            bundle.read(id, field, &mut out).unwrap();
+            found.push((bundle.key(id).unwrap().to_string(), out));
+        }
+    }
+    found
+}
+
+fn label(n: i64) -> Vec<u8> {
+    n.to_le_bytes().to_vec()
+}
+
+#[test]
+fn a_webdataset_is_read_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("birds-val-0.tar");
+    let long = format!("{}/x", "long".repeat(60));
+    let named = |n: &str| format!("{long}{n}");
+    let (first, second) = (named(".seg.png"), named(".jpg"));
+    let members = [
+        ("./README", b"no sample".to_vec()),
+        (".hidden.jpg", jpeg(9)),
+        ("a.b/1.jpg", jpeg(1)),
+        ("a.b/1.cls", b"4\n".to_vec()),
+        ("a.b/1.json", b"{}".to_vec()),
+        ("a.b/2.png", png(2)),
+        (first.as_str(), png(3)),
+        (second.as_str(), jpeg(4)),
+    ];
+    tar(&path, &members);
+    let before = fs::read(&path).unwrap();
+    let out = dir.path().join("bundle");
+    let report = take(std::slice::from_ref(&path), &out, &AdoptOptions::default()).unwrap();
+    assert_eq!(report.splits[&Split::Val], 3);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    let keys = ["a.b/1.jpg", "a.b/2.png", second.as_str()].map(str::to_owned);
+    let images = [jpeg(1), png(2), jpeg(4)];
+    assert_eq!(values(&out, 0), keys.clone().into_iter().zip(images).collect::<Vec<_>>());
+    // A sample without a label is of no known class, one without a field has it empty.
+    let labels: Vec<Vec<u8>> = values(&out, 1).into_iter().map(|(_, v)| v).collect();
+    assert_eq!(labels, [label(4), label(-1), label(-1)]);
+    let names: Vec<&String> = report.fields.keys().collect();
+    assert_eq!(names, ["image", "json", "label", "seg"]);
+    let segments: Vec<Vec<u8>> = values(&out, 3).into_iter().map(|(_, v)| v).collect();
+    assert_eq!(segments, [Vec::new(), Vec::new(), png(3)]);
+    let manifest = Bundle::open(&out, OpenOptions::default()).unwrap().manifest().clone();
+    assert_eq!(manifest.envelope, Envelope::Tar);
+    assert!(take(&[path], &out, &AdoptOptions::default()).is_err(), "never overwritten");
+}
+
+#[test]
+fn what_no_sample_can_be_made_of_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("a.tar"), dir.path().join("bundle"));
+    let refused = |members: &[(&str, Vec<u8>)], expected: &str| {
+        tar(&path, members);
+        let paths = std::slice::from_ref(&path);
+        let error = take(paths, &out, &AdoptOptions::default()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(!out.exists(), "{expected}");
+    };
+    refused(
+        &[("a.jpg", jpeg(1)), ("b.jpg", jpeg(2)), ("a.cls", b"1".to_vec())],
+        "do not lie together",
+    );
+    refused(&[("a.jpg", jpeg(1)), ("a.jpg", jpeg(2))], "two members `.jpg`");
+    refused(&[("a.jpg", jpeg(1)), ("b.cls", b"1".to_vec())], "sample `b.cls`");
+    refused(&[("README", b"x".to_vec())], "no members that are samples");
+    refused(&[("a.jpg.gz", jpeg(1))], "gzip");
+    fs::write(&path, [0x1f, 0x8b, 8, 0]).unwrap();
+    let error = take(&[path], &out, &AdoptOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("compressed with gzip"), "{error}");
+}
+
+#[test]
+fn several_images_a_sample_need_one_to_be_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("a.tar"), dir.path().join("bundle"));
+    tar(&path, &[("1.left.jpg", jpeg(1)), ("1.right.jpg", jpeg(2)), ("1.cls", b"cat".to_vec())]);
+    let paths = std::slice::from_ref(&path);
+    let error = take(paths, &out, &AdoptOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("`--image NAME`"), "{error}");
+    let options = AdoptOptions { image: Some("right".into()), ..AdoptOptions::default() };
+    let report = take(paths, &out, &options).unwrap();
+    assert_eq!((report.fields["image"].as_str(), report.classes), ("right", 1));
+    assert_eq!(values(&out, 0)[0].1, jpeg(2));
+    assert_eq!(values(&out, 1)[0].1, label(0), "labels in words are numbered");
+    assert_eq!(values(&out, 2)[0].1, jpeg(1));
+}
+
+#[test]
+fn our_own_shards_are_adopted_with_their_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source);
+    for envelope in [Envelope::Shards, Envelope::Tar] {
+        let plan = PlanOptions { envelope, ..PlanOptions::default() };
+        run(&source, &bundle, plan, 2).unwrap();
+        let out = dir.path().join("adopted");
+        take(&[bundle.join("data")], &out, &AdoptOptions::default()).unwrap();
+        let (mut found, mut expected) = (values(&out, 0), values(&bundle, 0));
+        found.sort();
+        expected.sort();
+        assert!(found == expected, "{envelope}");
+        fs::remove_dir_all(&bundle).unwrap();
+        fs::remove_dir_all(&out).unwrap();
+    }
+}
