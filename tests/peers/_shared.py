@@ -1,0 +1,69 @@
+"""What peer tests share: images to pack, our programs, verdicts."""
+
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+GULAR = os.environ["GULAR_BIN"]
+failures = 0
+
+
+def check(name, holds, why=""):
+    global failures
+    print(f"ok {name}" if holds else f"fail {name}: {why}")
+    failures += not holds
+
+
+def skip(name, tool, install):
+    print(f"skip {name}: {tool} missing, install: {install}")
+
+
+def finish():
+    sys.exit(failures != 0)
+
+
+def gular(*args, refused=False):
+    """Runs the program; its JSON object, or what it said when it is to refuse."""
+    result = subprocess.run([GULAR, *map(str, args), "--json"], capture_output=True, text=True)
+    if refused:
+        if result.returncode != 2:
+            raise AssertionError(f"gular {args} ended with {result.returncode}, expected a refusal")
+        return result.stderr
+    if result.returncode:
+        raise AssertionError(f"gular {args} ended with {result.returncode}: {result.stderr}")
+    return json.loads(result.stdout)
+
+
+def extract(bundle, key):
+    """The stored bytes of a sample's image, by the program."""
+    return subprocess.run([GULAR, "inspect", bundle, "--extract", key], check=True, capture_output=True).stdout
+
+
+def make_images(folder="images", n=60, splits=("train", "val")):
+    """Makes `folder/split/class/i.jpg|png`; key -> (bytes, label)."""
+    import numpy as np
+    from PIL import Image
+
+    noise = np.random.default_rng(0)
+    made = {}
+    for i in range(n):
+        split, label = splits[i % 5 == 0], i % 3
+        path = pathlib.Path(folder) / split / f"class {label}" / (f"im.{i}.png" if i % 4 == 0 else f"{i}.jpg")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = noise.integers(0, 256, (140 + i, 160, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(path)
+        made[path.relative_to(folder).as_posix()] = (path.read_bytes(), label)
+    return made
+
+
+def sha(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def shards(bundle, split=None):
+    """Paths of a bundle's shards."""
+    manifest = json.loads((pathlib.Path(bundle) / "manifest.json").read_text())
+    return [str(pathlib.Path(bundle) / "data" / s["name"]) for s in manifest["shards"] if split in (None, s["split"])]
