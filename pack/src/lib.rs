@@ -22,7 +22,7 @@ mod scan;
 mod sort;
 mod work;
 
-pub use adopt::{AdoptOptions, AdoptReport, adopt};
+pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use error::{BadInput, BadInputs, Error};
 pub use export::{ExportOptions, ExportReport, export};

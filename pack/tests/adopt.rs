@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Bundle, Envelope, OpenOptions, SampleId, Split};
-use gular_pack::{AdoptOptions, AdoptReport, Error, PlanOptions, adopt};
+use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, Error, PlanOptions, adopt};
 use support::{images, jpeg, png, run};
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
@@ -123,6 +123,26 @@ fn several_images_a_sample_need_one_to_be_named() {
     assert_eq!(values(&out, 0)[0].1, jpeg(2));
     assert_eq!(values(&out, 1)[0].1, label(0), "labels in words are numbered");
     assert_eq!(values(&out, 2)[0].1, jpeg(1));
+}
+
+#[test]
+fn folders_are_splits_and_classes_when_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("a.tar"), dir.path().join("bundle"));
+    let keys = ["train/cat/1.jpg", "val/dog/2.jpg", "train/dog/3.jpg"];
+    let members: Vec<_> = keys.iter().zip(1..).map(|(key, i)| (*key, jpeg(i))).collect();
+    tar(&path, &members);
+    let options = AdoptOptions {
+        label: Some("folder".into()),
+        split: AdoptSplit::Folder,
+        ..AdoptOptions::default()
+    };
+    let report = take(&[path], &out, &options).unwrap();
+    assert_eq!(report.splits, [(Split::Train, 2), (Split::Val, 1)].into());
+    let found: Vec<String> = values(&out, 0).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(found, [keys[0], keys[2], keys[1]]);
+    let labels: Vec<Vec<u8>> = values(&out, 1).into_iter().map(|(_, v)| v).collect();
+    assert_eq!(labels, [label(0), label(1), label(1)]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
         image: args.image.clone(),
         label: args.label.clone(),
         key: args.key.as_ref().map(|k| (k != "none").then(|| k.clone())),
-        split: args.split,
+        split: args.split.unwrap_or_default(),
         about: (&args.about).into(),
         jobs: args.jobs.count(),
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),

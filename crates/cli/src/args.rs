@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gular_bundle::{Digest, Envelope, Split};
+use gular_pack::AdoptSplit;
 
 /// Packs images into hashed bundles that training jobs read fast.
 ///
@@ -169,16 +170,18 @@ pub(crate) struct AdoptArgs {
     /// The column of images [default: `image`, `jpg` and the like, or the only one that can be]
     #[arg(long, value_name = "NAME")]
     pub(crate) image: Option<String>,
-    /// The column of labels: integers or class names [default: `label`, `cls` and the like]
+    /// The column of labels: integers or class names; `folder` takes the folders of keys
+    /// [default: `label`, `cls` and the like; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,
     /// The column of keys; `none` makes them of file names and rows [default: `key`, `__key__`,
     /// `filename` and the like, where its texts are all different]
     #[arg(long, value_name = "NAME")]
     pub(crate) key: Option<String>,
-    /// The split of all files [default: by words in their names and folders, else train]
-    #[arg(long, value_name = "SPLIT", value_parser = split)]
-    pub(crate) split: Option<Split>,
+    /// The split of all files; `folder`: by the first folder of keys [default: by words in their
+    /// names and folders, else train; `folder` in SquashFS images where it can be]
+    #[arg(long, value_name = "SPLIT", value_parser = adopt_split)]
+    pub(crate) split: Option<AdoptSplit>,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
     /// Memory for comparing keys; more are sorted on disk
@@ -517,6 +520,10 @@ fn fractions(text: &str) -> Result<Fractions, String> {
         fractions.push((split, value));
     }
     Ok(Fractions(fractions))
+}
+
+fn adopt_split(text: &str) -> Result<AdoptSplit, String> {
+    if text == "folder" { Ok(AdoptSplit::Folder) } else { split(text).map(AdoptSplit::All) }
 }
 
 fn split(text: &str) -> Result<Split, String> {

@@ -13,6 +13,8 @@ const LABEL_NAMES: [&str; 8] =
     ["label", "labels", "class", "cls", "target", "y", "fine_label", "category"];
 /// Names that columns of keys go by, best first.
 const KEY_NAMES: [&str; 6] = ["key", "__key__", "filename", "file_name", "path", "image.path"];
+/// In place of a column of labels: the folders that keys lie in.
+pub(crate) const FOLDER: &str = "folder";
 /// More class names than this are no classes.
 const MOST_CLASSES: usize = 1 << 20;
 
@@ -20,7 +22,10 @@ const MOST_CLASSES: usize = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) image: Option<String>,
+    /// [`FOLDER`] takes the folders of keys.
     pub(crate) label: Option<String>,
+    /// Whether the files are trees of folders, as they were on a disk.
+    pub(crate) trees: bool,
     /// `Some(None)`: keys are made from file names and rows.
     pub(crate) key: Option<Option<String>>,
 }
@@ -116,6 +121,8 @@ pub(crate) enum Take {
     Numbers,
     /// Class names: labels.
     Words,
+    /// The folders of keys: labels.
+    Folder,
 }
 
 /// What becomes of the columns.
@@ -149,8 +156,13 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         return Err(Error::NotInPlace { column, reason });
     }
     let label = match &wanted.label {
+        Some(name) if name == FOLDER => Some(name.clone()),
         Some(name) => Some(there(name)?),
-        None => LABEL_NAMES.into_iter().find(|n| found.kind(n).is_some()).map(str::to_owned),
+        None => LABEL_NAMES
+            .into_iter()
+            .find(|n| found.kind(n).is_some())
+            .or(wanted.trees.then_some(FOLDER))
+            .map(str::to_owned),
     };
     let (key, key_is_a_guess) = match &wanted.key {
         Some(Some(name)) => (Some(there(name)?), false),
@@ -171,8 +183,12 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         left_out: BTreeMap::new(),
     };
     roles.take_image(found, &image)?;
-    if let Some(label) = &label {
-        roles.take_label(found, label)?;
+    match label.as_deref() {
+        Some(FOLDER) if found.kind(FOLDER).is_none() => {
+            roles.fields.push((Field::label(), FOLDER.to_owned(), Take::Folder));
+        }
+        Some(label) => roles.take_label(found, label)?,
+        None => {}
     }
     for (name, kind) in &found.columns {
         if *name != image && Some(name) != label.as_ref() && Some(name) != roles.key.as_ref() {

@@ -16,6 +16,7 @@ pub(crate) struct Source {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     pub(crate) envelope: Envelope,
+    /// By its name and folder.
     pub(crate) split: Split,
 }
 
@@ -36,7 +37,7 @@ const EXTENSIONS: [&str; 12] = [
 ];
 
 /// The files that `paths` name, those of folders in the order of their names.
-pub(crate) fn sources(paths: &[PathBuf], split: Option<Split>) -> Result<Vec<Source>, Error> {
+pub(crate) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
     let mut files = Vec::new();
     for path in paths {
         let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
@@ -55,11 +56,9 @@ pub(crate) fn sources(paths: &[PathBuf], split: Option<Split>) -> Result<Vec<Sou
         let opened = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
         let bytes = opened.metadata().map_err(|e| Error::io("open", &path, e))?.len();
         let envelope = envelope_of(&opened, &path)?;
-        let split = split.unwrap_or_else(|| split_of(&file));
+        let split = split_of(&file);
         sources.push(Source { path, bytes, envelope, split });
     }
-    // The manifest lists splits in their order.
-    sources.sort_by_key(|s| s.split as u8);
     let first = sources.first().map(|s| s.envelope);
     match sources.iter().find(|s| Some(s.envelope) != first) {
         Some(other) => Err(Error::Option(format!(

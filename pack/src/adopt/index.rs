@@ -7,23 +7,33 @@ use gular_bundle::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::adopt::columns::{Roles, Take};
+use crate::scan::place;
+use crate::{Error, Labels};
 
-/// Where the values of every field lie in a file.
+/// Where the values of every field lie in a file; `by_folder` says that keys
+/// begin with their split.
 pub(crate) fn places(
     file: &ReadAt,
     survey: &Survey,
     keys: &[BundlePath],
     roles: &Roles,
+    by_folder: bool,
 ) -> Result<Vec<FieldPlaces>, Error> {
     let classes: HashMap<&str, i32> =
         roles.classes.iter().map(String::as_str).zip(0_i32..).collect();
-    let place = |(field, column, take): &(Field, String, Take)| {
+    let field_places = |(field, column, take): &(Field, String, Take)| {
         let found = survey.column(column);
         match take {
             Take::InPlace => in_place(file, found, field, keys),
             Take::Numbers => numbers(file, found, keys),
+            Take::Folder => {
+                let label = |key: &BundlePath| {
+                    let class = place(key.as_str(), by_folder, Labels::Folder).1;
+                    class.and_then(|c| classes.get(c)).copied()
+                };
+                Ok(FieldPlaces::Labels(keys.iter().map(|k| label(k).unwrap_or(-1)).collect()))
+            }
             Take::Words => {
                 let label = |text: &Option<String>| {
                     text.as_deref().and_then(|t| classes.get(t)).copied().unwrap_or(-1)
@@ -35,7 +45,31 @@ pub(crate) fn places(
             }
         }
     };
-    roles.fields.iter().map(place).collect()
+    roles.fields.iter().map(field_places).collect()
+}
+
+/// The places of these rows alone.
+pub(crate) fn select(places: FieldPlaces, rows: &[usize], field: &Field) -> FieldPlaces {
+    let all = |n: usize| rows.len() == n;
+    match places {
+        FieldPlaces::Bytes(runs) if !all(runs.len()) => {
+            FieldPlaces::Bytes(rows.iter().filter_map(|row| runs.get(*row).copied()).collect())
+        }
+        FieldPlaces::Labels(labels) if !all(labels.len()) => {
+            FieldPlaces::Labels(rows.iter().filter_map(|row| labels.get(*row).copied()).collect())
+        }
+        FieldPlaces::Fixed(_) => {
+            let offset = |row: &usize| places.run(*row, field).map(|run| run.offset);
+            // Rows without a gap stay one stride.
+            match (&places, rows.iter().enumerate().all(|(i, row)| i == *row)) {
+                (_, true) => places,
+                _ => FieldPlaces::Fixed(FixedPlaces::Offsets(
+                    rows.iter().filter_map(offset).collect(),
+                )),
+            }
+        }
+        places => places,
+    }
 }
 
 fn in_place(

@@ -15,4 +15,4 @@ mod index;
 mod keys;
 mod run;
 
-pub use run::{AdoptOptions, AdoptReport, adopt};
+pub use run::{AdoptOptions, AdoptReport, AdoptSplit, adopt};

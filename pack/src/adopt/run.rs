@@ -13,14 +13,15 @@ use gular_bundle::{
 };
 use serde::Serialize;
 
-use crate::adopt::columns::{Found, Roles, Wanted, choose};
+use crate::adopt::columns::{self, Roles, Take, Wanted, choose};
 use crate::adopt::detect::{Source, sources};
-use crate::adopt::index::{MediaTypes, places};
+use crate::adopt::index::{MediaTypes, places, select};
 use crate::adopt::keys;
 use crate::convert::each_shard;
 use crate::out::{Done, OutDir};
+use crate::scan::place;
 use crate::sort::Sorter;
-use crate::{Error, OnError, Progress};
+use crate::{Error, Labels, OnError, Progress};
 
 /// How to adopt.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +32,8 @@ pub struct AdoptOptions {
     pub label: Option<String>,
     /// The column of keys; `Some(None)` makes keys of file names and rows.
     pub key: Option<Option<String>>,
-    /// The split of all files; else by their names, `train` where those do not say.
-    pub split: Option<Split>,
+    /// How samples fall into splits.
+    pub split: AdoptSplit,
     /// Texts for the manifest.
     pub about: About,
     /// Worker threads.
@@ -41,6 +42,35 @@ pub struct AdoptOptions {
     pub memory: usize,
     /// Only say what would be found.
     pub dry_run: bool,
+}
+
+/// How adopted samples fall into splits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AdoptSplit {
+    /// By the first folder of their keys, in SquashFS images where all are named
+    /// like splits; else by the names of their files, `train` where those do not say.
+    #[default]
+    Auto,
+    /// By the first folder of their keys.
+    Folder,
+    /// All into this one.
+    All(Split),
+}
+
+/// A file's samples of one split: a shard.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    source: usize,
+    split: Split,
+    samples: usize,
+}
+
+/// What the first look found.
+struct Found {
+    roles: Roles,
+    parts: Vec<Part>,
+    /// Whether keys begin with their split.
+    by_folder: bool,
 }
 
 /// What was adopted, or would be.
@@ -86,14 +116,16 @@ pub fn adopt(
     cancel: &AtomicBool,
 ) -> Result<AdoptReport, Error> {
     let start = Instant::now();
-    let sources = sources(paths, options.split)?;
+    let sources = sources(paths)?;
     let Some(envelope) = sources.first().map(|s| s.envelope) else {
         return Err(Error::Option("no file was named".to_owned()));
     };
     let work = Adopt { sources: &sources, stems: keys::stems(&sources), options, progress, cancel };
-    let (mut roles, rows) = work.first_look()?;
+    let found = work.first_look()?;
+    let roles = &found.roles;
     let total: u64 = sources.iter().map(|s| s.bytes).sum();
-    progress(Progress::Planned(rows.iter().map(|n| *n as u64).sum(), total));
+    let read: u64 = found.parts.iter().map(|p| sources[p.source].bytes).sum();
+    progress(Progress::Planned(found.parts.iter().map(|p| p.samples as u64).sum(), read));
     let mut report = AdoptReport {
         dry_run: options.dry_run,
         digest: None,
@@ -108,12 +140,12 @@ pub fn adopt(
         warnings: Vec::new(),
         seconds: 0.0,
     };
-    for (source, n) in sources.iter().zip(&rows) {
-        *report.splits.entry(source.split).or_default() += *n as u64;
+    for part in &found.parts {
+        *report.splits.entry(part.split).or_default() += part.samples as u64;
     }
     if !options.dry_run {
         let dir = OutDir::open(out)?;
-        match work.run(&dir, &mut roles, &mut report) {
+        match work.run(&dir, &found, &mut report) {
             Ok(()) => dir.close()?,
             Err(error) => {
                 dir.abandon();
@@ -136,13 +168,14 @@ struct Adopt<'a> {
 impl Adopt<'_> {
     /// Walks all files: which columns there are, how many samples, whether keys
     /// are good.
-    fn first_look(&self) -> Result<(Roles, Vec<usize>), Error> {
+    fn first_look(&self) -> Result<Found, Error> {
         let wanted = Wanted {
             image: self.options.image.clone(),
             label: self.options.label.clone(),
+            trees: self.sources.iter().all(|s| s.envelope == Envelope::Squashfs),
             key: self.options.key.clone(),
         };
-        let mut found = Found::default();
+        let mut found = columns::Found::default();
         let mut rows = Vec::with_capacity(self.sources.len());
         for source in self.sources {
             self.check_cancel()?;
@@ -165,7 +198,68 @@ impl Adopt<'_> {
             roles.left_out.insert(column, format!("it is no key: {reason}"));
             roles.key = None;
         }
-        Ok((roles, rows))
+        self.parts(roles, &rows, wanted.trees)
+    }
+
+    /// Which shards there will be; classes, where folders are classes.
+    fn parts(&self, mut roles: Roles, rows: &[usize], trees: bool) -> Result<Found, Error> {
+        let folders = roles.fields.iter().any(|(_, _, take)| *take == Take::Folder);
+        let may = self.options.split == AdoptSplit::Folder
+            || (trees && self.options.split == AdoptSplit::Auto);
+        let mut by_folder = may;
+        let mut parts = Vec::new();
+        // Class folders, when the first folders are splits and when they are not.
+        let (mut below, mut first) = (BTreeSet::new(), BTreeSet::new());
+        for source in (0..self.sources.len()).filter(|_| may || folders) {
+            let (_, survey) = open(&self.sources[source])?;
+            let mut counts: BTreeMap<Split, usize> = BTreeMap::new();
+            for key in self.keys(source, &survey, &roles)? {
+                let (split, class) = place(key.as_str(), true, Labels::Folder);
+                below.extend(class.filter(|c| !below.contains(*c)).map(str::to_owned));
+                let class = place(key.as_str(), false, Labels::Folder).1;
+                first.extend(class.filter(|c| !first.contains(*c)).map(str::to_owned));
+                by_folder &= split.is_some();
+                *counts.entry(split.unwrap_or(Split::Train)).or_default() += 1;
+            }
+            parts.extend(counts.into_iter().map(|(split, samples)| Part {
+                source,
+                split,
+                samples,
+            }));
+        }
+        if self.options.split == AdoptSplit::Folder && !by_folder {
+            let text = "not every key begins with a folder `train`, `val` or `test`";
+            return Err(Error::Option(text.to_owned()));
+        }
+        if folders {
+            roles.classes = if by_folder { below } else { first }.into_iter().collect();
+        }
+        if !by_folder {
+            let split = |source: usize| match self.options.split {
+                AdoptSplit::All(split) => split,
+                _ => self.sources[source].split,
+            };
+            let part =
+                |(source, n): (usize, &usize)| Part { source, split: split(source), samples: *n };
+            parts = rows.iter().enumerate().map(part).collect();
+        }
+        // The manifest lists splits in their order.
+        parts.sort_by_key(|p| p.split as u8);
+        Ok(Found { roles, parts, by_folder })
+    }
+
+    /// The keys of a file's samples.
+    fn keys(
+        &self,
+        source: usize,
+        survey: &gular_bundle::Survey,
+        roles: &Roles,
+    ) -> Result<Vec<BundlePath>, Error> {
+        match &roles.key {
+            Some(column) => keys::by_column(survey, column)
+                .map_err(|reason| Error::BadKeys { column: column.clone(), reason }),
+            None => Ok(keys::by_row(&self.stems[source], survey.rows)),
+        }
     }
 
     /// Whether a column's texts are keys, all different; else why not.
@@ -205,22 +299,22 @@ impl Adopt<'_> {
         Ok(())
     }
 
-    fn run(&self, out: &OutDir, roles: &mut Roles, report: &mut AdoptReport) -> Result<(), Error> {
-        let id = self.id(roles)?;
+    fn run(&self, out: &OutDir, found: &Found, report: &mut AdoptReport) -> Result<(), Error> {
+        let roles = &found.roles;
+        let id = self.id(found)?;
         out.keep_source(&id)?;
-        let done = out.finished(&id, self.sources.len(), OnError::Fail)?;
+        let done = out.finished(&id, found.parts.len(), OnError::Fail)?;
         for number in done.keys() {
-            (self.progress)(Progress::Packed(0, self.sources[*number].bytes));
+            (self.progress)(Progress::Packed(0, self.sources[found.parts[*number].source].bytes));
         }
-        let shared: &Roles = roles;
-        let done = each_shard(self.sources.len(), done, self.options.jobs, out, &|number| {
-            let entry = self.shard(number, shared, out)?;
+        let done = each_shard(found.parts.len(), done, self.options.jobs, out, &|number| {
+            let entry = self.shard(number, found, out)?;
             let done = Done { plan: id.clone(), entry: Some(entry), skipped: Vec::new() };
             out.note(number, &done)?;
             Ok(done)
         })?;
         let mut media = vec![MediaTypes::default(); roles.fields.len()];
-        for number in 0..self.sources.len() {
+        for number in 0..found.parts.len() {
             let path = media_path(out, number);
             let bytes = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
             let of_file: Vec<MediaTypes> = serde_json::from_slice(&bytes)
@@ -243,7 +337,7 @@ impl Adopt<'_> {
             fields.push(field);
         }
         if roles.fields.iter().all(|(f, _, _)| f.name.as_str() != "label") {
-            report.warnings.push("there are no labels; `--label NAME` names their column".into());
+            report.warnings.push("there are no labels; `--label NAME` names their column, `--label folder` takes the folders of keys".into());
         }
         let encoded = roles.fields.first().is_some_and(|(f, _, _)| f.is_bytes());
         let made = MadeValue::Text(report.envelope.name().to_owned());
@@ -263,9 +357,9 @@ impl Adopt<'_> {
     }
 
     /// What an interrupted run must have been of for its indexes to be of use.
-    fn id(&self, roles: &Roles) -> Result<String, Error> {
+    fn id(&self, found: &Found) -> Result<String, Error> {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(format!("{roles:?}").as_bytes());
+        hasher.update(format!("{:?} {:?}", found.roles, found.parts).as_bytes());
         for source in self.sources {
             let metadata =
                 fs::metadata(&source.path).map_err(|e| Error::io("open", &source.path, e))?;
@@ -276,15 +370,20 @@ impl Adopt<'_> {
     }
 
     /// Indexes a file and links to it.
-    fn shard(&self, number: usize, roles: &Roles, out: &OutDir) -> Result<ShardEntry, Error> {
-        let source = &self.sources[number];
+    fn shard(&self, number: usize, found: &Found, out: &OutDir) -> Result<ShardEntry, Error> {
+        let (part, roles) = (found.parts[number], &found.roles);
+        let source = &self.sources[part.source];
         let (file, survey) = open(source)?;
-        let keys = match &roles.key {
-            Some(column) => keys::by_column(&survey, column)
-                .map_err(|reason| Error::BadKeys { column: column.clone(), reason })?,
-            None => keys::by_row(&self.stems[number], survey.rows),
+        let keys = self.keys(part.source, &survey, roles)?;
+        let places = places(&file, &survey, &keys, roles, found.by_folder)?;
+        let of_part = |key: &BundlePath| {
+            let split = || place(key.as_str(), true, Labels::None).0;
+            !found.by_folder || split() == Some(part.split)
         };
-        let places = places(&file, &survey, &keys, roles)?;
+        let rows: Vec<usize> = (0..keys.len()).filter(|row| of_part(&keys[*row])).collect();
+        let keys: Vec<BundlePath> = rows.iter().map(|row| keys[*row].clone()).collect();
+        let places = places.into_iter().zip(&roles.fields);
+        let places = places.map(|(places, (field, _, _))| select(places, &rows, field)).collect();
         let fields: Vec<Field> = roles.fields.iter().map(|(f, _, _)| f.clone()).collect();
         let mut seen = vec![MediaTypes::default(); fields.len()];
         let InPlace { index, digest } =
@@ -297,7 +396,7 @@ impl Adopt<'_> {
         let seen = serde_json::to_vec(&seen).expect("texts and numbers serialise");
         write_file(&media_path(out, number), &seen)?;
         let entry = |digest: Digest, extension: &str, bytes: u64| {
-            let name = format!("{}-{}.{extension}", source.split, digest.short_hex());
+            let name = format!("{}-{}.{extension}", part.split, digest.short_hex());
             let name = BundlePath::parse(&name).map_err(gular_bundle::Error::from)?;
             Ok::<_, Error>(FileEntry { name, bytes, digest })
         };
@@ -320,7 +419,7 @@ impl Adopt<'_> {
             linked => linked.map_err(|e| Error::io("create the link", &link, e))?,
         }
         let samples = keys.len() as u64;
-        Ok(ShardEntry { split: source.split, file: shard, samples, index: index_entry })
+        Ok(ShardEntry { split: part.split, file: shard, samples, index: index_entry })
     }
 
     /// Labels must be those of the classes that the files name.
