@@ -17,6 +17,7 @@ mod npy;
 mod out;
 mod rebuild;
 mod shards;
+mod squashfs;
 mod survey;
 mod tar;
 mod writer;
