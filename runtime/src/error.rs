@@ -74,6 +74,14 @@ pub enum Error {
         /// The one that is published there.
         found: Digest,
     },
+    /// A file that would be replaced by a fetched object.
+    #[error("`{path}` is there already, and is not known to be the object at `{url}`")]
+    Occupied {
+        /// The file.
+        path: String,
+        /// The object.
+        url: String,
+    },
     /// A split that the bundle does not have.
     #[error("the bundle has no split `{split}`; it has {has}")]
     NoSplit {
@@ -312,6 +320,7 @@ impl Error {
             Self::AnotherBundle { .. } => {
                 Some("check the digest and the version in the URL; every server gives this one")
             }
+            Self::Occupied { .. } => Some("remove it, or fetch into another folder"),
             Self::NoSplit { .. } => Some("`gular inspect` shows the splits of a bundle"),
             Self::ObjectDigest { .. } => Some(
                 "read it from its origin with `--direct`; if that differs too, it is another object",

@@ -251,10 +251,17 @@ fn a_plain_object_is_fetched_with_its_digest_or_without() {
         assert_eq!(get(&with).unwrap().0.bytes_fetched, fetched);
         assert_eq!(fs::read(&file).unwrap(), bytes);
     }
-    let error = get(&format!("{plain}#blake3={}", Digest::of(b"").hex())).unwrap_err();
+    let other = format!("{plain}#blake3={}", Digest::of(b"").hex());
+    // A file that is there is never replaced.
+    for url in [&plain, &other] {
+        let error = get(url).unwrap_err();
+        assert!(matches!(error, Error::Occupied { .. }), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), bytes);
+    }
+    fs::remove_file(&file).unwrap();
+    let error = get(&other).unwrap_err();
     assert!(matches!(error, Error::ObjectDigest { .. }), "{error}");
-    assert_eq!(fs::read(&file).unwrap(), bytes);
-    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::Error;
 /// is kept only when `url` has one. `progress` is told of bytes and of all there are.
 ///
 /// # Errors
-/// [`Error::NoSpace`], [`Error::Pelican`], [`Error::ObjectDigest`], [`Error::Io`].
+/// [`Error::NoSpace`], [`Error::Occupied`], [`Error::Pelican`], [`Error::ObjectDigest`], [`Error::Io`].
 pub fn fetch_object(
     client: &Client,
     url: &BundleUrl,
@@ -54,6 +54,10 @@ pub fn fetch_object(
         && digest_of(&to)? == expected
     {
         return Ok((report(wanted, 0), to));
+    }
+    if to.exists() || url.url.name().is_empty() {
+        let (path, url) = (to.display().to_string(), url.to_string());
+        return Err(Error::Occupied { path, url });
     }
     // Without a digest nothing says that what a killed run left is right.
     let mut trusted = url.digest.is_some();
