@@ -69,6 +69,14 @@ pub enum Error {
         /// Classes in it.
         n: usize,
     },
+    /// Images of 8 and of 16 bits, where all are to have one type.
+    #[error("`{narrow}` has 8 bits a sample and `{wide}` has 16")]
+    MixedDepth {
+        /// The first image of 8 bits.
+        narrow: String,
+        /// The first image of 16 bits.
+        wide: String,
+    },
     /// Files that cannot be packed.
     #[error("{0}")]
     BadInputs(BadInputs),
@@ -275,6 +283,7 @@ impl Error {
             Self::UnknownClass { .. } => {
                 "add it to the list given with `--classes`, or move the folder away"
             }
+            Self::MixedDepth { .. } => "say which it shall be: `--dtype u8` or `--dtype u16`",
             Self::BadInputs(bad) => {
                 let hint = bad.named.first().and_then(|bad| bad.hint.as_deref());
                 let skip = "or run again with `--on-error skip`: it keeps finished shards, packs the rest, and lists in `skipped.jsonl` what it left out";

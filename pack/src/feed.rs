@@ -9,10 +9,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
 use crate::error::BadInput;
+use crate::payload::Value;
 use crate::plan::Record;
 
 /// A record and what reading it gave.
-pub(crate) type Item = Result<(Record, Result<Vec<u8>, BadInput>), Error>;
+pub(crate) type Item = Result<(Record, Result<Value, BadInput>), Error>;
 
 pub(crate) struct Feed<I> {
     state: Mutex<State<I>>,
@@ -70,15 +71,18 @@ impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
     }
 
     /// A reader's life: reads records until there are no more.
-    pub(crate) fn read_all(&self, read: &mut dyn FnMut(&Record) -> Result<Vec<u8>, BadInput>) {
+    pub(crate) fn read_all(&self, read: &mut dyn FnMut(&Record) -> Result<Value, BadInput>) {
         // A reader that panics must not leave the writer waiting.
         let _stop = StopOnPanic(self);
         while let Some((number, record)) = self.take() {
+            let planned = record.as_ref().map_or(0, |r| r.bytes);
             let item = record.map(|record| {
                 let bytes = read(&record);
                 (record, bytes)
             });
             let mut state = self.lock();
+            // From here on it is its value that takes memory.
+            state.in_flight = (state.in_flight - planned).saturating_add(held(&item));
             state.ready.insert(number, item);
             self.release(state);
         }
@@ -113,8 +117,7 @@ impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
             let number = state.next_out;
             if let Some(item) = state.ready.remove(&number) {
                 state.next_out += 1;
-                let bytes = item.as_ref().map_or(0, |(record, _)| record.bytes);
-                state.in_flight = state.in_flight.saturating_sub(bytes);
+                state.in_flight = state.in_flight.saturating_sub(held(&item));
                 self.release(state);
                 return Some(item);
             }
@@ -131,6 +134,12 @@ impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
         state.stopped = true;
         self.release(state);
     }
+}
+
+/// Bytes that an item holds.
+fn held(item: &Item) -> u64 {
+    let value = item.as_ref().ok().and_then(|(_, value)| value.as_ref().ok());
+    value.map_or(0, |value| value.bytes.len() as u64)
 }
 
 struct StopOnPanic<'a, I: Iterator<Item = Result<Record, Error>>>(&'a Feed<I>);

@@ -1,4 +1,4 @@
-//! Reads an input file and decides whether it can be packed.
+//! Reads an input file, decides whether it can be packed, and makes its value.
 
 use std::fs::File;
 use std::io;
@@ -9,6 +9,7 @@ use rustix::buffer::spare_capacity;
 
 use crate::Check;
 use crate::error::BadInput;
+use crate::payload::{Maker, Value};
 use crate::plan::Record;
 use crate::scan::media_type_of;
 
@@ -20,17 +21,18 @@ pub(crate) struct InputReader {
     check: Check,
     limits: Limits,
     decoder: Decoder,
+    maker: Maker,
 }
 
 impl InputReader {
-    pub(crate) fn new(check: Check, max_pixels: u64) -> Self {
+    pub(crate) fn new(check: Check, max_pixels: u64, maker: Maker) -> Self {
         let limits = Limits { max_pixels };
         let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
-        Self { check, limits, decoder }
+        Self { check, limits, decoder, maker }
     }
 
-    /// The bytes of a planned input, or why it cannot be packed.
-    pub(crate) fn read(&mut self, source: &Path, record: &Record) -> Result<Vec<u8>, BadInput> {
+    /// The value of a planned input, or why it cannot be packed.
+    pub(crate) fn read(&mut self, source: &Path, record: &Record) -> Result<Value, BadInput> {
         let bad = |reason: String, hint: Option<&str>| BadInput {
             path: record.key.to_string(),
             reason,
@@ -60,7 +62,7 @@ impl InputReader {
             return Err(bad("the file is empty".to_owned(), None));
         }
         self.check(record, &bytes).map_err(|(reason, hint)| bad(reason, hint))?;
-        Ok(bytes)
+        self.maker.make(bytes, &mut self.decoder).map_err(|(reason, hint)| bad(reason, hint))
     }
 
     fn check(

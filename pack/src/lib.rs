@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! images/ ─ scan ─▶ plan ─▶ readers ─▶ shard writers ─▶ manifest
+//!                           └ decode, resize, encode: where the payload asks for it
 //! ```
 //!
 //! The plan fixes everything before a byte is written, so threads, machines
@@ -15,11 +16,13 @@ mod feed;
 mod input;
 mod options;
 mod out;
+mod payload;
 mod plan;
 mod report;
 mod run;
 mod scan;
 mod sort;
+mod sums;
 mod work;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, adopt};
@@ -28,6 +31,7 @@ pub use error::{BadInput, BadInputs, Error};
 pub use export::{ExportOptions, ExportReport, export};
 pub use options::{Check, Labels, Layout, OnError, PackOrder, PlanOptions};
 pub use out::{SKIPPED_NAME, STATE_DIR};
+pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
 pub use report::{Report, SplitReport};
 pub use run::{PackOptions, Progress, pack};

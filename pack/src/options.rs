@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use gular_bundle::{About, Envelope, Split};
 
+use crate::PayloadOptions;
+
 /// Everything that decides what a bundle holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
@@ -23,6 +25,8 @@ pub struct PlanOptions {
     pub shard_bytes: u64,
     /// The file format of the shards.
     pub envelope: Envelope,
+    /// What becomes of the images.
+    pub payload: PayloadOptions,
     /// How closely inputs are looked at.
     pub check: Check,
     /// What happens to inputs that cannot be packed.
@@ -46,6 +50,7 @@ impl Default for PlanOptions {
             seed: 0,
             shard_bytes: 1 << 30,
             envelope: Envelope::Shards,
+            payload: PayloadOptions::Encoded,
             check: Check::Header,
             on_error: OnError::Fail,
             max_pixels: gular_image::Limits::default().max_pixels,

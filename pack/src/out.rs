@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::BadInput;
 use crate::plan::Plan;
 use crate::report::skipped_lines;
+use crate::sums::Sums;
 use crate::{Error, OnError};
 
 /// The folder of an unfinished run.
@@ -42,6 +43,9 @@ pub(crate) struct Done {
     /// Absent when every input was left out.
     pub(crate) entry: Option<ShardEntry>,
     pub(crate) skipped: Vec<BadInput>,
+    /// Of its decoded pixels, when it is of split `train`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sums: Option<Sums>,
 }
 
 /// Room in a file system, for this user.

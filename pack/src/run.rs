@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Field, FieldName, MadeValue, Manifest, Payload, ShardEntry, TEMP_PREFIX};
+use gular_bundle::{Field, MadeValue, Manifest, ShardEntry, Statistics, TEMP_PREFIX};
 
 use crate::out::{Done, OutDir};
 use crate::plan::{Plan, PlanBuilder};
 use crate::report::{self, Report};
+use crate::sums::Sums;
 use crate::work::Work;
 use crate::{Error, PlanOptions, scan};
 
@@ -124,15 +125,20 @@ fn run(
     let fields = fields(&plan);
     let work = Work { source, out, options, plan: &plan, fields: &fields, progress, cancel };
     let mut shards = Vec::new();
+    let mut sums = Sums::default();
     for mut done in work.run(done)?.into_values() {
         shards.extend(done.entry);
+        if let Some(of_shard) = &done.sums {
+            sums.add(of_shard);
+        }
         found.skipped.append(&mut done.skipped);
     }
     if shards.is_empty() {
         let ignored = format!("; all {} inputs were left out", found.skipped.len());
         return Err(Error::NoImages { path: source.display().to_string(), ignored });
     }
-    let manifest = manifest(&plan, &options.plan, fields, shards, found.skipped.len() as u64);
+    let contents = Contents { fields, shards, statistics: sums.statistics() };
+    let manifest = manifest(&plan, &options.plan, contents, found.skipped.len() as u64);
     let digest = out.publish(&manifest, &found.skipped)?;
     Ok(Report {
         digest: Some(digest.to_string()),
@@ -163,6 +169,7 @@ fn make_plan(
                 return Err(Error::Cancelled { path, done: 0, total: 0 });
             }
         }
+        builder.look(source, key);
         builder.push(key, bytes)
     })?;
     progress(Progress::Scanned(n));
@@ -191,7 +198,7 @@ pub(crate) fn still_needed(plan: &Plan, done: &BTreeMap<usize, Done>) -> u64 {
     let left = plan.shards.iter().enumerate().filter(|(i, _)| !done.contains_key(i));
     // A sample takes some 40 bytes in a shard beside its image and 93 in the
     // index; a shard two headers.
-    left.map(|(_, s)| s.bytes + s.samples * 150 + 16_384).sum()
+    left.map(|(_, s)| plan.stored(s.samples, s.bytes) + s.samples * 150 + 16_384).sum()
 }
 
 fn report_of(plan: &Plan, found: &scan::Scan) -> Report {
@@ -212,17 +219,19 @@ fn report_of(plan: &Plan, found: &scan::Scan) -> Report {
 }
 
 fn fields(plan: &Plan) -> Vec<Field> {
-    let image = Field::bytes(FieldName::image(), plan.media_types.clone());
+    let image = plan.recipe.field(&plan.media_types);
     if plan.labelled { vec![image, Field::label()] } else { vec![image] }
 }
 
-fn manifest(
-    plan: &Plan,
-    options: &PlanOptions,
+/// What the shards of a run came to.
+struct Contents {
     fields: Vec<Field>,
     shards: Vec<ShardEntry>,
-    skipped: u64,
-) -> Manifest {
+    statistics: Option<Statistics>,
+}
+
+fn manifest(plan: &Plan, options: &PlanOptions, contents: Contents, skipped: u64) -> Manifest {
+    let Contents { fields, shards, statistics } = contents;
     // Larger numbers are not the same in every reader of JSON.
     let number = |n: u64| {
         if n < 1 << 53 { MadeValue::Number(n) } else { MadeValue::Text(n.to_string()) }
@@ -241,14 +250,15 @@ fn manifest(
             options.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect();
         made.insert("split".to_owned(), text(&fractions.join(",")));
     }
+    plan.recipe.note(&mut made);
     Manifest {
         envelope: options.envelope,
-        payload: Payload::Encoded,
+        payload: plan.recipe.payload(),
         fields,
         classes: plan.classes.clone(),
         made,
         about: options.about.clone(),
-        statistics: None,
+        statistics,
         shards,
     }
 }

@@ -8,19 +8,24 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use gular_bundle::{Field, ShardSpec, ShardWriter};
+use gular_bundle::{Field, ShardSpec, ShardWriter, Split};
 
 use crate::error::{BadInput, BadInputs};
 use crate::feed::{Feed, Item};
 use crate::input::InputReader;
 use crate::out::{Done, Free, OutDir};
+use crate::payload::{Maker, Recipe};
 use crate::plan::{Plan, PlanShard, Record};
 use crate::run::{PackOptions, Progress, run_id, still_needed};
+use crate::sums::Sums;
 use crate::{Error, OnError};
 
 /// Bytes all readers together may be ahead of their writers: some 300
 /// photographs, so that one slow file rarely makes a writer wait.
 const AHEAD_BYTES: u64 = 32 << 20;
+
+/// Readers that decode and one writer that hashes are about as fast.
+const READERS_A_WRITER: usize = 4;
 
 /// What the worker threads share.
 pub(crate) struct Work<'a> {
@@ -39,7 +44,12 @@ impl Work<'_> {
         let n_shards = self.plan.shards.len();
         let left: Vec<usize> = (0..n_shards).filter(|i| !done.contains_key(i)).collect();
         let jobs = self.options.jobs.max(1);
-        let writers = jobs.min(left.len()).max(1);
+        let writers = match self.plan.recipe {
+            Recipe::Encoded => jobs,
+            // Its readers are busy with pixels; a writer keeps up with several.
+            _ => jobs.div_ceil(READERS_A_WRITER),
+        };
+        let writers = writers.min(left.len()).max(1);
         let readers = (jobs / writers).max(1);
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
@@ -87,12 +97,14 @@ impl Work<'_> {
         stop: &AtomicBool,
     ) -> Result<Option<Done>, Error> {
         let Some(shard) = self.plan.shards.get(number) else { return Ok(None) };
+        let statistics = shard.split == Split::Train;
         let feed = Feed::new(self.plan.records(shard)?, ahead);
         let written = std::thread::scope(|scope| {
             for _ in 0..readers {
                 scope.spawn(|| {
                     let options = &self.options.plan;
-                    let mut reader = InputReader::new(options.check, options.max_pixels);
+                    let maker = Maker { recipe: self.plan.recipe, statistics };
+                    let mut reader = InputReader::new(options.check, options.max_pixels, maker);
                     feed.read_all(&mut |record| reader.read(self.source, record));
                 });
             }
@@ -120,15 +132,21 @@ impl Work<'_> {
         };
         let mut writer = ShardWriter::create(&self.out.data, &spec)?;
         let mut left_out = LeftOut::new(self.options.plan.on_error);
+        let mut sums = None;
         let mut seen = 0;
         while let Some(item) = next() {
             if stop.load(Ordering::Relaxed) || self.cancel.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let (record, bytes) = item?;
+            let (record, value) = item?;
             seen += 1;
-            match bytes {
-                Ok(bytes) if left_out.fatal.n == 0 => self.push(&mut writer, &record, &bytes)?,
+            match value {
+                Ok(value) if left_out.fatal.n == 0 => {
+                    self.push(&mut writer, &record, &value.bytes)?;
+                    if let Some(of_value) = &value.sums {
+                        sums.get_or_insert_with(Sums::default).add(of_value);
+                    }
+                }
                 // The shard is lost, but one run names all its bad inputs.
                 Ok(_) => {}
                 Err(bad) => left_out.push(bad),
@@ -147,6 +165,7 @@ impl Work<'_> {
             plan: run_id(self.plan, &self.options.plan),
             entry,
             skipped: left_out.skipped,
+            sums,
         }))
     }
 

@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use gular_bundle::{Digest, Envelope, Split};
 use gular_pack::AdoptSplit;
 
+use crate::payload::PayloadArgs;
+
 /// Packs images into hashed bundles that training jobs read fast.
 ///
 /// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage
@@ -59,9 +61,10 @@ pub(crate) enum Verb {
 ///
 /// SRC holds `split/class/file` (when its folders are named train, val or
 /// valid or validation, test) or `class/file`; class names become labels in
-/// sorted order. Images are taken byte for byte. The same images and options
-/// give the same bundle digest on any machine and with any --jobs. When
-/// interrupted, run the same command again: finished shards are kept.
+/// sorted order. Images are taken byte for byte, unless --payload asks for pixels
+/// or JPEG of a chosen size. The same images and options give the same bundle
+/// digest on any machine and with any --jobs. When interrupted, run the same
+/// command again: finished shards are kept.
 ///
 /// Example: gular pack photos/ bundle/ --split train=0.9,val=0.1
 #[derive(Debug, Args)]
@@ -91,7 +94,7 @@ pub(crate) struct PackArgs {
     /// Chooses splits and shuffled order
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Bytes of source files a shard takes; KiB, MiB, GiB, KB, MB, GB or plain bytes
+    /// Bytes of source files (with --payload raw of pixels) a shard takes; KiB, MiB, GiB, KB, MB, GB or plain bytes
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = bytes)]
     pub(crate) shard_size: u64,
     /// The file format of the shards; all read at the same speed, each is for other tools:
@@ -113,7 +116,7 @@ pub(crate) struct PackArgs {
     pub(crate) memory: u64,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// Scan and plan only: counts, bytes, shards; reads no image, writes nothing
+    /// Scan and plan only: counts, bytes, shards; decodes no image, writes nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -136,6 +139,8 @@ pub(crate) struct AboutArgs {
     /// How to cite it
     #[arg(long, value_name = "TEXT")]
     pub(crate) citation: Option<String>,
+    #[command(flatten)]
+    pub(crate) payload: PayloadArgs,
 }
 
 impl From<&AboutArgs> for gular_bundle::About {

@@ -11,6 +11,7 @@ mod inspect;
 mod ls;
 mod network;
 mod pack;
+mod payload;
 mod progress;
 mod publish;
 mod show;

@@ -19,7 +19,7 @@ use crate::{show, table};
 
 pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
-    let options = options(args);
+    let options = options(args)?;
     let bars = Mutex::new((counter("scan", output), None::<ProgressBar>));
     let progress = |p: Progress| {
         let Ok(mut bars) = bars.lock() else { return };
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     }
 }
 
-fn options(args: &PackArgs) -> PackOptions {
+fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
     let plan = PlanOptions {
         layout: match args.layout {
             LayoutArg::Auto => Layout::Auto,
@@ -86,6 +86,7 @@ fn options(args: &PackArgs) -> PackOptions {
         seed: args.seed,
         shard_bytes: args.shard_size,
         envelope: args.envelope,
+        payload: args.payload.options()?,
         check: match args.check {
             CheckArg::Header => Check::Header,
             CheckArg::Full => Check::Full,
@@ -100,7 +101,7 @@ fn options(args: &PackArgs) -> PackOptions {
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
     let temp_dir = std::env::temp_dir();
-    PackOptions { plan, jobs: args.jobs.count(), dry_run: args.dry_run, temp_dir }
+    Ok(PackOptions { plan, jobs: args.jobs.count(), dry_run: args.dry_run, temp_dir })
 }
 
 fn table(report: &Report, args: &PackArgs) -> String {

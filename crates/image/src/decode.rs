@@ -1,7 +1,8 @@
 use crate::{
-    Error, Format, Header, Image, JpegBackend, Limits, Orientation, Rect, Resize, Resizer, Start,
+    Error, Fit, Format, Header, Image, JpegBackend, Limits, Orientation, Rect, Resize, Resizer,
+    Start, fit,
     jpeg::{self, Frame},
-    picture::{CHANNELS, View, byte_len, grow},
+    picture::{CHANNELS, View, byte_len, check_buffer, grow},
     png,
 };
 
@@ -42,6 +43,8 @@ pub struct Decoder {
     pixels: Vec<u8>,
     /// The same, upright, where that takes a copy.
     upright: Vec<u8>,
+    /// What is resized before its middle is kept, or it is padded.
+    fitted: Vec<u8>,
 }
 
 // Buffers above this go back after the call: one huge scene must not hold a worker's
@@ -51,7 +54,8 @@ const KEPT_BYTES: usize = 64 << 20;
 impl Decoder {
     /// A decoder; allocates nothing yet.
     pub fn new(options: DecodeOptions) -> Self {
-        Self { options, resizer: Resizer::new(), pixels: Vec::new(), upright: Vec::new() }
+        let (pixels, upright, fitted) = (Vec::new(), Vec::new(), Vec::new());
+        Self { options, resizer: Resizer::new(), pixels, upright, fitted }
     }
 
     /// The options given.
@@ -109,6 +113,83 @@ impl Decoder {
         self.pixels = pixels;
         self.release();
         done
+    }
+
+    /// Decodes a picture and brings it to `to` = (columns, rows): antialiased bilinear,
+    /// as `fit` says, into `out`, RGB `[to.1, to.0, 3]`.
+    ///
+    /// # Errors
+    /// As [`crop_resize`](Self::crop_resize). After an error the content of `out` is
+    /// unspecified.
+    pub fn fit(
+        &mut self,
+        bytes: &[u8],
+        to: (u32, u32),
+        fit: Fit,
+        out: &mut [u8],
+    ) -> Result<Header, Error> {
+        check_buffer(out.len(), to.0, to.1)?;
+        let file = self.open(bytes)?;
+        let place = fit.place(file.size(), to);
+        let resize = Resize::to(place.size.0, place.size.1);
+        if place.size == to {
+            self.crop_resize(bytes, place.region, &resize, out)?;
+            return Ok(file.header);
+        }
+        let mut scratch = std::mem::take(&mut self.fitted);
+        let len = byte_len(place.size.0, place.size.1, CHANNELS)?;
+        let done = grow(&mut scratch, len).and_then(|resized| {
+            self.crop_resize(bytes, place.region, &resize, resized)?;
+            fit::lay(&place, resized.as_chunks().0, to, out.as_chunks_mut().0);
+            Ok(file.header)
+        });
+        self.fitted = scratch;
+        self.release();
+        done
+    }
+
+    /// As [`fit`](Self::fit), with 16 bits a sample: those of a 16-bit PNG as they are;
+    /// others are decoded and resized with 8 bits, then taken times 257, so that white
+    /// stays white.
+    ///
+    /// # Errors
+    /// As `fit`.
+    pub fn fit_u16(
+        &mut self,
+        bytes: &[u8],
+        to: (u32, u32),
+        fit: Fit,
+        out: &mut [[u16; CHANNELS]],
+    ) -> Result<Header, Error> {
+        let len = byte_len(to.0, to.1, CHANNELS)?;
+        check_buffer(out.as_flattened().len(), to.0, to.1)?;
+        let file = self.open(bytes)?;
+        if file.header.bit_depth != 16 {
+            let mut narrow = Vec::new();
+            self.fit(bytes, to, fit, grow(&mut narrow, len)?)?;
+            let wide = out.as_flattened_mut().iter_mut();
+            wide.zip(narrow).for_each(|(wide, v)| *wide = u16::from(v) * 257);
+            return Ok(file.header);
+        }
+        let Header { width, height, .. } = file.header;
+        let mut pixels = png::decode_u16(bytes, &file.header, &self.options.limits)?;
+        let size = file.size();
+        if file.orientation != Orientation::Normal {
+            let stored = (width as usize, height as usize);
+            let all = (0..size.1 as usize).flat_map(|y| (0..size.0 as usize).map(move |x| (x, y)));
+            let at = all.map(|at| file.orientation.stored_pixel(at, stored));
+            pixels = at.map(|(x, y)| pixels[y * stored.0 + x]).collect();
+        }
+        let place = fit.place(size, to);
+        let resize = Resize::to(place.size.0, place.size.1);
+        if place.size == to {
+            self.resizer.resize_u16(&pixels, size, place.region, &resize, out)?;
+        } else {
+            let mut resized = vec![[0; CHANNELS]; byte_len(place.size.0, place.size.1, 1)?];
+            self.resizer.resize_u16(&pixels, size, place.region, &resize, &mut resized)?;
+            fit::lay(&place, &resized, to, out);
+        }
+        Ok(file.header)
     }
 
     /// Decodes everything and refuses all that is not as it should be, harmful or not:
@@ -198,7 +279,7 @@ impl Decoder {
     }
 
     fn release(&mut self) {
-        for buffer in [&mut self.pixels, &mut self.upright] {
+        for buffer in [&mut self.pixels, &mut self.upright, &mut self.fitted] {
             if buffer.len() > KEPT_BYTES {
                 *buffer = Vec::new();
             }

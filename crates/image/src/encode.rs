@@ -26,6 +26,69 @@ pub fn encode_jpeg(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<V
     Ok(bytes)
 }
 
+/// The library that encodes JPEG where speed matters more than the same bytes from
+/// every build; each gives the same bytes on every machine.
+///
+/// All write baseline JPEG, 4:2:0, with the standard's Huffman tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JpegEncoder {
+    /// libjpeg-turbo.
+    #[cfg(feature = "turbo")]
+    Turbo,
+    /// jpeg-encoder, as [`encode_jpeg`].
+    Rust,
+}
+
+impl JpegEncoder {
+    /// The encoders in this build, the default first.
+    pub const ALL: &[Self] = &[
+        #[cfg(feature = "turbo")]
+        Self::Turbo,
+        Self::Rust,
+    ];
+
+    /// Library and version, as in `libjpeg-turbo 3.1.0`.
+    pub fn name(self) -> &'static str {
+        match self {
+            #[cfg(feature = "turbo")]
+            Self::Turbo => crate::JpegBackend::Turbo.name(),
+            Self::Rust => "jpeg-encoder 0.7.1",
+        }
+    }
+
+    /// Encodes RGB pixels `[height, width, 3]`; `quality` is 1 to 100 (values outside
+    /// are moved to the ends), and means the same quantisation in every encoder.
+    ///
+    /// # Errors
+    /// Those of [`encode_jpeg`]; [`Error::Memory`].
+    pub fn encode(
+        self,
+        rgb: &[u8],
+        width: u32,
+        height: u32,
+        quality: u8,
+    ) -> Result<Vec<u8>, Error> {
+        match self {
+            #[cfg(feature = "turbo")]
+            Self::Turbo => {
+                check_buffer(rgb.len(), width, height)?;
+                if width.max(height) > u32::from(u16::MAX) {
+                    return Err(Error::BadSize { format: Format::Jpeg, width, height });
+                }
+                crate::jpeg::encode_turbo(rgb, width, height, quality.clamp(1, 100))
+            }
+            Self::Rust => encode_jpeg(rgb, width, height, quality),
+        }
+    }
+}
+
+impl Default for JpegEncoder {
+    fn default() -> Self {
+        Self::ALL[0]
+    }
+}
+
 /// Encodes 8-bit pixels as PNG: RGB `[height, width, 3]` or, when there is one byte a
 /// pixel, grey `[height, width]`.
 ///
@@ -48,4 +111,39 @@ pub fn encode_png(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, Err
     writer.write_image_data(pixels).map_err(bad_size)?;
     writer.finish().map_err(bad_size)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DecodeOptions, Decoder};
+
+    #[test]
+    fn every_encoder_writes_what_decodes_to_the_picture() {
+        let (width, height) = (75_u32, 41_u32);
+        let slope = |x: u32, y: u32| [x * 3, y * 6, 255 - x - y].map(|v| v as u8);
+        let rgb: Vec<u8> =
+            (0..height).flat_map(|y| (0..width).flat_map(move |x| slope(x, y))).collect();
+        for encoder in JpegEncoder::ALL {
+            let file = encoder.encode(&rgb, width, height, 95).unwrap();
+            assert_eq!(file, encoder.encode(&rgb, width, height, 95).unwrap());
+            assert!(encoder.encode(&rgb, width, height, 50).unwrap().len() < file.len());
+            let image = Decoder::new(DecodeOptions::default()).decode(&file).unwrap();
+            assert_eq!((image.width(), image.height()), (width, height));
+            let far = image.data().iter().zip(&rgb).map(|(a, b)| u64::from(a.abs_diff(*b)));
+            assert!(far.sum::<u64>() < rgb.len() as u64 * 3, "{}", encoder.name());
+            let wide = vec![0; 65_536 * 3];
+            let refused = encoder.encode(&wide, 65_536, 1, 90);
+            assert!(matches!(refused, Err(Error::BadSize { .. })), "{refused:?}");
+            let refused = encoder.encode(&rgb, width, height + 1, 90);
+            assert!(matches!(refused, Err(Error::BadBuffer { .. })), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn the_named_version_is_the_locked_one() {
+        let lock = include_str!("../../../Cargo.lock");
+        let (name, version) = JpegEncoder::Rust.name().split_once(' ').unwrap();
+        assert!(lock.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n")));
+    }
 }

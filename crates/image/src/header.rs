@@ -45,3 +45,13 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
     limits.check(header.width, header.height)?;
     Ok(header)
 }
+
+/// Bits of a stored sample, from a file's first 25 bytes; `None` when they do not say.
+///
+/// For who must know no more of many files. JPEG has 8, as other depths are not read.
+pub fn bit_depth(start: &[u8]) -> Option<u8> {
+    match Format::sniff(start)? {
+        Format::Jpeg => Some(8),
+        Format::Png => start.get(24).copied().filter(|_| start.get(12..16) == Some(b"IHDR")),
+    }
+}

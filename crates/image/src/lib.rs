@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Every picture comes out as 8-bit RGB, row-major `[H, W, 3]`, upright as its EXIF
-//! orientation says, whatever the file holds:
+//! orientation says, whatever the file holds ([`Decoder::fit_u16`] gives 16 bits):
 //!
 //! - grey is repeated into the three channels;
 //! - alpha and PNG transparency are dropped, the colours beneath stay (as Pillow's
@@ -25,6 +25,7 @@ mod decode;
 mod encode;
 mod error;
 mod exif;
+mod fit;
 mod format;
 mod header;
 mod jpeg;
@@ -35,10 +36,11 @@ mod png;
 mod resize;
 
 pub use decode::{DecodeOptions, Decoder, OrientationPolicy};
-pub use encode::{encode_jpeg, encode_png};
+pub use encode::{JpegEncoder, encode_jpeg, encode_png};
 pub use error::Error;
+pub use fit::Fit;
 pub use format::{Format, Start};
-pub use header::{Header, read_header};
+pub use header::{Header, bit_depth, read_header};
 pub use jpeg::{JpegBackend, jpeg_backend};
 pub use limits::Limits;
 pub use orientation::Orientation;

@@ -79,6 +79,18 @@ impl Orientation {
         }
     }
 
+    /// The stored column and row of the upright picture's pixel (`x`, `y`); the stored
+    /// picture is `width` by `height`.
+    pub(crate) fn stored_pixel(
+        self,
+        (x, y): (usize, usize),
+        (width, height): (usize, usize),
+    ) -> (usize, usize) {
+        let (swap, back_x, back_y) = self.axes();
+        let (x, y) = if swap { (y, x) } else { (x, y) };
+        (if back_x { width - 1 - x } else { x }, if back_y { height - 1 - y } else { y })
+    }
+
     /// Copies stored pixels into `out`, upright and without gaps.
     pub(crate) fn copy_upright(self, view: View<'_>, out: &mut [u8]) {
         let (swap, back_x, back_y) = self.axes();
@@ -139,6 +151,12 @@ mod tests {
         let view = View { pixels: &pixels, stride: 3, rect: orientation.stored_rect(region, 3, 2) };
         let mut out = vec![0; region.width as usize * region.height as usize * CHANNELS];
         orientation.copy_upright(view, &mut out);
+        for (i, cell) in out.chunks(CHANNELS).enumerate() {
+            let columns = region.width as usize;
+            let at = (region.x as usize + i % columns, region.y as usize + i / columns);
+            let (x, y) = orientation.stored_pixel(at, (3, 2));
+            assert_eq!(cell[0], STORED[y].as_bytes()[x]);
+        }
         out.chunks(region.width as usize * CHANNELS)
             .map(|row| row.iter().step_by(CHANNELS).map(|b| char::from(*b)).collect())
             .collect()

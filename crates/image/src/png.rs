@@ -133,6 +133,54 @@ pub(crate) fn decode(
     Ok(())
 }
 
+/// Decodes the whole stored picture as RGB of 16 bits: grey repeated, alpha dropped.
+/// For files of 16-bit samples.
+pub(crate) fn decode_u16(
+    bytes: &[u8],
+    header: &Header,
+    limits: &Limits,
+) -> Result<Vec<[u16; CHANNELS]>, Error> {
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
+    decoder.set_transformations(Transformations::EXPAND);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    let mut reader = decoder.read_info().map_err(|cause| error(cause, None, header))?;
+    let info = reader.info();
+    if (info.width, info.height) != (header.width, header.height) {
+        return Err(Error::corrupt(Format::Png, "its headers can be read in two ways"));
+    }
+    let (colour, depth) = reader.output_color_type();
+    if depth != png::BitDepth::Sixteen {
+        return Err(Error::corrupt(Format::Png, "its samples are not of 16 bits"));
+    }
+    let bytes = byte_len(header.width, header.height, CHANNELS * 2)?;
+    let mut pixels = Vec::new();
+    pixels.try_reserve_exact(bytes / (CHANNELS * 2)).map_err(|_| Error::Memory { bytes })?;
+    let samples = colour.samples();
+    if header.progressive {
+        let len = reader.output_buffer_size().ok_or(Error::Memory { bytes: usize::MAX })?;
+        let mut whole = Vec::new();
+        let whole = grow(&mut whole, len)?;
+        reader.next_frame(whole).map_err(|cause| error(cause, None, header))?;
+        push_u16(whole, samples, &mut pixels);
+    } else {
+        for y in 0..header.height {
+            push_u16(next_row(&mut reader, y, header)?, samples, &mut pixels);
+        }
+    }
+    reader.finish().map_err(|cause| error(cause, Some(header.height), header))?;
+    Ok(pixels)
+}
+
+/// Appends big-endian samples as RGB.
+fn push_u16(row: &[u8], samples: usize, pixels: &mut Vec<[u16; CHANNELS]>) {
+    let (values, _) = row.as_chunks::<2>();
+    pixels.extend(values.chunks_exact(samples).map(|pixel| {
+        let value = |at: usize| u16::from_be_bytes(pixel[at]);
+        if samples < CHANNELS { [value(0); CHANNELS] } else { [value(0), value(1), value(2)] }
+    }));
+}
+
 fn next_row<'r>(
     reader: &'r mut png::Reader<Cursor<&[u8]>>,
     y: u32,

@@ -1,7 +1,7 @@
 use fast_image_resize::{
     FilterType, ResizeAlg, ResizeOptions,
     images::{TypedCroppedImage, TypedImage, TypedImageRef},
-    pixels::U8x3,
+    pixels::{U8x3, U16x3},
 };
 
 use crate::{
@@ -87,6 +87,35 @@ impl Resizer {
         check_buffer(src.len(), width, height)?;
         region.check(width, height)?;
         self.resize_view(View { pixels: src, stride: width as usize, rect: region }, to, out)
+    }
+
+    /// Resizes `region` of 16-bit RGB pixels, `size` = (width, height), which hold it.
+    pub(crate) fn resize_u16(
+        &mut self,
+        src: &[[u16; CHANNELS]],
+        size: (u32, u32),
+        region: Rect,
+        to: &Resize,
+        out: &mut [[u16; CHANNELS]],
+    ) -> Result<(), Error> {
+        let Rect { x, y, width, height } = region;
+        if (width, height) == (to.width, to.height) {
+            let rows = src.chunks_exact(size.0 as usize).skip(y as usize);
+            for (line, row) in out.chunks_exact_mut(width as usize).zip(rows) {
+                line.copy_from_slice(&row[x as usize..][..width as usize]);
+            }
+            return Ok(());
+        }
+        let expected = byte_len(size.0, size.1, CHANNELS * 2)? as u64;
+        let bad = || Error::BadBuffer { width: size.0, height: size.1, expected, found: src.len() };
+        let pixels: Vec<U16x3> = src.iter().map(|p| U16x3::new(*p)).collect();
+        let src = TypedImageRef::new(size.0, size.1, &pixels).map_err(|_| bad())?;
+        let src = TypedCroppedImage::from_ref(&src, x, y, width, height).map_err(|_| bad())?;
+        let mut dst = TypedImage::<U16x3>::new(to.width, to.height);
+        let options = ResizeOptions::new().resize_alg(to.filter.algorithm());
+        self.inner.resize_typed(&src, &mut dst, &options).map_err(|_| bad())?;
+        out.iter_mut().zip(dst.pixels()).for_each(|(to, from)| *to = from.0);
+        Ok(())
     }
 
     /// `view.rect` lies within its pixels.

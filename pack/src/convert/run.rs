@@ -141,7 +141,7 @@ fn run(
             Target::Bundle(envelope) => bundle::shard(&work, number, envelope)?,
             Target::Directory => directory::shard(&work, number, resumed).map(|()| None)?,
         };
-        let done = Done { plan: id.clone(), entry, skipped: Vec::new() };
+        let done = Done { plan: id.clone(), entry, skipped: Vec::new(), sums: None };
         out.note(number, &done)?;
         Ok(done)
     })?;

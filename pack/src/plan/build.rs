@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gular_bundle::{BundlePath, Digest, Split};
 
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
+use crate::payload::{Depths, Recipe};
 use crate::scan::{Scan, place};
 use crate::sort::{Sorted, Sorter};
 use crate::{Error, Labels, PackOrder, PlanOptions};
@@ -25,6 +26,7 @@ pub struct PlanBuilder {
     dir: PathBuf,
     options: PlanOptions,
     by_name: Sorter,
+    depths: Depths,
 }
 
 impl PlanBuilder {
@@ -36,7 +38,13 @@ impl PlanBuilder {
         check_options(options)?;
         // The second sort begins while the first is read: each has half.
         let by_name = Sorter::new(dir, options.memory / 2);
-        Ok(Self { dir: dir.to_owned(), options: options.clone(), by_name })
+        let depths = Depths::default();
+        Ok(Self { dir: dir.to_owned(), options: options.clone(), by_name, depths })
+    }
+
+    /// Finds of an image in folder `source` what the payload leaves to be found.
+    pub(crate) fn look(&mut self, source: &Path, key: &BundlePath) {
+        self.depths.look(&self.options.payload, source, key.as_str());
     }
 
     /// Adds an image.
@@ -58,7 +66,7 @@ impl PlanBuilder {
     /// top-level folders are splits.
     ///
     /// # Errors
-    /// [`Error::CaseCollision`], [`Error::UnknownClass`], [`Error::Io`];
+    /// [`Error::CaseCollision`], [`Error::UnknownClass`], [`Error::MixedDepth`], [`Error::Io`];
     /// [`Error::Option`] when folders and fractions both say the split;
     /// [`Error::Cancelled`].
     pub fn finish(
@@ -69,7 +77,8 @@ impl PlanBuilder {
         split_layout: bool,
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
-        let Self { dir, options, by_name } = self;
+        let Self { dir, options, by_name, depths } = self;
+        let recipe = Recipe::new(&options.payload, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits, which `--split` would contradict; `--layout class` takes them for classes";
             return Err(Error::Option(text.to_owned()));
@@ -99,7 +108,8 @@ impl PlanBuilder {
             last = Some((folded, key.to_owned()));
         }
         let sorted = by_order.finish().map_err(io)?;
-        write(path, sorted, &options, classes, media_types, cancel)
+        let content = Content { classes, media_types, recipe };
+        write(path, sorted, &options, &content, cancel)
     }
 }
 
@@ -175,6 +185,7 @@ fn split_of(key: &str, options: &PlanOptions) -> Split {
 }
 
 fn check_options(options: &PlanOptions) -> Result<(), Error> {
+    options.payload.check()?;
     if options.shard_bytes < 1 << 20 {
         return Err(Error::Option(format!(
             "`--shard-size` is {} bytes, at least 1 MiB is needed",
@@ -228,6 +239,8 @@ struct Header<'a> {
     max_pixels: u64,
     media_types: &'a [String],
     order: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Recipe>,
     seed: u64,
     shard_bytes: u64,
     split: String,
@@ -251,14 +264,21 @@ impl<W: Write> Out<W> {
     }
 }
 
+/// What the plan says beside options and samples.
+struct Content<'a> {
+    classes: &'a [String],
+    media_types: &'a [String],
+    recipe: Recipe,
+}
+
 fn write(
     path: &Path,
     sorted: Sorted,
     options: &PlanOptions,
-    classes: &[String],
-    media_types: &[String],
+    content: &Content<'_>,
     cancel: &AtomicBool,
 ) -> Result<Plan, Error> {
+    let Content { classes, media_types, recipe } = *content;
     let io = |e| Error::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
     let temp = tempfile::NamedTempFile::new_in(dir).map_err(io)?;
@@ -277,6 +297,7 @@ fn write(
         max_pixels: options.max_pixels,
         media_types,
         order: options.order.name(),
+        payload: (recipe != Recipe::Encoded).then_some(recipe),
         seed: options.seed,
         shard_bytes: options.shard_bytes,
         split: options
@@ -292,7 +313,7 @@ fn write(
 
     let mut shards: Vec<PlanShard> = Vec::new();
     let mut class_counts = Split::ALL.map(|_| vec![0_u64; classes.len()]);
-    let (mut n_samples, mut n_bytes) = (0_u64, 0_u64);
+    let (mut n_samples, mut n_bytes, mut stored) = (0_u64, 0_u64, 0_u64);
     for (i, pair) in sorted.enumerate() {
         check_cancel(i, cancel, dir)?;
         let (sort_key, value) = pair.map_err(io)?;
@@ -303,13 +324,16 @@ fn write(
         let (label, key) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
         let (bytes, label) = (u64::from_le_bytes(*bytes), i64::from_le_bytes(*label));
         let key = std::str::from_utf8(key).map_err(|_| damaged())?;
+        let weight = recipe.value_bytes().unwrap_or(bytes);
         let full = shards.last().is_none_or(|s| {
-            s.split != split || s.bytes.saturating_add(bytes) > options.shard_bytes
+            s.split != split || stored.saturating_add(weight) > options.shard_bytes
         });
         if full {
             out.line(&format!("shard\t{split}")).map_err(io)?;
+            stored = 0;
             shards.push(PlanShard { split, samples: 0, bytes: 0, offset: out.position });
         }
+        stored = stored.saturating_add(weight);
         if let Some(shard) = shards.last_mut() {
             shard.samples += 1;
             shard.bytes += bytes;
@@ -339,6 +363,7 @@ fn write(
         class_counts,
         media_types: media_types.to_vec(),
         labelled,
+        recipe,
     })
 }
 

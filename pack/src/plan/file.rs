@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use gular_bundle::{BundlePath, Digest, Split};
 
 use crate::Error;
+use crate::payload::Recipe;
 
 pub(super) const FORMAT: &str = "gular-plan";
 pub(super) const VERSION: u64 = 1;
@@ -31,6 +32,8 @@ pub struct Plan {
     pub media_types: Vec<String>,
     /// Whether samples have labels.
     pub labelled: bool,
+    /// What becomes of the images.
+    pub(crate) recipe: Recipe,
 }
 
 /// One shard of a plan.
@@ -55,6 +58,12 @@ pub(crate) struct Record {
 }
 
 impl Plan {
+    /// Bytes that the images of so many samples, from source files of so many
+    /// bytes, take in shards; about, where they are encoded again.
+    pub(crate) fn stored(&self, samples: u64, bytes: u64) -> u64 {
+        self.recipe.value_bytes().map_or(bytes, |value| samples.saturating_mul(value))
+    }
+
     /// Gives the file another name on the same file system.
     pub(crate) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
         std::fs::rename(&self.path, &path).map_err(|e| Error::io("rename to", &path, e))?;

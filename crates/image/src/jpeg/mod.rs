@@ -9,3 +9,5 @@ mod zune;
 pub(crate) use backend::decode;
 pub use backend::{JpegBackend, jpeg_backend};
 pub(crate) use frame::Frame;
+#[cfg(feature = "turbo")]
+pub(crate) use turbo::encode as encode_turbo;

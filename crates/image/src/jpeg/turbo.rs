@@ -15,7 +15,7 @@ use crate::{
     picture::{CHANNELS, byte_len, grow},
 };
 
-/// A decompressor for one file.
+/// A decompressor, or compressor, for one file.
 ///
 /// It is not kept for the next: libjpeg carries quantisation and Huffman tables from
 /// one file over to the next (for Motion JPEG), so that a damaged file would decode,
@@ -54,6 +54,47 @@ pub(super) fn decode(
     Ok(window)
 }
 
+/// Encodes RGB as baseline 4:2:0; sizes and quality are valid.
+pub(crate) fn encode(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<Vec<u8>, Error> {
+    let turbo = Turbo::init(tj::TJINIT_TJINIT_COMPRESS)?;
+    turbo.set(tj::TJPARAM_TJPARAM_QUALITY, quality.into());
+    turbo.set(tj::TJPARAM_TJPARAM_SUBSAMP, tj::TJSAMP_TJSAMP_420 as c_int);
+    let mut file = File { start: std::ptr::null_mut(), len: 0 };
+    // SAFETY: `rgb` is a live slice of exactly width x height RGB pixels (checked by the
+    // caller), only read. TurboJPEG allocates the file, which `File` frees.
+    let code = unsafe {
+        tj::tj3Compress8(
+            turbo.handle.as_ptr(),
+            rgb.as_ptr(),
+            width as c_int,
+            0,
+            height as c_int,
+            tj::TJPF_TJPF_RGB as c_int,
+            &raw mut file.start,
+            &raw mut file.len,
+        )
+    };
+    if code != 0 || file.start.is_null() {
+        return Err(classify(turbo.message(), rgb.len()));
+    }
+    // SAFETY: on success pointer and length describe the file just allocated.
+    let bytes = unsafe { std::slice::from_raw_parts(file.start, file.len as usize) };
+    Ok(bytes.to_vec())
+}
+
+/// A file that TurboJPEG allocated.
+struct File {
+    start: *mut u8,
+    len: tj::size_t,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: null, or what tj3Compress8 allocated; freed once, here.
+        unsafe { tj::tj3Free(self.start.cast()) };
+    }
+}
+
 impl Drop for Turbo {
     fn drop(&mut self) {
         // SAFETY: the handle came from tj3Init and is destroyed once, here.
@@ -62,12 +103,16 @@ impl Drop for Turbo {
 }
 
 impl Turbo {
-    fn new() -> Result<Self, Error> {
+    fn init(purpose: tj::TJINIT) -> Result<Self, Error> {
         // SAFETY: takes no pointer; returns null when it cannot allocate.
-        let handle = unsafe { tj::tj3Init(tj::TJINIT_TJINIT_DECOMPRESS as c_int) };
+        let handle = unsafe { tj::tj3Init(purpose as c_int) };
         // A few hundred bytes: what TurboJPEG asks for here.
         let handle = NonNull::new(handle).ok_or(Error::Memory { bytes: 1 << 10 })?;
-        let turbo = Self { handle };
+        Ok(Self { handle })
+    }
+
+    fn new() -> Result<Self, Error> {
+        let turbo = Self::init(tj::TJINIT_TJINIT_DECOMPRESS)?;
         turbo.set(tj::TJPARAM_TJPARAM_SCANLIMIT, MAX_SCANS.into());
         Ok(turbo)
     }

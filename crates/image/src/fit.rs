@@ -1,0 +1,189 @@
+//! From a picture of any size to one of a fixed size.
+
+use crate::Rect;
+
+/// How a picture is brought to a size of another shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fit {
+    /// Resized until it covers the size, then its middle: for a square, torchvision's
+    /// `Resize` of the short side and `CenterCrop`.
+    #[default]
+    Crop,
+    /// Resized until it lies within the size, in the middle of zeros ("letterbox").
+    Pad,
+    /// Resized to the size, whatever becomes of its proportions.
+    Stretch,
+}
+
+/// How one picture becomes one of a fixed size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Placement {
+    /// The part of the upright picture that is resized.
+    pub region: Rect,
+    /// What it is resized to: (columns, rows).
+    pub size: (u32, u32),
+    /// The part of that which is kept.
+    pub keep: Rect,
+    /// Where the kept part begins in the result: (column, row).
+    pub at: (u32, u32),
+}
+
+// A strip of 1 x 100,000 pixels that is to cover a square would grow to gigabytes.
+// Above this many times what is kept, the ends of the long side, which the crop
+// leaves out anyway, are cut first.
+const LONGEST: u64 = 16;
+
+impl Fit {
+    /// How a picture of `from` = (columns, rows) becomes one of `to`; none of them is 0.
+    pub(crate) fn place(self, from: (u32, u32), to: (u32, u32)) -> Placement {
+        match self {
+            Self::Crop => cover(from, to),
+            Self::Pad => within(from, to),
+            Self::Stretch => Placement {
+                region: Rect::whole(from.0, from.1),
+                size: to,
+                keep: Rect::whole(to.0, to.1),
+                at: (0, 0),
+            },
+        }
+    }
+}
+
+fn cover((w, h): (u32, u32), to: (u32, u32)) -> Placement {
+    let tall = u64::from(w) * u64::from(to.1) <= u64::from(h) * u64::from(to.0);
+    // `across` is the side that is made to fit, `along` the one that is cut.
+    let (across, along) = if tall { (w, h) } else { (h, w) };
+    let (to_across, to_along) = if tall { to } else { (to.1, to.0) };
+    let kept = (u64::from(across) * u64::from(to_along) / u64::from(to_across)).max(1);
+    let used = narrow(u64::from(along).min(kept * LONGEST));
+    let resized = narrow(u64::from(to_across) * u64::from(used) / u64::from(across));
+    // Rounding down may leave a strip a pixel short.
+    let resized = resized.max(to_along);
+    let (start, offset) = ((along - used) / 2, half(resized - to_along));
+    let (region, size, keep) = if tall {
+        (Rect::new(0, start, w, used), (to.0, resized), Rect::new(0, offset, to.0, to.1))
+    } else {
+        (Rect::new(start, 0, used, h), (resized, to.1), Rect::new(offset, 0, to.0, to.1))
+    };
+    Placement { region, size, keep, at: (0, 0) }
+}
+
+fn within((w, h): (u32, u32), to: (u32, u32)) -> Placement {
+    let wide = u64::from(w) * u64::from(to.1) >= u64::from(h) * u64::from(to.0);
+    let scaled = |side: u32, by: u32, of: u32, most: u32| {
+        let twice = 2 * u64::from(side) * u64::from(by) + u64::from(of);
+        narrow(twice / (2 * u64::from(of))).clamp(1, most)
+    };
+    let size =
+        if wide { (to.0, scaled(h, to.0, w, to.1)) } else { (scaled(w, to.1, h, to.0), to.1) };
+    Placement {
+        region: Rect::whole(w, h),
+        size,
+        keep: Rect::whole(size.0, size.1),
+        at: ((to.0 - size.0) / 2, (to.1 - size.1) / 2),
+    }
+}
+
+/// Half of `n`, halves rounded to even, as torchvision's `CenterCrop` does.
+fn half(n: u32) -> u32 {
+    (f64::from(n) / 2.0).round_ties_even() as u32
+}
+
+fn narrow(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Copies the kept part of `resized` into `out`, a picture of `to`, around which all is 0.
+pub(crate) fn lay<T: Copy + Default>(
+    place: &Placement,
+    resized: &[[T; 3]],
+    to: (u32, u32),
+    out: &mut [[T; 3]],
+) {
+    if (place.keep.width, place.keep.height) != to {
+        out.fill([T::default(); 3]);
+    }
+    let Rect { x, y, width, height } = place.keep;
+    let rows = resized.chunks_exact(place.size.0 as usize).skip(y as usize).take(height as usize);
+    let lines = out.chunks_exact_mut(to.0 as usize).skip(place.at.1 as usize);
+    let (from, at, width) = (x as usize, place.at.0 as usize, width as usize);
+    for (line, row) in lines.zip(rows) {
+        line[at..at + width].copy_from_slice(&row[from..from + width]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: [(u32, u32); 9] = [
+        (640, 480),
+        (480, 640),
+        (1, 1),
+        (1, 100_000),
+        (100_000, 1),
+        (3, 2),
+        (256, 256),
+        (257, 255),
+        (5000, 33),
+    ];
+
+    #[test]
+    fn every_picture_fills_every_size() {
+        for from in SIZES {
+            for to in [(256, 256), (64, 128), (300, 7), (1, 1), (7, 300)] {
+                for fit in [Fit::Crop, Fit::Pad, Fit::Stretch] {
+                    let p = fit.place(from, to);
+                    assert!(
+                        p.region.check(from.0, from.1).is_ok(),
+                        "{fit:?} {from:?} {to:?} {p:?}"
+                    );
+                    assert!(
+                        p.keep.check(p.size.0, p.size.1).is_ok(),
+                        "{fit:?} {from:?} {to:?} {p:?}"
+                    );
+                    let end = (p.at.0 + p.keep.width, p.at.1 + p.keep.height);
+                    assert!(end.0 <= to.0 && end.1 <= to.1, "{fit:?} {from:?} {to:?} {p:?}");
+                    if fit != Fit::Pad {
+                        assert_eq!(end, to, "{fit:?} {from:?}");
+                    }
+                    let pixels = u64::from(p.size.0) * u64::from(p.size.1);
+                    assert!(pixels <= 40_000_000, "{fit:?} {from:?} {to:?} grows to {pixels}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_picture_of_the_size_is_taken_as_it_is() {
+        for fit in [Fit::Crop, Fit::Pad, Fit::Stretch] {
+            let whole = Rect::whole(300, 200);
+            let expected = Placement { region: whole, size: (300, 200), keep: whole, at: (0, 0) };
+            assert_eq!(fit.place((300, 200), (300, 200)), expected);
+        }
+    }
+
+    /// torchvision's `Resize(256)`, then `CenterCrop(256)`.
+    #[test]
+    fn a_square_crop_is_that_of_torchvision() {
+        let check = |from, size, corner: (u32, u32)| {
+            let p = Fit::Crop.place(from, (256, 256));
+            let keep = Rect::new(corner.0, corner.1, 256, 256);
+            assert_eq!((p.region, p.size, p.keep), (Rect::whole(from.0, from.1), size, keep));
+        };
+        check((500, 375), (341, 256), (42, 0));
+        check((375, 500), (256, 341), (0, 42));
+        check((333, 500), (256, 384), (0, 64));
+        check((64, 64), (256, 256), (0, 0));
+    }
+
+    #[test]
+    fn padding_lies_on_both_sides() {
+        let p = Fit::Pad.place((400, 100), (200, 200));
+        assert_eq!((p.size, p.at), ((200, 50), (0, 75)));
+        let mut out = vec![[9_u8; 3]; 4 * 4];
+        lay(&Fit::Pad.place((4, 2), (4, 4)), &[[7; 3]; 8], (4, 4), &mut out);
+        let rows: Vec<u8> = out.chunks(4).map(|row| row[0][0]).collect();
+        assert_eq!(rows, [0, 7, 7, 0]);
+    }
+}

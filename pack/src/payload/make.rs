@@ -1,0 +1,97 @@
+//! The value of one image.
+
+use gular_image::{Decoder, Error, Image, JpegEncoder, Resize, resize};
+
+use super::{Depth, Recipe};
+use crate::sums::Sums;
+
+/// What goes into a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Value {
+    /// As field `image` says.
+    pub(crate) bytes: Vec<u8>,
+    /// Of its pixels, where they were decoded and are to be summed.
+    pub(crate) sums: Option<Sums>,
+}
+
+/// Makes values as a recipe says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Maker {
+    pub(crate) recipe: Recipe,
+    /// Whether pixels are summed.
+    pub(crate) statistics: bool,
+}
+
+/// A reason for a person, and what can be done about it.
+pub(crate) type Fault = (String, Option<&'static str>);
+
+impl Maker {
+    /// The value of an image, given the bytes of its file.
+    pub(crate) fn make(&self, file: Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
+        let fault = |e: Error| (e.to_string(), e.hint());
+        match self.recipe {
+            Recipe::Encoded => Ok(Value { bytes: file, sums: None }),
+            Recipe::Reencoded { max_side, quality, .. } => {
+                let image = shrunk(decoder.decode(&file).map_err(fault)?, max_side);
+                let image = image.map_err(fault)?;
+                let (width, height) = (image.width(), image.height());
+                let bytes = JpegEncoder::default().encode(image.data(), width, height, quality);
+                let bytes = bytes.map_err(|e| match e {
+                    Error::BadSize { .. } => (e.to_string(), Some("set `--max-side`")),
+                    e => fault(e),
+                })?;
+                let sums = self.statistics.then(|| Sums::of_u8(image.data(), 3));
+                Ok(Value { bytes, sums })
+            }
+            Recipe::Raw { width, height, fit, channels, depth, .. } => {
+                let size = (width, height);
+                let pixels = width as usize * height as usize;
+                let n = usize::from(channels);
+                match depth {
+                    Depth::U8 => {
+                        let mut bytes = vec![0; pixels * 3];
+                        let header = decoder.fit(&file, size, fit, &mut bytes).map_err(fault)?;
+                        if n == 1 {
+                            check_grey(header.channels)?;
+                            bytes = bytes.as_chunks::<3>().0.iter().map(|p| p[0]).collect();
+                        }
+                        let sums = self.statistics.then(|| Sums::of_u8(&bytes, n));
+                        Ok(Value { bytes, sums })
+                    }
+                    Depth::U16 => {
+                        let mut rgb = vec![[0; 3]; pixels];
+                        let header = decoder.fit_u16(&file, size, fit, &mut rgb).map_err(fault)?;
+                        let mut values = rgb.into_flattened();
+                        if n == 1 {
+                            check_grey(header.channels)?;
+                            values = values.into_iter().step_by(3).collect();
+                        }
+                        let sums = self.statistics.then(|| Sums::of_u16(&values, n));
+                        let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+                        Ok(Value { bytes, sums })
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Resized, when it is larger than wanted.
+fn shrunk(image: Image, max_side: Option<u32>) -> Result<Image, Error> {
+    let (w, h) = (image.width(), image.height());
+    let long = w.max(h);
+    let Some(side) = max_side.filter(|side| *side < long) else { return Ok(image) };
+    let scaled = |n: u32| {
+        let twice = 2 * u64::from(n) * u64::from(side) + u64::from(long);
+        u32::try_from(twice / (2 * u64::from(long))).unwrap_or(side).max(1)
+    };
+    resize(&image, &Resize::to(scaled(w), scaled(h)))
+}
+
+fn check_grey(channels: u8) -> Result<(), Fault> {
+    if channels <= 2 {
+        return Ok(());
+    }
+    let reason = "it is a colour image, and `--channels 1` takes grey ones".to_owned();
+    Err((reason, Some("pack with `--channels 3`")))
+}

@@ -1,0 +1,16 @@
+//! What becomes of the images: bytes as found, encoded again, or pixels.
+//!
+//! ```text
+//! options ─ depth of the set's samples ─▶ recipe, in the plan ─▶ value of each image
+//! ```
+
+mod depth;
+mod make;
+mod options;
+mod recipe;
+
+pub(crate) use depth::Depths;
+pub use gular_image::Fit;
+pub(crate) use make::{Maker, Value};
+pub use options::{Depth, PayloadOptions, RawOptions, ReencodeOptions};
+pub(crate) use recipe::Recipe;

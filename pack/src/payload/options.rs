@@ -1,0 +1,105 @@
+//! What can be chosen.
+
+use gular_image::Fit;
+
+use crate::Error;
+
+/// What becomes of the images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PayloadOptions {
+    /// Their bytes are kept as they are.
+    #[default]
+    Encoded,
+    /// They become JPEG of a chosen size and quality.
+    Reencoded(ReencodeOptions),
+    /// They become pixels of one shape.
+    Raw(RawOptions),
+}
+
+/// How images are encoded again: upright baseline JPEG, 4:2:0; alpha is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReencodeOptions {
+    /// Larger ones are resized until their long side has this many pixels.
+    pub max_side: Option<u32>,
+    /// 1 to 100.
+    pub quality: u8,
+}
+
+impl Default for ReencodeOptions {
+    fn default() -> Self {
+        Self { max_side: None, quality: 90 }
+    }
+}
+
+/// How images become pixels `[height, width, channels]`, upright; alpha is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RawOptions {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// How an image of another shape is brought to this one.
+    pub fit: Fit,
+    /// 3, where grey becomes RGB, or 1, where only grey images are taken.
+    pub channels: u8,
+    /// The type of a sample; `None` takes that of the files, which must all have the same.
+    pub depth: Option<Depth>,
+}
+
+impl RawOptions {
+    /// RGB of one size, cropped, of the files' own depth.
+    #[must_use]
+    pub fn new(width: u32, height: u32) -> Self {
+        Self { width, height, fit: Fit::Crop, channels: 3, depth: None }
+    }
+}
+
+/// The type of a sample of a pixel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// 0 to 255; of a 16-bit sample its high byte.
+    U8,
+    /// 0 to 65,535; an 8-bit sample times 257.
+    U16,
+}
+
+impl Depth {
+    /// Bytes of a sample.
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::U8 => 1,
+            Self::U16 => 2,
+        }
+    }
+}
+
+impl PayloadOptions {
+    /// Refuses what makes no sense.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let fail = |text: String| Err(Error::Option(text));
+        match *self {
+            Self::Encoded => Ok(()),
+            Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => {
+                fail("`--max-side` is outside 1 to 65535, the sizes a JPEG may have".to_owned())
+            }
+            Self::Reencoded(ReencodeOptions { quality, .. }) if !(1..=100).contains(&quality) => {
+                fail(format!("`--quality` is {quality}, expected 1 to 100"))
+            }
+            Self::Reencoded(_) => Ok(()),
+            Self::Raw(raw) => {
+                if !matches!(raw.channels, 1 | 3) {
+                    return fail(format!("`--channels` is {}, expected 1 or 3", raw.channels));
+                }
+                // As if it were RGB of 16 bits: what is decoded on the way may be.
+                let bytes = u128::from(raw.width) * u128::from(raw.height) * 6;
+                if bytes == 0 || bytes >= 1 << 31 {
+                    let size = format!("{}x{}", raw.width, raw.height);
+                    return fail(format!(
+                        "`--size` is {size}, expected 1x1 up to some 18000x18000"
+                    ));
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the plan says becomes of each image: nothing is left to be found.
+
+use std::collections::BTreeMap;
+
+use gular_bundle::{Dtype, Field, FieldName, MadeValue, Payload};
+use gular_image::{Fit, JpegEncoder, jpeg_backend};
+use serde::Serialize;
+
+use super::{Depth, Depths, PayloadOptions, RawOptions};
+use crate::Error;
+
+/// Options, and which libraries make the pixels. Serialised it is the plan's
+/// member `payload`; the order of members is part of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "name", rename_all = "lowercase")]
+pub(crate) enum Recipe {
+    Encoded,
+    Reencoded {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max_side: Option<u32>,
+        quality: u8,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decoder: Option<&'static str>,
+        encoder: &'static str,
+    },
+    Raw {
+        width: u32,
+        height: u32,
+        #[serde(serialize_with = "fit_name")]
+        fit: Fit,
+        channels: u8,
+        #[serde(serialize_with = "depth_name")]
+        depth: Depth,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decoder: Option<&'static str>,
+    },
+}
+
+impl Recipe {
+    /// For a set of such depths and media types.
+    pub(crate) fn new(
+        options: &PayloadOptions,
+        depths: Depths,
+        media_types: &[String],
+    ) -> Result<Self, Error> {
+        // Every decoder makes the same pixels of a PNG.
+        let jpeg = media_types.iter().any(|m| m == "image/jpeg");
+        let decoder = jpeg.then(jpeg_backend);
+        Ok(match *options {
+            PayloadOptions::Encoded => Self::Encoded,
+            PayloadOptions::Reencoded(o) => Self::Reencoded {
+                max_side: o.max_side,
+                quality: o.quality,
+                decoder,
+                encoder: JpegEncoder::default().name(),
+            },
+            PayloadOptions::Raw(RawOptions { width, height, fit, channels, depth }) => {
+                let depth = depth.map_or_else(|| depths.depth(), Ok)?;
+                Self::Raw { width, height, fit, channels, depth, decoder }
+            }
+        })
+    }
+
+    /// The manifest's word.
+    pub(crate) fn payload(&self) -> Payload {
+        match self {
+            Self::Encoded => Payload::Encoded,
+            Self::Reencoded { .. } => Payload::Reencoded,
+            Self::Raw { .. } => Payload::Raw,
+        }
+    }
+
+    /// Field `image`, of files of `media_types`.
+    pub(crate) fn field(&self, media_types: &[String]) -> Field {
+        let name = FieldName::image();
+        match *self {
+            Self::Encoded => Field::bytes(name, media_types.to_vec()),
+            Self::Reencoded { .. } => Field::bytes(name, vec!["image/jpeg".to_owned()]),
+            Self::Raw { width, height, channels, depth, .. } => {
+                let dtype = match depth {
+                    Depth::U8 => Dtype::U8,
+                    Depth::U16 => Dtype::U16,
+                };
+                Field::fixed(name, dtype, vec![height.into(), width.into(), channels.into()])
+            }
+        }
+    }
+
+    /// Bytes of every value, where they all have the same.
+    pub(crate) fn value_bytes(&self) -> Option<u64> {
+        match *self {
+            Self::Encoded | Self::Reencoded { .. } => None,
+            Self::Raw { width, height, channels, depth, .. } => {
+                let pixels = u64::from(width) * u64::from(height);
+                Some(pixels * u64::from(channels) * depth.bytes())
+            }
+        }
+    }
+
+    /// Adds to the manifest's `made`.
+    pub(crate) fn note(&self, made: &mut BTreeMap<String, MadeValue>) {
+        let mut text = |name: &str, value: &str| {
+            made.insert(name.to_owned(), MadeValue::Text(value.to_owned()));
+        };
+        match *self {
+            Self::Encoded => {}
+            Self::Reencoded { max_side, quality, decoder, encoder } => {
+                text("encoder", encoder);
+                if let Some(decoder) = decoder {
+                    text("decoder", decoder);
+                }
+                made.insert("quality".to_owned(), MadeValue::Number(quality.into()));
+                if let Some(side) = max_side {
+                    made.insert("max_side".to_owned(), MadeValue::Number(side.into()));
+                }
+            }
+            Self::Raw { width, height, fit, decoder, .. } => {
+                text("size", &format!("{width}x{height}"));
+                text("fit", name_of(fit));
+                if let Some(decoder) = decoder {
+                    text("decoder", decoder);
+                }
+            }
+        }
+    }
+}
+
+fn name_of(fit: Fit) -> &'static str {
+    match fit {
+        Fit::Crop => "crop",
+        Fit::Pad => "pad",
+        Fit::Stretch => "stretch",
+    }
+}
+
+fn fit_name<S: serde::Serializer>(fit: &Fit, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(name_of(*fit))
+}
+
+fn depth_name<S: serde::Serializer>(depth: &Depth, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(match depth {
+        Depth::U8 => "u8",
+        Depth::U16 => "u16",
+    })
+}
