@@ -120,6 +120,8 @@ pub(crate) struct PackArgs {
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
+    pub(crate) payload: PayloadArgs,
+    #[command(flatten)]
     pub(crate) about: AboutArgs,
 }
 
@@ -139,8 +141,6 @@ pub(crate) struct AboutArgs {
     /// How to cite it
     #[arg(long, value_name = "TEXT")]
     pub(crate) citation: Option<String>,
-    #[command(flatten)]
-    pub(crate) payload: PayloadArgs,
 }
 
 impl From<&AboutArgs> for gular_bundle::About {

@@ -309,7 +309,8 @@ impl Adopt<'_> {
         }
         let done = each_shard(found.parts.len(), done, self.options.jobs, out, &|number| {
             let entry = self.shard(number, found, out)?;
-            let done = Done { plan: id.clone(), entry: Some(entry), skipped: Vec::new() };
+            let done =
+                Done { plan: id.clone(), entry: Some(entry), skipped: Vec::new(), sums: None };
             out.note(number, &done)?;
             Ok(done)
         })?;
