@@ -198,3 +198,17 @@ fn each_is_adopted_where_it_is() {
         fs::remove_dir_all(&plain).unwrap();
     }
 }
+
+#[test]
+fn a_folder_with_some_splits_is_verified_as_such() {
+    let (dir, bundles) = bundles();
+    let bundle = &bundles[0].1;
+    let url = format!("file://{}", text(&dir.path().join("site/x/v1")));
+    let published = json(&["publish", text(bundle), &url]);
+    let part = dir.path().join("part");
+    done(&["fetch", published["url"].as_str().unwrap(), text(&part), "--split", "val"]);
+    let whole = run(["verify", text(&part)]);
+    assert_eq!(whole.code, Some(1));
+    assert!(whole.stdout.contains("`--split val`"), "{whole:?}");
+    assert_eq!(json(&["verify", text(&part), "--split", "val"])["samples"], 8);
+}

@@ -1,6 +1,6 @@
 //! What is looked at.
 
-use gular_bundle::Digest;
+use gular_bundle::{Digest, Manifest, Split};
 
 /// How much of a bundle is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,11 +29,22 @@ pub struct VerifyOptions {
     pub digest: Option<Digest>,
     /// Keys listed for one fault; the rest are counted.
     pub max_keys: usize,
+    /// Only shards of these splits; empty for all. For folders that hold a part.
+    pub splits: Vec<Split>,
 }
 
 impl Default for VerifyOptions {
     /// Full, one thread, any digest, 20 keys.
     fn default() -> Self {
-        Self { mode: Mode::Full, jobs: 1, digest: None, max_keys: 20 }
+        Self { mode: Mode::Full, jobs: 1, digest: None, max_keys: 20, splits: Vec::new() }
+    }
+}
+
+impl VerifyOptions {
+    /// The manifest without shards of other splits.
+    pub(crate) fn part_of(&self, manifest: &Manifest) -> Manifest {
+        let mut part = manifest.clone();
+        part.shards.retain(|shard| self.splits.is_empty() || self.splits.contains(&shard.split));
+        part
     }
 }

@@ -51,6 +51,7 @@ pub fn verify_url(
     };
     let data = url.parent().and_then(|name| name.join(DATA_DIR));
     let data = data.ok_or_else(|| Error::NoBundleUrl { url: url.to_string() })?;
+    let manifest = options.part_of(&manifest);
     let mut report = Report::new(digest, options.mode);
     let total = report.describe(&manifest, options.mode);
 

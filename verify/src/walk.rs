@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt,
+    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, Split,
 };
 
 use crate::digest::digest;
@@ -50,8 +50,9 @@ pub fn verify(
             return Ok(report);
         }
     };
-    let total = report.describe(&manifest, options.mode);
     report.notes = notes(dir, &manifest);
+    let manifest = options.part_of(&manifest);
+    let total = report.describe(&manifest, options.mode);
 
     let read = AtomicU64::new(0);
     let advance = |n: u64| progress(read.fetch_add(n, Ordering::Relaxed) + n, total);
@@ -91,11 +92,35 @@ pub fn verify(
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|(number, fault)| (*number, fault.kind));
     report.faults.extend(found.into_iter().map(|(_, fault)| fault));
+    report.notes.extend(part_note(&manifest, &report.faults));
     report.bytes_read += read.into_inner();
     report.samples_checked = checked.into_inner();
     report.sound = report.faults.is_empty();
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// What to do when whole splits are missing, and nothing else is wrong: the
+/// folder may have been fetched without them.
+fn part_note(manifest: &Manifest, faults: &[Fault]) -> Option<String> {
+    let of = |split: Split| manifest.shards.iter().filter(move |s| s.split == split).count() * 2;
+    let missing = |split: Split| {
+        let of_split = |f: &&Fault| f.kind == FaultKind::Missing && f.split == Some(split);
+        faults.iter().filter(of_split).count()
+    };
+    let there: Vec<Split> = Split::ALL.into_iter().filter(|s| of(*s) > 0).collect();
+    let (gone, here): (Vec<Split>, Vec<Split>) =
+        there.into_iter().partition(|s| missing(*s) == of(*s));
+    let of_gone: usize = gone.iter().map(|s| of(*s)).sum();
+    if gone.is_empty() || here.is_empty() || faults.len() != of_gone {
+        return None;
+    }
+    let names =
+        |splits: &[Split]| splits.iter().map(Split::to_string).collect::<Vec<_>>().join(",");
+    let (gone, here) = (names(&gone), names(&here));
+    Some(format!(
+        "all files of {gone} are missing and nothing else is wrong: `--split {here}` verifies what was fetched"
+    ))
 }
 
 /// The sample that is looked at however small the share: shard and row.

@@ -292,6 +292,9 @@ pub(crate) struct VerifyArgs {
     /// MiB blocks that hold them
     #[arg(long, group = "mode", value_name = "SHARE", value_parser = share)]
     pub(crate) sample: Option<f64>,
+    /// Only these splits, such as `train,val`: for folders that hold a part of the bundle
+    #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = split)]
+    pub(crate) split: Vec<Split>,
     /// Chooses the samples of --sample
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,

@@ -25,6 +25,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         jobs: args.jobs.count(),
         digest: args.digest,
         max_keys: args.max_keys,
+        splits: args.split.clone(),
     };
     let bar = bytes_bar("verify", 0, output);
     let progress = |done: u64, total: u64| {
