@@ -35,7 +35,7 @@ impl Published {
     fn check(&self, mode: Mode, digest: Option<Digest>) -> Result<Report, Error> {
         let client = Client::new(ClientOptions::new(Env::default())).unwrap();
         let url = format!("file://{}/set/v1", self.dir.path().display());
-        let options = VerifyOptions { mode, digest, jobs: 2, max_keys: 3 };
+        let options = VerifyOptions { mode, digest, jobs: 2, max_keys: 3, splits: Vec::new() };
         let cancel = AtomicBool::new(false);
         verify_url(&client, &Url::parse(&url).unwrap(), &options, &|_, _| (), &cancel)
     }

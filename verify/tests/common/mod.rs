@@ -50,7 +50,7 @@ pub fn make(dir: &Path, sizes: &[usize]) -> Digest {
 }
 
 pub fn run(dir: &Path, mode: Mode, digest: Option<Digest>) -> Result<Report, Error> {
-    let options = VerifyOptions { mode, jobs: 2, digest, max_keys: 3 };
+    let options = VerifyOptions { mode, jobs: 2, digest, max_keys: 3, splits: Vec::new() };
     verify(dir, &options, &|_, _| {}, &AtomicBool::new(false))
 }
 
