@@ -15,7 +15,7 @@ fn fields() -> Vec<Field> {
 }
 
 /// What is written and walked.
-const ENVELOPES: [Envelope; 2] = [Envelope::Shards, Envelope::Tar];
+const ENVELOPES: [Envelope; 3] = [Envelope::Shards, Envelope::Tar, Envelope::Hdf5];
 
 fn shard(dir: &std::path::Path, envelope: Envelope) -> ShardEntry {
     let fields = fields();

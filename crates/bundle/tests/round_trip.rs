@@ -14,7 +14,7 @@ use gular_bundle::{
 use proptest::prelude::*;
 
 /// What is written and walked.
-const ENVELOPES: [Envelope; 2] = [Envelope::Shards, Envelope::Tar];
+const ENVELOPES: [Envelope; 3] = [Envelope::Shards, Envelope::Tar, Envelope::Hdf5];
 
 /// One sample: key, values in field order.
 type Sample = (String, Vec<Vec<u8>>);

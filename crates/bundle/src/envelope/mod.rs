@@ -12,11 +12,13 @@
 //! knows of a format.
 
 mod files;
+mod hdf5;
 mod media;
 mod npy;
 mod out;
 mod rebuild;
 mod shards;
+mod spool;
 mod squashfs;
 mod survey;
 mod tar;

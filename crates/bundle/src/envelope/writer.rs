@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::durable::{persist, temp_in};
-use crate::envelope::{Out, shards, tar};
+use crate::envelope::{Out, hdf5, shards, tar};
 use crate::index::IndexBuilder;
 use crate::{
     BundlePath, Digest, Envelope, Error, Field, FileEntry, MAX_SHARD_SAMPLES, ShardEntry, Split,
@@ -109,7 +109,8 @@ impl ShardWriter {
         let layout: Box<dyn Layout> = match spec.envelope {
             Envelope::Shards => Box::new(shards::Writer::begin(&mut out, spec)?),
             Envelope::Tar => Box::new(tar::Writer::begin(spec)),
-            Envelope::Arrow | Envelope::Parquet | Envelope::Hdf5 | Envelope::Squashfs => {
+            Envelope::Hdf5 => Box::new(hdf5::Writer::begin(&mut out, spec)?),
+            Envelope::Arrow | Envelope::Parquet | Envelope::Squashfs => {
                 return Err(Error::Unwritable { envelope: spec.envelope });
             }
         };

@@ -1,24 +1,17 @@
 //! Writes a shard of envelope `shards`.
 
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
-
-use tempfile::{SpooledTempFile, spooled_tempfile_in};
-
 use crate::envelope::shards::FORMAT;
+use crate::envelope::spool::{Spool, ends, starts};
 use crate::envelope::{Finished, Layout, Out, Places, Rows, ShardSpec};
 use crate::index::i64_bytes;
 use crate::tensors::{Header, MAX_HEADER, Placer, data_start_for};
 use crate::{BundlePath, Dtype, Error, Field, FieldKind};
 
-/// Fields after the first wait in memory up to this size, then in a temporary file.
-const SPOOL_BYTES: usize = 8 << 20;
-
 #[derive(Debug)]
 pub(crate) struct Writer {
     data_start: u64,
     /// Values of all fields but the first, which goes straight to the file.
-    spools: Vec<SpooledTempFile>,
+    spools: Vec<Spool>,
 }
 
 impl Writer {
@@ -29,8 +22,7 @@ impl Writer {
             return Err(Error::TooLarge { path, what, found: data_start, limit: MAX_HEADER });
         }
         out.zeros(data_start)?;
-        let spools =
-            spec.fields.iter().skip(1).map(|_| spooled_tempfile_in(SPOOL_BYTES, out.dir()));
+        let spools = spec.fields.iter().skip(1).map(|_| Spool::new(out.dir()));
         Ok(Self { data_start, spools: spools.collect() })
     }
 }
@@ -40,7 +32,7 @@ impl Layout for Writer {
         let Some((first, rest)) = values.split_first() else { return Ok(()) };
         out.write(first)?;
         for (spool, value) in self.spools.iter_mut().zip(rest) {
-            spool.write_all(value).map_err(|e| Error::io("spool", out.dir(), e))?;
+            spool.push(value)?;
         }
         Ok(())
     }
@@ -72,8 +64,8 @@ impl Layout for Writer {
             } else {
                 out.zeros(pad)?;
                 let start = out.position();
-                if let Some(mut spool) = spools.next() {
-                    copy_spool(&mut spool, out, &dir)?;
+                if let Some(spool) = spools.next() {
+                    spool.copy(out)?;
                 }
                 start
             };
@@ -109,27 +101,6 @@ impl Layout for Writer {
     }
 }
 
-/// Where each value ends, counted from the first.
-fn ends(lengths: &[i32]) -> Vec<i64> {
-    let mut end = 0_i64;
-    let add = |len: &i32| {
-        end = end.saturating_add(i64::from(*len));
-        end
-    };
-    lengths.iter().map(add).collect()
-}
-
-/// The first byte of each value of a field that begins at `start`; `None` on overflow.
-fn starts(start: u64, lengths: &[i32]) -> Option<Vec<u64>> {
-    let mut next = start;
-    let mut starts = Vec::with_capacity(lengths.len());
-    for len in lengths {
-        starts.push(next);
-        next = next.checked_add(u64::try_from(*len).ok()?)?;
-    }
-    Some(starts)
-}
-
 /// The most bytes of JSON that the header of a shard with `fields` can need:
 /// it is written last, so its room must be known before. Format: `FORMAT.md`,
 /// "Envelope `shards`".
@@ -145,17 +116,4 @@ fn header_bound(fields: &[Field]) -> u64 {
 
 fn fields_json(fields: &[Field]) -> String {
     serde_json::to_string(fields).expect("fields hold only texts and numbers")
-}
-
-fn copy_spool(spool: &mut SpooledTempFile, out: &mut Out, dir: &Path) -> Result<(), Error> {
-    let io = |e| Error::io("read a temporary file of", dir, e);
-    spool.seek(SeekFrom::Start(0)).map_err(io)?;
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let n = spool.read(&mut buffer).map_err(io)?;
-        match buffer.get(..n) {
-            Some(piece) if n > 0 => out.write(piece)?,
-            _ => return Ok(()),
-        }
-    }
 }
