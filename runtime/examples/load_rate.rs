@@ -1,5 +1,5 @@
-//! Images a second: the decoder alone, then the loader by threads, then what a
-//! training step sees.
+//! Images a second: the decoder alone (or, of a bundle of pixels, copies alone), then
+//! the loader by threads, then what a training step sees.
 //!
 //! `cargo run --release -p gular-runtime --features turbo --example load_rate -- BUNDLE [SIZE [BATCH [SECONDS]]]`
 //!
@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gular_bundle::Field;
 use gular_image::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 use gular_runtime::{
     Bundle, Check, Env, Loader, LoaderOptions, OpenOptions, Split, Stats, Transform,
@@ -49,20 +50,34 @@ fn main() -> Result<(), Box<dyn Error>> {
         options.time.as_secs(),
     );
     println!("{:<44}{:>10}{:>12}", "", "images/s", "per CPU s");
-    let (rate, mean) = decode_only(&bundle, &options)?;
-    row("decode and resize whole images, no loader", rate);
+    let fields = &bundle.manifest().fields;
+    let stored = fields.iter().find(|f| f.name.as_str() == "image").and_then(Field::as_fixed);
+    let mean = if let Some((_, [height, width, ..])) = stored {
+        let (width, height) = (u32::try_from(*width)?, u32::try_from(*height)?);
+        let as_stored = Transform::Resize { width, height };
+        let (rate, _) = load(&bundle, &options, as_stored, cores, false)?;
+        row(&format!("loader, pictures as stored, {cores} threads"), rate);
+        let (rate, _) = load(&open(Check::Always)?, &options, as_stored, cores, false)?;
+        row("  and every sample's digest checked", rate);
+        bundle.shard(0)?.len_of(0, 0).unwrap_or(0) as f64
+    } else {
+        let (rate, mean) = decode_only(&bundle, &options)?;
+        row("decode and resize whole images, no loader", rate);
+        mean
+    };
+    let crops = Transform::train(options.size);
     let mut threads = 1;
     loop {
-        let (rate, _) = load(&bundle, &options, threads, false)?;
+        let (rate, _) = load(&bundle, &options, crops, threads, false)?;
         row(&format!("loader, random crops, {threads} threads"), rate);
         if threads >= cores {
             break;
         }
         threads = (threads * 2).min(cores);
     }
-    let (rate, _) = load(&open(Check::Always)?, &options, cores, false)?;
+    let (rate, _) = load(&open(Check::Always)?, &options, crops, cores, false)?;
     row("  and every sample's digest checked", rate);
-    let (rate, stats) = load(&bundle, &options, cores, true)?;
+    let (rate, stats) = load(&bundle, &options, crops, cores, true)?;
     row("  and f32 batches written", rate);
     let (first, normalise) = latencies(&bundle, &options)?;
     println!("\nmean sample {:.1} KB", mean / 1e3);
@@ -130,12 +145,13 @@ fn decode_only(bundle: &Bundle, options: &Options) -> Result<(Rate, f64), Box<dy
 fn loader(
     bundle: &Arc<Bundle>,
     options: &Options,
+    transform: Transform,
     threads: usize,
 ) -> Result<Loader, gular_runtime::Error> {
     let options = LoaderOptions {
         batch_size: options.batch_size,
         threads,
-        transform: Transform::train(options.size),
+        transform,
         ..LoaderOptions::new(Split::Train)
     };
     Loader::new(Arc::clone(bundle), options)
@@ -144,11 +160,13 @@ fn loader(
 fn load(
     bundle: &Arc<Bundle>,
     options: &Options,
+    transform: Transform,
     threads: usize,
     floats: bool,
 ) -> Result<(Rate, Stats), Box<dyn Error>> {
-    let mut loader = loader(bundle, options, threads)?;
-    let mut out = vec![0.0; options.batch_size * options.size as usize * options.size as usize * 3];
+    let mut loader = loader(bundle, options, transform, threads)?;
+    let (width, height) = transform.size();
+    let mut out = vec![0.0; options.batch_size * width as usize * height as usize * 3];
     let watch = Watch::begin();
     for epoch in 0.. {
         for batch in loader.epoch(epoch) {
@@ -172,7 +190,7 @@ fn load(
 /// From nothing to the first batch, and images/s of `write_f32_nchw` alone.
 fn latencies(bundle: &Arc<Bundle>, options: &Options) -> Result<(Duration, f64), Box<dyn Error>> {
     let begin = Instant::now();
-    let mut loader = loader(bundle, options, 0)?;
+    let mut loader = loader(bundle, options, Transform::train(options.size), 0)?;
     let batch = loader.epoch(0).next().ok_or("the bundle has no training samples")??;
     let first = begin.elapsed();
     let mut out = vec![0.0; batch.images().len()];

@@ -131,8 +131,10 @@ pub enum Error {
         /// What is wrong with it.
         source: gular_image::Error,
     },
-    /// The bundle's samples are nothing the loader can decode.
-    #[error("the bundle has {found}, expected encoded images")]
+    /// The bundle's samples are nothing the loader can make pictures of.
+    #[error(
+        "the bundle has {found}, expected encoded images, or u8 or u16 pixels [height, width, 3 or 1]"
+    )]
     NoImages {
         /// What it has.
         found: String,

@@ -56,7 +56,7 @@ impl Batch {
         self.size
     }
 
-    /// RGB `u8` of shape `[len, height, width, 3]`.
+    /// RGB `u8` of shape `[len, height, width, 3]`; samples of 16 bits keep their high byte.
     #[must_use]
     pub fn images(&self) -> &[u8] {
         &self.slot.images[..self.n * self.row_bytes()]

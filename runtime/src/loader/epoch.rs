@@ -53,7 +53,7 @@ impl Loader {
     ///
     /// # Errors
     /// [`Error::Option`] naming the option that cannot be; [`Error::NoImages`] for a
-    /// bundle without encoded images; [`Error::Memory`], [`Error::Thread`].
+    /// bundle without images; [`Error::Memory`], [`Error::Thread`].
     pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
         options.check()?;
         let manifest = bundle.manifest();

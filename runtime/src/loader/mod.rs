@@ -10,7 +10,8 @@
 //!            Batch ── dropped: its slot goes back to the ring
 //! ```
 //!
-//! All threads work on the same batch until its samples are handed out, so the
+//! Samples stored as pixels (payload `raw`) are not decoded: what is not resized is
+//! copied. All threads work on the same batch until its samples are handed out, so the
 //! first batch takes one batch's work divided by the threads. Memory is
 //! [`LoaderOptions::slots`] batches and what each thread's decoder holds.
 
@@ -18,6 +19,7 @@ mod batch;
 mod epoch;
 mod normalise;
 mod options;
+mod pixels;
 mod ring;
 mod source;
 mod stats;

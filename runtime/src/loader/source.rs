@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use gular_bundle::{Bundle, FieldKind, SampleId, Split};
+use gular_bundle::{Bundle, Field, SampleId, Split};
 use gular_image::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
 use super::LoaderOptions;
+use super::pixels::{PixelTools, Pixels, copy};
 use super::ring::Ticket;
 use super::stats::{Meters, Stage};
 use crate::Error;
@@ -22,6 +23,8 @@ pub(super) struct Source {
     split: Split,
     /// Position of `image` in the manifest.
     image: usize,
+    /// How it holds pixels, when it is not encoded.
+    pixels: Option<Pixels>,
     seed: u64,
     transform: Transform,
     limits: Limits,
@@ -31,8 +34,9 @@ pub(super) struct Source {
 /// What a thread keeps between samples.
 pub(super) struct Tools {
     decoder: Decoder,
+    pixels: PixelTools,
     /// The sample as stored.
-    encoded: Vec<u8>,
+    stored: Vec<u8>,
     /// A picture of which only a part is kept.
     whole: Vec<u8>,
 }
@@ -42,12 +46,15 @@ impl Source {
         let fields = &bundle.manifest().fields;
         let image = fields.iter().position(|f| f.name.as_str() == "image");
         let image = image.ok_or(Error::NoImages { found: "no field `image`".into() })?;
-        if let Some(FieldKind::Fixed { dtype, shape }) = fields.get(image).map(|f| &f.kind) {
-            let found = format!("a field `image` of decoded {dtype:?} {shape:?}");
-            return Err(Error::NoImages { found });
-        }
+        let pixels = match fields.get(image).and_then(Field::as_fixed) {
+            None => None,
+            Some((dtype, shape)) => Some(Pixels::of(dtype, shape).ok_or_else(|| {
+                Error::NoImages { found: format!("a field `image` of {dtype:?} {shape:?}") }
+            })?),
+        };
         Ok(Self {
             image,
+            pixels,
             split: options.split,
             seed: options.order.seed,
             transform: options.transform,
@@ -63,7 +70,8 @@ impl Source {
             orientation: OrientationPolicy::Apply,
             jpeg: self.jpeg,
         });
-        Tools { decoder, encoded: Vec::new(), whole: Vec::new() }
+        let pixels = PixelTools::default();
+        Tools { decoder, pixels, stored: Vec::new(), whole: Vec::new() }
     }
 
     /// Fills `ticket.out`; returns the sample's class, if it has one.
@@ -76,35 +84,37 @@ impl Source {
         let id = self.bundle.locate(self.split, ticket.sample)?;
         let shard = meters.time(Stage::Read, || {
             let shard = self.bundle.shard(id.shard)?;
-            shard.fetch(id.row, self.image, &mut tools.encoded)?;
+            shard.fetch(id.row, self.image, &mut tools.stored)?;
             Ok::<_, Error>(shard)
         })?;
-        meters.count(tools.encoded.len());
-        meters.time(Stage::Check, || shard.check(id.row, self.image, &tools.encoded))?;
+        meters.count(tools.stored.len());
+        meters.time(Stage::Check, || shard.check(id.row, self.image, &tools.stored))?;
         let made = meters.time(Stage::Decode, || self.picture(ticket, tools));
-        if tools.encoded.capacity() > KEPT_BYTES {
-            tools.encoded = Vec::new();
+        if tools.stored.capacity() > KEPT_BYTES {
+            tools.stored = Vec::new();
         }
         made.map_err(|source| self.decode_error(ticket.sample, id, source))?;
         Ok(shard.label(id.row).map(i64::from))
     }
 
     fn picture(&self, ticket: &mut Ticket, tools: &mut Tools) -> Result<(), gular_image::Error> {
-        let Tools { decoder, encoded, whole } = tools;
-        let (width, height) = read_header(encoded, &self.limits)?.upright_size();
+        let Tools { decoder, pixels: pixel_tools, stored, whole } = tools;
+        let (width, height) = match &self.pixels {
+            Some(pixels) => (pixels.width, pixels.height),
+            None => read_header(stored, &self.limits)?.upright_size(),
+        };
         let mut rng = KeyedRng::of_sample(self.seed, ticket.epoch, ticket.sample);
         let placement = self.transform.place(width, height, &mut rng);
+        if let Some(pixels) = &self.pixels {
+            return pixels.make(stored, &placement, pixel_tools, whole, &mut ticket.out);
+        }
         let resize = placement.resize;
         let Some(keep) = placement.keep else {
-            return decoder.crop_resize(encoded, placement.region, &resize, &mut ticket.out);
+            return decoder.crop_resize(stored, placement.region, &resize, &mut ticket.out);
         };
         whole.resize(resize.width as usize * resize.height as usize * 3, 0);
-        decoder.crop_resize(encoded, placement.region, &resize, whole)?;
-        let (from, len) = (keep.x as usize * 3, keep.width as usize * 3);
-        let rows = whole.chunks_exact(resize.width as usize * 3).skip(keep.y as usize);
-        for (out, row) in ticket.out.chunks_exact_mut(len).zip(rows) {
-            out.copy_from_slice(&row[from..from + len]);
-        }
+        decoder.crop_resize(stored, placement.region, &resize, whole)?;
+        copy(whole, resize.width, keep, &mut ticket.out);
         Ok(())
     }
 
