@@ -27,6 +27,8 @@ pub use gular_bundle::{
 };
 pub use gular_image::{JpegBackend, Limits, jpeg_backend};
 pub use gular_pelican::Env;
-pub use loader::{Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats};
+pub use loader::{
+    Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats, stored_picture,
+};
 pub use rank::{RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, StopFlag};

@@ -7,9 +7,11 @@ mod fixtures;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::Arc;
 
 use fixtures::{Recipe, label, make, open};
-use gular_image::{DecodeOptions, Decoder, Resize};
+use gular_bundle::{Dtype, Field, FieldName};
+use gular_image::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{Batch, Error, Loader, LoaderOptions, OnError, Split, Stage, Transform};
 
@@ -208,6 +210,70 @@ fn evaluation_takes_the_middle_of_the_resized_picture() {
         let from = ((middle(to.1) + y) * to.0 as usize + middle(to.0)) * 3;
         assert_eq!(batch.images()[y * 30..][..30], whole.data()[from..from + 30], "row {y}");
     }
+}
+
+/// (columns, rows) of pictures stored as pixels.
+const STORED: (u32, u32) = (32, 24);
+
+/// Every transform over a bundle of the samples `values`.
+fn all_transforms(image: Option<Field>, values: Vec<Vec<u8>>) -> Vec<Vec<Copied>> {
+    let replace: Vec<(usize, Vec<u8>)> = values.into_iter().enumerate().collect();
+    let made = make(&Recipe { val: &[], image, replace: &replace, ..Recipe::default() });
+    let always = Transform::Train { size: 24, scale: (1.0, 1.0), ratio: (1.0, 1.0), flip: 1.0 };
+    let transforms = [
+        Transform::train(SIDE),
+        always,
+        // These two resize nothing.
+        Transform::Resize { width: STORED.0, height: STORED.1 },
+        Transform::Eval { resize_short: STORED.1, crop: 20 },
+        Transform::Eval { resize_short: 12, crop: 10 },
+        Transform::Resize { width: 9, height: 5 },
+    ];
+    let run = |transform| {
+        let options = LoaderOptions { transform, ..options(OrderKind::Elastic) };
+        epoch(&mut Loader::new(Arc::clone(&made.bundle), options).unwrap(), 3)
+    };
+    transforms.into_iter().map(run).collect()
+}
+
+#[test]
+fn stored_pixels_give_the_batches_of_the_same_pictures_encoded() {
+    let (width, height) = STORED;
+    let values = |channels: u32, bytes: u32| -> Vec<Vec<u8>> {
+        let n = width * height * channels * bytes;
+        let value = |i: u32, at: u32| ((at / bytes) * (i % 7 + 3) + i * 31 + at % bytes * 50) as u8;
+        (0..N as u32).map(|i| (0..n).map(|at| value(i, at)).collect()).collect()
+    };
+    let png = |pixels: &Vec<u8>| encode_png(pixels, width, height).unwrap();
+    let high = |value: &Vec<u8>| value.iter().skip(1).step_by(2).copied().collect::<Vec<u8>>();
+    let (w, h) = (u64::from(width), u64::from(height));
+    for (dtype, shape) in [
+        (Dtype::U8, vec![h, w, 3]),
+        (Dtype::U16, vec![h, w, 3]),
+        (Dtype::U8, vec![h, w, 1]),
+        (Dtype::U16, vec![h, w]),
+    ] {
+        let channels = shape.get(2).map_or(1, |n| *n as u32);
+        let stored = values(channels, dtype.size_bytes() as u32);
+        let encoded = if dtype == Dtype::U16 {
+            stored.iter().map(|value| png(&high(value))).collect()
+        } else {
+            stored.iter().map(png).collect()
+        };
+        let field = Field::fixed(FieldName::image(), dtype, shape.clone());
+        let raw = all_transforms(Some(field), stored);
+        assert!(raw == all_transforms(None, encoded), "{dtype:?} {shape:?}");
+    }
+}
+
+#[test]
+fn stored_values_that_are_no_pictures_are_refused() {
+    let image = Field::fixed(FieldName::image(), Dtype::F32, vec![2, 2, 3]);
+    let values: Vec<_> = (0..N as usize).map(|i| (i, vec![0; 48])).collect();
+    let made =
+        make(&Recipe { val: &[], image: Some(image), replace: &values, ..Recipe::default() });
+    let refused = Loader::new(made.bundle, options(OrderKind::Elastic));
+    assert!(matches!(&refused, Err(Error::NoImages { found }) if found.contains("F32 [2, 2, 3]")));
 }
 
 #[test]

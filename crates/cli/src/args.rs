@@ -264,7 +264,8 @@ pub(crate) struct InspectArgs {
     /// List the first N samples with their places
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) samples: usize,
-    /// Write the stored bytes of the sample with this key to stdout (bundles only)
+    /// Write the sample with this key to stdout: the stored bytes, or an npy file of pixels
+    /// (bundles only)
     #[arg(long, value_name = "KEY", conflicts_with_all = ["json", "sheet", "samples"])]
     pub(crate) extract: Option<String>,
 }

@@ -29,4 +29,5 @@ pub use batch::Batch;
 pub use epoch::{Epoch, Loader};
 pub use normalise::Normalise;
 pub use options::{LoaderOptions, OnError};
+pub use pixels::stored_picture;
 pub use stats::{Stage, Stats};

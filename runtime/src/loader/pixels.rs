@@ -1,7 +1,7 @@
 //! Samples stored as pixels: payload `raw`.
 
 use gular_bundle::Dtype;
-use gular_image::{Error, Rect, Resizer};
+use gular_image::{Error, Image, Rect, Resizer};
 
 use crate::augment::Placement;
 
@@ -90,6 +90,18 @@ impl Pixels {
             rgb.extend(values);
         }
     }
+}
+
+/// The picture that a sample of payload `raw` holds, as the loader takes it: 8-bit RGB.
+///
+/// `None` for what is no `u8` or `u16` of shape `[height, width, 3 or 1]`, or for bytes of
+/// another length.
+#[must_use]
+pub fn stored_picture(dtype: Dtype, shape: &[u64], stored: &[u8]) -> Option<Image> {
+    let pixels = Pixels::of(dtype, shape)?;
+    let mut rgb = Vec::new();
+    pixels.to_rgb(stored, &mut rgb);
+    Image::new(pixels.width, pixels.height, rgb).ok()
 }
 
 /// Copies `rect` of RGB pixels whose rows are `width` long to the rows of `out`.

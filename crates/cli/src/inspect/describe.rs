@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gular_bundle::{Digest, FieldKind, Manifest, Split};
+use gular_bundle::{Decimal, Digest, FieldKind, Manifest, Split, Statistics};
 use serde_json::{Value, json};
 
 use crate::{show, table};
@@ -48,6 +48,7 @@ pub(super) fn json(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         "digest": digest.to_string(), "format": "gular-bundle", "version": gular_bundle::VERSION,
         "envelope": manifest.envelope, "payload": manifest.payload, "fields": manifest.fields,
         "classes": manifest.classes, "splits": splits, "made": manifest.made, "about": manifest.about,
+        "statistics": manifest.statistics,
         "shards": manifest.shards,
     })
 }
@@ -79,6 +80,9 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         };
         let _ = writeln!(text, "field {}: {kind}", field.name);
     }
+    if let Some([mean, deviation]) = manifest.statistics.as_ref().and_then(mean_and_deviation) {
+        let _ = writeln!(text, "pixels of train: mean {mean}, standard deviation {deviation}");
+    }
     let _ = writeln!(text, "\n{:<8}{:>12}{:>12}{:>9}", "split", "samples", "bytes", "shards");
     for (split, samples, bytes, shards) in split_totals(manifest) {
         let _ = writeln!(
@@ -102,6 +106,20 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         }
     }
     text
+}
+
+/// Of each channel, in units of the stored pixels.
+fn mean_and_deviation(statistics: &Statistics) -> Option<[String; 2]> {
+    let n = statistics.pixels as f64;
+    let numbers = |sums: &[Decimal]| -> Option<Vec<f64>> {
+        sums.iter().map(|sum| Some(sum.as_str().parse::<f64>().ok()? / n)).collect()
+    };
+    let mean = numbers(&statistics.sum)?;
+    let squares = numbers(&statistics.sum_of_squares)?;
+    let deviation = squares.iter().zip(&mean).map(|(s, m)| (s - m * m).max(0.0).sqrt());
+    let list =
+        |values: Vec<f64>| values.iter().map(|v| format!("{v:.3}")).collect::<Vec<_>>().join(" ");
+    Some([list(mean.clone()), list(deviation.collect())])
 }
 
 fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>) {

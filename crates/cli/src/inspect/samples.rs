@@ -1,6 +1,6 @@
 //! Single samples of a bundle.
 
-use gular_bundle::{Bundle, Digest, SampleId};
+use gular_bundle::{Bundle, Digest, SampleId, file_head};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
@@ -28,7 +28,7 @@ pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> 
     Ok(rows)
 }
 
-/// Writes the first field of the sample called `key` to stdout.
+/// Writes the first field of the sample called `key` to stdout; one of a fixed shape as an npy file.
 pub(super) fn extract(bundle: &Bundle, key: &str) -> Result<Exit, Failure> {
     for number in 0..bundle.manifest().shards.len() {
         let shard = bundle.shard(number)?;
@@ -36,7 +36,9 @@ pub(super) fn extract(bundle: &Bundle, key: &str) -> Result<Exit, Failure> {
         if let Some(row) = found {
             let mut bytes = Vec::new();
             bundle.read(SampleId { shard: number, row }, 0, &mut bytes)?;
-            show::stdout(&bytes)?;
+            // Pixels without their shape would be of no use.
+            let head = bundle.manifest().fields.first().map(file_head).unwrap_or_default();
+            show::stdout(&[head, bytes].concat())?;
             return Ok(Exit::Done);
         }
     }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use gular_bundle::{Bundle, SampleId, Split};
+use gular_bundle::{Bundle, Dtype, Field, SampleId, Split};
 use gular_image::{DecodeOptions, Decoder, Image, Resize, encode_png, resize};
 use gular_runtime::order::{KeyedPermutation, key};
+use gular_runtime::stored_picture;
 
 use crate::exit::Failure;
 
@@ -32,12 +33,14 @@ pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<Shown, Fai
     let height = rows.len() * (CELL + GAP) + GAP;
     let mut sheet = vec![255_u8; width * height * 3];
     let mut decoder = Decoder::new(DecodeOptions::default());
+    let field = bundle.manifest().field("image")?;
+    let kind = bundle.manifest().fields.get(field).and_then(Field::as_fixed);
     let mut bytes = Vec::new();
     let mut shown = Shown { images: 0, left_out: Vec::new() };
     for (y, row) in rows.iter().enumerate() {
         for (x, sample) in row.iter().enumerate() {
-            bundle.read(*sample, 0, &mut bytes)?;
-            let image = match thumbnail(&mut decoder, &bytes) {
+            bundle.read(*sample, field, &mut bytes)?;
+            let image = match thumbnail(&mut decoder, kind, &bytes) {
                 Ok(image) => image,
                 // Packing looks at headers unless told otherwise, so a sound
                 // bundle may hold images that do not decode.
@@ -64,12 +67,20 @@ pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<Shown, Fai
 }
 
 /// The image at a size that fits a cell.
-fn thumbnail(decoder: &mut Decoder, bytes: &[u8]) -> Result<Image, gular_image::Error> {
-    let image = decoder.decode(bytes)?;
+fn thumbnail(
+    decoder: &mut Decoder,
+    kind: Option<(Dtype, &[u64])>,
+    bytes: &[u8],
+) -> Result<Image, String> {
+    let image = match kind {
+        None => decoder.decode(bytes).map_err(|e| e.to_string())?,
+        Some((dtype, shape)) => stored_picture(dtype, shape, bytes)
+            .ok_or_else(|| format!("{dtype:?} {shape:?} is no picture"))?,
+    };
     let (w, h) = (image.width() as usize, image.height() as usize);
     let long = w.max(h).max(1);
     let fit = |n: usize| u32::try_from((n * CELL / long).max(1)).unwrap_or(1);
-    resize(&image, &Resize::to(fit(w), fit(h)))
+    resize(&image, &Resize::to(fit(w), fit(h))).map_err(|e| e.to_string())
 }
 
 /// Samples by rows: one row a class, or plain rows where there are none.
