@@ -1,9 +1,10 @@
 """tutorials/python/gular_dataset.py against the Rust program and PyTorch itself.
 
 Same bytes, same labels, same orders; pickling; several DataLoader workers,
-forked and spawned.
+forked and spawned. Payloads `raw` and `reencoded` against Pillow's pixels.
 """
 
+import io
 import json
 import os
 import pathlib
@@ -120,9 +121,71 @@ def pickling_and_workers():
         check(f"{workers} workers, {context}", got == expected, f"{len(got)} of {len(expected)}")
 
 
+def pack(source, out, *options):
+    subprocess.run([GULAR, "pack", source, out, "--labels", "none", "--quiet", *options], check=True)
+    data = GularDataset(out, "train")
+    with open(os.path.join(out, "manifest.json"), "rb") as f:
+        return data, json.load(f), {data.key(i): data[i][0] for i in range(len(data))}
+
+
+def sums_are(name, manifest, arrays):
+    pixels = np.concatenate([a.reshape(-1, a.shape[-1]) for a in arrays]).astype(object)
+    expected = {"pixels": len(pixels), "sum": [str(n) for n in pixels.sum(0)],
+                "sum_of_squares": [str(n) for n in (pixels * pixels).sum(0)]}
+    check(f"statistics of {name}", manifest["statistics"] == expected, str(manifest["statistics"]))
+
+
+def pixels():
+    noise = np.random.default_rng(1)
+    folder = pathlib.Path("modes")
+    folder.mkdir()
+    for mode, channels in [("L", 1), ("LA", 2), ("RGB", 3), ("RGBA", 4)]:
+        value = noise.integers(0, 256, (30, 40, channels), dtype=np.uint8)
+        Image.fromarray(value.squeeze()).save(folder / f"{mode}.png")
+    Image.open(folder / "RGB.png").quantize(50).save(folder / "P.png")
+    _, manifest, values = pack("modes", "raw", "--payload", "raw", "--size", "40x30")
+    for key, value in values.items():
+        same = np.array_equal(value, np.asarray(Image.open(folder / key).convert("RGB")))
+        check(f"raw pixels of {key} are Pillow's", value.dtype == np.uint8 and same, str(value.shape))
+    check("raw samples", len(values) == 5, str(list(values)))
+    sums_are("raw", manifest, list(values.values()))
+
+    deep = pathlib.Path("deep")
+    deep.mkdir()
+    for i in range(3):
+        Image.fromarray(noise.integers(0, 65536, (30, 40), dtype=np.uint16)).save(deep / f"{i}.png")
+    _, manifest, values = pack("deep", "u16", "--payload", "raw", "--size", "40x30", "--channels", "1")
+    for key, value in values.items():
+        same = np.array_equal(value[..., 0], np.asarray(Image.open(deep / key)))
+        check(f"16-bit pixels of {key} are Pillow's", value.dtype == np.uint16 and same, str(value.shape))
+    sums_are("u16", manifest, list(values.values()))
+
+    smooth = pathlib.Path("smooth")
+    smooth.mkdir()
+    y, x = np.mgrid[0:90, 0:140]
+    Image.fromarray(np.stack([x, y * 2, x + y], 2).astype(np.uint8)).save(smooth / "slope.png")
+    source = Image.open(smooth / "slope.png")
+    _, _, values = pack("smooth", "crop", "--payload", "raw", "--size", "48")
+    # The short side 48, the long one rounded down, then the middle.
+    resized = source.resize((140 * 48 // 90, 48), Image.Resampling.BILINEAR)
+    left = round((resized.width - 48) / 2)
+    theirs = np.asarray(resized.crop((left, 0, left + 48, 48))).astype(int)
+    far = np.abs(values["slope.png"].astype(int) - theirs).max()
+    check("a resized crop is Pillow's to within 1", far <= 1, str(far))
+
+    _, manifest, values = pack("smooth", "jpeg", "--payload", "reencoded", "--max-side", "70", "--quality", "95")
+    check("reencoded field", manifest["fields"][0]["media_types"] == ["image/jpeg"], str(manifest["fields"]))
+    stored = Image.open(io.BytesIO(values["slope.png"]))
+    check("reencoded is JPEG of the size asked for", (stored.format, stored.size) == ("JPEG", (70, 45)), str(stored))
+    theirs = np.asarray(source.resize((70, 45), Image.Resampling.BILINEAR)).astype(int)
+    far = np.abs(np.asarray(stored).astype(int) - theirs).mean()
+    check("reencoded pixels are near Pillow's", far < 2, str(far))
+
+
 if __name__ == "__main__":
     make_images()
     bytes_and_labels()
+    pixels()
     orders()
     pickling_and_workers()
     lines = len(pathlib.Path(gular_dataset.__file__).read_text().splitlines())
