@@ -151,6 +151,65 @@ fn contact_sheet_and_extract() {
 }
 
 #[test]
+fn pixels_are_packed_shown_and_extracted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source, 12);
+    put(&source, "train/class 0/noise.png", &noisy_png(3, 50));
+    let raw = ["pack", text(&source), text(&out), "--payload", "raw", "--size", "40x30"];
+    let packed = run(raw);
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    let shown = run(["inspect", text(&out)]).stdout;
+    assert!(shown.contains("payload raw\nfield image: u8 [30, 40, 3]\n"), "{shown}");
+    assert!(shown.contains("\npixels of train: mean "), "{shown}");
+    let inspected = run(["inspect", text(&out), "--samples", "1", "--json"]);
+    let inspected: Value = serde_json::from_str(&inspected.stdout).unwrap();
+    assert_eq!(inspected["statistics"]["pixels"], 40 * 30 * 10);
+    assert_eq!(inspected["sample_list"][0]["bytes"], 40 * 30 * 3);
+    let sheet = dir.path().join("sheet.png");
+    let outcome = run(["inspect", text(&out), "--sheet", text(&sheet)]);
+    assert!(outcome.code == Some(0) && outcome.stderr.is_empty(), "{outcome:?}");
+    let output = Command::new(gular())
+        .args(["inspect", text(&out), "--extract", "train/class 0/noise.png"])
+        .output()
+        .unwrap();
+    assert!(output.stdout.starts_with(b"\x93NUMPY\x01\0"));
+    assert_eq!(output.stdout.len() % 64, (40 * 30 * 3) % 64, "a header of whole 64 bytes");
+    assert_eq!(run(["verify", text(&out)]).code, Some(0));
+
+    let jpeg = dir.path().join("jpeg");
+    let reencoded = ["--payload", "reencoded", "--max-side", "12", "--quality", "50", "--quiet"];
+    let pack: Vec<&str> =
+        ["pack", text(&source), text(&jpeg)].into_iter().chain(reencoded).collect();
+    assert_eq!(run(pack).code, Some(0));
+    let shown = run(["inspect", text(&jpeg)]).stdout;
+    assert!(shown.contains("payload reencoded\nfield image: image/jpeg\n"), "{shown}");
+}
+
+#[test]
+fn options_of_another_payload_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source, 4);
+    for (options, expected) in [
+        (&["--size", "8"][..], "error: `--size` is an option of `--payload raw`"),
+        (&["--payload", "raw"], "error: `--payload raw` needs `--size`"),
+        (
+            &["--payload", "raw", "--size", "8", "--quality", "3"],
+            "error: `--quality` is an option of",
+        ),
+        (&["--payload", "reencoded", "--dtype", "u8"], "error: `--dtype` is an option of"),
+        (&["--payload", "raw", "--size", "0"], "a size is `256`"),
+    ] {
+        let args = ["pack", text(&source), text(&out)].into_iter().chain(options.iter().copied());
+        let refused = run(args.collect::<Vec<_>>());
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    }
+    assert!(!out.exists());
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));

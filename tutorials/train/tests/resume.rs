@@ -10,8 +10,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use gular_bundle::{
-    About, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, Payload, ShardSpec,
-    ShardWriter, Split, write_manifest,
+    About, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName, Manifest, Payload,
+    ShardSpec, ShardWriter, Split, write_manifest,
 };
 use gular_image::{encode_jpeg, encode_png};
 use serde_json::Value;
@@ -28,10 +28,22 @@ fn bundle(dir: &Path, salt: usize) -> Digest {
 
 /// The same with `n_val` samples to test.
 fn bundle_of(dir: &Path, salt: usize, n_val: usize) -> Digest {
+    let media = vec!["image/jpeg".into(), "image/png".into()];
+    let encoded = Field::bytes(FieldName::image(), media);
+    write_bundle(dir, encoded, n_val, &|i| image(i + salt))
+}
+
+/// One whose field `image` holds what `value` gives.
+fn write_bundle(
+    dir: &Path,
+    image: Field,
+    n_val: usize,
+    value: &dyn Fn(usize) -> Vec<u8>,
+) -> Digest {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
-    let media = vec!["image/jpeg".into(), "image/png".into()];
-    let fields = vec![Field::bytes(FieldName::image(), media), Field::label()];
+    let payload = if image.is_bytes() { Payload::Encoded } else { Payload::Raw };
+    let fields = vec![image, Field::label()];
     let mut shards = Vec::new();
     for (split, samples) in
         [(Split::Train, 0..20), (Split::Train, 20..44), (Split::Val, 44..44 + n_val)]
@@ -41,13 +53,13 @@ fn bundle_of(dir: &Path, salt: usize, n_val: usize) -> Digest {
         for i in samples {
             let key = BundlePath::parse(&format!("{i}.img")).unwrap();
             let label = (i as i64 % 3).to_le_bytes();
-            writer.push(&key, &[&image(i + salt), &label]).unwrap();
+            writer.push(&key, &[&value(i), &label]).unwrap();
         }
         shards.push(writer.finish().unwrap());
     }
     let manifest = Manifest {
         envelope: Envelope::Shards,
-        payload: Payload::Encoded,
+        payload,
         fields,
         classes: ["red", "green", "blue"].map(String::from).to_vec(),
         made: [].into(),
@@ -255,6 +267,24 @@ fn a_bundle_by_url_gives_the_same_bits_and_is_fetched_once() {
     report(&second);
     assert!(!said(&second).contains(", 0 were in the cache"), "{}", said(&second));
     assert!(job.weights() == weights, "other weights");
+}
+
+#[test]
+fn pixels_give_the_bits_of_the_same_pictures_encoded() {
+    let (encoded, raw) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (width, height) = (30_u32, 20_u32);
+    let pixels = |i: usize| -> Vec<u8> {
+        let n = (width * height * 3) as usize;
+        (0..n)
+            .map(|at| (at * (i + 3) % 50) as u8 + if at % 3 == i % 3 { 180 } else { 40 })
+            .collect()
+    };
+    let png = Field::bytes(FieldName::image(), vec!["image/png".into()]);
+    write_bundle(encoded.path(), png, 9, &|i| encode_png(&pixels(i), width, height).unwrap());
+    let shape = vec![height.into(), width.into(), 3];
+    let fixed = Field::fixed(FieldName::image(), Dtype::U8, shape);
+    write_bundle(raw.path(), fixed, 9, &pixels);
+    assert!(undisturbed(raw.path(), "") == undisturbed(encoded.path(), ""));
 }
 
 #[test]
