@@ -6,7 +6,7 @@ use crate::envelope::hdf5::file::Hdf5;
 use crate::envelope::hdf5::global_heap::Heaps;
 use crate::envelope::hdf5::layout::{self, Layout};
 use crate::envelope::hdf5::object::{self, Message, find};
-use crate::envelope::hdf5::{BFLOAT16, kind};
+use crate::envelope::hdf5::{BFLOAT16, FORMAT, kind};
 use crate::{Dtype, Error};
 
 /// An array in the file.
@@ -37,7 +37,11 @@ impl Dataset {
         let bad = |what: &str| file.bad(format!("the {what} of `{path}` is damaged"));
         let Some(space) = find(messages, kind::DATASPACE) else { return Ok(None) };
         let Some(layout) = find(messages, kind::LAYOUT) else { return Ok(None) };
-        let (shape, is_wide) = dataspace(file, &space.data).ok_or_else(|| bad("dataspace"))?;
+        if space.is_shared {
+            return Err(file.refused("it keeps the shapes of datasets in a table"));
+        }
+        let Space { shape, is_wide } =
+            dataspace(file, &space.data).ok_or_else(|| bad("dataspace"))?;
         let message = find(messages, kind::DATATYPE).ok_or_else(|| bad("datatype"))?;
         let committed = if message.is_shared { shared(file, &message.data)? } else { None };
         let data = committed.as_ref().unwrap_or(&message.data);
@@ -52,15 +56,14 @@ impl Dataset {
             layout = Layout::Other("its values are in other files".to_owned());
         }
         let mut classes = Vec::new();
-        for attribute in messages.iter().filter(|m| m.kind == kind::ATTRIBUTE) {
-            match attribute_texts(file, heaps, &attribute.data)? {
-                Some((name, texts)) if name == b"classes" => classes = texts,
-                Some((name, texts)) if name == b"dtype" && texts == [BFLOAT16] => {
-                    if datatype == Datatype::Number(Dtype::U16) {
-                        datatype = Datatype::Number(Dtype::Bf16);
-                    }
-                }
-                _ => {}
+        for attribute in attributes(file, heaps, messages)? {
+            if attribute.name == b"classes" {
+                classes = attribute.texts;
+            } else if attribute.name == b"dtype"
+                && attribute.texts == [BFLOAT16]
+                && datatype == Datatype::Number(Dtype::U16)
+            {
+                datatype = Datatype::Number(Dtype::Bf16);
             }
         }
         let path = path.to_owned();
@@ -81,24 +84,25 @@ impl Dataset {
 
 /// Whether the object header is of a shard of ours.
 pub(super) fn is_ours(file: &Hdf5<'_>, messages: &[Message]) -> Result<bool, Error> {
-    for attribute in messages.iter().filter(|m| m.kind == kind::ATTRIBUTE) {
-        let texts = attribute_texts(file, &mut Heaps::default(), &attribute.data)?;
-        if texts.is_some_and(|(name, texts)| name == b"format" && texts == [super::FORMAT]) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let attributes = attributes(file, &mut Heaps::default(), messages)?;
+    Ok(attributes.iter().any(|a| a.name == b"format" && a.texts == [FORMAT]))
 }
 
-/// The shape, and whether dimensions after the first may grow (IV.A.2.b).
-fn dataspace(file: &Hdf5<'_>, message: &[u8]) -> Option<(Option<Vec<u64>>, bool)> {
+/// What a dataspace message says (IV.A.2.b).
+struct Space {
+    /// As in [`Dataset`].
+    shape: Option<Vec<u64>>,
+    is_wide: bool,
+}
+
+fn dataspace(file: &Hdf5<'_>, message: &[u8]) -> Option<Space> {
     const NULL: u8 = 2;
     const HAS_LIMITS: u8 = 1;
     let mut at = Cursor::new(message);
     let (version, rank, flags) = (at.u8()?, at.u8()?, at.u8()?);
     match version {
         1 => at.skip(5)?,
-        2 if at.u8()? == NULL => return Some((None, false)),
+        2 if at.u8()? == NULL => return Some(Space { shape: None, is_wide: false }),
         2 => {}
         _ => return None,
     }
@@ -106,7 +110,7 @@ fn dataspace(file: &Hdf5<'_>, message: &[u8]) -> Option<(Option<Vec<u64>>, bool)
         || -> Option<Vec<u64>> { (0..rank).map(|_| at.uint(file.length_size)).collect() };
     let shape = dims()?;
     let is_wide = flags & HAS_LIMITS != 0 && dims()?.get(1..) != shape.get(1..);
-    Some((Some(shape), is_wide))
+    Some(Space { shape: Some(shape), is_wide })
 }
 
 /// A datatype that has a name of its own in the file (IV.A.2, "shared").
@@ -158,26 +162,36 @@ fn filters_of(message: &[u8]) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The name and the values of an attribute (IV.A.2.m) that holds texts;
-/// `None` when it holds anything else.
-fn attribute_texts(
-    file: &Hdf5<'_>,
-    heaps: &mut Heaps,
-    message: &[u8],
-) -> Result<Option<(Vec<u8>, Vec<String>)>, Error> {
-    let Some((name, datatype, element, data)) = attribute(file, message) else { return Ok(None) };
-    let Ok(element) = usize::try_from(element) else { return Ok(None) };
-    let mut texts = Vec::new();
-    for value in data.chunks_exact(element) {
-        texts.push(match datatype {
-            Datatype::Text => text_of(value),
-            Datatype::VarText => heaps.text(file, value)?,
-            _ => return Ok(None),
-        });
-    }
-    Ok(Some((name.to_vec(), texts)))
+/// An attribute that holds texts.
+struct Attribute {
+    name: Vec<u8>,
+    texts: Vec<String>,
 }
 
+/// Those attributes (IV.A.2.m) of an object that hold texts.
+fn attributes(
+    file: &Hdf5<'_>,
+    heaps: &mut Heaps,
+    messages: &[Message],
+) -> Result<Vec<Attribute>, Error> {
+    let mut found = Vec::new();
+    for message in messages.iter().filter(|m| m.kind == kind::ATTRIBUTE) {
+        let Some((name, datatype, element, data)) = attribute(file, &message.data) else {
+            continue;
+        };
+        let Ok(element) = usize::try_from(element) else { continue };
+        let elements = data.chunks_exact(element);
+        let texts = match datatype {
+            Datatype::Text => elements.map(text_of).collect(),
+            Datatype::VarText => elements.map(|e| heaps.text(file, e)).collect::<Result<_, _>>()?,
+            _ => continue,
+        };
+        found.push(Attribute { name: name.to_vec(), texts });
+    }
+    Ok(found)
+}
+
+/// Name, type, bytes of an element, and elements.
 fn attribute<'m>(
     file: &Hdf5<'_>,
     message: &'m [u8],
@@ -195,8 +209,7 @@ fn attribute<'m>(
     let [name, datatype, space] = sizes;
     let (name, datatype, space) = (part(name)?, part(datatype)?, part(space)?);
     let (datatype, element) = datatype::parse(datatype)?;
-    let (shape, _) = dataspace(file, space)?;
-    let n = shape?.iter().try_fold(1_u64, |acc, n| acc.checked_mul(*n))?;
+    let n = dataspace(file, space)?.shape?.iter().try_fold(1_u64, |acc, n| acc.checked_mul(*n))?;
     let len = usize::try_from(n.checked_mul(element)?).ok()?;
     Some((name.split(|b| *b == 0).next()?, datatype, element, at.take(len)?))
 }

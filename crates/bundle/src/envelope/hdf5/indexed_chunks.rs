@@ -37,7 +37,7 @@ pub(super) fn fixed_array(file: &Hdf5<'_>, address: u64, found: &mut [u64]) -> R
     }
     let bitmap = file.bytes(start, pages.n.div_ceil(8))?;
     let start = start.saturating_add(bitmap.len() as u64).saturating_add(CHECKSUM);
-    pages.read(file, start, &bitmap, found)
+    pages.read(file, start, (&bitmap, 0), found)
 }
 
 /// Fills `found` from the extensible array at `address`.
@@ -69,10 +69,10 @@ pub(super) fn extensible_array(
         let n_blocks = 1_u64 << (s / 2);
         let elements = array.first.checked_shl(s.div_ceil(2)).filter(|n| *n > 0).ok_or_else(bad)?;
         let pages = Pages::new(elements, array.page_bits).ok_or_else(bad)?;
-        let (pointers, bitmaps) = if s < n_direct {
+        let (pointers, bitmap) = if s < n_direct {
             let here = at;
             at = at.saturating_add(n_blocks.saturating_mul(size));
-            (here, None)
+            (here, Vec::new())
         } else {
             let list = *super_blocks.get_or_insert(at);
             let nth = u64::from(s.saturating_sub(n_direct));
@@ -82,9 +82,11 @@ pub(super) fn extensible_array(
                 continue;
             }
             check(file, pointer, b"EASB\0")?;
-            let bitmaps = pointer.saturating_add(array.header).saturating_add(array.offset_size);
+            // One bit a page of all its blocks, in room for whole bytes for each.
+            let bits = pointer.saturating_add(array.header).saturating_add(array.offset_size);
             let each = if pages.n > 1 { pages.n.div_ceil(8) } else { 0 };
-            (bitmaps.saturating_add(n_blocks.saturating_mul(each)), Some((bitmaps, each)))
+            let bitmap = file.bytes(bits, n_blocks.saturating_mul(each))?;
+            (bits.saturating_add(bitmap.len() as u64), bitmap)
         };
         for b in 0..n_blocks {
             if rest.is_empty() {
@@ -98,13 +100,11 @@ pub(super) fn extensible_array(
             }
             check(file, block, b"EADB\0")?;
             let start = block.saturating_add(array.header).saturating_add(array.offset_size);
-            match bitmaps.filter(|_| pages.n > 1) {
-                None => addresses(file, start, part)?,
-                Some((bitmaps, each)) => {
-                    let bitmap =
-                        file.bytes(bitmaps.saturating_add(b.saturating_mul(each)), each)?;
-                    pages.read(file, start.saturating_add(CHECKSUM), &bitmap, part)?;
-                }
+            if pages.n > 1 {
+                let first = b.saturating_mul(pages.n);
+                pages.read(file, start.saturating_add(CHECKSUM), (&bitmap, first), part)?;
+            } else {
+                addresses(file, start, part)?;
             }
         }
     }
@@ -158,12 +158,13 @@ impl Pages {
         Some(Self { n: elements.div_ceil(page), elements: page })
     }
 
-    /// Fills `found` from the pages at `start` that `bitmap` says were written.
+    /// Fills `found` from the pages at `start` that were written: those whose
+    /// bits are set in a bitmap, from this bit on.
     fn read(
         &self,
         file: &Hdf5<'_>,
         start: u64,
-        bitmap: &[u8],
+        (bitmap, first): (&[u8], u64),
         found: &mut [u64],
     ) -> Result<(), Error> {
         let bytes = self.elements.saturating_mul(file.address_size as u64).saturating_add(CHECKSUM);
@@ -171,8 +172,9 @@ impl Pages {
         while !rest.is_empty() {
             let part;
             (part, rest) = split(rest, self.elements);
-            let byte = usize::try_from(page / 8).ok().and_then(|i| bitmap.get(i)).copied();
-            if byte.is_some_and(|byte| byte & (0x80 >> (page % 8)) != 0) {
+            let bit = first.saturating_add(page);
+            let byte = usize::try_from(bit / 8).ok().and_then(|i| bitmap.get(i)).copied();
+            if byte.is_some_and(|byte| byte & (0x80 >> (bit % 8)) != 0) {
                 addresses(file, start.saturating_add(page.saturating_mul(bytes)), part)?;
             }
             page = page.saturating_add(1);

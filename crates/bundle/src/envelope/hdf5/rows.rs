@@ -24,30 +24,31 @@ pub(super) fn rows(file: &Hdf5<'_>, dataset: &Dataset) -> Result<Result<Stored, 
         return Ok(Err("it is one value, not one a sample".to_owned()));
     };
     // Rows that are all in the file have no more bytes than it.
-    let size = dataset.size_of(shape);
-    let Some(size) =
-        size.filter(|s| n.checked_mul((*s).max(1)).is_some_and(|total| total <= file.len_bytes()))
-    else {
-        return Ok(Err(format!("its {n} rows are more than the file holds: not all were written")));
-    };
-    let places = match &dataset.layout {
-        Layout::Other(reason) => return Ok(Err(reason.clone())),
-        Layout::Contiguous { address: UNDEFINED, .. } if size > 0 => {
+    let fits =
+        |size: &u64| n.checked_mul((*size).max(1)).is_some_and(|total| total <= file.len_bytes());
+    let (size, places) = match (&dataset.layout, dataset.size_of(shape).filter(fits)) {
+        (Layout::Other(reason), _) => return Ok(Err(reason.clone())),
+        (_, None) => {
+            return Ok(Err(format!("its {n} rows were not all written: the file is smaller")));
+        }
+        (Layout::Contiguous { address: UNDEFINED, .. }, Some(size)) if size > 0 => {
             return Ok(Err("it was never written".to_owned()));
         }
-        Layout::Contiguous { address: UNDEFINED, .. } => FixedPlaces::Stride(0),
-        Layout::Contiguous { address, len } => {
+        (Layout::Contiguous { address: UNDEFINED, .. }, Some(size)) => {
+            (size, FixedPlaces::Stride(0))
+        }
+        (Layout::Contiguous { address, len }, Some(size)) => {
             let total = n.saturating_mul(size);
-            let place = file.place(*address, total).filter(|_| total <= *len);
-            FixedPlaces::Stride(place.ok_or_else(|| {
+            let place = file.place(*address, total).filter(|_| total <= *len).ok_or_else(|| {
                 file.bad(format!(
                     "the {total} bytes of `{path}` at address {address} are not there"
                 ))
-            })?)
+            })?;
+            (size, FixedPlaces::Stride(place))
         }
-        Layout::Chunked { shape: chunk, index } => {
+        (Layout::Chunked { shape: chunk, index }, Some(size)) => {
             match chunked(file, dataset, size, chunk, *index)? {
-                Ok(offsets) => FixedPlaces::Offsets(offsets),
+                Ok(offsets) => (size, FixedPlaces::Offsets(offsets)),
                 Err(reason) => return Ok(Err(reason)),
             }
         }

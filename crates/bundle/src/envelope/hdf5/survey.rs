@@ -79,7 +79,9 @@ fn is_one_each(datasets: &[Dataset]) -> bool {
     };
     let Some((first, others)) = datasets.split_first() else { return false };
     let one_length = others.iter().all(|d| d.rows().map(|r| r.0) == first.rows().map(|r| r.0));
-    let one_shape = others.iter().all(|d| d.shape == first.shape && d.datatype == first.datatype);
+    // Columns of numbers may be alike too, but images have several dimensions.
+    let one_shape = first.rows().is_some_and(|(_, s)| !s.is_empty())
+        && others.iter().all(|d| d.shape == first.shape && d.datatype == first.datatype);
     let by_path = by_path(datasets);
     let is_pair = datasets.iter().any(|d| pair_of(&d.path, &by_path).is_some());
     datasets.iter().all(is_value)
@@ -297,6 +299,11 @@ fn values(
         Datatype::Number(dtype) => {
             Ok(Values::Fixed { dtype, shape: shape.to_vec(), places: stored.places })
         }
+        Datatype::Integer { is_big, .. } if !is_list => not_stored(if is_big {
+            "its elements are big-endian integers"
+        } else {
+            "its elements are u64, which no field holds"
+        }),
         _ if !is_list || dataset.element != stored.size => {
             not_stored(&format!("it has {shape:?} of them for each sample"))
         }
