@@ -1,0 +1,74 @@
+//! One block in, one block out.
+
+use std::io;
+
+use flate2::{Compress, FlushCompress, Status};
+
+use super::options::Compression;
+use super::{Error, Options};
+
+/// A compressor with its state, for one thread.
+pub(super) struct Encoder {
+    codec: Codec,
+    scratch: Vec<u8>,
+}
+
+enum Codec {
+    Stored,
+    Gzip(Compress),
+    Zstd(zstd::bulk::Compressor<'static>),
+}
+
+impl Encoder {
+    /// For the blocks of `options.data` or `options.metadata`.
+    pub(super) fn new(compression: Option<Compression>) -> Result<Self, Error> {
+        let codec = match compression {
+            None => Codec::Stored,
+            Some(Compression::Gzip(level)) => {
+                Codec::Gzip(Compress::new(flate2::Compression::new(level), true))
+            }
+            Some(Compression::Zstd(level)) => Codec::Zstd(
+                zstd::bulk::Compressor::new(level.cast_signed()).map_err(Error::Compress)?,
+            ),
+        };
+        Ok(Self { codec, scratch: Vec::new() })
+    }
+
+    /// Appends `input` to `out`, compressed where that is shorter; says whether it was.
+    pub(super) fn append(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
+        let compressed = match &mut self.codec {
+            Codec::Stored => None,
+            Codec::Gzip(codec) => {
+                // A result that is not shorter is of no use, so there is no room for it.
+                let room = input.len().saturating_sub(1);
+                self.scratch.resize(self.scratch.len().max(room), 0);
+                codec.reset();
+                let status = codec
+                    .compress(input, &mut self.scratch[..room], FlushCompress::Finish)
+                    .map_err(|source| Error::Compress(io::Error::other(source)))?;
+                (status == Status::StreamEnd).then_some(codec.total_out() as usize)
+            }
+            Codec::Zstd(codec) => {
+                let room = zstd::zstd_safe::compress_bound(input.len());
+                self.scratch.resize(self.scratch.len().max(room), 0);
+                let len = codec
+                    .compress_to_buffer(input, &mut self.scratch[..])
+                    .map_err(Error::Compress)?;
+                (len < input.len()).then_some(len)
+            }
+        };
+        match compressed {
+            Some(len) => out.extend_from_slice(&self.scratch[..len]),
+            None => out.extend_from_slice(input),
+        }
+        Ok(compressed.is_some())
+    }
+}
+
+impl Options {
+    /// The compressor that the superblock names. An image that stores everything
+    /// names one too, and every reader knows this one.
+    pub(super) fn compressor(&self) -> Compression {
+        self.data.or(self.metadata).unwrap_or(Compression::Gzip(9))
+    }
+}

@@ -1,0 +1,370 @@
+//! Files' bytes: blocks, fragments, and where they lie.
+
+use std::io::{Read, Write};
+
+use super::Error;
+use super::compress::Encoder;
+use super::format::{BLOCK_HOLE, BLOCK_STORED, NONE};
+use super::options::{Fragments, Options, Zeros};
+use super::out::{Out, read_up_to};
+use super::pool::Pool;
+
+/// Bytes gathered before they are compressed: tiny files would otherwise cost a
+/// hand-over between threads each.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// A file's bytes in the image: goes into a [`Tree`](super::Tree), under as many
+/// names as you like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileData {
+    /// Its [`Record`] in the writer.
+    pub(super) record: u32,
+    size: u64,
+    run: Option<u64>,
+}
+
+impl FileData {
+    /// The file's length in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Offset in the image and length, where the file's bytes lie there as they
+    /// are and in one run: data is stored, and the file has no part in a shared
+    /// fragment and no hole.
+    pub fn stored_run(&self) -> Option<(u64, u64)> {
+        self.run.map(|start| (start, self.size))
+    }
+}
+
+/// What an inode says of a file's bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record {
+    /// Where its first block that is no hole lies, or [`NO_START`].
+    pub(super) start: u64,
+    pub(super) size: u64,
+    /// Its first word among [`Data::words`], or [`ALL_STORED`].
+    words: u64,
+    pub(super) fragment: u32,
+    pub(super) fragment_offset: u32,
+}
+
+const NO_START: u64 = u64::MAX;
+const NO_WORDS: u64 = u64::MAX;
+/// Words that follow from the size, so that a stored image of any size keeps none.
+const ALL_STORED: u64 = u64::MAX - 1;
+
+/// Blocks of one or more files, in the order of the image.
+#[derive(Default)]
+pub(super) struct Batch {
+    raw: Vec<u8>,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    owner: Owner,
+    /// Bytes in `raw`; 0 for a hole.
+    len: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Owner {
+    Record(u32),
+    Fragment,
+}
+
+/// A batch as it is written.
+pub(super) struct Packed {
+    /// Each piece with its word.
+    pieces: Vec<(Piece, u32)>,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    pub(super) fn pack(self, encoder: &mut Encoder) -> Result<Packed, Error> {
+        let mut bytes = Vec::with_capacity(self.raw.len());
+        let mut pieces = Vec::with_capacity(self.pieces.len());
+        let mut rest = &self.raw[..];
+        for piece in self.pieces {
+            let (input, behind) = rest.split_at(piece.len as usize);
+            rest = behind;
+            let before = bytes.len();
+            let word = if input.is_empty() {
+                BLOCK_HOLE
+            } else if encoder.append(input, &mut bytes)? {
+                (bytes.len() - before) as u32
+            } else {
+                piece.len | BLOCK_STORED
+            };
+            pieces.push((piece, word));
+        }
+        Ok(Packed { pieces, bytes })
+    }
+}
+
+/// The part of an image before its tables.
+pub(super) struct Data<W> {
+    pub(super) out: Out<W>,
+    pub(super) options: Options,
+    records: Vec<Record>,
+    /// One a block: its length in the image, whether it is stored, or that it is a hole.
+    words: Vec<u32>,
+    /// Start and word of each fragment block.
+    pub(super) fragments: Vec<(u64, u32)>,
+    /// Fragment blocks begun, the one in `fragment` not counted.
+    fragments_full: u32,
+    fragment: Vec<u8>,
+    batch: Batch,
+    /// Compresses on this thread what needs no other: nothing.
+    inline: Option<Encoder>,
+    pool: Option<Pool>,
+}
+
+impl<W: Write> Data<W> {
+    pub(super) fn new(out: Out<W>, options: Options) -> Result<Self, Error> {
+        let inline = options.data.is_none().then(|| Encoder::new(None)).transpose()?;
+        Ok(Self {
+            out,
+            options,
+            records: Vec::new(),
+            words: Vec::new(),
+            fragments: Vec::new(),
+            fragments_full: 0,
+            fragment: Vec::new(),
+            batch: Batch::default(),
+            inline,
+            pool: None,
+        })
+    }
+
+    /// Takes a file's bytes.
+    pub(super) fn file(&mut self, reader: &mut dyn Read) -> Result<FileData, Error> {
+        let runs = self.inline.is_some();
+        let plain = self.options.zeros == Zeros::Keep && self.options.fragments == Fragments::None;
+        if runs && plain {
+            return self.stored_file(reader);
+        }
+        let record = self.new_record()?;
+        let words_before = self.words.len();
+        let (mut size, mut holes) = (0, false);
+        loop {
+            let block = self.options.block_size as usize;
+            let before = self.batch.raw.len();
+            let len = read_up_to(reader, &mut self.batch.raw, block)?;
+            size += len as u64;
+            let is_tail = len < block;
+            let bytes = &self.batch.raw[before..];
+            if len == 0 {
+                break;
+            } else if self.options.zeros == Zeros::Holes && is_zero(bytes) {
+                self.batch.raw.truncate(before);
+                self.batch.pieces.push(Piece { owner: Owner::Record(record), len: 0 });
+                holes = true;
+            } else if is_tail && self.shares_tail(size, len) {
+                self.add_to_fragment(record, before)?;
+            } else {
+                let piece = Piece { owner: Owner::Record(record), len: len as u32 };
+                self.batch.pieces.push(piece);
+            }
+            if self.batch.raw.len() >= BATCH_BYTES || self.batch.pieces.len() >= BATCH_BYTES / 64 {
+                self.submit()?;
+            }
+            if is_tail {
+                break;
+            }
+        }
+        self.records[record as usize].size = size;
+        let mut run = None;
+        if runs {
+            self.submit()?;
+            let written = self.records[record as usize];
+            if !holes && written.fragment == NONE {
+                run = Some(if size == 0 { self.out.position() } else { written.start });
+                // They would all say the same.
+                self.words.truncate(words_before);
+                self.records[record as usize].words = ALL_STORED;
+            }
+        }
+        Ok(FileData { record, size, run })
+    }
+
+    /// Nothing to compress, to leave out or to share: from the reader to the sink.
+    fn stored_file(&mut self, reader: &mut dyn Read) -> Result<FileData, Error> {
+        let record = self.new_record()?;
+        self.out.align(u64::from(self.options.align))?;
+        let start = self.out.position();
+        let mut size = 0;
+        loop {
+            let (len, ended) = self.out.copy_piece(reader)?;
+            size += len as u64;
+            if ended {
+                break;
+            }
+        }
+        let written = &mut self.records[record as usize];
+        (written.start, written.size, written.words) = (start, size, ALL_STORED);
+        Ok(FileData { record, size, run: Some(start) })
+    }
+
+    fn new_record(&mut self) -> Result<u32, Error> {
+        let record = Record {
+            start: NO_START,
+            size: 0,
+            words: NO_WORDS,
+            fragment: NONE,
+            fragment_offset: 0,
+        };
+        let number = u32::try_from(self.records.len())
+            .map_err(|_| Error::TooMany { what: "files", limit: u64::from(u32::MAX) })?;
+        self.records.push(record);
+        Ok(number)
+    }
+
+    /// Whether a file's last `len` bytes of `size` go into a shared fragment.
+    fn shares_tail(&self, size: u64, len: usize) -> bool {
+        match self.options.fragments {
+            Fragments::None => false,
+            Fragments::SmallFiles => size == len as u64,
+            Fragments::Tails => true,
+        }
+    }
+
+    /// Moves what lies in the batch from `before` on into the fragment. A full
+    /// fragment is written first: behind the file's blocks, which must stay
+    /// together.
+    fn add_to_fragment(&mut self, record: u32, before: usize) -> Result<(), Error> {
+        let len = self.batch.raw.len() - before;
+        if self.fragment.len() + len > self.options.block_size as usize {
+            let tail = self.batch.raw.split_off(before);
+            self.close_fragment()?;
+            self.fragment = tail;
+            self.place_in_fragment(record, 0);
+        } else {
+            let at = self.fragment.len();
+            self.fragment.extend_from_slice(&self.batch.raw[before..]);
+            self.batch.raw.truncate(before);
+            self.place_in_fragment(record, at);
+        }
+        Ok(())
+    }
+
+    fn place_in_fragment(&mut self, record: u32, at: usize) {
+        let record = &mut self.records[record as usize];
+        record.fragment = self.fragments_full;
+        record.fragment_offset = at as u32;
+    }
+
+    fn close_fragment(&mut self) -> Result<(), Error> {
+        if self.fragment.is_empty() {
+            return Ok(());
+        }
+        let piece = Piece { owner: Owner::Fragment, len: self.fragment.len() as u32 };
+        self.batch.raw.append(&mut self.fragment);
+        self.batch.pieces.push(piece);
+        self.fragments_full = self
+            .fragments_full
+            .checked_add(1)
+            .filter(|full| *full < NONE)
+            .ok_or(Error::TooMany { what: "fragments", limit: u64::from(NONE - 1) })?;
+        Ok(())
+    }
+
+    /// Passes the batch on, and writes what is ready.
+    fn submit(&mut self) -> Result<(), Error> {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.pieces.is_empty() {
+            return Ok(());
+        }
+        if let Some(encoder) = &mut self.inline {
+            let packed = batch.pack(encoder)?;
+            return self.write(packed);
+        }
+        let mut pool = match self.pool.take() {
+            Some(pool) => pool,
+            None => {
+                let batch_bytes = BATCH_BYTES + self.options.block_size as usize;
+                Pool::start(self.options.data, self.options.threads.get(), batch_bytes)?
+            }
+        };
+        if pool.is_full()
+            && let Some(packed) = pool.wait()?
+        {
+            self.write(packed)?;
+        }
+        pool.submit(batch)?;
+        while let Some(packed) = pool.ready()? {
+            self.write(packed)?;
+        }
+        self.pool = Some(pool);
+        Ok(())
+    }
+
+    /// Writes all that is still on its way.
+    pub(super) fn close(&mut self) -> Result<(), Error> {
+        self.close_fragment()?;
+        self.submit()?;
+        if let Some(mut pool) = self.pool.take() {
+            while let Some(packed) = pool.wait()? {
+                self.write(packed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, packed: Packed) -> Result<(), Error> {
+        let mut rest = &packed.bytes[..];
+        for (piece, word) in packed.pieces {
+            let (bytes, behind) = rest.split_at((word & !BLOCK_STORED) as usize);
+            rest = behind;
+            match piece.owner {
+                Owner::Fragment => self.fragments.push((self.out.position(), word)),
+                Owner::Record(record) => {
+                    let record = &mut self.records[record as usize];
+                    if record.words == NO_WORDS {
+                        record.words = self.words.len() as u64;
+                    }
+                    if record.start == NO_START && word != BLOCK_HOLE {
+                        self.out.align(u64::from(self.options.align))?;
+                        record.start = self.out.position();
+                    }
+                    self.words.push(word);
+                }
+            }
+            self.out.write(bytes)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn record(&self, data: FileData) -> Result<&Record, Error> {
+        let record = self.records.get(data.record as usize);
+        record.filter(|record| record.size == data.size).ok_or(Error::Foreign)
+    }
+
+    /// The words of a record's blocks, when all are written.
+    pub(super) fn words(&self, record: &Record) -> impl Iterator<Item = u32> {
+        let block = u64::from(self.options.block_size);
+        let n =
+            if record.fragment == NONE { record.size.div_ceil(block) } else { record.size / block };
+        let Record { size, words, .. } = *record;
+        (0..n).map(move |i| {
+            if words == ALL_STORED {
+                (size - i * block).min(block) as u32 | BLOCK_STORED
+            } else {
+                self.words[(words + i) as usize]
+            }
+        })
+    }
+}
+
+impl Record {
+    /// Where its blocks start, as an inode says it: 0 when it has none.
+    pub(super) fn blocks_start(&self) -> u64 {
+        if self.start == NO_START { 0 } else { self.start }
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    let (chunks, rest) = bytes.as_chunks::<32>();
+    chunks.iter().all(|chunk| *chunk == [0; 32]) && rest.iter().all(|byte| *byte == 0)
+}

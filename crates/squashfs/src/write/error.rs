@@ -1,0 +1,107 @@
+//! What can go wrong while an image is written.
+
+use std::io;
+
+/// Why an image could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The sink refused bytes.
+    #[error("cannot write the image: {0}")]
+    Write(#[source] io::Error),
+    /// A file's reader failed.
+    #[error("cannot read a file's bytes: {0}")]
+    Read(#[source] io::Error),
+    /// A setting that the format does not know.
+    #[error("{option} is {found}, expected {expected}")]
+    Options {
+        /// The setting.
+        option: &'static str,
+        /// Its value.
+        found: String,
+        /// The values it may have.
+        expected: &'static str,
+    },
+    /// A path that no image may hold.
+    #[error("bad path `{path}`: {reason}")]
+    Path {
+        /// The path, with what is not UTF-8 replaced.
+        path: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Two nodes with one path.
+    #[error("`{path}` is there twice")]
+    Duplicate {
+        /// The path.
+        path: String,
+    },
+    /// A hard link that leads to no file.
+    #[error("hard link `{path}` to `{target}`: {reason}")]
+    HardLink {
+        /// The link.
+        path: String,
+        /// What it should be another name of.
+        target: String,
+        /// Why it is not.
+        reason: &'static str,
+    },
+    /// An extended attribute that the format cannot hold.
+    #[error("extended attribute `{name}` of `{path}`: {reason}")]
+    Xattr {
+        /// The node.
+        path: String,
+        /// The attribute's full name.
+        name: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A symbolic link or device with a value out of range.
+    #[error("`{path}`: {what} is {found}, expected {expected}")]
+    Node {
+        /// The node.
+        path: String,
+        /// Which value.
+        what: &'static str,
+        /// The value.
+        found: u64,
+        /// The range it may have.
+        expected: &'static str,
+    },
+    /// More than the format's fields can count.
+    #[error("too many {what} for one image: over {limit}")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// The most there may be.
+        limit: u64,
+    },
+    /// A file's data came from another writer.
+    #[error("a file of the tree was not written by this writer")]
+    Foreign,
+    /// A compressor failed, or its thread could not be started.
+    #[error("cannot compress: {0}")]
+    Compress(#[source] io::Error),
+}
+
+impl Error {
+    /// What to do about it, in one sentence.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Write(source) if source.kind() == io::ErrorKind::StorageFull => {
+                Some("free space on the file system that takes the image")
+            }
+            Self::TooMany { .. } => Some("split the tree over several images"),
+            Self::Xattr { .. } => {
+                Some("leave the attribute out: SquashFS holds `user.`, `trusted.` and `security.`")
+            }
+            Self::Duplicate { .. } => Some("rename one of the two"),
+            _ => None,
+        }
+    }
+}
+
+/// `bytes` for a message.
+pub(super) fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

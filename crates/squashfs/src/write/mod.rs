@@ -1,0 +1,37 @@
+//! Writes SquashFS 4.0 images.
+//!
+//! A [`Writer`] takes the files' bytes one after the other, compresses their
+//! blocks on several threads and appends them to its sink in the order they
+//! came; then a [`Tree`] says under which names they appear. The same calls with
+//! the same [`Options`] give the same bytes, whatever the number of threads.
+//!
+//! Only the first [`SUPERBLOCK_BYTES`] bytes of an image are not known when they
+//! are passed: the sink gets zeros, and [`Writer::finish`] returns what belongs
+//! there. So the sink need not seek, and can hash what flows by.
+//!
+//! Memory is bounded by the settings, but for what is kept of each node (some
+//! 120 bytes and its name) and of each compressed block (4 bytes).
+//!
+//! The format: Linux' `fs/squashfs/squashfs_fs.h` and Documentation/filesystems/squashfs.rst.
+
+mod compress;
+mod data;
+mod directory;
+mod error;
+mod format;
+mod inode;
+mod metadata;
+mod options;
+mod out;
+mod pool;
+mod tables;
+mod tree;
+mod writer;
+mod xattr;
+
+pub use self::data::FileData;
+pub use self::error::Error;
+pub use self::format::SUPERBLOCK_BYTES;
+pub use self::options::{Compression, Fragments, Options, Zeros};
+pub use self::tree::{Meta, Node, Tree};
+pub use self::writer::Writer;

@@ -1,0 +1,137 @@
+//! Threads that compress batches of blocks; results come back in the order the
+//! batches went in.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::Error;
+use super::compress::Encoder;
+use super::data::{Batch, Packed};
+use super::options::Compression;
+
+/// Most threads: what is in flight, and what each compressor holds, is bounded by it.
+const MOST_THREADS: usize = 64;
+/// Most bytes in flight, before compression.
+const MOST_BYTES: usize = 48 << 20;
+
+pub(super) struct Pool {
+    jobs: Option<Sender<(u64, Batch)>>,
+    results: Receiver<(u64, Result<Packed, Error>)>,
+    workers: Vec<JoinHandle<()>>,
+    /// Results from number `next` on; `None` where a thread is still at it.
+    window: VecDeque<Option<Result<Packed, Error>>>,
+    next: u64,
+    most: usize,
+}
+
+impl Pool {
+    /// Starts `threads` threads for batches of about `batch_bytes`.
+    pub(super) fn start(
+        compression: Option<Compression>,
+        threads: usize,
+        batch_bytes: usize,
+    ) -> Result<Self, Error> {
+        let threads = threads.min(MOST_THREADS);
+        let (jobs, queue) = mpsc::channel::<(u64, Batch)>();
+        let (done, results) = mpsc::channel();
+        let queue = Arc::new(Mutex::new(queue));
+        let mut pool = Self {
+            jobs: Some(jobs),
+            results,
+            workers: Vec::new(),
+            window: VecDeque::new(),
+            next: 0,
+            most: (MOST_BYTES / batch_bytes).clamp(2, 4 * threads),
+        };
+        for _ in 0..threads {
+            let (queue, done) = (Arc::clone(&queue), done.clone());
+            let encoder = Encoder::new(compression)?;
+            let worker = thread::Builder::new()
+                .name("squashfs".to_owned())
+                .spawn(move || work(&queue, &done, encoder))
+                .map_err(Error::Compress)?;
+            pool.workers.push(worker);
+        }
+        Ok(pool)
+    }
+
+    /// Whether the next result has to be taken before another batch may go in.
+    pub(super) fn is_full(&self) -> bool {
+        self.window.len() >= self.most
+    }
+
+    pub(super) fn submit(&mut self, batch: Batch) -> Result<(), Error> {
+        let number = self.next + self.window.len() as u64;
+        self.window.push_back(None);
+        let jobs = self.jobs.as_ref().ok_or_else(gone)?;
+        jobs.send((number, batch)).map_err(|_| gone())
+    }
+
+    /// The next result, if it is there already.
+    pub(super) fn ready(&mut self) -> Result<Option<Packed>, Error> {
+        while let Ok((number, result)) = self.results.try_recv() {
+            self.keep(number, result);
+        }
+        self.take()
+    }
+
+    /// The next result; `None` when nothing is in flight.
+    pub(super) fn wait(&mut self) -> Result<Option<Packed>, Error> {
+        while self.window.front().is_some_and(Option::is_none) {
+            let (number, result) = self.results.recv().map_err(|_| gone())?;
+            self.keep(number, result);
+        }
+        self.take()
+    }
+
+    fn keep(&mut self, number: u64, result: Result<Packed, Error>) {
+        if let Some(place) = self.window.get_mut((number - self.next) as usize) {
+            *place = Some(result);
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<Packed>, Error> {
+        match self.window.front_mut().and_then(Option::take) {
+            None => Ok(None),
+            Some(result) => {
+                self.window.pop_front();
+                self.next += 1;
+                result.map(Some)
+            }
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for worker in self.workers.drain(..) {
+            // It does not panic, and would have said so in its result.
+            let _ = worker.join();
+        }
+    }
+}
+
+fn work(
+    queue: &Mutex<Receiver<(u64, Batch)>>,
+    done: &Sender<(u64, Result<Packed, Error>)>,
+    mut encoder: Encoder,
+) {
+    loop {
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((number, batch)) = job else { return };
+        // A batch whose result never came would be waited for for ever.
+        let packed = panic::catch_unwind(AssertUnwindSafe(|| batch.pack(&mut encoder)));
+        if done.send((number, packed.unwrap_or_else(|_| Err(gone())))).is_err() {
+            return;
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::Compress(io::Error::other("its thread has ended"))
+}

@@ -1,0 +1,117 @@
+//! The way through an image: bytes, then names, then the superblock.
+
+use std::collections::HashMap;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use super::Error;
+use super::data::{Data, FileData};
+use super::format::SUPERBLOCK_BYTES;
+use super::options::Options;
+use super::out::Out;
+use super::tables::Tables;
+use super::tree::Tree;
+
+/// Files up to this length are held in memory to see whether they are new.
+const HELD_BYTES: u64 = 4 << 20;
+
+/// Writes one image.
+pub struct Writer<W> {
+    data: Data<W>,
+    /// Files by the digest of their bytes, when those are to be shared.
+    known: HashMap<[u8; 32], FileData>,
+    held: Vec<u8>,
+}
+
+impl<W: Write> std::fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("options", &self.data.options).finish_non_exhaustive()
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// Starts an image: zeros in the superblock's place go into `sink`.
+    ///
+    /// # Errors
+    /// [`Error::Options`].
+    pub fn new(sink: W, options: Options) -> Result<Self, Error> {
+        options.check()?;
+        let mut out = Out::new(sink);
+        out.write(&[0; SUPERBLOCK_BYTES])?;
+        out.align(u64::from(options.align))?;
+        let data = Data::new(out, options)?;
+        Ok(Self { data, known: HashMap::new(), held: Vec::new() })
+    }
+
+    /// Takes a file's bytes: all of `reader`, until it says that it has ended.
+    /// Blocks may be compressed and written later.
+    ///
+    /// # Errors
+    /// [`Error::Read`] when `reader` failed: the writer can go on, with some bytes
+    /// in the image that belong to no file. After any other, it is of no more use.
+    pub fn data(&mut self, reader: &mut dyn Read) -> Result<FileData, Error> {
+        if !self.data.options.deduplicate {
+            return self.data.file(reader);
+        }
+        let mut held = std::mem::take(&mut self.held);
+        held.clear();
+        let read = reader.take(HELD_BYTES + 1).read_to_end(&mut held).map_err(Error::Read)?;
+        let data = if read as u64 > HELD_BYTES {
+            self.data.file(&mut held.as_slice().chain(reader))
+        } else {
+            let digest = *blake3::hash(&held).as_bytes();
+            self.shared(digest, |data| data.file(&mut held.as_slice()))
+        };
+        self.held = held;
+        data
+    }
+
+    /// As [`data`](Self::data) for a reader that can go back: with
+    /// [`Options::deduplicate`] files of any size are read once to see whether
+    /// their bytes are there, and again when they are not.
+    ///
+    /// # Errors
+    /// As `data`.
+    pub fn data_seekable<R: Read + Seek>(&mut self, reader: &mut R) -> Result<FileData, Error> {
+        if !self.data.options.deduplicate {
+            return self.data.file(reader);
+        }
+        let start = reader.stream_position().map_err(Error::Read)?;
+        let mut hasher = blake3::Hasher::new();
+        std::io::copy(reader, &mut hasher).map_err(Error::Read)?;
+        self.shared(*hasher.finalize().as_bytes(), |data| {
+            reader.seek(SeekFrom::Start(start)).map_err(Error::Read)?;
+            data.file(reader)
+        })
+    }
+
+    /// Bytes of the image so far; with compression, those that are written.
+    pub fn position(&self) -> u64 {
+        self.data.out.position()
+    }
+
+    /// Writes the nodes of `tree` and all tables. Returns the superblock, which
+    /// belongs into the first bytes of the image, and the sink.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`], [`Error::HardLink`], [`Error::Foreign`],
+    /// [`Error::TooMany`], and the sink's.
+    pub fn finish(mut self, tree: &Tree) -> Result<([u8; SUPERBLOCK_BYTES], W), Error> {
+        drop(self.known);
+        self.data.close()?;
+        Tables::new(self.data, tree)?.write()
+    }
+
+    /// The file with this digest, made by `file` when there is none.
+    fn shared(
+        &mut self,
+        digest: [u8; 32],
+        file: impl FnOnce(&mut Data<W>) -> Result<FileData, Error>,
+    ) -> Result<FileData, Error> {
+        if let Some(known) = self.known.get(&digest) {
+            return Ok(*known);
+        }
+        let data = file(&mut self.data)?;
+        self.known.insert(digest, data);
+        Ok(data)
+    }
+}
