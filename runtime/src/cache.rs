@@ -73,6 +73,11 @@ pub fn open_bundle(
     Ok(Opened { bundle, fetched: Some(report) })
 }
 
+/// The job's own scratch folder, which the batch system removes.
+pub(crate) fn scratch(env: &Env) -> Option<&str> {
+    ["_CONDOR_SCRATCH_DIR", "SLURM_TMPDIR", "TMPDIR"].iter().find_map(|name| env.get(name))
+}
+
 impl Cache {
     /// The cache in `explicit`; else in `GULAR_CACHE`; else `gular-cache` in the
     /// job's own scratch folder (`_CONDOR_SCRATCH_DIR`, `SLURM_TMPDIR`,
@@ -80,9 +85,7 @@ impl Cache {
     #[must_use]
     pub fn at(explicit: Option<&Path>, env: &Env) -> Self {
         let given = explicit.map(Path::to_owned).or_else(|| env.get("GULAR_CACHE").map(Into::into));
-        let scratch = ["_CONDOR_SCRATCH_DIR", "SLURM_TMPDIR", "TMPDIR"];
-        let scratch = scratch.iter().find_map(|name| env.get(name));
-        let root = given.or_else(|| scratch.map(|dir| Path::new(dir).join("gular-cache")));
+        let root = given.or_else(|| scratch(env).map(|dir| Path::new(dir).join("gular-cache")));
         let uid = rustix::process::getuid().as_raw();
         Self { root: root.unwrap_or_else(|| format!("/tmp/gular-cache-{uid}").into()) }
     }

@@ -116,6 +116,64 @@ pub enum Error {
         /// Bytes that are free.
         free: u64,
     },
+    /// A copy would not fit.
+    #[error("a copy in `{dir}` needs {needed} bytes, {limit} leaves {available}")]
+    StageRoom {
+        /// Where the copy was to go.
+        dir: String,
+        /// Its bytes, with what must stay free beside them.
+        needed: u64,
+        /// What the limit leaves.
+        available: u64,
+        /// Which limit.
+        limit: String,
+        /// Whether `dir` lies in memory.
+        memory: bool,
+    },
+    /// A file of the copy would be over this process's limit (`RLIMIT_FSIZE`).
+    #[error("a copy in `{dir}` has a file of {needed} bytes, the limit of this process is {limit}")]
+    StageFile {
+        /// Where the copy was to go.
+        dir: String,
+        /// Its largest file.
+        needed: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The file system has no room for so many files.
+    #[error("a copy in `{dir}` needs {needed} files and folders, the file system has {free} left")]
+    StageInodes {
+        /// Where the copy was to go.
+        dir: String,
+        /// Files and folders.
+        needed: u64,
+        /// Those that the file system can still take.
+        free: u64,
+    },
+    /// The folder of copies is not one that we made.
+    #[error("`{dir}` cannot hold copies: {reason}")]
+    StageFolder {
+        /// The folder.
+        dir: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Something that cannot be copied.
+    #[error("`{path}` cannot be staged: {reason}")]
+    StageSource {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The bundle that was to be copied is not the one that was packed.
+    #[error("`{path}` is damaged: {reason}")]
+    StageDamaged {
+        /// The file.
+        path: String,
+        /// What differs.
+        reason: String,
+    },
     /// A loader cannot go on from a saved state.
     #[error(transparent)]
     State(#[from] StateError),
@@ -333,6 +391,27 @@ impl Error {
             Self::NoSpace { .. } => Some(
                 "free space, or use another folder; `--split` fetches a part of the bundle; what was fetched before is kept",
             ),
+            Self::StageRoom { memory: true, .. } => Some(
+                "ask the batch system for more memory, or stage to the job's disk with `--to scratch`",
+            ),
+            Self::StageRoom { .. } => {
+                Some("ask the batch system for more disk, or name another folder with `--to DIR`")
+            }
+            Self::StageFile { .. } => Some(
+                "raise the limit (`ulimit -f unlimited`), or pack with a smaller `--shard-size`",
+            ),
+            Self::StageInodes { .. } => {
+                Some("stage the bundle without `--unpack`: it has few files")
+            }
+            Self::StageFolder { .. } => Some(
+                "nothing was changed there; remove it when it is yours, or name another folder with `--to DIR`",
+            ),
+            Self::StageSource { .. } => {
+                Some("stage a folder of plain files that nobody writes to, or `gular pack` it")
+            }
+            Self::StageDamaged { .. } => {
+                Some("`gular verify` lists all that is damaged; fetch the bundle again")
+            }
             Self::State(error) => error.hint(),
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(

@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod order;
 mod rank;
 pub mod schedule;
+pub mod stage;
 mod stop;
 #[cfg(feature = "torch")]
 pub mod torch;

@@ -53,6 +53,7 @@ pub(crate) enum Verb {
     Verify(VerifyArgs),
     Publish(PublishArgs),
     Fetch(FetchArgs),
+    Stage(StageArgs),
     Ls(LsArgs),
     Federation(FederationArgs),
 }
@@ -366,6 +367,44 @@ pub(crate) struct FetchArgs {
     pub(crate) network: Network,
 }
 
+/// Copy data to the node's memory or disk once, for as long as a command runs
+///
+/// SRC is a bundle, the URL of one, or a directory of files. All processes of a
+/// user on a node share one copy: the first makes it, the others wait, the last
+/// removes it; what a killed run left, the next one removes. Bundles are checked
+/// block by block; nothing is written unless it fits in memory, cgroup and disk.
+///
+/// COMMAND finds the copy's path in GULAR_STAGED and in place of `{}` in its
+/// arguments; signals are passed on to its process group, its exit code is ours
+/// (128 + n for signal n). Without COMMAND the path is printed, and the copy
+/// stays until SIGTERM or SIGINT.
+///
+/// Example: gular stage bundle/ -- python train.py --data {}
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct StageArgs {
+    /// A bundle's folder or URL, or a directory
+    pub(crate) src: String,
+    /// `auto`: /dev/shm when less than half of what is available is taken, else scratch; `shm`;
+    /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp; or a folder that exists
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = stage_to)]
+    pub(crate) to: gular_runtime::stage::StageTo,
+    /// A bundle's samples as plain files, `split/class/name`
+    #[arg(long)]
+    pub(crate) unpack: bool,
+    /// Leave the copy at the end, for later runs; one without --keep removes it
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Only say where it would go and whether it fits
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// What to run, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
 /// List a collection of a federation
 ///
 /// Example: gular ls pelican://osg-htc.org/mylab/birds
@@ -582,6 +621,16 @@ fn bytes(text: &str) -> Result<u64, String> {
     } else {
         Err(format!("`{text}` is no size"))
     }
+}
+
+fn stage_to(text: &str) -> Result<gular_runtime::stage::StageTo, std::convert::Infallible> {
+    use gular_runtime::stage::StageTo;
+    Ok(match text {
+        "auto" => StageTo::Auto,
+        "shm" => StageTo::Shm,
+        "scratch" => StageTo::Scratch,
+        dir => StageTo::Dir(dir.into()),
+    })
 }
 
 fn lifetime(text: &str) -> Result<Duration, String> {

@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     Failed,
     /// 130 or 143: stopped by SIGINT or SIGTERM.
     Signal(u8),
+    /// What the command of `gular stage` ended with.
+    Command(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -24,7 +26,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Unsound => 1,
             Exit::Failed => 2,
-            Exit::Signal(code) => code,
+            Exit::Signal(code) | Exit::Command(code) => code,
         })
     }
 }
@@ -86,8 +88,11 @@ impl From<gular_runtime::Error> for Failure {
         match error {
             gular_runtime::Error::Pelican(error) => error.into(),
             error => {
-                use gular_runtime::Error::{AnotherBundle, ObjectDigest};
-                let unsound = matches!(error, AnotherBundle { .. } | ObjectDigest { .. });
+                use gular_runtime::Error::{AnotherBundle, ObjectDigest, StageDamaged};
+                let unsound = matches!(
+                    error,
+                    AnotherBundle { .. } | ObjectDigest { .. } | StageDamaged { .. }
+                );
                 let exit = if unsound { Exit::Unsound } else { Exit::Failed };
                 Self { exit, ..Self::new(&error, error.hint()) }
             }

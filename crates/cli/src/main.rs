@@ -15,6 +15,7 @@ mod payload;
 mod progress;
 mod publish;
 mod show;
+mod stage;
 mod stop;
 mod table;
 mod verify;
@@ -43,6 +44,7 @@ fn main() -> std::process::ExitCode {
         Verb::Verify(args) => verify::run(args, &cli.output),
         Verb::Publish(args) => publish::run(args, &cli.output),
         Verb::Fetch(args) => fetch::run(args, &cli.output),
+        Verb::Stage(args) => stage::run(args, &cli.output),
         Verb::Ls(args) => ls::run(args, &cli.output),
         Verb::Federation(args) => federation::run(args, &cli.output),
     };

@@ -1,0 +1,264 @@
+//! `gular stage`.
+
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use gular_pelican::Env;
+use gular_runtime::stage::{StageEvent, StageOptions, StageReport, Staged, plan, stage};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::args::{Output, StageArgs};
+use crate::exit::{Exit, Failure};
+use crate::progress::bytes_bar;
+use crate::show;
+
+pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
+    let relay = Relay::install()?;
+    let env = Env::process();
+    let options = StageOptions {
+        to: args.to.clone(),
+        unpack: args.unpack,
+        keep: args.keep,
+        threads: args.jobs.count(),
+        ..StageOptions::default()
+    };
+    if args.dry_run {
+        let report = plan(&args.src, &options, &env, &relay.cancel);
+        say(&report.map_err(|e| relay.ended(e))?, output, true)?;
+        return Ok(Exit::Done);
+    }
+    let bar = bytes_bar("stage", 0, output);
+    let event = |event| match event {
+        StageEvent::Waiting => bar.set_message("another process copies; waiting"),
+        StageEvent::Copied(done, total) => {
+            bar.set_length(total);
+            bar.set_position(done);
+        }
+    };
+    let staged = stage(&args.src, &options, &env, &event, &relay.cancel);
+    bar.finish_and_clear();
+    let staged = staged.map_err(|e| relay.ended(e))?;
+    say(&staged.report, output, args.command.is_empty())?;
+    let exit = match args.command.split_first() {
+        None => {
+            relay.hold(args.keep);
+            Ok(Exit::Done)
+        }
+        Some((program, arguments)) => relay.command(&staged, program, arguments),
+    };
+    staged.release()?;
+    exit
+}
+
+/// Where the copy is. With a command stdout is the command's, but for `--json`.
+fn say(report: &StageReport, output: &Output, stdout: bool) -> Result<(), Failure> {
+    if output.json {
+        return show::json_line(report);
+    }
+    if !output.quiet {
+        show::message("note", &text(report));
+    }
+    if stdout && !report.dry_run { show::text(&format!("{}\n", report.path)) } else { Ok(()) }
+}
+
+fn text(report: &StageReport) -> String {
+    let what = format!("{} in {}", show::size(report.bytes), show::count(report.files, "file"));
+    let place = if report.in_memory { "memory" } else { "disk" };
+    let mut text = match report {
+        StageReport { dry_run: true, .. } => {
+            format!("{what} would go to `{}` ({place}); nothing was written", report.path)
+        }
+        StageReport { shared: true, .. } => {
+            format!("{what} shared with another process in `{}` ({place})", report.path)
+        }
+        _ => {
+            let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
+            let (path, seconds) = (&report.path, report.seconds);
+            format!("staged {what} to `{path}` ({place}), {seconds:.2} s, {rate}/s")
+        }
+    };
+    if let Some(limit) = &report.limit {
+        let (needed, left) = (show::size(report.needed), show::size(limit.available));
+        text.push_str(&format!("\n{needed} had to be free; {} leaves {left}", limit.name));
+    }
+    if report.removed > 0 {
+        let copies = match report.removed {
+            1 => "1 copy".to_owned(),
+            n => format!("{n} copies"),
+        };
+        text.push_str(&format!("\nremoved {copies} that killed runs had left"));
+    }
+    text
+}
+
+/// Signals: they end the staging, and go on to the command while it runs.
+struct Relay {
+    cancel: Arc<AtomicBool>,
+    signal: Arc<AtomicU8>,
+    child: Arc<Mutex<Option<Child>>>,
+}
+
+/// Whom a signal goes to.
+#[derive(Debug, Clone, Copy)]
+struct Child {
+    pid: Pid,
+    /// It leads a process group. Otherwise it shares ours, and the terminal signals both.
+    leads: bool,
+}
+
+impl Child {
+    fn send(self, number: i32) {
+        let Some(signal) = Signal::from_named_raw(number) else { return };
+        // One that ended meanwhile needs no signal any more.
+        let _ = match (self.leads, number) {
+            (true, _) => rustix::process::kill_process_group(self.pid, signal),
+            (false, SIGINT) => Ok(()),
+            (false, _) => rustix::process::kill_process(self.pid, signal),
+        };
+    }
+}
+
+impl Relay {
+    fn install() -> Result<Self, Failure> {
+        let relay = Self { cancel: Arc::default(), signal: Arc::default(), child: Arc::default() };
+        let failed = |e| Failure::new(format!("cannot watch for signals: {e}"), None);
+        let mut signals =
+            Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
+        let (cancel, signal) = (Arc::clone(&relay.cancel), Arc::clone(&relay.signal));
+        let child = Arc::clone(&relay.child);
+        let watch = move || {
+            for number in signals.forever() {
+                let child = lock(&child);
+                if let Some(child) = *child {
+                    child.send(number);
+                } else if matches!(number, SIGTERM | SIGINT | SIGHUP) {
+                    // Others are for a command that is not there yet: nothing of it to save.
+                    if cancel.swap(true, Ordering::Relaxed) {
+                        let _ = signal_hook::low_level::emulate_default_handler(number);
+                    }
+                    signal.store(u8::try_from(number).unwrap_or(0), Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(watch).map_err(failed)?;
+        Ok(relay)
+    }
+
+    /// A failure, with the exit code of the signal when that is what ended the work.
+    fn ended(&self, failure: impl Into<Failure>) -> Failure {
+        let mut failure = failure.into();
+        if let Some(exit) = self.exit() {
+            failure.exit = exit;
+        }
+        failure
+    }
+
+    fn exit(&self) -> Option<Exit> {
+        let signal = self.signal.load(Ordering::Relaxed);
+        (signal > 0).then(|| Exit::Signal(128 + signal))
+    }
+
+    /// Until a signal comes; a copy that is kept needs nobody who waits.
+    fn hold(&self, keep: bool) {
+        while !keep && !self.cancel.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Runs the command to its end.
+    fn command(
+        &self,
+        staged: &Staged,
+        program: &OsStr,
+        arguments: &[OsString],
+    ) -> Result<Exit, Failure> {
+        let path = staged.path();
+        // A kill of this process must not take the copy from under the command.
+        staged.hand_down()?;
+        let mut command = Command::new(program);
+        command.args(arguments.iter().map(|argument| filled(argument, &path)));
+        command.env("GULAR_STAGED", &path);
+        // At a terminal it stays in our group, or it could not read from there.
+        let leads = !std::io::stdin().is_terminal();
+        if leads {
+            command.process_group(0);
+        }
+        let mut running = {
+            let mut child = lock(&self.child);
+            if let Some(exit) = self.exit() {
+                return Ok(exit);
+            }
+            let started = command.spawn().map_err(|e| not_started(program, &e))?;
+            *child = pid(started.id()).map(|pid| Child { pid, leads });
+            started
+        };
+        // It stays a zombie, so that no signal meets another process of its number.
+        if let Some(pid) = pid(running.id()) {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while rustix::process::waitid(WaitId::Pid(pid), options)
+                .is_err_and(|e| e == rustix::io::Errno::INTR)
+            {}
+        }
+        *lock(&self.child) = None;
+        let status = running.wait();
+        let status =
+            status.map_err(|e| Failure::new(format!("cannot wait for the command: {e}"), None))?;
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Ok(Exit::Command(u8::try_from(code).unwrap_or(u8::MAX)))
+    }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+fn lock(child: &Mutex<Option<Child>>) -> MutexGuard<'_, Option<Child>> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// 127 and 126, as a shell says it.
+fn not_started(program: &OsStr, error: &std::io::Error) -> Failure {
+    let missing = error.kind() == std::io::ErrorKind::NotFound;
+    let mut failure = Failure::new(format!("cannot start `{}`: {error}", program.display()), None);
+    failure.exit = Exit::Command(if missing { 127 } else { 126 });
+    failure
+}
+
+/// `argument` with the copy's path in place of each `{}`.
+fn filled(argument: &OsStr, path: &Path) -> OsString {
+    let (mut rest, mut filled) = (argument.as_bytes(), Vec::new());
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"{}") {
+        let (before, after) = rest.split_at(at);
+        filled.extend_from_slice(before);
+        filled.extend_from_slice(path.as_os_str().as_bytes());
+        rest = after.get(2..).unwrap_or_default();
+    }
+    filled.extend_from_slice(rest);
+    OsString::from_vec(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_become_the_path() {
+        let check = |argument: &str, expected: &str| {
+            assert_eq!(filled(OsStr::new(argument), Path::new("/c")), expected);
+        };
+        check("{}", "/c");
+        check("--data={}/train:{}", "--data=/c/train:/c");
+        check("{", "{");
+        check("{{}", "{/c");
+        check("", "");
+    }
+}

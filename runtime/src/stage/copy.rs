@@ -1,0 +1,252 @@
+//! Writing the copy, every byte of a bundle checked before it is written.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gular_bundle::{
+    BLOCK_BYTES, Backend, Bundle, BundlePath, DATA_DIR, Digest, FileEntry, FileNames,
+    MANIFEST_NAME, ReadAt, block_cv, file_head, n_blocks,
+};
+use gular_pelican::parallel;
+
+use super::source::{Directory, PlainFile};
+use crate::Error;
+
+/// What one thread copies at a time.
+const PIECE_BLOCKS: u64 = 64;
+
+/// A copy under way.
+pub(super) struct Copy<'a> {
+    /// The new folder, which exists and is empty.
+    pub(super) to: &'a Path,
+    pub(super) threads: usize,
+    pub(super) total: u64,
+    pub(super) done: AtomicU64,
+    pub(super) progress: &'a (dyn Fn(u64, u64) + Sync),
+    pub(super) cancel: &'a AtomicBool,
+}
+
+impl Copy<'_> {
+    fn advance(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        (self.progress)(self.done.fetch_add(bytes, Ordering::Relaxed) + bytes, self.total);
+    }
+
+    /// Every file of a bundle: manifest and indexes by their digests, shards by their blocks.
+    pub(super) fn bundle(&self, bundle: &Bundle) -> Result<(), Error> {
+        let data = self.to.join(DATA_DIR);
+        make_folder(&data)?;
+        let shards = &bundle.manifest().shards;
+        let mut pieces = Vec::new();
+        for (shard, entry) in shards.iter().enumerate() {
+            let starts = (0..n_blocks(entry.file.bytes)).step_by(PIECE_BLOCKS as usize);
+            pieces.extend(starts.map(|first| (shard, first)));
+            for file in [&entry.file, &entry.index] {
+                let path = data.join(file.name.as_str());
+                path.parent().map_or(Ok(()), make_folder)?;
+                create(&path)?;
+            }
+        }
+        parallel(shards, self.threads, self.cancel, |entry, stop| -> Result<(), Error> {
+            check_stop(stop)?;
+            let bytes = checked(&bundle.path_of(&entry.index), &entry.index)?;
+            write(&data.join(entry.index.name.as_str()), 0, &bytes)?;
+            self.advance(bytes.len());
+            Ok(())
+        })?;
+        parallel(&pieces, self.threads, self.cancel, |(shard, first), stop| {
+            self.piece(bundle, &data, *shard, *first, stop)
+        })?;
+        check_stop(self.cancel)?;
+        let from = bundle.dir().join(MANIFEST_NAME);
+        let manifest = fs::read(&from).map_err(|e| Error::io("read", &from, e))?;
+        let (expected, found) = (bundle.digest(), Digest::of(&manifest));
+        if found != expected {
+            return Err(Error::StageDamaged {
+                path: from.display().to_string(),
+                reason: format!("it has digest {found}, expected {expected}"),
+            });
+        }
+        let to = self.to.join(MANIFEST_NAME);
+        create(&to)?;
+        write(&to, 0, &manifest)?;
+        protect(&to)?;
+        for entry in shards {
+            protect(&data.join(entry.index.name.as_str()))?;
+            protect(&data.join(entry.file.name.as_str()))?;
+        }
+        Ok(())
+    }
+
+    /// Some blocks of a shard.
+    fn piece(
+        &self,
+        bundle: &Bundle,
+        data: &Path,
+        shard: usize,
+        first: u64,
+        stop: &AtomicBool,
+    ) -> Result<(), Error> {
+        let Some(entry) = bundle.manifest().shards.get(shard) else { return Ok(()) };
+        let open = bundle.shard(shard)?;
+        let (from, len) = (open.data(), entry.file.bytes);
+        let to = data.join(entry.file.name.as_str());
+        let file = fs::OpenOptions::new().write(true).open(&to);
+        let file = file.map_err(|e| Error::io("open", &to, e))?;
+        let mut block = vec![0; BLOCK_BYTES];
+        let blocks = n_blocks(len);
+        for number in first..blocks.min(first.saturating_add(PIECE_BLOCKS)) {
+            check_stop(stop)?;
+            let position = number.saturating_mul(BLOCK_BYTES as u64);
+            let size = len.saturating_sub(position).min(BLOCK_BYTES as u64);
+            let part = block.get_mut(..usize::try_from(size).unwrap_or(0)).unwrap_or_default();
+            from.read_at(position, part)?;
+            let expected = usize::try_from(number).ok().and_then(|n| open.index().blocks.get(n));
+            if expected != Some(&block_cv(number, part, blocks == 1)) {
+                let end = position.saturating_add(size);
+                let reason = format!("bytes {position}..{end} are not those packed");
+                return Err(Error::StageDamaged { path: from.path(), reason });
+            }
+            file.write_all_at(part, position).map_err(|e| Error::io("write", &to, e))?;
+            self.advance(part.len());
+        }
+        Ok(())
+    }
+
+    /// Every sample as `split/` and the file names that `gular convert` gives it.
+    pub(super) fn samples(&self, bundle: &Bundle) -> Result<(), Error> {
+        let shards: Vec<usize> = (0..bundle.manifest().shards.len()).collect();
+        parallel(&shards, self.threads, self.cancel, |shard, stop| {
+            self.samples_of(bundle, *shard, stop)
+        })?;
+        check_stop(self.cancel)
+    }
+
+    fn samples_of(&self, bundle: &Bundle, shard: usize, stop: &AtomicBool) -> Result<(), Error> {
+        let manifest = bundle.manifest();
+        let Some(entry) = manifest.shards.get(shard) else { return Ok(()) };
+        let heads: Vec<Vec<u8>> = manifest.fields.iter().map(file_head).collect();
+        let dir = self.to.join(entry.split.to_string());
+        let open = bundle.shard(shard)?;
+        let mut names = FileNames::new(&manifest.fields);
+        let mut values = vec![Vec::new(); manifest.fields.len()];
+        let mut made = BTreeSet::new();
+        for row in 0..open.index().n_samples() {
+            check_stop(stop)?;
+            for (field, value) in values.iter_mut().enumerate() {
+                open.read(row, field, value)?;
+            }
+            let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            let key = BundlePath::parse(open.index().key(row).unwrap_or_default());
+            let files = names.next(&key.map_err(gular_bundle::Error::from)?, &lent);
+            for ((name, value), head) in files.names.iter().zip(lent).zip(&heads) {
+                let Some(name) = name else { continue };
+                let path = dir.join(name);
+                if let Some(folder) = path.parent().filter(|f| !made.contains(*f)) {
+                    make_folder(folder)?;
+                    made.insert(folder.to_owned());
+                }
+                let mut file = create(&path)?;
+                let written = file.write_all(head).and_then(|()| file.write_all(value));
+                written.map_err(|e| Error::io("write", &path, e))?;
+                protect(&path)?;
+                self.advance(head.len() + value.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory's files; one that changes meanwhile is an error.
+    pub(super) fn directory(&self, directory: &Directory) -> Result<(), Error> {
+        for folder in &directory.folders {
+            make_folder(&self.to.join(folder))?;
+        }
+        parallel(&directory.files, self.threads, self.cancel, |file, stop| {
+            self.plain_file(directory, file, stop)
+        })?;
+        check_stop(self.cancel)
+    }
+
+    fn plain_file(
+        &self,
+        directory: &Directory,
+        file: &PlainFile,
+        stop: &AtomicBool,
+    ) -> Result<(), Error> {
+        use std::os::unix::fs::MetadataExt as _;
+        let (from, to) = (directory.path.join(&file.path), self.to.join(&file.path));
+        let mut source = File::open(&from).map_err(|e| Error::io("open", &from, e))?;
+        let mut copy = create(&to)?;
+        let size = usize::try_from(file.len.clamp(1, BLOCK_BYTES as u64)).unwrap_or(1);
+        let mut block = vec![0; size];
+        let mut len = 0_u64;
+        loop {
+            check_stop(stop)?;
+            let n = source.read(&mut block).map_err(|e| Error::io("read", &from, e))?;
+            let part = block.get(..n).unwrap_or_default();
+            len = len.saturating_add(n as u64);
+            if n == 0 || len > file.len {
+                break;
+            }
+            copy.write_all(part).map_err(|e| Error::io("write", &to, e))?;
+            self.advance(n);
+        }
+        let meta = source.metadata().map_err(|e| Error::io("look at", &from, e))?;
+        if len != file.len || (meta.mtime(), meta.mtime_nsec()) != file.changed {
+            let path = from.display().to_string();
+            return Err(Error::StageSource { path, reason: "it changed while it was copied" });
+        }
+        let executable = meta.mode() & 0o100;
+        let mode = Permissions::from_mode(0o400 | executable);
+        copy.set_permissions(mode).map_err(|e| Error::io("protect", &to, e))
+    }
+}
+
+fn check_stop(stop: &AtomicBool) -> Result<(), Error> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(gular_pelican::Error::Cancelled.into()),
+        false => Ok(()),
+    }
+}
+
+/// A small file of the bundle, whole and right.
+fn checked(path: &Path, file: &FileEntry) -> Result<Vec<u8>, Error> {
+    let source = ReadAt::open(path, Backend::Pread)?;
+    let damaged = |reason| Error::StageDamaged { path: path.display().to_string(), reason };
+    if source.len_bytes() != file.bytes {
+        let found = source.len_bytes();
+        return Err(damaged(format!("it is {found} bytes, the manifest says {}", file.bytes)));
+    }
+    let mut bytes = vec![0; usize::try_from(file.bytes).unwrap_or(0)];
+    source.read_at(0, &mut bytes)?;
+    match Digest::of(&bytes) {
+        found if found == file.digest => Ok(bytes),
+        found => Err(damaged(format!("it has digest {found}, expected {}", file.digest))),
+    }
+}
+
+pub(super) fn make_folder(path: &Path) -> Result<(), Error> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder.create(path).map_err(|e| Error::io("create", path, e))
+}
+
+/// A new file; never one that is there, nor through a link.
+fn create(path: &Path) -> Result<File, Error> {
+    File::create_new(path).map_err(|e| Error::io("create", path, e))
+}
+
+fn write(path: &Path, position: u64, bytes: &[u8]) -> Result<(), Error> {
+    let file = fs::OpenOptions::new().write(true).open(path);
+    file.and_then(|file| file.write_all_at(bytes, position))
+        .map_err(|e| Error::io("write", path, e))
+}
+
+fn protect(path: &Path) -> Result<(), Error> {
+    let mode = Permissions::from_mode(0o400);
+    fs::set_permissions(path, mode).map_err(|e| Error::io("protect", path, e))
+}

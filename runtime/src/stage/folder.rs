@@ -1,0 +1,349 @@
+//! One user's folder of copies on one file system, and who holds which.
+//!
+//! ```text
+//! BASE/gular-stage-UID/          0700
+//!   .gular-stage                 says that we made the folder; locked for a moment by
+//!                                whoever looks at or changes what is in it (the gate)
+//!   NAME.users                   locked alone by who copies, shared by who uses
+//!   NAME.part/                   being copied
+//!   NAME/                        whole
+//!   NAME.keep                    nobody need hold it
+//! ```
+//!
+//! All locks of a `.users` file are tried, converted and dropped inside the gate, so
+//! between two of them nobody comes. The kernel drops the locks of whoever is killed:
+//! what nobody holds and nobody keeps is removed by the next one inside the gate.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::Error;
+
+const MARKER: &str = ".gular-stage";
+const USERS: &str = ".users";
+/// How long to wait before a lock is tried again.
+pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The folder of one user.
+#[derive(Debug, Clone)]
+pub(super) struct Folder {
+    path: PathBuf,
+}
+
+/// What was found of a copy.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// It is whole, and shared from now on.
+    Whole(File),
+    /// Nobody has it; it is ours to make.
+    Ours(File),
+    /// Somebody is copying.
+    Busy,
+}
+
+impl Folder {
+    pub(super) fn below(base: &Path) -> Self {
+        let uid = rustix::process::getuid().as_raw();
+        Self { path: base.join(format!("gular-stage-{uid}")) }
+    }
+
+    /// Where the whole copy lies.
+    pub(super) fn whole(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Where it grows.
+    pub(super) fn part(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.part"))
+    }
+
+    fn users(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}{USERS}"))
+    }
+
+    fn keep(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.keep"))
+    }
+
+    /// Waits until nobody else looks at the folder; makes it when there is none.
+    pub(super) fn enter(&self, cancelled: &dyn Fn() -> bool) -> Result<Gate<'_>, Error> {
+        loop {
+            match DirBuilder::new().mode(0o700).create(&self.path) {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => {
+                    return Err(Error::io("create", &self.path, e));
+                }
+                _ => {}
+            }
+            if !self.is_ours()? {
+                continue;
+            }
+            let Some(marker) = self.marker()? else { continue };
+            let path = self.path.join(MARKER);
+            loop {
+                match marker.try_lock() {
+                    Ok(()) if is_at(&marker, &path) => return Ok(Gate { folder: self, marker }),
+                    // Whoever had it removed the folder with it.
+                    Ok(()) => break,
+                    Err(TryLockError::WouldBlock) if cancelled() => {
+                        return Err(gular_pelican::Error::Cancelled.into());
+                    }
+                    Err(TryLockError::WouldBlock) => std::thread::sleep(PATIENCE),
+                    Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
+                }
+            }
+        }
+    }
+
+    /// A folder of this user that nobody else may enter; `false` when it is gone again.
+    fn is_ours(&self) -> Result<bool, Error> {
+        let found = match fs::symlink_metadata(&self.path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+            found => found.map_err(|e| Error::io("look at", &self.path, e))?,
+        };
+        let fault = match found {
+            _ if found.is_symlink() => "it is a symbolic link",
+            _ if !found.is_dir() => "it is no folder",
+            _ if found.uid() != rustix::process::getuid().as_raw() => "it belongs to another user",
+            _ if found.mode() & 0o077 != 0 => "others may enter it",
+            _ => return Ok(true),
+        };
+        Err(self.foreign(fault))
+    }
+
+    fn foreign(&self, reason: &'static str) -> Error {
+        Error::StageFolder { dir: self.path.display().to_string(), reason }
+    }
+
+    /// Opens the marker; makes it in an empty folder. `None`: the folder is gone again.
+    fn marker(&self) -> Result<Option<File>, Error> {
+        let path = self.path.join(MARKER);
+        let gone = |e: io::Error| match e.kind() {
+            ErrorKind::NotFound => Ok(None),
+            _ => Err(Error::io("open", &path, e)),
+        };
+        match open(&path, false) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            found => return found.map(Some).or_else(gone),
+        }
+        let entries = match fs::read_dir(&self.path) {
+            Err(e) => return gone(e),
+            Ok(entries) => entries.count(),
+        };
+        if entries > 0 && !path.exists() {
+            return Err(self.foreign("it holds files and no marker of ours"));
+        }
+        open(&path, true).map(Some).or_else(gone)
+    }
+}
+
+/// The folder while nobody else looks at it.
+#[derive(Debug)]
+pub(super) struct Gate<'a> {
+    folder: &'a Folder,
+    /// Its lock ends when it is closed, by a kill too.
+    marker: File,
+}
+
+impl Gate<'_> {
+    /// Takes part in the copy `name`: shares the whole one, or begins anew.
+    pub(super) fn claim(&self, name: &str) -> Result<Claim, Error> {
+        let path = self.folder.users(name);
+        let users = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
+        let io = |e| Error::io("lock", &path, e);
+        if try_lock(&users).map_err(io)? {
+            if !self.folder.keep(name).exists() || !self.folder.whole(name).is_dir() {
+                self.remove_trees(name)?;
+                return Ok(Claim::Ours(users));
+            }
+            users.lock_shared().map_err(io)?;
+            return Ok(Claim::Whole(users));
+        }
+        match users.try_lock_shared() {
+            Ok(()) => Ok(Claim::Whole(users)),
+            Err(TryLockError::WouldBlock) => Ok(Claim::Busy),
+            Err(TryLockError::Error(e)) => Err(io(e)),
+        }
+    }
+
+    /// Whether somebody has a claim on `name` already.
+    pub(super) fn is_held(&self, name: &str) -> Result<bool, Error> {
+        let path = self.folder.users(name);
+        match open(&path, false) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(Error::io("open", &path, e)),
+            Ok(users) => {
+                let held = !try_lock(&users).map_err(|e| Error::io("lock", &path, e))?;
+                Ok(held || (self.folder.keep(name).exists() && self.folder.whole(name).is_dir()))
+            }
+        }
+    }
+
+    /// Says how many bytes the copy that was claimed will take.
+    pub(super) fn reserve(&self, name: &str, users: &File, bytes: u64) -> Result<(), Error> {
+        use std::os::unix::fs::FileExt as _;
+        let io = |e| Error::io("write", self.folder.users(name), e);
+        users.set_len(0).map_err(io)?;
+        users.write_all_at(bytes.to_string().as_bytes(), 0).map_err(io)
+    }
+
+    /// Bytes that others have reserved and not written yet.
+    pub(super) fn reserved(&self) -> Result<u64, Error> {
+        let mut sum = 0_u64;
+        for name in self.names()? {
+            let path = self.folder.users(&name);
+            let Ok(users) = open(&path, false) else { continue };
+            // Shared or not held: whole, or nobody's.
+            if users.try_lock_shared().is_ok() {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let bytes: u64 = text.trim().parse().unwrap_or(0);
+            sum = sum.saturating_add(bytes.saturating_sub(used(&self.folder.part(&name))));
+        }
+        Ok(sum)
+    }
+
+    /// Removes all copies that nobody holds and nobody keeps; returns how many.
+    pub(super) fn sweep(&self) -> Result<u64, Error> {
+        let mut swept = 0;
+        for name in self.names()? {
+            let path = self.folder.users(&name);
+            let users = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
+            let free = try_lock(&users).map_err(|e| Error::io("lock", &path, e))?;
+            if free && !self.folder.keep(&name).exists() {
+                self.remove(&name)?;
+                swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Gives the copy its name, and lets others share it.
+    pub(super) fn finish(&self, name: &str, users: &File) -> Result<(), Error> {
+        let (part, whole) = (self.folder.part(name), self.folder.whole(name));
+        fs::rename(&part, &whole).map_err(|e| Error::io("rename to", &whole, e))?;
+        users.lock_shared().map_err(|e| Error::io("lock", self.folder.users(name), e))
+    }
+
+    /// Keeps a copy without users, its bytes on the disk; or no longer.
+    pub(super) fn set_keep(&self, name: &str, keep: bool) -> Result<(), Error> {
+        let path = self.folder.keep(name);
+        if keep {
+            let synced = File::open(&self.folder.path).and_then(|d| Ok(rustix::fs::syncfs(&d)?));
+            synced.map_err(|e| Error::io("sync", &self.folder.path, e))?;
+            return open(&path, true).map(drop).map_err(|e| Error::io("create", &path, e));
+        }
+        gone(fs::remove_file(&path)).map_err(|e| Error::io("remove", &path, e))
+    }
+
+    /// Removes the copy when `users` was the last to hold it; says whether.
+    pub(super) fn leave(&self, name: &str, users: File) -> Result<bool, Error> {
+        // Closed, not unlocked: a process that inherited it may go on using it.
+        drop(users);
+        let path = self.folder.users(name);
+        let users = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
+        if !try_lock(&users).map_err(|e| Error::io("lock", &path, e))? {
+            return Ok(false);
+        }
+        if self.folder.keep(name).exists() {
+            return Ok(false);
+        }
+        self.remove(name)?;
+        Ok(true)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Error> {
+        self.remove_trees(name)?;
+        // Last: it is by this file that a later run knows the rest to be ours.
+        let path = self.folder.users(name);
+        gone(fs::remove_file(&path)).map_err(|e| Error::io("remove", &path, e))
+    }
+
+    fn remove_trees(&self, name: &str) -> Result<(), Error> {
+        self.set_keep(name, false)?;
+        for path in [self.folder.whole(name), self.folder.part(name)] {
+            gone(remove_tree(&path)).map_err(|e| Error::io("remove", &path, e))?;
+        }
+        Ok(())
+    }
+
+    /// The copies that have a file of users, in any state.
+    fn names(&self) -> Result<Vec<String>, Error> {
+        let io = |e| Error::io("list", &self.folder.path, e);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder.path).map_err(io)? {
+            let name = entry.map_err(io)?.file_name();
+            let name = name.to_str().and_then(|name| name.strip_suffix(USERS));
+            names.extend(name.filter(|name| is_name(name)).map(str::to_owned));
+        }
+        Ok(names)
+    }
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        // An empty folder goes too, marker last and still locked. Who waits for the
+        // marker sees that it is gone and makes a new one.
+        let path = &self.folder.path;
+        let only_marker = fs::read_dir(path).is_ok_and(|entries| entries.count() == 1);
+        if only_marker && fs::remove_file(path.join(MARKER)).is_ok() {
+            let _ = fs::remove_dir(path);
+        }
+        let _ = self.marker.unlock();
+    }
+}
+
+/// 64 hex digits, and what else tells kinds of copies apart.
+fn is_name(name: &str) -> bool {
+    let hex = name.strip_suffix("-files").unwrap_or(name);
+    hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
+/// Opens a small file of ours; never through a link.
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(create).truncate(false);
+    options.mode(0o600).custom_flags(no_links).open(path)
+}
+
+/// Removes a folder of this user with all in it; a link is not followed, and is no folder.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() {
+        return Err(io::Error::other("it is no folder of this user"));
+    }
+    fs::remove_dir_all(path)
+}
+
+fn gone(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
+}
+
+/// Bytes that the files below `dir` take.
+fn used(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => used(&entry.path()),
+        Ok(found) => found.blocks().saturating_mul(512),
+        Err(_) => 0,
+    };
+    entries.flatten().map(of).fold(0, u64::saturating_add)
+}
+
+/// Whether `path` still names the open `file`.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    file.metadata().ok().zip(fs::symlink_metadata(path).ok()).is_some_and(|(a, b)| same(a, b))
+}

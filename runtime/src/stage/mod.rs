@@ -1,0 +1,21 @@
+//! One copy of the data for all processes of a node, in memory or on its disk.
+//!
+//! ```text
+//! bundle, directory or URL ─ measured ─▶ BASE/gular-stage-UID/NAME.part/   grows, checked
+//!                             │                              NAME/        whole: shared
+//!          memory, cgroups, free space: before a byte        nothing      the last one left
+//! ```
+//!
+//! NAME is the bundle's digest, so that all ranks of a job meet at one copy: the
+//! first makes it, the others wait and share it, the last removes it. What a killed
+//! one left is removed by the next, whatever it stages.
+
+mod copy;
+mod folder;
+mod memory;
+mod room;
+mod run;
+mod source;
+
+pub use room::{Limit, StageTo};
+pub use run::{StageEvent, StageOptions, StageReport, Staged, plan, stage};

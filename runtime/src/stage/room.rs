@@ -1,0 +1,217 @@
+//! Whether a copy fits, asked before a byte is written.
+
+use std::path::{Path, PathBuf};
+
+use super::memory;
+use crate::{Env, Error};
+
+/// `statfs` of a file system in memory.
+const TMPFS: u64 = 0x0102_1994;
+const RAMFS: u64 = 0x8584_58f6;
+/// What stays free for the rest of the job: this, and a twentieth of the copy.
+const MARGIN_BYTES: u64 = 16 << 20;
+/// How a file system in memory counts a file.
+const PAGE_BYTES: u64 = 4096;
+
+/// Something that bounds the copy.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Limit {
+    /// What it is, as a message names it.
+    pub name: String,
+    /// What it still allows, in bytes.
+    pub available: u64,
+    /// Whether it bounds memory and not a disk.
+    pub memory: bool,
+}
+
+/// What a copy takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Need {
+    /// In whole pages.
+    pub(super) bytes: u64,
+    /// As the files say.
+    pub(super) content: u64,
+    pub(super) files: u64,
+    pub(super) inodes: u64,
+    pub(super) largest: u64,
+}
+
+impl Need {
+    /// Adds a file of `len` bytes, in whole pages.
+    pub(super) fn add(&mut self, len: u64) {
+        let pages = len.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+        self.bytes = self.bytes.saturating_add(pages);
+        self.content = self.content.saturating_add(len);
+        self.files = self.files.saturating_add(1);
+        self.inodes = self.inodes.saturating_add(1);
+        self.largest = self.largest.max(len);
+    }
+
+    /// Adds `n` folders.
+    pub(super) fn add_folders(&mut self, n: u64) {
+        self.bytes = self.bytes.saturating_add(n.saturating_mul(PAGE_BYTES));
+        self.inodes = self.inodes.saturating_add(n);
+    }
+
+    pub(super) fn with_margin(self) -> u64 {
+        self.bytes.saturating_add(self.bytes / 20).saturating_add(MARGIN_BYTES)
+    }
+}
+
+/// What a folder offers.
+#[derive(Debug)]
+pub(super) struct Room {
+    dir: PathBuf,
+    limits: Vec<Limit>,
+    inodes: Option<u64>,
+    file_bytes: Option<u64>,
+    pub(super) in_memory: bool,
+}
+
+impl Room {
+    /// Measures `dir`, which exists; /proc and /sys are read below `root`.
+    pub(super) fn of(dir: &Path, root: &Path) -> Result<Self, Error> {
+        let refused = |e: rustix::io::Errno| Error::io("measure", dir, e.into());
+        let free = rustix::fs::statvfs(dir).map_err(refused)?;
+        let kind = u64::try_from(rustix::fs::statfs(dir).map_err(refused)?.f_type).unwrap_or(0);
+        let in_memory = matches!(kind, TMPFS | RAMFS);
+        let name = format!("the free space of `{}`", dir.display());
+        // A tmpfs without a size has no blocks, and no limit of its own.
+        let sized = free.f_blocks > 0;
+        let available = free.f_bavail.saturating_mul(free.f_frsize);
+        let mut limits: Vec<Limit> =
+            sized.then_some(Limit { name, available, memory: false }).into_iter().collect();
+        if in_memory {
+            limits.extend(memory::limits(root));
+        }
+        let file_bytes = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+        let inodes = (free.f_files > 0).then_some(free.f_favail);
+        Ok(Self { dir: dir.to_owned(), limits, inodes, file_bytes, in_memory })
+    }
+
+    /// The limit that allows least.
+    pub(super) fn tightest(&self) -> Option<&Limit> {
+        self.limits.iter().min_by_key(|limit| limit.available)
+    }
+
+    /// Whether less than half of what there is would be taken, `reserved` bytes
+    /// being promised to others already.
+    pub(super) fn is_ample(&self, need: Need, reserved: u64) -> bool {
+        let half = |limit: &Limit| limit.available.saturating_sub(reserved) / 2;
+        self.tightest().is_none_or(|limit| need.with_margin() <= half(limit))
+            && self.check(need, reserved).is_ok()
+    }
+
+    /// Says which limit is in the way.
+    pub(super) fn check(&self, need: Need, reserved: u64) -> Result<(), Error> {
+        let dir = self.dir.display().to_string();
+        let needed = need.with_margin();
+        if let Some(limit) = self.tightest() {
+            let available = limit.available.saturating_sub(reserved);
+            if available < needed {
+                let (limit, memory) = (limit.name.clone(), self.in_memory);
+                return Err(Error::StageRoom { dir, needed, available, limit, memory });
+            }
+        }
+        if let Some(limit) = self.file_bytes.filter(|limit| *limit < need.largest) {
+            return Err(Error::StageFile { dir, needed: need.largest, limit });
+        }
+        if let Some(free) = self.inodes.filter(|free| *free < need.inodes) {
+            return Err(Error::StageInodes { dir, needed: need.inodes, free });
+        }
+        Ok(())
+    }
+}
+
+/// Where a copy goes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum StageTo {
+    /// Memory when it takes less than half of what is available, else scratch.
+    #[default]
+    Auto,
+    /// `/dev/shm`.
+    Shm,
+    /// The job's scratch folder: `_CONDOR_SCRATCH_DIR`, `SLURM_TMPDIR`, `TMPDIR`, else `/tmp`.
+    Scratch,
+    /// A folder that exists.
+    Dir(PathBuf),
+}
+
+impl StageTo {
+    /// The folders to try, best first; all but the last only when they are ample.
+    pub(super) fn folders(&self, env: &Env) -> Vec<PathBuf> {
+        let shm = || PathBuf::from("/dev/shm");
+        let scratch = || crate::cache::scratch(env).map_or_else(|| "/tmp".into(), PathBuf::from);
+        match self {
+            Self::Auto => vec![shm(), scratch()],
+            Self::Shm => vec![shm()],
+            Self::Scratch => vec![scratch()],
+            Self::Dir(dir) => vec![dir.clone()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(available: u64) -> Room {
+        let limit =
+            |name: &str, available| Limit { name: name.to_owned(), available, memory: true };
+        let limits = vec![limit("wide", 1 << 60), limit("narrow", available)];
+        let (inodes, file_bytes) = (Some(10), Some(1 << 30));
+        Room { dir: "/d".into(), limits, inodes, file_bytes, in_memory: true }
+    }
+
+    #[test]
+    fn the_tightest_limit_decides_and_is_named() {
+        let mut need = Need::default();
+        need.add(20 << 20);
+        assert_eq!(need.with_margin(), 37 << 20);
+        room(37 << 20).check(need, 0).unwrap();
+        let error = room(37 << 20).check(need, 1).unwrap_err();
+        let expected = "a copy in `/d` needs 38797312 bytes, narrow leaves 38797311";
+        assert_eq!(error.to_string(), expected);
+        assert!(error.hint().unwrap().contains("--to scratch"));
+        assert!(!room(73 << 20).is_ample(need, 0));
+        assert!(room(74 << 20).is_ample(need, 0));
+        assert!(!room(74 << 20).is_ample(need, 1));
+    }
+
+    #[test]
+    fn inodes_and_the_size_of_a_file_count_too() {
+        let mut many = Need::default();
+        many.add_folders(11);
+        assert!(matches!(room(1 << 40).check(many, 0), Err(Error::StageInodes { .. })));
+        let mut large = Need::default();
+        large.add((1 << 30) + 1);
+        assert!(matches!(room(1 << 40).check(large, 0), Err(Error::StageFile { .. })));
+    }
+
+    #[test]
+    fn files_take_whole_pages() {
+        let mut need = Need::default();
+        for len in [0, 1, 4096, 4097] {
+            need.add(len);
+        }
+        assert_eq!(
+            need,
+            Need { bytes: 4 * 4096, content: 8194, files: 4, inodes: 4, largest: 4097 }
+        );
+    }
+
+    #[test]
+    fn scratch_is_the_jobs_own() {
+        let check = |to: StageTo, pairs: &[(&str, &str)], expected: &[&str]| {
+            let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+            assert_eq!(to.folders(&Env::from_pairs(pairs)), expected);
+        };
+        let all = [("_CONDOR_SCRATCH_DIR", "/c"), ("SLURM_TMPDIR", "/s"), ("TMPDIR", "/t")];
+        check(StageTo::Scratch, &all, &["/c"]);
+        check(StageTo::Scratch, &all[1..], &["/s"]);
+        check(StageTo::Scratch, &all[2..], &["/t"]);
+        check(StageTo::Auto, &[], &["/dev/shm", "/tmp"]);
+        check(StageTo::Shm, &all, &["/dev/shm"]);
+        check(StageTo::Dir("/d".into()), &all, &["/d"]);
+    }
+}

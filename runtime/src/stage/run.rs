@@ -1,0 +1,379 @@
+//! From a source to a shared copy, and away with it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use gular_bundle::{Bundle, Check, MANIFEST_NAME, OpenOptions};
+use gular_pelican::{Client, ClientOptions, Env};
+
+use super::copy::{Copy, make_folder};
+use super::folder::{Claim, Folder, Gate, PATIENCE};
+use super::room::{Limit, Need, Room, StageTo};
+use super::source::{Directory, Source};
+use crate::fetch::{BundleUrl, FetchOptions, RemoteBundle, Trust, fetch_trusting};
+use crate::{Cache, Error, open_bundle};
+
+/// What is staged, and how.
+#[derive(Debug, Clone)]
+pub struct StageOptions {
+    /// Where the copy goes.
+    pub to: StageTo,
+    /// A bundle's samples as plain files, named as `gular convert` names them.
+    pub unpack: bool,
+    /// The copy stays when its last user leaves, until a run that does not say so.
+    pub keep: bool,
+    /// Threads that copy.
+    pub threads: usize,
+    /// The folder below which `proc` and `sys` lie: `/`, but for tests.
+    pub root: PathBuf,
+}
+
+impl Default for StageOptions {
+    /// Memory or scratch, the bundle's own files, removed at the end, four threads.
+    fn default() -> Self {
+        let (unpack, keep, threads) = (false, false, 4);
+        Self { to: StageTo::Auto, unpack, keep, threads, root: "/".into() }
+    }
+}
+
+/// What a run says while it works, from any thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StageEvent {
+    /// Another process copies; said once a wait.
+    Waiting,
+    /// Bytes copied, and all there are.
+    Copied(u64, u64),
+}
+
+/// What was staged, or would be.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct StageReport {
+    /// The copy.
+    pub path: String,
+    /// Its files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that must be free for it, with what stays free beside it.
+    pub needed: u64,
+    /// The limit that leaves least, when the room was measured.
+    pub limit: Option<Limit>,
+    /// Whether it lies in memory.
+    pub in_memory: bool,
+    /// Whether another process had made it.
+    pub shared: bool,
+    /// Copies of killed runs that were removed first.
+    pub removed: u64,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// Wall-clock time, waiting included.
+    pub seconds: f64,
+}
+
+/// A whole copy, which stays as long as this does.
+#[derive(Debug)]
+pub struct Staged {
+    /// What it took.
+    pub report: StageReport,
+    folder: Folder,
+    name: String,
+    keep: bool,
+    /// Shared with all who use the copy; the kernel drops it when we are killed.
+    users: Option<File>,
+}
+
+impl Staged {
+    /// Where the copy lies.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.folder.whole(&self.name)
+    }
+
+    /// Lets programs started from now on hold the copy too, so that it outlives a
+    /// kill of this process for as long as they run.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn hand_down(&self) -> Result<(), Error> {
+        let Some(users) = &self.users else { return Ok(()) };
+        let set = rustix::io::fcntl_setfd(users, rustix::io::FdFlags::empty());
+        set.map_err(|e| Error::io("hand down the lock of", self.path(), e.into()))
+    }
+
+    /// Leaves the copy, and removes it when nobody else uses it; says whether.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn release(mut self) -> Result<bool, Error> {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Result<bool, Error> {
+        let Some(users) = self.users.take() else { return Ok(false) };
+        let gate = self.folder.enter(&|| false)?;
+        if self.keep {
+            gate.set_keep(&self.name, true)?;
+        }
+        gate.leave(&self.name, users)
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // A fault here leaves the copy to the next run.
+        let _ = self.leave();
+    }
+}
+
+/// Says what [`stage`] would do; writes nothing.
+///
+/// # Errors
+/// Those of [`stage`] that can be known before a byte is written.
+pub fn plan(
+    place: &str,
+    options: &StageOptions,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<StageReport, Error> {
+    let start = Instant::now();
+    let source = look(place, options, env, cancel)?;
+    let (name, need) = (source.name(), source.need()?);
+    let folders = options.to.folders(env);
+    for (i, base) in folders.iter().enumerate() {
+        let last = i + 1 == folders.len();
+        if !last && !base.is_dir() {
+            continue;
+        }
+        let room = Room::of(base, &options.root)?;
+        if !last && !room.is_ample(need, 0) {
+            continue;
+        }
+        room.check(need, 0)?;
+        let path = Folder::below(base).whole(&name);
+        let report = report(&path, need, Some(&room));
+        return Ok(StageReport { dry_run: true, seconds: start.elapsed().as_secs_f64(), ..report });
+    }
+    Err(no_folder())
+}
+
+/// Makes or shares the copy of the bundle, directory or bundle URL at `place`.
+///
+/// # Errors
+/// [`Error::StageRoom`], [`Error::StageFile`], [`Error::StageInodes`] before a byte is
+/// written; [`Error::StageFolder`] when the folder is not ours;
+/// [`Error::StageDamaged`], [`Error::StageSource`], [`Error::Bundle`], [`Error::Io`],
+/// after which nothing is left.
+pub fn stage(
+    place: &str,
+    options: &StageOptions,
+    env: &Env,
+    event: &(dyn Fn(StageEvent) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Staged, Error> {
+    let source = look(place, options, env, cancel)?;
+    let (name, need) = (source.name(), source.need()?);
+    let work = Work { source, name, need, options, env, event, cancel, start: Instant::now() };
+    let folders = options.to.folders(env);
+    for (i, base) in folders.iter().enumerate() {
+        let last = i + 1 == folders.len();
+        if !last && !base.is_dir() {
+            continue;
+        }
+        if let Some(staged) = work.stage_in(base, !last)? {
+            return Ok(staged);
+        }
+    }
+    Err(no_folder())
+}
+
+fn no_folder() -> Error {
+    Error::Option { option: "to", reason: "there is no folder to stage to".into() }
+}
+
+fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
+    StageReport {
+        path: path.display().to_string(),
+        files: need.files,
+        bytes: need.content,
+        needed: need.with_margin(),
+        limit: room.and_then(Room::tightest).cloned(),
+        in_memory: room.is_some_and(|room| room.in_memory),
+        shared: false,
+        removed: 0,
+        dry_run: false,
+        seconds: 0.0,
+    }
+}
+
+/// What is at `place`.
+fn look(
+    place: &str,
+    options: &StageOptions,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<Source, Error> {
+    let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
+    let kind = |bundle: Bundle| match options.unpack {
+        true => Source::Samples(Box::new(bundle)),
+        false => Source::Bundle(Box::new(bundle)),
+    };
+    if !place.contains("://") {
+        let path = Path::new(place);
+        if !path.join(MANIFEST_NAME).is_file() {
+            return Ok(Source::Directory(Directory::list(path)?));
+        }
+        return match Bundle::open(path, open) {
+            // Somebody else's manifest.
+            Err(gular_bundle::Error::Format { .. }) => {
+                Ok(Source::Directory(Directory::list(path)?))
+            }
+            opened => Ok(kind(opened?)),
+        };
+    }
+    if options.unpack {
+        return Ok(kind(open_bundle(place, &[], open, None, env, &|_, _| (), cancel)?.bundle));
+    }
+    let url: BundleUrl = place.parse()?;
+    if let Some(digest) = url.digest {
+        // The node's cache may have it.
+        let dir = Cache::at(None, env).root().join(digest.hex());
+        let cached = Bundle::open(&dir, OpenOptions { digest: Some(digest), ..open });
+        if let Some(bundle) = cached.ok().filter(is_whole) {
+            return Ok(kind(bundle));
+        }
+    }
+    let client = Client::new(ClientOptions::new(env.clone()))?;
+    Ok(Source::Remote(Box::new(RemoteBundle::open(&client, &url, cancel)?)))
+}
+
+/// Whether all files of a bundle are there, by their lengths.
+fn is_whole(bundle: &Bundle) -> bool {
+    let has = |file: &gular_bundle::FileEntry| {
+        fs::metadata(bundle.path_of(file)).is_ok_and(|m| m.is_file() && m.len() == file.bytes)
+    };
+    bundle.manifest().shards.iter().all(|shard| has(&shard.file) && has(&shard.index))
+}
+
+/// One run.
+struct Work<'a> {
+    source: Source,
+    name: String,
+    need: Need,
+    options: &'a StageOptions,
+    env: &'a Env,
+    event: &'a (dyn Fn(StageEvent) + Sync),
+    cancel: &'a AtomicBool,
+    start: Instant,
+}
+
+impl Work<'_> {
+    /// Stages below `base`; `None` when there is not room enough to be `ample`.
+    fn stage_in(&self, base: &Path, ample: bool) -> Result<Option<Staged>, Error> {
+        let folder = Folder::below(base);
+        let cancelled = || self.cancel.load(Ordering::Relaxed);
+        let mut waited = false;
+        loop {
+            let gate = folder.enter(&cancelled)?;
+            // Somebody's copy needs no room of ours.
+            let measured = match gate.is_held(&self.name)? {
+                true => None,
+                false => {
+                    let removed = gate.sweep()?;
+                    let (room, reserved) = (Room::of(base, &self.options.root)?, gate.reserved()?);
+                    if ample && !room.is_ample(self.need, reserved) {
+                        return Ok(None);
+                    }
+                    room.check(self.need, reserved)?;
+                    Some((room, removed))
+                }
+            };
+            let shared = |users| {
+                let in_memory = Room::of(base, &self.options.root).is_ok_and(|r| r.in_memory);
+                let report = report(&folder.whole(&self.name), self.need, None);
+                self.staged(&folder, users, StageReport { shared: true, in_memory, ..report })
+            };
+            match (gate.claim(&self.name)?, measured) {
+                (Claim::Whole(users), _) => {
+                    if !self.options.keep {
+                        gate.set_keep(&self.name, false)?;
+                    }
+                    return Ok(Some(shared(users)));
+                }
+                (Claim::Ours(users), Some((room, removed))) => {
+                    let users = self.make(&folder, gate, users)?;
+                    let report = report(&folder.whole(&self.name), self.need, Some(&room));
+                    let report = StageReport { removed, ..report };
+                    return Ok(Some(self.staged(&folder, users, report)));
+                }
+                // It was somebody's when we looked, and nobody's now: measure.
+                (Claim::Ours(_), None) => {}
+                (Claim::Busy, _) if cancelled() => {
+                    return Err(gular_pelican::Error::Cancelled.into());
+                }
+                (Claim::Busy, _) => {
+                    drop(gate);
+                    if !waited {
+                        (self.event)(StageEvent::Waiting);
+                        waited = true;
+                    }
+                    std::thread::sleep(PATIENCE);
+                }
+            }
+        }
+    }
+
+    fn staged(&self, folder: &Folder, users: File, report: StageReport) -> Staged {
+        let seconds = self.start.elapsed().as_secs_f64();
+        Staged {
+            report: StageReport { seconds, ..report },
+            folder: folder.clone(),
+            name: self.name.clone(),
+            keep: self.options.keep,
+            users: Some(users),
+        }
+    }
+
+    /// Copies; after a fault nothing is left.
+    fn make(&self, folder: &Folder, gate: Gate<'_>, users: File) -> Result<File, Error> {
+        let part = folder.part(&self.name);
+        let begun = gate
+            .reserve(&self.name, &users, self.need.with_margin())
+            .and_then(|()| make_folder(&part));
+        drop(gate);
+        let copied = begun.and_then(|()| self.copy(&part));
+        let gate = folder.enter(&|| false)?;
+        match copied.and_then(|()| gate.finish(&self.name, &users)) {
+            Ok(()) => Ok(users),
+            Err(error) => {
+                // Why it failed is worth more than why it could not be removed.
+                let _ = gate.leave(&self.name, users);
+                Err(error)
+            }
+        }
+    }
+
+    fn copy(&self, to: &Path) -> Result<(), Error> {
+        let progress = |done, total| (self.event)(StageEvent::Copied(done, total));
+        let copy = Copy {
+            to,
+            threads: self.options.threads.max(1),
+            total: self.need.content,
+            done: AtomicU64::new(0),
+            progress: &progress,
+            cancel: self.cancel,
+        };
+        match &self.source {
+            Source::Bundle(bundle) => copy.bundle(bundle),
+            Source::Samples(bundle) => copy.samples(bundle),
+            Source::Directory(directory) => copy.directory(directory),
+            Source::Remote(remote) => {
+                let client = Client::new(ClientOptions::new(self.env.clone()))?;
+                let options = FetchOptions::default();
+                let (trust, cancel) = (Trust::Nothing, self.cancel);
+                fetch_trusting(&client, remote, to, &options, trust, &progress, cancel).map(drop)
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What is copied: a bundle's files, its samples as plain files, or a directory.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{Bundle, MANIFEST_NAME, StreamDigest, file_head};
+
+use super::room::Need;
+use crate::Error;
+use crate::fetch::RemoteBundle;
+
+/// A source that was looked at, and not read yet.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// A bundle, file by file.
+    Bundle(Box<Bundle>),
+    /// A bundle's samples as plain files.
+    Samples(Box<Bundle>),
+    /// A published bundle.
+    Remote(Box<RemoteBundle>),
+    /// A directory.
+    Directory(Directory),
+}
+
+/// A directory of plain files.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) path: PathBuf,
+    /// Folders below it, each after the one it lies in.
+    pub(super) folders: Vec<PathBuf>,
+    pub(super) files: Vec<PlainFile>,
+}
+
+/// One of its files.
+#[derive(Debug)]
+pub(super) struct PlainFile {
+    /// Its path below the directory.
+    pub(super) path: PathBuf,
+    pub(super) len: u64,
+    /// Seconds and nanoseconds of its last change.
+    pub(super) changed: (i64, i64),
+}
+
+impl Source {
+    /// Names the copy: the same name, the same bytes.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Bundle(bundle) => bundle.digest().hex(),
+            Self::Samples(bundle) => format!("{}-files", bundle.digest().hex()),
+            Self::Remote(remote) => remote.digest().hex(),
+            Self::Directory(directory) => directory.name(),
+        }
+    }
+
+    pub(super) fn need(&self) -> Result<Need, Error> {
+        let mut need = Need::default();
+        match self {
+            Self::Bundle(bundle) => {
+                let manifest = fs::metadata(bundle.dir().join(MANIFEST_NAME));
+                need.add(manifest.map_or(0, |m| m.len()));
+                bundle_files(bundle.manifest(), &mut need);
+            }
+            Self::Remote(remote) => {
+                need.add(remote.manifest_bytes().len() as u64);
+                bundle_files(remote.manifest(), &mut need);
+            }
+            Self::Samples(bundle) => sample_files(bundle, &mut need)?,
+            Self::Directory(directory) => {
+                need.add_folders(directory.folders.len() as u64 + 1);
+                directory.files.iter().for_each(|file| need.add(file.len));
+            }
+        }
+        Ok(need)
+    }
+}
+
+fn bundle_files(manifest: &gular_bundle::Manifest, need: &mut Need) {
+    need.add_folders(2);
+    for shard in &manifest.shards {
+        need.add(shard.file.bytes);
+        need.add(shard.index.bytes);
+    }
+}
+
+/// From the indexes alone.
+fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
+    let manifest = bundle.manifest();
+    let heads: Vec<u64> = manifest.fields.iter().map(|f| file_head(f).len() as u64).collect();
+    for shard in 0..manifest.shards.len() {
+        let open = bundle.shard(shard)?;
+        let mut folder = None;
+        for row in 0..open.index().n_samples() {
+            for (field, head) in heads.iter().enumerate() {
+                if manifest.fields.get(field).is_some_and(|f| f.name.as_str() != "label") {
+                    need.add(open.len_of(row, field).unwrap_or(0) as u64 + head);
+                }
+            }
+            // A bound from above: a folder for each change of folder.
+            let key = open.index().key(row).unwrap_or_default();
+            let own = key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+            if own != folder {
+                need.add_folders(1);
+                folder = own;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Directory {
+    /// Lists `path`. Links to files count as files; links to folders are refused.
+    pub(super) fn list(path: &Path) -> Result<Self, Error> {
+        let path = fs::canonicalize(path).map_err(|e| Error::io("open", path, e))?;
+        let mut found = Self { path, folders: Vec::new(), files: Vec::new() };
+        found.add(Path::new(""))?;
+        let mut next = 0;
+        while let Some(folder) = found.folders.get(next).cloned() {
+            found.add(&folder)?;
+            next += 1;
+        }
+        found.files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(found)
+    }
+
+    fn add(&mut self, folder: &Path) -> Result<(), Error> {
+        let dir = self.path.join(folder);
+        let io = |e| Error::io("list", &dir, e);
+        for entry in fs::read_dir(&dir).map_err(io)? {
+            let entry = entry.map_err(io)?;
+            let kind = entry.file_type().map_err(io)?;
+            let below = folder.join(entry.file_name());
+            if kind.is_dir() {
+                self.folders.push(below);
+                continue;
+            }
+            let path = entry.path();
+            let refused = |reason| Error::StageSource { path: path.display().to_string(), reason };
+            let meta = fs::metadata(&path).map_err(|e| Error::io("look at", &path, e))?;
+            if !meta.is_file() {
+                let link = kind.is_symlink();
+                return Err(refused(if link { "a link to a folder" } else { "no plain file" }));
+            }
+            let changed = (meta.mtime(), meta.mtime_nsec());
+            self.files.push(PlainFile { path: below, len: meta.len(), changed });
+        }
+        Ok(())
+    }
+
+    /// Of its place, and of the names, lengths and times of what is in it.
+    fn name(&self) -> String {
+        let mut digest = StreamDigest::new();
+        let mut text = |bytes: &[u8]| {
+            digest.update(&(bytes.len() as u64).to_le_bytes());
+            digest.update(bytes);
+        };
+        text(b"gular-stage directory 1");
+        text(self.path.as_os_str().as_bytes());
+        let mut folders: Vec<&PathBuf> = self.folders.iter().collect();
+        folders.sort();
+        folders.iter().for_each(|folder| text(folder.as_os_str().as_bytes()));
+        for file in &self.files {
+            text(file.path.as_os_str().as_bytes());
+            text(&file.len.to_le_bytes());
+            text(&file.changed.0.to_le_bytes());
+            text(&file.changed.1.to_le_bytes());
+        }
+        digest.finish().hex()
+    }
+}
