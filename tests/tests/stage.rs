@@ -1,0 +1,488 @@
+//! `gular stage`: one copy a node, and nothing left of it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says when it skips"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gular_tests::{Outcome, files, finish, gular, is_root, jpeg, noisy_png, put, run};
+use serde_json::Value;
+
+/// A bundle, a folder to stage to, and what is in it.
+struct Case {
+    dir: tempfile::TempDir,
+    images: PathBuf,
+    bundle: PathBuf,
+    to: PathBuf,
+}
+
+impl Case {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let (images, bundle, to) = (at("images"), at("bundle"), at("to"));
+        for i in 0..12 {
+            let split = if i % 4 == 0 { "val" } else { "train" };
+            put(&images, format!("{split}/class {}/{i}.jpg", i % 3), &jpeg(i));
+        }
+        // Shards of several blocks.
+        put(&images, "train/class 0/large.png", &noisy_png(1, 900));
+        let packed = run(["pack", text(&images), text(&bundle), "--quiet"]);
+        assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+        fs::create_dir(&to).unwrap();
+        Self { dir, images, bundle, to }
+    }
+
+    fn command(&self, source: &Path, more: &[&str]) -> Command {
+        let mut command = Command::new(gular());
+        command.args(["stage", text(source), "--to", text(&self.to)]).args(more);
+        command
+    }
+
+    fn stage(&self, source: &Path, more: &[&str]) -> Outcome {
+        finish(&mut self.command(source, more))
+    }
+
+    /// Starts one that holds its copy, and waits until it is there.
+    fn hold(&self, source: &Path, more: &[&str]) -> (Child, PathBuf) {
+        let mut command = self.command(source, more);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (child, PathBuf::from(line.trim_end()))
+    }
+
+    fn is_clean(&self) -> bool {
+        fs::read_dir(&self.to).unwrap().count() == 0
+    }
+
+    /// The folder of copies of whoever runs the test.
+    fn folder(&self) -> PathBuf {
+        let uid = fs::metadata(self.dir.path()).unwrap().uid();
+        self.to.join(format!("gular-stage-{uid}"))
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// Waits for something that must come.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_bundle_is_there_while_its_command_runs() {
+    let case = Case::new();
+    let copy = case.dir.path().join("seen");
+    let script = format!("test \"$GULAR_STAGED\" = '{{}}' && cp -r {{}} '{}'; exit 7", text(&copy));
+    let outcome = case.stage(&case.bundle, &["--", "sh", "-c", &script]);
+    assert_eq!(outcome.code, Some(7), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+    assert_eq!(files(&copy), files(&case.bundle));
+    assert!(case.is_clean());
+}
+
+#[test]
+fn nobody_else_may_enter_and_nothing_may_be_written() {
+    let case = Case::new();
+    let (mut held, path) = case.hold(&case.bundle, &[]);
+    for folder in [path.as_path(), path.parent().unwrap(), &path.join("data")] {
+        assert_eq!(fs::metadata(folder).unwrap().mode() & 0o777, 0o700, "{}", folder.display());
+    }
+    assert_eq!(fs::metadata(path.join("manifest.json")).unwrap().mode() & 0o777, 0o400);
+    let verified = run(["verify", text(&path)]);
+    assert_eq!(verified.code, Some(0), "{}", verified.stdout);
+    signal(&held, "TERM");
+    assert_eq!(held.wait().unwrap().code(), Some(0));
+    assert!(case.is_clean());
+}
+
+#[test]
+fn samples_unpack_to_the_files_they_were() {
+    let case = Case::new();
+    let copy = case.dir.path().join("seen");
+    let outcome = case.stage(&case.bundle, &["--unpack", "--", "cp", "-r", "{}", text(&copy)]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(files(&copy), files(&case.images));
+    assert!(case.is_clean());
+}
+
+#[test]
+fn a_plain_directory_is_copied_with_its_links_to_files() {
+    let case = Case::new();
+    put(&case.images, "empty", b"");
+    fs::create_dir(case.images.join("nothing in it")).unwrap();
+    symlink("empty", case.images.join("link")).unwrap();
+    let copy = case.dir.path().join("seen");
+    let outcome = case.stage(&case.images, &["--", "cp", "-r", "{}", text(&copy)]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(files(&copy), files(&case.images));
+    assert!(copy.join("nothing in it").is_dir());
+    assert!(!copy.join("link").is_symlink());
+    assert!(case.is_clean());
+
+    symlink(".", case.images.join("loop")).unwrap();
+    let refused = case.stage(&case.images, &["--", "true"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused.stderr.contains("loop` cannot be staged: a link to a folder"),
+        "{}",
+        refused.stderr
+    );
+    assert!(case.is_clean());
+}
+
+#[test]
+fn processes_share_one_copy_and_the_last_removes_it() {
+    let case = Case::new();
+    let start = || case.hold(&case.bundle, &["--json"]).0;
+    let reports: Vec<(Child, Value)> = std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (child, line) = case.hold(&case.bundle, &["--json"]);
+                    (child, serde_json::from_str(text(&line)).unwrap())
+                })
+            })
+            .collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect()
+    });
+    let made = reports.iter().filter(|(_, report)| report["shared"] == false).count();
+    assert_eq!(made, 1);
+    let path = PathBuf::from(reports[0].1["path"].as_str().unwrap());
+    let inode = fs::metadata(&path).unwrap().ino();
+    for (mut child, report) in reports {
+        assert_eq!(report["path"].as_str(), path.to_str());
+        assert_eq!(fs::metadata(&path).unwrap().ino(), inode, "it is still the first one");
+        signal(&child, "INT");
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+    assert!(case.is_clean());
+    // And anew.
+    let mut child = start();
+    assert!(path.is_dir());
+    signal(&child, "TERM");
+    child.wait().unwrap();
+    assert!(case.is_clean());
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next() {
+    let case = Case::new();
+    let (mut held, path) = case.hold(&case.bundle, &[]);
+    held.kill().unwrap();
+    held.wait().unwrap();
+    assert!(path.is_dir());
+    // Of another source, so that it is not the same copy.
+    let outcome = case.stage(&case.images, &["--json", "--", "test", "!", "-e", text(&path)]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(report["removed"], 1, "{report}");
+    assert!(case.is_clean());
+}
+
+#[test]
+fn an_unfinished_copy_is_begun_anew() {
+    let case = Case::new();
+    let digest = fs::read(case.bundle.join("manifest.json")).unwrap();
+    let name = gular_bundle::Digest::of(&digest).hex();
+    let folder = case.folder();
+    put(&folder, ".gular-stage", b"");
+    put(&folder, format!("{name}.users"), b"1000000");
+    put(&folder, format!("{name}.part/data/half"), b"xxxx");
+    // Not ours by its name: left alone.
+    put(&folder, "notes.txt", b"mine");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let copy = case.dir.path().join("seen");
+    let outcome = case.stage(&case.bundle, &["--", "cp", "-r", "{}", text(&copy)]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(files(&copy), files(&case.bundle));
+    let left: Vec<_> = files(&folder).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(left, [Path::new(".gular-stage"), Path::new("notes.txt")]);
+}
+
+#[test]
+fn a_command_that_outlives_a_killed_run_keeps_its_copy() {
+    let case = Case::new();
+    let (begun, go) = (case.dir.path().join("begun"), case.dir.path().join("go"));
+    let done = case.dir.path().join("done");
+    let (b, g, d) = (text(&begun), text(&go), text(&done));
+    let script = format!(
+        "echo {{}} > '{b}.new'; mv '{b}.new' '{b}'; while ! test -e '{g}'; do sleep 0.01; done; \
+         test -e {{}}/manifest.json && touch '{d}'"
+    );
+    let mut command = case.command(&case.bundle, &["--quiet", "--", "sh", "-c", &script]);
+    let mut run = command.stdin(Stdio::null()).spawn().unwrap();
+    until("the command runs", || begun.exists());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let other = case.stage(&case.images, &["--quiet", "--", "true"]);
+    assert_eq!(other.code, Some(0), "{}", other.stderr);
+    let path = PathBuf::from(fs::read_to_string(&begun).unwrap().trim_end());
+    assert!(path.join("manifest.json").exists(), "removed under a command that uses it");
+    fs::write(&go, b"").unwrap();
+    until("the command has seen its copy", || done.exists());
+    until("the next run can remove it", || {
+        case.stage(&case.images, &["--quiet", "--", "true"]).code == Some(0) && case.is_clean()
+    });
+}
+
+#[test]
+fn signals_go_on_to_the_command() {
+    let case = Case::new();
+    let begun = case.dir.path().join("begun");
+    for name in ["TERM", "INT", "HUP", "USR1", "USR2"] {
+        let script = format!(
+            "trap 'exit 85' {name}; touch '{}'; while true; do sleep 0.01; done",
+            text(&begun)
+        );
+        let mut command = case.command(&case.bundle, &["--quiet", "--", "sh", "-c", &script]);
+        let mut run = command.stdin(Stdio::null()).spawn().unwrap();
+        until("the command runs", || begun.exists());
+        signal(&run, name);
+        assert_eq!(run.wait().unwrap().code(), Some(85), "{name}");
+        assert!(case.is_clean(), "{name}");
+        fs::remove_file(&begun).unwrap();
+    }
+}
+
+#[test]
+fn the_exit_code_is_the_commands() {
+    let case = Case::new();
+    let check = |command: &[&str], expected: i32| {
+        let outcome = case.stage(&case.bundle, &[&["--quiet", "--"], command].concat());
+        assert_eq!(outcome.code, Some(expected), "{command:?}: {}", outcome.stderr);
+        assert!(case.is_clean());
+    };
+    check(&["true"], 0);
+    check(&["sh", "-c", "exit 3"], 3);
+    check(&["sh", "-c", "kill -s KILL $$"], 128 + 9);
+    check(&["no such command"], 127);
+    check(&[text(&case.bundle.join("manifest.json"))], 126);
+}
+
+#[test]
+fn a_kept_copy_is_used_again_until_a_run_does_not_keep_it() {
+    let case = Case::new();
+    let report = |more: &[&str]| -> Value {
+        let outcome = case.stage(&case.bundle, &[&["--json"], more].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).unwrap()
+    };
+    // Without a command it does not wait.
+    let first = report(&["--keep"]);
+    assert_eq!(first["shared"], false);
+    let path = PathBuf::from(first["path"].as_str().unwrap());
+    assert_eq!(files(&path), files(&case.bundle));
+    // Another source sweeps, and leaves it.
+    assert_eq!(case.stage(&case.images, &["--", "true"]).code, Some(0));
+    assert!(path.is_dir());
+    assert_eq!(report(&["--keep", "--", "true"])["shared"], true);
+    assert!(path.is_dir());
+    assert_eq!(report(&["--", "true"])["shared"], true);
+    assert!(case.is_clean());
+}
+
+#[test]
+fn a_damaged_source_is_refused_and_nothing_is_left() {
+    let damage = |path: &Path, at: u64| {
+        let mut bytes = fs::read(path).unwrap();
+        let at = usize::try_from(at).unwrap();
+        bytes[at] ^= 1;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    let case = Case::new();
+    let sound = files(&case.bundle);
+    let marker = case.dir.path().join("ran");
+    for (name, bytes) in &sound {
+        if name == Path::new("manifest.json") {
+            continue;
+        }
+        let path = case.bundle.join(name);
+        damage(&path, bytes.len() as u64 - 1);
+        let outcome = case.stage(&case.bundle, &["--", "touch", text(&marker)]);
+        assert!(matches!(outcome.code, Some(1 | 2)), "{name:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(text(name)), "{name:?}: {}", outcome.stderr);
+        assert!(case.is_clean() && !marker.exists(), "{name:?}");
+        fs::write(&path, bytes).unwrap();
+    }
+    assert_eq!(case.stage(&case.bundle, &["--", "true"]).code, Some(0));
+}
+
+#[test]
+fn a_folder_that_is_not_ours_is_refused_and_left_alone() {
+    let case = Case::new();
+    let folder = case.folder();
+    let elsewhere = case.dir.path().join("elsewhere");
+    put(&elsewhere, "precious", b"x");
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o700)).unwrap();
+    let check = |reason: &str| {
+        let outcome = case.stage(&case.bundle, &["--", "true"]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
+        assert_eq!(files(&elsewhere).len(), 1);
+    };
+    symlink(&elsewhere, &folder).unwrap();
+    check("it is a symbolic link");
+    fs::remove_file(&folder).unwrap();
+    fs::write(&folder, b"").unwrap();
+    check("it is no folder");
+    fs::remove_file(&folder).unwrap();
+    put(&folder, "somebody's", b"x");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    check("others may enter it");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    check("it holds files and no marker of ours");
+    assert_eq!(files(&folder).len(), 1);
+    if is_root() {
+        fs::remove_dir_all(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::chown(&folder, Some(65534), None).unwrap();
+        check("it belongs to another user");
+    } else {
+        println!("skipped: only root can give a folder to another user");
+    }
+}
+
+#[test]
+fn links_below_the_folder_lead_nowhere() {
+    let case = Case::new();
+    let digest = fs::read(case.bundle.join("manifest.json")).unwrap();
+    let name = gular_bundle::Digest::of(&digest).hex();
+    let elsewhere = case.dir.path().join("elsewhere");
+    put(&elsewhere, "precious", b"x");
+    for link in [format!("{name}.part"), name.clone(), format!("{name}.users")] {
+        let folder = case.folder();
+        put(&folder, ".gular-stage", b"");
+        put(&folder, format!("{}.users", "0".repeat(64)), b"");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        symlink(&elsewhere, folder.join(&link)).unwrap();
+        let outcome = case.stage(&case.bundle, &["--", "true"]);
+        assert_eq!(outcome.code, Some(2), "{link}: {}", outcome.stderr);
+        assert_eq!(files(&elsewhere).len(), 1, "{link}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_a_byte_is_written() {
+    let case = Case::new();
+    let mut limited = Command::new("sh");
+    let script = "ulimit -f 1 && exec \"$0\" \"$@\"";
+    limited.args(["-c", script]).arg(gular());
+    limited.args(["stage", text(&case.bundle), "--to", text(&case.to), "--", "true"]);
+    let outcome = finish(&mut limited);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the limit of this process is"), "{}", outcome.stderr);
+    assert!(case.is_clean());
+
+    if !is_root() {
+        println!("skipped: only root can mount a small file system");
+        return;
+    }
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=12m,nr_inodes=40", "none", text(&case.to)])
+        .stderr(Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: mounting is not permitted here");
+        return;
+    }
+    let outcome = case.stage(&case.bundle, &["--", "true"]);
+    let clean = case.is_clean();
+    let unmounted = Command::new("umount").arg(&case.to).status().unwrap();
+    assert!(unmounted.success());
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    for part in ["needs", "the free space of", "leaves 12582912", "--to scratch"] {
+        assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+    }
+    assert!(clean);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let case = Case::new();
+    let outcome = case.stage(&case.bundle, &["--dry-run", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(report["dry_run"], true);
+    let bytes: u64 = files(&case.bundle).iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    assert_eq!(report["bytes"], bytes);
+    assert!(report["needed"].as_u64().unwrap() > bytes);
+    assert!(case.is_clean());
+}
+
+#[test]
+fn a_bundle_url_is_fetched_straight_into_the_copy() {
+    let case = Case::new();
+    let published = case.dir.path().join("site/birds/v1");
+    let url = format!("file://{}", text(&published));
+    fs::create_dir_all(case.dir.path().join("site")).unwrap();
+    let sent = run(["publish", text(&case.bundle), &url]);
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    let copy = case.dir.path().join("seen");
+    let cache = case.dir.path().join("cache");
+    let mut command = case.command(Path::new(&url), &["--", "cp", "-r", "{}", text(&copy)]);
+    let outcome = finish(command.env("GULAR_CACHE", &cache));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(files(&copy), files(&case.bundle));
+    assert!(case.is_clean() && !cache.exists());
+}
+
+#[test]
+fn a_signal_ends_the_staging_and_leaves_nothing() {
+    let case = Case::new();
+    // A named pipe in place of a file's bytes: the copy waits for them for ever.
+    let (holder, other) = (case.folder(), "1".repeat(64));
+    put(&holder, ".gular-stage", b"");
+    fs::set_permissions(&holder, fs::Permissions::from_mode(0o700)).unwrap();
+    put(&holder, format!("{other}.users"), b"");
+    // Somebody else is at the gate, so this one waits.
+    let mut gate = Command::new("flock");
+    gate.arg(holder.join(".gular-stage")).args(["sleep", "60"]).process_group(0);
+    let Ok(mut gate) = gate.spawn() else {
+        println!("skipped: no `flock` here");
+        return;
+    };
+    let marker = fs::File::open(holder.join(".gular-stage")).unwrap();
+    until("the gate is shut", || marker.try_lock().is_err());
+    let mut command = case.command(&case.bundle, &["--quiet", "--", "true"]);
+    let mut run = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let number = run.id();
+    until("it watches for signals", || {
+        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+        let caught = status.lines().find_map(|l| l.strip_prefix("SigCgt:").map(str::trim));
+        caught.and_then(|c| u64::from_str_radix(c, 16).ok()).is_some_and(|c| c & (1 << 14) != 0)
+    });
+    signal(&run, "TERM");
+    assert_eq!(run.wait().unwrap().code(), Some(143));
+    let group = format!("-{}", gate.id());
+    assert!(Command::new("kill").args(["-s", "KILL", "--", &group]).status().unwrap().success());
+    gate.wait().unwrap();
+    drop(marker);
+    assert_eq!(case.stage(&case.images, &["--quiet", "--", "true"]).code, Some(0));
+    assert!(case.is_clean());
+}
