@@ -11,8 +11,10 @@
 //! What a value is and where its bytes lie is all that the rest of the project
 //! knows of a format.
 
+mod arrow;
 mod files;
 mod hdf5;
+mod huggingface;
 mod media;
 mod npy;
 mod out;

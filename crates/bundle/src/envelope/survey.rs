@@ -1,6 +1,6 @@
 //! What an indexer finds by walking a file's own structure.
 
-use crate::envelope::{hdf5, shards, tar};
+use crate::envelope::{arrow, hdf5, shards, tar};
 use crate::{Dtype, Envelope, Error, ReadAt};
 
 /// The samples of a file, ours or somebody else's, as columns of stored runs.
@@ -83,8 +83,7 @@ pub fn survey(file: &ReadAt, envelope: Envelope) -> Result<Survey, Error> {
         Envelope::Shards => shards::survey(file),
         Envelope::Tar => tar::survey(file),
         Envelope::Hdf5 => hdf5::survey(file),
-        Envelope::Arrow | Envelope::Parquet | Envelope::Squashfs => {
-            Err(Error::Unwritable { envelope })
-        }
+        Envelope::Arrow => arrow::survey(file),
+        Envelope::Parquet | Envelope::Squashfs => Err(Error::Unwritable { envelope }),
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::durable::{persist, temp_in};
-use crate::envelope::{Out, hdf5, shards, tar};
+use crate::envelope::{Out, arrow, hdf5, shards, tar};
 use crate::index::IndexBuilder;
 use crate::{
     BundlePath, Digest, Envelope, Error, Field, FileEntry, MAX_SHARD_SAMPLES, ShardEntry, Split,
@@ -110,7 +110,8 @@ impl ShardWriter {
             Envelope::Shards => Box::new(shards::Writer::begin(&mut out, spec)?),
             Envelope::Tar => Box::new(tar::Writer::begin(spec)),
             Envelope::Hdf5 => Box::new(hdf5::Writer::begin(&mut out, spec)?),
-            Envelope::Arrow | Envelope::Parquet | Envelope::Squashfs => {
+            Envelope::Arrow => Box::new(arrow::Writer::begin(spec)?),
+            Envelope::Parquet | Envelope::Squashfs => {
                 return Err(Error::Unwritable { envelope: spec.envelope });
             }
         };

@@ -1,0 +1,97 @@
+//! What Hugging Face `datasets` reads in the metadata of Arrow and Parquet
+//! schemas: a JSON text `huggingface` that gives columns their features.
+
+use serde_json::{Map, Value, json};
+
+use crate::{Dtype, Field, FieldKind};
+
+/// The metadata's name.
+pub(crate) const NAME: &str = "huggingface";
+
+/// The text for columns of these fields, and a column `key`.
+pub(crate) fn features(fields: &[Field], classes: &[String]) -> String {
+    let mut features = Map::new();
+    for field in fields {
+        features.insert(field.name.to_string(), feature(field, classes));
+    }
+    features.insert("key".to_owned(), value("string"));
+    json!({"info": {"features": features}}).to_string()
+}
+
+/// Whether a field is an image to `datasets`: bytes that are images only.
+pub(crate) fn is_image(field: &Field) -> bool {
+    match &field.kind {
+        FieldKind::Bytes { media_types } => {
+            field.name.as_str() == "image" || media_types.iter().all(|m| m.starts_with("image/"))
+        }
+        FieldKind::Fixed { .. } => false,
+    }
+}
+
+fn feature(field: &Field, classes: &[String]) -> Value {
+    let (dtype, shape) = match &field.kind {
+        FieldKind::Bytes { .. } if is_image(field) => return json!({"_type": "Image"}),
+        FieldKind::Bytes { .. } => return value("binary"),
+        FieldKind::Fixed { dtype, shape } => (*dtype, shape),
+    };
+    if field.name.as_str() == "label" && !classes.is_empty() {
+        return json!({"names": classes, "_type": "ClassLabel"});
+    }
+    // The innermost axis first.
+    shape.iter().rev().fold(
+        value(name(dtype)),
+        |inner, length| json!({"feature": inner, "length": length, "_type": "Sequence"}),
+    )
+}
+
+fn value(dtype: &str) -> Value {
+    json!({"dtype": dtype, "_type": "Value"})
+}
+
+fn name(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::U8 => "uint8",
+        Dtype::I8 => "int8",
+        // Arrow has no bfloat16: its bits.
+        Dtype::U16 | Dtype::Bf16 => "uint16",
+        Dtype::I16 => "int16",
+        Dtype::U32 => "uint32",
+        Dtype::I32 => "int32",
+        Dtype::I64 => "int64",
+        Dtype::F16 => "float16",
+        Dtype::F32 => "float32",
+        Dtype::F64 => "float64",
+    }
+}
+
+/// Class names in a text that `datasets` or we wrote: those of `label`, or of
+/// the only column that has some.
+pub(crate) fn classes(text: &str) -> Vec<String> {
+    let Ok(json) = serde_json::from_str::<Value>(text) else { return Vec::new() };
+    let features = json.pointer("/info/features").and_then(Value::as_object);
+    let names = |feature: &Value| -> Option<Vec<String>> {
+        let names = feature.get("names").filter(|_| feature["_type"] == "ClassLabel")?;
+        names.as_array()?.iter().map(|n| n.as_str().map(str::to_owned)).collect()
+    };
+    let Some(features) = features else { return Vec::new() };
+    let all: Vec<Vec<String>> = features.values().filter_map(names).collect();
+    let label = features.get("label").and_then(names);
+    label.or_else(|| all.first().filter(|_| all.len() == 1).cloned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn class_names_are_found_again() {
+        let fields = [Field::label()];
+        let names = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(classes(&features(&fields, &names)), names);
+        for bad in
+            ["", "[]", r#"{"info":{"features":{"label":{"_type":"ClassLabel","names":[1]}}}}"#]
+        {
+            assert!(classes(bad).is_empty(), "{bad}");
+        }
+    }
+}
