@@ -3,6 +3,7 @@
 mod fetch;
 mod pack;
 mod plot;
+mod squashfs;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -51,6 +52,17 @@ enum What {
         #[arg(long, default_value_t = 5)]
         rounds: usize,
     },
+    /// Our SquashFS writer against `mksquashfs`: time, memory and size by setting.
+    Squashfs {
+        /// A folder
+        source: PathBuf,
+        /// Threads each may use
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+        /// Measured rounds; one more comes before them
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
     /// The loader: the decoder alone, by threads, and with the tensors of a training step.
     Load {
         /// A bundle, as `gular pack` makes it
@@ -89,6 +101,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 rounds: *rounds,
             };
             fetch::run(&workspace, &gular, &sizes, &work.join("fetch"))
+        }
+        What::Squashfs { source, threads, rounds } => {
+            ensure!(*rounds > 0 && *threads > 0, "`--rounds` and `--threads` are at least 1");
+            let mut build = cargo::cargo(&workspace, &ready, "build");
+            build.args(["--release", "-p", "gular-squashfs", "--example", "squash_dir"]);
+            let status = build.status()?;
+            ensure!(status.success(), "`cargo build` ended with {status}");
+            let example = workspace.target.join("release/examples/squash_dir");
+            squashfs::run(&example, source, *threads, *rounds, &work)
         }
         What::Load { bundle, size, batch_size, seconds } => {
             let mut run = cargo::cargo(&workspace, &ready, "run");
