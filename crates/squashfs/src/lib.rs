@@ -1,4 +1,6 @@
 //! SquashFS 4.0 images: a parallel, reproducible writer, and a walker over
 //! images that others wrote.
 
+mod format;
+pub mod read;
 pub mod write;

@@ -106,7 +106,7 @@ fn file_name(field: &Field, key: &BundlePath, value: &[u8]) -> String {
 }
 
 /// `name`, or with `~2`, `~3`, … before its extension where it is taken.
-fn unique(taken: &mut HashSet<String>, name: &str) -> String {
+pub(crate) fn unique(taken: &mut HashSet<String>, name: &str) -> String {
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     let mut unique = name.to_owned();
     let mut n = 2_u64;

@@ -7,11 +7,12 @@
 //! Version 1.0 of numpy's format: `numpy.lib.format`. The data begins at a
 //! multiple of 64.
 
-use crate::Dtype;
+use crate::envelope::{FixedPlaces, Run, Values};
+use crate::{Dtype, Error, ReadAt};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Dictionaries above this are refused; one of 32 dimensions takes 700 bytes.
-pub(crate) const MAX_HEADER: usize = 4096;
+const MAX_HEADER: usize = 4096;
 
 /// What precedes the data of an array.
 pub(crate) fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
@@ -34,7 +35,7 @@ pub(crate) fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
 
 /// Type, shape and length of the header of an array in C order, from the first
 /// bytes of a file; `None` for other files.
-pub(crate) fn parse(bytes: &[u8]) -> Option<(Dtype, Vec<u64>, u64)> {
+fn parse(bytes: &[u8]) -> Option<(Dtype, Vec<u64>, u64)> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (version, rest) = rest.split_first_chunk::<2>()?;
     let (len, rest) = match version {
@@ -66,6 +67,32 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<(Dtype, Vec<u64>, u64)> {
     let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
     let shape = dims.map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?;
     Some((dtype, shape, u64::try_from(start).ok()?))
+}
+
+/// Arrays of one type and shape, each behind its own header; `None` when they differ.
+pub(crate) fn arrays(file: &ReadAt, runs: &[Option<Run>]) -> Result<Option<Values>, Error> {
+    let mut common: Option<(Dtype, Vec<u64>)> = None;
+    let mut offsets = Vec::with_capacity(runs.len());
+    let mut head = vec![0; MAX_HEADER];
+    for run in runs {
+        let Some(run) = run else { return Ok(None) };
+        let len = usize::try_from(run.len).unwrap_or(usize::MAX).min(MAX_HEADER);
+        let head = head.get_mut(..len).unwrap_or_default();
+        file.read_at(run.offset, head)?;
+        let Some((dtype, shape, start)) = parse(head) else { return Ok(None) };
+        let size = shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n));
+        if size.and_then(|size| size.checked_add(start)) != Some(run.len) {
+            return Ok(None);
+        }
+        let this = (dtype, shape);
+        if common.get_or_insert_with(|| this.clone()) != &this {
+            return Ok(None);
+        }
+        offsets.push(run.offset.saturating_add(start));
+    }
+    let fixed =
+        |(dtype, shape)| Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) };
+    Ok(common.map(fixed))
 }
 
 /// numpy has no bfloat16; void of two bytes is what `ml_dtypes` writes.

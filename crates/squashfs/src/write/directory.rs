@@ -1,8 +1,8 @@
 //! Directory listings.
 
 use super::Error;
-use super::format::METADATA_BLOCK;
 use super::metadata::{Metadata, Place};
+use crate::format::METADATA_BLOCK;
 
 /// Most entries below one header: the kernel refuses more.
 const MOST_ENTRIES: usize = 256;

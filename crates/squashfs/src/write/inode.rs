@@ -3,7 +3,7 @@
 
 use super::Error;
 use super::directory::{Listing, block_32};
-use super::format::{EXTENDED, NONE, kind};
+use crate::format::{EXTENDED, NONE, kind};
 
 /// What every inode starts with.
 #[derive(Debug, Clone, Copy)]

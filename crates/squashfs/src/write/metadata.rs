@@ -4,9 +4,9 @@ use std::io::Write;
 
 use super::Error;
 use super::compress::Encoder;
-use super::format::{METADATA_BLOCK, METADATA_STORED};
 use super::options::Compression;
 use super::out::Out;
+use crate::format::{METADATA_BLOCK, METADATA_STORED};
 
 /// Where something starts in a run of metadata blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

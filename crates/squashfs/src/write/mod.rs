@@ -18,7 +18,6 @@ mod compress;
 mod data;
 mod directory;
 mod error;
-mod format;
 mod inode;
 mod metadata;
 mod options;
@@ -31,7 +30,7 @@ mod xattr;
 
 pub use self::data::FileData;
 pub use self::error::Error;
-pub use self::format::SUPERBLOCK_BYTES;
 pub use self::options::{Compression, Fragments, Options, Zeros};
 pub use self::tree::{Meta, Node, Tree};
 pub use self::writer::Writer;
+pub use crate::format::SUPERBLOCK_BYTES;

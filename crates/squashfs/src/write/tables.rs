@@ -7,15 +7,15 @@ use super::Error;
 use super::data::Data;
 use super::directory::{Child, write_listing};
 use super::error::shown;
-use super::format::{
-    BLOCK_HOLE, COMPRESSOR_GZIP, COMPRESSOR_ZSTD, IMAGE_PAD, MAGIC, NO_TABLE, SUPERBLOCK_BYTES,
-    VERSION_MAJOR, VERSION_MINOR, flag, kind,
-};
 use super::inode::{Blocks, Common, Inode};
 use super::metadata::{Metadata, Place, write_indexed};
 use super::options::{Compression, Fragments};
 use super::tree::{Entry, ROOT, Tree, What};
 use super::xattr::Used;
+use crate::format::{
+    BLOCK_HOLE, COMPRESSOR_GZIP, COMPRESSOR_ZSTD, IMAGE_PAD, MAGIC, NO_TABLE, SUPERBLOCK_BYTES,
+    VERSION_MAJOR, VERSION_MINOR, flag, kind,
+};
 
 /// Most different owners and groups together: their count has 16 bits.
 const MOST_IDS: usize = u16::MAX as usize;

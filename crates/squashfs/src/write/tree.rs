@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::data::FileData;
 use super::error::{Error, shown};
-use super::format::NONE;
 use super::xattr::Sets;
+use crate::format::NONE;
 
 /// Longest name of a path's segment: the format allows one byte more, but no
 /// Linux opens a file of that name.

@@ -5,11 +5,11 @@ use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::Error;
 use super::data::{Data, FileData};
-use super::format::SUPERBLOCK_BYTES;
 use super::options::Options;
 use super::out::Out;
 use super::tables::Tables;
 use super::tree::Tree;
+use crate::format::SUPERBLOCK_BYTES;
 
 /// Files up to this length are held in memory to see whether they are new.
 const HELD_BYTES: u64 = 4 << 20;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::Error;
 use super::error::shown;
-use super::format::NONE;
 use super::metadata::{Metadata, write_indexed};
 use super::options::Compression;
 use super::out::Out;
+use crate::format::NONE;
 
 /// What a name may start with, by its number in the image.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];

@@ -3,7 +3,10 @@
 //! A folder of 200,000 files is listed a hundred times slower than the same
 //! files in folders of 1000 (`find` through the kernel, 6.0 against 0.06 s).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use crate::envelope::SAMPLES_NAME;
+use crate::envelope::files::unique;
 
 /// Folders have no more entries than this.
 pub(crate) const MOST_ENTRIES: usize = 1000;
@@ -17,14 +20,37 @@ pub(crate) fn spread(paths: &[String]) -> Vec<String> {
     for (i, path) in paths.iter().enumerate() {
         folders.entry(split(path).0).or_default().push(i);
     }
-    let mut taken: BTreeSet<String> = folders.keys().map(|f| (*f).to_owned()).collect();
-    taken.extend(paths.iter().cloned());
+    // Files need not be looked at: all leave the folder in which folders are made.
+    let mut taken: BTreeSet<String> =
+        paths.iter().flat_map(|p| above(p)).map(str::to_owned).collect();
+    taken.insert(SAMPLES_NAME.to_owned());
     let mut spread: Vec<String> = paths.to_vec();
     for (folder, files) in folders {
         let names = files.iter().map(|i| (*i, split(paths.get(*i).map_or("", String::as_str)).1));
         place(folder, names.collect(), &mut taken, &mut spread);
     }
     spread
+}
+
+/// Renames files whose paths are folders of others.
+pub(crate) fn step_aside(paths: &mut [String]) {
+    let folders: HashSet<&str> = paths.iter().flat_map(|p| above(p)).collect();
+    if !paths.iter().any(|path| folders.contains(path.as_str())) {
+        return;
+    }
+    let folders: HashSet<String> = folders.into_iter().map(str::to_owned).collect();
+    let mut taken: HashSet<String> = paths.iter().cloned().collect();
+    taken.extend(folders.iter().cloned());
+    for path in paths {
+        if folders.contains(path) {
+            *path = unique(&mut taken, path);
+        }
+    }
+}
+
+/// The folders that a path lies in, but for the root.
+fn above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').filter_map(|(at, _)| path.get(..at))
 }
 
 fn split(path: &str) -> (&str, &str) {

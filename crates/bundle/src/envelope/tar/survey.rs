@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::envelope::tar::members::{Member, Members};
 use crate::envelope::tar::{Part, part_of};
-use crate::envelope::{Column, FixedPlaces, Run, Survey, Values, npy};
-use crate::{Dtype, Error, ReadAt};
+use crate::envelope::{Column, Run, Survey, Values, npy};
+use crate::{Error, ReadAt};
 
 /// More kinds of members than this are no dataset.
 const MOST_PARTS: usize = 256;
@@ -163,7 +163,7 @@ fn values(file: &ReadAt, suffixes: &[String], runs: Runs) -> Result<Values, Erro
         return labels(file, &runs);
     }
     if all("npy")
-        && let Some(values) = arrays(file, &runs)?
+        && let Some(values) = npy::arrays(file, &runs)?
     {
         return Ok(values);
     }
@@ -193,30 +193,4 @@ fn labels(file: &ReadAt, runs: &Runs) -> Result<Values, Error> {
     };
     let numbers: Option<Vec<Option<i64>>> = texts.iter().map(number).collect();
     Ok(numbers.map_or(Values::Texts(texts), Values::Integers))
-}
-
-/// Arrays of one type and shape, each behind its own header; `None` when they differ.
-fn arrays(file: &ReadAt, runs: &Runs) -> Result<Option<Values>, Error> {
-    let mut common: Option<(Dtype, Vec<u64>)> = None;
-    let mut offsets = Vec::with_capacity(runs.len());
-    let mut head = vec![0; npy::MAX_HEADER];
-    for run in runs {
-        let Some(run) = run else { return Ok(None) };
-        let len = usize::try_from(run.len).unwrap_or(usize::MAX).min(npy::MAX_HEADER);
-        let head = head.get_mut(..len).unwrap_or_default();
-        file.read_at(run.offset, head)?;
-        let Some((dtype, shape, start)) = npy::parse(head) else { return Ok(None) };
-        let size = shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n));
-        if size.and_then(|size| size.checked_add(start)) != Some(run.len) {
-            return Ok(None);
-        }
-        let this = (dtype, shape);
-        if common.get_or_insert_with(|| this.clone()) != &this {
-            return Ok(None);
-        }
-        offsets.push(run.offset.saturating_add(start));
-    }
-    let fixed =
-        |(dtype, shape)| Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) };
-    Ok(common.map(fixed))
 }

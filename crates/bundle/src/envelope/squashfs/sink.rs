@@ -1,0 +1,50 @@
+//! From the image's writer, which owns its sink, to the file, which it is lent.
+
+use std::io::{self, Read, Write};
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::envelope::Out;
+
+/// A buffer with two ends.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    /// Passes on to `out` what has been written.
+    pub(crate) fn drain(&self, out: &mut Out) -> io::Result<()> {
+        let mut bytes = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        out.write_all(&bytes)?;
+        bytes.clear();
+        // Its room is kept for the next bytes.
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+        Ok(())
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file's bytes for the image's writer. Whenever it asks for more, what it has
+/// written goes on to the file, so that no large value lies in memory twice.
+#[derive(Debug)]
+pub(crate) struct Feed<'a, R> {
+    pub(crate) bytes: R,
+    pub(crate) sink: &'a Sink,
+    pub(crate) out: &'a mut Out,
+}
+
+impl<R: Read> Read for Feed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.sink.drain(self.out)?;
+        self.bytes.read(buffer)
+    }
+}

@@ -1,0 +1,49 @@
+//! What can be wrong with an image.
+
+use std::io;
+
+/// Why an image could not be walked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The source failed.
+    #[error("cannot read the image: {0}")]
+    Read(#[source] io::Error),
+    /// Another format.
+    #[error("it is no SquashFS image: it does not begin with `hsqs`")]
+    NotSquashfs,
+    /// A variant of the format that is not read.
+    #[error("{what} is {found}, {known} can be read")]
+    Unsupported {
+        /// Which property.
+        what: &'static str,
+        /// What it is here.
+        found: String,
+        /// What can be read.
+        known: &'static str,
+    },
+    /// The bytes break a rule of the format.
+    #[error("the image is damaged: {reason}")]
+    Damaged {
+        /// The rule, with what was found.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What to do about it, in one sentence.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Read(_) => None,
+            Self::NotSquashfs => Some("`file` tells what it is"),
+            Self::Unsupported { .. } => {
+                Some("unpack it with `unsquashfs`, and write it again with `mksquashfs`")
+            }
+            Self::Damaged { .. } => Some("copy or fetch it again"),
+        }
+    }
+}
+
+pub(super) fn damaged(reason: impl Into<String>) -> Error {
+    Error::Damaged { reason: reason.into() }
+}

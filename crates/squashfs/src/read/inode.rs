@@ -1,0 +1,91 @@
+//! What an inode says of itself, its plain and extended forms alike.
+
+use super::Error;
+use super::error::damaged;
+use super::metadata::{Metadata, Place};
+use super::source::{Source, u16_at, u32_at, u64_at};
+use crate::format::{EXTENDED, kind};
+
+/// An inode, as far as it matters where bytes lie.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Inode {
+    Folder(Folder),
+    File(File),
+    Symlink,
+    /// Devices, pipes and sockets.
+    Other,
+}
+
+/// Where a folder's listing lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Folder {
+    /// From the start of all listings on.
+    pub(super) block: u32,
+    pub(super) offset: u16,
+    /// Its length, and 3 more for `.` and `..`, which are not in it.
+    pub(super) size: u32,
+}
+
+/// Where a file's bytes lie.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct File {
+    /// Of its first block.
+    pub(super) start: u64,
+    pub(super) size: u64,
+    pub(super) fragment: u32,
+    pub(super) fragment_offset: u32,
+    /// Where the words of its blocks lie, behind all else of the inode.
+    pub(super) words: Place,
+}
+
+impl Inode {
+    /// Reads the inode at `place`, which a listing calls a `plain`.
+    pub(super) fn read<S: Source + ?Sized>(
+        metadata: &mut Metadata<'_, S>,
+        mut place: Place,
+        plain: u16,
+    ) -> Result<Self, Error> {
+        let place = &mut place;
+        let common: [u8; 16] = metadata.read_array(place)?;
+        let found = u16_at(&common, 0);
+        let is_extended = found > EXTENDED;
+        if (if is_extended { found.wrapping_sub(EXTENDED) } else { found }) != plain {
+            return Err(damaged(format!("an inode of type {found} is listed as type {plain}")));
+        }
+        Ok(match (plain, is_extended) {
+            (kind::DIRECTORY, false) => {
+                let b: [u8; 16] = metadata.read_array(place)?;
+                let (block, size, offset) = (u32_at(&b, 0), u16_at(&b, 8), u16_at(&b, 10));
+                Self::Folder(Folder { block, offset, size: u32::from(size) })
+            }
+            (kind::DIRECTORY, true) => {
+                let b: [u8; 24] = metadata.read_array(place)?;
+                let (size, block, offset) = (u32_at(&b, 4), u32_at(&b, 8), u16_at(&b, 18));
+                Self::Folder(Folder { block, offset, size })
+            }
+            (kind::FILE, false) => {
+                let b: [u8; 16] = metadata.read_array(place)?;
+                Self::File(File {
+                    start: u64::from(u32_at(&b, 0)),
+                    size: u64::from(u32_at(&b, 12)),
+                    fragment: u32_at(&b, 4),
+                    fragment_offset: u32_at(&b, 8),
+                    words: *place,
+                })
+            }
+            (kind::FILE, true) => {
+                let b: [u8; 40] = metadata.read_array(place)?;
+                Self::File(File {
+                    start: u64_at(&b, 0),
+                    size: u64_at(&b, 8),
+                    fragment: u32_at(&b, 28),
+                    fragment_offset: u32_at(&b, 32),
+                    words: *place,
+                })
+            }
+            (kind::SYMLINK, _) => Self::Symlink,
+            (kind::BLOCK_DEVICE | kind::CHAR_DEVICE | kind::FIFO | kind::SOCKET, _) => Self::Other,
+            _ => return Err(damaged(format!("an inode is of type {found}"))),
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Inodes, listings and tables: chains of 8 KiB blocks, each stored or compressed.
+
+use std::collections::HashMap;
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::Error;
+use super::error::damaged;
+use super::source::{Source, u16_at, u64_at};
+use super::superblock::Superblock;
+use crate::format::{COMPRESSOR_GZIP, COMPRESSOR_ZSTD, METADATA_BLOCK, METADATA_STORED};
+
+/// Blocks that are kept, 2 MiB: a folder's inodes and those of its neighbours
+/// lie close together.
+const MOST_KEPT: usize = 256;
+
+/// Where something lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// The block's first byte in the image.
+    pub(super) block: u64,
+    /// Offset in it after decompression.
+    pub(super) offset: usize,
+}
+
+/// Reads metadata of an image.
+pub(super) struct Metadata<'a, S: ?Sized> {
+    source: &'a S,
+    /// The image's length.
+    used: u64,
+    codec: Codec,
+    kept: HashMap<u64, Block>,
+    input: Vec<u8>,
+}
+
+struct Block {
+    bytes: Vec<u8>,
+    /// Where the next one begins.
+    next: u64,
+}
+
+enum Codec {
+    Gzip(Decompress),
+    Zstd(zstd::bulk::Decompressor<'static>),
+    Unknown(String),
+}
+
+impl<'a, S: Source + ?Sized> Metadata<'a, S> {
+    pub(super) fn new(source: &'a S, superblock: &Superblock) -> Result<Self, Error> {
+        let codec = match superblock.compressor {
+            COMPRESSOR_GZIP => Codec::Gzip(Decompress::new(true)),
+            COMPRESSOR_ZSTD => Codec::Zstd(zstd::bulk::Decompressor::new().map_err(Error::Read)?),
+            // No harm unless something is compressed.
+            _ => Codec::Unknown(superblock.compressor_name()),
+        };
+        let (kept, input) = (HashMap::new(), Vec::new());
+        Ok(Self { source, used: superblock.used, codec, kept, input })
+    }
+
+    /// Fills `out` with what lies at `place`, and moves `place` behind it.
+    pub(super) fn read(&mut self, place: &mut Place, mut out: &mut [u8]) -> Result<(), Error> {
+        while !out.is_empty() {
+            let block = self.block(place.block)?;
+            let rest = block.bytes.get(place.offset..).ok_or_else(|| {
+                damaged(format!("byte {} is behind the block at {}", place.offset, place.block))
+            })?;
+            if rest.is_empty() {
+                *place = Place { block: block.next, offset: 0 };
+                continue;
+            }
+            let len = rest.len().min(out.len());
+            let (now, later) = out.split_at_mut(len);
+            now.copy_from_slice(rest.get(..len).unwrap_or_default());
+            place.offset = place.offset.saturating_add(len);
+            out = later;
+        }
+        Ok(())
+    }
+
+    /// As [`read`](Self::read) for a length that is known.
+    pub(super) fn read_array<const N: usize>(
+        &mut self,
+        place: &mut Place,
+    ) -> Result<[u8; N], Error> {
+        let mut bytes = [0; N];
+        self.read(place, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The number at `at` in the image itself, outside any block.
+    pub(super) fn pointer(&self, at: u64) -> Result<u64, Error> {
+        let mut bytes = [0; 8];
+        self.fill(at, &mut bytes)?;
+        Ok(u64_at(&bytes, 0))
+    }
+
+    fn fill(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
+        if at.checked_add(out.len() as u64).is_none_or(|end| end > self.used) {
+            return Err(damaged(format!("{} bytes at {at} are behind its end", out.len())));
+        }
+        self.source.read_at(at, out).map_err(Error::Read)
+    }
+
+    fn block(&mut self, at: u64) -> Result<&Block, Error> {
+        if !self.kept.contains_key(&at) {
+            let block = self.load(at)?;
+            if self.kept.len() >= MOST_KEPT {
+                self.kept.clear();
+            }
+            self.kept.insert(at, block);
+        }
+        self.kept.get(&at).ok_or_else(|| damaged("a block is gone"))
+    }
+
+    fn load(&mut self, at: u64) -> Result<Block, Error> {
+        let bad = |what: &str| damaged(format!("the block of metadata at {at} {what}"));
+        let mut header = [0; 2];
+        self.fill(at, &mut header)?;
+        let word = u16_at(&header, 0);
+        let len = usize::from(word & !METADATA_STORED);
+        if len == 0 || len > METADATA_BLOCK {
+            return Err(bad("has no possible length"));
+        }
+        let start = at.saturating_add(2);
+        let mut input = std::mem::take(&mut self.input);
+        input.resize(len, 0);
+        self.fill(start, &mut input)?;
+        let bytes = if word & METADATA_STORED == 0 {
+            let bytes = self.codec.decompress(&input)?.filter(|bytes| !bytes.is_empty());
+            let bytes = bytes.ok_or_else(|| bad("does not decompress"));
+            self.input = input;
+            bytes?
+        } else {
+            input
+        };
+        Ok(Block { bytes, next: start.saturating_add(len as u64) })
+    }
+}
+
+impl Codec {
+    /// Up to 8 KiB; `None` when that is not what is in `input`.
+    fn decompress(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let mut bytes = vec![0; METADATA_BLOCK];
+        let len = match self {
+            Self::Gzip(codec) => {
+                codec.reset(true);
+                let status = codec.decompress(input, &mut bytes, FlushDecompress::Finish);
+                let whole = matches!(status, Ok(Status::StreamEnd));
+                whole.then(|| usize::try_from(codec.total_out()).unwrap_or(0))
+            }
+            Self::Zstd(codec) => codec.decompress_to_buffer(input, &mut bytes).ok(),
+            Self::Unknown(found) => {
+                let what = "the compressor of its names";
+                let known = "gzip, zstd and none";
+                return Err(Error::Unsupported { what, found: found.clone(), known });
+            }
+        };
+        Ok(len.map(|len| {
+            bytes.truncate(len);
+            bytes
+        }))
+    }
+}

@@ -1,0 +1,37 @@
+//! Walks SquashFS 4.0 images, ours and those of others, and says where each
+//! file's bytes lie.
+//!
+//! ```text
+//! superblock 96 | data blocks, fragments | inodes | listings | fragment table | …
+//!      └─ root ──────────────────────────▶ inode ─▶ listing ─▶ inodes ─▶ blocks
+//! ```
+//!
+//! A [`Walk`] goes through the tree once. It reads structure and no file's
+//! bytes; memory is a few MiB and 8 bytes a folder, whatever an image claims to
+//! be. Inodes, listings and tables may be stored or compressed with gzip or
+//! zstd. A file that cannot be read in place, since its blocks are compressed,
+//! say, is a finding and no error. Owners, times and extended attributes are
+//! not looked at.
+//!
+//! The format: Linux' `fs/squashfs/squashfs_fs.h` and Documentation/filesystems/squashfs.rst.
+
+#![warn(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    clippy::arithmetic_side_effects
+)]
+
+mod content;
+mod error;
+mod inode;
+mod metadata;
+mod source;
+mod superblock;
+mod walk;
+
+pub use self::content::Content;
+pub use self::error::Error;
+pub use self::source::Source;
+pub use self::walk::{Entry, Kind, Walk};

@@ -1,0 +1,242 @@
+//! The way through the tree.
+
+use std::collections::HashSet;
+
+use super::content::Content;
+use super::error::damaged;
+use super::inode::{Folder, Inode};
+use super::metadata::{Metadata, Place};
+use super::source::{u16_at, u32_at};
+use super::superblock::Superblock;
+use super::{Error, Source};
+use crate::format::kind;
+
+/// Longest path: that of Linux (`PATH_MAX`, with its final zero byte).
+const MAX_PATH: usize = 4095;
+/// Most entries below one header of a listing: the kernel refuses more.
+const MOST_ENTRIES: u32 = 256;
+const HEADER_BYTES: u32 = 12;
+const ENTRY_BYTES: u32 = 8;
+/// What a folder's size counts and its listing does not hold.
+const DOTS: u32 = 3;
+/// All paths together may have this many bytes for each byte of the image, and
+/// [`SPARE_PATHS`] more. Names compress well, folders share listings: without a
+/// bound a small damaged image could go on for days.
+const PATHS_A_BYTE: u64 = 64;
+const SPARE_PATHS: u64 = 1 << 20;
+
+/// Goes through all of an image but its root: each folder before what is in it,
+/// names in the order of their bytes.
+pub struct Walk<'a, S: ?Sized> {
+    metadata: Metadata<'a, S>,
+    superblock: Superblock,
+    /// From the root to where we are.
+    open: Vec<Listing>,
+    path: Vec<u8>,
+    /// References to the inodes of folders: each is at one place.
+    folders: HashSet<u64>,
+    /// Bytes that paths may still have.
+    budget: u64,
+}
+
+/// Something in an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'w> {
+    /// Its path from the root on, at most 4095 bytes; none of its names is empty,
+    /// `.` or `..`, or holds a zero byte.
+    pub path: &'w [u8],
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What something in an image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// A regular file.
+    File {
+        /// Its length in bytes.
+        size: u64,
+        /// Where its bytes lie.
+        content: Content,
+    },
+    /// A symbolic link.
+    Symlink,
+    /// A device, pipe or socket.
+    Other,
+}
+
+/// A listing that is being read.
+struct Listing {
+    place: Place,
+    /// Bytes that are left of it.
+    left: u32,
+    /// Entries that are left below the last header, and the block of their inodes.
+    entries: u32,
+    inodes: u64,
+    /// Length of the folder's path.
+    path: usize,
+    /// The name before.
+    last: Vec<u8>,
+}
+
+impl<S: ?Sized> std::fmt::Debug for Walk<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Walk").field("superblock", &self.superblock).finish_non_exhaustive()
+    }
+}
+
+impl<'a, S: Source + ?Sized> Walk<'a, S> {
+    /// Begins at the root of the image in `source`.
+    ///
+    /// # Errors
+    /// [`Error::NotSquashfs`], [`Error::Unsupported`], [`Error::Damaged`], [`Error::Read`].
+    pub fn new(source: &'a S) -> Result<Self, Error> {
+        let superblock = Superblock::read(source)?;
+        let metadata = Metadata::new(source, &superblock)?;
+        let budget = source.len_bytes().saturating_mul(PATHS_A_BYTE).saturating_add(SPARE_PATHS);
+        let mut walk = Self {
+            metadata,
+            superblock,
+            open: Vec::new(),
+            path: Vec::new(),
+            folders: HashSet::new(),
+            budget,
+        };
+        let root = superblock.root;
+        let inode = walk.inode(root >> 16, u16_at(&root.to_le_bytes(), 0), kind::DIRECTORY)?;
+        if let Inode::Folder(folder) = inode {
+            walk.enter(root, folder)?;
+        }
+        Ok(walk)
+    }
+
+    /// The name of the compressor that the image names, which may have
+    /// compressed nothing.
+    #[must_use]
+    pub fn compressor(&self) -> String {
+        self.superblock.compressor_name()
+    }
+
+    /// The next entry; `None` behind the last.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); the walk is over then.
+    #[expect(clippy::should_implement_trait, reason = "entries borrow the walk's path")]
+    pub fn next(&mut self) -> Result<Option<Entry<'_>>, Error> {
+        match self.step() {
+            Ok(Some(kind)) => Ok(Some(Entry { path: &self.path, kind })),
+            Ok(None) => Ok(None),
+            Err(error) => {
+                self.open.clear();
+                Err(error)
+            }
+        }
+    }
+
+    /// Leaves the next entry's path in `path`.
+    fn step(&mut self) -> Result<Option<Kind>, Error> {
+        let listing = loop {
+            let Some(listing) = self.open.last_mut() else { return Ok(None) };
+            self.path.truncate(listing.path);
+            if listing.left > 0 {
+                break listing;
+            }
+            if listing.entries > 0 {
+                return Err(damaged("a listing ends before its last name"));
+            }
+            self.open.pop();
+        };
+        let (block, offset, plain) = listing.next(&mut self.metadata, &mut self.path)?;
+        if self.path.len() > MAX_PATH {
+            return Err(damaged(format!("a path is longer than {MAX_PATH} bytes")));
+        }
+        let budget = self.budget.checked_sub(self.path.len() as u64);
+        self.budget = budget.ok_or_else(|| damaged("it has more names than its size explains"))?;
+        Ok(Some(match self.inode(block, offset, plain)? {
+            Inode::Folder(folder) => {
+                self.enter(block << 16 | u64::from(offset), folder)?;
+                Kind::Folder
+            }
+            Inode::File(file) => {
+                let content = Content::of(&file, &mut self.metadata, &self.superblock)?;
+                Kind::File { size: file.size, content }
+            }
+            Inode::Symlink => Kind::Symlink,
+            Inode::Other => Kind::Other,
+        }))
+    }
+
+    fn inode(&mut self, block: u64, offset: u16, plain: u16) -> Result<Inode, Error> {
+        let block = self.superblock.inodes.saturating_add(block);
+        Inode::read(&mut self.metadata, Place { block, offset: usize::from(offset) }, plain)
+    }
+
+    fn enter(&mut self, reference: u64, folder: Folder) -> Result<(), Error> {
+        if !self.folders.insert(reference) {
+            let path = String::from_utf8_lossy(&self.path).into_owned();
+            return Err(damaged(format!("folder `{path}` is in another place too")));
+        }
+        let block = self.superblock.listings.saturating_add(u64::from(folder.block));
+        self.open.push(Listing {
+            place: Place { block, offset: usize::from(folder.offset) },
+            left: folder.size.saturating_sub(DOTS),
+            entries: 0,
+            inodes: 0,
+            path: self.path.len(),
+            last: Vec::new(),
+        });
+        Ok(())
+    }
+}
+
+impl Listing {
+    /// Appends the next name to `path`; block, offset and plain type of its inode.
+    fn next<S: Source + ?Sized>(
+        &mut self,
+        metadata: &mut Metadata<'_, S>,
+        path: &mut Vec<u8>,
+    ) -> Result<(u64, u16, u16), Error> {
+        if self.entries == 0 {
+            self.take(HEADER_BYTES)?;
+            let header: [u8; 12] = metadata.read_array(&mut self.place)?;
+            self.entries = u32_at(&header, 0).saturating_add(1);
+            self.inodes = u64::from(u32_at(&header, 4));
+            if self.entries > MOST_ENTRIES {
+                let reason = format!("{} names stand below one header", self.entries);
+                return Err(damaged(reason));
+            }
+        }
+        self.take(ENTRY_BYTES)?;
+        let entry: [u8; 8] = metadata.read_array(&mut self.place)?;
+        let (offset, plain) = (u16_at(&entry, 0), u16_at(&entry, 4));
+        let len = u32::from(u16_at(&entry, 6)).saturating_add(1);
+        if len > MOST_ENTRIES {
+            return Err(damaged(format!("a name has {len} bytes")));
+        }
+        self.take(len)?;
+        let mut name = vec![0; usize::try_from(len).unwrap_or(0)];
+        metadata.read(&mut self.place, &mut name)?;
+        if matches!(name.as_slice(), b"." | b"..") || name.iter().any(|b| matches!(b, 0 | b'/')) {
+            return Err(damaged(format!("`{}` is no name", name.escape_ascii())));
+        }
+        // The kernel looks names up by their order.
+        if name <= self.last {
+            return Err(damaged(format!("name `{}` is out of order", name.escape_ascii())));
+        }
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(&name);
+        self.last = name;
+        self.entries = self.entries.saturating_sub(1);
+        Ok((self.inodes, offset, plain))
+    }
+
+    fn take(&mut self, bytes: u32) -> Result<(), Error> {
+        let left = self.left.checked_sub(bytes);
+        self.left = left.ok_or_else(|| damaged("a listing ends within a name"))?;
+        Ok(())
+    }
+}
