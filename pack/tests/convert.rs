@@ -16,7 +16,8 @@ use gular_pack::{
 use support::{big_images, files, images, run, small_shards};
 
 /// Envelopes that are written.
-const WRITTEN: [Envelope; 4] = [Envelope::Shards, Envelope::Arrow, Envelope::Hdf5, Envelope::Tar];
+const WRITTEN: [Envelope; 5] =
+    [Envelope::Shards, Envelope::Arrow, Envelope::Parquet, Envelope::Hdf5, Envelope::Tar];
 
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
     let options = ConvertOptions { target, jobs, dry_run: false };

@@ -13,7 +13,8 @@ use gular_runtime::{Loader, LoaderOptions, Split, Transform};
 use gular_tests::{Outcome, jpeg, noisy_png, put, run};
 
 /// What is written.
-const WRITTEN: [Envelope; 4] = [Envelope::Shards, Envelope::Arrow, Envelope::Hdf5, Envelope::Tar];
+const WRITTEN: [Envelope; 5] =
+    [Envelope::Shards, Envelope::Arrow, Envelope::Parquet, Envelope::Hdf5, Envelope::Tar];
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()

@@ -15,7 +15,8 @@ fn fields() -> Vec<Field> {
 }
 
 /// What is written and walked.
-const ENVELOPES: [Envelope; 4] = [Envelope::Shards, Envelope::Tar, Envelope::Arrow, Envelope::Hdf5];
+const ENVELOPES: [Envelope; 5] =
+    [Envelope::Shards, Envelope::Tar, Envelope::Arrow, Envelope::Parquet, Envelope::Hdf5];
 
 fn shard(dir: &std::path::Path, envelope: Envelope) -> ShardEntry {
     let fields = fields();

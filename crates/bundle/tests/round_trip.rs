@@ -14,7 +14,8 @@ use gular_bundle::{
 use proptest::prelude::*;
 
 /// What is written and walked.
-const ENVELOPES: [Envelope; 4] = [Envelope::Shards, Envelope::Tar, Envelope::Arrow, Envelope::Hdf5];
+const ENVELOPES: [Envelope; 5] =
+    [Envelope::Shards, Envelope::Tar, Envelope::Arrow, Envelope::Parquet, Envelope::Hdf5];
 
 /// One sample: key, values in field order.
 type Sample = (String, Vec<Vec<u8>>);

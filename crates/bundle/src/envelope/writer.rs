@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::durable::{persist, temp_in};
-use crate::envelope::{Out, arrow, hdf5, shards, tar};
+use crate::envelope::{Out, arrow, hdf5, parquet, shards, tar};
 use crate::index::IndexBuilder;
 use crate::{
     BundlePath, Digest, Envelope, Error, Field, FileEntry, MAX_SHARD_SAMPLES, ShardEntry, Split,
@@ -111,7 +111,8 @@ impl ShardWriter {
             Envelope::Tar => Box::new(tar::Writer::begin(spec)),
             Envelope::Hdf5 => Box::new(hdf5::Writer::begin(&mut out, spec)?),
             Envelope::Arrow => Box::new(arrow::Writer::begin(spec)?),
-            Envelope::Parquet | Envelope::Squashfs => {
+            Envelope::Parquet => Box::new(parquet::Writer::begin(spec)?),
+            Envelope::Squashfs => {
                 return Err(Error::Unwritable { envelope: spec.envelope });
             }
         };
