@@ -15,10 +15,6 @@ use gular_pack::{
 };
 use support::{big_images, files, images, run, small_shards};
 
-/// Envelopes that are written.
-const WRITTEN: [Envelope; 5] =
-    [Envelope::Shards, Envelope::Arrow, Envelope::Hdf5, Envelope::Tar, Envelope::Squashfs];
-
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
     let options = ConvertOptions { target, jobs, dry_run: false };
     convert(source, out, &options, &|_| {}, &AtomicBool::new(false))
@@ -30,7 +26,7 @@ fn there_and_back_gives_the_same_files() {
     let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
     images(&source);
     let packed = run(&source, &bundle, PlanOptions::default(), 2).unwrap();
-    for envelope in WRITTEN {
+    for envelope in Envelope::ALL {
         let (there, back) = (dir.path().join(envelope.name()), dir.path().join("back"));
         let converted = to(&bundle, &there, Target::Bundle(envelope), 2).unwrap();
         // The same as packing into that envelope at once.

@@ -12,10 +12,6 @@ use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{Loader, LoaderOptions, Split, Transform};
 use gular_tests::{Outcome, jpeg, noisy_png, put, run};
 
-/// What is written.
-const WRITTEN: [Envelope; 5] =
-    [Envelope::Shards, Envelope::Arrow, Envelope::Hdf5, Envelope::Tar, Envelope::Squashfs];
-
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
@@ -59,7 +55,7 @@ fn bundles() -> (tempfile::TempDir, Vec<(Envelope, PathBuf)>) {
         done(&args);
         (envelope, out)
     };
-    let bundles = WRITTEN.map(pack).to_vec();
+    let bundles = Envelope::ALL.map(pack).to_vec();
     (dir, bundles)
 }
 
@@ -170,7 +166,7 @@ fn each_converts_to_each() {
         })
         .collect();
     for (from, bundle) in &bundles {
-        for to in WRITTEN {
+        for to in Envelope::ALL {
             let out = dir.path().join("converted");
             let report = json(&["convert", text(bundle), text(&out), "--envelope", to.name()]);
             assert_eq!(report["digest"], digests[to.name()].as_str(), "{from} to {to}");

@@ -47,6 +47,19 @@ impl Dtype {
         }
     }
 
+    pub(crate) const fn is_integer(self) -> bool {
+        !matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
+    /// The integer that these little-endian bytes of this type are.
+    pub(crate) fn integer(self, bytes: &[u8]) -> i64 {
+        let signed = matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64);
+        let negative = signed && bytes.last().is_some_and(|b| b & 0x80 != 0);
+        let mut wide = [if negative { 0xff } else { 0 }; 8];
+        wide.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        i64::from_le_bytes(wide)
+    }
+
     /// The name safetensors gives this type.
     #[must_use]
     pub const fn safetensors_name(self) -> &'static str {
@@ -75,6 +88,14 @@ impl Dtype {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_keep_their_sign() {
+        assert_eq!(Dtype::I8.integer(&[0xfe]), -2);
+        assert_eq!(Dtype::U8.integer(&[0xfe]), 254);
+        assert_eq!(Dtype::U32.integer(&[0xff; 4]), i64::from(u32::MAX));
+        assert_eq!(Dtype::I64.integer(&i64::MIN.to_le_bytes()), i64::MIN);
+    }
 
     #[test]
     fn names_round_trip() {

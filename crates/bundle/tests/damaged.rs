@@ -14,10 +14,6 @@ fn fields() -> Vec<Field> {
     vec![Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()]
 }
 
-/// What is written and walked.
-const ENVELOPES: [Envelope; 5] =
-    [Envelope::Shards, Envelope::Tar, Envelope::Arrow, Envelope::Hdf5, Envelope::Squashfs];
-
 fn shard(dir: &std::path::Path, envelope: Envelope) -> ShardEntry {
     let fields = fields();
     let spec = ShardSpec::new(envelope, Split::Train, &fields);
@@ -113,7 +109,7 @@ fn damaged_indexes_never_panic_and_never_leave_the_shard() {
 
 #[test]
 fn damaged_shards_never_panic() {
-    for envelope in ENVELOPES {
+    for envelope in Envelope::ALL {
         damage(envelope);
     }
 }

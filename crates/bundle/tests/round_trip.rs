@@ -13,10 +13,6 @@ use gular_bundle::{
 };
 use proptest::prelude::*;
 
-/// What is written and walked.
-const ENVELOPES: [Envelope; 5] =
-    [Envelope::Shards, Envelope::Tar, Envelope::Arrow, Envelope::Hdf5, Envelope::Squashfs];
-
 /// One sample: key, values in field order.
 type Sample = (String, Vec<Vec<u8>>);
 
@@ -102,7 +98,7 @@ proptest! {
 
     #[test]
     fn every_sample_reads_back(
-        envelope in prop::sample::select(ENVELOPES.to_vec()),
+        envelope in prop::sample::select(Envelope::ALL.to_vec()),
         images in prop::collection::vec((bytes(), bytes()), 1..12),
         cut in 1..12_usize,
     ) {
@@ -130,7 +126,7 @@ fn small() -> Vec<Vec<Sample>> {
 
 #[test]
 fn same_samples_give_same_bytes() {
-    for envelope in ENVELOPES {
+    for envelope in Envelope::ALL {
         same_bytes(envelope);
     }
 }

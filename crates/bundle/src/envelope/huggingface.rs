@@ -3,16 +3,24 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::envelope::{Column, Values};
 use crate::{Dtype, Field, FieldKind};
 
 /// The metadata's name.
 pub(crate) const NAME: &str = "huggingface";
 
+/// What values of a shape are stored as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrays {
+    Lists,
+    Bytes,
+}
+
 /// The text for columns of these fields, and a column `key`.
-pub(crate) fn features(fields: &[Field], classes: &[String]) -> String {
+pub(crate) fn features(fields: &[Field], classes: &[String], arrays: Arrays) -> String {
     let mut features = Map::new();
     for field in fields {
-        features.insert(field.name.to_string(), feature(field, classes));
+        features.insert(field.name.to_string(), feature(field, classes, arrays));
     }
     features.insert("key".to_owned(), value("string"));
     json!({"info": {"features": features}}).to_string()
@@ -28,7 +36,7 @@ pub(crate) fn is_image(field: &Field) -> bool {
     }
 }
 
-fn feature(field: &Field, classes: &[String]) -> Value {
+fn feature(field: &Field, classes: &[String], arrays: Arrays) -> Value {
     let (dtype, shape) = match &field.kind {
         FieldKind::Bytes { .. } if is_image(field) => return json!({"_type": "Image"}),
         FieldKind::Bytes { .. } => return value("binary"),
@@ -36,6 +44,9 @@ fn feature(field: &Field, classes: &[String]) -> Value {
     };
     if field.name.as_str() == "label" && !classes.is_empty() {
         return json!({"names": classes, "_type": "ClassLabel"});
+    }
+    if arrays == Arrays::Bytes && !shape.is_empty() {
+        return value("binary");
     }
     // The innermost axis first.
     shape.iter().rev().fold(
@@ -79,6 +90,31 @@ pub(crate) fn classes(text: &str) -> Vec<String> {
     label.or_else(|| all.first().filter(|_| all.len() == 1).cloned()).unwrap_or_default()
 }
 
+/// `datasets` stores an image as a group `{bytes, path}`: its bytes are the column.
+pub(crate) fn join_images(columns: &mut [Column]) {
+    let groups: Vec<String> =
+        columns.iter().filter_map(|c| c.name.strip_suffix(".path")).map(str::to_owned).collect();
+    for group in groups {
+        let find = |columns: &[Column], part: &str| {
+            let name = format!("{group}.{part}");
+            columns.iter().position(|c| c.name == name)
+        };
+        let (bytes, path) = (find(columns, "bytes"), find(columns, "path"));
+        let paths = match path.and_then(|i| columns.get(i)).map(|c| &c.values) {
+            Some(Values::Texts(paths)) => paths.iter().map(Option::is_some).collect(),
+            _ => Vec::new(),
+        };
+        let Some(image) = bytes.and_then(|i| columns.get_mut(i)) else { continue };
+        if let Values::Bytes(runs) = &image.values
+            && runs.iter().zip(paths).any(|(run, path)| run.is_none() && path)
+        {
+            let reason = "images are not embedded, only their paths: `embed_external_files` of `datasets` or `save_to_disk` embeds them";
+            image.values = Values::NotStored(reason.to_owned());
+        }
+        image.name = group;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +123,7 @@ mod tests {
     fn class_names_are_found_again() {
         let fields = [Field::label()];
         let names = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(classes(&features(&fields, &names)), names);
+        assert_eq!(classes(&features(&fields, &names, Arrays::Lists)), names);
         for bad in
             ["", "[]", r#"{"info":{"features":{"label":{"_type":"ClassLabel","names":[1]}}}}"#]
         {

@@ -18,6 +18,7 @@ mod huggingface;
 mod media;
 mod npy;
 mod out;
+mod parquet;
 mod rebuild;
 mod shards;
 mod spool;

@@ -1,6 +1,6 @@
 //! What an indexer finds by walking a file's own structure.
 
-use crate::envelope::{arrow, hdf5, shards, squashfs, tar};
+use crate::envelope::{arrow, hdf5, parquet, shards, squashfs, tar};
 use crate::{Dtype, Envelope, Error, ReadAt};
 
 /// The samples of a file, ours or somebody else's, as columns of stored runs.
@@ -84,7 +84,7 @@ pub fn survey(file: &ReadAt, envelope: Envelope) -> Result<Survey, Error> {
         Envelope::Tar => tar::survey(file),
         Envelope::Hdf5 => hdf5::survey(file),
         Envelope::Arrow => arrow::survey(file),
+        Envelope::Parquet => parquet::survey(file),
         Envelope::Squashfs => squashfs::survey(file),
-        Envelope::Parquet => Err(Error::Unwritable { envelope }),
     }
 }

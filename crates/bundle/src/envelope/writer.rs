@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::durable::{persist, temp_in};
-use crate::envelope::{Out, arrow, hdf5, shards, squashfs, tar};
+use crate::envelope::{Out, arrow, hdf5, parquet, shards, squashfs, tar};
 use crate::index::IndexBuilder;
 use crate::{
     BundlePath, Digest, Envelope, Error, Field, FileEntry, MAX_SHARD_SAMPLES, ShardEntry, Split,
@@ -111,10 +111,8 @@ impl ShardWriter {
             Envelope::Tar => Box::new(tar::Writer::begin(spec)),
             Envelope::Hdf5 => Box::new(hdf5::Writer::begin(&mut out, spec)?),
             Envelope::Arrow => Box::new(arrow::Writer::begin(spec)?),
+            Envelope::Parquet => Box::new(parquet::Writer::begin(spec)?),
             Envelope::Squashfs => Box::new(squashfs::Writer::begin(&out, spec)?),
-            Envelope::Parquet => {
-                return Err(Error::Unwritable { envelope: spec.envelope });
-            }
         };
         Ok(Self {
             dir: dir.to_owned(),

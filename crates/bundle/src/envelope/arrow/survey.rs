@@ -32,10 +32,12 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
         }
     }
     let columns = columns.into_iter().map(|(name, part)| Column { name, values: part.into() });
+    let mut columns: Vec<Column> = columns.collect();
+    huggingface::join_images(&mut columns);
     let classes = schema.metadata().get(huggingface::NAME).map(|text| huggingface::classes(text));
     Ok(Survey {
         rows: usize::try_from(rows).unwrap_or(0),
-        columns: columns.collect(),
+        columns,
         classes: classes.unwrap_or_default(),
     })
 }

@@ -81,7 +81,6 @@ impl Reader<'_> {
         for (_, part) in found.iter_mut().skip(first) {
             mask(part, &valid);
         }
-        join_image(name, first, found);
         Ok(())
     }
 
@@ -277,7 +276,7 @@ impl Reader<'_> {
         let size = dtype.size_bytes();
         let bytes = self.read(Run { len: rows.saturating_mul(size), ..data }, data)?;
         let size = usize::try_from(size).unwrap_or(1);
-        let value = |(piece, ok): (&[u8], bool)| ok.then(|| wide(dtype, piece));
+        let value = |(piece, ok): (&[u8], bool)| ok.then(|| dtype.integer(piece));
         Ok(Part::Integers(bytes.chunks_exact(size).zip(valid).map(value).collect()))
     }
 
@@ -391,15 +390,6 @@ fn dtype_of(data_type: &DataType) -> Option<Dtype> {
     })
 }
 
-/// A little-endian integer of this type.
-fn wide(dtype: Dtype, bytes: &[u8]) -> i64 {
-    let signed = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64);
-    let negative = signed && bytes.last().is_some_and(|b| b & 0x80 != 0);
-    let mut wide = [if negative { 0xff } else { 0 }; 8];
-    wide.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-    i64::from_le_bytes(wide)
-}
-
 /// Takes away the values of rows whose struct is null.
 fn mask(part: &mut Part, valid: &[bool]) {
     fn clear<T>(values: &mut [Option<T>], valid: &[bool]) {
@@ -415,24 +405,5 @@ fn mask(part: &mut Part, valid: &[bool]) {
             *part = Part::NotStored("some samples have none".into());
         }
         Part::Fixed { .. } | Part::NotStored(_) => {}
-    }
-}
-
-/// `datasets` stores an image as `{bytes, path}`: the bytes are the column.
-fn join_image(name: &str, first: usize, found: &mut Named) {
-    let (bytes, path) = (format!("{name}.bytes"), format!("{name}.path"));
-    let inner = found.get_mut(first..).unwrap_or_default();
-    let paths = inner.iter().find_map(|(n, part)| match part {
-        Part::Texts(texts) if *n == path => Some(texts.iter().any(Option::is_some)),
-        _ => None,
-    });
-    let Some(has_paths) = paths else { return };
-    for (inner_name, part) in inner.iter_mut().filter(|(n, _)| *n == bytes) {
-        name.clone_into(inner_name);
-        let nothing = matches!(part, Part::Bytes(runs) if runs.iter().any(Option::is_none));
-        if nothing && has_paths {
-            let reason = "images are not embedded, only their paths: `embed_external_files` of `datasets` or `save_to_disk` embeds them";
-            *part = Part::NotStored(reason.to_owned());
-        }
     }
 }

@@ -17,7 +17,8 @@ use arrow_schema::{ArrowError, DataType, Field as Column, Fields, Schema};
 
 use crate::envelope::arrow::batch::parse;
 use crate::envelope::arrow::messages::Message;
-use crate::envelope::{Finished, Layout, Out, Places, Rows, ShardSpec, huggingface};
+use crate::envelope::huggingface::{self, Arrays};
+use crate::envelope::{Finished, Layout, Out, Places, Rows, ShardSpec};
 use crate::{BundlePath, Dtype, Error, Field, FieldKind};
 
 /// A batch ends at so many rows or bytes of values, whichever comes first; one
@@ -74,8 +75,10 @@ impl Writer {
     pub(crate) fn begin(spec: &ShardSpec<'_>) -> Result<Self, Error> {
         let mut columns: Vec<Column> = spec.fields.iter().map(column).collect();
         columns.push(Column::new("key", DataType::Utf8, true));
-        let metadata =
-            [(huggingface::NAME.to_owned(), huggingface::features(spec.fields, spec.classes))];
+        let metadata = [(
+            huggingface::NAME.to_owned(),
+            huggingface::features(spec.fields, spec.classes, Arrays::Lists),
+        )];
         let schema = Arc::new(Schema::new_with_metadata(columns, HashMap::from(metadata)));
         let encoder = IpcWriteOptions::try_new(64, false, arrow_ipc::MetadataVersion::V5)
             .and_then(|options| StreamEncoder::try_new_with_options(&schema, options))

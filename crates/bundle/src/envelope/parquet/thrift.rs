@@ -1,0 +1,217 @@
+//! Thrift's compact protocol, as much as Parquet's metadata uses of it.
+
+/// Structs and lists within each other beyond this are refused.
+const MAX_DEPTH: u8 = 16;
+/// The kind of a struct, as lists name it.
+const STRUCT: u8 = 12;
+
+/// A value; its memory follows the bytes it was read from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'a> {
+    Bool(bool),
+    Int(i64),
+    Bytes(&'a [u8]),
+    List(Vec<Value<'a>>),
+    /// Field numbers and values.
+    Struct(Vec<(i64, Value<'a>)>),
+    /// Doubles, maps and UUIDs: nothing here needs them.
+    Other,
+}
+
+/// Reads values one after the other; `None` everywhere says that the bytes
+/// are damaged or end too early.
+#[derive(Debug)]
+pub(super) struct Thrift<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Thrift<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// Bytes not read yet.
+    pub(super) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The next `n` bytes.
+    pub(super) fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(n)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.bytes(1)?.first().copied()
+    }
+
+    /// Seven bits a byte, the lowest first.
+    pub(super) fn varint(&mut self) -> Option<u64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn int(&mut self) -> Option<i64> {
+        let zigzag = self.varint()?;
+        Some((zigzag >> 1).cast_signed() ^ (zigzag & 1).cast_signed().wrapping_neg())
+    }
+
+    /// The number and kind of a struct's next field; within, `None` at its end.
+    pub(super) fn field(&mut self, last: &mut i64) -> Option<Option<(i64, u8)>> {
+        let header = self.byte()?;
+        let (step, kind) = (header >> 4, header & 0xf);
+        if kind == 0 {
+            return Some(None);
+        }
+        *last = if step == 0 { self.int()? } else { last.checked_add(i64::from(step))? };
+        Some(Some((*last, kind)))
+    }
+
+    /// The kind of a list's values and how many there are: no more than bytes.
+    pub(super) fn list(&mut self) -> Option<(u8, usize)> {
+        let header = self.byte()?;
+        let n = match header >> 4 {
+            15 => usize::try_from(self.varint()?).ok()?,
+            n => usize::from(n),
+        };
+        (n <= self.left()).then_some((header & 0xf, n))
+    }
+
+    /// A whole struct.
+    pub(super) fn structure(&mut self) -> Option<Value<'a>> {
+        self.value(STRUCT, 0)
+    }
+
+    /// A field's value of this kind.
+    pub(super) fn field_value(&mut self, kind: u8) -> Option<Value<'a>> {
+        self.value(kind, 0)
+    }
+
+    fn value(&mut self, kind: u8, depth: u8) -> Option<Value<'a>> {
+        let depth = depth.checked_add(1).filter(|d| *d <= MAX_DEPTH)?;
+        Some(match kind {
+            1 => Value::Bool(true),
+            2 => Value::Bool(false),
+            3 => Value::Int(i64::from(self.byte()?.cast_signed())),
+            4..=6 => Value::Int(self.int()?),
+            7 => self.bytes(8).map(|_| Value::Other)?,
+            8 => {
+                let n = usize::try_from(self.varint()?).ok()?;
+                Value::Bytes(self.bytes(n)?)
+            }
+            9 | 10 => {
+                let (kind, n) = self.list()?;
+                let mut values = Vec::new();
+                for _ in 0..n {
+                    // In lists a Boolean is a byte of its own.
+                    values.push(match kind {
+                        1 | 2 => Value::Bool(self.byte()? == 1),
+                        _ => self.value(kind, depth)?,
+                    });
+                }
+                Value::List(values)
+            }
+            11 => self.map(depth)?,
+            12 => {
+                let (mut fields, mut last) = (Vec::new(), 0);
+                while let Some((id, kind)) = self.field(&mut last)? {
+                    fields.push((id, self.value(kind, depth)?));
+                }
+                Value::Struct(fields)
+            }
+            13 => self.bytes(16).map(|_| Value::Other)?,
+            _ => return None,
+        })
+    }
+
+    fn map(&mut self, depth: u8) -> Option<Value<'a>> {
+        let n = self.varint()?;
+        if n > 0 {
+            let kinds = self.byte()?;
+            for _ in 0..n {
+                self.value(kinds >> 4, depth)?;
+                self.value(kinds & 0xf, depth)?;
+            }
+        }
+        Some(Value::Other)
+    }
+}
+
+impl<'a> Value<'a> {
+    /// Field `id` of a struct.
+    pub(super) fn field(&self, id: i64) -> Option<&Value<'a>> {
+        match self {
+            Self::Struct(fields) => fields.iter().find(|(i, _)| *i == id).map(|(_, v)| v),
+            _ => None,
+        }
+    }
+
+    /// The integer that field `id` of a struct is.
+    pub(super) fn int(&self, id: i64) -> Option<i64> {
+        match self.field(id)? {
+            Self::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// [`Self::int`], where it is not negative.
+    pub(super) fn count(&self, id: i64) -> Option<u64> {
+        u64::try_from(self.int(id)?).ok()
+    }
+
+    /// The text that field `id` of a struct is.
+    pub(super) fn text(&self, id: i64) -> Option<String> {
+        match self.field(id)? {
+            Self::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_read() {
+        let bytes = [
+            0x15, 0x03, // 1: i32 -2
+            0x28, 2, b'a', b'b', // 3: binary
+            0x11, // 4: true
+            0x19, 0x21, 1, 2, // 5: list of two Booleans
+            0x1c, 0x13, 0xff, 0, // 6: struct {1: byte -1}
+            0x1b, 1, 0x53, 2, 7, // 7: map
+            0x06, 0x20, 0x80, 0x01, // 16, by its number: i64 64
+            0,
+        ];
+        let value = Thrift::new(&bytes).structure().unwrap();
+        assert_eq!(value.int(1), Some(-2));
+        assert_eq!(value.count(1), None);
+        assert_eq!(value.text(3).unwrap(), "ab");
+        assert_eq!(value.field(4), Some(&Value::Bool(true)));
+        let list = Value::List(vec![Value::Bool(true), Value::Bool(false)]);
+        assert_eq!(value.field(5), Some(&list));
+        assert_eq!(value.field(6).and_then(|v| v.int(1)), Some(-1));
+        assert_eq!((value.field(7), value.int(16)), (Some(&Value::Other), Some(64)));
+        for cut in 0..bytes.len() {
+            assert_eq!(Thrift::new(&bytes[..cut]).structure(), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_deep_or_long_is_refused() {
+        // Structs in structs, lists in lists, a map of more than there is.
+        for bytes in [vec![0x1c; 1000], vec![0x19; 1000], vec![0x19, 0xf9, 0xff, 0xff, 0x7f, 0]] {
+            assert_eq!(Thrift::new(&bytes).structure(), None);
+        }
+        assert_eq!(Thrift::new(&[0xff; 20]).varint(), None);
+    }
+}
