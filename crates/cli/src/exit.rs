@@ -65,6 +65,16 @@ impl From<gular_pack::Error> for Failure {
     }
 }
 
+impl From<gular_bench::Error> for Failure {
+    fn from(error: gular_bench::Error) -> Self {
+        match error {
+            gular_bench::Error::Bundle(error) => error.into(),
+            gular_bench::Error::Pack(error) => error.into(),
+            error => Self::new(&error, error.hint()),
+        }
+    }
+}
+
 impl From<gular_verify::Error> for Failure {
     fn from(error: gular_verify::Error) -> Self {
         match error {

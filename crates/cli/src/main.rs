@@ -3,6 +3,7 @@
 
 mod adopt;
 mod args;
+mod bench;
 mod convert;
 mod exit;
 mod federation;
@@ -45,6 +46,7 @@ fn main() -> std::process::ExitCode {
         Verb::Publish(args) => publish::run(args, &cli.output),
         Verb::Fetch(args) => fetch::run(args, &cli.output),
         Verb::Stage(args) => stage::run(args, &cli.output),
+        Verb::Bench(args) => bench::run(args, &cli.output),
         Verb::Ls(args) => ls::run(args, &cli.output),
         Verb::Federation(args) => federation::run(args, &cli.output),
     };

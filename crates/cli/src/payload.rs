@@ -34,7 +34,7 @@ pub(crate) struct PayloadArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum PayloadArg {
+pub(crate) enum PayloadArg {
     /// The file, byte for byte
     Encoded,
     /// JPEG of --quality, no larger than --max-side; upright, alpha dropped

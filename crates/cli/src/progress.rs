@@ -14,6 +14,11 @@ pub(crate) fn bytes_bar(what: &'static str, total: u64, output: &Output) -> Prog
     bar(what, Some(total), template, output)
 }
 
+/// A bar over steps with the time left.
+pub(crate) fn steps_bar(what: &'static str, total: u64, output: &Output) -> ProgressBar {
+    bar(what, Some(total), "{msg} {bar:30} {pos}/{len}  {eta} left", output)
+}
+
 /// A counter without a known end.
 pub(crate) fn counter(what: &'static str, output: &Output) -> ProgressBar {
     bar(what, None, "{msg} {human_pos}", output)

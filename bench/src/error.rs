@@ -1,0 +1,94 @@
+//! Why nothing could be measured.
+
+use std::io;
+use std::path::Path;
+
+/// Why a measurement ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: String,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// Options that do not go together.
+    #[error("{0}")]
+    Option(String),
+    /// There is nothing to measure.
+    #[error("no JPEG or PNG image below `{path}`, and it is no bundle")]
+    Nothing {
+        /// The folder.
+        path: String,
+    },
+    /// The bundles of all rows do not fit.
+    #[error("`{path}` has {free} bytes free, {needed} are needed")]
+    NoSpace {
+        /// The folder.
+        path: String,
+        /// Free bytes.
+        free: u64,
+        /// Needed bytes.
+        needed: u64,
+    },
+    /// Two ways to read the same samples gave other bytes.
+    #[error("{what} returned other bytes than {first}")]
+    Differs {
+        /// The row.
+        what: String,
+        /// What it was compared with.
+        first: String,
+    },
+    /// The HDF5 library refused a call.
+    #[error("the HDF5 library failed in `{call}` on `{path}`")]
+    Hdf5 {
+        /// The function.
+        call: &'static str,
+        /// The file.
+        path: String,
+    },
+    /// Asked to stop.
+    #[error("stopped")]
+    Cancelled,
+    /// Of a bundle.
+    #[error(transparent)]
+    Bundle(#[from] gular_bundle::Error),
+    /// While bundles were made.
+    #[error(transparent)]
+    Pack(#[from] gular_pack::Error),
+    /// Of the loader.
+    #[error(transparent)]
+    Loader(#[from] gular_runtime::Error),
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.display().to_string(), source }
+    }
+
+    /// What to do about it, where there is something to do.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoSpace { .. } => Some(
+                "choose another folder with `--scratch`, a smaller `--limit`, or fewer envelopes"
+                    .into(),
+            ),
+            Self::Io { action: "create", .. } => {
+                Some("choose a folder for temporary bundles with `--scratch`".into())
+            }
+            Self::Differs { .. } => {
+                Some("`gular verify` says whether the bundle is sound; if so, please report".into())
+            }
+            Self::Bundle(error) => error.hint().map(str::to_owned),
+            Self::Pack(error) => error.hint(),
+            Self::Loader(error) => error.hint(),
+            _ => None,
+        }
+    }
+}

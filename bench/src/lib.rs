@@ -1,0 +1,39 @@
+//! Which envelope, payload and loader settings serve the user's own data, measured.
+//!
+//! ```text
+//! images or bundle ─▶ one bundle an envelope and payload ─▶ rows ─▶ rounds over all rows
+//!                     plain files, for comparison                       │
+//!                                    table, JSON, page  ◀─ advice ◀─ medians and spread
+//! ```
+//!
+//! Every row reads the same samples. Before anything is timed each row's reader
+//! goes through all of them once, in order: this proves that it returns the same
+//! bytes, and puts files that were just written into the page cache as any other
+//! program would, which their writer does not.
+
+mod advice;
+mod cache;
+mod clock;
+mod error;
+mod hdf5;
+mod html;
+mod input;
+mod load;
+mod machine;
+mod matrix;
+mod measure;
+mod options;
+mod prepare;
+mod report;
+mod run;
+mod sources;
+mod svg;
+mod table;
+
+pub use error::Error;
+pub use html::page;
+pub use matrix::{RowSpec, What};
+pub use options::{BenchOptions, CacheState, Kind, Order};
+pub use report::{Advice, Data, Machine, Method, Numbers, Report, Row, Spread, Stored};
+pub use run::{Estimate, Progress, bench, estimate};
+pub use table::{advice, table};

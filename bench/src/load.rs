@@ -1,0 +1,97 @@
+//! Batches of decoded pictures: the loader, and the same work on other sources.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use gular_image::{DecodeOptions, Decoder, Limits, read_header};
+use gular_runtime::order::KeyedRng;
+use gular_runtime::{Bundle, Loader, LoaderOptions, OnError, Split, Transform};
+
+use crate::Error;
+use crate::clock::Watch;
+use crate::measure::{Length, Shot, Sink};
+use crate::options::BenchOptions;
+
+/// Batches of `bundle` on `threads` threads; `begin` is when it was about to be opened.
+pub(crate) fn shoot(
+    bundle: Bundle,
+    split: Split,
+    options: &BenchOptions,
+    threads: usize,
+    length: Length,
+    begin: Instant,
+    cancel: &AtomicBool,
+) -> Result<Shot, Error> {
+    let shards = bundle.manifest().shards.iter().filter(|s| s.split == split);
+    let (samples, bytes) = shards.fold((0, 0), |(n, b), s| (n + s.samples, b + s.file.bytes));
+    let loader = LoaderOptions {
+        batch_size: options.batch_size,
+        threads,
+        transform: Transform::train(options.size),
+        on_error: OnError::Skip,
+        ..LoaderOptions::new(split)
+    };
+    let mut loader = Loader::new(Arc::new(bundle), loader)?;
+    let mut first_ms = None;
+    let mut taken = 0_u64;
+    let watch = Watch::begin();
+    for epoch in 0.. {
+        for batch in loader.epoch(epoch) {
+            let batch = batch?;
+            first_ms.get_or_insert_with(|| begin.elapsed().as_secs_f64() * 1e3);
+            taken += (batch.len() + batch.skipped().len()) as u64;
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Error::Cancelled);
+            }
+            if watch.seconds() >= length.seconds {
+                break;
+            }
+        }
+        if watch.seconds() >= length.seconds || taken >= length.samples {
+            break;
+        }
+    }
+    Ok(Shot {
+        samples: taken,
+        bytes: (bytes as f64 / samples.max(1) as f64 * taken as f64) as u64,
+        elapsed: watch.end(),
+        first_ms: first_ms.unwrap_or(0.0),
+        latencies: Vec::new(),
+    })
+}
+
+/// What the loader does to a picture, for samples from elsewhere.
+pub(crate) struct Decode {
+    decoder: Decoder,
+    transform: Transform,
+    limits: Limits,
+    out: Vec<u8>,
+}
+
+impl Decode {
+    /// Pictures of `size` pixels a side.
+    pub(crate) fn new(size: u32) -> Self {
+        Self {
+            decoder: Decoder::new(DecodeOptions::default()),
+            transform: Transform::train(size),
+            limits: Limits::default(),
+            out: vec![0; size as usize * size as usize * 3],
+        }
+    }
+
+    fn decode(&mut self, sample: usize, bytes: &[u8]) -> Result<(), gular_image::Error> {
+        let (width, height) = read_header(bytes, &self.limits)?.upright_size();
+        let mut rng = KeyedRng::of_sample(0, 0, sample as u64);
+        let place = self.transform.place(width, height, &mut rng);
+        self.decoder.crop_resize(bytes, place.region, &place.resize, &mut self.out)
+    }
+}
+
+impl Sink for Decode {
+    fn take(&mut self, sample: usize, bytes: &[u8]) -> Result<(), Error> {
+        // A picture that cannot be decoded is passed over, as the loader does here.
+        let _ = self.decode(sample, bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! The rows: which combinations are measured.
+
+use gular_bundle::{Backend, Envelope, Payload};
+use serde::Serialize;
+
+use crate::options::{BenchOptions, CacheState, Kind, Order};
+
+/// What reads the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// This project's reader, and for batches its loader.
+    Bundle(Envelope, Backend),
+    /// A loop over (offset, length) that does nothing but read every byte.
+    Hand(Backend),
+    /// One file a sample: open, read, close.
+    Files,
+    /// The HDF5 library, one read a sample.
+    Hdf5Library,
+}
+
+/// One combination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RowSpec {
+    /// What reads the samples.
+    pub what: What,
+    /// What they hold.
+    pub payload: Payload,
+    /// What is done with them.
+    pub kind: Kind,
+    /// Their order.
+    pub order: Order,
+    /// How many threads.
+    pub threads: usize,
+    /// The page cache before.
+    pub cache: CacheState,
+}
+
+/// The name of a payload, as in options.
+pub(crate) const fn payload_name(payload: Payload) -> &'static str {
+    match payload {
+        Payload::Encoded => "encoded",
+        Payload::Reencoded => "reencoded",
+        Payload::Raw => "raw",
+    }
+}
+
+/// The name of a back end, as in options.
+pub(crate) const fn reader_name(reader: Backend) -> &'static str {
+    match reader {
+        Backend::Pread => "pread",
+        Backend::Map => "map",
+    }
+}
+
+impl What {
+    /// For tables.
+    #[must_use]
+    pub fn label(self) -> String {
+        match self {
+            Self::Bundle(envelope, reader) => format!("{envelope}, {}", reader_name(reader)),
+            Self::Hand(reader) => format!("hand-written {} loop", reader_name(reader)),
+            Self::Files => "plain files".into(),
+            Self::Hdf5Library => "HDF5 library".into(),
+        }
+    }
+
+    /// The envelope of a bundle.
+    #[must_use]
+    pub const fn envelope(self) -> Option<Envelope> {
+        match self {
+            Self::Bundle(envelope, _) => Some(envelope),
+            _ => None,
+        }
+    }
+
+    /// How it reads, where that can be chosen.
+    #[must_use]
+    pub const fn reader(self) -> Option<Backend> {
+        match self {
+            Self::Bundle(_, reader) | Self::Hand(reader) => Some(reader),
+            Self::Files | Self::Hdf5Library => None,
+        }
+    }
+
+    /// Whether it is measured for comparison only.
+    #[must_use]
+    pub const fn is_baseline(self) -> bool {
+        !matches!(self, Self::Bundle(..))
+    }
+}
+
+impl Serialize for What {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.label())
+    }
+}
+
+/// What there is to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Available {
+    pub(crate) payload: Payload,
+    pub(crate) envelopes: Vec<Envelope>,
+    /// Whether the samples are there as files, too.
+    pub(crate) files: bool,
+}
+
+/// All rows, those that are compared with each other next to each other.
+pub(crate) fn rows(options: &BenchOptions, available: &[Available]) -> Vec<RowSpec> {
+    let mut rows = Vec::new();
+    for &cache in &options.caches {
+        for &kind in &options.kinds {
+            for there in available {
+                for &threads in &options.threads {
+                    let n = if kind == Kind::Load { 1 } else { options.orders.len() };
+                    for &order in options.orders.iter().take(n) {
+                        let row = |what| RowSpec {
+                            what,
+                            payload: there.payload,
+                            kind,
+                            order,
+                            threads,
+                            cache,
+                        };
+                        rows.extend(whats(options, there, kind).into_iter().map(row));
+                    }
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn whats(options: &BenchOptions, there: &Available, kind: Kind) -> Vec<What> {
+    let n = if kind == Kind::Load { 1 } else { options.readers.len() };
+    let readers: Vec<Backend> = options.readers.iter().take(n).copied().collect();
+    let mut whats = Vec::new();
+    for &envelope in &there.envelopes {
+        whats.extend(readers.iter().map(|r| What::Bundle(envelope, *r)));
+    }
+    if options.baselines {
+        if kind == Kind::Read {
+            whats.extend(readers.iter().map(|r| What::Hand(*r)));
+        }
+        if there.files {
+            whats.push(What::Files);
+        }
+        // Pixels that only this project's loader brings to a batch's size.
+        let loads = kind == Kind::Read || there.payload != Payload::Raw;
+        if loads && there.envelopes.contains(&Envelope::Hdf5) {
+            whats.push(What::Hdf5Library);
+        }
+    }
+    whats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_the_product_and_batches_take_the_first_reader_and_order() {
+        let options = BenchOptions::new(4);
+        let there = |payload, files| Available {
+            payload,
+            envelopes: vec![Envelope::Shards, Envelope::Hdf5],
+            files,
+        };
+        let all = rows(&options, &[there(Payload::Encoded, true), there(Payload::Raw, false)]);
+        let n = |f: &dyn Fn(&RowSpec) -> bool| all.iter().filter(|r| f(r)).count();
+        // 2 caches x 2 threads x 2 orders x (2 envelopes x 2 readers + 2 loops + library [+ files])
+        assert_eq!(n(&|r| r.kind == Kind::Read && r.payload == Payload::Encoded), 8 * 8);
+        assert_eq!(n(&|r| r.kind == Kind::Read && r.payload == Payload::Raw), 8 * 7);
+        assert_eq!(n(&|r| r.kind == Kind::Load && r.payload == Payload::Encoded), 4 * 4);
+        assert_eq!(n(&|r| r.kind == Kind::Load && r.payload == Payload::Raw), 4 * 2);
+        assert_eq!(n(&|r| r.kind == Kind::Load && r.order == Order::Sequential), 0);
+        for (i, row) in all.iter().enumerate() {
+            assert!(!all[..i].contains(row), "{row:?} occurs twice");
+        }
+        let bare = BenchOptions { baselines: false, ..options };
+        assert!(
+            rows(&bare, &[there(Payload::Encoded, true)]).iter().all(|r| !r.what.is_baseline())
+        );
+    }
+}

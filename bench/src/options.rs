@@ -1,0 +1,227 @@
+//! What is measured, with defaults.
+
+use gular_bundle::{Backend, Envelope};
+use gular_pack::{Depth, PayloadOptions, RawOptions, ReencodeOptions};
+use serde::Serialize;
+
+/// What a row does with each sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Its bytes are read, and every one looked at.
+    Read,
+    /// It becomes a row of a batch of decoded pictures.
+    Load,
+}
+
+/// The order of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// A permutation of all.
+    Shuffled,
+    /// As they lie.
+    Sequential,
+}
+
+/// What the page cache holds before a repetition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheState {
+    /// All of it.
+    Warm,
+    /// Nothing of it.
+    Cold,
+}
+
+impl Kind {
+    /// As in options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Load => "load",
+        }
+    }
+}
+
+impl Order {
+    /// As in options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shuffled => "shuffled",
+            Self::Sequential => "sequential",
+        }
+    }
+}
+
+impl CacheState {
+    /// As in options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Cold => "cold",
+        }
+    }
+}
+
+/// What is measured and how long. Start from [`BenchOptions::new`] or a preset.
+#[derive(Debug, Clone)]
+pub struct BenchOptions {
+    /// File formats; what this build cannot write is left out with a note.
+    pub envelopes: Vec<Envelope>,
+    /// What becomes of the images.
+    pub payloads: Vec<PayloadOptions>,
+    /// How bundles are read; batches are loaded with the first.
+    pub readers: Vec<Backend>,
+    /// Orders; batches are loaded with the first.
+    pub orders: Vec<Order>,
+    /// Numbers of threads.
+    pub threads: Vec<usize>,
+    /// States of the page cache.
+    pub caches: Vec<CacheState>,
+    /// What is done with samples.
+    pub kinds: Vec<Kind>,
+    /// Also plain files, the HDF5 library's own reads, and hand-written loops.
+    pub baselines: bool,
+    /// Repetitions of each row.
+    pub rounds: usize,
+    /// The longest a repetition takes; warm rows repeat the epoch until then.
+    pub seconds: f64,
+    /// A repetition is one epoch, however long it takes.
+    pub whole_epochs: bool,
+    /// Side of decoded pictures, in pixels.
+    pub size: u32,
+    /// Samples a batch.
+    pub batch_size: usize,
+    /// Source bytes used; of more images a part is taken that is spread over all.
+    pub limit: u64,
+    /// Threads that make bundles.
+    pub jobs: usize,
+    /// The preset's name, for the report.
+    pub preset: Option<&'static str>,
+}
+
+impl BenchOptions {
+    /// All envelopes with the images' own bytes, on 1 and `cores` threads.
+    #[must_use]
+    pub fn new(cores: usize) -> Self {
+        let mut threads = vec![1, cores.max(1)];
+        threads.dedup();
+        Self {
+            envelopes: Envelope::ALL.to_vec(),
+            payloads: vec![PayloadOptions::Encoded],
+            readers: vec![Backend::Pread, Backend::Map],
+            orders: vec![Order::Shuffled, Order::Sequential],
+            threads,
+            caches: vec![CacheState::Warm, CacheState::Cold],
+            kinds: vec![Kind::Read, Kind::Load],
+            baselines: true,
+            rounds: 3,
+            seconds: 0.5,
+            whole_epochs: false,
+            size: 224,
+            batch_size: 64,
+            limit: 1_000_000_000,
+            jobs: cores.max(1),
+            preset: None,
+        }
+    }
+
+    /// What a coffee break allows: shuffled, from a warm page cache, on all threads, of
+    /// fewer samples.
+    #[must_use]
+    pub fn quick(cores: usize) -> Self {
+        Self {
+            orders: vec![Order::Shuffled],
+            threads: vec![cores.max(1)],
+            caches: vec![CacheState::Warm],
+            seconds: 0.2,
+            limit: 100_000_000,
+            preset: Some("quick"),
+            ..Self::new(cores)
+        }
+    }
+
+    /// All payloads, powers of two of threads up to `cores`, more and longer rounds.
+    #[must_use]
+    pub fn full(cores: usize) -> Self {
+        let new = Self::new(cores);
+        let powers = (0..).map(|power| 1_usize << power).take_while(|n| *n < cores);
+        let mut threads: Vec<usize> = powers.collect();
+        threads.push(cores.max(1));
+        Self {
+            payloads: vec![PayloadOptions::Encoded, Self::reencoded(), Self::raw(new.size)],
+            threads,
+            rounds: 5,
+            seconds: 1.0,
+            preset: Some("full"),
+            ..new
+        }
+    }
+
+    /// The comparison of formats of a course on data loading (Jülich Supercomputing
+    /// Centre, exercise 1.1): format by format, mapped or read, fixed length (pixels) or
+    /// not (files as they are), shuffled or not, by workers, from a cold and a warm page
+    /// cache; a repetition is one epoch.
+    #[must_use]
+    pub fn jsc_1_1(cores: usize) -> Self {
+        let new = Self::new(cores);
+        Self {
+            payloads: vec![PayloadOptions::Encoded, Self::raw(new.size)],
+            whole_epochs: true,
+            limit: 200_000_000,
+            preset: Some("jsc-1.1"),
+            ..new
+        }
+    }
+}
+
+impl BenchOptions {
+    /// The images' own bytes.
+    #[must_use]
+    pub fn encoded() -> PayloadOptions {
+        PayloadOptions::Encoded
+    }
+
+    /// JPEG of a size that crops can be taken from.
+    #[must_use]
+    pub fn reencoded() -> PayloadOptions {
+        let default = ReencodeOptions::default();
+        PayloadOptions::Reencoded(ReencodeOptions { max_side: Some(512), ..default })
+    }
+
+    /// Pixels of 8 bits, `size` a side: values of one length.
+    #[must_use]
+    pub fn raw(size: u32) -> PayloadOptions {
+        PayloadOptions::Raw(RawOptions { depth: Some(Depth::U8), ..RawOptions::new(size, size) })
+    }
+
+    /// Pictures of `size` pixels a side, and payload raw of the same.
+    pub fn resize(&mut self, size: u32) {
+        self.size = size;
+        for payload in &mut self.payloads {
+            if matches!(payload, PayloadOptions::Raw(_)) {
+                *payload = Self::raw(size);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_measure_what_they_say() {
+        assert_eq!(BenchOptions::full(6).threads, [1, 2, 4, 6]);
+        assert_eq!(BenchOptions::full(1).threads, [1]);
+        assert_eq!(BenchOptions::new(1).threads, [1]);
+        assert_eq!(BenchOptions::full(4).payloads.len(), 3);
+        let course = BenchOptions::jsc_1_1(4);
+        assert!(course.whole_epochs && course.caches.len() == 2 && course.readers.len() == 2);
+        assert!(matches!(course.payloads[..], [PayloadOptions::Encoded, PayloadOptions::Raw(_)]));
+    }
+}

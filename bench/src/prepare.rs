@@ -1,0 +1,324 @@
+//! Bundles of every envelope and payload, and plain files, in a folder of their own.
+//!
+//! ```text
+//! scratch/images/…                links to the images used
+//! scratch/encoded/shards/         the first bundle; the others are converted from it
+//! scratch/encoded/arrow/ …
+//! scratch/encoded/files/…         plain files
+//! scratch/raw/shards/ …
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gular_bundle::{Backend, Bundle, Check, Envelope, OpenOptions, Payload, SAMPLES_NAME, Split};
+use gular_pack::{
+    ConvertOptions, Labels, Layout, OnError, PackOptions, PayloadOptions, PlanOptions, Target,
+    convert, pack,
+};
+
+use crate::Error;
+use crate::input::{self, Input};
+use crate::matrix::{Available, What, payload_name};
+use crate::options::BenchOptions;
+use crate::report::Stored;
+use crate::sources::Of;
+
+/// One payload in all envelopes.
+pub(crate) struct Set {
+    pub(crate) payload: Payload,
+    /// The bundle that the others were converted from.
+    base: PathBuf,
+    bundles: Vec<(Envelope, PathBuf)>,
+    /// One a sample; none of samples that are no files.
+    pub(crate) files: Vec<PathBuf>,
+    of: Of,
+}
+
+/// All that is measured.
+pub(crate) struct Prepared {
+    pub(crate) sets: Vec<Set>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Set {
+    /// Which split, which field, how many.
+    pub(crate) fn of(&self) -> Of {
+        self.of
+    }
+
+    /// The folder of the bundle of `envelope`.
+    pub(crate) fn bundle(&self, envelope: Envelope) -> Result<&Path, Error> {
+        let found = self.bundles.iter().find(|(e, _)| *e == envelope);
+        let missing = || Error::Option(format!("there is no bundle of envelope `{envelope}`"));
+        Ok(&found.ok_or_else(missing)?.1)
+    }
+
+    /// The folder of the bundle whose runs a hand-written loop reads.
+    pub(crate) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// What rows there can be.
+    pub(crate) fn available(&self) -> Available {
+        Available {
+            payload: self.payload,
+            envelopes: self.bundles.iter().map(|(e, _)| *e).collect(),
+            files: !self.files.is_empty(),
+        }
+    }
+
+    /// The files that `what` reads.
+    pub(crate) fn paths(&self, what: What) -> Result<Vec<PathBuf>, Error> {
+        let bundle = match what {
+            What::Files => return Ok(self.files.clone()),
+            What::Bundle(envelope, _) => self.bundle(envelope)?,
+            What::Hdf5Library => self.bundle(Envelope::Hdf5)?,
+            What::Hand(_) => &self.base,
+        };
+        let bundle = Bundle::open(bundle, OpenOptions::default())?;
+        let shards = &bundle.manifest().shards;
+        Ok(shards.iter().flat_map(|s| [&s.file, &s.index]).map(|f| bundle.path_of(f)).collect())
+    }
+
+    /// What each format takes.
+    pub(crate) fn stored(&self) -> Result<Vec<Stored>, Error> {
+        let mut stored = Vec::new();
+        let mut add = |envelope, paths: &[PathBuf]| {
+            let len = |path: &PathBuf| fs::metadata(path).map(|m| m.len());
+            let bytes = paths.iter().filter_map(|path| len(path).ok()).sum();
+            let (payload, files) = (self.payload, paths.len() as u64);
+            let samples = self.of.samples as u64;
+            stored.push(Stored { payload, envelope, bytes, files, samples });
+        };
+        for (envelope, _) in &self.bundles {
+            let paths = self.paths(What::Bundle(*envelope, Backend::Pread))?;
+            add(Some(*envelope), &paths);
+        }
+        if !self.files.is_empty() {
+            add(None, &self.files);
+        }
+        Ok(stored)
+    }
+}
+
+/// Payloads that can be made of `input`, and what cannot.
+pub(crate) fn payloads(
+    input: &Input,
+    options: &BenchOptions,
+) -> (Vec<Option<PayloadOptions>>, Vec<String>) {
+    let Some(own) = input::payload(input) else {
+        return (options.payloads.iter().copied().map(Some).collect(), Vec::new());
+    };
+    // `None`: as the bundle has them.
+    let (mut made, mut notes) = (vec![None], Vec::new());
+    for &payload in &options.payloads {
+        let wanted = payload_of(&payload);
+        if wanted == own {
+            continue;
+        }
+        if own == Payload::Raw || wanted == Payload::Encoded {
+            notes.push(format!(
+                "payload {} is left out: it cannot be made of a bundle of payload {}",
+                payload_name(wanted),
+                payload_name(own)
+            ));
+        } else {
+            made.push(Some(payload));
+        }
+    }
+    (made, notes)
+}
+
+/// What the manifest calls it.
+pub(crate) fn payload_of(options: &PayloadOptions) -> Payload {
+    match options {
+        PayloadOptions::Encoded => Payload::Encoded,
+        PayloadOptions::Reencoded(_) => Payload::Reencoded,
+        PayloadOptions::Raw(_) => Payload::Raw,
+    }
+}
+
+/// What making everything needs.
+pub(crate) struct Work<'a> {
+    pub(crate) source: &'a Path,
+    pub(crate) scratch: &'a Path,
+    pub(crate) options: &'a BenchOptions,
+    /// Told the bytes that went into files so far.
+    pub(crate) progress: &'a (dyn Fn(&str, u64) + Sync),
+    pub(crate) cancel: &'a AtomicBool,
+}
+
+impl Work<'_> {
+    /// Makes all bundles and files.
+    pub(crate) fn prepare(&self, input: &Input) -> Result<Prepared, Error> {
+        let (payloads, mut notes) = payloads(input, self.options);
+        let written = AtomicU64::new(0);
+        let mut images = None;
+        if let Input::Images(chosen) = input {
+            let links = self.scratch.join("images");
+            input::link(self.source, chosen, &links)?;
+            images = Some(links);
+        }
+        let mut sets: Vec<Set> = Vec::new();
+        for payload in &payloads {
+            let own = input::payload(input).unwrap_or(Payload::Encoded);
+            let name = payload.as_ref().map_or(own, payload_of);
+            let dir = self.scratch.join(payload_name(name));
+            let base = dir.join(Envelope::Shards.name());
+            fs::create_dir_all(&dir).map_err(|e| Error::io("create", &dir, e))?;
+            let what = format!("{}, {}", payload_name(name), Envelope::Shards);
+            match (input, payload, &images) {
+                (Input::Bundle { bundle, split, step }, None, _) => {
+                    let told = |n| self.tell(&what, n, &written);
+                    input::subset(bundle, *split, *step, &base, &told, self.cancel)?;
+                }
+                (_, payload, Some(images)) => {
+                    self.pack(images, &base, payload.unwrap_or_default(), &what, &written)?;
+                }
+                (_, _, None) => continue,
+            }
+            let last = payloads.len() == 1;
+            let set = self.set(name, base, last, &written, &mut notes)?;
+            // The images of a bundle, for its other payloads.
+            if images.is_none() && !set.files.is_empty() {
+                images = Some(dir.join("files"));
+            }
+            sets.push(set);
+        }
+        Ok(Prepared { sets, notes })
+    }
+
+    fn tell(&self, what: &str, bytes: u64, written: &AtomicU64) {
+        (self.progress)(what, written.fetch_add(bytes, Ordering::Relaxed) + bytes);
+    }
+
+    fn pack(
+        &self,
+        images: &Path,
+        out: &Path,
+        payload: PayloadOptions,
+        what: &str,
+        written: &AtomicU64,
+    ) -> Result<(), Error> {
+        // One split without labels: what folders mean is not what is measured.
+        let plan = PlanOptions {
+            layout: Layout::Class,
+            labels: Labels::None,
+            on_error: OnError::Skip,
+            payload,
+            ..PlanOptions::default()
+        };
+        let temp_dir = self.scratch.to_owned();
+        let options = PackOptions { plan, jobs: self.options.jobs, dry_run: false, temp_dir };
+        let progress = |p| {
+            if let gular_pack::Progress::Packed(_, bytes) = p {
+                self.tell(what, bytes, written);
+            }
+        };
+        pack(images, out, &options, &progress, self.cancel).map_err(cancelled)?;
+        Ok(())
+    }
+
+    /// Converts the bundle `base` to everything else.
+    fn set(
+        &self,
+        payload: Payload,
+        base: PathBuf,
+        last: bool,
+        written: &AtomicU64,
+        notes: &mut Vec<String>,
+    ) -> Result<Set, Error> {
+        let dir = base.parent().unwrap_or(self.scratch).to_owned();
+        let of = of(&base)?;
+        let mut bundles = Vec::new();
+        for &envelope in &self.options.envelopes {
+            if envelope == Envelope::Shards {
+                bundles.push((envelope, base.clone()));
+                continue;
+            }
+            let out = dir.join(envelope.name());
+            let what = format!("{}, {envelope}", payload_name(payload));
+            match self.convert(&base, &out, Target::Bundle(envelope), &what, written) {
+                Ok(()) => bundles.push((envelope, out)),
+                // Of one format: the others can still be compared.
+                Err(Error::Pack(gular_pack::Error::Bundle(error)))
+                    if !matches!(error, gular_bundle::Error::Io { .. }) =>
+                {
+                    notes.push(format!(
+                        "envelope {envelope} is left out of payload {}: {error}",
+                        payload_name(payload)
+                    ));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let mut files = Vec::new();
+        if payload != Payload::Raw && (self.options.baselines || !last) {
+            let out = dir.join("files");
+            let what = format!("{}, plain files", payload_name(payload));
+            self.convert(&base, &out, Target::Directory, &what, written)?;
+            files = listed(&base, &out, of)?;
+        }
+        Ok(Set { payload, base, bundles, files, of })
+    }
+
+    fn convert(
+        &self,
+        base: &Path,
+        out: &Path,
+        target: Target,
+        what: &str,
+        written: &AtomicU64,
+    ) -> Result<(), Error> {
+        let options = ConvertOptions { target, jobs: self.options.jobs, dry_run: false };
+        let progress = |p| {
+            if let gular_pack::Progress::Packed(_, bytes) = p {
+                self.tell(what, bytes, written);
+            }
+        };
+        convert(base, out, &options, &progress, self.cancel).map_err(cancelled)?;
+        Ok(())
+    }
+}
+
+/// A stop that was asked for is no failure of packing.
+fn cancelled(error: gular_pack::Error) -> Error {
+    match error {
+        gular_pack::Error::Cancelled { .. } => Error::Cancelled,
+        error => error.into(),
+    }
+}
+
+/// The only split of the bundle in `base`, and its field of pictures.
+fn of(base: &Path) -> Result<Of, Error> {
+    let open = OpenOptions { check: Check::OnFetch, ..OpenOptions::default() };
+    let bundle = Bundle::open(base, open)?;
+    let fields = &bundle.manifest().fields;
+    let image = fields.iter().position(|f| f.name.as_str() == "image").unwrap_or(0);
+    let filled = Split::ALL.into_iter().find(|split| bundle.n_samples(*split) > 0);
+    let split = filled.ok_or_else(|| Error::Nothing { path: base.display().to_string() })?;
+    let samples = bundle.n_samples(split);
+    let too_many = |_| Error::Option(format!("{samples} samples are too many, choose a `--limit`"));
+    let samples = u32::try_from(samples).map_err(too_many)? as usize;
+    Ok(Of { split, image, samples })
+}
+
+/// The files of a bundle's samples that `convert` wrote below `out`, in order.
+fn listed(base: &Path, out: &Path, of: Of) -> Result<Vec<PathBuf>, Error> {
+    let bundle = Bundle::open(base, OpenOptions::default())?;
+    let dir = out.join(of.split.to_string());
+    let list = dir.join(SAMPLES_NAME);
+    let text = fs::read_to_string(&list).map_err(|e| Error::io("read", &list, e))?;
+    let name = bundle.manifest().fields.get(of.image).map(|f| f.name.as_str());
+    let mut lines = text.lines();
+    let column = lines.next().and_then(|head| head.split('\t').position(|c| Some(c) == name));
+    let file = |line: &str| Some(dir.join(line.split('\t').nth(column?)?));
+    let files: Vec<PathBuf> = lines.filter_map(file).collect();
+    if files.len() == of.samples {
+        return Ok(files);
+    }
+    let path = list.display();
+    Err(Error::Option(format!("`{path}` lists {} files of {} samples", files.len(), of.samples)))
+}

@@ -1,0 +1,210 @@
+//! What was measured, as data.
+
+use gular_bundle::{Envelope, Payload};
+use serde::Serialize;
+
+use crate::matrix::{RowSpec, reader_name};
+
+/// A whole measurement.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// The preset's name, when one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<&'static str>,
+    /// What was read.
+    pub data: Data,
+    /// By which machine.
+    pub machine: Machine,
+    /// How.
+    pub method: Method,
+    /// What each format takes on the disk.
+    pub stored: Vec<Stored>,
+    /// One a combination.
+    pub rows: Vec<Row>,
+    /// What a reader of the figures should know.
+    pub notes: Vec<String>,
+    /// What to pick.
+    pub advice: Advice,
+}
+
+/// The samples that all rows read.
+#[derive(Debug, Clone, Serialize)]
+pub struct Data {
+    /// The folder or bundle given.
+    pub source: String,
+    /// Samples used.
+    pub samples: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Samples of the source: those used are spread over all.
+    pub of_samples: u64,
+    /// Their bytes.
+    pub of_bytes: u64,
+}
+
+/// Where it was measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// Cores this process may use.
+    pub cores: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of it that could be had before the measurement.
+    pub memory_available: u64,
+    /// The kernel's version.
+    pub kernel: String,
+    /// The folder of the files that were read.
+    pub scratch: String,
+    /// What decodes JPEG.
+    pub jpeg: String,
+    /// The HDF5 library and its version, when there is one.
+    pub hdf5: Option<String>,
+}
+
+/// How long and how often.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Method {
+    /// Repetitions of each row; a round takes every row once.
+    pub rounds: usize,
+    /// The longest a repetition takes.
+    pub seconds: f64,
+    /// A repetition is one epoch instead.
+    pub whole_epochs: bool,
+    /// Side of decoded pictures, in pixels.
+    pub size: u32,
+    /// Samples a batch.
+    pub batch_size: usize,
+}
+
+/// What one format of one payload takes.
+#[derive(Debug, Clone, Serialize)]
+pub struct Stored {
+    /// What the samples hold.
+    pub payload: Payload,
+    /// The envelope; `None` of plain files.
+    pub envelope: Option<Envelope>,
+    /// Bytes of all files, indexes included.
+    pub bytes: u64,
+    /// How many files.
+    pub files: u64,
+    /// Samples in them.
+    pub samples: u64,
+}
+
+/// A combination and its figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// The combination.
+    #[serde(flatten)]
+    pub spec: RowSpec,
+    /// The envelope, of bundles.
+    pub envelope: Option<Envelope>,
+    /// `pread` or `map`, where that can be chosen.
+    pub reader: Option<&'static str>,
+    /// Whether it is there for comparison only.
+    pub baseline: bool,
+    /// Its figures.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+}
+
+/// Figures of a row, over all rounds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Numbers {
+    /// Samples a second.
+    pub samples_per_s: Spread,
+    /// Stored bytes a second, in MB: the median.
+    pub mb_per_s: f64,
+    /// Samples a second of each round.
+    pub rounds: Vec<f64>,
+    /// Microseconds of CPU time a sample: the median.
+    pub cpu_us_per_sample: f64,
+    /// Milliseconds from opening to the first sample or batch: the median.
+    pub first_ms: f64,
+    /// Microseconds of single samples, half of which take less; none of batches.
+    pub p50_us: Option<f64>,
+    /// Microseconds that one of a hundred samples exceeds.
+    pub p99_us: Option<f64>,
+    /// Cores that other programs kept busy meanwhile, on average.
+    pub other_cores: f64,
+}
+
+/// The middle and both ends of repeated figures.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// Half are below.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// What to pick, in words.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Advice {
+    /// The row in [`Report::rows`] that is recommended.
+    pub pick: Option<usize>,
+    /// The command that makes such a bundle.
+    pub command: Option<String>,
+    /// Why, one figure a sentence, the choice first.
+    pub text: Vec<String>,
+}
+
+impl Row {
+    /// Joins a combination with its figures.
+    #[must_use]
+    pub fn new(spec: RowSpec, numbers: Numbers) -> Self {
+        let (envelope, reader) = (spec.what.envelope(), spec.what.reader().map(reader_name));
+        Self { spec, envelope, reader, baseline: spec.what.is_baseline(), numbers }
+    }
+}
+
+impl Spread {
+    /// Of `values`; zeros of none.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let ends = (sorted.first().copied(), sorted.last().copied());
+        let (Some(min), Some(max)) = ends else {
+            return Self { median: 0.0, min: 0.0, max: 0.0 };
+        };
+        let half = sorted.len() / 2;
+        let median = match sorted.len() % 2 {
+            1 => sorted[half],
+            _ => f64::midpoint(sorted[half - 1], sorted[half]),
+        };
+        Self { median, min, max }
+    }
+
+    /// How far an end lies from the median, as a part of it.
+    #[must_use]
+    pub fn relative(&self) -> f64 {
+        (self.max - self.median).max(self.median - self.min) / self.median.max(1e-9)
+    }
+
+    /// Whether the ranges have values in common.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.min <= other.max && other.min <= self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_have_a_middle_and_two_ends() {
+        let spread = Spread::of(&[30.0, 10.0, 20.0]);
+        assert_eq!(spread, Spread { median: 20.0, min: 10.0, max: 30.0 });
+        assert_eq!(Spread::of(&[1.0, 2.0]).median, 1.5);
+        assert_eq!(Spread::of(&[]).median, 0.0);
+        assert_eq!(spread.relative(), 0.5);
+        assert!(spread.overlaps(&Spread::of(&[30.0, 40.0])));
+        assert!(!spread.overlaps(&Spread::of(&[31.0])));
+    }
+}

@@ -1,0 +1,208 @@
+//! Ways to read sample *i* of a split: ours, hand-written, plain files, the HDF5 library.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gular_bundle::{Backend, Bundle, Check, OpenOptions};
+use memmap2::Mmap;
+
+use crate::Error;
+use crate::hdf5::{Hdf5, Samples};
+use crate::matrix::What;
+use crate::prepare::Set;
+
+/// What is done with a sample's bytes.
+pub(crate) type Look<'a> = &'a mut dyn FnMut(&[u8]);
+
+/// Something that reads samples by their number.
+pub(crate) trait Source: Send + Sync {
+    /// Gives the bytes of `sample` to `look`; `buffer` is the calling thread's own.
+    fn read(&self, sample: usize, buffer: &mut Vec<u8>, look: Look<'_>) -> Result<(), Error>;
+}
+
+/// Opens what `what` reads of `set`. Digests are not compared: the time of reading
+/// is asked for, and `gular fetch` compares them on arrival.
+pub(crate) fn open(
+    what: What,
+    set: &Set,
+    library: Option<&Arc<Hdf5>>,
+) -> Result<Box<dyn Source>, Error> {
+    Ok(match what {
+        What::Bundle(envelope, backend) => {
+            Box::new(Ours { bundle: bundle(set.bundle(envelope)?, backend)?, set: set.of() })
+        }
+        What::Hand(backend) => hand(set, backend)?,
+        What::Files => Box::new(Files(set.files.clone())),
+        What::Hdf5Library => {
+            let library = library.ok_or_else(|| Error::Option(crate::hdf5::MISSING.into()))?;
+            Box::new(hdf5(set, library)?)
+        }
+    })
+}
+
+/// The bundle in folder `dir`.
+pub(crate) fn bundle(dir: &Path, backend: Backend) -> Result<Bundle, Error> {
+    let options = OpenOptions { backend, check: Check::OnFetch, ..OpenOptions::default() };
+    Ok(Bundle::open(dir, options)?)
+}
+
+/// Which split and field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Of {
+    pub(crate) split: gular_bundle::Split,
+    pub(crate) image: usize,
+    pub(crate) samples: usize,
+}
+
+struct Ours {
+    bundle: Bundle,
+    set: Of,
+}
+
+impl Source for Ours {
+    fn read(&self, sample: usize, buffer: &mut Vec<u8>, look: Look<'_>) -> Result<(), Error> {
+        let id = self.bundle.locate(self.set.split, sample as u64)?;
+        self.bundle.shard(id.shard)?.fetch(id.row, self.set.image, buffer)?;
+        look(buffer);
+        Ok(())
+    }
+}
+
+/// Shard, first byte, length.
+type Place = (usize, u64, usize);
+
+/// All places, taken from the indexes beforehand.
+fn places(bundle: &Bundle, of: Of) -> Result<Vec<Place>, Error> {
+    (0..of.samples)
+        .map(|i| {
+            let id = bundle.locate(of.split, i as u64)?;
+            let shard = bundle.shard(id.shard)?;
+            let place = shard.index().locations.get(of.image).and_then(|l| l.range(id.row));
+            let (offset, len) =
+                place.ok_or_else(|| Error::Option(format!("sample {i} has no place")))?;
+            Ok((id.shard, offset, len))
+        })
+        .collect()
+}
+
+/// The fastest that can be done with the first bundle's files.
+fn hand(set: &Set, backend: Backend) -> Result<Box<dyn Source>, Error> {
+    let bundle = bundle(set.base(), Backend::Pread)?;
+    let places = places(&bundle, set.of())?;
+    let paths: Vec<PathBuf> =
+        bundle.manifest().shards.iter().map(|s| bundle.path_of(&s.file)).collect();
+    let files: Vec<File> = paths
+        .iter()
+        .map(|p| File::open(p).map_err(|e| Error::io("open", p, e)))
+        .collect::<Result<_, _>>()?;
+    let beyond = Error::Option("the first bundle's files are not what its index says".into());
+    Ok(match backend {
+        Backend::Pread => Box::new(HandPread { files, places, paths }),
+        Backend::Map => {
+            let mut maps = Vec::new();
+            for (file, path) in files.iter().zip(&paths) {
+                maps.push(map(file).map_err(|e| Error::io("map", path, e))?);
+            }
+            let fits = |(shard, offset, len): &Place| {
+                let end = usize::try_from(*offset).ok().and_then(|o| o.checked_add(*len));
+                end.zip(maps.get(*shard)).is_some_and(|(end, map): (usize, &Mmap)| end <= map.len())
+            };
+            if !places.iter().all(fits) {
+                return Err(beyond);
+            }
+            Box::new(HandMap { maps, places })
+        }
+    })
+}
+
+#[expect(unsafe_code, reason = "mapping a file is unsafe by nature")]
+fn map(file: &File) -> std::io::Result<Mmap> {
+    // SAFETY: bundles are immutable: nobody truncates or writes their shards.
+    unsafe { Mmap::map(file) }
+}
+
+struct HandPread {
+    files: Vec<File>,
+    paths: Vec<PathBuf>,
+    places: Vec<Place>,
+}
+
+impl Source for HandPread {
+    fn read(&self, sample: usize, buffer: &mut Vec<u8>, look: Look<'_>) -> Result<(), Error> {
+        let (shard, offset, len) = self.places[sample];
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        let out = &mut buffer[..len];
+        let read = self.files[shard].read_exact_at(out, offset);
+        read.map_err(|e| Error::io("read", &self.paths[shard], e))?;
+        look(out);
+        Ok(())
+    }
+}
+
+struct HandMap {
+    maps: Vec<Mmap>,
+    places: Vec<Place>,
+}
+
+impl Source for HandMap {
+    fn read(&self, sample: usize, _: &mut Vec<u8>, look: Look<'_>) -> Result<(), Error> {
+        let (shard, offset, len) = self.places[sample];
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        look(&self.maps[shard][start..start + len]);
+        Ok(())
+    }
+}
+
+/// One file a sample.
+struct Files(Vec<PathBuf>);
+
+impl Source for Files {
+    fn read(&self, sample: usize, buffer: &mut Vec<u8>, look: Look<'_>) -> Result<(), Error> {
+        let path = &self.0[sample];
+        buffer.clear();
+        let read = File::open(path).and_then(|mut f| f.read_to_end(buffer));
+        read.map_err(|e| Error::io("read", path, e))?;
+        look(buffer);
+        Ok(())
+    }
+}
+
+/// Files opened by the HDF5 library; row of each sample.
+struct Hdf5Files {
+    files: Vec<Samples>,
+    rows: Vec<(usize, usize)>,
+}
+
+fn hdf5(set: &Set, library: &Arc<Hdf5>) -> Result<Hdf5Files, Error> {
+    let bundle = bundle(set.bundle(gular_bundle::Envelope::Hdf5)?, Backend::Pread)?;
+    let of = set.of();
+    let field = bundle.manifest().fields.get(of.image);
+    let (name, bytes) = field.map_or(("image", true), |f| (f.name.as_str(), f.is_bytes()));
+    let mut files = Vec::new();
+    let mut number = vec![usize::MAX; bundle.manifest().shards.len()];
+    let mut rows = Vec::with_capacity(of.samples);
+    for i in 0..of.samples {
+        let id = bundle.locate(of.split, i as u64)?;
+        if number[id.shard] == usize::MAX {
+            number[id.shard] = files.len();
+            let path = bundle.path_of(&bundle.manifest().shards[id.shard].file);
+            files.push(Samples::open(library, &path, name, bytes)?);
+        }
+        rows.push((number[id.shard], id.row));
+    }
+    Ok(Hdf5Files { files, rows })
+}
+
+impl Source for Hdf5Files {
+    fn read(&self, sample: usize, buffer: &mut Vec<u8>, look: Look<'_>) -> Result<(), Error> {
+        let (file, row) = self.rows[sample];
+        self.files[file].read(row, buffer)?;
+        look(buffer);
+        Ok(())
+    }
+}
