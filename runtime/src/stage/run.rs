@@ -138,24 +138,20 @@ pub fn plan(
     cancel: &AtomicBool,
 ) -> Result<StageReport, Error> {
     let start = Instant::now();
-    let source = look(place, options, env, cancel)?;
+    let source = look(place, options, env, cancel).map_err(|e| stopped(e, place))?;
     let (name, need) = (source.name(), source.need()?);
-    let folders = options.to.folders(env);
-    for (i, base) in folders.iter().enumerate() {
-        let last = i + 1 == folders.len();
-        if !last && !base.is_dir() {
-            continue;
-        }
-        let room = Room::of(base, &options.root)?;
-        if !last && !room.is_ample(need, 0) {
+    for base in bases(options, env)? {
+        source.check_apart(&base.path)?;
+        let room = Room::of(&base.path, &options.root)?;
+        if base.ample && !room.is_ample(need, 0) {
             continue;
         }
         room.check(need, 0)?;
-        let path = Folder::below(base).whole(&name);
+        let path = Folder::below(&base.path).whole(&name);
         let report = report(&path, need, Some(&room));
         return Ok(StageReport { dry_run: true, seconds: start.elapsed().as_secs_f64(), ..report });
     }
-    Err(no_folder())
+    Err(no_base(Path::new(""), "there is no folder".into()))
 }
 
 /// Makes or shares the copy of the bundle, directory or bundle URL at `place`.
@@ -172,24 +168,57 @@ pub fn stage(
     event: &(dyn Fn(StageEvent) + Sync),
     cancel: &AtomicBool,
 ) -> Result<Staged, Error> {
-    let source = look(place, options, env, cancel)?;
-    let (name, need) = (source.name(), source.need()?);
-    let work = Work { source, name, need, options, env, event, cancel, start: Instant::now() };
-    let folders = options.to.folders(env);
-    for (i, base) in folders.iter().enumerate() {
-        let last = i + 1 == folders.len();
-        if !last && !base.is_dir() {
-            continue;
+    let start = Instant::now();
+    let run = || {
+        let source = look(place, options, env, cancel)?;
+        let (name, need) = (source.name(), source.need()?);
+        let work = Work { source, name, need, options, env, event, cancel, start };
+        for base in bases(options, env)? {
+            if let Some(staged) = work.stage_in(&base)? {
+                return Ok(staged);
+            }
         }
-        if let Some(staged) = work.stage_in(base, !last)? {
-            return Ok(staged);
-        }
-    }
-    Err(no_folder())
+        Err(no_base(Path::new(""), "there is no folder".into()))
+    };
+    run().map_err(|e| stopped(e, place))
 }
 
-fn no_folder() -> Error {
-    Error::Option { option: "to", reason: "there is no folder to stage to".into() }
+/// A folder to stage to.
+struct Base {
+    /// Absolute: the command may run elsewhere.
+    path: PathBuf,
+    /// It is taken only when the copy leaves most of its room free.
+    ample: bool,
+}
+
+/// The folders to try, best first; of several the last one must be there.
+fn bases(options: &StageOptions, env: &Env) -> Result<Vec<Base>, Error> {
+    let folders = options.to.folders(env);
+    let mut bases = Vec::new();
+    for (i, folder) in folders.iter().enumerate() {
+        let ample = i + 1 < folders.len();
+        match fs::canonicalize(folder) {
+            Ok(path) if path.is_dir() => bases.push(Base { path, ample }),
+            _ if ample => {}
+            Ok(_) => return Err(no_base(folder, "it is no folder".into())),
+            Err(e) => return Err(no_base(folder, e.to_string())),
+        }
+    }
+    Ok(bases)
+}
+
+fn no_base(dir: &Path, reason: String) -> Error {
+    Error::StageBase { dir: dir.display().to_string(), reason }
+}
+
+/// Nothing stays of a copy that was stopped, unlike of other things that are fetched.
+fn stopped(error: Error, place: &str) -> Error {
+    match error {
+        Error::Pelican(gular_pelican::Error::Cancelled) => {
+            Error::StageStopped { place: place.to_owned() }
+        }
+        error => error,
+    }
 }
 
 fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
@@ -269,8 +298,10 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Stages below `base`; `None` when there is not room enough to be `ample`.
-    fn stage_in(&self, base: &Path, ample: bool) -> Result<Option<Staged>, Error> {
+    /// Stages below a folder; `None` when it had to be ample and is not.
+    fn stage_in(&self, base: &Base) -> Result<Option<Staged>, Error> {
+        let Base { path: base, ample } = base;
+        self.source.check_apart(base)?;
         let folder = Folder::below(base);
         let cancelled = || self.cancel.load(Ordering::Relaxed);
         let mut waited = false;
@@ -282,7 +313,7 @@ impl Work<'_> {
                 false => {
                     let removed = gate.sweep()?;
                     let (room, reserved) = (Room::of(base, &self.options.root)?, gate.reserved()?);
-                    if ample && !room.is_ample(self.need, reserved) {
+                    if *ample && !room.is_ample(self.need, reserved) {
                         return Ok(None);
                     }
                     room.check(self.need, reserved)?;
