@@ -233,6 +233,44 @@ fn processes_share_one_copy_and_the_last_removes_it() {
 }
 
 #[test]
+fn who_waits_gets_the_copy_that_it_waited_for() {
+    let case = Case::new();
+    // The other one is copying when we come: its lock is ours, and so is what it leaves.
+    let digest = fs::read(case.bundle.join("manifest.json")).unwrap();
+    let name = gular_bundle::Digest::of(&digest).hex();
+    let folder = case.folder();
+    put(&folder, ".gular-stage", b"");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let lock = |file: &str| {
+        put(&folder, format!("{name}.{file}"), b"1000");
+        fs::File::options()
+            .read(true)
+            .write(true)
+            .open(folder.join(format!("{name}.{file}")))
+            .unwrap()
+    };
+    let (users, making) = (lock("users"), lock("making"));
+    users.lock_shared().unwrap();
+    making.lock().unwrap();
+    let mut command = case.command(&case.bundle, &["--json", "--", "ls", "{}"]);
+    let run = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = run.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(run.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "note: another process copies; waiting\n");
+    // It ends as soon as it is done, and leaves the copy to who waits.
+    put(&folder, format!("{name}/theirs"), b"");
+    drop((users, making));
+    let ended = run.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    let said = String::from_utf8(ended.stdout).unwrap();
+    let (report, listed) = said.split_once('\n').unwrap();
+    let report: Value = serde_json::from_str(report).unwrap();
+    assert_eq!((&report["shared"], listed), (&Value::Bool(true), "theirs\n"));
+    assert!(case.is_clean());
+}
+
+#[test]
 fn what_a_killed_run_left_is_removed_by_the_next() {
     let case = Case::new();
     let (mut held, path) = case.hold(&case.bundle, &[]);
@@ -240,11 +278,19 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     held.wait().unwrap();
     assert!(path.is_dir());
     // Of another source, so that it is not the same copy.
-    let outcome = case.stage(&case.images, &["--json", "--", "test", "!", "-e", text(&path)]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!(report["removed"], 1, "{report}");
-    assert!(case.is_clean());
+    let check = |source: &Path, command: &[&str]| {
+        let outcome = case.stage(source, &[&["--json", "--"], command].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!((&report["removed"], &report["shared"]), (&1.into(), &false.into()), "{report}");
+        assert!(case.is_clean());
+    };
+    check(&case.images, &["test", "!", "-e", text(&path)]);
+    // Nor is it taken over by the same one: nobody knows what its end left unwritten.
+    let (mut held, _) = case.hold(&case.bundle, &[]);
+    held.kill().unwrap();
+    held.wait().unwrap();
+    check(&case.bundle, &["true"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use gular_bundle::{Bundle, Check, MANIFEST_NAME, OpenOptions};
 use gular_pelican::{Client, ClientOptions, Env};
 
 use super::copy::{Copy, make_folder};
-use super::folder::{Claim, Folder, Gate, PATIENCE};
+use super::folder::{Folder, Gate, PATIENCE, State};
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::{Directory, Source};
 use crate::fetch::{BundleUrl, FetchOptions, RemoteBundle, Trust, fetch_trusting};
@@ -77,18 +77,14 @@ pub struct StageReport {
 pub struct Staged {
     /// What it took.
     pub report: StageReport,
-    folder: Folder,
-    name: String,
-    keep: bool,
-    /// Shared with all who use the copy; the kernel drops it when we are killed.
-    users: Option<File>,
+    seat: Seat,
 }
 
 impl Staged {
     /// Where the copy lies.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.folder.whole(&self.name)
+        self.seat.folder.whole(&self.seat.name)
     }
 
     /// Lets programs started from now on hold the copy too, so that it outlives a
@@ -97,7 +93,7 @@ impl Staged {
     /// # Errors
     /// [`Error::Io`].
     pub fn hand_down(&self) -> Result<(), Error> {
-        let Some(users) = &self.users else { return Ok(()) };
+        let Some(users) = &self.seat.users else { return Ok(()) };
         let set = rustix::io::fcntl_setfd(users, rustix::io::FdFlags::empty());
         set.map_err(|e| Error::io("hand down the lock of", self.path(), e.into()))
     }
@@ -107,9 +103,21 @@ impl Staged {
     /// # Errors
     /// [`Error::Io`].
     pub fn release(mut self) -> Result<bool, Error> {
-        self.leave()
+        self.seat.leave()
     }
+}
 
+/// Takes part in a copy, from before it is whole. Not to be dropped inside the gate.
+#[derive(Debug)]
+struct Seat {
+    folder: Folder,
+    name: String,
+    keep: bool,
+    /// Shared with all who take part; the kernel drops it when we are killed.
+    users: Option<File>,
+}
+
+impl Seat {
     fn leave(&mut self) -> Result<bool, Error> {
         let Some(users) = self.users.take() else { return Ok(false) };
         let gate = self.folder.enter(&|| false)?;
@@ -120,7 +128,7 @@ impl Staged {
     }
 }
 
-impl Drop for Staged {
+impl Drop for Seat {
     fn drop(&mut self) {
         // A fault here leaves the copy to the next run.
         let _ = self.leave();
@@ -304,46 +312,40 @@ impl Work<'_> {
         self.source.check_apart(base)?;
         let folder = Folder::below(base);
         let cancelled = || self.cancel.load(Ordering::Relaxed);
-        let mut waited = false;
-        loop {
+        let name = self.name.as_str();
+        let (mut seat, mut waited, mut removed) = (None, false, 0);
+        let report = loop {
             let gate = folder.enter(&cancelled)?;
-            // Somebody's copy needs no room of ours.
-            let measured = match gate.is_held(&self.name)? {
-                true => None,
-                false => {
-                    let removed = gate.sweep()?;
+            if seat.is_none() {
+                let (users, left) = gate.join(name)?;
+                removed += u64::from(left);
+                let (folder, name) = (folder.clone(), name.to_owned());
+                seat = Some(Seat { folder, name, keep: false, users: Some(users) });
+            }
+            match gate.state(name)? {
+                State::Whole => {
+                    if !self.options.keep {
+                        gate.set_keep(name, false)?;
+                    }
+                    let in_memory = Room::of(base, &self.options.root)?.in_memory;
+                    let report = report(&folder.whole(name), self.need, None);
+                    break StageReport { shared: true, in_memory, ..report };
+                }
+                State::Missing => {
+                    removed += gate.sweep(name)?;
                     let (room, reserved) = (Room::of(base, &self.options.root)?, gate.reserved()?);
                     if *ample && !room.is_ample(self.need, reserved) {
                         return Ok(None);
                     }
                     room.check(self.need, reserved)?;
-                    Some((room, removed))
+                    self.make(&folder, gate)?;
+                    let report = report(&folder.whole(name), self.need, Some(&room));
+                    break StageReport { removed, ..report };
                 }
-            };
-            let shared = |users| {
-                let in_memory = Room::of(base, &self.options.root).is_ok_and(|r| r.in_memory);
-                let report = report(&folder.whole(&self.name), self.need, None);
-                self.staged(&folder, users, StageReport { shared: true, in_memory, ..report })
-            };
-            match (gate.claim(&self.name)?, measured) {
-                (Claim::Whole(users), _) => {
-                    if !self.options.keep {
-                        gate.set_keep(&self.name, false)?;
-                    }
-                    return Ok(Some(shared(users)));
-                }
-                (Claim::Ours(users), Some((room, removed))) => {
-                    let users = self.make(&folder, gate, users)?;
-                    let report = report(&folder.whole(&self.name), self.need, Some(&room));
-                    let report = StageReport { removed, ..report };
-                    return Ok(Some(self.staged(&folder, users, report)));
-                }
-                // It was somebody's when we looked, and nobody's now: measure.
-                (Claim::Ours(_), None) => {}
-                (Claim::Busy, _) if cancelled() => {
+                State::Growing if cancelled() => {
                     return Err(gular_pelican::Error::Cancelled.into());
                 }
-                (Claim::Busy, _) => {
+                State::Growing => {
                     drop(gate);
                     if !waited {
                         (self.event)(StageEvent::Waiting);
@@ -352,37 +354,29 @@ impl Work<'_> {
                     std::thread::sleep(PATIENCE);
                 }
             }
-        }
+        };
+        let report = StageReport { seconds: self.start.elapsed().as_secs_f64(), ..report };
+        let keep = self.options.keep;
+        Ok(seat.map(|mut seat| {
+            seat.keep = keep;
+            Staged { report, seat }
+        }))
     }
 
-    fn staged(&self, folder: &Folder, users: File, report: StageReport) -> Staged {
-        let seconds = self.start.elapsed().as_secs_f64();
-        Staged {
-            report: StageReport { seconds, ..report },
-            folder: folder.clone(),
-            name: self.name.clone(),
-            keep: self.options.keep,
-            users: Some(users),
-        }
-    }
-
-    /// Copies; after a fault nothing is left.
-    fn make(&self, folder: &Folder, gate: Gate<'_>, users: File) -> Result<File, Error> {
-        let part = folder.part(&self.name);
-        let begun = gate
-            .reserve(&self.name, &users, self.need.with_margin())
-            .and_then(|()| make_folder(&part));
+    /// Copies; after a fault nothing is left, and who waits may try.
+    fn make(&self, folder: &Folder, gate: Gate<'_>) -> Result<(), Error> {
+        let making = gate.begin(&self.name, self.need.with_margin())?;
         drop(gate);
-        let copied = begun.and_then(|()| self.copy(&part));
+        let part = folder.part(&self.name);
+        let copied = make_folder(&part).and_then(|()| self.copy(&part));
         let gate = folder.enter(&|| false)?;
-        match copied.and_then(|()| gate.finish(&self.name, &users)) {
-            Ok(()) => Ok(users),
-            Err(error) => {
-                // Why it failed is worth more than why it could not be removed.
-                let _ = gate.leave(&self.name, users);
-                Err(error)
-            }
+        let made = copied.and_then(|()| gate.finish(&self.name));
+        if made.is_err() {
+            // Why it failed is worth more than why it could not be removed.
+            let _ = gate.remove_trees(&self.name);
         }
+        drop(making);
+        made
     }
 
     fn copy(&self, to: &Path) -> Result<(), Error> {
