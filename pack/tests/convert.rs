@@ -8,12 +8,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::Envelope;
+use gular_bundle::{Bundle, Envelope, OpenOptions};
 use gular_pack::{
-    ConvertOptions, ConvertReport, Error, ExportOptions, PlanOptions, Progress, Target, convert,
-    export,
+    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, PlanOptions, Progress, Target,
+    convert, export,
 };
-use support::{big_images, files, images, run, small_shards};
+use support::{big_images, files, images, png, put, run, small_shards};
 
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
     let options = ConvertOptions { target, jobs, dry_run: false };
@@ -60,16 +60,34 @@ fn a_directory_holds_the_images_as_they_were() {
         }
         !list && path != Path::new("classes.txt")
     });
-    // Keys begin with the split here, and files lie below it.
-    let expected: Vec<_> = files(&source)
-        .into_iter()
-        .map(|(path, bytes)| (path.iter().next().map(Path::new).unwrap().join(&path), bytes))
-        .collect();
-    assert!(found == expected);
+    // Keys begin with the split here: its folder is not there twice, and packed again
+    // the files are the same bundle.
+    assert!(found == files(&source));
+    let again = dir.path().join("again");
+    let first = Bundle::open(&bundle, OpenOptions::default()).unwrap();
+    let packed = run(&out, &again, PlanOptions::default(), 2).unwrap();
+    assert_eq!(packed.digest, Some(first.digest().to_string()));
     let lines: usize = lists.iter().map(|l| l.lines().count()).sum();
     assert_eq!(lines, 60 + 2, "a line a sample and one head a split");
     assert!(lists[0].starts_with("key\timage\tlabel\n"), "{}", lists[0]);
     assert_eq!(fs::read_to_string(out.join("classes.txt")).unwrap(), "a-b\ncat\ndog\n");
+}
+
+#[test]
+fn a_directory_has_a_folder_a_split_where_keys_have_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle, out) =
+        (dir.path().join("images"), dir.path().join("bundle"), dir.path().join("out"));
+    // A class may have the name of a split.
+    for name in ["train/a.png", "train/b.png", "zebra/train/c.png"] {
+        put(&source, name, &png(1));
+    }
+    let plan = PlanOptions { layout: Layout::Class, ..PlanOptions::default() };
+    run(&source, &bundle, plan, 1).unwrap();
+    to(&bundle, &out, Target::Directory, 1).unwrap();
+    for name in ["train/a.png", "train/b.png", "zebra/train/c.png"] {
+        assert!(out.join("train").join(name).is_file(), "{name}");
+    }
 }
 
 #[test]

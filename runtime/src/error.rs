@@ -150,6 +150,14 @@ pub enum Error {
         /// Those that the file system can still take.
         free: u64,
     },
+    /// There is no folder to stage to.
+    #[error("cannot stage to `{dir}`: {reason}")]
+    StageBase {
+        /// Where the copy was to go.
+        dir: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The folder of copies is not one that we made.
     #[error("`{dir}` cannot hold copies: {reason}")]
     StageFolder {
@@ -165,6 +173,12 @@ pub enum Error {
         path: String,
         /// Why.
         reason: &'static str,
+    },
+    /// Somebody asked it to stop before the copy was whole.
+    #[error("staging `{place}` was stopped; nothing of the copy is left")]
+    StageStopped {
+        /// What was staged.
+        place: String,
     },
     /// The bundle that was to be copied is not the one that was packed.
     #[error("`{path}` is damaged: {reason}")]
@@ -403,22 +417,27 @@ impl Error {
             Self::StageInodes { .. } => {
                 Some("stage the bundle without `--unpack`: it has few files")
             }
+            Self::StageBase { .. } => Some("name a folder that exists with `--to DIR`"),
             Self::StageFolder { .. } => Some(
                 "nothing was changed there; remove it when it is yours, or name another folder with `--to DIR`",
             ),
             Self::StageSource { .. } => {
                 Some("stage a folder of plain files that nobody writes to, or `gular pack` it")
             }
+            Self::StageStopped { .. } => Some("run the same command again"),
             Self::StageDamaged { .. } => {
                 Some("`gular verify` lists all that is damaged; fetch the bundle again")
             }
             Self::State(error) => error.hint(),
-            Self::Io { source, .. } => match source.kind() {
+            Self::Io { action, source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
                     "free space on this file system and run again; what was saved before is intact",
                 ),
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     Some("check the permissions of the file and its folders")
+                }
+                _ if *action == "lock" => {
+                    Some("some network file systems have no locks: use a folder on a local disk")
                 }
                 _ => None,
             },

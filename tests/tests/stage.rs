@@ -9,7 +9,6 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -154,6 +153,52 @@ fn a_plain_directory_is_copied_with_its_links_to_files() {
 }
 
 #[test]
+fn a_copy_never_lies_in_its_source() {
+    let case = Case::new();
+    let before = files(&case.images);
+    for to in [&case.images, &case.images.join("train")] {
+        for more in [&["--", "true"] as &[&str], &["--dry-run"]] {
+            let args = ["stage", text(&case.images), "--to", text(to)];
+            let outcome = run(args.iter().chain(more));
+            assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+            assert!(outcome.stderr.contains("the copy would lie in it"), "{}", outcome.stderr);
+        }
+    }
+    assert_eq!(files(&case.images), before);
+}
+
+#[test]
+fn what_is_no_folder_is_named() {
+    let case = Case::new();
+    let file = case.bundle.join("manifest.json");
+    let check = |source: &Path, to: &Path, expected: [&str; 3]| {
+        let outcome = run(["stage", text(source), "--to", text(to), "--", "true"]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        for part in expected {
+            assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+        }
+    };
+    check(
+        &case.bundle,
+        &case.dir.path().join("no"),
+        ["cannot stage to", "no`: No such", "--to DIR"],
+    );
+    check(&case.bundle, &file, ["cannot stage to", "manifest.json`: it is no folder", "--to DIR"]);
+    check(&file, &case.to, ["manifest.json` cannot be staged", "it is no folder", "gular pack"]);
+}
+
+#[test]
+fn the_path_of_the_copy_holds_in_any_folder() {
+    let case = Case::new();
+    let script = "cd / && test -e {}/manifest.json && test -e \"$GULAR_STAGED/manifest.json\"";
+    let mut command = Command::new(gular());
+    command.args(["stage", "bundle", "--to", "to", "--quiet", "--", "sh", "-c", script]);
+    let outcome = finish(command.current_dir(case.dir.path()));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(case.is_clean());
+}
+
+#[test]
 fn processes_share_one_copy_and_the_last_removes_it() {
     let case = Case::new();
     let start = || case.hold(&case.bundle, &["--json"]).0;
@@ -188,6 +233,44 @@ fn processes_share_one_copy_and_the_last_removes_it() {
 }
 
 #[test]
+fn who_waits_gets_the_copy_that_it_waited_for() {
+    let case = Case::new();
+    // The other one is copying when we come: its lock is ours, and so is what it leaves.
+    let digest = fs::read(case.bundle.join("manifest.json")).unwrap();
+    let name = gular_bundle::Digest::of(&digest).hex();
+    let folder = case.folder();
+    put(&folder, ".gular-stage", b"");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    let lock = |file: &str| {
+        put(&folder, format!("{name}.{file}"), b"1000");
+        fs::File::options()
+            .read(true)
+            .write(true)
+            .open(folder.join(format!("{name}.{file}")))
+            .unwrap()
+    };
+    let (users, making) = (lock("users"), lock("making"));
+    users.lock_shared().unwrap();
+    making.lock().unwrap();
+    let mut command = case.command(&case.bundle, &["--json", "--", "ls", "{}"]);
+    let run = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = run.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(run.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "note: another process copies; waiting\n");
+    // It ends as soon as it is done, and leaves the copy to who waits.
+    put(&folder, format!("{name}/theirs"), b"");
+    drop((users, making));
+    let ended = run.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    let said = String::from_utf8(ended.stdout).unwrap();
+    let (report, listed) = said.split_once('\n').unwrap();
+    let report: Value = serde_json::from_str(report).unwrap();
+    assert_eq!((&report["shared"], listed), (&Value::Bool(true), "theirs\n"));
+    assert!(case.is_clean());
+}
+
+#[test]
 fn what_a_killed_run_left_is_removed_by_the_next() {
     let case = Case::new();
     let (mut held, path) = case.hold(&case.bundle, &[]);
@@ -195,11 +278,19 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     held.wait().unwrap();
     assert!(path.is_dir());
     // Of another source, so that it is not the same copy.
-    let outcome = case.stage(&case.images, &["--json", "--", "test", "!", "-e", text(&path)]);
-    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!(report["removed"], 1, "{report}");
-    assert!(case.is_clean());
+    let check = |source: &Path, command: &[&str]| {
+        let outcome = case.stage(source, &[&["--json", "--"], command].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!((&report["removed"], &report["shared"]), (&1.into(), &false.into()), "{report}");
+        assert!(case.is_clean());
+    };
+    check(&case.images, &["test", "!", "-e", text(&path)]);
+    // Nor is it taken over by the same one: nobody knows what its end left unwritten.
+    let (mut held, _) = case.hold(&case.bundle, &[]);
+    held.kill().unwrap();
+    held.wait().unwrap();
+    check(&case.bundle, &["true"]);
 }
 
 #[test]
@@ -455,22 +546,15 @@ fn a_bundle_url_is_fetched_straight_into_the_copy() {
 #[test]
 fn a_signal_ends_the_staging_and_leaves_nothing() {
     let case = Case::new();
-    // A named pipe in place of a file's bytes: the copy waits for them for ever.
     let (holder, other) = (case.folder(), "1".repeat(64));
     put(&holder, ".gular-stage", b"");
     fs::set_permissions(&holder, fs::Permissions::from_mode(0o700)).unwrap();
     put(&holder, format!("{other}.users"), b"");
-    // Somebody else is at the gate, so this one waits.
-    let mut gate = Command::new("flock");
-    gate.arg(holder.join(".gular-stage")).args(["sleep", "60"]).process_group(0);
-    let Ok(mut gate) = gate.spawn() else {
-        println!("skipped: no `flock` here");
-        return;
-    };
-    let marker = fs::File::open(holder.join(".gular-stage")).unwrap();
-    until("the gate is shut", || marker.try_lock().is_err());
+    // We are at the gate, so that the run waits.
+    let gate = fs::File::open(holder.join(".gular-stage")).unwrap();
+    gate.lock().unwrap();
     let mut command = case.command(&case.bundle, &["--quiet", "--", "true"]);
-    let mut run = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let run = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let number = run.id();
     until("it watches for signals", || {
         let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
@@ -478,11 +562,11 @@ fn a_signal_ends_the_staging_and_leaves_nothing() {
         caught.and_then(|c| u64::from_str_radix(c, 16).ok()).is_some_and(|c| c & (1 << 14) != 0)
     });
     signal(&run, "TERM");
-    assert_eq!(run.wait().unwrap().code(), Some(143));
-    let group = format!("-{}", gate.id());
-    assert!(Command::new("kill").args(["-s", "KILL", "--", &group]).status().unwrap().success());
-    gate.wait().unwrap();
-    drop(marker);
+    let ended = run.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(143));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(said.contains("was stopped; nothing of the copy is left"), "{said}");
+    drop(gate);
     assert_eq!(case.stage(&case.images, &["--quiet", "--", "true"]).code, Some(0));
     assert!(case.is_clean());
 }

@@ -44,7 +44,7 @@ pub use durable::{TEMP_PREFIX, WriteBack, write_file};
 pub use envelope::{
     Column, FieldPlaces, FileNames, FixedPlaces, InPlace, Run, SAMPLES_NAME, SampleFiles, Seen,
     ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place, rebuild_index, sniff,
-    survey,
+    splits_are_in_keys, survey,
 };
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};

@@ -38,6 +38,9 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
     }
     let bar = bytes_bar("stage", 0, output);
     let event = |event| match event {
+        StageEvent::Waiting if bar.is_hidden() && !output.quiet => {
+            show::message("note", "another process copies; waiting");
+        }
         StageEvent::Waiting => bar.set_message("another process copies; waiting"),
         StageEvent::Copied(done, total) => {
             bar.set_length(total);
@@ -78,7 +81,7 @@ fn text(report: &StageReport) -> String {
             format!("{what} would go to `{}` ({place}); nothing was written", report.path)
         }
         StageReport { shared: true, .. } => {
-            format!("{what} shared with another process in `{}` ({place})", report.path)
+            format!("{what} are in `{}` ({place}) already", report.path)
         }
         _ => {
             let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
@@ -142,10 +145,11 @@ impl Relay {
                     child.send(number);
                 } else if matches!(number, SIGTERM | SIGINT | SIGHUP) {
                     // Others are for a command that is not there yet: nothing of it to save.
-                    if cancel.swap(true, Ordering::Relaxed) {
+                    signal.store(u8::try_from(number).unwrap_or(0), Ordering::Relaxed);
+                    // Whoever sees that it is cancelled sees by what.
+                    if cancel.swap(true, Ordering::Release) {
                         let _ = signal_hook::low_level::emulate_default_handler(number);
                     }
-                    signal.store(u8::try_from(number).unwrap_or(0), Ordering::Relaxed);
                 }
             }
         };

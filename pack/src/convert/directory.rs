@@ -1,4 +1,5 @@
-//! A bundle as plain files: `split/key`, and `split/samples.tsv`.
+//! A bundle as plain files: `split/key` (or `key`, where all keys begin with their
+//! split), and `split/samples.tsv`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,7 +19,7 @@ pub(crate) fn shard(work: &Work<'_>, number: usize, resumed: bool) -> Result<(),
     let dir = work.out.path.join(entry.split.to_string());
     let lines_path = lines_path(work, number);
     let source = work.source.shard(number)?;
-    let mut names = FileNames::new(&manifest.fields);
+    let mut names = FileNames::in_split(&manifest.fields, work.split_in_keys);
     let mut made = BTreeSet::new();
     let mut lines = String::new();
     work.samples(number, &mut |row, values| {

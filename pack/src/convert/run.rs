@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, Check, Envelope, Manifest, OpenOptions};
+use gular_bundle::{Bundle, Check, Envelope, Manifest, OpenOptions, splits_are_in_keys};
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
@@ -18,7 +18,7 @@ use crate::{Error, OnError, Progress};
 pub enum Target {
     /// A bundle of this envelope.
     Bundle(Envelope),
-    /// `split/key` files, and a list of them for each split.
+    /// `split/key` files (`key`, where keys begin with their split), and a list of them for each split.
     Directory,
 }
 
@@ -61,6 +61,8 @@ type Take<'a> = dyn FnMut(usize, &[&[u8]]) -> Result<(), Error> + 'a;
 /// What the threads share.
 pub(crate) struct Work<'a> {
     pub(crate) source: &'a Bundle,
+    /// Whether keys begin with the folder of their split.
+    pub(crate) split_in_keys: bool,
     pub(crate) out: &'a OutDir,
     pub(crate) cancel: &'a AtomicBool,
     pub(crate) progress: &'a (dyn Fn(Progress) + Sync),
@@ -135,7 +137,8 @@ fn run(
         let shard = &shards[*number];
         progress(Progress::Packed(shard.samples, shard.file.bytes));
     }
-    let work = Work { source, out, cancel, progress };
+    let split_in_keys = options.target == Target::Directory && splits_are_in_keys(source)?;
+    let work = Work { source, split_in_keys, out, cancel, progress };
     let done = each_shard(shards.len(), done, options.jobs, out, &|number| {
         let entry = match options.target {
             Target::Bundle(envelope) => bundle::shard(&work, number, envelope)?,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
     BLOCK_BYTES, Backend, Bundle, BundlePath, DATA_DIR, Digest, FileEntry, FileNames,
-    MANIFEST_NAME, ReadAt, block_cv, file_head, n_blocks,
+    MANIFEST_NAME, ReadAt, block_cv, file_head, n_blocks, splits_are_in_keys,
 };
 use gular_pelican::parallel;
 
@@ -119,20 +119,27 @@ impl Copy<'_> {
 
     /// Every sample as `split/` and the file names that `gular convert` gives it.
     pub(super) fn samples(&self, bundle: &Bundle) -> Result<(), Error> {
+        let in_keys = splits_are_in_keys(bundle)?;
         let shards: Vec<usize> = (0..bundle.manifest().shards.len()).collect();
         parallel(&shards, self.threads, self.cancel, |shard, stop| {
-            self.samples_of(bundle, *shard, stop)
+            self.samples_of(bundle, *shard, in_keys, stop)
         })?;
         check_stop(self.cancel)
     }
 
-    fn samples_of(&self, bundle: &Bundle, shard: usize, stop: &AtomicBool) -> Result<(), Error> {
+    fn samples_of(
+        &self,
+        bundle: &Bundle,
+        shard: usize,
+        in_keys: bool,
+        stop: &AtomicBool,
+    ) -> Result<(), Error> {
         let manifest = bundle.manifest();
         let Some(entry) = manifest.shards.get(shard) else { return Ok(()) };
         let heads: Vec<Vec<u8>> = manifest.fields.iter().map(file_head).collect();
         let dir = self.to.join(entry.split.to_string());
         let open = bundle.shard(shard)?;
-        let mut names = FileNames::new(&manifest.fields);
+        let mut names = FileNames::in_split(&manifest.fields, in_keys);
         let mut values = vec![Vec::new(); manifest.fields.len()];
         let mut made = BTreeSet::new();
         for row in 0..open.index().n_samples() {

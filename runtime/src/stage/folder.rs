@@ -1,18 +1,19 @@
-//! One user's folder of copies on one file system, and who holds which.
+//! One user's folder of copies on one file system, and who takes part in which.
 //!
 //! ```text
 //! BASE/gular-stage-UID/          0700
 //!   .gular-stage                 says that we made the folder; locked for a moment by
 //!                                whoever looks at or changes what is in it (the gate)
-//!   NAME.users                   locked alone by who copies, shared by who uses
+//!   NAME.users                   locked, shared, by all who use the copy or wait for it
+//!   NAME.making                  locked by who copies; says how many bytes it will take
 //!   NAME.part/                   being copied
 //!   NAME/                        whole
-//!   NAME.keep                    nobody need hold it
+//!   NAME.keep                    nobody need take part in it
 //! ```
 //!
-//! All locks of a `.users` file are tried, converted and dropped inside the gate, so
-//! between two of them nobody comes. The kernel drops the locks of whoever is killed:
-//! what nobody holds and nobody keeps is removed by the next one inside the gate.
+//! Locks of users are taken and tried inside the gate, so between two of them nobody
+//! comes. The kernel drops the locks of whoever is killed: what nobody takes part in
+//! and nobody keeps is removed by the next one inside the gate.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -33,15 +34,13 @@ pub(super) struct Folder {
     path: PathBuf,
 }
 
-/// What was found of a copy.
-#[derive(Debug)]
-pub(super) enum Claim {
-    /// It is whole, and shared from now on.
-    Whole(File),
-    /// Nobody has it; it is ours to make.
-    Ours(File),
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Missing,
     /// Somebody is copying.
-    Busy,
+    Growing,
+    Whole,
 }
 
 impl Folder {
@@ -62,6 +61,10 @@ impl Folder {
 
     fn users(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}{USERS}"))
+    }
+
+    fn making(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.making"))
     }
 
     fn keep(&self, name: &str) -> PathBuf {
@@ -148,55 +151,58 @@ pub(super) struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    /// Takes part in the copy `name`: shares the whole one, or begins anew.
-    pub(super) fn claim(&self, name: &str) -> Result<Claim, Error> {
+    /// Takes part in the copy `name`, for as long as the file is open. What is there
+    /// without anybody is removed first, unless it was kept; `true` when it was.
+    pub(super) fn join(&self, name: &str) -> Result<(File, bool), Error> {
         let path = self.folder.users(name);
         let users = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
         let io = |e| Error::io("lock", &path, e);
-        if try_lock(&users).map_err(io)? {
-            if !self.folder.keep(name).exists() || !self.folder.whole(name).is_dir() {
-                self.remove_trees(name)?;
-                return Ok(Claim::Ours(users));
-            }
-            users.lock_shared().map_err(io)?;
-            return Ok(Claim::Whole(users));
+        let unused = try_lock(&users).map_err(io)? && !self.folder.keep(name).exists();
+        let left =
+            unused && [self.folder.whole(name), self.folder.part(name)].iter().any(|p| p.exists());
+        if unused {
+            self.remove_trees(name)?;
         }
-        match users.try_lock_shared() {
-            Ok(()) => Ok(Claim::Whole(users)),
-            Err(TryLockError::WouldBlock) => Ok(Claim::Busy),
-            Err(TryLockError::Error(e)) => Err(io(e)),
-        }
+        users.lock_shared().map_err(io)?;
+        Ok((users, left))
     }
 
-    /// Whether somebody has a claim on `name` already.
-    pub(super) fn is_held(&self, name: &str) -> Result<bool, Error> {
-        let path = self.folder.users(name);
+    /// How far a copy is that was joined.
+    pub(super) fn state(&self, name: &str) -> Result<State, Error> {
+        if is_folder(&self.folder.whole(name)) {
+            return Ok(State::Whole);
+        }
+        let path = self.folder.making(name);
         match open(&path, false) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(State::Missing),
             Err(e) => Err(Error::io("open", &path, e)),
-            Ok(users) => {
-                let held = !try_lock(&users).map_err(|e| Error::io("lock", &path, e))?;
-                Ok(held || (self.folder.keep(name).exists() && self.folder.whole(name).is_dir()))
-            }
+            Ok(making) => match try_lock(&making).map_err(|e| Error::io("lock", &path, e))? {
+                true => Ok(State::Missing),
+                false => Ok(State::Growing),
+            },
         }
     }
 
-    /// Says how many bytes the copy that was claimed will take.
-    pub(super) fn reserve(&self, name: &str, users: &File, bytes: u64) -> Result<(), Error> {
+    /// Begins to copy, which will take `bytes`; ends when the file is closed.
+    pub(super) fn begin(&self, name: &str, bytes: u64) -> Result<File, Error> {
         use std::os::unix::fs::FileExt as _;
-        let io = |e| Error::io("write", self.folder.users(name), e);
-        users.set_len(0).map_err(io)?;
-        users.write_all_at(bytes.to_string().as_bytes(), 0).map_err(io)
+        self.remove_trees(name)?;
+        let path = self.folder.making(name);
+        let making = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
+        making.try_lock().map_err(|e| Error::io("lock", &path, e.into()))?;
+        let said = making.set_len(0);
+        let said = said.and_then(|()| making.write_all_at(bytes.to_string().as_bytes(), 0));
+        said.map_err(|e| Error::io("write", &path, e))?;
+        Ok(making)
     }
 
     /// Bytes that others have reserved and not written yet.
     pub(super) fn reserved(&self) -> Result<u64, Error> {
         let mut sum = 0_u64;
         for name in self.names()? {
-            let path = self.folder.users(&name);
-            let Ok(users) = open(&path, false) else { continue };
-            // Shared or not held: whole, or nobody's.
-            if users.try_lock_shared().is_ok() {
+            let path = self.folder.making(&name);
+            let Ok(making) = open(&path, false) else { continue };
+            if making.try_lock_shared().is_ok() {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap_or_default();
@@ -206,26 +212,21 @@ impl Gate<'_> {
         Ok(sum)
     }
 
-    /// Removes all copies that nobody holds and nobody keeps; returns how many.
-    pub(super) fn sweep(&self) -> Result<u64, Error> {
+    /// Removes all copies but `name` that nobody takes part in and nobody keeps;
+    /// returns how many.
+    pub(super) fn sweep(&self, name: &str) -> Result<u64, Error> {
         let mut swept = 0;
-        for name in self.names()? {
-            let path = self.folder.users(&name);
-            let users = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
-            let free = try_lock(&users).map_err(|e| Error::io("lock", &path, e))?;
-            if free && !self.folder.keep(&name).exists() {
-                self.remove(&name)?;
-                swept += 1;
-            }
+        for other in self.names()?.iter().filter(|other| *other != name) {
+            swept += u64::from(self.remove_unused(other)?);
         }
         Ok(swept)
     }
 
-    /// Gives the copy its name, and lets others share it.
-    pub(super) fn finish(&self, name: &str, users: &File) -> Result<(), Error> {
+    /// Gives the copy its name.
+    pub(super) fn finish(&self, name: &str) -> Result<(), Error> {
         let (part, whole) = (self.folder.part(name), self.folder.whole(name));
         fs::rename(&part, &whole).map_err(|e| Error::io("rename to", &whole, e))?;
-        users.lock_shared().map_err(|e| Error::io("lock", self.folder.users(name), e))
+        remove_file(&self.folder.making(name))
     }
 
     /// Keeps a copy without users, its bytes on the disk; or no longer.
@@ -236,34 +237,33 @@ impl Gate<'_> {
             synced.map_err(|e| Error::io("sync", &self.folder.path, e))?;
             return open(&path, true).map(drop).map_err(|e| Error::io("create", &path, e));
         }
-        gone(fs::remove_file(&path)).map_err(|e| Error::io("remove", &path, e))
+        remove_file(&path)
     }
 
-    /// Removes the copy when `users` was the last to hold it; says whether.
+    /// Takes part no more, and removes the copy when nobody else does; says whether.
     pub(super) fn leave(&self, name: &str, users: File) -> Result<bool, Error> {
         // Closed, not unlocked: a process that inherited it may go on using it.
         drop(users);
+        self.remove_unused(name)
+    }
+
+    fn remove_unused(&self, name: &str) -> Result<bool, Error> {
         let path = self.folder.users(name);
         let users = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
-        if !try_lock(&users).map_err(|e| Error::io("lock", &path, e))? {
+        let unused = try_lock(&users).map_err(|e| Error::io("lock", &path, e))?;
+        if !unused || self.folder.keep(name).exists() {
             return Ok(false);
         }
-        if self.folder.keep(name).exists() {
-            return Ok(false);
-        }
-        self.remove(name)?;
+        self.remove_trees(name)?;
+        // Last: it is by this file that a later run knows the rest to be ours.
+        remove_file(&path)?;
         Ok(true)
     }
 
-    fn remove(&self, name: &str) -> Result<(), Error> {
-        self.remove_trees(name)?;
-        // Last: it is by this file that a later run knows the rest to be ours.
-        let path = self.folder.users(name);
-        gone(fs::remove_file(&path)).map_err(|e| Error::io("remove", &path, e))
-    }
-
-    fn remove_trees(&self, name: &str) -> Result<(), Error> {
+    /// Removes what is there of the copy.
+    pub(super) fn remove_trees(&self, name: &str) -> Result<(), Error> {
         self.set_keep(name, false)?;
+        remove_file(&self.folder.making(name))?;
         for path in [self.folder.whole(name), self.folder.part(name)] {
             gone(remove_tree(&path)).map_err(|e| Error::io("remove", &path, e))?;
         }
@@ -325,6 +325,14 @@ fn remove_tree(path: &Path) -> io::Result<()> {
         return Err(io::Error::other("it is no folder of this user"));
     }
     fs::remove_dir_all(path)
+}
+
+fn remove_file(path: &Path) -> Result<(), Error> {
+    gone(fs::remove_file(path)).map_err(|e| Error::io("remove", path, e))
+}
+
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
 fn gone(result: io::Result<()>) -> io::Result<()> {

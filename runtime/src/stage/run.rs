@@ -9,7 +9,7 @@ use gular_bundle::{Bundle, Check, MANIFEST_NAME, OpenOptions};
 use gular_pelican::{Client, ClientOptions, Env};
 
 use super::copy::{Copy, make_folder};
-use super::folder::{Claim, Folder, Gate, PATIENCE};
+use super::folder::{Folder, Gate, PATIENCE, State};
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::{Directory, Source};
 use crate::fetch::{BundleUrl, FetchOptions, RemoteBundle, Trust, fetch_trusting};
@@ -77,18 +77,14 @@ pub struct StageReport {
 pub struct Staged {
     /// What it took.
     pub report: StageReport,
-    folder: Folder,
-    name: String,
-    keep: bool,
-    /// Shared with all who use the copy; the kernel drops it when we are killed.
-    users: Option<File>,
+    seat: Seat,
 }
 
 impl Staged {
     /// Where the copy lies.
     #[must_use]
     pub fn path(&self) -> PathBuf {
-        self.folder.whole(&self.name)
+        self.seat.folder.whole(&self.seat.name)
     }
 
     /// Lets programs started from now on hold the copy too, so that it outlives a
@@ -97,7 +93,7 @@ impl Staged {
     /// # Errors
     /// [`Error::Io`].
     pub fn hand_down(&self) -> Result<(), Error> {
-        let Some(users) = &self.users else { return Ok(()) };
+        let Some(users) = &self.seat.users else { return Ok(()) };
         let set = rustix::io::fcntl_setfd(users, rustix::io::FdFlags::empty());
         set.map_err(|e| Error::io("hand down the lock of", self.path(), e.into()))
     }
@@ -107,9 +103,21 @@ impl Staged {
     /// # Errors
     /// [`Error::Io`].
     pub fn release(mut self) -> Result<bool, Error> {
-        self.leave()
+        self.seat.leave()
     }
+}
 
+/// Takes part in a copy, from before it is whole. Not to be dropped inside the gate.
+#[derive(Debug)]
+struct Seat {
+    folder: Folder,
+    name: String,
+    keep: bool,
+    /// Shared with all who take part; the kernel drops it when we are killed.
+    users: Option<File>,
+}
+
+impl Seat {
     fn leave(&mut self) -> Result<bool, Error> {
         let Some(users) = self.users.take() else { return Ok(false) };
         let gate = self.folder.enter(&|| false)?;
@@ -120,7 +128,7 @@ impl Staged {
     }
 }
 
-impl Drop for Staged {
+impl Drop for Seat {
     fn drop(&mut self) {
         // A fault here leaves the copy to the next run.
         let _ = self.leave();
@@ -138,24 +146,20 @@ pub fn plan(
     cancel: &AtomicBool,
 ) -> Result<StageReport, Error> {
     let start = Instant::now();
-    let source = look(place, options, env, cancel)?;
+    let source = look(place, options, env, cancel).map_err(|e| stopped(e, place))?;
     let (name, need) = (source.name(), source.need()?);
-    let folders = options.to.folders(env);
-    for (i, base) in folders.iter().enumerate() {
-        let last = i + 1 == folders.len();
-        if !last && !base.is_dir() {
-            continue;
-        }
-        let room = Room::of(base, &options.root)?;
-        if !last && !room.is_ample(need, 0) {
+    for base in bases(options, env)? {
+        source.check_apart(&base.path)?;
+        let room = Room::of(&base.path, &options.root)?;
+        if base.ample && !room.is_ample(need, 0) {
             continue;
         }
         room.check(need, 0)?;
-        let path = Folder::below(base).whole(&name);
+        let path = Folder::below(&base.path).whole(&name);
         let report = report(&path, need, Some(&room));
         return Ok(StageReport { dry_run: true, seconds: start.elapsed().as_secs_f64(), ..report });
     }
-    Err(no_folder())
+    Err(no_base(Path::new(""), "there is no folder".into()))
 }
 
 /// Makes or shares the copy of the bundle, directory or bundle URL at `place`.
@@ -172,24 +176,57 @@ pub fn stage(
     event: &(dyn Fn(StageEvent) + Sync),
     cancel: &AtomicBool,
 ) -> Result<Staged, Error> {
-    let source = look(place, options, env, cancel)?;
-    let (name, need) = (source.name(), source.need()?);
-    let work = Work { source, name, need, options, env, event, cancel, start: Instant::now() };
-    let folders = options.to.folders(env);
-    for (i, base) in folders.iter().enumerate() {
-        let last = i + 1 == folders.len();
-        if !last && !base.is_dir() {
-            continue;
+    let start = Instant::now();
+    let run = || {
+        let source = look(place, options, env, cancel)?;
+        let (name, need) = (source.name(), source.need()?);
+        let work = Work { source, name, need, options, env, event, cancel, start };
+        for base in bases(options, env)? {
+            if let Some(staged) = work.stage_in(&base)? {
+                return Ok(staged);
+            }
         }
-        if let Some(staged) = work.stage_in(base, !last)? {
-            return Ok(staged);
-        }
-    }
-    Err(no_folder())
+        Err(no_base(Path::new(""), "there is no folder".into()))
+    };
+    run().map_err(|e| stopped(e, place))
 }
 
-fn no_folder() -> Error {
-    Error::Option { option: "to", reason: "there is no folder to stage to".into() }
+/// A folder to stage to.
+struct Base {
+    /// Absolute: the command may run elsewhere.
+    path: PathBuf,
+    /// It is taken only when the copy leaves most of its room free.
+    ample: bool,
+}
+
+/// The folders to try, best first; of several the last one must be there.
+fn bases(options: &StageOptions, env: &Env) -> Result<Vec<Base>, Error> {
+    let folders = options.to.folders(env);
+    let mut bases = Vec::new();
+    for (i, folder) in folders.iter().enumerate() {
+        let ample = i + 1 < folders.len();
+        match fs::canonicalize(folder) {
+            Ok(path) if path.is_dir() => bases.push(Base { path, ample }),
+            _ if ample => {}
+            Ok(_) => return Err(no_base(folder, "it is no folder".into())),
+            Err(e) => return Err(no_base(folder, e.to_string())),
+        }
+    }
+    Ok(bases)
+}
+
+fn no_base(dir: &Path, reason: String) -> Error {
+    Error::StageBase { dir: dir.display().to_string(), reason }
+}
+
+/// Nothing stays of a copy that was stopped, unlike of other things that are fetched.
+fn stopped(error: Error, place: &str) -> Error {
+    match error {
+        Error::Pelican(gular_pelican::Error::Cancelled) => {
+            Error::StageStopped { place: place.to_owned() }
+        }
+        error => error,
+    }
 }
 
 fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
@@ -269,50 +306,46 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Stages below `base`; `None` when there is not room enough to be `ample`.
-    fn stage_in(&self, base: &Path, ample: bool) -> Result<Option<Staged>, Error> {
+    /// Stages below a folder; `None` when it had to be ample and is not.
+    fn stage_in(&self, base: &Base) -> Result<Option<Staged>, Error> {
+        let Base { path: base, ample } = base;
+        self.source.check_apart(base)?;
         let folder = Folder::below(base);
         let cancelled = || self.cancel.load(Ordering::Relaxed);
-        let mut waited = false;
-        loop {
+        let name = self.name.as_str();
+        let (mut seat, mut waited, mut removed) = (None, false, 0);
+        let report = loop {
             let gate = folder.enter(&cancelled)?;
-            // Somebody's copy needs no room of ours.
-            let measured = match gate.is_held(&self.name)? {
-                true => None,
-                false => {
-                    let removed = gate.sweep()?;
+            if seat.is_none() {
+                let (users, left) = gate.join(name)?;
+                removed += u64::from(left);
+                let (folder, name) = (folder.clone(), name.to_owned());
+                seat = Some(Seat { folder, name, keep: false, users: Some(users) });
+            }
+            match gate.state(name)? {
+                State::Whole => {
+                    if !self.options.keep {
+                        gate.set_keep(name, false)?;
+                    }
+                    let in_memory = Room::of(base, &self.options.root)?.in_memory;
+                    let report = report(&folder.whole(name), self.need, None);
+                    break StageReport { shared: true, in_memory, ..report };
+                }
+                State::Missing => {
+                    removed += gate.sweep(name)?;
                     let (room, reserved) = (Room::of(base, &self.options.root)?, gate.reserved()?);
-                    if ample && !room.is_ample(self.need, reserved) {
+                    if *ample && !room.is_ample(self.need, reserved) {
                         return Ok(None);
                     }
                     room.check(self.need, reserved)?;
-                    Some((room, removed))
+                    self.make(&folder, gate)?;
+                    let report = report(&folder.whole(name), self.need, Some(&room));
+                    break StageReport { removed, ..report };
                 }
-            };
-            let shared = |users| {
-                let in_memory = Room::of(base, &self.options.root).is_ok_and(|r| r.in_memory);
-                let report = report(&folder.whole(&self.name), self.need, None);
-                self.staged(&folder, users, StageReport { shared: true, in_memory, ..report })
-            };
-            match (gate.claim(&self.name)?, measured) {
-                (Claim::Whole(users), _) => {
-                    if !self.options.keep {
-                        gate.set_keep(&self.name, false)?;
-                    }
-                    return Ok(Some(shared(users)));
-                }
-                (Claim::Ours(users), Some((room, removed))) => {
-                    let users = self.make(&folder, gate, users)?;
-                    let report = report(&folder.whole(&self.name), self.need, Some(&room));
-                    let report = StageReport { removed, ..report };
-                    return Ok(Some(self.staged(&folder, users, report)));
-                }
-                // It was somebody's when we looked, and nobody's now: measure.
-                (Claim::Ours(_), None) => {}
-                (Claim::Busy, _) if cancelled() => {
+                State::Growing if cancelled() => {
                     return Err(gular_pelican::Error::Cancelled.into());
                 }
-                (Claim::Busy, _) => {
+                State::Growing => {
                     drop(gate);
                     if !waited {
                         (self.event)(StageEvent::Waiting);
@@ -321,37 +354,29 @@ impl Work<'_> {
                     std::thread::sleep(PATIENCE);
                 }
             }
-        }
+        };
+        let report = StageReport { seconds: self.start.elapsed().as_secs_f64(), ..report };
+        let keep = self.options.keep;
+        Ok(seat.map(|mut seat| {
+            seat.keep = keep;
+            Staged { report, seat }
+        }))
     }
 
-    fn staged(&self, folder: &Folder, users: File, report: StageReport) -> Staged {
-        let seconds = self.start.elapsed().as_secs_f64();
-        Staged {
-            report: StageReport { seconds, ..report },
-            folder: folder.clone(),
-            name: self.name.clone(),
-            keep: self.options.keep,
-            users: Some(users),
-        }
-    }
-
-    /// Copies; after a fault nothing is left.
-    fn make(&self, folder: &Folder, gate: Gate<'_>, users: File) -> Result<File, Error> {
-        let part = folder.part(&self.name);
-        let begun = gate
-            .reserve(&self.name, &users, self.need.with_margin())
-            .and_then(|()| make_folder(&part));
+    /// Copies; after a fault nothing is left, and who waits may try.
+    fn make(&self, folder: &Folder, gate: Gate<'_>) -> Result<(), Error> {
+        let making = gate.begin(&self.name, self.need.with_margin())?;
         drop(gate);
-        let copied = begun.and_then(|()| self.copy(&part));
+        let part = folder.part(&self.name);
+        let copied = make_folder(&part).and_then(|()| self.copy(&part));
         let gate = folder.enter(&|| false)?;
-        match copied.and_then(|()| gate.finish(&self.name, &users)) {
-            Ok(()) => Ok(users),
-            Err(error) => {
-                // Why it failed is worth more than why it could not be removed.
-                let _ = gate.leave(&self.name, users);
-                Err(error)
-            }
+        let made = copied.and_then(|()| gate.finish(&self.name));
+        if made.is_err() {
+            // Why it failed is worth more than why it could not be removed.
+            let _ = gate.remove_trees(&self.name);
         }
+        drop(making);
+        made
     }
 
     fn copy(&self, to: &Path) -> Result<(), Error> {

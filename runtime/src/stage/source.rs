@@ -54,6 +54,17 @@ impl Source {
         }
     }
 
+    /// Refuses a copy in the folder that is copied: it would grow by itself.
+    pub(super) fn check_apart(&self, base: &Path) -> Result<(), Error> {
+        match self {
+            Self::Directory(directory) if base.starts_with(&directory.path) => {
+                let path = directory.path.display().to_string();
+                Err(Error::StageSource { path, reason: "the copy would lie in it" })
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn need(&self) -> Result<Need, Error> {
         let mut need = Need::default();
         match self {
@@ -113,6 +124,10 @@ impl Directory {
     /// Lists `path`. Links to files count as files; links to folders are refused.
     pub(super) fn list(path: &Path) -> Result<Self, Error> {
         let path = fs::canonicalize(path).map_err(|e| Error::io("open", path, e))?;
+        if !path.is_dir() {
+            let path = path.display().to_string();
+            return Err(Error::StageSource { path, reason: "it is no folder" });
+        }
         let mut found = Self { path, folders: Vec::new(), files: Vec::new() };
         found.add(Path::new(""))?;
         let mut next = 0;

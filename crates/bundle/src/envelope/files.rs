@@ -8,11 +8,14 @@
 //! <key>.depth.npy       fixed values behind an npy header
 //! samples.tsv           key, label, and the files of each sample, in order
 //! ```
+//!
+//! A directory has a folder a split. Where the keys themselves begin with one that
+//! names the split, it is that folder, and not a second one below it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::envelope::{media, npy};
-use crate::{BundlePath, Field, FieldKind};
+use crate::{Bundle, BundlePath, Error, Field, FieldKind, Split};
 
 /// The list of samples beside the files.
 pub const SAMPLES_NAME: &str = "samples.tsv";
@@ -21,6 +24,8 @@ pub const SAMPLES_NAME: &str = "samples.tsv";
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<Field>,
+    /// Folders of the key that the files are not below.
+    left_out: usize,
     taken: HashSet<String>,
 }
 
@@ -38,7 +43,14 @@ impl FileNames {
     #[must_use]
     pub fn new(fields: &[Field]) -> Self {
         // The list itself must keep its name.
-        Self { fields: fields.to_vec(), taken: HashSet::from([SAMPLES_NAME.to_owned()]) }
+        let taken = HashSet::from([SAMPLES_NAME.to_owned()]);
+        Self { fields: fields.to_vec(), left_out: 0, taken }
+    }
+
+    /// Names below the folder of a split; `in_keys` as [`splits_are_in_keys`] says.
+    #[must_use]
+    pub fn in_split(fields: &[Field], in_keys: bool) -> Self {
+        Self { left_out: usize::from(in_keys), ..Self::new(fields) }
     }
 
     /// The first line of [`SAMPLES_NAME`].
@@ -52,6 +64,8 @@ impl FileNames {
     pub fn next(&mut self, key: &BundlePath, values: &[&[u8]]) -> SampleFiles {
         let mut names = Vec::with_capacity(self.fields.len());
         let mut line = key.to_string();
+        let below = key.as_str().splitn(self.left_out.saturating_add(1), '/').last();
+        let below = below.unwrap_or_default();
         for (field, value) in self.fields.iter().zip(values) {
             line.push('\t');
             if field.name.as_str() == "label" {
@@ -60,13 +74,38 @@ impl FileNames {
                 names.push(None);
                 continue;
             }
-            let name = unique(&mut self.taken, &file_name(field, key, value));
+            let name = unique(&mut self.taken, &file_name(field, key, below, value));
             line.push_str(&name);
             names.push(Some(name));
         }
         line.push('\n');
         SampleFiles { names, line }
     }
+}
+
+/// Whether all keys of a bundle begin with a folder that names their split (`train`,
+/// `val` or `valid` or `validation`, `test`), one and the same for all of a split.
+///
+/// # Errors
+/// Those of reading an index.
+pub fn splits_are_in_keys(bundle: &Bundle) -> Result<bool, Error> {
+    let mut folders: BTreeMap<Split, String> = BTreeMap::new();
+    for (number, entry) in bundle.manifest().shards.iter().enumerate() {
+        let shard = bundle.shard(number)?;
+        for row in 0..shard.index().n_samples() {
+            let first = shard.index().key(row).and_then(|key| key.split_once('/'));
+            let Some((first, _)) = first.filter(|(f, _)| Split::parse(f) == Some(entry.split))
+            else {
+                return Ok(false);
+            };
+            match folders.get(&entry.split) {
+                Some(folder) if folder != first => return Ok(false),
+                Some(_) => {}
+                None => drop(folders.insert(entry.split, first.to_owned())),
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// What a file of field `field` holds before the value's own bytes.
@@ -95,13 +134,14 @@ pub(crate) fn extension<'a>(field: &Field, key: &'a BundlePath, value: &[u8]) ->
     }
 }
 
-fn file_name(field: &Field, key: &BundlePath, value: &[u8]) -> String {
+/// The name of a value whose sample lies at `below`, the key or its end.
+fn file_name(field: &Field, key: &BundlePath, below: &str, value: &[u8]) -> String {
     let extension = extension(field, key, value);
     let own = key.as_str().rsplit_once('.').map_or("", |(_, e)| e);
     match field.name.as_str() {
-        "image" if own == extension => key.to_string(),
-        "image" => format!("{key}.{extension}"),
-        name => format!("{key}.{name}.{extension}"),
+        "image" if own == extension => below.to_owned(),
+        "image" => format!("{below}.{extension}"),
+        name => format!("{below}.{name}.{extension}"),
     }
 }
 

@@ -27,7 +27,7 @@ mod survey;
 mod tar;
 mod writer;
 
-pub use files::{FileNames, SAMPLES_NAME, SampleFiles, file_head};
+pub use files::{FileNames, SAMPLES_NAME, SampleFiles, file_head, splits_are_in_keys};
 pub use media::sniff;
 pub(crate) use out::Out;
 pub use rebuild::{FieldPlaces, InPlace, Seen, index_in_place, rebuild_index};
