@@ -1,6 +1,6 @@
 //! What an indexer finds by walking a file's own structure.
 
-use crate::envelope::{arrow, hdf5, shards, tar};
+use crate::envelope::{arrow, ffcv, hdf5, mds, shards, tar};
 use crate::{Dtype, Envelope, Error, ReadAt};
 
 /// The samples of a file, ours or somebody else's, as columns of stored runs.
@@ -84,6 +84,8 @@ pub fn survey(file: &ReadAt, envelope: Envelope) -> Result<Survey, Error> {
         Envelope::Tar => tar::survey(file),
         Envelope::Hdf5 => hdf5::survey(file),
         Envelope::Arrow => arrow::survey(file),
+        Envelope::Mds => mds::survey(file),
+        Envelope::Ffcv => ffcv::survey(file),
         Envelope::Parquet | Envelope::Squashfs => Err(Error::Unwritable { envelope }),
     }
 }

@@ -111,7 +111,7 @@ impl ShardWriter {
             Envelope::Tar => Box::new(tar::Writer::begin(spec)),
             Envelope::Hdf5 => Box::new(hdf5::Writer::begin(&mut out, spec)?),
             Envelope::Arrow => Box::new(arrow::Writer::begin(spec)?),
-            Envelope::Parquet | Envelope::Squashfs => {
+            Envelope::Parquet | Envelope::Squashfs | Envelope::Mds | Envelope::Ffcv => {
                 return Err(Error::Unwritable { envelope: spec.envelope });
             }
         };
