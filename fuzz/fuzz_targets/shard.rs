@@ -5,7 +5,8 @@ use gular_bundle::{Envelope, Field, FieldName, Index, ReadAt, rebuild_index};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((first, rest)) = bytes.split_first() else { return };
-    let envelope = Envelope::ALL[usize::from(*first) % Envelope::ALL.len()];
+    let known = [&Envelope::ALL[..], &Envelope::ADOPTED].concat();
+    let envelope = known[usize::from(*first) % known.len()];
     let shard = ReadAt::in_memory("fuzz", rest.to_vec());
     let fields = [Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()];
     if let Ok(index) = rebuild_index(&shard, envelope, &fields) {

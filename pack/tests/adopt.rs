@@ -163,3 +163,106 @@ fn our_own_shards_are_adopted_with_their_samples() {
         fs::remove_dir_all(&out).unwrap();
     }
 }
+
+/// A shard of MosaicML Streaming, MDS version 2, of an image and a label each.
+fn mds(images: &[Vec<u8>]) -> Vec<u8> {
+    let config = "{\"column_encodings\": [\"jpeg\", \"int\", \"str\"], \"column_names\": [\"image\", \"label\", \"path\"], \
+                  \"column_sizes\": [null, 8, null], \"format\": \"mds\", \"version\": 2}";
+    let sample = |(i, image): (usize, &Vec<u8>)| {
+        let path = format!("c/{i}.jpg").into_bytes();
+        let sizes = [image.len(), path.len()].map(|n| (n as u32).to_le_bytes()).concat();
+        [sizes, image.clone(), label(i as i64), path].concat()
+    };
+    let samples: Vec<Vec<u8>> = images.iter().enumerate().map(sample).collect();
+    let mut bytes = (images.len() as u32).to_le_bytes().to_vec();
+    let mut at = 8 + 4 * images.len() + config.len();
+    for len in std::iter::once(0).chain(samples.iter().map(Vec::len)) {
+        at += len;
+        bytes.extend_from_slice(&(at as u32).to_le_bytes());
+    }
+    [bytes, config.into(), samples.concat()].concat()
+}
+
+/// A `.beton`, version 2, of an image as JPEG and a label each.
+fn beton(images: &[Vec<u8>]) -> Vec<u8> {
+    let field = |kind: u8, name: &str| {
+        let mut bytes = [&[kind], name.as_bytes()].concat();
+        bytes.resize(1041, 0);
+        bytes
+    };
+    let pages = 2_u64 << 20;
+    let (mut rows, mut values, mut table) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, image) in images.iter().enumerate() {
+        let at = pages + values.len() as u64;
+        rows.extend([&[0, 8, 0, 8, 0][..], &at.to_le_bytes(), &[0; 3]].concat());
+        rows.extend(label(i as i64));
+        values.extend_from_slice(image);
+        table.extend([i as u64, at, image.len() as u64].map(u64::to_le_bytes).concat());
+    }
+    values.resize(pages as usize, 0);
+    let mut bytes = vec![2, 0, 2, 0];
+    bytes.extend_from_slice(&(pages as u32).to_le_bytes());
+    bytes.extend([images.len() as u64, 2 * pages].map(u64::to_le_bytes).concat());
+    bytes.extend([field(2, "image"), field(1, "label"), rows].concat());
+    bytes.resize(pages as usize, 0);
+    [bytes, values, table].concat()
+}
+
+#[test]
+fn shards_of_streaming_are_adopted_as_their_list_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, out) = (dir.path().join("train"), dir.path().join("bundle"));
+    fs::create_dir(&folder).unwrap();
+    let (first, second) = (mds(&[jpeg(1), jpeg(2)]), mds(&[jpeg(3)]));
+    let list = |names: &[&str]| {
+        let shard = |name: &&str| {
+            format!("{{\"raw_data\": {{\"basename\": \"{name}\", \"bytes\": {}}}}}", first.len())
+        };
+        let shards: Vec<String> = names.iter().map(shard).collect();
+        let text = format!("{{\"shards\": [{}], \"version\": 2}}", shards.join(", "));
+        fs::write(folder.join("index.json"), text).unwrap();
+    };
+    let refused = |expected: &str| {
+        let error = take(std::slice::from_ref(&folder), &out, &AdoptOptions::default());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    fs::write(folder.join("shard.00000.mds.zstd"), [0x28, 0xb5, 0x2f, 0xfd, 0]).unwrap();
+    refused("`zstd -d shard.00000.mds.zstd -o shard.00000.mds`");
+    // The compressed copy is of no interest once the shard is there.
+    fs::write(folder.join("shard.00000.mds"), &first).unwrap();
+    list(&["shard.00000.mds", "shard.00001.mds"]);
+    refused("not there");
+    fs::write(folder.join("shard.00001.mds"), &second).unwrap();
+    refused(&format!("of {} bytes", second.len()));
+    list(&["shard.00000.mds"]);
+    fs::remove_file(folder.join("shard.00001.mds")).unwrap();
+    let report = take(std::slice::from_ref(&folder), &out, &AdoptOptions::default()).unwrap();
+    assert_eq!((report.envelope, report.keys.as_str()), (Envelope::Mds, "path"));
+    let images = [("c/0.jpg".to_owned(), jpeg(1)), ("c/1.jpg".to_owned(), jpeg(2))];
+    assert_eq!(values(&out, 0), images);
+    assert_eq!(values(&out, 1)[1].1, label(1));
+}
+
+#[test]
+fn formats_without_a_magic_are_known_by_structure() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = [jpeg(1), jpeg(2)];
+    for (name, bytes, envelope) in [
+        ("a.bin", mds(&images), Envelope::Mds),
+        ("b.bin", beton(&images), Envelope::Ffcv),
+        // The count of samples is that of gzip's magic.
+        ("c.mds", mds(&vec![vec![1]; 0x8b1f]), Envelope::Mds),
+    ] {
+        let (path, out) = (dir.path().join(name), dir.path().join(format!("{name}-bundle")));
+        fs::write(&path, bytes).unwrap();
+        let report = take(&[path], &out, &AdoptOptions::default()).unwrap();
+        assert_eq!(report.envelope, envelope, "{name}");
+        let found: Vec<Vec<u8>> = values(&out, 1).into_iter().map(|(_, v)| v).take(2).collect();
+        assert_eq!(found, [label(0), label(1)], "{name}");
+    }
+    let (path, out) = (dir.path().join("a.beton"), dir.path().join("bundle"));
+    fs::write(&path, [0; 100]).unwrap();
+    let error = take(&[path], &out, &AdoptOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("a.beton") && error.contains("version 0"), "{error}");
+}

@@ -118,7 +118,7 @@ pub enum Error {
         reason: String,
     },
     /// An envelope that this build does not write.
-    #[error("envelope `{envelope}` cannot be written or walked by this build")]
+    #[error("envelope `{envelope}` cannot be written by this build")]
     Unwritable {
         /// The envelope.
         envelope: Envelope,

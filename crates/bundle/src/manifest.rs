@@ -66,12 +66,19 @@ pub enum Envelope {
     Tar,
     /// SquashFS.
     Squashfs,
+    /// MosaicML Streaming's shards; of adopted bundles only.
+    Mds,
+    /// FFCV's `.beton`; of adopted bundles only.
+    Ffcv,
 }
 
 impl Envelope {
     /// All that a bundle can be written in.
     pub const ALL: [Self; 6] =
         [Self::Shards, Self::Arrow, Self::Parquet, Self::Hdf5, Self::Tar, Self::Squashfs];
+
+    /// What others write and we only read where it is.
+    pub const ADOPTED: [Self; 2] = [Self::Mds, Self::Ffcv];
 
     /// The name in manifest and options.
     #[must_use]
@@ -83,6 +90,8 @@ impl Envelope {
             Self::Hdf5 => "hdf5",
             Self::Tar => "tar",
             Self::Squashfs => "squashfs",
+            Self::Mds => "mds",
+            Self::Ffcv => "ffcv",
         }
     }
 
@@ -96,6 +105,8 @@ impl Envelope {
             Self::Hdf5 => "h5",
             Self::Tar => "tar",
             Self::Squashfs => "squashfs",
+            Self::Mds => "mds",
+            Self::Ffcv => "beton",
         }
     }
 }

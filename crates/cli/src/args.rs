@@ -715,7 +715,9 @@ fn envelope(text: &str) -> Result<Envelope, String> {
     let all = Envelope::ALL;
     all.into_iter().find(|e| e.name() == text).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|e| e.name()).collect();
-        format!("`{text}` is no envelope; {} are", names.join(", "))
+        let adopted = Envelope::ADOPTED.iter().any(|e| e.name() == text);
+        let what = if adopted { "only read, by `gular adopt`, not written" } else { "no envelope" };
+        format!("`{text}` is {what}; {} are", names.join(", "))
     })
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::{Envelope, Split};
 
 use crate::Error;
+use crate::adopt::streaming;
 
 /// A file to be adopted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +79,9 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     for entry in entries {
         let path = entry.map_err(|e| Error::io("list", folder, e))?.path();
         let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
-        let wanted = EXTENSIONS.contains(&extension.to_ascii_lowercase().as_str());
+        // Compressed shards are named in the refusal, not passed over.
+        let wanted = EXTENSIONS.contains(&extension.to_ascii_lowercase().as_str())
+            || streaming::decompress(&path).is_some();
         let name = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
         let apart = name.starts_with(b".") || name.ends_with(b".index.safetensors");
         if wanted && !apart && path.is_file() {
@@ -89,6 +92,7 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let known = EXTENSIONS.join(", ");
         return Err(Error::Option(format!("`{}` has no file of {known}", folder.display())));
     }
+    streaming::check(folder, &mut files)?;
     files.sort();
     Ok(files)
 }
@@ -107,6 +111,16 @@ fn envelope_of(file: &File, path: &Path) -> Result<Envelope, Error> {
         let (path, reason) = (path.display().to_string(), reason.to_owned());
         Err(gular_bundle::Error::NotInPlace { path, reason }.into())
     };
+    if let Some(command) = streaming::decompress(path) {
+        return refused(&format!("it is a compressed shard; `{command}` makes one that can be"));
+    }
+    // These two begin with a number, which may look like another's magic.
+    if streaming::is_shard(file, head) {
+        return Ok(Envelope::Mds);
+    }
+    if is_beton(head) {
+        return Ok(Envelope::Ffcv);
+    }
     match head {
         [b'h', b's', b'q', b's', ..] => Ok(Envelope::Squashfs),
         [b'P', b'A', b'R', b'1', ..] => Ok(Envelope::Parquet),
@@ -122,8 +136,17 @@ fn envelope_of(file: &File, path: &Path) -> Result<Envelope, Error> {
         _ if [0, 512, 1024, 2048].into_iter().any(hdf5) => Ok(Envelope::Hdf5),
         // Old tars have no magic; their checksum is what tells.
         _ if extension.eq_ignore_ascii_case("tar") => Ok(Envelope::Tar),
+        _ if extension.eq_ignore_ascii_case("mds") => Ok(Envelope::Mds),
+        _ if extension.eq_ignore_ascii_case("beton") => Ok(Envelope::Ffcv),
         _ => refused("its first bytes are those of no format that is read in place"),
     }
+}
+
+/// FFCV has no magic: version 2, a few fields, pages of a power of two from 2 MiB.
+fn is_beton(head: &[u8]) -> bool {
+    let [2, 0, fields, 0, a, b, c, d, ..] = head else { return false };
+    let page = u32::from_le_bytes([*a, *b, *c, *d]);
+    *fields > 0 && page.is_power_of_two() && page >= 2 << 20
 }
 
 /// The first of the path's words that names a split, from its end; `train` else.

@@ -14,5 +14,6 @@ mod detect;
 mod index;
 mod keys;
 mod run;
+mod streaming;
 
 pub use run::{AdoptOptions, AdoptReport, AdoptSplit, adopt};

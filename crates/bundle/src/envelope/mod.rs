@@ -12,9 +12,12 @@
 //! knows of a format.
 
 mod arrow;
+mod ffcv;
 mod files;
 mod hdf5;
 mod huggingface;
+mod le;
+mod mds;
 mod media;
 mod npy;
 mod out;

@@ -59,10 +59,7 @@ fn parse(bytes: &[u8]) -> Option<(Dtype, Vec<u64>, u64)> {
         return None;
     }
     let descr = value("descr")?.strip_prefix('\'')?.split('\'').next()?;
-    let dtype = Dtype::ALL.into_iter().find(|d| {
-        let own = self::descr(*d);
-        own == descr || (own.starts_with('|') && own.get(1..) == descr.get(1..))
-    })?;
+    let dtype = dtype(descr)?;
     let dims = value("shape")?.strip_prefix('(')?.split(')').next()?;
     let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
     let shape = dims.map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?;
@@ -93,6 +90,14 @@ pub(crate) fn arrays(file: &ReadAt, runs: &[Option<Run>]) -> Result<Option<Value
     let fixed =
         |(dtype, shape)| Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) };
     Ok(common.map(fixed))
+}
+
+/// The type that numpy calls by this; `None` for those no field has.
+pub(crate) fn dtype(descr: &str) -> Option<Dtype> {
+    Dtype::ALL.into_iter().find(|d| {
+        let own = self::descr(*d);
+        own == descr || (own.starts_with('|') && own.get(1..) == descr.get(1..))
+    })
 }
 
 /// numpy has no bfloat16; void of two bytes is what `ml_dtypes` writes.

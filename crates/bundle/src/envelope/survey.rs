@@ -1,6 +1,6 @@
 //! What an indexer finds by walking a file's own structure.
 
-use crate::envelope::{arrow, hdf5, parquet, shards, squashfs, tar};
+use crate::envelope::{arrow, ffcv, hdf5, mds, parquet, shards, squashfs, tar};
 use crate::{Dtype, Envelope, Error, ReadAt};
 
 /// The samples of a file, ours or somebody else's, as columns of stored runs.
@@ -86,5 +86,7 @@ pub fn survey(file: &ReadAt, envelope: Envelope) -> Result<Survey, Error> {
         Envelope::Arrow => arrow::survey(file),
         Envelope::Parquet => parquet::survey(file),
         Envelope::Squashfs => squashfs::survey(file),
+        Envelope::Mds => mds::survey(file),
+        Envelope::Ffcv => ffcv::survey(file),
     }
 }

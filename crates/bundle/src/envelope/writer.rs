@@ -113,6 +113,9 @@ impl ShardWriter {
             Envelope::Arrow => Box::new(arrow::Writer::begin(spec)?),
             Envelope::Parquet => Box::new(parquet::Writer::begin(spec)?),
             Envelope::Squashfs => Box::new(squashfs::Writer::begin(&out, spec)?),
+            Envelope::Mds | Envelope::Ffcv => {
+                return Err(Error::Unwritable { envelope: spec.envelope });
+            }
         };
         Ok(Self {
             dir: dir.to_owned(),

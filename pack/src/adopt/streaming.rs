@@ -1,0 +1,81 @@
+//! Folders of MosaicML Streaming: shards beside `index.json`.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::Error;
+
+/// A list above this is refused; 10⁵ shards take 60 MB.
+const MAX_INDEX: u64 = 256 << 20;
+/// What every shard's description begins with, behind the offsets.
+const CONFIG: &[u8; 19] = b"{\"column_encodings\"";
+
+/// Whether the file begins as a shard: a count, as many offsets, a description.
+pub(crate) fn is_shard(file: &File, head: &[u8]) -> bool {
+    let Some(count) = head.first_chunk() else { return false };
+    let start = (u64::from(u32::from_le_bytes(*count)) + 2) * 4;
+    let mut config = [0; CONFIG.len()];
+    file.read_exact_at(&mut config, start).is_ok() && config == *CONFIG
+}
+
+/// For a shard that is compressed, by its name: the command that undoes it.
+pub(crate) fn decompress(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let (stem, extension) = name.rsplit_once('.').filter(|(stem, _)| stem.ends_with(".mds"))?;
+    Some(match extension {
+        "zstd" | "zst" => format!("zstd -d {name} -o {stem}"),
+        "gz" => format!("gunzip {name}"),
+        "bz2" => format!("bunzip2 {name}"),
+        "br" => format!("brotli -d {name} -o {stem}"),
+        "snappy" => format!("python -m snappy -d {name} {stem}"),
+        _ => return None,
+    })
+}
+
+/// What is read of `index.json`.
+#[derive(Deserialize)]
+struct Index {
+    shards: Vec<Shard>,
+}
+
+#[derive(Deserialize)]
+struct Shard {
+    raw_data: Option<FileInfo>,
+}
+
+#[derive(Deserialize)]
+struct FileInfo {
+    basename: String,
+    bytes: u64,
+}
+
+/// Leaves out compressed copies of shards that are there too, and checks that
+/// all shards of the folder's `index.json` are, when it has one.
+pub(crate) fn check(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Error> {
+    files.retain(|path| decompress(path).is_none() || !path.with_extension("").is_file());
+    let path = folder.join("index.json");
+    let is_shard = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("mds"));
+    let Ok(metadata) = fs::metadata(&path) else { return Ok(()) };
+    if !files.iter().any(is_shard) || metadata.len() > MAX_INDEX {
+        return Ok(());
+    }
+    let text = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+    // Another program's list says nothing of these files.
+    let Ok(Index { shards }) = serde_json::from_slice(&text) else { return Ok(()) };
+    for FileInfo { basename, bytes } in shards.into_iter().filter_map(|shard| shard.raw_data) {
+        let found = fs::metadata(folder.join(&basename)).map(|m| m.len());
+        let there = match &found {
+            Ok(found) if *found == bytes => continue,
+            Ok(found) => format!("of {found} bytes"),
+            Err(_) => "not there".to_owned(),
+        };
+        return Err(Error::Option(format!(
+            "`{}` lists `{basename}` of {bytes} bytes, which is {there}; name the shards one by one to adopt only those",
+            path.display()
+        )));
+    }
+    Ok(())
+}
