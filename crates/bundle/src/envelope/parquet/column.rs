@@ -22,6 +22,8 @@ pub(super) enum Fault {
     Damaged(String),
     /// It is well, and cannot be read: why.
     NotStored(String),
+    /// It is compressed, with this.
+    Compressed(String),
     Read(Error),
 }
 
@@ -120,7 +122,7 @@ impl Column<'_> {
     ) -> Result<(Source<'_>, Run, Run), Fault> {
         let packed = chunk.codec != 0 && !matches!(page.kind, PageKind::V2 { packed: false, .. });
         if packed && (!unpack || chunk.codec != SNAPPY) {
-            return Err(Fault::NotStored(format!("compressed with {}", chunk.codec_name())));
+            return Err(Fault::Compressed(chunk.codec_name()));
         }
         let mut source = Source { file: self.file, page: None };
         let mut body = page.body;

@@ -13,6 +13,9 @@ use crate::{Dtype, Error, Field, ReadAt};
 /// dictionary repeats them for nothing.
 const MAX_TEXTS: u64 = 8;
 
+/// What writes a file anew so that bytes lie in it as they are.
+const REPACK: &str = "`pq.write_table(pq.read_table(FILE), NEW, compression=\"none\", use_dictionary=False)` of pyarrow writes it anew";
+
 /// A column each of those that hold values; those of groups by their path.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let footer = Footer::read(file)?;
@@ -62,6 +65,13 @@ fn values(column: &Walk<'_>) -> Result<Values, Error> {
     match found {
         Ok(values) => Ok(values),
         Err(Fault::NotStored(reason)) => Ok(Values::NotStored(reason)),
+        Err(Fault::Compressed(codec)) => {
+            let mut reason = format!("compressed with {codec}");
+            if column.leaf.kind == Kind::Bytes {
+                reason = format!("{reason}; {REPACK}");
+            }
+            Ok(Values::NotStored(reason))
+        }
         Err(Fault::Read(error)) => Err(error),
         Err(Fault::Damaged(reason)) => {
             Err(Error::malformed(column.file.path(), format!("column `{name}`: {reason}")))
@@ -73,7 +83,7 @@ fn values(column: &Walk<'_>) -> Result<Values, Error> {
 fn numbers(column: &Walk<'_>, dtype: Dtype) -> Result<Values, Fault> {
     let in_place = column.runs().and_then(|runs| fixed(&runs, dtype, Vec::new()));
     match in_place {
-        Err(Fault::NotStored(_)) if dtype.is_integer() => {
+        Err(Fault::NotStored(_) | Fault::Compressed(_)) if dtype.is_integer() => {
             column.read(&mut |bytes| Ok(dtype.integer(bytes))).map(Values::Integers)
         }
         other => other,

@@ -121,7 +121,9 @@ impl Writer {
             let runs = Column { file: &file, leaf: &leaf, chunks: vec![(&chunk, rows)] }.runs();
             let runs = runs.map_err(|fault| match fault {
                 Fault::Read(error) => error,
-                Fault::Damaged(reason) | Fault::NotStored(reason) => refused(&reason),
+                Fault::Damaged(reason) | Fault::NotStored(reason) | Fault::Compressed(reason) => {
+                    refused(&reason)
+                }
             })?;
             places.extend(runs.iter().flatten().map(|run| run.offset.saturating_add(start)));
         }
