@@ -341,6 +341,8 @@ fn tools(envelope: Envelope) -> String {
         Envelope::Hdf5 => "h5py",
         Envelope::Tar => "WebDataset",
         Envelope::Squashfs => "a mounted folder",
+        Envelope::Mds => "MosaicML Streaming",
+        Envelope::Ffcv => "FFCV",
     };
     format!("{envelope} ({whose})")
 }
