@@ -310,21 +310,28 @@ fn another_process_may_not_pack_into_the_same_folder() {
     assert!(outcome.stderr.contains("another process"), "{outcome:?}");
 }
 
+/// Adds what `verbs` say of themselves, and the verbs below them.
+fn add_help(page: &mut String, verbs: &[&str]) {
+    let mut command = Command::new(gular());
+    let outcome = finish(command.args(verbs).arg("--help").env("COLUMNS", "100"));
+    assert_eq!(outcome.code, Some(0), "{verbs:?}");
+    let lines: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
+    let (title, help) = ([&["gular"], verbs].concat().join(" "), lines.join("\n"));
+    page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", help.trim_end()));
+    let below = lines.iter().skip_while(|line| **line != "Commands:").skip(1);
+    let below = below.take_while(|line| !line.is_empty());
+    for verb in below.filter_map(|line| line.split_whitespace().next()).filter(|v| *v != "help") {
+        add_help(page, &[verbs, &[verb]].concat());
+    }
+}
+
 /// `docs/cli.md` is what `--help` says.
 #[test]
 fn the_reference_page_is_up_to_date() {
     let mut page = String::from(
         "# gular\n\nWhat `gular --help` and each verb's `--help` print; `GULAR_BLESS=1 cargo xtask test -- --test cli reference` writes this page anew.\n",
     );
-    let verbs = ["", "pack", "inspect", "verify", "publish", "fetch", "ls", "federation"];
-    for verb in verbs.into_iter().chain(["federation serve", "federation token"]) {
-        let args: Vec<&str> = verb.split_whitespace().chain(["--help"]).collect();
-        let outcome = finish(Command::new(gular()).args(&args).env("COLUMNS", "100"));
-        assert_eq!(outcome.code, Some(0));
-        let lines: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
-        let title = if verb.is_empty() { "gular".to_owned() } else { format!("gular {verb}") };
-        page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", lines.join("\n").trim_end()));
-    }
+    add_help(&mut page, &[]);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/cli.md");
     if std::env::var_os("GULAR_BLESS").is_some() {
         put(path.parent().unwrap(), "cli.md", page.as_bytes());

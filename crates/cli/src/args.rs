@@ -29,7 +29,9 @@ Examples:
   gular verify bundle/                    every byte against its digest
   gular inspect bundle/ --sheet sheet.png what is in it, and a contact sheet
   gular publish bundle/ URL               to a Pelican federation; prints URL#blake3=…
-  gular fetch URL#blake3=… bundle/        from its caches, checked block by block";
+  gular fetch URL#blake3=… bundle/        from its caches, checked block by block
+  gular convert bundle/ hf/ --envelope arrow   the same samples, for other people's tools
+  gular stage bundle/ -- python train.py {}    a copy in the node's memory while it runs";
 
 /// What is shown, for every verb.
 #[derive(Debug, Clone, Args)]
@@ -205,7 +207,8 @@ pub(crate) struct AdoptArgs {
 ///
 /// Samples, their order, shards and splits stay, and each is compared with its digest;
 /// so converting back gives the first bundle, digest and all. `directory` gives
-/// OUT/split/key and OUT/split/samples.tsv. When interrupted, run the same command again.
+/// OUT/split/key (OUT/key, where all keys begin with their split) and
+/// OUT/split/samples.tsv. When interrupted, run the same command again.
 ///
 /// Example: gular convert bundle/ bundle-hf/ --envelope arrow
 #[derive(Debug, Args)]
@@ -390,7 +393,8 @@ pub(crate) struct StageArgs {
     /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp; or a folder that exists
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = stage_to)]
     pub(crate) to: gular_runtime::stage::StageTo,
-    /// A bundle's samples as plain files, `split/class/name`
+    /// A bundle's samples as plain files, with the names that `gular convert --envelope
+    /// directory` gives them
     #[arg(long)]
     pub(crate) unpack: bool,
     /// Leave the copy at the end, for later runs; one without --keep removes it
