@@ -183,20 +183,30 @@ impl Words<'_> {
         }
         let fastest = *best.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
         let slowest = *best.iter().min_by(|a, b| a.2.total_cmp(&b.2))?;
-        let same: Vec<Envelope> =
-            best.iter().filter(|b| b.2 >= SAME * fastest.2).map(|b| b.0).collect();
+        // A difference that the rounds of one row have, too, is none.
+        let spread = |number: usize| self.rows.get(number).map(|row| row.numbers.samples_per_s);
+        let alike = |number| spread(number)?.overlaps(&spread(fastest.1)?).then_some(());
+        let same: Vec<Envelope> = best
+            .iter()
+            .filter(|b| b.2 >= SAME * fastest.2 || alike(b.1).is_some())
+            .map(|b| b.0)
+            .collect();
         // Of equals the first: plain safetensors, which any tool opens.
         let picked = *best.iter().find(|b| same.contains(&b.0))?;
         let range = format!("{} to {} samples/s", grouped(slowest.2), grouped(fastest.2));
         let why = match best.len() {
             1 => format!("Only envelope {} was measured.", picked.0),
             n if same.len() == n => format!(
-                "The {n} envelopes read within {:.0} % of each other ({range}), so take the one that your other tools open: {}.",
-                (1.0 - slowest.2 / fastest.2) * 100.0,
+                "The {n} envelopes {} ({range}), so take the one that your other tools open: {}.",
+                if slowest.2 >= SAME * fastest.2 {
+                    format!("read within {:.0} % of each other", (1.0 - slowest.2 / fastest.2) * 100.0)
+                } else {
+                    "differ by no more than their rounds do".to_owned()
+                },
                 best.iter().map(|b| tools(b.0)).collect::<Vec<_>>().join(", ")
             ),
             _ => format!(
-                "Within a tenth of the fastest, {}, are: {}; the slowest is {} ({range}).",
+                "As fast as the fastest, {}, or not to be told apart from it: {}; the slowest is {} ({range}).",
                 fastest.0,
                 same.iter().map(|e| e.name()).collect::<Vec<_>>().join(", "),
                 slowest.0

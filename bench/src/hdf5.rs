@@ -84,7 +84,7 @@ impl Hdf5 {
         }
         let (mut major, mut minor, mut release) = (0_u32, 0_u32, 0_u32);
         let version: unsafe extern "C" fn(*mut u32, *mut u32, *mut u32) -> c_int =
-            get!(b"H5get_version\0");
+            get!(b"H5get_libversion\0");
         let open: unsafe extern "C" fn() -> c_int = get!(b"H5open\0");
         // SAFETY: three live integers are written to.
         let known = unsafe { version(&raw mut major, &raw mut minor, &raw mut release) };
