@@ -1,10 +1,6 @@
 //! `gular stage`: one copy a node, and nothing left of it.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking and says when it skips"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking and says when it skips")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
