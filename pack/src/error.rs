@@ -124,23 +124,23 @@ pub enum Error {
         digest: String,
     },
     /// The folder holds something else.
-    #[error("`{path}` is not empty and holds no interrupted pack; it has `{found}`")]
+    #[error("`{path}` is not empty and holds no interrupted run; it has `{found}`")]
     NotEmpty {
         /// The folder.
         path: String,
         /// Something in it.
         found: String,
     },
-    /// An interrupted pack of other images or with other options.
+    /// An interrupted run from another source or with other options.
     #[error(
-        "`{path}` holds an interrupted pack of other images or options (plan {found}, now {expected})"
+        "`{path}` holds an interrupted run from another source or with other options ({found}, now {expected})"
     )]
     OtherPlan {
         /// The folder.
         path: String,
-        /// Digest of the present plan.
+        /// The present plan's digest, or the present source.
         expected: String,
-        /// Digest of the plan there.
+        /// The same of the run there.
         found: String,
     },
     /// A shard that was written again does not hold what the first one did.
@@ -181,8 +181,34 @@ pub enum Error {
         /// The file.
         path: String,
     },
+    /// A new file's name is taken.
+    #[error("`{path}` is there already")]
+    FileExists {
+        /// The file.
+        path: String,
+    },
+    /// A folder without anything to adopt.
+    #[error("`{path}` has no file that can be adopted: none ends in {known}")]
+    NoFiles {
+        /// The folder.
+        path: String,
+        /// The extensions looked for.
+        known: String,
+    },
+    /// Files of several formats, which cannot be one bundle.
+    #[error("`{first}` is {format}, `{second}` is {other}; a bundle has one format")]
+    MixedFormats {
+        /// The first file.
+        first: String,
+        /// Its format.
+        format: &'static str,
+        /// One of another format.
+        second: String,
+        /// That format.
+        other: &'static str,
+    },
     /// Another process packs here.
-    #[error("another process is packing into `{path}`")]
+    #[error("another process is writing into `{path}`")]
     Busy {
         /// The folder.
         path: String,
@@ -292,15 +318,15 @@ impl Error {
                     hint => format!("{}, {skip}", hint.unwrap_or("repair or remove the file")),
                 });
             }
-            Self::Inside { .. } => "pack to a folder beside the source",
-            Self::NoSpace { .. } => "free space, or pack to another file system",
+            Self::Inside { .. } => "name a place beside the source",
+            Self::NoSpace { .. } => "free space, or name a folder on another file system",
             Self::Full { .. } => {
                 "free space and run the same command again: finished shards are kept"
             }
             Self::AlreadyBundle { .. } => {
-                "bundles are never overwritten: pack to a new folder, or remove this one"
+                "bundles are never overwritten: name a new folder, or remove this one"
             }
-            Self::NotEmpty { .. } => "pack to a new or empty folder",
+            Self::NotEmpty { .. } => "name a new or empty folder",
             Self::OtherPlan { .. } => {
                 "run the command that was interrupted, or remove the folder and begin anew"
             }
@@ -317,10 +343,17 @@ impl Error {
                 "check disk and memory of this machine, and convert again; if it happens again, report it as a bug"
             }
             Self::Exists { .. } => "convert to an envelope instead, where names need not differ",
-            Self::Busy { .. } => "wait for it, or pack to another folder",
+            Self::Busy { .. } => "wait for it, or name another folder",
+            Self::FileExists { .. } => {
+                "nothing is overwritten: name a new file, or remove this one"
+            }
+            Self::NoFiles { .. } => {
+                "name the files; a folder of images is for `gular pack`, a bundle for `gular convert`"
+            }
+            Self::MixedFormats { .. } => "adopt the files of each format to a bundle of their own",
             Self::Cancelled { .. } => "run the same command again to go on",
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "free space and run the same command again: finished shards are kept"
+                "free space and run the same command again"
             }
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "check the permissions of the file and its folders"

@@ -71,12 +71,15 @@ pub fn export(
         written: None,
         seconds: 0.0,
     };
-    if to.exists() {
-        return Err(Error::Option(format!("`{}` is there already", to.display())));
+    let taken = || Error::FileExists { path: to.display().to_string() };
+    if to.symlink_metadata().is_ok() {
+        return Err(taken());
     }
+    crate::run::check_apart(source, to)?;
     progress(Progress::Planned(report.files, bytes));
     if !options.dry_run {
         let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        std::fs::metadata(folder).map_err(|e| Error::io("write to", folder, e))?;
         let temp = tempfile::Builder::new()
             .prefix(TEMP_PREFIX)
             .tempfile_in(folder)
@@ -103,7 +106,10 @@ pub fn export(
         encoder.flush().map_err(io)?;
         encoder.finish().map_err(io)?;
         temp.as_file().sync_all().map_err(io)?;
-        let file = temp.persist_noclobber(to).map_err(|e| io(e.error))?;
+        let file = temp.persist_noclobber(to).map_err(|e| match e.error.kind() {
+            io::ErrorKind::AlreadyExists => taken(),
+            _ => io(e.error),
+        })?;
         report.written = Some(file.metadata().map_err(io)?.len());
     }
     report.seconds = start.elapsed().as_secs_f64();

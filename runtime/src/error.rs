@@ -180,14 +180,6 @@ pub enum Error {
         /// What was staged.
         place: String,
     },
-    /// The bundle that was to be copied is not the one that was packed.
-    #[error("`{path}` is damaged: {reason}")]
-    StageDamaged {
-        /// The file.
-        path: String,
-        /// What differs.
-        reason: String,
-    },
     /// A loader cannot go on from a saved state.
     #[error(transparent)]
     State(#[from] StateError),
@@ -425,9 +417,6 @@ impl Error {
                 Some("stage a folder of plain files that nobody writes to, or `gular pack` it")
             }
             Self::StageStopped { .. } => Some("run the same command again"),
-            Self::StageDamaged { .. } => {
-                Some("`gular verify` lists all that is damaged; fetch the bundle again")
-            }
             Self::State(error) => error.hint(),
             Self::Io { action, source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(

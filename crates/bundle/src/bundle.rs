@@ -142,7 +142,7 @@ impl Bundle {
     /// index has said that it is right.
     ///
     /// # Errors
-    /// Those of [`Bundle::shard`]; [`Error::Malformed`] when a block is wrong;
+    /// Those of [`Bundle::shard`]; [`Error::Block`] when one is wrong;
     /// what `take` returns.
     pub fn copy<E: From<Error>>(
         &self,
@@ -159,9 +159,8 @@ impl Bundle {
             let piece = buffer.get_mut(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
             data.read_at(start, piece)?;
             if block_cv(block, piece, single) != *expected {
-                let reason =
-                    format!("bytes {start}..{} are not those packed", start.saturating_add(len));
-                return Err(Error::malformed(data.path(), reason).into());
+                let end = start.saturating_add(len);
+                return Err(Error::Block { path: data.path(), start, end }.into());
             }
             take(piece)?;
         }

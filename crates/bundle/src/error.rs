@@ -80,6 +80,16 @@ pub enum Error {
         /// The digest of its bytes.
         found: Digest,
     },
+    /// A block of a shard has other bytes than were packed.
+    #[error("bytes {start}..{end} of `{path}` are not those packed")]
+    Block {
+        /// The file.
+        path: String,
+        /// Its first byte.
+        start: u64,
+        /// The byte behind its last one.
+        end: u64,
+    },
     /// A sample's bytes are not those that were packed.
     #[error(transparent)]
     SampleDigest(Box<SampleFault>),
@@ -168,7 +178,10 @@ impl Error {
                 _ => None,
             },
             Self::TooNew { .. } => Some("read it with a newer release"),
-            Self::Length { .. } | Self::Digest { .. } | Self::SampleDigest(_) => Some(
+            Self::Length { .. }
+            | Self::Digest { .. }
+            | Self::Block { .. }
+            | Self::SampleDigest(_) => Some(
                 "fetch or copy the file again: this copy is not the one described; `gular verify` lists every fault",
             ),
             Self::Malformed { .. } | Self::Format { .. } | Self::TooLarge { .. } => Some(

@@ -107,13 +107,8 @@ pub(crate) fn with_bar<T>(
 
 /// The exit code of a run that a signal ended is that signal's.
 pub(crate) fn stopped(error: Error, stop: &Stop) -> Failure {
-    use gular_bundle::Error::{Digest, SampleDigest};
     let cancelled = matches!(error, Error::Cancelled { .. });
-    let unsound = matches!(error, Error::Bundle(SampleDigest(_) | Digest { .. }));
     let mut failure = Failure::from(error);
-    if unsound {
-        failure.exit = Exit::Unsound;
-    }
     if let Some(exit) = stop.exit().filter(|_| cancelled) {
         failure.exit = exit;
     }

@@ -53,15 +53,29 @@ impl Failure {
     }
 }
 
+/// Other bytes than those that were packed: the same verdict as that of `verify`.
+fn verdict(error: &gular_bundle::Error) -> Exit {
+    use gular_bundle::Error::{Block, Digest, Length, SampleDigest};
+    match error {
+        Block { .. } | Digest { .. } | Length { .. } | SampleDigest(_) => Exit::Unsound,
+        _ => Exit::Failed,
+    }
+}
+
 impl From<gular_bundle::Error> for Failure {
     fn from(error: gular_bundle::Error) -> Self {
-        Self::new(&error, error.hint().map(str::to_owned))
+        let hint = error.hint().map(str::to_owned);
+        Self { exit: verdict(&error), ..Self::new(&error, hint) }
     }
 }
 
 impl From<gular_pack::Error> for Failure {
     fn from(error: gular_pack::Error) -> Self {
-        Self::new(&error, error.hint())
+        let exit = match &error {
+            gular_pack::Error::Bundle(error) => verdict(error),
+            _ => Exit::Failed,
+        };
+        Self { exit, ..Self::new(&error, error.hint()) }
     }
 }
 
@@ -97,12 +111,10 @@ impl From<gular_runtime::Error> for Failure {
     fn from(error: gular_runtime::Error) -> Self {
         match error {
             gular_runtime::Error::Pelican(error) => error.into(),
+            gular_runtime::Error::Bundle(error) => error.into(),
             error => {
-                use gular_runtime::Error::{AnotherBundle, ObjectDigest, StageDamaged};
-                let unsound = matches!(
-                    error,
-                    AnotherBundle { .. } | ObjectDigest { .. } | StageDamaged { .. }
-                );
+                use gular_runtime::Error::{AnotherBundle, ObjectDigest};
+                let unsound = matches!(error, AnotherBundle { .. } | ObjectDigest { .. });
                 let exit = if unsound { Exit::Unsound } else { Exit::Failed };
                 Self { exit, ..Self::new(&error, error.hint()) }
             }

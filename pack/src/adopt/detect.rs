@@ -62,13 +62,12 @@ pub(crate) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
     }
     let first = sources.first().map(|s| s.envelope);
     match sources.iter().find(|s| Some(s.envelope) != first) {
-        Some(other) => Err(Error::Option(format!(
-            "`{}` is {}, `{}` is {}; a bundle has one format",
-            sources.first().map(|s| s.path.display().to_string()).unwrap_or_default(),
-            sources.first().map(|s| s.envelope.name()).unwrap_or_default(),
-            other.path.display(),
-            other.envelope
-        ))),
+        Some(other) => Err(Error::MixedFormats {
+            first: sources.first().map(|s| s.path.display().to_string()).unwrap_or_default(),
+            format: sources.first().map(|s| s.envelope.name()).unwrap_or_default(),
+            second: other.path.display().to_string(),
+            other: other.envelope.name(),
+        }),
         None => Ok(sources),
     }
 }
@@ -89,8 +88,8 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         }
     }
     if files.is_empty() {
-        let known = EXTENSIONS.join(", ");
-        return Err(Error::Option(format!("`{}` has no file of {known}", folder.display())));
+        let known = EXTENSIONS.map(|e| format!("`.{e}`")).join(", ");
+        return Err(Error::NoFiles { path: folder.display().to_string(), known });
     }
     streaming::check(folder, &mut files)?;
     files.sort();

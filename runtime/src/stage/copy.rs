@@ -66,10 +66,8 @@ impl Copy<'_> {
         let manifest = fs::read(&from).map_err(|e| Error::io("read", &from, e))?;
         let (expected, found) = (bundle.digest(), Digest::of(&manifest));
         if found != expected {
-            return Err(Error::StageDamaged {
-                path: from.display().to_string(),
-                reason: format!("it has digest {found}, expected {expected}"),
-            });
+            let path = from.display().to_string();
+            return Err(gular_bundle::Error::Digest { path, expected, found }.into());
         }
         let to = self.to.join(MANIFEST_NAME);
         create(&to)?;
@@ -108,8 +106,8 @@ impl Copy<'_> {
             let expected = usize::try_from(number).ok().and_then(|n| open.index().blocks.get(n));
             if expected != Some(&block_cv(number, part, blocks == 1)) {
                 let end = position.saturating_add(size);
-                let reason = format!("bytes {position}..{end} are not those packed");
-                return Err(Error::StageDamaged { path: from.path(), reason });
+                let (path, start) = (from.path(), position);
+                return Err(gular_bundle::Error::Block { path, start, end }.into());
             }
             file.write_all_at(part, position).map_err(|e| Error::io("write", &to, e))?;
             self.advance(part.len());
@@ -223,16 +221,18 @@ fn check_stop(stop: &AtomicBool) -> Result<(), Error> {
 /// A small file of the bundle, whole and right.
 fn checked(path: &Path, file: &FileEntry) -> Result<Vec<u8>, Error> {
     let source = ReadAt::open(path, Backend::Pread)?;
-    let damaged = |reason| Error::StageDamaged { path: path.display().to_string(), reason };
+    let shown = path.display().to_string();
     if source.len_bytes() != file.bytes {
-        let found = source.len_bytes();
-        return Err(damaged(format!("it is {found} bytes, the manifest says {}", file.bytes)));
+        let (expected, found) = (file.bytes, source.len_bytes());
+        return Err(gular_bundle::Error::Length { path: shown, expected, found }.into());
     }
     let mut bytes = vec![0; usize::try_from(file.bytes).unwrap_or(0)];
     source.read_at(0, &mut bytes)?;
     match Digest::of(&bytes) {
         found if found == file.digest => Ok(bytes),
-        found => Err(damaged(format!("it has digest {found}, expected {}", file.digest))),
+        found => {
+            Err(gular_bundle::Error::Digest { path: shown, expected: file.digest, found }.into())
+        }
     }
 }
 

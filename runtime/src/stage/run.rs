@@ -167,7 +167,7 @@ pub fn plan(
 /// # Errors
 /// [`Error::StageRoom`], [`Error::StageFile`], [`Error::StageInodes`] before a byte is
 /// written; [`Error::StageFolder`] when the folder is not ours;
-/// [`Error::StageDamaged`], [`Error::StageSource`], [`Error::Bundle`], [`Error::Io`],
+/// [`Error::StageSource`], [`Error::Bundle`], [`Error::Io`],
 /// after which nothing is left.
 pub fn stage(
     place: &str,

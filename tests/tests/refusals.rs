@@ -1,0 +1,239 @@
+//! What `gular convert`, `export` and `adopt` refuse: one clear error, and nothing lost.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says when it skips"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use gular_tests::{files, is_root, jpeg, put, run};
+
+/// Images, and bundles of them in two envelopes.
+struct Case {
+    dir: tempfile::TempDir,
+    bundle: PathBuf,
+    tar: PathBuf,
+}
+
+impl Case {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let (images, bundle, tar) = (at("images"), at("bundle"), at("tar"));
+        for i in 0..8 {
+            let split = if i % 4 == 0 { "val" } else { "train" };
+            put(&images, format!("{split}/c{}/{i}.jpg", i % 2), &jpeg(i));
+        }
+        done(&["pack", text(&images), text(&bundle)]);
+        done(&["pack", text(&images), text(&tar), "--envelope", "tar"]);
+        Self { dir, bundle, tar }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn done(args: &[&str]) {
+    let outcome = run(args);
+    assert_eq!(outcome.code, Some(0), "{args:?}: {}", outcome.stderr);
+}
+
+/// Runs what must fail with exit code `code`, and say each of `parts`.
+fn refused(args: &[&str], code: i32, parts: &[&str]) {
+    let outcome = run(args);
+    assert_eq!(outcome.code, Some(code), "{args:?}: {}", outcome.stderr);
+    for part in parts {
+        assert!(outcome.stderr.contains(part), "{args:?}: no `{part}` in: {}", outcome.stderr);
+    }
+    let errors = outcome.stderr.lines().filter(|line| line.starts_with("error: ")).count();
+    assert_eq!(errors, 1, "{args:?}: {}", outcome.stderr);
+}
+
+/// The shard of split `train`.
+fn shard(data: &Path) -> PathBuf {
+    let paths = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
+    let is_shard = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with("train-") && !name.ends_with(".index.safetensors")
+    };
+    paths.into_iter().find(is_shard).unwrap()
+}
+
+#[test]
+fn what_is_there_is_never_written_to() {
+    let case = Case::new();
+    let before = files(case.dir.path());
+    let (bundle, tar) = (text(&case.bundle), text(&case.tar));
+    for envelope in ["hdf5", "directory"] {
+        let convert = |out: &str| {
+            let args = ["convert", bundle, out, "--envelope", envelope];
+            refused(&args, 2, &["name a"]);
+        };
+        convert(tar);
+        convert(text(&case.at("images")));
+        convert(bundle);
+        convert(text(&case.bundle.join("below")));
+    }
+    let export = |to: &Path, parts: &[&str]| {
+        refused(&["export", bundle, "--tar-zst", text(to)], 2, parts);
+    };
+    export(&case.tar, &["is there already", "name a new file"]);
+    export(&case.bundle.join("manifest.json"), &["is there already"]);
+    export(&case.bundle.join("b.tar.zst"), &["lies inside the source", "beside the source"]);
+    export(&case.at("no/b.tar.zst"), &["no`: No such file", "hint: "]);
+    refused(
+        &["adopt", text(&case.tar.join("data")), "--out", bundle],
+        2,
+        &["holds bundle blake3:"],
+    );
+    assert_eq!(files(case.dir.path()), before);
+}
+
+#[test]
+fn a_damaged_bundle_goes_nowhere() {
+    let case = Case::new();
+    let path = shard(&case.bundle.join("data"));
+    let sound = fs::read(&path).unwrap();
+    let mut other = sound.clone();
+    *other.last_mut().unwrap() ^= 1;
+    let cut = &sound[..sound.len() - 1];
+    for (bytes, reason) in [(other.as_slice(), "not those packed"), (cut, "the manifest says")] {
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, bytes).unwrap();
+        let (bundle, out) = (text(&case.bundle), case.at("out"));
+        let to = text(&out);
+        let export = ["export", bundle, "--tar-zst", to];
+        refused(
+            &export,
+            1,
+            &[reason, text(path.file_name().map(Path::new).unwrap()), "gular verify"],
+        );
+        assert!(!out.exists());
+    }
+    // A cut shard is found before a byte is written.
+    for envelope in ["tar", "directory"] {
+        let (out, args) = (case.at("out"), text(&case.bundle));
+        let args = ["convert", args, text(&out), "--envelope", envelope];
+        refused(&args, 1, &["the manifest says", "gular verify"]);
+        assert!(!out.exists(), "{envelope}");
+    }
+}
+
+#[test]
+fn adopted_files_that_change_are_found() {
+    let case = Case::new();
+    let (there, out, next) = (case.at("there"), case.at("adopted"), case.at("next"));
+    let from = shard(&case.tar.join("data"));
+    let file = there.join("birds-train.tar");
+    let sound = fs::read(from).unwrap();
+    put(&there, "birds-train.tar", &sound);
+    let (there, adopted, next_to) = (text(&there), text(&out), text(&next));
+    done(&["adopt", there, "--out", adopted]);
+    done(&["verify", adopted]);
+    // Again: the bundle is there, and it is the same one elsewhere.
+    refused(&["adopt", there, "--out", adopted], 2, &["holds bundle blake3:"]);
+    done(&["adopt", there, "--out", next_to]);
+    let manifest = |dir: &Path| fs::read(dir.join("manifest.json")).unwrap();
+    assert_eq!(manifest(&out), manifest(&next));
+    fs::remove_dir_all(&next).unwrap();
+
+    let mut other = sound.clone();
+    other[700] ^= 1;
+    let mut longer = sound.clone();
+    longer.extend([0; 512]);
+    for bytes in [other, longer] {
+        fs::write(&file, bytes).unwrap();
+        let verified = run(["verify", adopted]);
+        assert_eq!(verified.code, Some(1), "{}", verified.stdout);
+        for args in [
+            ["convert", adopted, next_to, "--envelope", "shards"].as_slice(),
+            &["convert", adopted, next_to, "--envelope", "directory"],
+            &["export", adopted, "--tar-zst", next_to],
+            &["stage", adopted, "--to", text(case.dir.path()), "--", "true"],
+            &["stage", adopted, "--unpack", "--to", text(case.dir.path()), "--", "true"],
+        ] {
+            refused(args, 1, &["gular verify"]);
+            assert!(fs::read_dir(case.dir.path()).unwrap().count() == 5, "{args:?}");
+        }
+    }
+    fs::write(&file, sound).unwrap();
+    done(&["convert", adopted, next_to, "--envelope", "shards"]);
+}
+
+#[test]
+fn what_cannot_be_adopted_is_named() {
+    let case = Case::new();
+    let out = case.at("out");
+    let adopt = |paths: &[PathBuf], parts: &[&str]| {
+        let mut args = vec!["adopt", "--out", text(&out)];
+        args.extend(paths.iter().map(|path| text(path)));
+        refused(&args, 2, parts);
+        assert!(!out.exists());
+    };
+    let (tar, own) = (case.tar.join("data"), case.bundle.join("data"));
+    adopt(&[tar.clone(), own], &["is tar", "is shards; a bundle has one format", "of their own"]);
+    adopt(&[tar.clone(), tar.clone()], &["is named twice"]);
+    // A folder of images, and of a bundle.
+    for folder in [case.at("images"), case.bundle.clone()] {
+        adopt(&[folder], &["no file that can be adopted", "`.tar`", "`gular pack`"]);
+    }
+    adopt(&[case.at("images/val/c0/0.jpg")], &["cannot be read in place", "0.jpg"]);
+    adopt(&[case.at("nothing")], &["nothing`: No such file"]);
+    put(case.dir.path(), "empty.tar", b"");
+    adopt(&[case.at("empty.tar")], &["empty.tar`"]);
+    let mut cut = fs::read(shard(&tar)).unwrap();
+    cut.truncate(cut.len() / 2);
+    put(case.dir.path(), "cut.tar", &cut);
+    adopt(&[case.at("cut.tar")], &["cut.tar`"]);
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_a_file_and_what_goes_on() {
+    let case = Case::new();
+    let small = case.at("small");
+    fs::create_dir(&small).unwrap();
+    let mount = |options: &str| {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", options, "none", text(&small)]).stderr(Stdio::null());
+        is_root() && mount.status().is_ok_and(|status| status.success())
+    };
+    if !mount("size=8k") {
+        println!("skipped: mounting is not permitted here");
+        return;
+    }
+    let file = small.join("b.tar.zst");
+    let full = run(["export", text(&case.bundle), "--tar-zst", text(&file)]);
+    let left = fs::read_dir(&small).unwrap().count();
+    done_with(&["mount", "-o", "remount,size=16m,nr_inodes=9", text(&small)]);
+    let out = small.join("files");
+    let convert = ["convert", text(&case.bundle), text(&out), "--envelope", "directory"];
+    let few = run(convert);
+    done_with(&["mount", "-o", "remount,size=16m,nr_inodes=1000", text(&small)]);
+    let again = run(convert);
+    let found = files(&out);
+    done_with(&["umount", text(&small)]);
+    assert_eq!((full.code, left), (Some(2), 0), "{}", full.stderr);
+    assert!(full.stderr.contains("No space left on device"), "{}", full.stderr);
+    assert_eq!(few.code, Some(2), "{}", few.stderr);
+    assert!(few.stderr.contains("free space and run the same command again"), "{}", few.stderr);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+    let images: Vec<_> = found
+        .into_iter()
+        .filter(|(path, _)| path.extension().is_some_and(|e| e == "jpg"))
+        .collect();
+    assert_eq!(images, files(&case.at("images")));
+}
+
+fn done_with(command: &[&str]) {
+    let (program, args) = command.split_first().unwrap();
+    assert!(Command::new(program).args(args).status().unwrap().success(), "{command:?}");
+}
