@@ -199,7 +199,10 @@ impl Words<'_> {
             n if same.len() == n => format!(
                 "The {n} envelopes {} ({range}), so take the one that your other tools open: {}.",
                 if slowest.2 >= SAME * fastest.2 {
-                    format!("read within {:.0} % of each other", (1.0 - slowest.2 / fastest.2) * 100.0)
+                    format!(
+                        "read within {:.0} % of each other",
+                        (1.0 - slowest.2 / fastest.2) * 100.0
+                    )
                 } else {
                     "differ by no more than their rounds do".to_owned()
                 },
