@@ -124,7 +124,9 @@ fn thread(
     let mut buffer = Vec::new();
     let mut latencies = Vec::with_capacity(KEPT);
     let (mut samples, mut bytes) = (0_u64, 0_u64);
-    while !shared.stop.load(Ordering::Relaxed) && watch.seconds() < length.seconds {
+    // One in any case: a thread may be kept waiting for longer than it has.
+    while samples == 0 || (!shared.stop.load(Ordering::Relaxed) && watch.seconds() < length.seconds)
+    {
         if shared.cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }

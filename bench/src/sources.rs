@@ -65,8 +65,7 @@ struct Ours {
 impl Source for Ours {
     fn read(&self, sample: usize, buffer: &mut Vec<u8>, look: Look<'_>) -> Result<(), Error> {
         let id = self.bundle.locate(self.set.split, sample as u64)?;
-        self.bundle.shard(id.shard)?.fetch(id.row, self.set.image, buffer)?;
-        look(buffer);
+        look(self.bundle.shard(id.shard)?.view(id.row, self.set.image, buffer)?);
         Ok(())
     }
 }

@@ -365,6 +365,26 @@ impl Shard {
         self.data.read_at(offset, out)
     }
 
+    /// As [`Shard::fetch`], and lends the bytes: a map's own, which no one copies, or
+    /// `buffer`'s.
+    ///
+    /// # Errors
+    /// Those of [`Shard::fetch`].
+    pub fn view<'a>(
+        &'a self,
+        row: usize,
+        field: usize,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], Error> {
+        if let Ok((offset, len)) = self.range(row, field)
+            && let Some(bytes) = self.data.mapped(offset, len)
+        {
+            return Ok(bytes);
+        }
+        self.fetch(row, field, buffer)?;
+        Ok(buffer)
+    }
+
     /// Compares `bytes`, fetched as field `field` of sample `row`, with the
     /// digest in the index, when [`OpenOptions::check`] asks for it.
     ///

@@ -95,6 +95,18 @@ impl ReadAt {
         }
     }
 
+    /// The bytes from `offset` on, where they lie in memory already: of a map, within
+    /// its length.
+    pub(crate) fn mapped(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let bytes: &[u8] = match &self.source {
+            Source::Pread(_) => return None,
+            Source::Map(map) => map,
+            Source::Memory(bytes) => bytes,
+        };
+        let start = usize::try_from(offset).ok()?;
+        bytes.get(start..start.checked_add(len)?)
+    }
+
     fn copy(&self, from: &[u8], start: u64, end: u64, out: &mut [u8]) -> Result<(), Error> {
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let from = range.and_then(|(start, end)| from.get(start..end));
@@ -129,6 +141,10 @@ mod tests {
         for offset in [253, 257, u64::MAX] {
             assert!(file.read_at(offset, &mut out).is_err(), "{offset}");
         }
+        assert_eq!(file.mapped(252, 4).is_some(), backend == Backend::Map);
+        for (offset, len) in [(253, 4), (257, 0), (u64::MAX, 1), (1, usize::MAX)] {
+            assert_eq!(file.mapped(offset, len), None, "{offset}");
+        }
         assert!(ReadAt::open(dir.path(), backend).is_err());
         assert!(ReadAt::open(&dir.path().join("none"), backend).is_err());
         std::fs::write(&path, b"").unwrap();
@@ -153,6 +169,7 @@ mod tests {
         let mut out = [0; 2];
         file.read_at(1, &mut out).unwrap();
         assert_eq!(out, [2, 3]);
+        assert_eq!(file.mapped(1, 2), Some(&[2, 3][..]));
         assert!(file.read_at(2, &mut out).is_err());
     }
 

@@ -76,6 +76,8 @@ fn check_all(dir: &Path, digest: Digest, shards: &[Vec<Sample>], backend: Backen
         for (field, value) in values.iter().enumerate() {
             bundle.read(id, field, &mut out).unwrap();
             assert_eq!(&out, value, "{key} field {field}");
+            let shard = bundle.shard(id.shard).unwrap();
+            assert_eq!(shard.view(id.row, field, &mut Vec::new()).unwrap(), value, "{key}");
         }
         let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap();
         assert_eq!(i64::from(label).to_le_bytes().to_vec(), values[1]);

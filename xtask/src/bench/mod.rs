@@ -1,5 +1,6 @@
 //! Benchmarks: each compares with the peer in the same run and prints a dated record.
 
+mod envelopes;
 mod fetch;
 mod pack;
 mod plot;
@@ -35,6 +36,19 @@ enum What {
         /// Measured rounds; four more come before them
         #[arg(long, default_value_t = 5)]
         rounds: usize,
+    },
+    /// Reading rates of all envelopes, and of a hand-written loop over the same bytes, by
+    /// `gular bench`; writes docs/bench/envelopes-DATE.json.
+    Envelopes {
+        /// A folder of images, or a bundle
+        #[arg(long, value_name = "DIR")]
+        images: PathBuf,
+        /// Measured rounds
+        #[arg(long, default_value_t = 9)]
+        rounds: usize,
+        /// Seconds a row and round
+        #[arg(long, default_value_t = 0.5)]
+        seconds: f64,
     },
     /// `gular fetch` against `curl | b3sum`, one zip, and file by file with pelicanfs, from
     /// an XRootD origin on this machine limited to 500 MB/s; writes docs/bench/fetch.svg.
@@ -90,6 +104,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ensure!(*rounds > 0 && *copies > 0, "`--rounds` and `--copies` are at least 1");
             let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
             pack::run(&gular, images, *copies, *rounds, &work)
+        }
+        What::Envelopes { images, rounds, seconds } => {
+            ensure!(*rounds > 0, "`--rounds` is at least 1");
+            let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
+            envelopes::run(&workspace, &gular, images, (*rounds, *seconds), &work)
         }
         What::Fetch { large, images, singles, rounds } => {
             ensure!(*rounds > 0 && *images > 0, "`--rounds` and `--images` are at least 1");

@@ -1,0 +1,318 @@
+//! `gular bench`: every row is there with its figures, the page stands alone, and nothing
+//! is left of what was written. How fast anything is, no test says.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says when it skips"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gular_bundle::Envelope;
+use gular_tests::{Outcome, finish, gular, is_root, jpeg, noisy_png, put, run};
+use serde_json::Value;
+
+struct Case {
+    dir: tempfile::TempDir,
+    images: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Case {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (images, scratch) = (dir.path().join("images"), dir.path().join("scratch"));
+        for i in 0..20 {
+            put(&images, format!("class {}/{i}.jpg", i % 3), &jpeg(i));
+        }
+        put(&images, "class 0/noise.png", &noisy_png(1, 60));
+        put(&images, "class 0/notes.txt", b"no image");
+        fs::create_dir(&scratch).unwrap();
+        Self { dir, images, scratch }
+    }
+
+    fn command(&self, source: &Path, more: &[&str]) -> Command {
+        let mut command = Command::new(gular());
+        command.arg("bench").arg(source).arg("--scratch").arg(&self.scratch).args(more);
+        command
+    }
+
+    fn bench(&self, source: &Path, more: &[&str]) -> Outcome {
+        finish(&mut self.command(source, more))
+    }
+
+    fn report(&self, source: &Path, more: &[&str]) -> Value {
+        let short = ["--rounds", "2", "--seconds", "0.01", "--batch-size", "4", "--size", "32"];
+        let outcome = self.bench(source, &[&short, more, &["--json"]].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        self.assert_clean();
+        serde_json::from_str(&outcome.stdout).unwrap()
+    }
+
+    fn assert_clean(&self) {
+        let left: Vec<_> =
+            fs::read_dir(&self.scratch).unwrap().map(|e| e.unwrap().path()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn strings(values: &Value, of: &str) -> BTreeSet<String> {
+    let strings = values.as_array().unwrap().iter().filter_map(|v| v[of].as_str());
+    strings.map(str::to_owned).collect()
+}
+
+/// Envelopes that were measured: all but those that the notes say this build cannot write.
+fn envelopes(report: &Value) -> BTreeSet<String> {
+    let notes = report["notes"].to_string();
+    let left_out = |e: &&str| notes.contains(&format!("envelope {e} is left out"));
+    Envelope::ALL.iter().map(|e| e.name()).filter(|e| !left_out(e)).map(str::to_owned).collect()
+}
+
+/// All combinations of these envelopes, and their figures.
+fn check_rows(report: &Value, payloads: &[&str], caches: &[&str], orders: &[&str]) {
+    let rows = report["rows"].as_array().unwrap();
+    let library = report["machine"]["hdf5"].is_string();
+    for payload in payloads {
+        for cache in caches {
+            for kind in ["read", "load"] {
+                // Batches are loaded by the first reader and order.
+                let (readers, orders): (&[&str], &[&str]) = match kind {
+                    "read" => (&["pread", "map"], orders),
+                    _ => (&["pread"], &orders[..1]),
+                };
+                for order in orders {
+                    let mut expected = BTreeSet::new();
+                    for reader in readers {
+                        expected.extend(envelopes(report).iter().map(|e| format!("{e}, {reader}")));
+                        if kind == "read" {
+                            expected.insert(format!("hand-written {reader} loop"));
+                        }
+                    }
+                    if *payload != "raw" {
+                        expected.insert("plain files".to_owned());
+                    }
+                    if library && (kind == "read" || *payload != "raw") {
+                        expected.insert("HDF5 library".to_owned());
+                    }
+                    let of = |row: &&Value| {
+                        row["payload"] == **payload
+                            && row["cache"] == **cache
+                            && row["kind"] == kind
+                            && row["order"] == **order
+                    };
+                    let found: Vec<Value> = rows.iter().filter(of).cloned().collect();
+                    assert_eq!(found.len(), expected.len(), "{payload} {cache} {kind} {order}");
+                    assert_eq!(strings(&Value::from(found), "what"), expected);
+                }
+            }
+        }
+    }
+    for row in rows {
+        let rates = row["rounds"].as_array().unwrap();
+        assert_eq!(rates.len(), 2, "{row}");
+        let [min, median, max] =
+            ["min", "median", "max"].map(|name| row["samples_per_s"][name].as_f64().unwrap());
+        assert!(0.0 < min && min <= median && median <= max && max.is_finite(), "{row}");
+        assert!(row["mb_per_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["first_ms"].as_f64().unwrap() > 0.0, "{row}");
+        assert_eq!(
+            row["p99_us"].is_f64(),
+            row["kind"] == "read" || row["baseline"] == true,
+            "{row}"
+        );
+        assert_eq!(row["baseline"], row["envelope"].is_null(), "{row}");
+    }
+}
+
+/// The words name a row of the table, and a command that makes such a bundle.
+fn check_advice(report: &Value) -> String {
+    let pick = report["advice"]["pick"].as_u64().unwrap();
+    let row = &report["rows"][usize::try_from(pick).unwrap()];
+    let what = row["what"].as_str().unwrap();
+    assert_eq!(row["baseline"], false);
+    let words = report["advice"]["text"].as_array().unwrap();
+    let first = words[0].as_str().unwrap();
+    assert!(first.starts_with(&format!("Pick `{what}` with payload ")), "{first}");
+    assert!(first.contains(row["payload"].as_str().unwrap()), "{first}");
+    let command = report["advice"]["command"].as_str().unwrap();
+    assert!(command.contains(&format!("--envelope {}", row["envelope"].as_str().unwrap())));
+    what.to_owned()
+}
+
+#[test]
+fn images_give_every_row_a_page_and_advice() {
+    let case = Case::new();
+    let page = case.dir.path().join("bench.html");
+    let more = ["--payload", "encoded,raw,reencoded", "--threads", "2", "--html", text(&page)];
+    let report = case.report(&case.images, &more);
+    let payloads = ["encoded", "raw", "reencoded"];
+    check_rows(&report, &payloads, &["warm", "cold"], &["shuffled", "sequential"]);
+    assert!(envelopes(&report).len() >= 4, "{}", report["notes"]);
+    assert_eq!(
+        (&report["data"]["samples"], &report["data"]["of_samples"]),
+        (&21.into(), &21.into())
+    );
+    assert_eq!(strings(&report["stored"], "payload"), payloads.map(str::to_owned).into());
+    assert!(report["notes"].to_string().contains("posix_fadvise(DONTNEED)"));
+    let what = check_advice(&report);
+
+    let page = fs::read_to_string(page).unwrap();
+    for reference in ["http:", "https:", "src=", "href=", "url(", "@import", "<script"] {
+        assert!(!page.contains(reference), "the page asks for more by {reference}");
+    }
+    let rows = report["rows"].as_array().unwrap().len();
+    assert_eq!(page.matches("<rect class=").count(), rows, "one bar a row");
+    assert_eq!(page.matches("<svg ").count(), page.matches("</svg>").count());
+    assert!(page.contains(&format!("<p>Pick `{what}`")), "{what}");
+}
+
+#[test]
+fn a_bundle_gives_the_same_rows() {
+    let case = Case::new();
+    let bundle = case.dir.path().join("bundle");
+    let packed = run(["pack", text(&case.images), text(&bundle), "--envelope", "tar", "--quiet"]);
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let before = gular_tests::files(&bundle);
+    let more = ["--payload", "raw,encoded", "--threads", "1", "--cache", "warm"];
+    let report = case.report(&bundle, &more);
+    check_rows(&report, &["encoded", "raw"], &["warm"], &["shuffled", "sequential"]);
+    check_advice(&report);
+    assert_eq!(gular_tests::files(&bundle), before, "the bundle was not touched");
+
+    // Of pixels nothing else can be made.
+    let raw = case.dir.path().join("raw");
+    let payload = ["--payload", "raw", "--size", "16", "--quiet"];
+    let packed = run([&["pack", text(&case.images), text(&raw)], &payload[..]].concat());
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let report = case.report(&raw, &["--order", "shuffled", "--cache", "warm", "--threads", "1"]);
+    check_rows(&report, &["raw"], &["warm"], &["shuffled"]);
+    assert!(report["notes"].to_string().contains("payload encoded is left out"));
+}
+
+#[test]
+fn the_course_has_fixed_lengths_too_and_whole_epochs() {
+    let case = Case::new();
+    let short = ["--preset", "jsc-1.1", "--rounds", "2", "--size", "16", "--batch-size", "4"];
+    let outcome = case.bench(&case.images, &[&short[..], &["--threads", "1", "--json"]].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    check_rows(&report, &["encoded", "raw"], &["warm", "cold"], &["shuffled", "sequential"]);
+    assert_eq!(
+        (&report["preset"], &report["method"]["whole_epochs"]),
+        (&"jsc-1.1".into(), &true.into())
+    );
+}
+
+#[test]
+fn the_terminal_shows_table_notes_and_advice() {
+    let case = Case::new();
+    let short = ["--quick", "--rounds", "1", "--seconds", "0.01", "--envelope", "shards,tar"];
+    let outcome = case.bench(&case.images, &[&short[..], &["--threads", "1"]].concat());
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let shown = &outcome.stdout;
+    for words in [
+        "reading, payload encoded, warm page cache: samples/s",
+        "\nshards, map ",
+        "\ntar, pread ",
+        "\nplain files ",
+        "\nhand-written map loop ",
+        "loading batches",
+        "\nPick `",
+        "\nnext: gular pack ",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert!(outcome.stderr.contains("removed at the end"), "{}", outcome.stderr);
+    case.assert_clean();
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_written_and_writes_nothing() {
+    let case = Case::new();
+    let outcome = case.bench(&case.images, &["--dry-run", "--payload", "raw", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    case.assert_clean();
+    let plan: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let files = plan["files"].as_array().unwrap();
+    assert_eq!(files.len(), Envelope::ALL.len(), "{plan}");
+    let sum: u64 = files.iter().map(|f| f[1].as_u64().unwrap()).sum();
+    assert_eq!(plan["needed"], sum);
+    // 224 x 224 x 3 bytes of each of 21 images, at least.
+    assert!(
+        sum > 21 * 150_528 * files.len() as u64 && plan["seconds"].as_f64().unwrap() > 0.0,
+        "{plan}"
+    );
+    let limited = case.bench(&case.images, &["--dry-run", "--limit", "2KB"]);
+    assert!(limited.stdout.contains(" of 21 samples"), "{}", limited.stdout);
+    assert!(limited.stdout.contains("nothing was written"), "{}", limited.stdout);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let case = Case::new();
+    let empty = case.dir.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let check = |source: &Path, more: &[&str], words: &str| {
+        let outcome = case.bench(source, more);
+        assert_eq!(outcome.code, Some(2), "{more:?}");
+        assert!(outcome.stderr.contains(words), "{words}: {}", outcome.stderr);
+        case.assert_clean();
+    };
+    check(&empty, &[], "no JPEG or PNG image below");
+    check(&case.dir.path().join("none"), &[], "cannot open");
+    check(&case.images, &["--seconds", "0"], "`--seconds` is not above 0");
+    check(&case.images, &["--envelope", "zip"], "`zip` is no envelope");
+    check(&case.images, &["--quick", "--full"], "cannot be used with");
+}
+
+#[test]
+fn free_space_is_looked_at_first() {
+    let case = Case::new();
+    if !is_root() {
+        println!("skipped: only root can mount a small file system");
+        return;
+    }
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=5m", "none", text(&case.scratch)])
+        .stderr(Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("skipped: mounting is not permitted here");
+        return;
+    }
+    let outcome = case.bench(&case.images, &["--quick"]);
+    let left = fs::read_dir(&case.scratch).unwrap().count();
+    let unmounted = Command::new("umount").arg(&case.scratch).status().unwrap();
+    assert!(unmounted.success());
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    for part in ["has 5242880 bytes free", "are needed", "`--scratch`", "`--limit`"] {
+        assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+    }
+    assert_eq!(left, 0);
+}
+
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    let case = Case::new();
+    let long = ["--seconds", "30", "--kind", "read", "--threads", "1", "--quiet"];
+    let mut command = case.command(&case.images, &long);
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while fs::read_dir(&case.scratch).unwrap().count() == 0 {
+        assert!(Instant::now() < end && child.try_wait().unwrap().is_none(), "nothing was begun");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    case.assert_clean();
+}
