@@ -150,7 +150,7 @@ fn our_own_shards_are_adopted_with_their_samples() {
     let dir = tempfile::tempdir().unwrap();
     let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
     images(&source);
-    for envelope in [Envelope::Shards, Envelope::Tar, Envelope::Arrow, Envelope::Parquet] {
+    for envelope in Envelope::ALL {
         let plan = PlanOptions { envelope, ..PlanOptions::default() };
         run(&source, &bundle, plan, 2).unwrap();
         let out = dir.path().join("adopted");

@@ -213,7 +213,7 @@ fn damaged_images_never_panic_and_no_run_leaves_them() {
         assert!(check_damaged(&good));
         let start = 96 + files.iter().map(|(_, b)| b.len()).sum::<usize>() / 2;
         let mut refused = 0;
-        for at in (0..96).chain((start..good.len()).step_by(7)) {
+        for at in (0..96).chain((start..good.len()).step_by(13)) {
             for value in [good[at] ^ 1 << (at % 8), 0, 0xff] {
                 let mut bad = good.clone();
                 bad[at] = value;
@@ -242,4 +242,22 @@ fn folders_in_a_circle_are_found_out() {
     image[b - 8..b - 6].copy_from_slice(&entry);
     let error = walked(&image).unwrap_err().to_string();
     assert!(error.contains("`aaaa/bbbb` is in another place too"), "{error}");
+}
+
+#[test]
+fn more_names_than_an_image_could_hold_are_not_followed() {
+    let folder = vec!["f".repeat(250); 14].join("/");
+    let of_length = |n: u32| {
+        let files: Vec<_> = (0..n).map(|i| (format!("{folder}/{i}"), Vec::new())).collect();
+        let mut options = Options::stored();
+        options.metadata = Some(Compression::Gzip(9));
+        let image = image(options, &files);
+        (walked(&image).map(|found| found.len()), image.len())
+    };
+    let (found, _) = of_length(100);
+    assert_eq!(found.unwrap(), 100 + 14 + 7);
+    // 10 MiB of paths.
+    let (found, len) = of_length(3000);
+    let error = found.unwrap_err().to_string();
+    assert!(error.contains("more names"), "{error} of {len} bytes");
 }
