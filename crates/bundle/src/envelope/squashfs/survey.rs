@@ -12,7 +12,7 @@ use crate::{Error, MAX_INDEX_BYTES, ReadAt};
 
 /// What writes an image again so that it can be read in place.
 const REPACK: &str =
-    "`mksquashfs FOLDER NEW.squashfs -noD -noF -no-sparse -no-fragments` would store them";
+    "`mksquashfs FOLDER NEW.squashfs -noD -noF -no-sparse -no-fragments` makes one that can";
 /// The column of what no sample is made of.
 const OTHERS: &str = "other files";
 
@@ -245,7 +245,7 @@ fn failed(file: &ReadAt, error: image::Error) -> Error {
         },
         image::Error::Damaged { reason } => Error::malformed(file.path(), reason),
         image::Error::Unsupported { .. } => {
-            Error::NotInPlace { path: file.path(), reason: error.to_string() }
+            Error::NotInPlace { path: file.path(), reason: format!("{error}; {REPACK}") }
         }
         other => Error::malformed(file.path(), other.to_string()),
     }
