@@ -30,7 +30,7 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
-    if !output.quiet {
+    if !output.quiet && !output.json {
         show::message("note", &about(&plan));
     }
     let bar = Bar { shown: Mutex::default(), output };
