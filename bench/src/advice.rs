@@ -208,12 +208,15 @@ impl Words<'_> {
                 },
                 best.iter().map(|b| tools(b.0)).collect::<Vec<_>>().join(", ")
             ),
-            _ => format!(
-                "As fast as the fastest, {}, or not to be told apart from it: {}; the slowest is {} ({range}).",
-                fastest.0,
-                same.iter().map(|e| e.name()).collect::<Vec<_>>().join(", "),
-                slowest.0
-            ),
+            _ => {
+                let others = same.iter().filter(|e| **e != fastest.0).map(|e| e.name());
+                let others: Vec<&str> = others.collect();
+                let equals = match others.len() {
+                    0 => String::new(),
+                    _ => format!("; not to be told apart from it: {}", others.join(", ")),
+                };
+                format!("The fastest envelope is {}{equals} ({range} over all).", fastest.0)
+            }
         };
         Some((picked.1, why))
     }
@@ -460,7 +463,10 @@ mod tests {
             row(MAP(Envelope::Hdf5), Payload::Encoded, Kind::Read, 200.0),
         ]);
         assert_eq!(advice.pick, Some(2));
-        assert!(advice.text.join("\n").contains("map reads 2.00 times as fast"), "{advice:?}");
+        let text = advice.text.join("\n");
+        assert!(text.contains("map reads 2.00 times as fast"), "{text}");
+        let words = "The fastest envelope is hdf5 (50 to 200 samples/s over all).";
+        assert!(text.contains(words), "{text}");
     }
 
     #[test]

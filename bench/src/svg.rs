@@ -37,19 +37,17 @@ pub(crate) fn bars(bars: &[Bar], label: &str) -> String {
         let (text, middle) = (y + 13.5, y + HEIGHT / 2.0);
         let class = if bar.baseline { "base" } else { "ours" };
         let weight = if bar.picked { " font-weight=\"700\"" } else { "" };
+        let (low, high, cap) = (x(bar.min), x(bar.max), middle - 3.0);
         let _ = writeln!(
             out,
             "<text x=\"{:.0}\" y=\"{text:.1}\" text-anchor=\"end\"{weight}>{}</text>\
              <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{HEIGHT}\"/>\
-             <path class=\"range\" d=\"M{:.1} {middle:.1}H{:.1}M{0:.1} {:.1}v6M{1:.1} {2:.1}v6\"/>\
+             <path class=\"range\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {cap:.1}v6M{high:.1} {cap:.1}v6\"/>\
              <text x=\"{:.1}\" y=\"{text:.1}\"{weight}>{}</text>",
             LEFT - 8.0,
             escape(&bar.name),
             x(bar.value) - LEFT,
-            x(bar.min),
-            x(bar.max),
-            middle - 3.0,
-            x(bar.max) + 6.0,
+            high + 6.0,
             escape(&bar.text),
         );
     }
@@ -86,6 +84,11 @@ mod tests {
         assert_eq!(rects.len(), 2);
         for rect in &rects {
             assert!(number(rect, "x") + number(rect, "width") <= WIDTH - RIGHT, "{svg}");
+        }
+        let paths = document.descendants().filter(|n| n.has_tag_name("path"));
+        for path in paths {
+            let of_a_path = |c: char| c.is_ascii_digit() || " .MHv".contains(c);
+            assert!(path.attribute("d").unwrap().chars().all(of_a_path), "{svg}");
         }
         let widths = [number(&rects[0], "width"), number(&rects[1], "width")];
         assert!((widths[1] / widths[0] - 4.0).abs() < 0.02, "{widths:?}");
