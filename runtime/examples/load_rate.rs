@@ -3,6 +3,9 @@
 //!
 //! `cargo run --release -p gular-runtime --features turbo --example load_rate -- BUNDLE [SIZE [BATCH [SECONDS]]]`
 //!
+//! With `json` as a fifth argument only what a training step sees is measured, and
+//! printed as one line with what was decoded: for `cargo xtask bench peers`.
+//!
 //! The bundle is read once before, so pages are warm; the check of digests is then
 //! measured as its own row. On a machine that others use, too, the images a CPU
 //! second are the fair number.
@@ -20,6 +23,8 @@ use gular_runtime::{
     Bundle, Check, Env, Loader, LoaderOptions, OpenOptions, Split, Stats, Transform,
     available_cores, jpeg_backend,
 };
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 struct Options {
     size: u32,
@@ -41,6 +46,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let bundle = open(Check::OnFetch)?;
     let cores = available_cores(&Env::process());
+    if args.get(4).is_some_and(|form| form == "json") {
+        println!("{}", record(&bundle, &open(Check::Always)?, &options, cores)?);
+        return Ok(());
+    }
     println!(
         "{} samples, {}, {} px, batches of {}, {cores} cores, {} s a row",
         bundle.n_samples(Split::Train),
@@ -84,6 +93,50 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("first batch after {:.1} ms", first.as_secs_f64() * 1e3);
     println!("f32 batches: {normalise:.0} images/s on one thread\n\n{stats}");
     Ok(())
+}
+
+/// Images whose pixels other decoders' are compared with: the first by key.
+const COMPARED: u64 = 8;
+
+/// The loader with random crops and f32 batches, and what it decodes.
+fn record(
+    bundle: &Arc<Bundle>,
+    checked: &Arc<Bundle>,
+    options: &Options,
+    threads: usize,
+) -> Result<Value, Box<dyn Error>> {
+    let begin = Instant::now();
+    drop(loader(bundle, options, Transform::train(options.size), threads)?.epoch(0).next());
+    let first = begin.elapsed();
+    let crops = Transform::train(options.size);
+    load(bundle, &Options { time: options.time / 4, ..*options }, crops, threads, true)?;
+    let (rate, _) = load(bundle, options, crops, threads, true)?;
+    let memory = memory_bytes();
+    let (with_digests, _) = load(checked, options, crops, threads, true)?;
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let (mut hasher, mut bytes) = (Sha256::new(), Vec::new());
+    for i in 0..bundle.n_samples(Split::Train).min(COMPARED) {
+        bundle.read(bundle.locate(Split::Train, i)?, 0, &mut bytes)?;
+        let image = decoder.decode(&bytes)?;
+        hasher.update(format!("{}x{}\n", image.width(), image.height()));
+        hasher.update(image.data());
+    }
+    let digest: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let part = "the crop and its surroundings";
+    Ok(json!({
+        "images_s": rate.wall, "images_cpu_s": rate.cpu, "first_batch_s": first.as_secs_f64(),
+        "memory_bytes": memory, "checked_images_s": with_digests.wall, "threads": threads,
+        "decoder": jpeg_backend(), "dct": "full",
+        "decodes": if cfg!(feature = "turbo") { part } else { "whole images" },
+        "pixel_digest": digest,
+    }))
+}
+
+/// Memory of this process, in proportion to who shares it.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Images a second: of the clock, of this process's CPU time.

@@ -3,6 +3,7 @@
 mod envelopes;
 mod fetch;
 mod pack;
+mod peers;
 mod plot;
 mod squashfs;
 
@@ -13,6 +14,8 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::cargo::{self, Profile, Program};
+use crate::peers::venv;
+use crate::process;
 use crate::setup::{self, Line};
 use crate::workspace::Workspace;
 
@@ -77,6 +80,9 @@ enum What {
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
+    /// The loader against those of PyTorch, WebDataset, `datasets`, MosaicML Streaming and
+    /// FFCV on the same images; writes docs/bench/peers-DATE.json.
+    Peers(peers::Settings),
     /// The loader: the decoder alone, by threads, and with the tensors of a training step.
     Load {
         /// A bundle, as `gular pack` makes it
@@ -129,6 +135,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ensure!(status.success(), "`cargo build` ended with {status}");
             let example = workspace.target.join("release/examples/squash_dir");
             squashfs::run(&example, source, *threads, *rounds, &work)
+        }
+        What::Peers(settings) => {
+            let python = match &settings.python {
+                Some(python) => std::path::absolute(python)?,
+                None => {
+                    venv::prepare(&workspace, &workspace.target.join("peers"))?.join("bin/python")
+                }
+            };
+            // Packing is not timed here.
+            let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Dev)?;
+            let mut build = cargo::cargo(&workspace, &ready, "build");
+            build.args(["--release", "-p", "gular-runtime", "--example", "load_rate"]);
+            if ready.turbo {
+                build.args(["--features", "turbo"]);
+            }
+            process::run(&mut build)?;
+            let load_rate = workspace.target.join("release/examples/load_rate");
+            let programs = peers::Programs { gular, load_rate, python };
+            peers::run(&workspace, &programs, settings, &work.join("peers"))
         }
         What::Load { bundle, size, batch_size, seconds } => {
             let mut run = cargo::cargo(&workspace, &ready, "run");

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 
 pub(crate) mod servers;
 mod tally;
-mod venv;
+pub(crate) mod venv;
 
 use self::servers::Server;
 use self::tally::{Tally, tally_of};

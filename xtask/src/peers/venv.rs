@@ -30,7 +30,7 @@ pub(super) fn check_tools() -> Result<()> {
 ///
 /// An environment cannot be renamed, its scripts hold its path; a stamp
 /// written last says that it is whole.
-pub(super) fn prepare(workspace: &Workspace, dir: &Path) -> Result<PathBuf> {
+pub(crate) fn prepare(workspace: &Workspace, dir: &Path) -> Result<PathBuf> {
     let (venv, stamp, scratch) = (dir.join("venv"), dir.join("venv.stamp"), dir.join("scratch"));
     if fs::read_to_string(&stamp).is_ok_and(|text| text == REQUIREMENTS)
         && venv.join("bin/python").exists()
