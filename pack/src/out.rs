@@ -208,7 +208,11 @@ impl OutDir {
 
     /// Removes what only an unfinished run needs, and with it the lock.
     pub(crate) fn close(self) -> Result<(), Error> {
-        fs::remove_dir_all(&self.state).map_err(|e| Error::io("remove", &self.state, e))
+        // First another name: a kill meanwhile must not leave half of it, which would
+        // look like a run that is to go on.
+        let gone = self.path.join(format!("{TEMP_PREFIX}done"));
+        fs::rename(&self.state, &gone).map_err(|e| Error::io("rename", &self.state, e))?;
+        fs::remove_dir_all(&gone).map_err(|e| Error::io("remove", &gone, e))
     }
 
     /// After an error: leaves what a later run can use, or the place as it was.

@@ -1,10 +1,6 @@
 //! What `gular convert`, `export` and `adopt` refuse: one clear error, and nothing lost.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking and says when it skips"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking and says when it skips")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

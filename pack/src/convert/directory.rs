@@ -78,7 +78,11 @@ pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
             }
         }
         if any {
-            write_file(&work.out.path.join(split.to_string()).join(SAMPLES_NAME), list.as_bytes())?;
+            // Made elsewhere: what a kill leaves among the samples nobody would remove.
+            let made = work.out.state.join(SAMPLES_NAME);
+            write_file(&made, list.as_bytes())?;
+            let path = work.out.path.join(split.to_string()).join(SAMPLES_NAME);
+            fs::rename(&made, &path).map_err(|e| Error::io("rename to", &path, e))?;
         }
     }
     for entry in 0..manifest.shards.len() {
