@@ -343,7 +343,7 @@ impl Error {
                 "check disk and memory of this machine, and convert again; if it happens again, report it as a bug"
             }
             Self::Exists { .. } => "convert to an envelope instead, where names need not differ",
-            Self::Busy { .. } => "wait for it, or name another folder",
+            Self::Busy { .. } => "wait for it, or name another place",
             Self::FileExists { .. } => {
                 "nothing is overwritten: name a new file, or remove this one"
             }

@@ -1,13 +1,15 @@
 //! A bundle as one file to carry: a zstd-compressed tar of its folder.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{Bundle, DATA_DIR, FileEntry, MANIFEST_NAME, OpenOptions, TEMP_PREFIX};
 use serde::Serialize;
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::{Error, Progress, SKIPPED_NAME};
 
@@ -79,11 +81,7 @@ pub fn export(
     progress(Progress::Planned(report.files, bytes));
     if !options.dry_run {
         let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::metadata(folder).map_err(|e| Error::io("write to", folder, e))?;
-        let temp = tempfile::Builder::new()
-            .prefix(TEMP_PREFIX)
-            .tempfile_in(folder)
-            .map_err(|e| Error::io("create a file in", folder, e))?;
+        let temp = temp_for(folder, to)?;
         let io = |e| Error::io("write", to, e);
         let mut encoder = zstd::Encoder::new(temp.as_file(), options.level).map_err(io)?;
         // With one worker and with many the frames are the same, without any they are not.
@@ -114,6 +112,33 @@ pub fn export(
     }
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// The file that becomes `to`. Its name is always the same, so that what a killed run
+/// left, which may be large, is written over by the next.
+fn temp_for(folder: &Path, to: &Path) -> Result<NamedTempFile, Error> {
+    std::fs::metadata(folder).map_err(|e| Error::io("write to", folder, e))?;
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let path = folder.join(format!("{TEMP_PREFIX}{name}"));
+    let io = |e| Error::io("create", &path, e);
+    let busy = || Error::Busy { path: to.display().to_string() };
+    let no_links = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).custom_flags(no_links);
+    let file = options.open(&path).map_err(io)?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => return Err(busy()),
+        Err(TryLockError::Error(e)) => return Err(io(e)),
+        Ok(()) => {}
+    }
+    // Another run may have given it its name between the two.
+    let (ours, there) = (file.metadata(), path.symlink_metadata());
+    let id = |m: io::Result<std::fs::Metadata>| m.ok().map(|m| (m.dev(), m.ino()));
+    if id(ours) != id(there) {
+        return Err(busy());
+    }
+    file.set_len(0).map_err(io)?;
+    Ok(NamedTempFile::from_parts(file, TempPath::try_from_path(&path).map_err(io)?))
 }
 
 type Tar<'a> = tar::Builder<zstd::Encoder<'static, &'a File>>;

@@ -166,6 +166,21 @@ fn adopted_files_that_change_are_found() {
 }
 
 #[test]
+fn what_a_killed_export_left_is_written_over() {
+    let case = Case::new();
+    let (to, temp) = (case.at("b.tar.zst"), case.at(".gular-tmp-b.tar.zst"));
+    let args = ["export", text(&case.bundle), "--tar-zst", text(&to)];
+    fs::write(&temp, vec![7; 1 << 20]).unwrap();
+    let other = fs::File::open(&temp).unwrap();
+    other.lock().unwrap();
+    refused(&args, 2, &["another process is writing into", "wait for it"]);
+    assert!(!to.exists() && temp.exists());
+    drop(other);
+    done(&args);
+    assert!(to.metadata().unwrap().len() < 1 << 20 && !temp.exists());
+}
+
+#[test]
 fn what_cannot_be_adopted_is_named() {
     let case = Case::new();
     let out = case.at("out");
