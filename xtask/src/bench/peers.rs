@@ -225,14 +225,12 @@ impl Bench<'_> {
     }
 }
 
-/// The JSON object that a program prints last; what it says before is shown when it fails.
+/// The JSON object that a program prints, or its last line is; all it says when it fails.
 fn last_line(run: &mut Command) -> Result<Value> {
     let output = run.output().with_context(|| process::cannot_start(run))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let value = text
-        .lines()
-        .rev()
-        .find_map(|line| serde_json::from_str(line).ok().filter(Value::is_object));
+    let object = |text: &str| serde_json::from_str(text).ok().filter(Value::is_object);
+    let value = object(&text).or_else(|| text.lines().rev().find_map(object));
     match value.filter(|_| output.status.success()) {
         Some(value) => Ok(value),
         None => bail!(
@@ -279,7 +277,7 @@ impl Row {
 
 fn table(rows: &[Value]) {
     eprintln!(
-        "\n{:<26}{:>9}{:>10}{:>9}{:>8}  {:<12}{:<8}{:<30}decoder",
+        "\n{:<26}{:>9}{:>10}{:>9}{:>8}  {:<12}{:<8}{:<36}decoder",
         "", "images/s", "per CPU s", "first s", "MB", "bytes", "pixels", "frequencies"
     );
     let number = |row: &Value, name: &str| row[name].as_f64().unwrap_or(f64::NAN);
@@ -293,7 +291,7 @@ fn table(rows: &[Value]) {
             _ => "others",
         };
         eprintln!(
-            "{:<26}{:>9.0}{:>10.0}{:>9.2}{:>8.0}  {bytes:<12}{pixels:<8}{:<30}{}",
+            "{:<26}{:>9.0}{:>10.0}{:>9.2}{:>8.0}  {bytes:<12}{pixels:<8}{:<36}{}",
             text("name"),
             number(row, "images_s"),
             number(row, "images_cpu_s"),
@@ -331,6 +329,8 @@ mod tests {
         let found =
             run("echo '{\"a\": 0}'; echo '{\"a\": 1}'; echo goodbye").expect("it ends well");
         assert_eq!(found, json!({ "a": 1 }));
+        let found = run("printf '{\n\"a\": 2\n}'").expect("it ends well");
+        assert_eq!(found, json!({ "a": 2 }));
         for (script, expected) in [("echo lost >&2; exit 3", "lost"), ("echo nothing", "nothing")] {
             let error = run(script).expect_err(script).to_string();
             assert!(error.contains(expected), "{error}");
