@@ -210,9 +210,9 @@ impl OutDir {
     pub(crate) fn close(self) -> Result<(), Error> {
         // First another name: a kill meanwhile must not leave half of it, which would
         // look like a run that is to go on.
-        let gone = self.path.join(format!("{TEMP_PREFIX}done"));
+        let gone = gone(&self.path);
         fs::rename(&self.state, &gone).map_err(|e| Error::io("rename", &self.state, e))?;
-        fs::remove_dir_all(&gone).map_err(|e| Error::io("remove", &gone, e))
+        remove_gone(&gone)
     }
 
     /// After an error: leaves what a later run can use, or the place as it was.
@@ -256,6 +256,19 @@ impl OutDir {
     }
 }
 
+/// What the state's folder is called while it goes.
+fn gone(out: &Path) -> PathBuf {
+    out.join(format!("{TEMP_PREFIX}done"))
+}
+
+/// Whoever finds it may remove it, so somebody else may be at it.
+fn remove_gone(gone: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(gone) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", gone, e)),
+        _ => Ok(()),
+    }
+}
+
 fn check_free(out: &Path) -> Result<(), Error> {
     let path = out.display().to_string();
     let entries = match fs::read_dir(out) {
@@ -276,6 +289,8 @@ fn check_free(out: &Path) -> Result<(), Error> {
         return Ok(());
     }
     if bundle {
+        // Of a run that was killed after all was done.
+        remove_gone(&gone(out))?;
         let manifest = out.join(MANIFEST_NAME);
         let digest = digest_of(&manifest).map_err(|e| Error::io("read", &manifest, e))?;
         let digest = digest.map(|d| d.to_string()).unwrap_or_default();

@@ -34,6 +34,10 @@ fn a_bundle_or_foreign_folder_is_never_overwritten() {
     let again = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap_err();
     assert!(matches!(again, Error::AlreadyBundle { .. }), "{again}");
     assert!(files(out.path()) == before);
+    // A run killed while it put its notes away leaves them under this name.
+    put(out.path(), ".gular-tmp-done/plan", b"x");
+    run(source.path(), out.path(), PlanOptions::default(), 1).unwrap_err();
+    assert!(files(out.path()) == before);
     let foreign = tempfile::tempdir().unwrap();
     put(foreign.path(), "thesis.tex", b"x");
     let error = run(source.path(), foreign.path(), PlanOptions::default(), 1).unwrap_err();
