@@ -192,6 +192,14 @@ fn a_bundle_gives_the_same_rows() {
     let report = case.report(&raw, &["--order", "shuffled", "--cache", "warm", "--threads", "1"]);
     check_rows(&report, &["raw"], &["warm"], &["shuffled"]);
     assert!(report["notes"].to_string().contains("payload encoded is left out"));
+
+    // Of two bytes an element, which the HDF5 library reads as numbers.
+    let deep = case.dir.path().join("deep");
+    let payload = ["--payload", "raw", "--size", "16", "--dtype", "u16", "--quiet"];
+    let packed = run([&["pack", text(&case.images), text(&deep)], &payload[..]].concat());
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let report = case.report(&deep, &["--order", "shuffled", "--cache", "warm", "--threads", "1"]);
+    check_rows(&report, &["raw"], &["warm"], &["shuffled"]);
 }
 
 #[test]
