@@ -34,6 +34,8 @@ pub use error::Error;
 pub use html::page;
 pub use matrix::{RowSpec, What};
 pub use options::{BenchOptions, CacheState, Kind, Order};
-pub use report::{Advice, Data, Machine, Method, Numbers, Report, Row, Spread, Stored};
+pub use report::{
+    Advice, Data, Machine, Method, Numbers, Report, Row, SourceBundle, Spread, Stored,
+};
 pub use run::{Estimate, Progress, bench, estimate};
 pub use table::{advice, table};
