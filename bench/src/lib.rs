@@ -31,7 +31,7 @@ mod svg;
 mod table;
 
 pub use error::Error;
-pub use html::page;
+pub use html::{is_page, page};
 pub use matrix::{RowSpec, What};
 pub use options::{BenchOptions, CacheState, Kind, Order};
 pub use report::{

@@ -285,6 +285,39 @@ fn what_cannot_be_measured_is_refused() {
 }
 
 #[test]
+fn a_page_that_cannot_be_written_is_said_before_anything_is_measured() {
+    let case = Case::new();
+    let quick = ["--quick", "--rounds", "1", "--seconds", "0.01", "--envelope", "shards"];
+    let more = ["--threads", "1", "--kind", "read", "--html"];
+    let bench =
+        |page: &Path| case.bench(&case.images, &[&quick[..], &more, &[text(page)]].concat());
+    let refused = |page: &Path, words: &str| {
+        let outcome = bench(page);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(words), "{words}: {}", outcome.stderr);
+        assert!(!outcome.stderr.contains("removed at the end"), "{}", outcome.stderr);
+        case.assert_clean();
+    };
+    refused(&case.dir.path().join("none/page.html"), "cannot write");
+    refused(&case.images, "is no page of `gular bench`");
+    let notes = case.dir.path().join("notes.html");
+    fs::write(&notes, "<!doctype html>\n<title>my notes</title>").unwrap();
+    refused(&notes, "only an earlier page is replaced");
+    assert!(fs::read_to_string(&notes).unwrap().contains("my notes"));
+
+    // An earlier page is replaced, through a link too, and nothing lies beside it.
+    let folder = case.dir.path().join("pages");
+    fs::create_dir(&folder).unwrap();
+    let (page, link) = (folder.join("page.html"), folder.join("link.html"));
+    assert_eq!(bench(&page).code, Some(0));
+    let first = fs::read(&page).unwrap();
+    std::os::unix::fs::symlink(&page, &link).unwrap();
+    assert_eq!(bench(&link).code, Some(0));
+    assert!(link.is_symlink() && fs::read(&page).unwrap() != first);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+}
+
+#[test]
 fn free_space_is_looked_at_first() {
     let case = Case::new();
     if !is_root() {
