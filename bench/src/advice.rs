@@ -74,6 +74,9 @@ impl Words<'_> {
         text.extend(self.shuffling(at, row));
         text.extend(self.baselines(at, row));
         let command = self.command(row.spec.what, payload);
+        if command.is_none() {
+            text.push(format!("`{}` is such a bundle already.", self.data.source));
+        }
         Some(Advice { pick: Some(pick), command, text })
     }
 
@@ -310,6 +313,11 @@ impl Words<'_> {
 
     fn command(&self, what: What, payload: Payload) -> Option<String> {
         let envelope = what.envelope()?;
+        let source = quoted(&self.data.source);
+        if let Some(bundle) = self.data.bundle.filter(|bundle| bundle.payload == payload) {
+            let convert = format!("gular convert {source} BUNDLE --envelope {envelope}");
+            return (bundle.envelope != envelope).then_some(convert);
+        }
         let made = self.options.payloads.iter().find_map(|options| match options {
             PayloadOptions::Raw(raw) if payload == Payload::Raw => {
                 Some(format!(" --payload raw --size {}x{}", raw.width, raw.height))
@@ -322,8 +330,21 @@ impl Words<'_> {
             _ => None,
         });
         let made = made.unwrap_or_default();
-        Some(format!("gular pack {} BUNDLE --envelope {envelope}{made}", self.data.source))
+        let pack = |source: &str| format!("gular pack {source} BUNDLE --envelope {envelope}{made}");
+        if self.data.bundle.is_none() {
+            return Some(pack(&source));
+        }
+        // A bundle's other payloads are made of its images.
+        let files = format!("gular convert {source} IMAGES --envelope directory");
+        Some(format!("{files} && {}", pack("IMAGES")))
     }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@".contains(c);
+    let plain = !path.is_empty() && !path.starts_with('-') && path.chars().all(plain);
+    if plain { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 fn is(row: &Row, at: At) -> bool {
@@ -367,7 +388,7 @@ fn tools(envelope: Envelope) -> String {
 mod tests {
     use super::*;
     use crate::matrix::RowSpec;
-    use crate::report::{Numbers, Spread};
+    use crate::report::{Numbers, SourceBundle, Spread};
 
     fn row(what: What, payload: Payload, kind: Kind, rate: f64) -> Row {
         let spec = RowSpec {
@@ -392,8 +413,13 @@ mod tests {
     }
 
     fn advice(rows: &[Row]) -> Advice {
+        advice_of("photos", None, rows)
+    }
+
+    fn advice_of(source: &str, bundle: Option<(Envelope, Payload)>, rows: &[Row]) -> Advice {
         let data = Data {
-            source: "photos".into(),
+            source: source.into(),
+            bundle: bundle.map(|(envelope, payload)| SourceBundle { envelope, payload }),
             samples: 10,
             bytes: 1000,
             of_samples: 100,
@@ -486,6 +512,37 @@ mod tests {
         assert!(command.ends_with("--envelope shards --payload raw --size 64x64"), "{command}");
         let same = [of(Payload::Encoded, 10.0), of(Payload::Raw, 10.5)].concat();
         assert_eq!(advice(&same).pick, Some(0));
+    }
+
+    #[test]
+    fn the_command_suits_the_source_and_a_shell() {
+        let shards = row(PREAD(Envelope::Shards), Payload::Encoded, Kind::Read, 50.0);
+        let encoded = |source, envelope| {
+            let bundle = Some((envelope, Payload::Encoded));
+            advice_of(source, bundle, std::slice::from_ref(&shards))
+        };
+        assert_eq!(
+            encoded("my bundle", Envelope::Tar).command.as_deref(),
+            Some("gular convert 'my bundle' BUNDLE --envelope shards")
+        );
+        let already = encoded("b", Envelope::Shards);
+        assert_eq!(already.command, None);
+        assert!(already.text.join("\n").contains("`b` is such a bundle already"));
+        let raw = [
+            shards.clone(),
+            row(PREAD(Envelope::Shards), Payload::Encoded, Kind::Load, 10.0),
+            row(PREAD(Envelope::Shards), Payload::Raw, Kind::Read, 50.0),
+            row(PREAD(Envelope::Shards), Payload::Raw, Kind::Load, 80.0),
+        ];
+        assert_eq!(
+            advice_of("b", Some((Envelope::Shards, Payload::Encoded)), &raw).command.as_deref(),
+            Some(
+                "gular convert b IMAGES --envelope directory && \
+                 gular pack IMAGES BUNDLE --envelope shards --payload raw --size 64x64"
+            )
+        );
+        let images = advice_of("it's $HOME", None, &[shards]).command.unwrap();
+        assert_eq!(images, r"gular pack 'it'\''s $HOME' BUNDLE --envelope shards");
     }
 
     #[test]

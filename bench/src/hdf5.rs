@@ -5,6 +5,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +48,9 @@ struct Functions {
     sselect:
         unsafe extern "C" fn(Id, c_int, *const u64, *const u64, *const u64, *const u64) -> c_int,
     sclose: unsafe extern "C" fn(Id) -> c_int,
-    native_u8: Id,
+    dget_type: unsafe extern "C" fn(Id) -> Id,
+    tget_size: unsafe extern "C" fn(Id) -> usize,
+    tclose: unsafe extern "C" fn(Id) -> c_int,
     native_i64: Id,
 }
 
@@ -56,8 +59,8 @@ pub(crate) struct Hdf5 {
     functions: Mutex<Functions>,
     /// Which library, such as `libhdf5_serial.so.103 1.10.10`.
     pub(crate) name: String,
-    // Last: the functions are gone with it.
-    _library: Library,
+    /// Never unloaded: libraries it uses have destructors for threads, which may end later.
+    _library: ManuallyDrop<Library>,
 }
 
 impl fmt::Debug for Hdf5 {
@@ -75,7 +78,7 @@ impl Hdf5 {
     #[expect(unsafe_code, reason = "a C library is opened and its functions looked up")]
     fn open(name: &str) -> Option<Self> {
         // SAFETY: the HDF5 library's initialisers only set up its own state.
-        let library = unsafe { Library::new(name) }.ok()?;
+        let library = ManuallyDrop::new(unsafe { Library::new(name) }.ok()?);
         macro_rules! get {
             ($symbol:literal) => {
                 // SAFETY: the type written at the use is that of the public header.
@@ -95,8 +98,7 @@ impl Hdf5 {
         if unsafe { open() } < 0 {
             return None;
         }
-        let (u8_at, i64_at): (*const Id, *const Id) =
-            (get!(b"H5T_NATIVE_UINT8_g\0"), get!(b"H5T_NATIVE_INT64_g\0"));
+        let i64_at: *const Id = get!(b"H5T_NATIVE_INT64_g\0");
         let functions = Functions {
             eset_auto2: get!(b"H5Eset_auto2\0"),
             fopen: get!(b"H5Fopen\0"),
@@ -110,9 +112,10 @@ impl Hdf5 {
             sget_dims: get!(b"H5Sget_simple_extent_dims\0"),
             sselect: get!(b"H5Sselect_hyperslab\0"),
             sclose: get!(b"H5Sclose\0"),
-            // SAFETY: variables of the library, set by `H5open`; it is loaded as long as `library` lives.
-            native_u8: unsafe { *u8_at },
-            // SAFETY: as above.
+            dget_type: get!(b"H5Dget_type\0"),
+            tget_size: get!(b"H5Tget_size\0"),
+            tclose: get!(b"H5Tclose\0"),
+            // SAFETY: a variable of the library, set by `H5open`; it stays loaded.
             native_i64: unsafe { *i64_at },
         };
         // SAFETY: no handler is set in place of the one that prints on stderr.
@@ -135,6 +138,10 @@ pub(crate) struct Samples {
     file: Id,
     dataset: Id,
     space: Id,
+    /// The dataset's own type: read as that, elements are the bytes of the file.
+    element: Id,
+    /// Bytes of an element, at least 1.
+    element_bytes: usize,
     /// Of the dataset; the first is rows (fixed values) or bytes.
     dims: Vec<u64>,
     /// Where each value begins, with the end of the last; none of fixed values.
@@ -155,23 +162,31 @@ impl Samples {
             file: -1,
             dataset: -1,
             space: -1,
+            element: -1,
+            element_bytes: 0,
             dims: Vec::new(),
             offsets: None,
         };
         let path = this.c_string(path.as_os_str().as_bytes())?;
         this.file = this.fopen(&path)?;
         if bytes {
-            let (dataset, space, dims) = this.dataset(&format!("{field}.offsets"))?;
-            let n = dims.first().copied().unwrap_or(0);
-            let mut offsets = vec![0_i64; usize::try_from(n).unwrap_or(0)];
-            let done = this.read_all(dataset, &mut offsets);
-            this.close(dataset, space);
-            done?;
-            this.offsets = Some(offsets);
+            this.offsets = Some(this.numbers(&format!("{field}.offsets"))?);
         }
         let name = if bytes { format!("{field}.bytes") } else { field.to_owned() };
         (this.dataset, this.space, this.dims) = this.dataset(&name)?;
+        (this.element, this.element_bytes) = this.element()?;
         Ok(this)
+    }
+
+    /// All of dataset `name`, which is a list of numbers.
+    fn numbers(&self, name: &str) -> Result<Vec<i64>, Error> {
+        let (dataset, space, dims) = self.dataset(name)?;
+        let read = match dims[..] {
+            [n] => self.read_all(dataset, n),
+            _ => Err(self.fail("H5Sget_simple_extent_dims")),
+        };
+        self.close(dataset, space);
+        read
     }
 
     /// Value `row`, into `out`.
@@ -196,13 +211,15 @@ impl Samples {
         if !inside.clone().all(|((s, c), d)| s.checked_add(*c).is_some_and(|end| end <= *d)) {
             return Err(self.fail("H5Sselect_hyperslab"));
         }
-        let len: u64 = count.iter().product();
-        out.resize(usize::try_from(len).unwrap_or(0), 0);
         self.hyperslab(&start, &count, out)
     }
 
     #[expect(unsafe_code, reason = "calls a C library")]
-    fn hyperslab(&self, start: &[u64], count: &[u64], out: &mut [u8]) -> Result<(), Error> {
+    fn hyperslab(&self, start: &[u64], count: &[u64], out: &mut Vec<u8>) -> Result<(), Error> {
+        let len = count
+            .iter()
+            .try_fold(self.element_bytes, |len, n| len.checked_mul(usize::try_from(*n).ok()?));
+        out.resize(len.ok_or_else(|| self.fail("H5Sselect_hyperslab"))?, 0);
         let f = self.library.lock();
         let rank = c_int::try_from(count.len()).map_err(|_| self.fail("H5Screate_simple"))?;
         let none = std::ptr::null();
@@ -217,10 +234,18 @@ impl Samples {
             unsafe { (f.sselect)(self.space, 0, start.as_ptr(), none, count.as_ptr(), none) };
         let mut done = -1;
         if chosen >= 0 {
-            // SAFETY: `out` has the product of `count` bytes, one an element of the
-            // selection in memory type u8; the lock keeps other threads from `space`.
+            // SAFETY: `out` has `element_bytes`, the size of memory type `element`, for each
+            // of the selection's product of `count` elements; the lock keeps other threads
+            // from `space`.
             done = unsafe {
-                (f.dread)(self.dataset, f.native_u8, memory, self.space, 0, out.as_mut_ptr().cast())
+                (f.dread)(
+                    self.dataset,
+                    self.element,
+                    memory,
+                    self.space,
+                    0,
+                    out.as_mut_ptr().cast(),
+                )
             };
         }
         // SAFETY: a handle made above, closed once.
@@ -260,13 +285,28 @@ impl Samples {
         Ok((dataset, space, dims))
     }
 
+    /// The type of the dataset's elements, and its bytes.
     #[expect(unsafe_code, reason = "calls a C library")]
-    fn read_all(&self, dataset: Id, out: &mut [i64]) -> Result<(), Error> {
+    fn element(&self) -> Result<(Id, usize), Error> {
         let f = self.library.lock();
-        // SAFETY: spaces 0 (H5S_ALL) read the whole dataset, whose one dimension gave
-        // `out` its length, as i64.
+        // SAFETY: an open dataset.
+        let element = unsafe { (f.dget_type)(self.dataset) };
+        // SAFETY: a handle; of a bad one the answer is 0.
+        match unsafe { (f.tget_size)(element) } {
+            0 => Err(self.fail("H5Dget_type")),
+            bytes => Ok((element, bytes)),
+        }
+    }
+
+    /// All of `dataset`, whose one dimension is `n`.
+    #[expect(unsafe_code, reason = "calls a C library")]
+    fn read_all(&self, dataset: Id, n: u64) -> Result<Vec<i64>, Error> {
+        let mut out = vec![0_i64; usize::try_from(n).unwrap_or(0)];
+        let f = self.library.lock();
+        // SAFETY: spaces 0 (H5S_ALL) read the whole dataset, of one dimension, which
+        // gave `out` its length, as i64.
         let done = unsafe { (f.dread)(dataset, f.native_i64, 0, 0, 0, out.as_mut_ptr().cast()) };
-        if done < 0 { Err(self.fail("H5Dread")) } else { Ok(()) }
+        if done < 0 { Err(self.fail("H5Dread")) } else { Ok(out) }
     }
 
     #[expect(unsafe_code, reason = "calls a C library")]
@@ -288,12 +328,60 @@ impl Samples {
 impl Drop for Samples {
     #[expect(unsafe_code, reason = "calls a C library")]
     fn drop(&mut self) {
+        if self.element >= 0 {
+            // SAFETY: an open type, closed once.
+            unsafe { (self.library.lock().tclose)(self.element) };
+        }
         if self.dataset >= 0 {
             self.close(self.dataset, self.space);
         }
         if self.file >= 0 {
             // SAFETY: an open file, closed once.
             unsafe { (self.library.lock().fclose)(self.file) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gular_bundle::{
+        BundlePath, Dtype, Envelope, Field, FieldName, ShardSpec, ShardWriter, Split,
+    };
+
+    use super::*;
+
+    fn value(row: u8) -> Vec<u8> {
+        (0..16).map(|i| row * 16 + i).collect()
+    }
+
+    #[test]
+    fn elements_of_several_bytes_are_read_as_they_lie() {
+        let Some(library) = Hdf5::find() else {
+            println!("skipped: {MISSING}");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        for dtype in [Dtype::U16, Dtype::F16, Dtype::F32] {
+            let shape = vec![16 / (2 * dtype.size_bytes()), 2];
+            let fields = [Field::fixed(FieldName::image(), dtype, shape)];
+            let data = dir.path().join(format!("{dtype:?}"));
+            std::fs::create_dir(&data).unwrap();
+            let spec = ShardSpec::new(Envelope::Hdf5, Split::Train, &fields);
+            let mut writer = ShardWriter::create(&data, &spec).unwrap();
+            for row in 0..3 {
+                let key = BundlePath::parse(&format!("{row}.png")).unwrap();
+                writer.push(&key, &[&value(row)]).unwrap();
+            }
+            let path = data.join(writer.finish().unwrap().file.name.as_str());
+            let samples = Samples::open(&library, &path, "image", false).unwrap();
+            let mut out = vec![0xff; 3];
+            for row in [2, 0, 1] {
+                samples.read(usize::from(row), &mut out).unwrap();
+                assert_eq!(out, value(row), "{dtype:?}");
+            }
+            assert!(samples.read(3, &mut out).is_err());
+            // A list of numbers has one dimension, or more is written than there is room for.
+            assert!(matches!(samples.numbers("image"), Err(Error::Hdf5 { .. })));
         }
     }
 }

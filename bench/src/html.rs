@@ -27,12 +27,22 @@ th:first-child, td:first-child { text-align: left }
 code { font-size: .95em }
 ";
 
+const TITLE: &str = "<title>gular bench</title>";
+
+/// Whether a file that begins with `bytes` (its first 1024, or all) was made by [`page`].
+#[must_use]
+pub fn is_page(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(1024)];
+    head.starts_with(b"<!doctype html>")
+        && head.windows(TITLE.len()).any(|part| part == TITLE.as_bytes())
+}
+
 /// The whole page. It opens from a disk without a network: styles and plots are in it.
 #[must_use]
 pub fn page(report: &Report) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>gular bench</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n{TITLE}\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>Which format serves <code>{}</code></h1>\n",
         escape(&report.data.source)
     );

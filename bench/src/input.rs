@@ -12,7 +12,7 @@ use gular_bundle::{
 };
 
 use crate::Error;
-use crate::report::Data;
+use crate::report::{Data, SourceBundle};
 
 /// What `gular pack` takes.
 const EXTENSIONS: [&str; 4] = ["jpg", "jpeg", "jpe", "png"];
@@ -53,7 +53,9 @@ fn of_bundle(source: &Path, limit: u64) -> Result<(Input, Data), Error> {
     let samples = of_samples.div_ceil(step);
     let source = source.display().to_string();
     let bytes = (of_bytes as f64 * samples as f64 / of_samples as f64) as u64;
-    let data = Data { source, samples, bytes, of_samples, of_bytes };
+    let (envelope, payload) = (bundle.manifest().envelope, bundle.manifest().payload);
+    let of = Some(SourceBundle { envelope, payload });
+    let data = Data { source, bundle: of, samples, bytes, of_samples, of_bytes };
     let step = usize::try_from(step).unwrap_or(usize::MAX);
     Ok((Input::Bundle { bundle: Box::new(bundle), split, step }, data))
 }
@@ -62,7 +64,14 @@ fn of_bundle(source: &Path, limit: u64) -> Result<(Input, Data), Error> {
 fn images(source: &Path, limit: u64, cancel: &AtomicBool) -> Result<(Vec<PathBuf>, Data), Error> {
     let mut kept: Vec<(PathBuf, u64)> = Vec::new();
     let (mut bytes, mut stride) = (0_u64, 1_u64);
-    let mut data = Data { source: String::new(), samples: 0, bytes: 0, of_samples: 0, of_bytes: 0 };
+    let mut data = Data {
+        source: String::new(),
+        bundle: None,
+        samples: 0,
+        bytes: 0,
+        of_samples: 0,
+        of_bytes: 0,
+    };
     let top = fs::metadata(source).map_err(|e| Error::io("open", source, e))?;
     let mut seen = HashSet::from([(top.dev(), top.ino())]);
     let mut folders = vec![source.to_owned()];

@@ -31,9 +31,11 @@ mod svg;
 mod table;
 
 pub use error::Error;
-pub use html::page;
+pub use html::{is_page, page};
 pub use matrix::{RowSpec, What};
 pub use options::{BenchOptions, CacheState, Kind, Order};
-pub use report::{Advice, Data, Machine, Method, Numbers, Report, Row, Spread, Stored};
+pub use report::{
+    Advice, Data, Machine, Method, Numbers, Report, Row, SourceBundle, Spread, Stored,
+};
 pub use run::{Estimate, Progress, bench, estimate};
 pub use table::{advice, table};

@@ -25,6 +25,11 @@ use crate::options::BenchOptions;
 use crate::report::Stored;
 use crate::sources::Of;
 
+/// The folder of links.
+const LINKS: &str = "images";
+/// The folder of plain files.
+const FILES: &str = "files";
+
 /// One payload in all envelopes.
 pub(crate) struct Set {
     pub(crate) payload: Payload,
@@ -103,11 +108,53 @@ impl Set {
     }
 }
 
+/// What is written of one payload.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Planned {
+    pub(crate) payload: Payload,
+    /// How it is made; `None`: as the bundle has it.
+    pub(crate) made: Option<PayloadOptions>,
+    /// Bundles, that first which the others are converted from.
+    pub(crate) envelopes: Vec<Envelope>,
+    /// Whether the samples are written as files, too.
+    pub(crate) files: bool,
+}
+
+impl Planned {
+    /// What each bundle is called where progress is told.
+    pub(crate) fn bundle_name(&self, envelope: Envelope) -> String {
+        format!("{}, {envelope}", payload_name(self.payload))
+    }
+
+    /// What the files are called there.
+    pub(crate) fn files_name(&self) -> String {
+        format!("{}, plain files", payload_name(self.payload))
+    }
+}
+
+/// All that is written of `input`, and notes on what cannot be.
+pub(crate) fn plan(input: &Input, options: &BenchOptions) -> (Vec<Planned>, Vec<String>) {
+    let (payloads, notes) = payloads(input, options);
+    let own = input::payload(input);
+    let mut envelopes = vec![Envelope::Shards];
+    envelopes.extend(options.envelopes.iter().filter(|e| **e != Envelope::Shards));
+    let n = payloads.len();
+    let planned = |(number, made): (usize, Option<PayloadOptions>)| {
+        let payload = made.as_ref().map_or(own.unwrap_or(Payload::Encoded), payload_of);
+        // The images of a bundle, for its other payloads.
+        let needed = own.is_some() && number == 0 && n > 1;
+        Planned {
+            payload,
+            made,
+            envelopes: envelopes.clone(),
+            files: payload != Payload::Raw && (options.baselines || needed),
+        }
+    };
+    (payloads.into_iter().enumerate().map(planned).collect(), notes)
+}
+
 /// Payloads that can be made of `input`, and what cannot.
-pub(crate) fn payloads(
-    input: &Input,
-    options: &BenchOptions,
-) -> (Vec<Option<PayloadOptions>>, Vec<String>) {
+fn payloads(input: &Input, options: &BenchOptions) -> (Vec<Option<PayloadOptions>>, Vec<String>) {
     let Some(own) = input::payload(input) else {
         return (options.payloads.iter().copied().map(Some).collect(), Vec::new());
     };
@@ -132,7 +179,7 @@ pub(crate) fn payloads(
 }
 
 /// What the manifest calls it.
-pub(crate) fn payload_of(options: &PayloadOptions) -> Payload {
+fn payload_of(options: &PayloadOptions) -> Payload {
     match options {
         PayloadOptions::Encoded => Payload::Encoded,
         PayloadOptions::Reencoded(_) => Payload::Reencoded,
@@ -153,37 +200,33 @@ pub(crate) struct Work<'a> {
 impl Work<'_> {
     /// Makes all bundles and files.
     pub(crate) fn prepare(&self, input: &Input) -> Result<Prepared, Error> {
-        let (payloads, mut notes) = payloads(input, self.options);
+        let (planned, mut notes) = plan(input, self.options);
         let written = AtomicU64::new(0);
         let mut images = None;
         if let Input::Images(chosen) = input {
-            let links = self.scratch.join("images");
+            let links = self.scratch.join(LINKS);
             input::link(self.source, chosen, &links)?;
             images = Some(links);
         }
         let mut sets: Vec<Set> = Vec::new();
-        for payload in &payloads {
-            let own = input::payload(input).unwrap_or(Payload::Encoded);
-            let name = payload.as_ref().map_or(own, payload_of);
-            let dir = self.scratch.join(payload_name(name));
+        for planned in &planned {
+            let dir = self.scratch.join(payload_name(planned.payload));
             let base = dir.join(Envelope::Shards.name());
             fs::create_dir_all(&dir).map_err(|e| Error::io("create", &dir, e))?;
-            let what = format!("{}, {}", payload_name(name), Envelope::Shards);
-            match (input, payload, &images) {
+            let what = planned.bundle_name(Envelope::Shards);
+            match (input, planned.made, &images) {
                 (Input::Bundle { bundle, split, step }, None, _) => {
                     let told = |n| self.tell(&what, n, &written);
                     input::subset(bundle, *split, *step, &base, &told, self.cancel)?;
                 }
-                (_, payload, Some(images)) => {
-                    self.pack(images, &base, payload.unwrap_or_default(), &what, &written)?;
+                (_, made, Some(images)) => {
+                    self.pack(images, &base, made.unwrap_or_default(), &what, &written)?;
                 }
                 (_, _, None) => continue,
             }
-            let last = payloads.len() == 1;
-            let set = self.set(name, base, last, &written, &mut notes)?;
-            // The images of a bundle, for its other payloads.
+            let set = self.set(planned, base, &written, &mut notes)?;
             if images.is_none() && !set.files.is_empty() {
-                images = Some(dir.join("files"));
+                images = Some(dir.join(FILES));
             }
             sets.push(set);
         }
@@ -224,44 +267,44 @@ impl Work<'_> {
     /// Converts the bundle `base` to everything else.
     fn set(
         &self,
-        payload: Payload,
+        planned: &Planned,
         base: PathBuf,
-        last: bool,
         written: &AtomicU64,
         notes: &mut Vec<String>,
     ) -> Result<Set, Error> {
         let dir = base.parent().unwrap_or(self.scratch).to_owned();
         let of = of(&base)?;
-        let mut bundles = Vec::new();
-        for &envelope in &self.options.envelopes {
+        let mut made = Vec::new();
+        for &envelope in &planned.envelopes {
             if envelope == Envelope::Shards {
-                bundles.push((envelope, base.clone()));
+                made.push((envelope, base.clone()));
                 continue;
             }
             let out = dir.join(envelope.name());
-            let what = format!("{}, {envelope}", payload_name(payload));
+            let what = planned.bundle_name(envelope);
             match self.convert(&base, &out, Target::Bundle(envelope), &what, written) {
-                Ok(()) => bundles.push((envelope, out)),
+                Ok(()) => made.push((envelope, out)),
                 // Of one format: the others can still be compared.
                 Err(Error::Pack(gular_pack::Error::Bundle(error)))
                     if !matches!(error, gular_bundle::Error::Io { .. }) =>
                 {
                     notes.push(format!(
                         "envelope {envelope} is left out of payload {}: {error}",
-                        payload_name(payload)
+                        payload_name(planned.payload)
                     ));
                 }
                 Err(error) => return Err(error),
             }
         }
+        let wanted = self.options.envelopes.iter();
+        let bundles = wanted.filter_map(|e| made.iter().find(|(m, _)| m == e).cloned()).collect();
         let mut files = Vec::new();
-        if payload != Payload::Raw && (self.options.baselines || !last) {
-            let out = dir.join("files");
-            let what = format!("{}, plain files", payload_name(payload));
-            self.convert(&base, &out, Target::Directory, &what, written)?;
+        if planned.files {
+            let out = dir.join(FILES);
+            self.convert(&base, &out, Target::Directory, &planned.files_name(), written)?;
             files = listed(&base, &out, of)?;
         }
-        Ok(Set { payload, base, bundles, files, of })
+        Ok(Set { payload: planned.payload, base, bundles, files, of })
     }
 
     fn convert(

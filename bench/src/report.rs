@@ -32,6 +32,9 @@ pub struct Report {
 pub struct Data {
     /// The folder or bundle given.
     pub source: String,
+    /// What a bundle given is; none of images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<SourceBundle>,
     /// Samples used.
     pub samples: u64,
     /// Their bytes.
@@ -40,6 +43,15 @@ pub struct Data {
     pub of_samples: u64,
     /// Their bytes.
     pub of_bytes: u64,
+}
+
+/// The bundle that samples were taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SourceBundle {
+    /// Its file format.
+    pub envelope: Envelope,
+    /// What its images are.
+    pub payload: Payload,
 }
 
 /// Where it was measured.

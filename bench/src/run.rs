@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use gular_bundle::Payload;
 use gular_pack::PayloadOptions;
 use gular_runtime::order::{KeyedPermutation, key};
 use serde::Serialize;
@@ -16,10 +15,10 @@ use crate::hdf5::{self, Hdf5};
 use crate::input::{self, Input};
 use crate::load::{self, Decode};
 use crate::machine::{machine, memory_available};
-use crate::matrix::{Available, RowSpec, What, payload_name, rows};
+use crate::matrix::{Available, RowSpec, What, rows};
 use crate::measure::{Length, Shot, Sink, Sum, fingerprint, shoot};
 use crate::options::{BenchOptions, CacheState, Kind, Order};
-use crate::prepare::{Prepared, Set, Work, payload_of, payloads};
+use crate::prepare::{Prepared, Set, Work, plan};
 use crate::report::{Data, Method, Numbers, Report, Row, Spread};
 use crate::{advice, cache, sources};
 
@@ -60,6 +59,8 @@ pub struct Estimate {
 const SAMPLE_EXTRA: u64 = 2048;
 /// A file's last block, its inode, its part of folders.
 const FILE_EXTRA: u64 = 8192;
+/// A link too long for its inode takes a block.
+const LINK_BYTES: u64 = 4096;
 /// Bytes of a shard that are no samples, and room for manifests.
 const BUNDLE_EXTRA: u64 = 1 << 20;
 
@@ -86,10 +87,11 @@ fn estimated(
 ) -> Result<Estimate, Error> {
     let mut files = Vec::new();
     let mut available = Vec::new();
-    for payload in payloads(input, options).0 {
-        let own = input::payload(input).unwrap_or(Payload::Encoded);
-        let name = payload.as_ref().map_or(own, payload_of);
-        let bytes = match payload {
+    if matches!(input, Input::Images(_)) {
+        files.push(("links to the images".to_owned(), data.samples * LINK_BYTES));
+    }
+    for planned in plan(input, options).0 {
+        let bytes = match planned.made {
             Some(PayloadOptions::Raw(raw)) => {
                 u64::from(raw.width)
                     * u64::from(raw.height)
@@ -99,16 +101,15 @@ fn estimated(
             _ => data.bytes,
         };
         let bundle = bytes + data.samples * SAMPLE_EXTRA + BUNDLE_EXTRA;
-        for envelope in &options.envelopes {
-            files.push((format!("{}, {envelope}", payload_name(name)), bundle));
+        files.extend(planned.envelopes.iter().map(|e| (planned.bundle_name(*e), bundle)));
+        if planned.files {
+            files.push((planned.files_name(), bytes + data.samples * FILE_EXTRA));
         }
-        let plain = options.baselines && name != Payload::Raw;
-        if plain {
-            let bytes = bytes + data.samples * FILE_EXTRA;
-            files.push((format!("{}, plain files", payload_name(name)), bytes));
-        }
-        let envelopes = options.envelopes.clone();
-        available.push(Available { payload: name, envelopes, files: plain });
+        available.push(Available {
+            payload: planned.payload,
+            envelopes: options.envelopes.clone(),
+            files: planned.files,
+        });
     }
     let free = rustix::fs::statvfs(scratch)
         .map_err(|e| Error::io("look at", scratch, e.into()))
@@ -428,7 +429,9 @@ fn numbers(shots: &[Shot]) -> Numbers {
 
 #[cfg(test)]
 mod tests {
-    use gular_bundle::Backend;
+    use std::collections::BTreeSet;
+
+    use gular_bundle::{Backend, Envelope, Payload};
 
     use super::*;
 
@@ -457,6 +460,87 @@ mod tests {
         }
         assert_eq!(rounds[0], [0, 1, 3, 4, 5, 2]);
         assert_ne!(rounds[0], rounds[1]);
+    }
+
+    /// Folders two levels below `dir`, named as in an estimate, and the bytes of all files.
+    fn written(dir: &Path) -> (BTreeSet<String>, u64) {
+        let entries = |dir: &Path| {
+            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect::<Vec<_>>()
+        };
+        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+        let mut names = BTreeSet::new();
+        let mut folders = Vec::new();
+        for payload in entries(dir) {
+            if name(&payload) == "images" {
+                names.insert("links to the images".to_owned());
+                continue;
+            }
+            for folder in entries(&payload) {
+                let of = name(&folder).replace("files", "plain files");
+                names.insert(format!("{}, {of}", name(&payload)));
+                folders.push(folder);
+            }
+        }
+        let mut bytes = 0;
+        while let Some(folder) = folders.pop() {
+            for path in entries(&folder) {
+                let metadata = std::fs::symlink_metadata(&path).unwrap();
+                bytes += metadata.len();
+                if metadata.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
+        (names, bytes)
+    }
+
+    #[test]
+    fn an_estimate_names_all_that_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (images, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+        std::fs::create_dir_all(images.join("a")).unwrap();
+        for i in 0..3_u8 {
+            let image = gular_image::encode_png(&[i; 48], 4, 4).unwrap();
+            std::fs::write(images.join(format!("a/{i}.png")), image).unwrap();
+        }
+        let never = AtomicBool::new(false);
+        let options = gular_pack::PackOptions {
+            plan: gular_pack::PlanOptions::default(),
+            jobs: 1,
+            dry_run: false,
+            temp_dir: dir.path().to_owned(),
+        };
+        gular_pack::pack(&images, &bundle, &options, &|_| {}, &never).unwrap();
+        let raw = BenchOptions::raw(8);
+        for source in [images, bundle] {
+            for payloads in [vec![PayloadOptions::Encoded], vec![PayloadOptions::Encoded, raw]] {
+                for baselines in [true, false] {
+                    let options = BenchOptions {
+                        envelopes: vec![Envelope::Tar, Envelope::Hdf5],
+                        payloads: payloads.clone(),
+                        baselines,
+                        ..BenchOptions::quick(1)
+                    };
+                    let plan = estimate(&source, dir.path(), &options, &never).unwrap();
+                    let scratch = tempfile::tempdir().unwrap();
+                    let work = Work {
+                        source: &source,
+                        scratch: scratch.path(),
+                        options: &options,
+                        progress: &|_, _| {},
+                        cancel: &never,
+                    };
+                    let (input, _) = input::look(&source, options.limit, &never).unwrap();
+                    let prepared = work.prepare(&input).unwrap();
+                    let envelopes = &prepared.sets[0].available().envelopes;
+                    assert_eq!(envelopes, &[Envelope::Tar, Envelope::Hdf5]);
+                    let names: BTreeSet<String> = plan.files.iter().map(|f| f.0.clone()).collect();
+                    let (found, bytes) = written(scratch.path());
+                    assert_eq!(names, found, "{source:?} {payloads:?} {baselines}");
+                    assert!(names.contains("encoded, shards") && bytes <= plan.needed);
+                }
+            }
+        }
     }
 
     #[test]

@@ -139,7 +139,13 @@ fn check_advice(report: &Value) -> String {
     let first = words[0].as_str().unwrap();
     assert!(first.starts_with(&format!("Pick `{what}` with payload ")), "{first}");
     assert!(first.contains(row["payload"].as_str().unwrap()), "{first}");
-    let command = report["advice"]["command"].as_str().unwrap();
+    let Some(command) = report["advice"]["command"].as_str() else {
+        let same = &report["data"]["bundle"];
+        assert_eq!((&same["envelope"], &same["payload"]), (&row["envelope"], &row["payload"]));
+        return what.to_owned();
+    };
+    let verb = if report["data"]["bundle"].is_object() { "gular convert " } else { "gular pack " };
+    assert!(command.starts_with(verb), "{command}");
     assert!(command.contains(&format!("--envelope {}", row["envelope"].as_str().unwrap())));
     what.to_owned()
 }
@@ -192,6 +198,14 @@ fn a_bundle_gives_the_same_rows() {
     let report = case.report(&raw, &["--order", "shuffled", "--cache", "warm", "--threads", "1"]);
     check_rows(&report, &["raw"], &["warm"], &["shuffled"]);
     assert!(report["notes"].to_string().contains("payload encoded is left out"));
+
+    // Of two bytes an element, which the HDF5 library reads as numbers.
+    let deep = case.dir.path().join("deep");
+    let payload = ["--payload", "raw", "--size", "16", "--dtype", "u16", "--quiet"];
+    let packed = run([&["pack", text(&case.images), text(&deep)], &payload[..]].concat());
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let report = case.report(&deep, &["--order", "shuffled", "--cache", "warm", "--threads", "1"]);
+    check_rows(&report, &["raw"], &["warm"], &["shuffled"]);
 }
 
 #[test]
@@ -239,12 +253,12 @@ fn a_dry_run_says_what_would_be_written_and_writes_nothing() {
     case.assert_clean();
     let plan: Value = serde_json::from_str(&outcome.stdout).unwrap();
     let files = plan["files"].as_array().unwrap();
-    assert_eq!(files.len(), Envelope::ALL.len(), "{plan}");
+    assert_eq!(files.len(), Envelope::ALL.len() + 1, "the links, too: {plan}");
     let sum: u64 = files.iter().map(|f| f[1].as_u64().unwrap()).sum();
     assert_eq!(plan["needed"], sum);
     // 224 x 224 x 3 bytes of each of 21 images, at least.
     assert!(
-        sum > 21 * 150_528 * files.len() as u64 && plan["seconds"].as_f64().unwrap() > 0.0,
+        sum > 21 * 150_528 * Envelope::ALL.len() as u64 && plan["seconds"].as_f64().unwrap() > 0.0,
         "{plan}"
     );
     let limited = case.bench(&case.images, &["--dry-run", "--limit", "2KB"]);
@@ -268,6 +282,39 @@ fn what_cannot_be_measured_is_refused() {
     check(&case.images, &["--seconds", "0"], "`--seconds` is not above 0");
     check(&case.images, &["--envelope", "zip"], "`zip` is no envelope");
     check(&case.images, &["--quick", "--full"], "cannot be used with");
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_said_before_anything_is_measured() {
+    let case = Case::new();
+    let quick = ["--quick", "--rounds", "1", "--seconds", "0.01", "--envelope", "shards"];
+    let more = ["--threads", "1", "--kind", "read", "--html"];
+    let bench =
+        |page: &Path| case.bench(&case.images, &[&quick[..], &more, &[text(page)]].concat());
+    let refused = |page: &Path, words: &str| {
+        let outcome = bench(page);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(words), "{words}: {}", outcome.stderr);
+        assert!(!outcome.stderr.contains("removed at the end"), "{}", outcome.stderr);
+        case.assert_clean();
+    };
+    refused(&case.dir.path().join("none/page.html"), "cannot write");
+    refused(&case.images, "is no page of `gular bench`");
+    let notes = case.dir.path().join("notes.html");
+    fs::write(&notes, "<!doctype html>\n<title>my notes</title>").unwrap();
+    refused(&notes, "only an earlier page is replaced");
+    assert!(fs::read_to_string(&notes).unwrap().contains("my notes"));
+
+    // An earlier page is replaced, through a link too, and nothing lies beside it.
+    let folder = case.dir.path().join("pages");
+    fs::create_dir(&folder).unwrap();
+    let (page, link) = (folder.join("page.html"), folder.join("link.html"));
+    assert_eq!(bench(&page).code, Some(0));
+    let first = fs::read(&page).unwrap();
+    std::os::unix::fs::symlink(&page, &link).unwrap();
+    assert_eq!(bench(&link).code, Some(0));
+    assert!(link.is_symlink() && fs::read(&page).unwrap() != first);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
 }
 
 #[test]

@@ -224,6 +224,7 @@ fn what_is_no_beton_says_so() {
     );
     for (at, bytes, expected) in [
         (2, &[0, 0][..], "0 fields"),
+        (4, &[0xe8, 3, 0, 0], "pages of 1000 bytes"),
         (8, &[0xff; 8], "room for"),
         (16, &[0; 8], "never finished"),
         (24 + 2 * 1041, &[9], "sample 0"),

@@ -440,7 +440,8 @@ pub(crate) struct BenchArgs {
     /// All payloads, threads in powers of two, five rounds of a second
     #[arg(long, group = "start")]
     pub(crate) full: bool,
-    /// The figures and the advice as one page with plots, which needs no network
+    /// The figures and the advice as one page with plots, which needs no network; replaces an
+    /// earlier page, and no other file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// The folder below which bundles and files are written [default: TMPDIR or /tmp]

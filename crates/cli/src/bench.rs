@@ -1,16 +1,16 @@
 //! `gular bench`.
 
-use std::path::PathBuf;
 use std::sync::Mutex;
 
 use gular_bench::{
-    BenchOptions, CacheState, Error, Estimate, Kind, Order, Progress, Report, bench, estimate,
+    BenchOptions, CacheState, Error, Estimate, Kind, Order, Progress, bench, estimate,
 };
 use gular_bundle::Backend;
 use indicatif::ProgressBar;
 
 use crate::args::{BenchArgs, BenchOrderArg, BenchRows, CacheArg, KindArg, Output, ReaderArg};
 use crate::exit::{Exit, Failure};
+use crate::page::{self, Page};
 use crate::payload::PayloadArg;
 use crate::progress::{bytes_bar, steps_bar};
 use crate::show;
@@ -19,6 +19,9 @@ use crate::stop::Stop;
 pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let options = options(args);
+    if let Some(path) = &args.html {
+        page::check(path)?;
+    }
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let ended = |error| stopped(error, &stop);
     let plan = estimate(&args.src, &scratch, &options, &stop.flag).map_err(ended)?;
@@ -30,6 +33,7 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
+    let page = args.html.as_deref().map(Page::create).transpose()?;
     if !output.quiet && !output.json {
         show::message("note", &about(&plan));
     }
@@ -37,9 +41,6 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
     let result = bench(&args.src, &scratch, &options, &|p| bar.show(p), &stop.flag);
     bar.end();
     let report = result.map_err(ended)?;
-    if let Some(path) = &args.html {
-        save(path, &report)?;
-    }
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
@@ -48,6 +49,10 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
             show::message("note", note);
         }
         show::text(&format!("\n{}", gular_bench::advice(&report)))?;
+    }
+    // Last: the figures were shown, whatever becomes of the page.
+    if let Some(page) = page {
+        page.save(&gular_bench::page(&report))?;
     }
     Ok(Exit::Done)
 }
@@ -151,11 +156,6 @@ fn time(seconds: f64) -> String {
     } else {
         format!("{:.0} min", seconds / 60.0)
     }
-}
-
-fn save(path: &PathBuf, report: &Report) -> Result<(), Failure> {
-    let written = std::fs::write(path, gular_bench::page(report));
-    written.map_err(|e| Failure::new(format!("cannot write `{}`: {e}", path.display()), None))
 }
 
 fn stopped(error: Error, stop: &Stop) -> Failure {

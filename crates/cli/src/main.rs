@@ -12,6 +12,7 @@ mod inspect;
 mod ls;
 mod network;
 mod pack;
+mod page;
 mod payload;
 mod progress;
 mod publish;

@@ -1,5 +1,6 @@
 //! One sample from the bundle into its row.
 
+use std::hint::black_box;
 use std::sync::Arc;
 
 use gular_bundle::{Bundle, Field, SampleId, Split};
@@ -35,10 +36,18 @@ pub(super) struct Source {
 pub(super) struct Tools {
     decoder: Decoder,
     pixels: PixelTools,
-    /// The sample as stored.
+    /// The sample as stored; unused where files are mapped.
     stored: Vec<u8>,
     /// A picture of which only a part is kept.
     whole: Vec<u8>,
+}
+
+/// Waits here, and not in a decoder, for pages of a map that are not in memory.
+fn touch(bytes: &[u8]) {
+    /// The smallest there is.
+    const PAGE: usize = 4096;
+    let sum = bytes.iter().step_by(PAGE).fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    black_box(sum);
 }
 
 impl Source {
@@ -82,23 +91,30 @@ impl Source {
         meters: &Meters,
     ) -> Result<Option<i64>, Error> {
         let id = self.bundle.locate(self.split, ticket.sample)?;
-        let shard = meters.time(Stage::Read, || {
-            let shard = self.bundle.shard(id.shard)?;
-            shard.fetch(id.row, self.image, &mut tools.stored)?;
-            Ok::<_, Error>(shard)
+        let mut buffer = std::mem::take(&mut tools.stored);
+        let shard = meters.time(Stage::Read, || self.bundle.shard(id.shard))?;
+        let stored = meters.time(Stage::Read, || {
+            let stored = shard.view(id.row, self.image, &mut buffer)?;
+            touch(stored);
+            Ok::<_, Error>(stored)
         })?;
-        meters.count(tools.stored.len());
-        meters.time(Stage::Check, || shard.check(id.row, self.image, &tools.stored))?;
-        let made = meters.time(Stage::Decode, || self.picture(ticket, tools));
-        if tools.stored.capacity() > KEPT_BYTES {
-            tools.stored = Vec::new();
+        meters.count(stored.len());
+        meters.time(Stage::Check, || shard.check(id.row, self.image, stored))?;
+        let made = meters.time(Stage::Decode, || self.picture(stored, ticket, tools));
+        if buffer.capacity() <= KEPT_BYTES {
+            tools.stored = buffer;
         }
         made.map_err(|source| self.decode_error(ticket.sample, id, source))?;
         Ok(shard.label(id.row).map(i64::from))
     }
 
-    fn picture(&self, ticket: &mut Ticket, tools: &mut Tools) -> Result<(), gular_image::Error> {
-        let Tools { decoder, pixels: pixel_tools, stored, whole } = tools;
+    fn picture(
+        &self,
+        stored: &[u8],
+        ticket: &mut Ticket,
+        tools: &mut Tools,
+    ) -> Result<(), gular_image::Error> {
+        let Tools { decoder, pixels: pixel_tools, whole, .. } = tools;
         let (width, height) = match &self.pixels {
             Some(pixels) => (pixels.width, pixels.height),
             None => read_header(stored, &self.limits)?.upright_size(),
@@ -132,6 +148,84 @@ impl Source {
             shard: shard.map(|s| s.file.name.to_string()).unwrap_or_default(),
             row: id.row,
             source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gular_bundle::{
+        About, Backend, BundlePath, DATA_DIR, Envelope, FieldName, Manifest, OpenOptions, Payload,
+        ShardSpec, ShardWriter, write_manifest,
+    };
+
+    use super::super::ring::{Ring, Run, Span};
+    use super::*;
+    use crate::order::{EpochOrder, OrderKind, OrderSpec};
+
+    const SIDE: u32 = 6;
+
+    /// A bundle of one picture in `dir`.
+    fn write(dir: &std::path::Path) {
+        let data = dir.join(DATA_DIR);
+        std::fs::create_dir(&data).unwrap();
+        let fields = vec![Field::bytes(FieldName::image(), vec!["image/png".into()])];
+        let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);
+        let mut writer = ShardWriter::create(&data, &spec).unwrap();
+        let pixels: Vec<u8> = (0..SIDE * SIDE * 3).map(|i| i as u8).collect();
+        let image = gular_image::encode_png(&pixels, SIDE, SIDE).unwrap();
+        writer.push(&BundlePath::parse("0.png").unwrap(), &[&image]).unwrap();
+        let manifest = Manifest {
+            envelope: Envelope::Shards,
+            payload: Payload::Encoded,
+            classes: Vec::new(),
+            fields,
+            made: [].into(),
+            about: About::default(),
+            statistics: None,
+            shards: vec![writer.finish().unwrap()],
+        };
+        write_manifest(dir, &manifest).unwrap();
+    }
+
+    /// The picture, and the bytes that a thread holds of it as it is stored.
+    fn made(dir: &std::path::Path, backend: Backend) -> (Result<Vec<u8>, Error>, usize) {
+        let open = OpenOptions { backend, ..OpenOptions::default() };
+        let bundle = Arc::new(Bundle::open(dir, open).unwrap());
+        let options =
+            LoaderOptions { transform: Transform::eval(SIDE), ..LoaderOptions::new(Split::Train) };
+        let source = Source::new(bundle, &options).unwrap();
+        let ring = Ring::new(2, 1, (SIDE * SIDE * 3) as usize).unwrap();
+        let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
+        let order = EpochOrder::new(&order, &[1], 0, 1);
+        let span = Span::new(0, 1, 1, false);
+        ring.start(Run { order, epoch: 0, span, rank: 0, world_size: 1 });
+        let meters = Meters::default();
+        let mut ticket = ring.take(&meters).unwrap();
+        let mut tools = source.tools();
+        let made = source.make(&mut ticket, &mut tools, &meters);
+        (made.map(|_| ticket.out.to_vec()), tools.stored.capacity())
+    }
+
+    #[test]
+    fn what_is_mapped_is_decoded_where_it_lies_and_checked_before() {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path());
+        let (read, held) = made(dir.path(), Backend::Pread);
+        assert!(held > 0);
+        let (mapped, held) = made(dir.path(), Backend::Map);
+        assert_eq!((mapped.unwrap(), held), (read.unwrap(), 0));
+
+        let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
+        let path = bundle.path_of(&bundle.manifest().shards[0].file);
+        let shard = bundle.shard(0).unwrap();
+        let (offset, len) = shard.index().locations[0].range(0).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[usize::try_from(offset).unwrap() + len / 2] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        for backend in [Backend::Pread, Backend::Map] {
+            let error = made(dir.path(), backend).0.unwrap_err().to_string();
+            assert!(error.starts_with("sample `0.png` in `"), "{backend:?}: {error}");
         }
     }
 }

@@ -82,11 +82,12 @@ impl Header {
         if table == 0 {
             return Err(bad("it was never finished: it has no allocation table".to_owned()));
         }
-        if n_fields == 0
-            || n_fields > MAX_FIELDS
-            || !u32_at(&head, 4).is_some_and(u32::is_power_of_two)
-        {
+        if n_fields == 0 || n_fields > MAX_FIELDS {
             return Err(bad(format!("its header names {n_fields} fields")));
+        }
+        let page = u32_at(&head, 4).unwrap_or(0);
+        if !page.is_power_of_two() {
+            return Err(bad(format!("its pages of {page} bytes are no power of two")));
         }
         let mut bytes = vec![0; usize::from(n_fields).saturating_mul(FIELD)];
         file.read_at(HEADER as u64, &mut bytes).map_err(|_| cut())?;

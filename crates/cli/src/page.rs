@@ -1,0 +1,67 @@
+//! The file of `--html`: made before anything is measured, so that hours of figures do not
+//! end in a folder that cannot be written to.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::exit::Failure;
+
+/// A file that becomes `path` when it is written.
+#[derive(Debug)]
+pub(crate) struct Page {
+    path: PathBuf,
+    temp: NamedTempFile,
+}
+
+impl Page {
+    /// Looks at what is at `path` and makes a temporary file beside it.
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+        check(path)?;
+        // A link to an old page stays one.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+        let temp = tempfile::Builder::new()
+            .prefix(gular_bundle::TEMP_PREFIX)
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder.unwrap_or(Path::new(".")))
+            .map_err(|e| cannot(&path, &e))?;
+        Ok(Self { path, temp })
+    }
+
+    /// Writes `text`; a page of an earlier run is replaced.
+    pub(crate) fn save(mut self, text: &str) -> Result<(), Failure> {
+        let written = self.temp.write_all(text.as_bytes());
+        let synced = written.and_then(|()| self.temp.as_file().sync_all());
+        let Self { path, temp } = self;
+        synced.map_err(|e| cannot(&path, &e))?;
+        check(&path)?;
+        temp.persist(&path).map_err(|e| cannot(&path, &e.error))?;
+        Ok(())
+    }
+}
+
+/// Refuses what is there and no page of an earlier run.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let is_page = fs::metadata(path).is_ok_and(|m| m.is_file()) && {
+        let mut head = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut head));
+        read.is_ok() && gular_bench::is_page(&head)
+    };
+    if is_page {
+        return Ok(());
+    }
+    let message = format!("`{}` exists, and is no page of `gular bench`", path.display());
+    let hint = "only an earlier page is replaced: name a new file, or remove this one";
+    Err(Failure::new(message, Some(hint.into())))
+}
+
+fn cannot(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot write `{}`: {error}", path.display()), None)
+}
