@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{Bundle, Envelope, OpenOptions};
 use gular_pack::{
-    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, PlanOptions, Progress, Target,
-    convert, export,
+    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, PackOrder, PayloadOptions,
+    PlanOptions, Progress, ReencodeOptions, Target, convert, export,
 };
-use support::{big_images, files, images, png, put, run, small_shards};
+use support::{big_images, files, images, jpeg, png, put, run, small_shards};
 
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
     let options = ConvertOptions { target, jobs, dry_run: false };
@@ -87,6 +87,56 @@ fn a_directory_has_a_folder_a_split_where_keys_have_none() {
     to(&bundle, &out, Target::Directory, 1).unwrap();
     for name in ["train/a.png", "train/b.png", "zebra/train/c.png"] {
         assert!(out.join("train").join(name).is_file(), "{name}");
+    }
+}
+
+#[test]
+fn files_of_different_shards_have_different_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    big_images(&source);
+    // Recoded, `c0/0.png` would be a file `c0/0.png.jpg`, which is another one's key; and
+    // its `~2` is taken, too. `c1/1.png.jpg` would be a folder.
+    for i in (0..24).step_by(3) {
+        put(&source, &format!("c0/{i}.png.jpg"), &jpeg(i));
+        put(&source, &format!("c0/{i}.png~2.jpg"), &jpeg(i + 1));
+    }
+    put(&source, "c1/1.png.jpg/x.jpg", &jpeg(90));
+    let payload = PayloadOptions::Reencoded(ReencodeOptions { max_side: None, quality: 90 });
+    let plan = PlanOptions { payload, order: PackOrder::Sorted, ..small_shards() };
+    run(&source, &bundle, plan, 2).unwrap();
+    let (whole, out) = (dir.path().join("whole"), dir.path().join("out"));
+    to(&bundle, &whole, Target::Directory, 2).unwrap();
+    let (cancel, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+    let progress = |p: Progress| {
+        if matches!(p, Progress::Packed(1, _)) && seen.fetch_add(1, Ordering::Relaxed) == 30 {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    };
+    let options = ConvertOptions { target: Target::Directory, jobs: 1, dry_run: false };
+    convert(&bundle, &out, &options, &progress, &cancel).unwrap_err();
+    let report = to(&bundle, &out, Target::Directory, 1).unwrap();
+    assert!(report.resumed_shards > 0);
+    assert!(files(&out) == files(&whole));
+
+    let bundle = Bundle::open(&bundle, OpenOptions::default()).unwrap();
+    let split = gular_bundle::Split::Train;
+    assert!(bundle.manifest().shards.len() > 2);
+    let list = fs::read_to_string(out.join("train/samples.tsv")).unwrap();
+    assert_eq!(list.lines().count() as u64, bundle.n_samples(split) + 1);
+    for (i, line) in list.lines().skip(1).enumerate() {
+        let [key, file, _] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
+        let sample = bundle.locate(split, i as u64).unwrap();
+        let mut value = Vec::new();
+        bundle.read(sample, 0, &mut value).unwrap();
+        assert!(fs::read(out.join("train").join(file)).unwrap() == value, "{line}");
+        assert_eq!(key, bundle.key(sample).unwrap().to_string());
+        match key {
+            "c0/3.png" => assert_eq!(file, "c0/3.png~3.jpg"),
+            "c1/1.png" => assert_eq!(file, "c1/1.png~2.jpg"),
+            "c1/4.png" => assert_eq!(file, "c1/4.png.jpg"),
+            _ => {}
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::envelope::squashfs::list::Lines;
 use crate::envelope::squashfs::sink::{Feed, Sink};
 use crate::envelope::{
     FileNames, Finished, Layout, Out, Places, Rows, SAMPLES_NAME, ShardSpec, file_head,
+    samples_header,
 };
 use crate::{BundlePath, Error, Field};
 
@@ -56,7 +57,7 @@ impl Writer {
 
 impl Layout for Writer {
     fn push(&mut self, out: &mut Out, key: &BundlePath, values: &[&[u8]]) -> Result<(), Error> {
-        let names = self.names.next(key, values).names;
+        let names = self.names.next(key, values);
         if let Some(reason) = names.iter().flatten().find_map(|name| fault(name)) {
             return Err(Error::Value { key: key.to_string(), reason });
         }
@@ -79,8 +80,8 @@ impl Layout for Writer {
 
     fn finish(self: Box<Self>, out: &mut Out, rows: &Rows<'_>) -> Result<Finished, Error> {
         let Self { mut image, sink, names, files, labels, places, .. } = *self;
-        let header = names.header();
         drop(names);
+        let header = samples_header(rows.fields);
         let (mut paths, files): (Vec<String>, Vec<FileData>) = files.into_iter().unzip();
         step_aside(&mut paths);
         let paths = spread(&paths);
