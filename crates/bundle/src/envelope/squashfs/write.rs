@@ -85,6 +85,14 @@ impl Layout for Writer {
         let (mut paths, files): (Vec<String>, Vec<FileData>) = files.into_iter().unzip();
         step_aside(&mut paths);
         let paths = spread(&paths);
+        // Files that stepped aside and folders between are new in them.
+        if let Some((at, reason)) =
+            paths.iter().enumerate().find_map(|(at, path)| Some((at, fault(path)?)))
+        {
+            let of_each = rows.fields.iter().filter(|f| f.name.as_str() != "label").count();
+            let key = key(rows, at.checked_div(of_each).unwrap_or(0)).to_owned();
+            return Err(Error::Value { key, reason });
+        }
         let bytes = Lines::new(header, lines(rows, &paths, &labels));
         let mut feed = Feed { bytes, sink: &sink, out: &mut *out };
         let list = image.data(&mut feed).map_err(|e| failed(out, e))?;
@@ -102,13 +110,8 @@ impl Layout for Writer {
 /// The lines of the list of samples.
 fn lines(rows: &Rows<'_>, paths: &[String], labels: &[i64]) -> impl Iterator<Item = String> {
     let (mut paths, mut labels) = (paths.iter(), labels.iter());
-    let key = |range: &[i64]| {
-        let [start, end] = range else { return "" };
-        let range = usize::try_from(*start).unwrap_or(0)..usize::try_from(*end).unwrap_or(0);
-        rows.key_bytes.get(range).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
-    };
-    rows.key_offsets.windows(2).map(move |range| {
-        let mut line = key(range).to_owned();
+    (0..rows.key_offsets.len().saturating_sub(1)).map(move |row| {
+        let mut line = key(rows, row).to_owned();
         for field in rows.fields {
             line.push('\t');
             if field.name.as_str() == "label" {
@@ -120,6 +123,13 @@ fn lines(rows: &Rows<'_>, paths: &[String], labels: &[i64]) -> impl Iterator<Ite
         line.push('\n');
         line
     })
+}
+
+/// The key of sample `row`.
+fn key<'a>(rows: &Rows<'a>, row: usize) -> &'a str {
+    let at = |i: usize| rows.key_offsets.get(i).and_then(|o| usize::try_from(*o).ok());
+    let range = at(row).unwrap_or(0)..at(row.saturating_add(1)).unwrap_or(0);
+    rows.key_bytes.get(range).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
 }
 
 /// Why no image can hold a file of this path.
