@@ -16,6 +16,9 @@ use crate::{Error, Progress, SKIPPED_NAME};
 /// 1980-01-01: no clock, and not so early that tar warns of it.
 const MTIME: u64 = 315_532_800;
 
+/// Bytes of a name in a tar header.
+const LONGEST_NAME: usize = 100;
+
 /// How to export.
 #[derive(Debug, Clone, Copy)]
 pub struct ExportOptions {
@@ -158,6 +161,25 @@ fn add(tar: &mut Tar<'_>, name: &str, bytes: u64, data: &mut dyn Read) -> io::Re
     tar.append_data(&mut header(bytes), name, data)
 }
 
+/// Names the next entry; a name too long for its header gets an entry of its own before
+/// it, as GNU tar does it.
+fn set_name(tar: &mut Tar<'_>, entry: &mut tar::Header, name: &str) -> io::Result<()> {
+    let put = |header: &mut tar::Header, name: &[u8]| {
+        let bytes = header.as_gnu_mut().map(|gnu| &mut gnu.name);
+        let places = bytes.into_iter().flatten().zip(name);
+        places.for_each(|(place, byte)| *place = *byte);
+    };
+    if name.len() > LONGEST_NAME {
+        let mut long = header(name.len() as u64 + 1);
+        long.set_entry_type(tar::EntryType::GNULongName);
+        put(&mut long, b"././@LongLink");
+        long.set_cksum();
+        tar.append(&long, name.as_bytes().chain(&[0][..]))?;
+    }
+    put(entry, name.as_bytes());
+    Ok(())
+}
+
 fn add_index(tar: &mut Tar<'_>, bundle: &Bundle, entry: &FileEntry) -> Result<(), Error> {
     let path = bundle.path_of(entry);
     let bytes = std::fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
@@ -181,7 +203,7 @@ fn add_shard(
 ) -> Result<(), Error> {
     let io = |e| Error::io("write", to, e);
     let mut header = header(entry.bytes);
-    header.set_path(format!("{DATA_DIR}/{}", entry.name)).map_err(io)?;
+    set_name(tar, &mut header, &format!("{DATA_DIR}/{}", entry.name)).map_err(io)?;
     header.set_cksum();
     let out = tar.get_mut();
     out.write_all(header.as_bytes()).map_err(io)?;

@@ -5,10 +5,10 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{Bundle, Envelope, OpenOptions};
+use gular_bundle::{Bundle, BundlePath, Envelope, OpenOptions, write_manifest};
 use gular_pack::{
     ConvertOptions, ConvertReport, Error, ExportOptions, Layout, PackOrder, PayloadOptions,
     PlanOptions, Progress, ReencodeOptions, Target, convert, export,
@@ -18,6 +18,14 @@ use support::{big_images, files, images, jpeg, png, put, run, small_shards};
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
     let options = ConvertOptions { target, jobs, dry_run: false };
     convert(source, out, &options, &|_| {}, &AtomicBool::new(false))
+}
+
+/// The files of a `.tar.zst`.
+fn unpacked(file: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let tar = zstd::decode_all(fs::read(file).unwrap().as_slice()).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    tar::Archive::new(tar.as_slice()).unpack(out.path()).unwrap();
+    files(out.path())
 }
 
 #[test]
@@ -208,8 +216,26 @@ fn an_export_is_the_folder_and_the_same_with_any_threads() {
         written.push(fs::read(&file).unwrap());
     }
     assert!(written[0] == written[1]);
-    let tar = zstd::decode_all(written[0].as_slice()).unwrap();
-    let out = dir.path().join("out");
-    tar::Archive::new(tar.as_slice()).unpack(&out).unwrap();
-    assert!(files(&out) == files(&bundle));
+    assert!(unpacked(&dir.path().join("1.tar.zst")) == files(&bundle));
+}
+
+#[test]
+fn an_export_has_shards_of_long_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source);
+    run(&source, &bundle, PlanOptions::default(), 1).unwrap();
+    let mut manifest = Bundle::open(&bundle, OpenOptions::default()).unwrap().manifest().clone();
+    for (shard, len) in manifest.shards.iter_mut().zip([95, 96]) {
+        let name = BundlePath::parse(&"n".repeat(len)).unwrap();
+        let data = bundle.join("data");
+        fs::rename(data.join(shard.file.name.as_str()), data.join(name.as_str())).unwrap();
+        shard.file.name = name;
+    }
+    fs::remove_file(bundle.join("manifest.json")).unwrap();
+    write_manifest(&bundle, &manifest).unwrap();
+    let file = dir.path().join("b.tar.zst");
+    let options = ExportOptions { level: 1, jobs: 1, dry_run: false };
+    export(&bundle, &file, &options, &|_| {}, &AtomicBool::new(false)).unwrap();
+    assert!(unpacked(&file) == files(&bundle));
 }
