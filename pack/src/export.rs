@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, DATA_DIR, FileEntry, MANIFEST_NAME, OpenOptions, TEMP_PREFIX};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, TEMP_PREFIX};
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempPath};
 
@@ -63,15 +63,20 @@ pub fn export(
 ) -> Result<ExportReport, Error> {
     let start = Instant::now();
     let bundle = Bundle::open(source, OpenOptions::default())?;
-    let manifest = std::fs::read(source.join(MANIFEST_NAME))
-        .map_err(|e| Error::io("read", source.join(MANIFEST_NAME), e))?;
+    let manifest = manifest(&bundle, source)?;
+    let skipped = match std::fs::read(source.join(SKIPPED_NAME)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(Error::io("read", source.join(SKIPPED_NAME), e)),
+        Ok(skipped) => Some(skipped),
+    };
     let shards = &bundle.manifest().shards;
     let entries = || shards.iter().flat_map(|s| [&s.file, &s.index]);
-    let bytes = entries().map(|f| f.bytes).sum::<u64>() + manifest.len() as u64;
+    let others = || [Some(&manifest), skipped.as_ref()].into_iter().flatten();
+    let bytes = entries().map(|f| f.bytes).chain(others().map(|b| b.len() as u64)).sum();
     let mut report = ExportReport {
         dry_run: options.dry_run,
         digest: bundle.digest().to_string(),
-        files: entries().count() as u64 + 1,
+        files: (entries().count() + others().count()) as u64,
         bytes,
         written: None,
         seconds: 0.0,
@@ -94,7 +99,7 @@ pub fn export(
         let mut tar = tar::Builder::new(encoder);
         add(&mut tar, MANIFEST_NAME, manifest.len() as u64, &mut manifest.as_slice())
             .map_err(io)?;
-        if let Ok(skipped) = std::fs::read(source.join(SKIPPED_NAME)) {
+        if let Some(skipped) = &skipped {
             add(&mut tar, SKIPPED_NAME, skipped.len() as u64, &mut skipped.as_slice())
                 .map_err(io)?;
         }
@@ -180,14 +185,36 @@ fn set_name(tar: &mut Tar<'_>, entry: &mut tar::Header, name: &str) -> io::Resul
     Ok(())
 }
 
+/// The bytes of the manifest, which are those that were opened.
+fn manifest(bundle: &Bundle, source: &Path) -> Result<Vec<u8>, Error> {
+    let path = source.join(MANIFEST_NAME);
+    let bytes = std::fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+    check_digest(&path, &bytes, bundle.digest())?;
+    Ok(bytes)
+}
+
+fn check_digest(path: &Path, bytes: &[u8], expected: Digest) -> Result<(), Error> {
+    match Digest::of(bytes) {
+        found if found == expected => Ok(()),
+        found => {
+            let path = path.display().to_string();
+            Err(gular_bundle::Error::Digest { path, expected, found }.into())
+        }
+    }
+}
+
 fn add_index(tar: &mut Tar<'_>, bundle: &Bundle, entry: &FileEntry) -> Result<(), Error> {
     let path = bundle.path_of(entry);
-    let bytes = std::fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-    let found = gular_bundle::Digest::of(&bytes);
-    if found != entry.digest {
-        let (path, expected) = (path.display().to_string(), entry.digest);
-        return Err(gular_bundle::Error::Digest { path, expected, found }.into());
+    let io = |e| Error::io("read", &path, e);
+    let file = File::open(&path).map_err(io)?;
+    let (expected, found) = (entry.bytes, file.metadata().map_err(io)?.len());
+    if found != expected {
+        let path = path.display().to_string();
+        return Err(gular_bundle::Error::Length { path, expected, found }.into());
     }
+    let mut bytes = Vec::new();
+    file.take(expected).read_to_end(&mut bytes).map_err(io)?;
+    check_digest(&path, &bytes, entry.digest)?;
     let name = format!("{DATA_DIR}/{}", entry.name);
     add(tar, &name, entry.bytes, &mut bytes.as_slice()).map_err(|e| Error::io("write", name, e))
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{Bundle, BundlePath, Envelope, OpenOptions, write_manifest};
 use gular_pack::{
-    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, PackOrder, PayloadOptions,
-    PlanOptions, Progress, ReencodeOptions, Target, convert, export,
+    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, OnError, PackOrder,
+    PayloadOptions, PlanOptions, Progress, ReencodeOptions, Target, convert, export,
 };
 use support::{big_images, files, images, jpeg, png, put, run, small_shards};
 
@@ -238,4 +238,32 @@ fn an_export_has_shards_of_long_names() {
     let options = ExportOptions { level: 1, jobs: 1, dry_run: false };
     export(&bundle, &file, &options, &|_| {}, &AtomicBool::new(false)).unwrap();
     assert!(unpacked(&file) == files(&bundle));
+}
+
+#[test]
+fn an_export_counts_all_files_and_takes_no_other_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source);
+    put(&source, "train/cat/bad.jpg", b"no image");
+    let plan = PlanOptions { on_error: OnError::Skip, ..PlanOptions::default() };
+    run(&source, &bundle, plan, 1).unwrap();
+    let file = dir.path().join("b.tar.zst");
+    let options = ExportOptions { level: 1, jobs: 1, dry_run: false };
+    let run = || export(&bundle, &file, &options, &|_| {}, &AtomicBool::new(false));
+    let report = run().unwrap();
+    let found = unpacked(&file);
+    assert!(found.iter().any(|(path, _)| path == Path::new("skipped.jsonl")));
+    assert_eq!(report.files, found.len() as u64);
+    assert_eq!(report.bytes, found.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>());
+
+    fs::remove_file(&file).unwrap();
+    let opened = Bundle::open(&bundle, OpenOptions::default()).unwrap();
+    let index = opened.path_of(&opened.manifest().shards[0].index);
+    // However long: its length is compared before it is read.
+    let longer = fs::metadata(&index).unwrap().len() + 1;
+    fs::File::options().write(true).open(&index).unwrap().set_len(longer).unwrap();
+    let error = run().unwrap_err();
+    assert!(matches!(error, Error::Bundle(gular_bundle::Error::Length { .. })), "{error}");
+    assert!(!file.exists());
 }
