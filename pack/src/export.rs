@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, DATA_DIR, FileEntry, MANIFEST_NAME, OpenOptions, TEMP_PREFIX};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, TEMP_PREFIX};
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempPath};
 
@@ -15,6 +15,9 @@ use crate::{Error, Progress, SKIPPED_NAME};
 
 /// 1980-01-01: no clock, and not so early that tar warns of it.
 const MTIME: u64 = 315_532_800;
+
+/// Bytes of a name in a tar header.
+const LONGEST_NAME: usize = 100;
 
 /// How to export.
 #[derive(Debug, Clone, Copy)]
@@ -60,15 +63,20 @@ pub fn export(
 ) -> Result<ExportReport, Error> {
     let start = Instant::now();
     let bundle = Bundle::open(source, OpenOptions::default())?;
-    let manifest = std::fs::read(source.join(MANIFEST_NAME))
-        .map_err(|e| Error::io("read", source.join(MANIFEST_NAME), e))?;
+    let manifest = manifest(&bundle, source)?;
+    let skipped = match std::fs::read(source.join(SKIPPED_NAME)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(Error::io("read", source.join(SKIPPED_NAME), e)),
+        Ok(skipped) => Some(skipped),
+    };
     let shards = &bundle.manifest().shards;
     let entries = || shards.iter().flat_map(|s| [&s.file, &s.index]);
-    let bytes = entries().map(|f| f.bytes).sum::<u64>() + manifest.len() as u64;
+    let others = || [Some(&manifest), skipped.as_ref()].into_iter().flatten();
+    let bytes = entries().map(|f| f.bytes).chain(others().map(|b| b.len() as u64)).sum();
     let mut report = ExportReport {
         dry_run: options.dry_run,
         digest: bundle.digest().to_string(),
-        files: entries().count() as u64 + 1,
+        files: (entries().count() + others().count()) as u64,
         bytes,
         written: None,
         seconds: 0.0,
@@ -91,7 +99,7 @@ pub fn export(
         let mut tar = tar::Builder::new(encoder);
         add(&mut tar, MANIFEST_NAME, manifest.len() as u64, &mut manifest.as_slice())
             .map_err(io)?;
-        if let Ok(skipped) = std::fs::read(source.join(SKIPPED_NAME)) {
+        if let Some(skipped) = &skipped {
             add(&mut tar, SKIPPED_NAME, skipped.len() as u64, &mut skipped.as_slice())
                 .map_err(io)?;
         }
@@ -158,14 +166,55 @@ fn add(tar: &mut Tar<'_>, name: &str, bytes: u64, data: &mut dyn Read) -> io::Re
     tar.append_data(&mut header(bytes), name, data)
 }
 
+/// Names the next entry; a name too long for its header gets an entry of its own before
+/// it, as GNU tar does it.
+fn set_name(tar: &mut Tar<'_>, entry: &mut tar::Header, name: &str) -> io::Result<()> {
+    let put = |header: &mut tar::Header, name: &[u8]| {
+        let bytes = header.as_gnu_mut().map(|gnu| &mut gnu.name);
+        let places = bytes.into_iter().flatten().zip(name);
+        places.for_each(|(place, byte)| *place = *byte);
+    };
+    if name.len() > LONGEST_NAME {
+        let mut long = header(name.len() as u64 + 1);
+        long.set_entry_type(tar::EntryType::GNULongName);
+        put(&mut long, b"././@LongLink");
+        long.set_cksum();
+        tar.append(&long, name.as_bytes().chain(&[0][..]))?;
+    }
+    put(entry, name.as_bytes());
+    Ok(())
+}
+
+/// The bytes of the manifest, which are those that were opened.
+fn manifest(bundle: &Bundle, source: &Path) -> Result<Vec<u8>, Error> {
+    let path = source.join(MANIFEST_NAME);
+    let bytes = std::fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
+    check_digest(&path, &bytes, bundle.digest())?;
+    Ok(bytes)
+}
+
+fn check_digest(path: &Path, bytes: &[u8], expected: Digest) -> Result<(), Error> {
+    match Digest::of(bytes) {
+        found if found == expected => Ok(()),
+        found => {
+            let path = path.display().to_string();
+            Err(gular_bundle::Error::Digest { path, expected, found }.into())
+        }
+    }
+}
+
 fn add_index(tar: &mut Tar<'_>, bundle: &Bundle, entry: &FileEntry) -> Result<(), Error> {
     let path = bundle.path_of(entry);
-    let bytes = std::fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-    let found = gular_bundle::Digest::of(&bytes);
-    if found != entry.digest {
-        let (path, expected) = (path.display().to_string(), entry.digest);
-        return Err(gular_bundle::Error::Digest { path, expected, found }.into());
+    let io = |e| Error::io("read", &path, e);
+    let file = File::open(&path).map_err(io)?;
+    let (expected, found) = (entry.bytes, file.metadata().map_err(io)?.len());
+    if found != expected {
+        let path = path.display().to_string();
+        return Err(gular_bundle::Error::Length { path, expected, found }.into());
     }
+    let mut bytes = Vec::new();
+    file.take(expected).read_to_end(&mut bytes).map_err(io)?;
+    check_digest(&path, &bytes, entry.digest)?;
     let name = format!("{DATA_DIR}/{}", entry.name);
     add(tar, &name, entry.bytes, &mut bytes.as_slice()).map_err(|e| Error::io("write", name, e))
 }
@@ -181,7 +230,7 @@ fn add_shard(
 ) -> Result<(), Error> {
     let io = |e| Error::io("write", to, e);
     let mut header = header(entry.bytes);
-    header.set_path(format!("{DATA_DIR}/{}", entry.name)).map_err(io)?;
+    set_name(tar, &mut header, &format!("{DATA_DIR}/{}", entry.name)).map_err(io)?;
     header.set_cksum();
     let out = tar.get_mut();
     out.write_all(header.as_bytes()).map_err(io)?;

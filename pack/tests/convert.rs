@@ -5,19 +5,27 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{Bundle, Envelope, OpenOptions};
+use gular_bundle::{Bundle, BundlePath, Envelope, OpenOptions, write_manifest};
 use gular_pack::{
-    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, PlanOptions, Progress, Target,
-    convert, export,
+    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, OnError, PackOrder,
+    PayloadOptions, PlanOptions, Progress, ReencodeOptions, Target, convert, export,
 };
-use support::{big_images, files, images, png, put, run, small_shards};
+use support::{big_images, files, images, jpeg, png, put, run, small_shards};
 
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
     let options = ConvertOptions { target, jobs, dry_run: false };
     convert(source, out, &options, &|_| {}, &AtomicBool::new(false))
+}
+
+/// The files of a `.tar.zst`.
+fn unpacked(file: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let tar = zstd::decode_all(fs::read(file).unwrap().as_slice()).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    tar::Archive::new(tar.as_slice()).unpack(out.path()).unwrap();
+    files(out.path())
 }
 
 #[test]
@@ -91,6 +99,56 @@ fn a_directory_has_a_folder_a_split_where_keys_have_none() {
 }
 
 #[test]
+fn files_of_different_shards_have_different_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    big_images(&source);
+    // Recoded, `c0/0.png` would be a file `c0/0.png.jpg`, which is another one's key; and
+    // its `~2` is taken, too. `c1/1.png.jpg` would be a folder.
+    for i in (0..24).step_by(3) {
+        put(&source, &format!("c0/{i}.png.jpg"), &jpeg(i));
+        put(&source, &format!("c0/{i}.png~2.jpg"), &jpeg(i + 1));
+    }
+    put(&source, "c1/1.png.jpg/x.jpg", &jpeg(90));
+    let payload = PayloadOptions::Reencoded(ReencodeOptions { max_side: None, quality: 90 });
+    let plan = PlanOptions { payload, order: PackOrder::Sorted, ..small_shards() };
+    run(&source, &bundle, plan, 2).unwrap();
+    let (whole, out) = (dir.path().join("whole"), dir.path().join("out"));
+    to(&bundle, &whole, Target::Directory, 2).unwrap();
+    let (cancel, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+    let progress = |p: Progress| {
+        if matches!(p, Progress::Packed(1, _)) && seen.fetch_add(1, Ordering::Relaxed) == 30 {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    };
+    let options = ConvertOptions { target: Target::Directory, jobs: 1, dry_run: false };
+    convert(&bundle, &out, &options, &progress, &cancel).unwrap_err();
+    let report = to(&bundle, &out, Target::Directory, 1).unwrap();
+    assert!(report.resumed_shards > 0);
+    assert!(files(&out) == files(&whole));
+
+    let bundle = Bundle::open(&bundle, OpenOptions::default()).unwrap();
+    let split = gular_bundle::Split::Train;
+    assert!(bundle.manifest().shards.len() > 2);
+    let list = fs::read_to_string(out.join("train/samples.tsv")).unwrap();
+    assert_eq!(list.lines().count() as u64, bundle.n_samples(split) + 1);
+    for (i, line) in list.lines().skip(1).enumerate() {
+        let [key, file, _] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
+        let sample = bundle.locate(split, i as u64).unwrap();
+        let mut value = Vec::new();
+        bundle.read(sample, 0, &mut value).unwrap();
+        assert!(fs::read(out.join("train").join(file)).unwrap() == value, "{line}");
+        assert_eq!(key, bundle.key(sample).unwrap().to_string());
+        match key {
+            "c0/3.png" => assert_eq!(file, "c0/3.png~3.jpg"),
+            "c1/1.png" => assert_eq!(file, "c1/1.png~2.jpg"),
+            "c1/4.png" => assert_eq!(file, "c1/4.png.jpg"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
 fn a_changed_sample_ends_the_run_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
@@ -158,8 +216,54 @@ fn an_export_is_the_folder_and_the_same_with_any_threads() {
         written.push(fs::read(&file).unwrap());
     }
     assert!(written[0] == written[1]);
-    let tar = zstd::decode_all(written[0].as_slice()).unwrap();
-    let out = dir.path().join("out");
-    tar::Archive::new(tar.as_slice()).unpack(&out).unwrap();
-    assert!(files(&out) == files(&bundle));
+    assert!(unpacked(&dir.path().join("1.tar.zst")) == files(&bundle));
+}
+
+#[test]
+fn an_export_has_shards_of_long_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source);
+    run(&source, &bundle, PlanOptions::default(), 1).unwrap();
+    let mut manifest = Bundle::open(&bundle, OpenOptions::default()).unwrap().manifest().clone();
+    for (shard, len) in manifest.shards.iter_mut().zip([95, 96]) {
+        let name = BundlePath::parse(&"n".repeat(len)).unwrap();
+        let data = bundle.join("data");
+        fs::rename(data.join(shard.file.name.as_str()), data.join(name.as_str())).unwrap();
+        shard.file.name = name;
+    }
+    fs::remove_file(bundle.join("manifest.json")).unwrap();
+    write_manifest(&bundle, &manifest).unwrap();
+    let file = dir.path().join("b.tar.zst");
+    let options = ExportOptions { level: 1, jobs: 1, dry_run: false };
+    export(&bundle, &file, &options, &|_| {}, &AtomicBool::new(false)).unwrap();
+    assert!(unpacked(&file) == files(&bundle));
+}
+
+#[test]
+fn an_export_counts_all_files_and_takes_no_other_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
+    images(&source);
+    put(&source, "train/cat/bad.jpg", b"no image");
+    let plan = PlanOptions { on_error: OnError::Skip, ..PlanOptions::default() };
+    run(&source, &bundle, plan, 1).unwrap();
+    let file = dir.path().join("b.tar.zst");
+    let options = ExportOptions { level: 1, jobs: 1, dry_run: false };
+    let run = || export(&bundle, &file, &options, &|_| {}, &AtomicBool::new(false));
+    let report = run().unwrap();
+    let found = unpacked(&file);
+    assert!(found.iter().any(|(path, _)| path == Path::new("skipped.jsonl")));
+    assert_eq!(report.files, found.len() as u64);
+    assert_eq!(report.bytes, found.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>());
+
+    fs::remove_file(&file).unwrap();
+    let opened = Bundle::open(&bundle, OpenOptions::default()).unwrap();
+    let index = opened.path_of(&opened.manifest().shards[0].index);
+    // However long: its length is compared before it is read.
+    let longer = fs::metadata(&index).unwrap().len() + 1;
+    fs::File::options().write(true).open(&index).unwrap().set_len(longer).unwrap();
+    let error = run().unwrap_err();
+    assert!(matches!(error, Error::Bundle(gular_bundle::Error::Length { .. })), "{error}");
+    assert!(!file.exists());
 }

@@ -124,6 +124,25 @@ fn samples_unpack_to_the_files_they_were() {
 }
 
 #[test]
+fn samples_of_different_shards_have_files_of_different_names() {
+    let case = Case::new();
+    let (images, bundle) = (case.dir.path().join("close"), case.dir.path().join("recoded"));
+    // Recoded to JPEG, the first is a file of the second's name.
+    put(&images, "train/c/a.png", &noisy_png(1, 900));
+    put(&images, "train/c/a.png.jpg", &jpeg(1));
+    let mut args = vec!["pack", text(&images), text(&bundle), "--quiet", "--order", "sorted"];
+    args.extend(["--payload", "reencoded", "--shard-size", "1MiB"]);
+    let packed = run(args);
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let copy = case.dir.path().join("seen");
+    let outcome = case.stage(&bundle, &["--unpack", "--", "cp", "-r", "{}", text(&copy)]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let folder = copy.join("train/c");
+    assert_eq!(files(&copy).len(), 2);
+    assert!(folder.join("a.png.jpg").is_file() && folder.join("a.png~2.jpg").is_file());
+}
+
+#[test]
 fn a_plain_directory_is_copied_with_its_links_to_files() {
     let case = Case::new();
     put(&case.images, "empty", b"");

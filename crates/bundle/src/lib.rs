@@ -42,9 +42,9 @@ pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
 pub use durable::{TEMP_PREFIX, WriteBack, write_file};
 pub use envelope::{
-    Column, FieldPlaces, FileNames, FixedPlaces, InPlace, Run, SAMPLES_NAME, SampleFiles, Seen,
-    ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place, rebuild_index, sniff,
-    splits_are_in_keys, survey,
+    BundleNames, Column, FieldPlaces, FixedPlaces, InPlace, Run, SAMPLES_NAME, SampleFiles, Seen,
+    ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place, rebuild_index,
+    samples_header, sniff, survey,
 };
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};

@@ -137,6 +137,36 @@ fn names_that_no_image_holds_are_refused() {
     assert_eq!(writer.n_samples(), 0);
 }
 
+#[test]
+fn paths_that_become_too_long_are_refused_with_their_sample() {
+    let refused = |keys: &[String]| {
+        let dir = tempfile::tempdir().unwrap();
+        let fields = [Field::label(), Field::bytes(FieldName::image(), Vec::new())];
+        let spec = ShardSpec::new(Envelope::Squashfs, Split::Train, &fields);
+        let mut writer = ShardWriter::create(dir.path(), &spec).unwrap();
+        for (i, key) in keys.iter().enumerate() {
+            writer.push(&BundlePath::parse(key).unwrap(), &[&[0; 8], &jpeg(i)]).unwrap();
+        }
+        match writer.finish().unwrap_err() {
+            Error::Value { key, reason } => (key, reason),
+            error => panic!("{error}"),
+        }
+    };
+    // Folders between make paths longer.
+    let folder = vec!["f".repeat(255); 15].join("/") + "/" + &"g".repeat(240);
+    let keys: Vec<String> = (0..1100).map(|i| format!("{folder}/{i:010}.jpg")).collect();
+    assert_eq!(keys[0].len(), 4095);
+    let (key, reason) = refused(&keys);
+    assert_eq!(key, keys[0]);
+    assert!(reason.contains("4095 fit"), "{reason}");
+    // A file that steps aside gets a longer name.
+    let name = "n".repeat(251) + ".jpg";
+    let keys = ["a.jpg".to_owned(), name.clone(), format!("{name}/b.jpg")];
+    let (key, reason) = refused(&keys);
+    assert_eq!(key, name);
+    assert!(reason.contains("257 bytes"), "{reason}");
+}
+
 const META: Meta = Meta { mode: 0o644, uid: 0, gid: 0, mtime: 0 };
 
 /// An image as others make them.

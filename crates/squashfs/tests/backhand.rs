@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -254,6 +254,34 @@ fn equal_files_are_stored_once() {
 }
 
 #[test]
+fn a_file_that_changes_while_it_is_read_is_shared_as_what_was_written() {
+    /// Holds other bytes when it is read again.
+    struct Changing(Cursor<Vec<u8>>, Vec<u8>);
+    impl Read for Changing {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(buffer)
+        }
+    }
+    impl Seek for Changing {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            if to == SeekFrom::Start(0) {
+                self.0 = Cursor::new(self.1.clone());
+            }
+            self.0.seek(to)
+        }
+    }
+    let (old, new) = (noise(3, 5000), noise(4, 6000));
+    let mut writer = Writer::new(Vec::new(), options(|o| o.deduplicate = true)).unwrap();
+    let mut changing = Changing(Cursor::new(old.clone()), new.clone());
+    let changed = writer.data_seekable(&mut changing).unwrap();
+    let same = writer.data_seekable(&mut Cursor::new(&new)).unwrap();
+    let other = writer.data_seekable(&mut Cursor::new(&old)).unwrap();
+    assert_eq!(changed, same);
+    assert_ne!(changed, other);
+    assert_eq!((changed.size(), other.size()), (6000, 5000));
+}
+
+#[test]
 fn holes_take_no_place() {
     let given = [("hole".to_owned(), vec![0; 10 << 20])];
     let (image, places) = files(&given, &options(|o| o.data = None));
@@ -265,8 +293,8 @@ fn holes_take_no_place() {
 #[test]
 fn what_no_image_can_hold_is_refused() {
     let add = |path: &str, node| Tree::new(ROOT).add(path, META, node).unwrap_err().to_string();
-    let long = "n".repeat(256);
-    for path in ["", "/a", "a/", "a//b", "a/./b", "../a", "a\0b", long.as_str()] {
+    let (long, deep) = ("n".repeat(256), "d/".repeat(2047) + "dd");
+    for path in ["", "/a", "a/", "a//b", "a/./b", "../a", "a\0b", &long, &deep] {
         assert!(add(path, Node::Fifo).starts_with("bad path `"), "{path:?}");
     }
     let device = add("d", Node::CharDevice { major: 4096, minor: 0 });

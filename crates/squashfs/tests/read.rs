@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
+use std::io;
 
 use gular_squashfs::read::{Content, Error, Kind, Walk};
 use gular_squashfs::write::{Compression, Fragments, Meta, Node, Options, Tree, Writer, Zeros};
@@ -247,17 +248,32 @@ fn folders_in_a_circle_are_found_out() {
 #[test]
 fn more_names_than_an_image_could_hold_are_not_followed() {
     let folder = vec!["f".repeat(250); 14].join("/");
-    let of_length = |n: u32| {
+    let of_length = |folder: &str, n: u32| {
         let files: Vec<_> = (0..n).map(|i| (format!("{folder}/{i}"), Vec::new())).collect();
         let mut options = Options::stored();
         options.metadata = Some(Compression::Gzip(9));
         let image = image(options, &files);
         (walked(&image).map(|found| found.len()), image.len())
     };
-    let (found, _) = of_length(100);
+    let (found, _) = of_length(&folder, 100);
     assert_eq!(found.unwrap(), 100 + 14 + 7);
     // 10 MiB of paths.
-    let (found, len) = of_length(3000);
+    let (found, len) = of_length(&folder, 3000);
     let error = found.unwrap_err().to_string();
     assert!(error.contains("more names"), "{error} of {len} bytes");
+
+    // Short names, but many, and all of one file.
+    let mut options = Options::stored();
+    options.metadata = Some(Compression::Gzip(9));
+    let mut writer = Writer::new(Vec::new(), options).unwrap();
+    let data = writer.data(&mut io::empty()).unwrap();
+    let mut tree = Tree::new(META);
+    tree.add("a", META, Node::File(data)).unwrap();
+    for i in 0..300_000 {
+        tree.add(format!("{i:06}"), META, Node::Hardlink(b"a".to_vec())).unwrap();
+    }
+    let (head, mut image) = writer.finish(&tree).unwrap();
+    image[..head.len()].copy_from_slice(&head);
+    let error = walked(&image).unwrap_err().to_string();
+    assert!(error.contains("more names"), "{error} of {} bytes", image.len());
 }

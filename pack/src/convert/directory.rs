@@ -6,25 +6,37 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{BundlePath, FileNames, SAMPLES_NAME, Split, file_head, write_file};
+use gular_bundle::{
+    BundleNames, BundlePath, SAMPLES_NAME, Split, file_head, samples_header, write_file,
+};
 
 use crate::Error;
 use crate::convert::run::Work;
 
 /// Writes the files of shard `number`; `resumed` says that some may be there.
-pub(crate) fn shard(work: &Work<'_>, number: usize, resumed: bool) -> Result<(), Error> {
+pub(crate) fn shard(
+    work: &Work<'_>,
+    number: usize,
+    names: &BundleNames,
+    resumed: bool,
+) -> Result<(), Error> {
     let manifest = work.source.manifest();
     let Some(entry) = manifest.shards.get(number) else { return Ok(()) };
     let heads: Vec<Vec<u8>> = manifest.fields.iter().map(file_head).collect();
     let dir = work.out.path.join(entry.split.to_string());
     let lines_path = lines_path(work, number);
     let source = work.source.shard(number)?;
-    let mut names = FileNames::in_split(&manifest.fields, work.split_in_keys);
+    let list_folder = &*format!("{SAMPLES_NAME}/");
     let mut made = BTreeSet::new();
     let mut lines = String::new();
     work.samples(number, &mut |row, values| {
         let key = BundlePath::parse(source.index().key(row).unwrap_or_default());
-        let files = names.next(&key.map_err(gular_bundle::Error::from)?, values);
+        let key = key.map_err(gular_bundle::Error::from)?;
+        let files = names.of(number, row, &key, values);
+        if files.names.iter().flatten().any(|name| name.starts_with(list_folder)) {
+            let reason = format!("folder `{SAMPLES_NAME}` has the name of the list of samples");
+            return Err(gular_bundle::Error::Value { key: key.to_string(), reason }.into());
+        }
         for ((name, value), head) in files.names.iter().zip(values).zip(&heads) {
             let Some(name) = name else { continue };
             let path = dir.join(name);
@@ -43,7 +55,8 @@ pub(crate) fn shard(work: &Work<'_>, number: usize, resumed: bool) -> Result<(),
     Ok(write_file(&lines_path, lines.as_bytes())?)
 }
 
-/// A new file; one that an interrupted run may have left is replaced.
+/// A new file; one that an interrupted run may have left is replaced: no other sample
+/// of the bundle has a file of this name.
 fn put(path: &Path, head: &[u8], value: &[u8], resumed: bool) -> Result<(), Error> {
     let io = |e| Error::io("write", path, e);
     if resumed {
@@ -67,7 +80,7 @@ pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
     let manifest = work.source.manifest();
     let mut bytes = 0;
     for split in Split::ALL {
-        let mut list = FileNames::new(&manifest.fields).header();
+        let mut list = samples_header(&manifest.fields);
         let mut any = false;
         for (number, entry) in manifest.shards.iter().enumerate() {
             if entry.split == split {

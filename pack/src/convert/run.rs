@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, Check, Envelope, Manifest, OpenOptions, splits_are_in_keys};
+use gular_bundle::{Bundle, BundleNames, Check, Envelope, Manifest, OpenOptions};
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
@@ -61,8 +61,6 @@ type Take<'a> = dyn FnMut(usize, &[&[u8]]) -> Result<(), Error> + 'a;
 /// What the threads share.
 pub(crate) struct Work<'a> {
     pub(crate) source: &'a Bundle,
-    /// Whether keys begin with the folder of their split.
-    pub(crate) split_in_keys: bool,
     pub(crate) out: &'a OutDir,
     pub(crate) cancel: &'a AtomicBool,
     pub(crate) progress: &'a (dyn Fn(Progress) + Sync),
@@ -137,12 +135,18 @@ fn run(
         let shard = &shards[*number];
         progress(Progress::Packed(shard.samples, shard.file.bytes));
     }
-    let split_in_keys = options.target == Target::Directory && splits_are_in_keys(source)?;
-    let work = Work { source, split_in_keys, out, cancel, progress };
+    let work = Work { source, out, cancel, progress };
+    let names = match options.target {
+        Target::Bundle(_) => None,
+        Target::Directory => Some(BundleNames::new(source)?),
+    };
     let done = each_shard(shards.len(), done, options.jobs, out, &|number| {
-        let entry = match options.target {
-            Target::Bundle(envelope) => bundle::shard(&work, number, envelope)?,
-            Target::Directory => directory::shard(&work, number, resumed).map(|()| None)?,
+        let entry = match (options.target, &names) {
+            (Target::Bundle(envelope), _) => bundle::shard(&work, number, envelope)?,
+            (Target::Directory, Some(names)) => {
+                directory::shard(&work, number, names, resumed).map(|()| None)?
+            }
+            (Target::Directory, None) => None,
         };
         let done = Done { plan: id.clone(), entry, skipped: Vec::new(), sums: None };
         out.note(number, &done)?;

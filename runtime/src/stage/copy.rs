@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    BLOCK_BYTES, Backend, Bundle, BundlePath, DATA_DIR, Digest, FileEntry, FileNames,
-    MANIFEST_NAME, ReadAt, block_cv, file_head, n_blocks, splits_are_in_keys,
+    BLOCK_BYTES, Backend, Bundle, BundleNames, BundlePath, DATA_DIR, Digest, FileEntry,
+    MANIFEST_NAME, ReadAt, block_cv, file_head, n_blocks,
 };
 use gular_pelican::parallel;
 
@@ -117,10 +117,10 @@ impl Copy<'_> {
 
     /// Every sample as `split/` and the file names that `gular convert` gives it.
     pub(super) fn samples(&self, bundle: &Bundle) -> Result<(), Error> {
-        let in_keys = splits_are_in_keys(bundle)?;
+        let names = BundleNames::new(bundle)?;
         let shards: Vec<usize> = (0..bundle.manifest().shards.len()).collect();
         parallel(&shards, self.threads, self.cancel, |shard, stop| {
-            self.samples_of(bundle, *shard, in_keys, stop)
+            self.samples_of(bundle, *shard, &names, stop)
         })?;
         check_stop(self.cancel)
     }
@@ -129,7 +129,7 @@ impl Copy<'_> {
         &self,
         bundle: &Bundle,
         shard: usize,
-        in_keys: bool,
+        names: &BundleNames,
         stop: &AtomicBool,
     ) -> Result<(), Error> {
         let manifest = bundle.manifest();
@@ -137,7 +137,6 @@ impl Copy<'_> {
         let heads: Vec<Vec<u8>> = manifest.fields.iter().map(file_head).collect();
         let dir = self.to.join(entry.split.to_string());
         let open = bundle.shard(shard)?;
-        let mut names = FileNames::in_split(&manifest.fields, in_keys);
         let mut values = vec![Vec::new(); manifest.fields.len()];
         let mut made = BTreeSet::new();
         for row in 0..open.index().n_samples() {
@@ -147,7 +146,7 @@ impl Copy<'_> {
             }
             let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             let key = BundlePath::parse(open.index().key(row).unwrap_or_default());
-            let files = names.next(&key.map_err(gular_bundle::Error::from)?, &lent);
+            let files = names.of(shard, row, &key.map_err(gular_bundle::Error::from)?, &lent);
             for ((name, value), head) in files.names.iter().zip(lent).zip(&heads) {
                 let Some(name) = name else { continue };
                 let path = dir.join(name);

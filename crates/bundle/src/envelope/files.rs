@@ -12,20 +12,18 @@
 //! A directory has a folder a split. Where the keys themselves begin with one that
 //! names the split, it is that folder, and not a second one below it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use crate::envelope::{media, npy};
-use crate::{Bundle, BundlePath, Error, Field, FieldKind, Split};
+use crate::{BundlePath, Field, FieldKind};
 
 /// The list of samples beside the files.
 pub const SAMPLES_NAME: &str = "samples.tsv";
 
-/// Names the files of samples, each name once.
+/// Names the files of a shard's samples, each name once.
 #[derive(Debug)]
-pub struct FileNames {
+pub(crate) struct FileNames {
     fields: Vec<Field>,
-    /// Folders of the key that the files are not below.
-    left_out: usize,
     taken: HashSet<String>,
 }
 
@@ -40,72 +38,62 @@ pub struct SampleFiles {
 
 impl FileNames {
     /// Names for samples of these fields.
-    #[must_use]
-    pub fn new(fields: &[Field]) -> Self {
+    pub(crate) fn new(fields: &[Field]) -> Self {
         // The list itself must keep its name.
         let taken = HashSet::from([SAMPLES_NAME.to_owned()]);
-        Self { fields: fields.to_vec(), left_out: 0, taken }
+        Self { fields: fields.to_vec(), taken }
     }
 
-    /// Names below the folder of a split; `in_keys` as [`splits_are_in_keys`] says.
-    #[must_use]
-    pub fn in_split(fields: &[Field], in_keys: bool) -> Self {
-        Self { left_out: usize::from(in_keys), ..Self::new(fields) }
-    }
-
-    /// The first line of [`SAMPLES_NAME`].
-    #[must_use]
-    pub fn header(&self) -> String {
-        let names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
-        format!("key\t{}\n", names.join("\t"))
-    }
-
-    /// The files of the next sample.
-    pub fn next(&mut self, key: &BundlePath, values: &[&[u8]]) -> SampleFiles {
-        let mut names = Vec::with_capacity(self.fields.len());
-        let mut line = key.to_string();
-        let below = key.as_str().splitn(self.left_out.saturating_add(1), '/').last();
-        let below = below.unwrap_or_default();
-        for (field, value) in self.fields.iter().zip(values) {
-            line.push('\t');
-            if field.name.as_str() == "label" {
-                let label = value.first_chunk::<8>().map_or(-1, |b| i64::from_le_bytes(*b));
-                line.push_str(&label.to_string());
-                names.push(None);
-                continue;
-            }
-            let name = unique(&mut self.taken, &file_name(field, key, below, value));
-            line.push_str(&name);
-            names.push(Some(name));
-        }
-        line.push('\n');
-        SampleFiles { names, line }
+    /// The files of the next sample: one a field; `None` for `label`.
+    pub(crate) fn next(&mut self, key: &BundlePath, values: &[&[u8]]) -> Vec<Option<String>> {
+        let plain = plain_names(&self.fields, key, key.as_str(), values);
+        let mut free = |name: String| unique(&mut self.taken, &name);
+        plain.into_iter().map(|name| name.map(&mut free)).collect()
     }
 }
 
-/// Whether all keys of a bundle begin with a folder that names their split (`train`,
-/// `val` or `valid` or `validation`, `test`), one and the same for all of a split.
-///
-/// # Errors
-/// Those of reading an index.
-pub fn splits_are_in_keys(bundle: &Bundle) -> Result<bool, Error> {
-    let mut folders: BTreeMap<Split, String> = BTreeMap::new();
-    for (number, entry) in bundle.manifest().shards.iter().enumerate() {
-        let shard = bundle.shard(number)?;
-        for row in 0..shard.index().n_samples() {
-            let first = shard.index().key(row).and_then(|key| key.split_once('/'));
-            let Some((first, _)) = first.filter(|(f, _)| Split::parse(f) == Some(entry.split))
-            else {
-                return Ok(false);
-            };
-            match folders.get(&entry.split) {
-                Some(folder) if folder != first => return Ok(false),
-                Some(_) => {}
-                None => drop(folders.insert(entry.split, first.to_owned())),
+/// The first line of [`SAMPLES_NAME`].
+#[must_use]
+pub fn samples_header(fields: &[Field]) -> String {
+    let names: Vec<&str> = fields.iter().map(|f| f.name.as_str()).collect();
+    format!("key\t{}\n", names.join("\t"))
+}
+
+/// A sample's line in [`SAMPLES_NAME`], its files being `names`.
+pub(crate) fn list_line(
+    fields: &[Field],
+    key: &BundlePath,
+    names: &[Option<String>],
+    values: &[&[u8]],
+) -> String {
+    let mut line = key.to_string();
+    for ((_, name), value) in fields.iter().zip(names).zip(values) {
+        line.push('\t');
+        match name {
+            Some(name) => line.push_str(name),
+            None => {
+                let label = value.first_chunk::<8>().map_or(-1, |b| i64::from_le_bytes(*b));
+                line.push_str(&label.to_string());
             }
         }
     }
-    Ok(true)
+    line.push('\n');
+    line
+}
+
+/// The names of a sample's files as if there were no other sample; `None` for `label`.
+/// The sample lies at `below`, the key or its end.
+pub(crate) fn plain_names(
+    fields: &[Field],
+    key: &BundlePath,
+    below: &str,
+    values: &[&[u8]],
+) -> Vec<Option<String>> {
+    let name = |(field, value): (&Field, &&[u8])| match field.name.as_str() {
+        "label" => None,
+        _ => Some(file_name(field, key, below, value)),
+    };
+    fields.iter().zip(values).map(name).collect()
 }
 
 /// What a file of field `field` holds before the value's own bytes.
@@ -147,14 +135,20 @@ fn file_name(field: &Field, key: &BundlePath, below: &str, value: &[u8]) -> Stri
 
 /// `name`, or with `~2`, `~3`, … before its extension where it is taken.
 pub(crate) fn unique(taken: &mut HashSet<String>, name: &str) -> String {
+    numbered(name, |name, _| taken.insert(name.to_owned()))
+}
+
+/// `name`, or with `~2`, `~3`, … before its extension: the first that `is_free`, which is
+/// told that number, 1 for `name` itself.
+pub(crate) fn numbered(name: &str, mut is_free: impl FnMut(&str, u64) -> bool) -> String {
     let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
-    let mut unique = name.to_owned();
-    let mut n = 2_u64;
-    while !taken.insert(unique.clone()) {
-        unique = format!("{stem}~{n}.{extension}");
+    let mut free = name.to_owned();
+    let mut n = 1_u64;
+    while !is_free(&free, n) {
         n = n.saturating_add(1);
+        free = format!("{stem}~{n}.{extension}");
     }
-    unique
+    free
 }
 
 #[cfg(test)]
@@ -174,10 +168,12 @@ mod tests {
         let mut check = |key: &str, image: &[u8], expected: [&str; 3]| {
             let key = BundlePath::parse(key).unwrap();
             let label = 3_i64.to_le_bytes();
-            let files = names.next(&key, &[image, &label, b"", &[0; 8]]);
+            let values: [&[u8]; 4] = [image, &label, b"", &[0; 8]];
+            let files = names.next(&key, &values);
             let [image, mask, depth] = expected;
-            assert_eq!(files.line, format!("{key}\t{image}\t3\t{mask}\t{depth}\n"));
-            let found: Vec<&str> = files.names.iter().flatten().map(String::as_str).collect();
+            let line = list_line(&fields, &key, &files, &values);
+            assert_eq!(line, format!("{key}\t{image}\t3\t{mask}\t{depth}\n"));
+            let found: Vec<&str> = files.iter().flatten().map(String::as_str).collect();
             assert_eq!(found, expected);
         };
         let jpeg = b"\xff\xd8\xff\xe0";

@@ -19,11 +19,14 @@ const HEADER_BYTES: u32 = 12;
 const ENTRY_BYTES: u32 = 8;
 /// What a folder's size counts and its listing does not hold.
 const DOTS: u32 = 3;
-/// All paths together may have this many bytes for each byte of the image, and
-/// [`SPARE_PATHS`] more. Names compress well, folders share listings: without a
-/// bound a small damaged image could go on for days.
-const PATHS_A_BYTE: u64 = 64;
-const SPARE_PATHS: u64 = 1 << 20;
+/// What an entry costs beside the bytes of its path, so that short names cost, too.
+const ENTRY_COST: u64 = 64;
+/// All entries together may cost this much for each byte of the image, and
+/// [`SPARE_COST`] more. Names compress well, folders share listings: without a bound
+/// a small damaged image could go on for days, and fill the memory of who keeps its paths.
+/// With data behind the names a file takes about 100 bytes of an image and its path.
+const COST_A_BYTE: u64 = 8;
+const SPARE_COST: u64 = 4 << 20;
 
 /// Goes through all of an image but its root: each folder before what is in it,
 /// names in the order of their bytes.
@@ -35,7 +38,7 @@ pub struct Walk<'a, S: ?Sized> {
     path: Vec<u8>,
     /// References to the inodes of folders: each is at one place.
     folders: HashSet<u64>,
-    /// Bytes that paths may still have.
+    /// What entries may still cost.
     budget: u64,
 }
 
@@ -95,7 +98,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
     pub fn new(source: &'a S) -> Result<Self, Error> {
         let superblock = Superblock::read(source)?;
         let metadata = Metadata::new(source, &superblock)?;
-        let budget = source.len_bytes().saturating_mul(PATHS_A_BYTE).saturating_add(SPARE_PATHS);
+        let budget = source.len_bytes().saturating_mul(COST_A_BYTE).saturating_add(SPARE_COST);
         let mut walk = Self {
             metadata,
             superblock,
@@ -152,7 +155,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
         if self.path.len() > MAX_PATH {
             return Err(damaged(format!("a path is longer than {MAX_PATH} bytes")));
         }
-        let budget = self.budget.checked_sub(self.path.len() as u64);
+        let budget = self.budget.checked_sub(ENTRY_COST.saturating_add(self.path.len() as u64));
         self.budget = budget.ok_or_else(|| damaged("it has more names than its size explains"))?;
         Ok(Some(match self.inode(block, offset, plain)? {
             Inode::Folder(folder) => {

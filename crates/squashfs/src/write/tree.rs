@@ -10,6 +10,8 @@ use crate::format::NONE;
 /// Longest name of a path's segment: the format allows one byte more, but no
 /// Linux opens a file of that name.
 const MAX_NAME: usize = 255;
+/// Longest path that Linux opens: `PATH_MAX`, with its final zero byte.
+const MAX_PATH: usize = 4095;
 /// Longest target of a symbolic link that Linux follows.
 const MAX_TARGET: usize = 4095;
 
@@ -117,9 +119,9 @@ impl Tree {
         tree
     }
 
-    /// Adds a node. `path` has segments of up to 255 bytes between `/`, none empty,
-    /// `.` or `..`, and no zero byte; whether two nodes have one path is found out
-    /// by [`Writer::finish`](super::Writer::finish).
+    /// Adds a node. `path` has up to 4095 bytes, in segments of up to 255 between `/`,
+    /// none empty, `.` or `..`, and no zero byte; whether two nodes have one path is
+    /// found out by [`Writer::finish`](super::Writer::finish).
     ///
     /// # Errors
     /// [`Error::Path`], [`Error::Node`] for a device's number or a link's target
@@ -303,6 +305,9 @@ fn count(len: usize, what: &'static str) -> Result<u32, Error> {
 }
 
 fn check(path: &[u8]) -> Result<(), Error> {
+    if path.len() > MAX_PATH {
+        return Err(Error::Path { path: shown(path), reason: "it is over 4095 bytes" });
+    }
     for segment in path.split(|byte| *byte == b'/') {
         let reason = match segment {
             b"" if path.is_empty() => "it is empty",

@@ -59,7 +59,12 @@ impl<W: Write> Writer<W> {
             self.data.file(&mut held.as_slice().chain(reader))
         } else {
             let digest = *blake3::hash(&held).as_bytes();
-            self.shared(digest, |data| data.file(&mut held.as_slice()))
+            match self.known.get(&digest) {
+                Some(known) => Ok(*known),
+                None => self.data.file(&mut held.as_slice()).inspect(|data| {
+                    self.known.insert(digest, *data);
+                }),
+            }
         };
         self.held = held;
         data
@@ -78,10 +83,15 @@ impl<W: Write> Writer<W> {
         let start = reader.stream_position().map_err(Error::Read)?;
         let mut hasher = blake3::Hasher::new();
         std::io::copy(reader, &mut hasher).map_err(Error::Read)?;
-        self.shared(*hasher.finalize().as_bytes(), |data| {
-            reader.seek(SeekFrom::Start(start)).map_err(Error::Read)?;
-            data.file(reader)
-        })
+        if let Some(known) = self.known.get(hasher.finalize().as_bytes()) {
+            return Ok(*known);
+        }
+        reader.seek(SeekFrom::Start(start)).map_err(Error::Read)?;
+        // Known is what was written, which the file may not have held at first.
+        let mut hashed = Hashed { reader, hasher: blake3::Hasher::new() };
+        let data = self.data.file(&mut hashed)?;
+        self.known.insert(*hashed.hasher.finalize().as_bytes(), data);
+        Ok(data)
     }
 
     /// Bytes of the image so far; with compression, those that are written.
@@ -100,18 +110,18 @@ impl<W: Write> Writer<W> {
         self.data.close()?;
         Tables::new(self.data, tree)?.write()
     }
+}
 
-    /// The file with this digest, made by `file` when there is none.
-    fn shared(
-        &mut self,
-        digest: [u8; 32],
-        file: impl FnOnce(&mut Data<W>) -> Result<FileData, Error>,
-    ) -> Result<FileData, Error> {
-        if let Some(known) = self.known.get(&digest) {
-            return Ok(*known);
-        }
-        let data = file(&mut self.data)?;
-        self.known.insert(digest, data);
-        Ok(data)
+/// A reader whose bytes are hashed on their way.
+struct Hashed<'a, R> {
+    reader: &'a mut R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> Read for Hashed<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let len = self.reader.read(buffer)?;
+        self.hasher.update(&buffer[..len]);
+        Ok(len)
     }
 }

@@ -9,6 +9,7 @@ use crate::envelope::squashfs::list::Lines;
 use crate::envelope::squashfs::sink::{Feed, Sink};
 use crate::envelope::{
     FileNames, Finished, Layout, Out, Places, Rows, SAMPLES_NAME, ShardSpec, file_head,
+    samples_header,
 };
 use crate::{BundlePath, Error, Field};
 
@@ -56,7 +57,7 @@ impl Writer {
 
 impl Layout for Writer {
     fn push(&mut self, out: &mut Out, key: &BundlePath, values: &[&[u8]]) -> Result<(), Error> {
-        let names = self.names.next(key, values).names;
+        let names = self.names.next(key, values);
         if let Some(reason) = names.iter().flatten().find_map(|name| fault(name)) {
             return Err(Error::Value { key: key.to_string(), reason });
         }
@@ -79,11 +80,19 @@ impl Layout for Writer {
 
     fn finish(self: Box<Self>, out: &mut Out, rows: &Rows<'_>) -> Result<Finished, Error> {
         let Self { mut image, sink, names, files, labels, places, .. } = *self;
-        let header = names.header();
         drop(names);
+        let header = samples_header(rows.fields);
         let (mut paths, files): (Vec<String>, Vec<FileData>) = files.into_iter().unzip();
         step_aside(&mut paths);
         let paths = spread(&paths);
+        // Files that stepped aside and folders between are new in them.
+        if let Some((at, reason)) =
+            paths.iter().enumerate().find_map(|(at, path)| Some((at, fault(path)?)))
+        {
+            let of_each = rows.fields.iter().filter(|f| f.name.as_str() != "label").count();
+            let key = key(rows, at.checked_div(of_each).unwrap_or(0)).to_owned();
+            return Err(Error::Value { key, reason });
+        }
         let bytes = Lines::new(header, lines(rows, &paths, &labels));
         let mut feed = Feed { bytes, sink: &sink, out: &mut *out };
         let list = image.data(&mut feed).map_err(|e| failed(out, e))?;
@@ -101,13 +110,8 @@ impl Layout for Writer {
 /// The lines of the list of samples.
 fn lines(rows: &Rows<'_>, paths: &[String], labels: &[i64]) -> impl Iterator<Item = String> {
     let (mut paths, mut labels) = (paths.iter(), labels.iter());
-    let key = |range: &[i64]| {
-        let [start, end] = range else { return "" };
-        let range = usize::try_from(*start).unwrap_or(0)..usize::try_from(*end).unwrap_or(0);
-        rows.key_bytes.get(range).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
-    };
-    rows.key_offsets.windows(2).map(move |range| {
-        let mut line = key(range).to_owned();
+    (0..rows.key_offsets.len().saturating_sub(1)).map(move |row| {
+        let mut line = key(rows, row).to_owned();
         for field in rows.fields {
             line.push('\t');
             if field.name.as_str() == "label" {
@@ -119,6 +123,13 @@ fn lines(rows: &Rows<'_>, paths: &[String], labels: &[i64]) -> impl Iterator<Ite
         line.push('\n');
         line
     })
+}
+
+/// The key of sample `row`.
+fn key<'a>(rows: &Rows<'a>, row: usize) -> &'a str {
+    let at = |i: usize| rows.key_offsets.get(i).and_then(|o| usize::try_from(*o).ok());
+    let range = at(row).unwrap_or(0)..at(row.saturating_add(1)).unwrap_or(0);
+    rows.key_bytes.get(range).and_then(|b| std::str::from_utf8(b).ok()).unwrap_or_default()
 }
 
 /// Why no image can hold a file of this path.

@@ -1,0 +1,203 @@
+//! Names of the files of a whole bundle, each split a folder of its own.
+//!
+//! Almost every sample's files can have the plain names of [`super::files`]. Those that
+//! could meet another sample's, in whichever shard, are found by their keys alone, and
+//! named one after another before anything is written: so names do not depend on
+//! which shard is written first, nor on a run having been interrupted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::envelope::files::{SampleFiles, list_line, numbered, plain_names};
+use crate::{Bundle, BundlePath, Digest, Error, Field, Split};
+
+/// Names the files of samples; no two of a split have the same.
+#[derive(Debug)]
+pub struct BundleNames {
+    fields: Vec<Field>,
+    /// Whether keys begin with the folder of their split, which is left out then.
+    in_keys: bool,
+    /// Names that are not the plain ones, by shard and row.
+    others: HashMap<(usize, usize), Vec<Option<String>>>,
+}
+
+impl BundleNames {
+    /// Names for all samples of `bundle`.
+    ///
+    /// # Errors
+    /// Those of reading an index; of reading values, where names could meet.
+    pub fn new(bundle: &Bundle) -> Result<Self, Error> {
+        let fields = bundle.manifest().fields.clone();
+        let mut names =
+            Self { fields, in_keys: splits_are_in_keys(bundle)?, others: HashMap::new() };
+        for split in Split::ALL {
+            names.name_others(bundle, split)?;
+        }
+        Ok(names)
+    }
+
+    /// The files of sample `row` of a shard, below the folder of its split.
+    #[must_use]
+    pub fn of(&self, shard: usize, row: usize, key: &BundlePath, values: &[&[u8]]) -> SampleFiles {
+        let names = match self.others.get(&(shard, row)) {
+            Some(names) => names.clone(),
+            None => plain_names(&self.fields, key, self.below(key.as_str()), values),
+        };
+        let line = list_line(&self.fields, key, &names, values);
+        SampleFiles { names, line }
+    }
+
+    /// The key without the folder of its split.
+    fn below<'a>(&self, key: &'a str) -> &'a str {
+        let whole = (key, key);
+        if self.in_keys { key.split_once('/').unwrap_or(whole).1 } else { key }
+    }
+
+    /// Names the samples of a split whose plain names could be those of others.
+    fn name_others(&mut self, bundle: &Bundle, split: Split) -> Result<(), Error> {
+        let mut keys = Keys::default();
+        self.each_key(bundle, split, &mut |_, _, key| keys.add(key))?;
+        keys.sort();
+        let mut close = keys.twice();
+        self.each_key(bundle, split, &mut |_, _, key| keys.add_close(key, &mut close))?;
+        for folder in &keys.folders {
+            close.extend(keys.near(folder));
+            close.extend(Some(mark(folder)).filter(|m| keys.holds(*m)));
+        }
+        if close.is_empty() {
+            return Ok(());
+        }
+        let mut rows = Vec::new();
+        self.each_key(bundle, split, &mut |shard, row, key| {
+            if close.contains(&mark(key)) {
+                rows.push((shard, row));
+            }
+        })?;
+        let mut taken = HashSet::new();
+        let mut values = vec![Vec::new(); self.fields.len()];
+        for (number, row) in rows {
+            let shard = bundle.shard(number)?;
+            for (field, value) in values.iter_mut().enumerate() {
+                shard.read(row, field, value)?;
+            }
+            let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            let key = BundlePath::parse(shard.index().key(row).unwrap_or_default())?;
+            let below = self.below(key.as_str());
+            let plain = plain_names(&self.fields, &key, below, &lent);
+            let mut free = |plain: String| keys.free_name(below, &plain, &mut taken);
+            let names: Vec<_> = plain.iter().map(|n| n.clone().map(&mut free)).collect();
+            if names != plain {
+                self.others.insert((number, row), names);
+            }
+        }
+        Ok(())
+    }
+
+    fn each_key(
+        &self,
+        bundle: &Bundle,
+        split: Split,
+        take: &mut dyn FnMut(usize, usize, &str),
+    ) -> Result<(), Error> {
+        for (number, entry) in bundle.manifest().shards.iter().enumerate() {
+            if entry.split == split {
+                let shard = bundle.shard(number)?;
+                for row in 0..shard.index().n_samples() {
+                    take(number, row, self.below(shard.index().key(row).unwrap_or_default()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All keys of a split, as marks. Keys that share a mark by chance only get a name
+/// that they need not have.
+#[derive(Debug, Default)]
+struct Keys {
+    /// Sorted.
+    marks: Vec<u64>,
+    folders: BTreeSet<String>,
+}
+
+impl Keys {
+    fn add(&mut self, key: &str) {
+        self.marks.push(mark(key));
+        let mut rest = key;
+        while let Some((folder, _)) = rest.rsplit_once('/') {
+            if self.folders.contains(folder) {
+                break;
+            }
+            self.folders.insert(folder.to_owned());
+            rest = folder;
+        }
+    }
+
+    fn sort(&mut self) {
+        self.marks.sort_unstable();
+    }
+
+    fn holds(&self, mark: u64) -> bool {
+        self.marks.binary_search(&mark).is_ok()
+    }
+
+    /// Marks of more than one key.
+    fn twice(&self) -> HashSet<u64> {
+        let pairs = self.marks.iter().zip(self.marks.iter().skip(1));
+        pairs.filter(|(a, b)| a == b).map(|(a, _)| *a).collect()
+    }
+
+    /// Keys to which a suffix `.<extension>` or `.<field>.<extension>` gives `name`.
+    fn near(&self, name: &str) -> impl Iterator<Item = u64> {
+        let shorter = name.rsplit_once('.').map(|(shorter, _)| shorter);
+        let shortest = shorter.and_then(|s| s.rsplit_once('.')).map(|(shortest, _)| shortest);
+        [shorter, shortest].into_iter().flatten().map(mark).filter(|m| self.holds(*m))
+    }
+
+    /// Adds `key` and those whose files may have the names of its files. Both get their names
+    /// by adding a suffix, so that the one key is the other one with some of it.
+    fn add_close(&self, key: &str, close: &mut HashSet<u64>) {
+        let near: Vec<u64> = self.near(key).collect();
+        if !near.is_empty() {
+            close.extend(near);
+            close.insert(mark(key));
+        }
+    }
+
+    /// `plain`, or a name that no file of another key may have, nor a folder.
+    fn free_name(&self, key: &str, plain: &str, taken: &mut HashSet<String>) -> String {
+        let is_free = |name: &str, n: u64| {
+            let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+            let of_other = name != key && self.holds(mark(name)) || n > 1 && self.holds(mark(stem));
+            !of_other && !self.folders.contains(name)
+        };
+        numbered(plain, |name, n| is_free(name, n) && taken.insert(name.to_owned()))
+    }
+}
+
+/// A key in 8 bytes.
+fn mark(key: &str) -> u64 {
+    let digest = Digest::of(key.as_bytes());
+    digest.as_bytes().first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+}
+
+/// Whether all keys of a bundle begin with a folder that names their split (`train`,
+/// `val` or `valid` or `validation`, `test`), one and the same for all of a split.
+fn splits_are_in_keys(bundle: &Bundle) -> Result<bool, Error> {
+    let mut folders: BTreeMap<Split, String> = BTreeMap::new();
+    for (number, entry) in bundle.manifest().shards.iter().enumerate() {
+        let shard = bundle.shard(number)?;
+        for row in 0..shard.index().n_samples() {
+            let first = shard.index().key(row).and_then(|key| key.split_once('/'));
+            let Some((first, _)) = first.filter(|(f, _)| Split::parse(f) == Some(entry.split))
+            else {
+                return Ok(false);
+            };
+            match folders.get(&entry.split) {
+                Some(folder) if folder != first => return Ok(false),
+                Some(_) => {}
+                None => drop(folders.insert(entry.split, first.to_owned())),
+            }
+        }
+    }
+    Ok(true)
+}
