@@ -404,18 +404,49 @@ fn a_damaged_source_is_refused_and_nothing_is_left() {
     let sound = files(&case.bundle);
     let marker = case.dir.path().join("ran");
     for (name, bytes) in &sound {
-        if name == Path::new("manifest.json") {
-            continue;
-        }
         let path = case.bundle.join(name);
         damage(&path, bytes.len() as u64 - 1);
         let outcome = case.stage(&case.bundle, &["--", "touch", text(&marker)]);
-        assert_eq!(outcome.code, Some(1), "{name:?}: {}", outcome.stderr);
+        let code = if name == Path::new("manifest.json") { 2 } else { 1 };
+        assert_eq!(outcome.code, Some(code), "{name:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(text(name)), "{name:?}: {}", outcome.stderr);
         assert!(case.is_clean() && !marker.exists(), "{name:?}");
         fs::write(&path, bytes).unwrap();
     }
+    // Another format by its manifest, or none, is no folder of plain files as long as
+    // there are shards.
+    let path = case.bundle.join("manifest.json");
+    let manifest = fs::read_to_string(&path).unwrap();
+    let refused = |reason: &str| {
+        let outcome = case.stage(&case.bundle, &["--", "touch", text(&marker)]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
+        assert!(case.is_clean() && !marker.exists());
+    };
+    fs::write(&path, manifest.replacen("gular-bundle", "gular-bundlf", 1)).unwrap();
+    refused("its format is `gular-bundlf`");
+    fs::remove_file(&path).unwrap();
+    refused("it holds shards of a bundle and no `manifest.json`");
+    fs::write(&path, &manifest).unwrap();
     assert_eq!(case.stage(&case.bundle, &["--", "true"]).code, Some(0));
+}
+
+#[test]
+fn a_folder_with_a_manifest_of_something_else_is_plain_files() {
+    let case = Case::new();
+    for manifest in ["{\"format\":\"other\",\"version\":3}", "{\"name\":\"web page\"}", "text"] {
+        put(&case.images, "manifest.json", manifest.as_bytes());
+        put(&case.images, "data/notes.safetensors", b"x");
+        let copy = case.dir.path().join("seen");
+        let outcome = case.stage(&case.images, &["--", "cp", "-r", "{}", text(&copy)]);
+        assert_eq!(outcome.code, Some(0), "{manifest}: {}", outcome.stderr);
+        assert_eq!(files(&copy), files(&case.images));
+        fs::remove_dir_all(&copy).unwrap();
+    }
+    put(&case.images, "manifest.json", b"{\"format\":\"gular-bundle\",\"version\":99}");
+    let outcome = case.stage(&case.images, &["--", "true"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("format version 99"), "{}", outcome.stderr);
 }
 
 #[test]

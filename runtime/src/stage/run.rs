@@ -258,15 +258,25 @@ fn look(
     };
     if !place.contains("://") {
         let path = Path::new(place);
-        if !path.join(MANIFEST_NAME).is_file() {
-            return Ok(Source::Directory(Directory::list(path)?));
-        }
-        return match Bundle::open(path, open) {
-            // Somebody else's manifest.
-            Err(gular_bundle::Error::Format { .. }) => {
-                Ok(Source::Directory(Directory::list(path)?))
-            }
-            opened => Ok(kind(opened?)),
+        let bundle = match path.join(MANIFEST_NAME).is_file() {
+            true => Bundle::open(path, open).map_err(Some),
+            false => Err(None),
+        };
+        let fault = match bundle {
+            Ok(bundle) => return Ok(kind(bundle)),
+            Err(Some(fault)) if !is_no_manifest(&fault) => return Err(fault.into()),
+            Err(fault) => fault,
+        };
+        let directory = Directory::list(path)?;
+        return match (directory.holds_shards(), fault) {
+            // Somebody else's manifest, or none.
+            (false, _) => Ok(Source::Directory(directory)),
+            // Copied as plain files, nothing of it would be checked.
+            (true, Some(fault)) => Err(fault.into()),
+            (true, None) => Err(Error::StageSource {
+                path: path.display().to_string(),
+                reason: "it holds shards of a bundle and no `manifest.json`",
+            }),
         };
     }
     if options.unpack {
@@ -283,6 +293,12 @@ fn look(
     }
     let client = Client::new(ClientOptions::new(env.clone()))?;
     Ok(Source::Remote(Box::new(RemoteBundle::open(&client, &url, cancel)?)))
+}
+
+/// Whether a file by that name may be no manifest at all, and none of a later version.
+fn is_no_manifest(fault: &gular_bundle::Error) -> bool {
+    use gular_bundle::Error::{Format, Malformed, TooLarge};
+    matches!(fault, Format { .. } | Malformed { .. } | TooLarge { .. })
 }
 
 /// Whether all files of a bundle are there, by their lengths.

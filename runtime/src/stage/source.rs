@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Bundle, MANIFEST_NAME, StreamDigest, file_head};
+use gular_bundle::{Bundle, DATA_DIR, MANIFEST_NAME, StreamDigest, file_head};
 
 use super::room::Need;
 use crate::Error;
@@ -161,6 +161,15 @@ impl Directory {
             self.files.push(PlainFile { path: below, len: meta.len(), changed });
         }
         Ok(())
+    }
+
+    /// Whether indexes of shards lie where those of a bundle do.
+    pub(super) fn holds_shards(&self) -> bool {
+        let is_index = |path: &Path| {
+            path.starts_with(DATA_DIR)
+                && path.as_os_str().as_bytes().ends_with(b".index.safetensors")
+        };
+        self.files.iter().any(|file| is_index(&file.path))
     }
 
     /// Of its place, and of the names, lengths and times of what is in it.
