@@ -124,6 +124,25 @@ fn samples_unpack_to_the_files_they_were() {
 }
 
 #[test]
+fn unpacked_samples_have_room_for_all_their_folders() {
+    let case = Case::new();
+    let (images, bundle) = (case.dir.path().join("deep"), case.dir.path().join("deep bundle"));
+    for i in 0..40 {
+        put(&images, format!("a{i}/b/c/d/e/x.jpg"), &jpeg(i));
+    }
+    let packed = run(["pack", text(&images), text(&bundle), "--quiet"]);
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let outcome = case.stage(&bundle, &["--unpack", "--dry-run", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    // Five folders and a file of less than a page each; a twentieth and 16 MiB beside them.
+    let pages = 40 * 6 + 2;
+    let least = pages * 4096 * 21 / 20 + (16 << 20);
+    let needed = report["needed"].as_u64().unwrap();
+    assert!((least..least + 4096 * 8).contains(&needed), "{needed} of {least}");
+}
+
+#[test]
 fn a_plain_directory_is_copied_with_its_links_to_files() {
     let case = Case::new();
     put(&case.images, "empty", b"");
