@@ -10,6 +10,7 @@
 //! first makes it, the others wait and share it, the last removes it. What a killed
 //! one left is removed by the next, whatever it stages.
 
+mod base;
 mod copy;
 mod folder;
 mod memory;
