@@ -590,6 +590,84 @@ fn a_bundle_url_is_fetched_straight_into_the_copy() {
 }
 
 #[test]
+fn a_bad_copy_in_the_cache_is_fetched_again() {
+    let case = Case::new();
+    let published = case.dir.path().join("site/birds/v1");
+    let url = format!("file://{}", text(&published));
+    fs::create_dir_all(case.dir.path().join("site")).unwrap();
+    let sent = run(["publish", text(&case.bundle), &url]);
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    let manifest = fs::read(case.bundle.join("manifest.json")).unwrap();
+    let hex = gular_bundle::Digest::of(&manifest).hex();
+    let pinned = format!("{url}#blake3={hex}");
+    let cache = case.dir.path().join("cache");
+    let stage = |more: &[&str]| {
+        let copy = case.dir.path().join("seen");
+        let _ = fs::remove_dir_all(&copy);
+        let args = [more, &["--", "cp", "-r", "{}", text(&copy)]].concat();
+        let mut command = case.command(Path::new(&pinned), &args);
+        let outcome = finish(command.env("GULAR_CACHE", &cache));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        assert!(case.is_clean());
+        files(&copy)
+    };
+    // Unpacking brings it into the cache.
+    assert_eq!(stage(&["--unpack"]), files(&case.images));
+    let cached = cache.join(&hex);
+    assert_eq!(files(&cached), files(&case.bundle));
+    let site = case.dir.path().join("site");
+    let away = case.dir.path().join("away");
+    fs::rename(&site, &away).unwrap();
+    assert_eq!(stage(&[]), files(&case.bundle), "the cache alone is enough");
+    fs::rename(&away, &site).unwrap();
+    for (name, bytes) in files(&case.bundle) {
+        if name == Path::new("manifest.json") {
+            continue;
+        }
+        let spoil = || {
+            let path = cached.join(&name);
+            let mut bad = bytes.clone();
+            let at = bad.len() / 2;
+            bad[at] ^= 1;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            fs::write(&path, bad).unwrap();
+        };
+        spoil();
+        assert_eq!(stage(&[]), files(&case.bundle), "{name:?}");
+        spoil();
+        assert_eq!(stage(&["--unpack"]), files(&case.images), "{name:?}");
+        assert_eq!(files(&cached), files(&case.bundle), "{name:?}: mended on the way");
+    }
+}
+
+#[test]
+fn the_cache_is_not_read_while_it_is_written() {
+    let case = Case::new();
+    let manifest = fs::read(case.bundle.join("manifest.json")).unwrap();
+    let hex = gular_bundle::Digest::of(&manifest).hex();
+    let cache = case.dir.path().join("cache");
+    for (name, bytes) in files(&case.bundle) {
+        put(&cache.join(&hex), name, &bytes);
+    }
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
+    let path = cache.join(&hex).join("data/.gular-tmp-fetch.lock");
+    fs::write(&path, b"").unwrap();
+    let lock = fs::File::options().write(true).open(&path).unwrap();
+    lock.lock().unwrap();
+    let pinned = format!("file:///nowhere/birds/v1#blake3={hex}");
+    let done = case.dir.path().join("done");
+    let mut command = case.command(Path::new(&pinned), &["--quiet", "--", "touch", text(&done)]);
+    let mut run = command.env("GULAR_CACHE", &cache).stdin(Stdio::null()).spawn().unwrap();
+    let part = case.folder().join(format!("{hex}.part"));
+    until("it has begun", || part.is_dir());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(fs::read_dir(&part).unwrap().next().is_none(), "it copies what another writes");
+    drop(lock);
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    assert!(done.exists() && case.is_clean());
+}
+
+#[test]
 fn a_signal_ends_the_staging_and_leaves_nothing() {
     let case = Case::new();
     let (holder, other) = (case.folder(), "1".repeat(64));

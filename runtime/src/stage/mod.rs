@@ -13,6 +13,7 @@
 mod base;
 mod copy;
 mod folder;
+mod look;
 mod memory;
 mod room;
 mod run;

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, Check, MANIFEST_NAME, OpenOptions};
 use gular_pelican::{Client, ClientOptions, Env};
 
 use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, PATIENCE, State};
+use super::look::{Found, cached_samples, look, remote};
 use super::room::{Limit, Need, Room, StageTo};
-use super::source::{Directory, Source};
-use crate::fetch::{BundleUrl, FetchOptions, RemoteBundle, Trust, fetch_trusting};
-use crate::{Cache, Error, open_bundle};
+use super::source::Source;
+use crate::fetch::{BundleUrl, FetchOptions, Trust, fetch_trusting};
+use crate::{Cache, Error};
 
 /// What is staged, and how.
 #[derive(Debug, Clone)]
@@ -148,8 +148,8 @@ pub fn plan(
 ) -> Result<StageReport, Error> {
     let start = Instant::now();
     let run = || {
-        let source = look(place, options, env, cancel)?;
-        let (name, need) = (source.name(), source.need()?);
+        let Found { source, need, .. } = look(place, options, env, cancel)?;
+        let name = source.name();
         let bases = bases(&source, options, env)?;
         let cancelled = || cancel.load(Ordering::Relaxed);
         let gates: Vec<_> = bases.iter().map(|base| base.folder.enter_there(&cancelled)).collect();
@@ -189,9 +189,9 @@ pub fn stage(
 ) -> Result<Staged, Error> {
     let start = Instant::now();
     let run = || {
-        let source = look(place, options, env, cancel)?;
-        let (name, need) = (source.name(), source.need()?);
-        let work = Work { source, name, need, options, env, event, cancel, start };
+        let Found { source, need, cached } = look(place, options, env, cancel)?;
+        let name = source.name();
+        let work = Work { source, cached, name, need, options, env, event, cancel, start };
         work.stage(&bases(&work.source, options, env)?)
     };
     run().map_err(|e| stopped(e, place))
@@ -222,74 +222,10 @@ fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
     }
 }
 
-/// What is at `place`.
-fn look(
-    place: &str,
-    options: &StageOptions,
-    env: &Env,
-    cancel: &AtomicBool,
-) -> Result<Source, Error> {
-    let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
-    let kind = |bundle: Bundle| match options.unpack {
-        true => Source::Samples(Box::new(bundle)),
-        false => Source::Bundle(Box::new(bundle)),
-    };
-    if !place.contains("://") {
-        let path = Path::new(place);
-        let bundle = match path.join(MANIFEST_NAME).is_file() {
-            true => Bundle::open(path, open).map_err(Some),
-            false => Err(None),
-        };
-        let fault = match bundle {
-            Ok(bundle) => return Ok(kind(bundle)),
-            Err(Some(fault)) if !is_no_manifest(&fault) => return Err(fault.into()),
-            Err(fault) => fault,
-        };
-        let directory = Directory::list(path)?;
-        return match (directory.holds_shards(), fault) {
-            // Somebody else's manifest, or none.
-            (false, _) => Ok(Source::Directory(directory)),
-            // Copied as plain files, nothing of it would be checked.
-            (true, Some(fault)) => Err(fault.into()),
-            (true, None) => Err(Error::StageSource {
-                path: path.display().to_string(),
-                reason: "it holds shards of a bundle and no `manifest.json`",
-            }),
-        };
-    }
-    if options.unpack {
-        return Ok(kind(open_bundle(place, &[], open, None, env, &|_, _| (), cancel)?.bundle));
-    }
-    let url: BundleUrl = place.parse()?;
-    if let Some(digest) = url.digest {
-        // The node's cache may have it.
-        let dir = Cache::at(None, env).root().join(digest.hex());
-        let cached = Bundle::open(&dir, OpenOptions { digest: Some(digest), ..open });
-        if let Some(bundle) = cached.ok().filter(is_whole) {
-            return Ok(kind(bundle));
-        }
-    }
-    let client = Client::new(ClientOptions::new(env.clone()))?;
-    Ok(Source::Remote(Box::new(RemoteBundle::open(&client, &url, cancel)?)))
-}
-
-/// Whether a file by that name may be no manifest at all, and none of a later version.
-fn is_no_manifest(fault: &gular_bundle::Error) -> bool {
-    use gular_bundle::Error::{Format, Malformed, TooLarge};
-    matches!(fault, Format { .. } | Malformed { .. } | TooLarge { .. })
-}
-
-/// Whether all files of a bundle are there, by their lengths.
-fn is_whole(bundle: &Bundle) -> bool {
-    let has = |file: &gular_bundle::FileEntry| {
-        fs::metadata(bundle.path_of(file)).is_ok_and(|m| m.is_file() && m.len() == file.bytes)
-    };
-    bundle.manifest().shards.iter().all(|shard| has(&shard.file) && has(&shard.index))
-}
-
 /// One run.
 struct Work<'a> {
     source: Source,
+    cached: Option<BundleUrl>,
     name: String,
     need: Need,
     options: &'a StageOptions,
@@ -420,7 +356,34 @@ impl Work<'_> {
         made
     }
 
+    /// From the node's cache, else from where that has it from.
     fn copy(&self, to: &Path) -> Result<(), Error> {
+        let Some((url, digest)) = self.cached.as_ref().and_then(|url| Some((url, url.digest?)))
+        else {
+            return self.copy_from(&self.source, to);
+        };
+        // Where it cannot be had, as in a cache that only others may write, every byte is
+        // checked nonetheless.
+        let lock = Cache::at(None, self.env).lock(digest, &|| self.cancel.load(Ordering::Relaxed));
+        let copied = self.copy_from(&self.source, to);
+        drop(lock);
+        let source = match (copied, &self.source) {
+            // Bad bytes, or files that somebody cleaned away.
+            (Err(Error::Bundle(_)), Source::Samples(_)) => {
+                let bundle = cached_samples(url, Trust::Nothing, self.env, self.cancel)?;
+                Source::Samples(Box::new(bundle))
+            }
+            (Err(Error::Bundle(_)), _) => {
+                Source::Remote(Box::new(remote(url, self.env, self.cancel)?))
+            }
+            (copied, _) => return copied,
+        };
+        fs::remove_dir_all(to).map_err(|e| Error::io("remove", to, e))?;
+        make_folder(to)?;
+        self.copy_from(&source, to)
+    }
+
+    fn copy_from(&self, source: &Source, to: &Path) -> Result<(), Error> {
         let progress = |done, total| (self.event)(StageEvent::Copied(done, total));
         let copy = Copy {
             to,
@@ -430,7 +393,7 @@ impl Work<'_> {
             progress: &progress,
             cancel: self.cancel,
         };
-        match &self.source {
+        match source {
             Source::Bundle(bundle) => copy.bundle(bundle),
             Source::Samples(bundle) => copy.samples(bundle),
             Source::Directory(directory) => copy.directory(directory),
