@@ -13,11 +13,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Bundle, Digest, MANIFEST_NAME, OpenOptions, Split, write_file};
+use gular_bundle::{
+    Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, Split, write_file,
+};
 use gular_pelican::{Client, ClientOptions, Env};
 
 use crate::Error;
-use crate::fetch::{BundleUrl, FetchOptions, FetchReport, RemoteBundle, Trust, fetch_trusting};
+use crate::fetch::{
+    BundleUrl, FetchOptions, FetchReport, FolderLock, RemoteBundle, Trust, fetch_trusting,
+};
 
 /// The node's folder of fetched bundles.
 #[derive(Debug, Clone)]
@@ -109,6 +113,18 @@ impl Cache {
         progress: &Progress<'_>,
         cancel: &AtomicBool,
     ) -> Result<FetchReport, Error> {
+        self.fetch_trusting(client, url, splits, Trust::Names, progress, cancel)
+    }
+
+    pub(crate) fn fetch_trusting(
+        &self,
+        client: &Client,
+        url: &BundleUrl,
+        splits: &[Split],
+        trust: Trust,
+        progress: &Progress<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<FetchReport, Error> {
         self.create()?;
         let remote = match url.digest.and_then(|digest| self.manifest_of(digest)) {
             Some(manifest) => RemoteBundle::with(url, manifest)?,
@@ -119,15 +135,43 @@ impl Cache {
         }
         let dir = self.root.join(remote.digest().hex());
         let options = FetchOptions { splits: splits.to_vec(), ..FetchOptions::default() };
-        fetch_trusting(client, &remote, &dir, &options, Trust::Names, progress, cancel)
+        fetch_trusting(client, &remote, &dir, &options, trust, progress, cancel)
     }
 
-    /// Only its owner may write here: a file with the right name is trusted.
+    /// The bundle, when all files of it are here, by their lengths.
+    pub(crate) fn whole(&self, digest: Digest, options: &OpenOptions) -> Option<Bundle> {
+        self.check_own().ok()?;
+        let dir = self.root.join(digest.hex());
+        let bundle =
+            Bundle::open(&dir, OpenOptions { digest: Some(digest), ..options.clone() }).ok()?;
+        let has = |file: &FileEntry| {
+            let found = fs::metadata(bundle.path_of(file));
+            found.is_ok_and(|found| found.is_file() && found.len() == file.bytes)
+        };
+        let mut shards = bundle.manifest().shards.iter();
+        shards.all(|shard| has(&shard.file) && has(&shard.index)).then_some(bundle)
+    }
+
+    /// Waits until nobody writes to the bundle, and keeps others from it.
+    pub(crate) fn lock(
+        &self,
+        digest: Digest,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<FolderLock, Error> {
+        FolderLock::wait(&self.root.join(digest.hex()).join(DATA_DIR), cancelled)
+    }
+
     fn create(&self) -> Result<(), Error> {
-        use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+        use std::os::unix::fs::DirBuilderExt as _;
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder.create(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+        self.check_own()
+    }
+
+    /// Only its owner may write here: a file with the right name is trusted.
+    fn check_own(&self) -> Result<(), Error> {
+        use std::os::unix::fs::MetadataExt as _;
         // In a folder that all may write, a link could lead anywhere.
         let look = if self.root.starts_with("/tmp") { fs::symlink_metadata } else { fs::metadata };
         let found = look(&self.root).map_err(|e| Error::io("look at", &self.root, e))?;

@@ -143,6 +143,25 @@ fn samples_of_different_shards_have_files_of_different_names() {
 }
 
 #[test]
+fn unpacked_samples_have_room_for_all_their_folders() {
+    let case = Case::new();
+    let (images, bundle) = (case.dir.path().join("deep"), case.dir.path().join("deep bundle"));
+    for i in 0..40 {
+        put(&images, format!("a{i}/b/c/d/e/x.jpg"), &jpeg(i));
+    }
+    let packed = run(["pack", text(&images), text(&bundle), "--quiet"]);
+    assert_eq!(packed.code, Some(0), "{}", packed.stderr);
+    let outcome = case.stage(&bundle, &["--unpack", "--dry-run", "--json"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    // Five folders and a file of less than a page each; a twentieth and 16 MiB beside them.
+    let pages = 40 * 6 + 2;
+    let least = pages * 4096 * 21 / 20 + (16 << 20);
+    let needed = report["needed"].as_u64().unwrap();
+    assert!((least..least + 4096 * 8).contains(&needed), "{needed} of {least}");
+}
+
+#[test]
 fn a_plain_directory_is_copied_with_its_links_to_files() {
     let case = Case::new();
     put(&case.images, "empty", b"");
@@ -423,18 +442,49 @@ fn a_damaged_source_is_refused_and_nothing_is_left() {
     let sound = files(&case.bundle);
     let marker = case.dir.path().join("ran");
     for (name, bytes) in &sound {
-        if name == Path::new("manifest.json") {
-            continue;
-        }
         let path = case.bundle.join(name);
         damage(&path, bytes.len() as u64 - 1);
         let outcome = case.stage(&case.bundle, &["--", "touch", text(&marker)]);
-        assert_eq!(outcome.code, Some(1), "{name:?}: {}", outcome.stderr);
+        let code = if name == Path::new("manifest.json") { 2 } else { 1 };
+        assert_eq!(outcome.code, Some(code), "{name:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(text(name)), "{name:?}: {}", outcome.stderr);
         assert!(case.is_clean() && !marker.exists(), "{name:?}");
         fs::write(&path, bytes).unwrap();
     }
+    // Another format by its manifest, or none, is no folder of plain files as long as
+    // there are shards.
+    let path = case.bundle.join("manifest.json");
+    let manifest = fs::read_to_string(&path).unwrap();
+    let refused = |reason: &str| {
+        let outcome = case.stage(&case.bundle, &["--", "touch", text(&marker)]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
+        assert!(case.is_clean() && !marker.exists());
+    };
+    fs::write(&path, manifest.replacen("gular-bundle", "gular-bundlf", 1)).unwrap();
+    refused("its format is `gular-bundlf`");
+    fs::remove_file(&path).unwrap();
+    refused("it holds shards of a bundle and no `manifest.json`");
+    fs::write(&path, &manifest).unwrap();
     assert_eq!(case.stage(&case.bundle, &["--", "true"]).code, Some(0));
+}
+
+#[test]
+fn a_folder_with_a_manifest_of_something_else_is_plain_files() {
+    let case = Case::new();
+    for manifest in ["{\"format\":\"other\",\"version\":3}", "{\"name\":\"web page\"}", "text"] {
+        put(&case.images, "manifest.json", manifest.as_bytes());
+        put(&case.images, "data/notes.safetensors", b"x");
+        let copy = case.dir.path().join("seen");
+        let outcome = case.stage(&case.images, &["--", "cp", "-r", "{}", text(&copy)]);
+        assert_eq!(outcome.code, Some(0), "{manifest}: {}", outcome.stderr);
+        assert_eq!(files(&copy), files(&case.images));
+        fs::remove_dir_all(&copy).unwrap();
+    }
+    put(&case.images, "manifest.json", b"{\"format\":\"gular-bundle\",\"version\":99}");
+    let outcome = case.stage(&case.images, &["--", "true"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("format version 99"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -556,6 +606,84 @@ fn a_bundle_url_is_fetched_straight_into_the_copy() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_eq!(files(&copy), files(&case.bundle));
     assert!(case.is_clean() && !cache.exists());
+}
+
+#[test]
+fn a_bad_copy_in_the_cache_is_fetched_again() {
+    let case = Case::new();
+    let published = case.dir.path().join("site/birds/v1");
+    let url = format!("file://{}", text(&published));
+    fs::create_dir_all(case.dir.path().join("site")).unwrap();
+    let sent = run(["publish", text(&case.bundle), &url]);
+    assert_eq!(sent.code, Some(0), "{}", sent.stderr);
+    let manifest = fs::read(case.bundle.join("manifest.json")).unwrap();
+    let hex = gular_bundle::Digest::of(&manifest).hex();
+    let pinned = format!("{url}#blake3={hex}");
+    let cache = case.dir.path().join("cache");
+    let stage = |more: &[&str]| {
+        let copy = case.dir.path().join("seen");
+        let _ = fs::remove_dir_all(&copy);
+        let args = [more, &["--", "cp", "-r", "{}", text(&copy)]].concat();
+        let mut command = case.command(Path::new(&pinned), &args);
+        let outcome = finish(command.env("GULAR_CACHE", &cache));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        assert!(case.is_clean());
+        files(&copy)
+    };
+    // Unpacking brings it into the cache.
+    assert_eq!(stage(&["--unpack"]), files(&case.images));
+    let cached = cache.join(&hex);
+    assert_eq!(files(&cached), files(&case.bundle));
+    let site = case.dir.path().join("site");
+    let away = case.dir.path().join("away");
+    fs::rename(&site, &away).unwrap();
+    assert_eq!(stage(&[]), files(&case.bundle), "the cache alone is enough");
+    fs::rename(&away, &site).unwrap();
+    for (name, bytes) in files(&case.bundle) {
+        if name == Path::new("manifest.json") {
+            continue;
+        }
+        let spoil = || {
+            let path = cached.join(&name);
+            let mut bad = bytes.clone();
+            let at = bad.len() / 2;
+            bad[at] ^= 1;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            fs::write(&path, bad).unwrap();
+        };
+        spoil();
+        assert_eq!(stage(&[]), files(&case.bundle), "{name:?}");
+        spoil();
+        assert_eq!(stage(&["--unpack"]), files(&case.images), "{name:?}");
+        assert_eq!(files(&cached), files(&case.bundle), "{name:?}: mended on the way");
+    }
+}
+
+#[test]
+fn the_cache_is_not_read_while_it_is_written() {
+    let case = Case::new();
+    let manifest = fs::read(case.bundle.join("manifest.json")).unwrap();
+    let hex = gular_bundle::Digest::of(&manifest).hex();
+    let cache = case.dir.path().join("cache");
+    for (name, bytes) in files(&case.bundle) {
+        put(&cache.join(&hex), name, &bytes);
+    }
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).unwrap();
+    let path = cache.join(&hex).join("data/.gular-tmp-fetch.lock");
+    fs::write(&path, b"").unwrap();
+    let lock = fs::File::options().write(true).open(&path).unwrap();
+    lock.lock().unwrap();
+    let pinned = format!("file:///nowhere/birds/v1#blake3={hex}");
+    let done = case.dir.path().join("done");
+    let mut command = case.command(Path::new(&pinned), &["--quiet", "--", "touch", text(&done)]);
+    let mut run = command.env("GULAR_CACHE", &cache).stdin(Stdio::null()).spawn().unwrap();
+    let part = case.folder().join(format!("{hex}.part"));
+    until("it has begun", || part.is_dir());
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(fs::read_dir(&part).unwrap().next().is_none(), "it copies what another writes");
+    drop(lock);
+    assert_eq!(run.wait().unwrap().code(), Some(0));
+    assert!(done.exists() && case.is_clean());
 }
 
 #[test]

@@ -77,6 +77,10 @@ fn text(report: &StageReport) -> String {
     let what = format!("{} in {}", show::size(report.bytes), show::count(report.files, "file"));
     let place = if report.in_memory { "memory" } else { "disk" };
     let mut text = match report {
+        StageReport { dry_run: true, shared: true, .. } => {
+            let path = &report.path;
+            format!("{what} are in `{path}` ({place}), or on their way; nothing was written")
+        }
         StageReport { dry_run: true, .. } => {
             format!("{what} would go to `{}` ({place}); nothing was written", report.path)
         }

@@ -19,4 +19,5 @@ pub use object::fetch_object;
 pub use remote::{BundleUrl, RemoteBundle};
 pub use run::{FetchOptions, FetchReport, fetch};
 
+pub(crate) use disk::FolderLock;
 pub(crate) use run::{Trust, fetch_trusting};

@@ -63,7 +63,11 @@ impl Copy<'_> {
         })?;
         check_stop(self.cancel)?;
         let from = bundle.dir().join(MANIFEST_NAME);
-        let manifest = fs::read(&from).map_err(|e| Error::io("read", &from, e))?;
+        let io = |source| {
+            let (action, path) = ("read", from.display().to_string());
+            gular_bundle::Error::Io { action, path, source }
+        };
+        let manifest = fs::read(&from).map_err(io)?;
         let (expected, found) = (bundle.digest(), Digest::of(&manifest));
         if found != expected {
             let path = from.display().to_string();

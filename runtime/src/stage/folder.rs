@@ -80,22 +80,49 @@ impl Folder {
                 }
                 _ => {}
             }
-            if !self.is_ours()? {
-                continue;
+            if self.is_ours()?
+                && let Some(marker) = self.marker()?
+                && let Some(gate) = self.lock(marker, cancelled)?
+            {
+                return Ok(gate);
             }
-            let Some(marker) = self.marker()? else { continue };
-            let path = self.path.join(MARKER);
-            loop {
-                match marker.try_lock() {
-                    Ok(()) if is_at(&marker, &path) => return Ok(Gate { folder: self, marker }),
-                    // Whoever had it removed the folder with it.
-                    Ok(()) => break,
-                    Err(TryLockError::WouldBlock) if cancelled() => {
-                        return Err(gular_pelican::Error::Cancelled.into());
-                    }
-                    Err(TryLockError::WouldBlock) => std::thread::sleep(PATIENCE),
-                    Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
+        }
+    }
+
+    /// As [`Self::enter`], and writes nothing: `None` when there is no folder.
+    pub(super) fn enter_there(
+        &self,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Option<Gate<'_>>, Error> {
+        let path = self.path.join(MARKER);
+        while self.is_ours()? {
+            let marker = match open(&path, false) {
+                // Empty, or foreign: nobody's copies.
+                Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+                marker => marker.map_err(|e| Error::io("open", &path, e))?,
+            };
+            if let Some(gate) = self.lock(marker, cancelled)? {
+                return Ok(Some(gate));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for the marker's lock; `None` when its folder is gone by then.
+    fn lock(&self, marker: File, cancelled: &dyn Fn() -> bool) -> Result<Option<Gate<'_>>, Error> {
+        let path = self.path.join(MARKER);
+        loop {
+            match marker.try_lock() {
+                Ok(()) if is_at(&marker, &path) => {
+                    return Ok(Some(Gate { folder: self, marker }));
                 }
+                // Whoever had it removed the folder with it.
+                Ok(()) => return Ok(None),
+                Err(TryLockError::WouldBlock) if cancelled() => {
+                    return Err(gular_pelican::Error::Cancelled.into());
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(PATIENCE),
+                Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
             }
         }
     }
@@ -167,6 +194,17 @@ impl Gate<'_> {
         Ok((users, left))
     }
 
+    /// Whether somebody takes part in the copy `name`, or it is kept.
+    pub(super) fn is_used(&self, name: &str) -> Result<bool, Error> {
+        let path = self.folder.users(name);
+        let users = match open(&path, false) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+            users => users.map_err(|e| Error::io("open", &path, e))?,
+        };
+        let is_free = try_lock(&users).map_err(|e| Error::io("lock", &path, e))?;
+        Ok(!is_free || (self.folder.keep(name).exists() && is_folder(&self.folder.whole(name))))
+    }
+
     /// How far a copy is that was joined.
     pub(super) fn state(&self, name: &str) -> Result<State, Error> {
         if is_folder(&self.folder.whole(name)) {
@@ -212,12 +250,11 @@ impl Gate<'_> {
         Ok(sum)
     }
 
-    /// Removes all copies but `name` that nobody takes part in and nobody keeps;
-    /// returns how many.
-    pub(super) fn sweep(&self, name: &str) -> Result<u64, Error> {
+    /// Removes all copies that nobody takes part in and nobody keeps; returns how many.
+    pub(super) fn sweep(&self) -> Result<u64, Error> {
         let mut swept = 0;
-        for other in self.names()?.iter().filter(|other| *other != name) {
-            swept += u64::from(self.remove_unused(other)?);
+        for name in self.names()? {
+            swept += u64::from(self.remove_unused(&name)?);
         }
         Ok(swept)
     }

@@ -84,13 +84,11 @@ impl Version {
             fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok()
         };
         // `max` is no number, so it bounds nothing.
-        let (files, usage, stat) = match self {
-            Self::V1 => (
-                ["memory.limit_in_bytes", "memory.soft_limit_in_bytes"].get(..1)?,
-                "memory.usage_in_bytes",
-                "total_inactive_file",
-            ),
-            Self::V2 => (["memory.max", "memory.high"].get(..)?, "memory.current", "inactive_file"),
+        let (files, usage, stat): (&[_], _, _) = match self {
+            Self::V1 => {
+                (&["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file")
+            }
+            Self::V2 => (&["memory.max", "memory.high"], "memory.current", "inactive_file"),
         };
         let limits = files.iter().filter_map(|file| Some((number(file)?, *file)));
         let (limit, file) = limits.filter(|(n, _)| *n < UNLIMITED_V1).min()?;
@@ -160,6 +158,8 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/slurm/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/slurm/job_1/memory.limit_in_bytes", "5000\n"),
+            // Passed by whoever needs it while there is memory: no limit.
+            ("sys/fs/cgroup/memory/slurm/job_1/memory.soft_limit_in_bytes", "2100\n"),
             ("sys/fs/cgroup/memory/slurm/job_1/memory.usage_in_bytes", "2000\n"),
             (
                 "sys/fs/cgroup/memory/slurm/job_1/memory.stat",

@@ -10,8 +10,10 @@
 //! first makes it, the others wait and share it, the last removes it. What a killed
 //! one left is removed by the next, whatever it stages.
 
+mod base;
 mod copy;
 mod folder;
+mod look;
 mod memory;
 mod room;
 mod run;

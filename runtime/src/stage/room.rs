@@ -139,8 +139,9 @@ pub enum StageTo {
 
 impl StageTo {
     /// The folders to try, best first; all but the last only when they are ample.
-    pub(super) fn folders(&self, env: &Env) -> Vec<PathBuf> {
-        let shm = || PathBuf::from("/dev/shm");
+    /// `/dev` lies below `root`.
+    pub(super) fn folders(&self, env: &Env, root: &Path) -> Vec<PathBuf> {
+        let shm = || root.join("dev/shm");
         let scratch = || crate::cache::scratch(env).map_or_else(|| "/tmp".into(), PathBuf::from);
         match self {
             Self::Auto => vec![shm(), scratch()],
@@ -204,7 +205,7 @@ mod tests {
     fn scratch_is_the_jobs_own() {
         let check = |to: StageTo, pairs: &[(&str, &str)], expected: &[&str]| {
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
-            assert_eq!(to.folders(&Env::from_pairs(pairs)), expected);
+            assert_eq!(to.folders(&Env::from_pairs(pairs), Path::new("/")), expected);
         };
         let all = [("_CONDOR_SCRATCH_DIR", "/c"), ("SLURM_TMPDIR", "/s"), ("TMPDIR", "/t")];
         check(StageTo::Scratch, &all, &["/c"]);

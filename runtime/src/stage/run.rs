@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, Check, MANIFEST_NAME, OpenOptions};
 use gular_pelican::{Client, ClientOptions, Env};
 
+use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, PATIENCE, State};
+use super::look::{Found, cached_samples, look, remote};
 use super::room::{Limit, Need, Room, StageTo};
-use super::source::{Directory, Source};
-use crate::fetch::{BundleUrl, FetchOptions, RemoteBundle, Trust, fetch_trusting};
-use crate::{Cache, Error, open_bundle};
+use super::source::Source;
+use crate::fetch::{BundleUrl, FetchOptions, Trust, fetch_trusting};
+use crate::{Cache, Error};
 
 /// What is staged, and how.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ pub struct StageOptions {
     pub keep: bool,
     /// Threads that copy.
     pub threads: usize,
-    /// The folder below which `proc` and `sys` lie: `/`, but for tests.
+    /// The folder below which `dev`, `proc` and `sys` lie: `/`, but for tests.
     pub root: PathBuf,
 }
 
@@ -62,7 +63,7 @@ pub struct StageReport {
     pub limit: Option<Limit>,
     /// Whether it lies in memory.
     pub in_memory: bool,
-    /// Whether another process had made it.
+    /// Whether another process had made it, or is making it.
     pub shared: bool,
     /// Copies of killed runs that were removed first.
     pub removed: u64,
@@ -146,20 +147,30 @@ pub fn plan(
     cancel: &AtomicBool,
 ) -> Result<StageReport, Error> {
     let start = Instant::now();
-    let source = look(place, options, env, cancel).map_err(|e| stopped(e, place))?;
-    let (name, need) = (source.name(), source.need()?);
-    for base in bases(options, env)? {
-        source.check_apart(&base.path)?;
-        let room = Room::of(&base.path, &options.root)?;
-        if base.ample && !room.is_ample(need, 0) {
-            continue;
+    let run = || {
+        let Found { source, need, .. } = look(place, options, env, cancel)?;
+        let name = source.name();
+        let bases = bases(&source, options, env)?;
+        let cancelled = || cancel.load(Ordering::Relaxed);
+        let gates: Vec<_> = bases.iter().map(|base| base.folder.enter_there(&cancelled)).collect();
+        for (base, gate) in bases.iter().zip(&gates) {
+            if matches!(gate, Ok(Some(gate)) if gate.is_used(&name)?) {
+                let in_memory = Room::of(&base.path, &options.root)?.in_memory;
+                let report = report(&base.folder.whole(&name), need, None);
+                return Ok(StageReport { shared: true, in_memory, ..report });
+            }
         }
-        room.check(need, 0)?;
-        let path = Folder::below(&base.path).whole(&name);
-        let report = report(&path, need, Some(&room));
-        return Ok(StageReport { dry_run: true, seconds: start.elapsed().as_secs_f64(), ..report });
-    }
-    Err(no_base(Path::new(""), "there is no folder".into()))
+        for (i, (base, gate)) in bases.iter().zip(gates).enumerate() {
+            let reserved = gate?.map_or(Ok(0), |gate| gate.reserved())?;
+            let room = Room::of(&base.path, &options.root)?;
+            if Base::takes(i + 1 == bases.len(), &room, need, reserved)? {
+                return Ok(report(&base.folder.whole(&name), need, Some(&room)));
+            }
+        }
+        Err(no_base(Path::new(""), "there is no folder".into()))
+    };
+    let report = run().map_err(|e| stopped(e, place))?;
+    Ok(StageReport { dry_run: true, seconds: start.elapsed().as_secs_f64(), ..report })
 }
 
 /// Makes or shares the copy of the bundle, directory or bundle URL at `place`.
@@ -178,45 +189,12 @@ pub fn stage(
 ) -> Result<Staged, Error> {
     let start = Instant::now();
     let run = || {
-        let source = look(place, options, env, cancel)?;
-        let (name, need) = (source.name(), source.need()?);
-        let work = Work { source, name, need, options, env, event, cancel, start };
-        for base in bases(options, env)? {
-            if let Some(staged) = work.stage_in(&base)? {
-                return Ok(staged);
-            }
-        }
-        Err(no_base(Path::new(""), "there is no folder".into()))
+        let Found { source, need, cached } = look(place, options, env, cancel)?;
+        let name = source.name();
+        let work = Work { source, cached, name, need, options, env, event, cancel, start };
+        work.stage(&bases(&work.source, options, env)?)
     };
     run().map_err(|e| stopped(e, place))
-}
-
-/// A folder to stage to.
-struct Base {
-    /// Absolute: the command may run elsewhere.
-    path: PathBuf,
-    /// It is taken only when the copy leaves most of its room free.
-    ample: bool,
-}
-
-/// The folders to try, best first; of several the last one must be there.
-fn bases(options: &StageOptions, env: &Env) -> Result<Vec<Base>, Error> {
-    let folders = options.to.folders(env);
-    let mut bases = Vec::new();
-    for (i, folder) in folders.iter().enumerate() {
-        let ample = i + 1 < folders.len();
-        match fs::canonicalize(folder) {
-            Ok(path) if path.is_dir() => bases.push(Base { path, ample }),
-            _ if ample => {}
-            Ok(_) => return Err(no_base(folder, "it is no folder".into())),
-            Err(e) => return Err(no_base(folder, e.to_string())),
-        }
-    }
-    Ok(bases)
-}
-
-fn no_base(dir: &Path, reason: String) -> Error {
-    Error::StageBase { dir: dir.display().to_string(), reason }
 }
 
 /// Nothing stays of a copy that was stopped, unlike of other things that are fetched.
@@ -244,58 +222,10 @@ fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
     }
 }
 
-/// What is at `place`.
-fn look(
-    place: &str,
-    options: &StageOptions,
-    env: &Env,
-    cancel: &AtomicBool,
-) -> Result<Source, Error> {
-    let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
-    let kind = |bundle: Bundle| match options.unpack {
-        true => Source::Samples(Box::new(bundle)),
-        false => Source::Bundle(Box::new(bundle)),
-    };
-    if !place.contains("://") {
-        let path = Path::new(place);
-        if !path.join(MANIFEST_NAME).is_file() {
-            return Ok(Source::Directory(Directory::list(path)?));
-        }
-        return match Bundle::open(path, open) {
-            // Somebody else's manifest.
-            Err(gular_bundle::Error::Format { .. }) => {
-                Ok(Source::Directory(Directory::list(path)?))
-            }
-            opened => Ok(kind(opened?)),
-        };
-    }
-    if options.unpack {
-        return Ok(kind(open_bundle(place, &[], open, None, env, &|_, _| (), cancel)?.bundle));
-    }
-    let url: BundleUrl = place.parse()?;
-    if let Some(digest) = url.digest {
-        // The node's cache may have it.
-        let dir = Cache::at(None, env).root().join(digest.hex());
-        let cached = Bundle::open(&dir, OpenOptions { digest: Some(digest), ..open });
-        if let Some(bundle) = cached.ok().filter(is_whole) {
-            return Ok(kind(bundle));
-        }
-    }
-    let client = Client::new(ClientOptions::new(env.clone()))?;
-    Ok(Source::Remote(Box::new(RemoteBundle::open(&client, &url, cancel)?)))
-}
-
-/// Whether all files of a bundle are there, by their lengths.
-fn is_whole(bundle: &Bundle) -> bool {
-    let has = |file: &gular_bundle::FileEntry| {
-        fs::metadata(bundle.path_of(file)).is_ok_and(|m| m.is_file() && m.len() == file.bytes)
-    };
-    bundle.manifest().shards.iter().all(|shard| has(&shard.file) && has(&shard.index))
-}
-
 /// One run.
 struct Work<'a> {
     source: Source,
+    cached: Option<BundleUrl>,
     name: String,
     need: Need,
     options: &'a StageOptions,
@@ -306,19 +236,68 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Stages below a folder; `None` when it had to be ample and is not.
-    fn stage_in(&self, base: &Base) -> Result<Option<Staged>, Error> {
-        let Base { path: base, ample } = base;
-        self.source.check_apart(base)?;
-        let folder = Folder::below(base);
+    /// Stages where a copy is or grows, else where there is room.
+    fn stage(&self, bases: &[Base]) -> Result<Staged, Error> {
+        let mut bases: Vec<&Base> = bases.iter().collect();
+        let mut removed = 0;
+        loop {
+            let (base, gate) = self.choose(&bases, &mut removed)?;
+            bases.retain(|other| other.path != base.path);
+            match self.stage_in(base, gate, &mut removed) {
+                // Whom we waited for failed, and here is no room to do it ourselves.
+                Err(Error::StageRoom { .. }) if !bases.is_empty() => {}
+                done => return done,
+            }
+        }
+    }
+
+    /// All gates at once, so that two processes never choose apart; all come to them in
+    /// one order.
+    fn choose<'b>(
+        &self,
+        bases: &[&'b Base],
+        removed: &mut u64,
+    ) -> Result<(&'b Base, Gate<'b>), Error> {
+        let cancelled = || self.cancel.load(Ordering::Relaxed);
+        let mut gates = Vec::new();
+        let mut used = None;
+        for (i, base) in bases.iter().enumerate() {
+            let gate = base.folder.enter(&cancelled);
+            if used.is_none() && matches!(&gate, Ok(gate) if gate.is_used(&self.name)?) {
+                used = Some(i);
+            }
+            gates.push((*base, gate));
+        }
+        if let Some(used) = used {
+            let (base, gate) = gates.swap_remove(used);
+            return Ok((base, gate?));
+        }
+        for (i, (base, gate)) in gates.into_iter().enumerate() {
+            let gate = gate?;
+            *removed += gate.sweep()?;
+            let room = Room::of(&base.path, &self.options.root)?;
+            if Base::takes(i + 1 == bases.len(), &room, self.need, gate.reserved()?)? {
+                return Ok((base, gate));
+            }
+        }
+        Err(no_base(Path::new(""), "there is no folder".into()))
+    }
+
+    fn stage_in(&self, base: &Base, gate: Gate<'_>, removed: &mut u64) -> Result<Staged, Error> {
+        let folder = &base.folder;
         let cancelled = || self.cancel.load(Ordering::Relaxed);
         let name = self.name.as_str();
-        let (mut seat, mut waited, mut removed) = (None, false, 0);
+        // Dropped after the gate.
+        let (mut seat, mut waited) = (None, false);
+        let mut entered = Some(gate);
         let report = loop {
-            let gate = folder.enter(&cancelled)?;
+            let gate = match entered.take() {
+                Some(gate) => gate,
+                None => folder.enter(&cancelled)?,
+            };
             if seat.is_none() {
                 let (users, left) = gate.join(name)?;
-                removed += u64::from(left);
+                *removed += u64::from(left);
                 let (folder, name) = (folder.clone(), name.to_owned());
                 seat = Some(Seat { folder, name, keep: false, users: Some(users) });
             }
@@ -327,20 +306,17 @@ impl Work<'_> {
                     if !self.options.keep {
                         gate.set_keep(name, false)?;
                     }
-                    let in_memory = Room::of(base, &self.options.root)?.in_memory;
+                    let in_memory = Room::of(&base.path, &self.options.root)?.in_memory;
                     let report = report(&folder.whole(name), self.need, None);
                     break StageReport { shared: true, in_memory, ..report };
                 }
                 State::Missing => {
-                    removed += gate.sweep(name)?;
-                    let (room, reserved) = (Room::of(base, &self.options.root)?, gate.reserved()?);
-                    if *ample && !room.is_ample(self.need, reserved) {
-                        return Ok(None);
-                    }
-                    room.check(self.need, reserved)?;
-                    self.make(&folder, gate)?;
+                    *removed += gate.sweep()?;
+                    let room = Room::of(&base.path, &self.options.root)?;
+                    room.check(self.need, gate.reserved()?)?;
+                    self.make(folder, gate)?;
                     let report = report(&folder.whole(name), self.need, Some(&room));
-                    break StageReport { removed, ..report };
+                    break StageReport { removed: *removed, ..report };
                 }
                 State::Growing if cancelled() => {
                     return Err(gular_pelican::Error::Cancelled.into());
@@ -357,10 +333,11 @@ impl Work<'_> {
         };
         let report = StageReport { seconds: self.start.elapsed().as_secs_f64(), ..report };
         let keep = self.options.keep;
-        Ok(seat.map(|mut seat| {
+        let seat = seat.map(|mut seat| {
             seat.keep = keep;
             Staged { report, seat }
-        }))
+        });
+        seat.ok_or_else(|| no_base(&base.path, "nobody takes part".into()))
     }
 
     /// Copies; after a fault nothing is left, and who waits may try.
@@ -379,7 +356,34 @@ impl Work<'_> {
         made
     }
 
+    /// From the node's cache, else from where that has it from.
     fn copy(&self, to: &Path) -> Result<(), Error> {
+        let Some((url, digest)) = self.cached.as_ref().and_then(|url| Some((url, url.digest?)))
+        else {
+            return self.copy_from(&self.source, to);
+        };
+        // Where it cannot be had, as in a cache that only others may write, every byte is
+        // checked nonetheless.
+        let lock = Cache::at(None, self.env).lock(digest, &|| self.cancel.load(Ordering::Relaxed));
+        let copied = self.copy_from(&self.source, to);
+        drop(lock);
+        let source = match (copied, &self.source) {
+            // Bad bytes, or files that somebody cleaned away.
+            (Err(Error::Bundle(_)), Source::Samples(_)) => {
+                let bundle = cached_samples(url, Trust::Nothing, self.env, self.cancel)?;
+                Source::Samples(Box::new(bundle))
+            }
+            (Err(Error::Bundle(_)), _) => {
+                Source::Remote(Box::new(remote(url, self.env, self.cancel)?))
+            }
+            (copied, _) => return copied,
+        };
+        fs::remove_dir_all(to).map_err(|e| Error::io("remove", to, e))?;
+        make_folder(to)?;
+        self.copy_from(&source, to)
+    }
+
+    fn copy_from(&self, source: &Source, to: &Path) -> Result<(), Error> {
         let progress = |done, total| (self.event)(StageEvent::Copied(done, total));
         let copy = Copy {
             to,
@@ -389,7 +393,7 @@ impl Work<'_> {
             progress: &progress,
             cancel: self.cancel,
         };
-        match &self.source {
+        match source {
             Source::Bundle(bundle) => copy.bundle(bundle),
             Source::Samples(bundle) => copy.samples(bundle),
             Source::Directory(directory) => copy.directory(directory),
@@ -400,5 +404,116 @@ impl Work<'_> {
                 fetch_trusting(&client, remote, to, &options, trust, &progress, cancel).map(drop)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with `/dev/shm` and a scratch folder, and something to stage.
+    struct Node {
+        dir: tempfile::TempDir,
+        env: Env,
+        options: StageOptions,
+    }
+
+    impl Node {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            for name in ["dev/shm", "scratch", "data"] {
+                fs::create_dir_all(dir.path().join(name)).unwrap();
+            }
+            fs::write(dir.path().join("data/file"), b"1234").unwrap();
+            let scratch = dir.path().join("scratch");
+            let env = Env::from_pairs(&[("TMPDIR", scratch.to_str().unwrap())]);
+            let options = StageOptions { root: dir.path().to_owned(), ..StageOptions::default() };
+            Self { dir, env, options }
+        }
+
+        fn stage(&self) -> Result<Staged, Error> {
+            let never = AtomicBool::new(false);
+            let data = self.dir.path().join("data");
+            stage(data.to_str().unwrap(), &self.options, &self.env, &|_| (), &never)
+        }
+
+        fn plan(&self) -> Result<StageReport, Error> {
+            let never = AtomicBool::new(false);
+            let data = self.dir.path().join("data");
+            plan(data.to_str().unwrap(), &self.options, &self.env, &never)
+        }
+
+        /// Somebody else's copy that takes all the room there is, while it grows.
+        fn fill(&self, base: &str) -> (File, File) {
+            let name = "f".repeat(64);
+            let folder = Folder::below(&fs::canonicalize(self.dir.path().join(base)).unwrap());
+            let gate = folder.enter(&|| false).unwrap();
+            (gate.join(&name).unwrap().0, gate.begin(&name, u64::MAX / 2).unwrap())
+        }
+
+        fn lies_in(&self, report: &StageReport, base: &str) -> bool {
+            Path::new(&report.path)
+                .starts_with(fs::canonicalize(self.dir.path().join(base)).unwrap())
+        }
+    }
+
+    #[test]
+    fn a_copy_that_is_there_is_shared_wherever_there_is_room_by_now() {
+        let node = Node::new();
+        let others = node.fill("dev/shm");
+        assert!(node.lies_in(&node.plan().unwrap(), "scratch"));
+        let first = node.stage().unwrap();
+        assert!(node.lies_in(&first.report, "scratch"));
+        drop(others);
+        // Now /dev/shm has room again.
+        let second = node.stage().unwrap();
+        assert!(second.report.shared);
+        assert_eq!(second.report.path, first.report.path);
+        let planned = node.plan().unwrap();
+        assert!(planned.shared && planned.dry_run);
+        assert_eq!(planned.path, first.report.path);
+        // Nor does a copy that is there need room once more.
+        let others = node.fill("scratch");
+        assert!(node.plan().unwrap().shared);
+        assert!(node.stage().unwrap().report.shared);
+        drop(others);
+        assert!(!second.release().unwrap());
+        assert!(first.release().unwrap());
+        let third = node.stage().unwrap();
+        assert!(node.lies_in(&third.report, "dev/shm"));
+    }
+
+    #[test]
+    fn a_dry_run_counts_what_others_have_reserved() {
+        let node = Node::new();
+        let others = (node.fill("dev/shm"), node.fill("scratch"));
+        let refused = |result: Result<(), Error>| {
+            assert!(matches!(result, Err(Error::StageRoom { .. })), "{result:?}");
+        };
+        refused(node.plan().map(drop));
+        refused(node.stage().map(drop));
+        drop(others);
+        assert!(node.lies_in(&node.plan().unwrap(), "dev/shm"));
+        for base in ["dev/shm", "scratch"] {
+            let folder = Folder::below(&fs::canonicalize(node.dir.path().join(base)).unwrap());
+            assert_eq!(folder.enter(&|| false).unwrap().sweep().unwrap(), 1);
+            node.plan().unwrap();
+            let left = fs::read_dir(node.dir.path().join(base)).unwrap().count();
+            assert_eq!(left, 0, "a dry run made something in {base}");
+        }
+    }
+
+    #[test]
+    fn scratch_in_dev_shm_is_one_folder() {
+        let mut node = Node::new();
+        let shm = node.dir.path().join("dev/shm/../shm");
+        node.env = Env::from_pairs(&[("TMPDIR", shm.to_str().unwrap())]);
+        assert!(node.lies_in(&node.plan().unwrap(), "dev/shm"));
+        assert!(node.lies_in(&node.stage().unwrap().report, "dev/shm"));
+        // A scratch folder in what is copied is none; memory is left.
+        let inside = node.dir.path().join("data");
+        node.env = Env::from_pairs(&[("TMPDIR", inside.to_str().unwrap())]);
+        assert!(node.lies_in(&node.stage().unwrap().report, "dev/shm"));
+        assert_eq!(fs::read_dir(inside).unwrap().count(), 1);
     }
 }

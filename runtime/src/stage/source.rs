@@ -1,11 +1,13 @@
 //! What is copied: a bundle's files, its samples as plain files, or a directory.
 
+use std::collections::HashSet;
 use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Bundle, MANIFEST_NAME, StreamDigest, file_head};
+use gular_bundle::{Bundle, DATA_DIR, MANIFEST_NAME, StreamDigest, file_head};
 
 use super::room::Need;
 use crate::Error;
@@ -88,10 +90,12 @@ impl Source {
 }
 
 fn bundle_files(manifest: &gular_bundle::Manifest, need: &mut Need) {
-    need.add_folders(2);
+    let mut folders = Folders::new(need);
     for shard in &manifest.shards {
-        need.add(shard.file.bytes);
-        need.add(shard.index.bytes);
+        for file in [&shard.file, &shard.index] {
+            need.add(file.bytes);
+            folders.add(need, DATA_DIR, file.name.as_str());
+        }
     }
 }
 
@@ -99,25 +103,52 @@ fn bundle_files(manifest: &gular_bundle::Manifest, need: &mut Need) {
 fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
     let manifest = bundle.manifest();
     let heads: Vec<u64> = manifest.fields.iter().map(|f| file_head(f).len() as u64).collect();
-    for shard in 0..manifest.shards.len() {
+    let mut folders = Folders::new(need);
+    for (shard, entry) in manifest.shards.iter().enumerate() {
         let open = bundle.shard(shard)?;
-        let mut folder = None;
+        let split = entry.split.to_string();
         for row in 0..open.index().n_samples() {
             for (field, head) in heads.iter().enumerate() {
                 if manifest.fields.get(field).is_some_and(|f| f.name.as_str() != "label") {
                     need.add(open.len_of(row, field).unwrap_or(0) as u64 + head);
                 }
             }
-            // A bound from above: a folder for each change of folder.
             let key = open.index().key(row).unwrap_or_default();
-            let own = key.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-            if own != folder {
-                need.add_folders(1);
-                folder = own;
-            }
+            folders.add(need, &split, key);
         }
     }
     Ok(())
+}
+
+/// Counts folders, each once, by hashes of their paths: two of a hash would be off by
+/// one folder, far less than the margin.
+struct Folders {
+    state: RandomState,
+    seen: HashSet<u64>,
+}
+
+impl Folders {
+    /// Counts the copy's own.
+    fn new(need: &mut Need) -> Self {
+        need.add_folders(1);
+        Self { state: RandomState::new(), seen: HashSet::new() }
+    }
+
+    /// Counts those that the file `below` folder `top` is the first to lie in.
+    fn add(&mut self, need: &mut Need, top: &str, below: &str) {
+        let mut path = below;
+        loop {
+            let folder = path.rsplit_once('/').map(|(folder, _)| folder);
+            if !self.seen.insert(self.state.hash_one((top, folder))) {
+                return;
+            }
+            need.add_folders(1);
+            match folder {
+                Some(folder) => path = folder,
+                None => return,
+            }
+        }
+    }
 }
 
 impl Directory {
@@ -163,6 +194,15 @@ impl Directory {
         Ok(())
     }
 
+    /// Whether indexes of shards lie where those of a bundle do.
+    pub(super) fn holds_shards(&self) -> bool {
+        let is_index = |path: &Path| {
+            path.starts_with(DATA_DIR)
+                && path.as_os_str().as_bytes().ends_with(b".index.safetensors")
+        };
+        self.files.iter().any(|file| is_index(&file.path))
+    }
+
     /// Of its place, and of the names, lengths and times of what is in it.
     fn name(&self) -> String {
         let mut digest = StreamDigest::new();
@@ -182,5 +222,29 @@ impl Directory {
             text(&file.changed.1.to_le_bytes());
         }
         digest.finish().hex()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_folder_counts_once_and_is_a_page_and_an_inode() {
+        let mut need = Need::default();
+        let mut folders = Folders::new(&mut need);
+        let mut check = |top: &str, key: &str, expected: u64| {
+            folders.add(&mut need, top, key);
+            assert_eq!((need.inodes, need.bytes), (expected, expected * 4096), "{top}/{key}");
+        };
+        check("train", "x.jpg", 2);
+        check("train", "y.jpg", 2);
+        check("train", "a/b/c/x.jpg", 5);
+        check("train", "a/b/d/x.jpg", 6);
+        check("train", "a/e/x.jpg", 7);
+        // Shuffled: back again is no new one.
+        check("train", "a/b/c/y.jpg", 7);
+        check("val", "a/b/c/x.jpg", 11);
+        check("train", "c/x.jpg", 12);
     }
 }

@@ -1,0 +1,74 @@
+//! The folders that a copy may go to.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::folder::Folder;
+use super::room::{Need, Room};
+use super::run::StageOptions;
+use super::source::Source;
+use crate::{Env, Error};
+
+/// A folder to stage to.
+pub(super) struct Base {
+    /// Absolute: the command may run elsewhere.
+    pub(super) path: PathBuf,
+    /// The folder of copies in it.
+    pub(super) folder: Folder,
+}
+
+impl Base {
+    /// Whether a new copy goes here: into the last one when it fits, or an error; into
+    /// the others only when it leaves most of the room free.
+    pub(super) fn takes(
+        is_last: bool,
+        room: &Room,
+        need: Need,
+        reserved: u64,
+    ) -> Result<bool, Error> {
+        match is_last {
+            true => room.check(need, reserved).map(|()| true),
+            false => Ok(room.is_ample(need, reserved)),
+        }
+    }
+}
+
+/// The folders to try, best first, one at least; of several the last one must be there.
+pub(super) fn bases(
+    source: &Source,
+    options: &StageOptions,
+    env: &Env,
+) -> Result<Vec<Base>, Error> {
+    let folders = options.to.folders(env, &options.root);
+    let mut bases: Vec<Base> = Vec::new();
+    for (i, dir) in folders.iter().enumerate() {
+        let is_last = i + 1 == folders.len();
+        match fs::canonicalize(dir) {
+            Ok(path) if path.is_dir() => {
+                match source.check_apart(&path) {
+                    Err(e) if is_last && bases.is_empty() => return Err(e),
+                    Err(_) => continue,
+                    Ok(()) => {}
+                }
+                // Two names of one folder: it has one gate.
+                bases.retain(|base| !is_same(&base.path, &path));
+                let folder = Folder::below(&path);
+                bases.push(Base { path, folder });
+            }
+            _ if !is_last => {}
+            Ok(_) => return Err(no_base(dir, "it is no folder".into())),
+            Err(e) => return Err(no_base(dir, e.to_string())),
+        }
+    }
+    Ok(bases)
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    let id = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    id(a).is_some() && id(a) == id(b)
+}
+
+pub(super) fn no_base(dir: &Path, reason: String) -> Error {
+    Error::StageBase { dir: dir.display().to_string(), reason }
+}

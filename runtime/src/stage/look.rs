@@ -1,0 +1,111 @@
+//! Which kind of source is at a place.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{Bundle, Check, Digest, MANIFEST_NAME, OpenOptions};
+use gular_pelican::{Client, ClientOptions, Env};
+
+use super::room::Need;
+use super::run::StageOptions;
+use super::source::{Directory, Source};
+use crate::fetch::{BundleUrl, RemoteBundle, Trust};
+use crate::{Cache, Error};
+
+/// A source, and whence.
+pub(super) struct Found {
+    pub(super) source: Source,
+    pub(super) need: Need,
+    /// It lies in the node's cache; this is where the cache has it from, with its digest.
+    pub(super) cached: Option<BundleUrl>,
+}
+
+impl Found {
+    fn local(source: Source) -> Result<Self, Error> {
+        Ok(Self { need: source.need()?, source, cached: None })
+    }
+}
+
+/// What is at `place`.
+pub(super) fn look(
+    place: &str,
+    options: &StageOptions,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<Found, Error> {
+    let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
+    let kind = |bundle: Bundle| match options.unpack {
+        true => Source::Samples(Box::new(bundle)),
+        false => Source::Bundle(Box::new(bundle)),
+    };
+    if !place.contains("://") {
+        let path = Path::new(place);
+        let bundle = match path.join(MANIFEST_NAME).is_file() {
+            true => Bundle::open(path, open).map_err(Some),
+            false => Err(None),
+        };
+        let fault = match bundle {
+            Ok(bundle) => return Found::local(kind(bundle)),
+            Err(Some(fault)) if !is_no_manifest(&fault) => return Err(fault.into()),
+            Err(fault) => fault,
+        };
+        let directory = Directory::list(path)?;
+        return match (directory.holds_shards(), fault) {
+            // Somebody else's manifest, or none.
+            (false, _) => Found::local(Source::Directory(directory)),
+            // Copied as plain files, nothing of it would be checked.
+            (true, Some(fault)) => Err(fault.into()),
+            (true, None) => Err(Error::StageSource {
+                path: path.display().to_string(),
+                reason: "it holds shards of a bundle and no `manifest.json`",
+            }),
+        };
+    }
+    let url: BundleUrl = place.parse()?;
+    if options.unpack {
+        // Samples are read here and there: their shards have to be on this machine.
+        let samples = |url: &BundleUrl, trust| cached_samples(url, trust, env, cancel);
+        let bundle = samples(&url, Trust::Names)?;
+        let url = BundleUrl { digest: Some(bundle.digest()), ..url };
+        let found = match Found::local(kind(bundle)) {
+            Err(Error::Bundle(_)) => Found::local(kind(samples(&url, Trust::Nothing)?)),
+            found => found,
+        };
+        return found.map(|found| Found { cached: Some(url), ..found });
+    }
+    match url.digest.and_then(|digest| Cache::at(None, env).whole(digest, &open)) {
+        Some(bundle) => Ok(Found { cached: Some(url), ..Found::local(kind(bundle))? }),
+        None => Found::local(Source::Remote(Box::new(remote(&url, env, cancel)?))),
+    }
+}
+
+/// What is published at `url`.
+pub(super) fn remote(
+    url: &BundleUrl,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<RemoteBundle, Error> {
+    RemoteBundle::open(&Client::new(ClientOptions::new(env.clone()))?, url, cancel)
+}
+
+/// The bundle at `url` from the node's cache, which gets what it has not; all of it is
+/// checked, and mended, when names are not trusted.
+pub(super) fn cached_samples(
+    url: &BundleUrl,
+    trust: Trust,
+    env: &Env,
+    cancel: &AtomicBool,
+) -> Result<Bundle, Error> {
+    let client = Client::new(ClientOptions::new(env.clone()))?;
+    let cache = Cache::at(None, env);
+    let report = cache.fetch_trusting(&client, url, &[], trust, &|_, _| (), cancel)?;
+    let digest = Digest::parse(&report.digest).ok();
+    let options = OpenOptions { check: Check::Always, digest, ..OpenOptions::default() };
+    Ok(Bundle::open(Path::new(&report.dir), options)?)
+}
+
+/// Whether a file by that name may be no manifest at all, and none of a later version.
+fn is_no_manifest(fault: &gular_bundle::Error) -> bool {
+    use gular_bundle::Error::{Format, Malformed, TooLarge};
+    matches!(fault, Format { .. } | Malformed { .. } | TooLarge { .. })
+}
