@@ -111,11 +111,7 @@ impl<'a> Thrift<'a> {
                 let (kind, n) = self.list()?;
                 let mut values = Vec::new();
                 for _ in 0..n {
-                    // In lists a Boolean is a byte of its own.
-                    values.push(match kind {
-                        1 | 2 => Value::Bool(self.byte()? == 1),
-                        _ => self.value(kind, depth)?,
-                    });
+                    values.push(self.element(kind, depth)?);
                 }
                 Value::List(values)
             }
@@ -132,13 +128,25 @@ impl<'a> Thrift<'a> {
         })
     }
 
+    /// A value of a list or map, where a Boolean is a byte of its own: every
+    /// one takes a byte or more.
+    fn element(&mut self, kind: u8, depth: u8) -> Option<Value<'a>> {
+        match kind {
+            1 | 2 => Some(Value::Bool(self.byte()? == 1)),
+            _ => self.value(kind, depth),
+        }
+    }
+
     fn map(&mut self, depth: u8) -> Option<Value<'a>> {
         let n = self.varint()?;
         if n > 0 {
             let kinds = self.byte()?;
+            if n > self.left() as u64 {
+                return None;
+            }
             for _ in 0..n {
-                self.value(kinds >> 4, depth)?;
-                self.value(kinds & 0xf, depth)?;
+                self.element(kinds >> 4, depth)?;
+                self.element(kinds & 0xf, depth)?;
             }
         }
         Some(Value::Other)
@@ -208,10 +216,22 @@ mod tests {
 
     #[test]
     fn what_is_deep_or_long_is_refused() {
-        // Structs in structs, lists in lists, a map of more than there is.
+        // Structs in structs, lists in lists, a list of more than there is.
         for bytes in [vec![0x1c; 1000], vec![0x19; 1000], vec![0x19, 0xf9, 0xff, 0xff, 0x7f, 0]] {
             assert_eq!(Thrift::new(&bytes).structure(), None);
         }
         assert_eq!(Thrift::new(&[0xff; 20]).varint(), None);
+    }
+    #[test]
+    fn maps_take_a_byte_a_boolean_and_no_more_than_there_is() {
+        // 1: map of two Booleans to Booleans; 2: byte 5.
+        let bytes = [0x1b, 2, 0x11, 1, 2, 2, 1, 0x13, 5, 0];
+        let value = Thrift::new(&bytes).structure().unwrap();
+        assert_eq!((value.field(1), value.int(2)), (Some(&Value::Other), Some(5)));
+        let n = [0xff; 8];
+        for kinds in [0x11, 0x12, 0x33, 0xcc] {
+            let bytes = [&[0x1b][..], &n, &[0x7f, kinds, 0, 0, 0]].concat();
+            assert_eq!(Thrift::new(&bytes).structure(), None, "{kinds:x}");
+        }
     }
 }
