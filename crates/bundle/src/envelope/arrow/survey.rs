@@ -4,7 +4,7 @@ use arrow_schema::Schema;
 
 use crate::envelope::arrow::batch::{Batch, parse};
 use crate::envelope::arrow::messages::Messages;
-use crate::envelope::arrow::values::{Fault, Part, Reader};
+use crate::envelope::arrow::values::{Budget, Fault, Part, Reader};
 use crate::envelope::{Column, FixedPlaces, Survey, Values, huggingface};
 use crate::{Error, MAX_SHARD_SAMPLES, ReadAt};
 
@@ -13,26 +13,32 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let (mut messages, schema) = Messages::open(file)?;
     let bad = |reason: String| Error::malformed(file.path(), reason);
     let mut rows = 0_u64;
+    let mut budget = Budget::of(file);
     let mut columns: Vec<(String, Part)> = Vec::new();
     while let Some(message) = messages.next()? {
         let batch = parse(&message).map_err(bad)?;
-        rows = rows.saturating_add(batch.rows);
+        let (before, more) = (rows, batch.rows);
+        rows = rows.saturating_add(more);
         // A column of nulls takes no bytes: nothing else bounds its rows.
-        if batch.rows > file.len_bytes().saturating_mul(8) || rows > MAX_SHARD_SAMPLES {
-            return Err(bad(format!("a batch of {} rows", batch.rows)));
+        if more > file.len_bytes().saturating_mul(8) || rows > MAX_SHARD_SAMPLES {
+            return Err(bad(format!("a batch of {more} rows")));
         }
-        let found = read(file, &schema, batch).map_err(|fault| match fault {
+        let found = read(file, &schema, batch, &mut budget).map_err(|fault| match fault {
             Fault::Damaged(reason) => bad(format!("the batch at byte {}: {reason}", message.body)),
             Fault::Read(error) => error,
         })?;
-        if columns.is_empty() {
+        // Without rows there are no lists, whose length would be known.
+        if before == 0 {
             columns = found;
-        } else {
-            join(&mut columns, found);
+        } else if more > 0 {
+            for ((_, all), (_, more)) in columns.iter_mut().zip(found) {
+                join(all, more);
+            }
         }
     }
-    let columns = columns.into_iter().map(|(name, part)| Column { name, values: part.into() });
-    let mut columns: Vec<Column> = columns.collect();
+    let column = |(name, part)| Ok(Column { name, values: values(part, &mut budget)? });
+    let columns: Result<Vec<Column>, String> = columns.into_iter().map(column).collect();
+    let mut columns = columns.map_err(bad)?;
     huggingface::join_images(&mut columns);
     let classes = schema.metadata().get(huggingface::NAME).map(|text| huggingface::classes(text));
     Ok(Survey {
@@ -42,9 +48,14 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     })
 }
 
-fn read(file: &ReadAt, schema: &Schema, batch: Batch) -> Result<Vec<(String, Part)>, Fault> {
+fn read(
+    file: &ReadAt,
+    schema: &Schema,
+    batch: Batch,
+    budget: &mut Budget,
+) -> Result<Vec<(String, Part)>, Fault> {
     let plain = batch.compression.is_none();
-    let mut reader = Reader { file, parts: batch.parts, plain };
+    let mut reader = Reader { file, parts: batch.parts, plain, budget };
     let mut found = Vec::new();
     for column in schema.fields() {
         found.extend(reader.column(column, batch.rows)?);
@@ -58,33 +69,36 @@ fn read(file: &ReadAt, schema: &Schema, batch: Batch) -> Result<Vec<(String, Par
 }
 
 /// Appends the values of a further batch.
-fn join(columns: &mut [(String, Part)], found: Vec<(String, Part)>) {
-    for ((_, all), (_, more)) in columns.iter_mut().zip(found) {
-        match (&mut *all, more) {
-            (Part::Bytes(all), Part::Bytes(more)) => all.extend(more),
-            (Part::Texts(all), Part::Texts(more)) => all.extend(more),
-            (Part::Integers(all), Part::Integers(more)) => all.extend(more),
-            (
-                Part::Fixed { dtype, shape, offsets },
-                Part::Fixed { dtype: d, shape: s, offsets: more },
-            ) if (&*dtype, &*shape) == (&d, &s) => offsets.extend(more),
-            (Part::NotStored(_), _) => {}
-            (_, Part::NotStored(reason)) => *all = Part::NotStored(reason),
-            _ => *all = Part::NotStored("its batches differ".to_owned()),
-        }
+fn join(all: &mut Part, more: Part) {
+    match (&mut *all, more) {
+        (Part::Bytes(all), Part::Bytes(more)) => all.extend(more),
+        (Part::Texts(all), Part::Texts(more)) => all.extend(more),
+        (Part::Integers(all), Part::Integers(more)) => all.extend(more),
+        (
+            Part::Fixed { dtype, shape, batches },
+            Part::Fixed { dtype: d, shape: s, batches: more },
+        ) if (&*dtype, &*shape) == (&d, &s) => batches.extend(more),
+        (Part::NotStored(_), _) => {}
+        (_, Part::NotStored(reason)) => *all = Part::NotStored(reason),
+        _ => *all = Part::NotStored("its batches differ".to_owned()),
     }
 }
 
-impl From<Part> for Values {
-    fn from(part: Part) -> Self {
-        match part {
-            Part::Bytes(runs) => Self::Bytes(runs),
-            Part::Fixed { dtype, shape, offsets } => {
-                Self::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) }
+fn values(part: Part, budget: &mut Budget) -> Result<Values, String> {
+    Ok(match part {
+        Part::Bytes(runs) => Values::Bytes(runs),
+        Part::Fixed { dtype, shape, batches } => {
+            let size = shape.iter().fold(dtype.size_bytes(), |size, n| size.saturating_mul(*n));
+            let mut offsets = Vec::new();
+            for (start, rows) in batches {
+                budget.take(rows)?;
+                let offset = |row: u64| start.saturating_add(row.saturating_mul(size));
+                offsets.extend((0..rows).map(offset));
             }
-            Part::Integers(values) => Self::Integers(values),
-            Part::Texts(texts) => Self::Texts(texts),
-            Part::NotStored(reason) => Self::NotStored(reason),
+            Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) }
         }
-    }
+        Part::Integers(values) => Values::Integers(values),
+        Part::Texts(texts) => Values::Texts(texts),
+        Part::NotStored(reason) => Values::NotStored(reason),
+    })
 }
