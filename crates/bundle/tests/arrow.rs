@@ -179,6 +179,57 @@ fn values_of_no_bytes_are_no_more_than_the_file_has() {
 }
 
 #[test]
+fn names_of_structs_are_not_repeated_without_end() {
+    let group = |name: usize, columns: usize| {
+        let inner: Vec<(String, ArrayRef)> = (0..columns)
+            .map(|i| (i.to_string(), Arc::new(arrow_array::Int32Array::from(vec![1])) as ArrayRef))
+            .collect();
+        let inner = inner.iter().map(|(n, a)| (n.as_str(), Arc::clone(a))).collect::<Vec<_>>();
+        let group = StructArray::try_from(inner).unwrap();
+        walk(stream(&[batch(vec![("n".repeat(name).as_str(), Arc::new(group))])]))
+    };
+    assert_eq!(group(100, 2).unwrap().columns[1].name, format!("{}.1", "n".repeat(100)));
+    let error = group(100_000, 1000).unwrap_err().to_string();
+    assert!(error.contains("names of its columns"), "{error}");
+}
+
+#[test]
+fn what_tables_share_is_no_memory_for_each() {
+    let file = |columns: usize| {
+        let mut fbb = flatbuffers::FlatBufferBuilder::new();
+        let name = fbb.create_string(&"n".repeat(10_000));
+        let children = fbb.create_vector::<flatbuffers::ForwardsUOffset<arrow_ipc::Field<'_>>>(&[]);
+        let null = arrow_ipc::Null::create(&mut fbb, &arrow_ipc::NullArgs {}).as_union_value();
+        let field = arrow_ipc::FieldArgs {
+            name: Some(name),
+            type_type: arrow_ipc::Type::Null,
+            type_: Some(null),
+            children: Some(children),
+            ..Default::default()
+        };
+        let fields: Vec<_> =
+            (0..columns).map(|_| arrow_ipc::Field::create(&mut fbb, &field)).collect();
+        let fields = Some(fbb.create_vector(&fields));
+        let schema = arrow_ipc::SchemaArgs { fields, ..Default::default() };
+        let schema = arrow_ipc::Schema::create(&mut fbb, &schema).as_union_value();
+        let message = arrow_ipc::MessageArgs {
+            version: arrow_ipc::MetadataVersion::V5,
+            header_type: arrow_ipc::MessageHeader::Schema,
+            header: Some(schema),
+            ..Default::default()
+        };
+        let message = arrow_ipc::Message::create(&mut fbb, &message);
+        fbb.finish(message, None);
+        let message = fbb.finished_data();
+        let head = [[0xff; 4], (message.len() as u32).to_le_bytes()].concat();
+        [&head, message].concat()
+    };
+    assert_eq!(walk(file(2)).unwrap().rows, 0);
+    let error = walk(file(1000)).unwrap_err().to_string();
+    assert!(error.contains("a message is damaged"), "{error}");
+}
+
+#[test]
 fn damaged_columns_of_every_kind_never_panic() {
     let one = every_kind();
     let good = stream(&[one.clone(), one]);

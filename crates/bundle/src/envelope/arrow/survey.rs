@@ -1,6 +1,6 @@
 //! Walks an Arrow stream or file, ours or another.
 
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Fields, Schema};
 
 use crate::envelope::arrow::batch::{Batch, parse};
 use crate::envelope::arrow::messages::Messages;
@@ -8,13 +8,19 @@ use crate::envelope::arrow::values::{Budget, Fault, Part, Reader};
 use crate::envelope::{Column, FixedPlaces, Survey, Values, huggingface};
 use crate::{Error, MAX_SHARD_SAMPLES, ReadAt};
 
+/// Columns repeat the names of all structs they are in; together they take no
+/// more bytes than this.
+const MAX_NAMES: usize = 16 << 20;
+
 /// A column of the schema each; those of structs by their path.
 pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let (mut messages, schema) = Messages::open(file)?;
     let bad = |reason: String| Error::malformed(file.path(), reason);
     let mut rows = 0_u64;
     let mut budget = Budget::of(file);
-    let mut columns: Vec<(String, Part)> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
+    let (mut names, mut left) = (Vec::new(), MAX_NAMES);
+    list(schema.fields(), "", &mut left, &mut names).map_err(bad)?;
     while let Some(message) = messages.next()? {
         let batch = parse(&message).map_err(bad)?;
         let (before, more) = (rows, batch.rows);
@@ -29,15 +35,15 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
         })?;
         // Without rows there are no lists, whose length would be known.
         if before == 0 {
-            columns = found;
+            parts = found;
         } else if more > 0 {
-            for ((_, all), (_, more)) in columns.iter_mut().zip(found) {
+            for (all, more) in parts.iter_mut().zip(found) {
                 join(all, more);
             }
         }
     }
     let column = |(name, part)| Ok(Column { name, values: values(part, &mut budget)? });
-    let columns: Result<Vec<Column>, String> = columns.into_iter().map(column).collect();
+    let columns: Result<Vec<Column>, String> = names.into_iter().zip(parts).map(column).collect();
     let mut columns = columns.map_err(bad)?;
     huggingface::join_images(&mut columns);
     let classes = schema.metadata().get(huggingface::NAME).map(|text| huggingface::classes(text));
@@ -48,20 +54,40 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     })
 }
 
+/// The names of columns and, of structs, of those inside them, in order.
+fn list(
+    columns: &Fields,
+    prefix: &str,
+    left: &mut usize,
+    names: &mut Vec<String>,
+) -> Result<(), String> {
+    for column in columns {
+        let name = format!("{prefix}{}", column.name());
+        let fits = left.checked_sub(name.len());
+        *left = fits
+            .ok_or_else(|| format!("the names of its columns take more than {MAX_NAMES} bytes"))?;
+        match column.data_type() {
+            DataType::Struct(children) => list(children, &format!("{name}."), left, names)?,
+            _ => names.push(name),
+        }
+    }
+    Ok(())
+}
+
 fn read(
     file: &ReadAt,
     schema: &Schema,
     batch: Batch,
     budget: &mut Budget,
-) -> Result<Vec<(String, Part)>, Fault> {
+) -> Result<Vec<Part>, Fault> {
     let plain = batch.compression.is_none();
     let mut reader = Reader { file, parts: batch.parts, plain, budget };
     let mut found = Vec::new();
     for column in schema.fields() {
-        found.extend(reader.column(column, batch.rows)?);
+        reader.column(column, batch.rows, &mut found)?;
     }
     if let Some(codec) = batch.compression {
-        for (_, part) in &mut found {
+        for part in &mut found {
             *part = Part::NotStored(format!("it is compressed ({codec})"));
         }
     }

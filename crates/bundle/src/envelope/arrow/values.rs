@@ -96,26 +96,16 @@ pub(crate) struct Reader<'a> {
     pub(crate) budget: &'a mut Budget,
 }
 
-type Named = Vec<(String, Part)>;
-
 impl Reader<'_> {
-    /// A column and, of structs, those inside it.
-    pub(crate) fn column(&mut self, column: &Column, rows: u64) -> Result<Named, Fault> {
-        let mut found = Vec::new();
-        self.named(column, column.name(), rows, &mut found)?;
-        Ok(found)
-    }
-
-    fn named(
+    /// A column or, of structs, those inside it, in order.
+    pub(crate) fn column(
         &mut self,
         column: &Column,
-        name: &str,
         rows: u64,
-        found: &mut Named,
+        found: &mut Vec<Part>,
     ) -> Result<(), Fault> {
         let DataType::Struct(children) = column.data_type() else {
-            let part = self.part(column.data_type(), rows)?;
-            found.push((name.to_owned(), part));
+            found.push(self.part(column.data_type(), rows)?);
             return Ok(());
         };
         let (len, nulls) = self.parts.node()?;
@@ -123,10 +113,9 @@ impl Reader<'_> {
         let valid = self.valid(rows, nulls)?;
         let first = found.len();
         for child in children {
-            let inner = format!("{name}.{}", child.name());
-            self.named(child, &inner, rows, found)?;
+            self.column(child, rows, found)?;
         }
-        for (_, part) in found.iter_mut().skip(first) {
+        for part in found.iter_mut().skip(first) {
             mask(part, &valid, rows);
         }
         Ok(())

@@ -2,19 +2,22 @@
 
 /// Structs and lists within each other beyond this are refused.
 const MAX_DEPTH: u8 = 16;
+/// Structs within each other beyond this are passed by: nothing here needs them.
+const KEPT_DEPTH: u8 = 3;
+/// The fields of a struct that are kept have numbers up to this.
+const KEPT_FIELDS: i64 = 20;
 /// The kind of a struct, as lists name it.
 const STRUCT: u8 = 12;
 
-/// A value; its memory follows the bytes it was read from.
+/// A value; of some KB at most, whatever it was read from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     Bool(bool),
     Int(i64),
     Bytes(&'a [u8]),
-    List(Vec<Value<'a>>),
     /// Field numbers and values.
     Struct(Vec<(i64, Value<'a>)>),
-    /// Doubles, maps and UUIDs: nothing here needs them.
+    /// Doubles, lists, maps and UUIDs: lists are read one value after the other.
     Other,
 }
 
@@ -109,17 +112,20 @@ impl<'a> Thrift<'a> {
             }
             9 | 10 => {
                 let (kind, n) = self.list()?;
-                let mut values = Vec::new();
                 for _ in 0..n {
-                    values.push(self.element(kind, depth)?);
+                    self.element(kind, depth)?;
                 }
-                Value::List(values)
+                Value::Other
             }
             11 => self.map(depth)?,
             12 => {
                 let (mut fields, mut last) = (Vec::new(), 0);
                 while let Some((id, kind)) = self.field(&mut last)? {
-                    fields.push((id, self.value(kind, depth)?));
+                    let value = self.value(kind, depth)?;
+                    let new = || fields.iter().all(|(known, _)| *known != id);
+                    if depth <= KEPT_DEPTH && (1..=KEPT_FIELDS).contains(&id) && new() {
+                        fields.push((id, value));
+                    }
                 }
                 Value::Struct(fields)
             }
@@ -205,8 +211,7 @@ mod tests {
         assert_eq!(value.count(1), None);
         assert_eq!(value.text(3).unwrap(), "ab");
         assert_eq!(value.field(4), Some(&Value::Bool(true)));
-        let list = Value::List(vec![Value::Bool(true), Value::Bool(false)]);
-        assert_eq!(value.field(5), Some(&list));
+        assert_eq!(value.field(5), Some(&Value::Other));
         assert_eq!(value.field(6).and_then(|v| v.int(1)), Some(-1));
         assert_eq!((value.field(7), value.int(16)), (Some(&Value::Other), Some(64)));
         for cut in 0..bytes.len() {
@@ -233,5 +238,19 @@ mod tests {
             let bytes = [&[0x1b][..], &n, &[0x7f, kinds, 0, 0, 0]].concat();
             assert_eq!(Thrift::new(&bytes).structure(), None, "{kinds:x}");
         }
+    }
+    #[test]
+    fn what_is_not_needed_is_not_kept() {
+        // Structs of true ones in a struct in a struct in a struct: field 1 each.
+        let trues = vec![0x11; 100_000];
+        let deep = [&[0x1c; 3][..], &trues, &[0; 4]].concat();
+        let mut value = &Thrift::new(&deep).structure().unwrap();
+        for _ in 0..2 {
+            value = value.field(1).unwrap();
+        }
+        assert_eq!(value.field(1), Some(&Value::Struct(Vec::new())));
+        let wide = [&trues[..], &[0]].concat();
+        let Some(Value::Struct(fields)) = Thrift::new(&wide).structure() else { unreachable!() };
+        assert_eq!(fields.len(), 20);
     }
 }
