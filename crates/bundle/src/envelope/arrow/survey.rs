@@ -46,12 +46,9 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let columns: Result<Vec<Column>, String> = names.into_iter().zip(parts).map(column).collect();
     let mut columns = columns.map_err(bad)?;
     huggingface::join_images(&mut columns);
-    let classes = schema.metadata().get(huggingface::NAME).map(|text| huggingface::classes(text));
-    Ok(Survey {
-        rows: usize::try_from(rows).unwrap_or(0),
-        columns,
-        classes: classes.unwrap_or_default(),
-    })
+    let text = schema.metadata().get(huggingface::NAME);
+    let classes = text.map(|text| huggingface::classes(text)).unwrap_or_default();
+    Ok(Survey { rows: usize::try_from(rows).unwrap_or(0), columns, classes })
 }
 
 /// The names of columns and, of structs, of those inside them, in order.
