@@ -195,38 +195,65 @@ fn names_of_structs_are_not_repeated_without_end() {
 
 #[test]
 fn what_tables_share_is_no_memory_for_each() {
-    let file = |columns: usize| {
-        let mut fbb = flatbuffers::FlatBufferBuilder::new();
-        let name = fbb.create_string(&"n".repeat(10_000));
-        let children = fbb.create_vector::<flatbuffers::ForwardsUOffset<arrow_ipc::Field<'_>>>(&[]);
-        let null = arrow_ipc::Null::create(&mut fbb, &arrow_ipc::NullArgs {}).as_union_value();
-        let field = arrow_ipc::FieldArgs {
-            name: Some(name),
-            type_type: arrow_ipc::Type::Null,
-            type_: Some(null),
-            children: Some(children),
-            ..Default::default()
-        };
-        let fields: Vec<_> =
-            (0..columns).map(|_| arrow_ipc::Field::create(&mut fbb, &field)).collect();
-        let fields = Some(fbb.create_vector(&fields));
-        let schema = arrow_ipc::SchemaArgs { fields, ..Default::default() };
-        let schema = arrow_ipc::Schema::create(&mut fbb, &schema).as_union_value();
-        let message = arrow_ipc::MessageArgs {
-            version: arrow_ipc::MetadataVersion::V5,
-            header_type: arrow_ipc::MessageHeader::Schema,
-            header: Some(schema),
-            ..Default::default()
-        };
-        let message = arrow_ipc::Message::create(&mut fbb, &message);
-        fbb.finish(message, None);
-        let message = fbb.finished_data();
-        let head = [[0xff; 4], (message.len() as u32).to_le_bytes()].concat();
-        [&head, message].concat()
-    };
-    assert_eq!(walk(file(2)).unwrap().rows, 0);
-    let error = walk(file(1000)).unwrap_err().to_string();
+    assert_eq!(walk(schema(2, arrow_ipc::Endianness::Little)).unwrap().rows, 0);
+    let error = walk(schema(1000, arrow_ipc::Endianness::Little)).unwrap_err().to_string();
     assert!(error.contains("a message is damaged"), "{error}");
+}
+
+#[test]
+fn labels_with_nulls_in_some_batches_are_integers() {
+    let labels = |values: Vec<Option<i32>>| {
+        let column: ArrayRef = Arc::new(arrow_array::Int32Array::from(values));
+        batch(vec![("label", column)])
+    };
+    let all = [vec![Some(-3), Some(1)], vec![None, Some(2)], vec![Some(4)], vec![None]];
+    for batches in [&all[..], &all[1..]] {
+        let file = stream(&batches.iter().cloned().map(labels).collect::<Vec<_>>());
+        let expected = batches.concat().into_iter().map(|v| v.map(i64::from)).collect();
+        let found = walk(file).unwrap();
+        assert_eq!(found.column("label").unwrap().values, Values::Integers(expected));
+    }
+}
+
+#[test]
+fn lists_of_nothing_are_values_of_no_bytes() {
+    let item = Arc::new(arrow_schema::Field::new("item", arrow_schema::DataType::UInt8, true));
+    let none: ArrayRef = Arc::new(UInt8Builder::new().finish());
+    let nothing =
+        arrow_array::FixedSizeListArray::try_new_with_length(item, 0, none, None, 3).unwrap();
+    let file = stream(&[batch(vec![("nothing", Arc::new(nothing))])]);
+    let found = walk(file.clone()).unwrap();
+    assert_eq!(fixed(&file, &found, "nothing"), (Dtype::U8, vec![0], vec![Vec::new(); 3]));
+}
+
+/// A schema of so many columns that share a long name.
+fn schema(columns: usize, endianness: arrow_ipc::Endianness) -> Vec<u8> {
+    let mut fbb = flatbuffers::FlatBufferBuilder::new();
+    let name = fbb.create_string(&"n".repeat(10_000));
+    let children = fbb.create_vector::<flatbuffers::ForwardsUOffset<arrow_ipc::Field<'_>>>(&[]);
+    let null = arrow_ipc::Null::create(&mut fbb, &arrow_ipc::NullArgs {}).as_union_value();
+    let field = arrow_ipc::FieldArgs {
+        name: Some(name),
+        type_type: arrow_ipc::Type::Null,
+        type_: Some(null),
+        children: Some(children),
+        ..Default::default()
+    };
+    let fields: Vec<_> = (0..columns).map(|_| arrow_ipc::Field::create(&mut fbb, &field)).collect();
+    let fields = Some(fbb.create_vector(&fields));
+    let schema = arrow_ipc::SchemaArgs { fields, endianness, ..Default::default() };
+    let schema = arrow_ipc::Schema::create(&mut fbb, &schema).as_union_value();
+    let message = arrow_ipc::MessageArgs {
+        version: arrow_ipc::MetadataVersion::V5,
+        header_type: arrow_ipc::MessageHeader::Schema,
+        header: Some(schema),
+        ..Default::default()
+    };
+    let message = arrow_ipc::Message::create(&mut fbb, &message);
+    fbb.finish(message, None);
+    let message = fbb.finished_data();
+    let head = [[0xff; 4], (message.len() as u32).to_le_bytes()].concat();
+    [&head, message].concat()
 }
 
 #[test]

@@ -75,6 +75,10 @@ impl Found {
                 None => self.columns.push((column.name.clone(), kind)),
                 Some((_, known)) if *known == kind => {}
                 Some((_, Kind::Unusable(_))) => {}
+                // By value, where they do not lie alike in all files.
+                Some((_, known)) if is_integers(known) && is_integers(&kind) => {
+                    *known = Kind::Integers;
+                }
                 Some((_, known)) => {
                     *known = match kind {
                         Kind::Unusable(reason) => Kind::Unusable(format!("in `{path}` {reason}")),
@@ -112,6 +116,14 @@ impl Found {
             _ => format!("`{name}`"),
         };
         self.columns.iter().map(shown).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn is_integers(kind: &Kind) -> bool {
+    match kind {
+        Kind::Integers => true,
+        Kind::Fixed(dtype, shape) => shape.is_empty() && dtype.is_integer(),
+        _ => false,
     }
 }
 
@@ -256,15 +268,13 @@ impl Roles {
     }
 
     fn take_label(&mut self, found: &Found, column: &str) -> Result<(), Error> {
-        let integer = |d: &Dtype| !matches!(d, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
         let take = match found.kind(column) {
             Some(Kind::Fixed(Dtype::I64, shape))
                 if shape.is_empty() && found.everywhere(column) =>
             {
                 Take::InPlace
             }
-            Some(Kind::Fixed(dtype, shape)) if shape.is_empty() && integer(dtype) => Take::Numbers,
-            Some(Kind::Integers) => Take::Numbers,
+            Some(kind) if is_integers(kind) => Take::Numbers,
             Some(Kind::Texts) => {
                 let words = found.words.get(column).cloned().unwrap_or_default();
                 if words.is_empty() || words.len() > MOST_CLASSES {
@@ -412,5 +422,31 @@ mod tests {
         classes(&files, None).unwrap();
         let error = classes(&files, Some("quality")).unwrap_err().to_string();
         assert!(error.contains("other class names"), "{error}");
+    }
+    #[test]
+    fn labels_with_nulls_in_some_files_are_labels() {
+        let in_place = |dtype| Values::Fixed {
+            dtype,
+            shape: Vec::new(),
+            places: gular_bundle::FixedPlaces::Stride(0),
+        };
+        let nulls = || Values::Integers(vec![None]);
+        let take = |labels: [Values; 2]| {
+            let mut found = Found::default();
+            for values in labels {
+                found.add("f", &survey(&[("image", bytes()), ("label", values)])).unwrap();
+            }
+            choose(&found, &Wanted::default()).map(|roles| roles.fields.last().unwrap().2)
+        };
+        assert_eq!(take([in_place(Dtype::I64), in_place(Dtype::I64)]).unwrap(), Take::InPlace);
+        for labels in [
+            [in_place(Dtype::I64), nulls()],
+            [nulls(), in_place(Dtype::I32)],
+            [in_place(Dtype::U8), in_place(Dtype::I64)],
+        ] {
+            assert_eq!(take(labels).unwrap(), Take::Numbers);
+        }
+        let error = take([in_place(Dtype::F32), nulls()]).unwrap_err();
+        assert!(matches!(error, Error::NotInPlace { .. }), "{error}");
     }
 }

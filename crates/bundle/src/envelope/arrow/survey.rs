@@ -38,7 +38,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
             parts = found;
         } else if more > 0 {
             for (all, more) in parts.iter_mut().zip(found) {
-                join(all, more);
+                join(file, all, more)?;
             }
         }
     }
@@ -91,8 +91,22 @@ fn read(
     Ok(found)
 }
 
-/// Appends the values of a further batch.
-fn join(all: &mut Part, more: Part) {
+/// Appends the values of a further batch. Integers of batches without nulls lie
+/// in place; next to those with nulls they are read.
+fn join(file: &ReadAt, all: &mut Part, more: Part) -> Result<(), Error> {
+    let more = match (&mut *all, more) {
+        (Part::Fixed { .. }, Part::Integers(more)) => {
+            if let Some(read) = integers(file, all)? {
+                *all = Part::Integers(read);
+            }
+            Part::Integers(more)
+        }
+        (Part::Integers(_), more) => match integers(file, &more)? {
+            Some(read) => Part::Integers(read),
+            None => more,
+        },
+        (_, more) => more,
+    };
     match (&mut *all, more) {
         (Part::Bytes(all), Part::Bytes(more)) => all.extend(more),
         (Part::Texts(all), Part::Texts(more)) => all.extend(more),
@@ -105,6 +119,23 @@ fn join(all: &mut Part, more: Part) {
         (_, Part::NotStored(reason)) => *all = Part::NotStored(reason),
         _ => *all = Part::NotStored("its batches differ".to_owned()),
     }
+    Ok(())
+}
+
+/// Single integers in place, by value; they are known to lie in the file.
+fn integers(file: &ReadAt, part: &Part) -> Result<Option<Vec<Option<i64>>>, Error> {
+    let Part::Fixed { dtype, shape, batches } = part else { return Ok(None) };
+    if !shape.is_empty() || !dtype.is_integer() {
+        return Ok(None);
+    }
+    let size = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+    let mut values = Vec::new();
+    for (start, rows) in batches {
+        let mut bytes = vec![0; usize::try_from(*rows).unwrap_or(0).saturating_mul(size)];
+        file.read_at(*start, &mut bytes)?;
+        values.extend(bytes.chunks_exact(size).map(|value| Some(dtype.integer(value))));
+    }
+    Ok(Some(values))
 }
 
 fn values(part: Part, budget: &mut Budget) -> Result<Values, String> {
