@@ -201,6 +201,13 @@ fn what_tables_share_is_no_memory_for_each() {
 }
 
 #[test]
+fn big_endian_files_are_refused_by_name() {
+    let error = walk(schema(1, arrow_ipc::Endianness::Big)).unwrap_err();
+    assert!(matches!(error, Error::NotInPlace { .. }), "{error}");
+    assert!(error.to_string().contains("big-endian"), "{error}");
+}
+
+#[test]
 fn labels_with_nulls_in_some_batches_are_integers() {
     let labels = |values: Vec<Option<i32>>| {
         let column: ArrayRef = Arc::new(arrow_array::Int32Array::from(values));

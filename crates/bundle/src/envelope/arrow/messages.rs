@@ -1,6 +1,6 @@
 //! The messages of an Arrow stream or file.
 
-use arrow_ipc::{MessageHeader, root_as_message, root_as_message_with_opts};
+use arrow_ipc::{Endianness, MessageHeader, root_as_message, root_as_message_with_opts};
 use arrow_schema::Schema;
 use flatbuffers::VerifierOptions;
 
@@ -42,6 +42,10 @@ impl<'a> Messages<'a> {
             .map_err(|e| bad(format!("its first message is no Arrow message: {e}")))?;
         let schema = message.header_as_schema();
         let schema = schema.ok_or_else(|| bad("its first message is no schema".into()))?;
+        if schema.endianness() != Endianness::Little {
+            let reason = "its numbers are big-endian".to_owned();
+            return Err(Error::NotInPlace { path: file.path(), reason });
+        }
         let schema = arrow_ipc::convert::try_fb_to_schema(schema)
             .map_err(|e| bad(format!("its schema: {e}")))?;
         Ok((messages, schema))
