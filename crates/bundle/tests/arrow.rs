@@ -10,7 +10,10 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, RecordBatch, StructArray, UInt64Array};
 use arrow_ipc::writer::StreamWriter;
-use gular_bundle::{Dtype, Envelope, Error, FixedPlaces, ReadAt, Survey, Values, survey};
+use gular_bundle::{
+    BundlePath, Dtype, Envelope, Error, Field, FieldName, FixedPlaces, ReadAt, ShardSpec,
+    ShardWriter, Split, Survey, Values, survey,
+};
 
 fn stream(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
@@ -290,4 +293,21 @@ fn damaged_columns_of_every_kind_never_panic() {
         refused += usize::from(walk(bytes).is_err());
     }
     assert!(refused > 1000, "{refused}");
+}
+
+#[test]
+fn what_arrow_cannot_hold_is_said_with_a_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = FieldName::parse("long").unwrap();
+    let fields = [Field::fixed(long, Dtype::U8, vec![1 << 31, 0])];
+    let spec = ShardSpec::new(Envelope::Arrow, Split::Train, &fields);
+    let mut writer = ShardWriter::create(dir.path(), &spec).unwrap();
+    writer.push(&BundlePath::parse("a.jpg").unwrap(), &[b""]).unwrap();
+    let error = writer.finish().unwrap_err();
+    let text = error.to_string();
+    let path = dir.path().display().to_string();
+    for part in ["`arrow`", path.as_str(), "an axis of 2147483648"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(error.hint().unwrap().contains("`shards`"));
 }
