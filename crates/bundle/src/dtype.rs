@@ -47,12 +47,16 @@ impl Dtype {
         }
     }
 
-    pub(crate) const fn is_integer(self) -> bool {
+    /// Whether elements are integers.
+    #[must_use]
+    pub const fn is_integer(self) -> bool {
         !matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// The integer that these little-endian bytes of this type are.
-    pub(crate) fn integer(self, bytes: &[u8]) -> i64 {
+    /// The integer that these little-endian bytes of this type are: as many as
+    /// [`Dtype::size_bytes`].
+    #[must_use]
+    pub fn integer(self, bytes: &[u8]) -> i64 {
         let signed = matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64);
         let negative = signed && bytes.last().is_some_and(|b| b & 0x80 != 0);
         let mut wide = [if negative { 0xff } else { 0 }; 8];

@@ -127,6 +127,16 @@ pub enum Error {
         /// What is in the way.
         reason: String,
     },
+    /// Samples that an envelope has no place for.
+    #[error("envelope `{envelope}` cannot hold the samples of a shard in `{path}`: {reason}")]
+    Unfit {
+        /// The envelope.
+        envelope: Envelope,
+        /// The folder that the shard was to appear in.
+        path: String,
+        /// What stands against it.
+        reason: String,
+    },
     /// An envelope that this build does not write.
     #[error("envelope `{envelope}` cannot be written by this build")]
     Unwritable {
@@ -193,7 +203,9 @@ impl Error {
             Self::NotInPlace { .. } => Some(
                 "unpack it to a folder of files and `gular pack` that, or write it again uncompressed",
             ),
-            Self::Unwritable { .. } => Some("use envelope `shards`"),
+            Self::Unfit { .. } | Self::Unwritable { .. } => {
+                Some("use envelope `shards`, which holds all that a bundle may")
+            }
             Self::Value { .. } | Self::Path(_) => None,
         }
     }

@@ -334,7 +334,8 @@ fn footers_that_promise_too_much_are_refused() {
     many.extend([0x19, 0x1c, 0x19, 0x1c, 0x3c, 0x46, 0, 0x36, 8, 0x26, 8, 0, 0, 0x26]);
     many.extend(n);
     many.extend([0, 0]);
-    for (footer, reason) in [(&deep[..], "damaged"), (&long, "damaged"), (&many, "do not fit")] {
+    let cases = [(&deep[..], "64 deep"), (&long, "damaged"), (&many, "do not fit")];
+    for (footer, reason) in cases {
         let error = refusal(&[0; 100], footer);
         assert!(matches!(error, Error::Malformed { .. }), "{error}");
         assert!(error.to_string().contains(reason), "{error}");
@@ -342,4 +343,45 @@ fn footers_that_promise_too_much_are_refused() {
     let encrypted =
         survey(&ReadAt::in_memory("e", b"PARE\0\0\0\0PARE".to_vec()), Envelope::Parquet);
     assert!(matches!(encrypted, Err(Error::NotInPlace { .. })), "{encrypted:?}");
+}
+
+/// A footer whose schema is a group of this name and so many columns `x` in it.
+fn wide(name: usize, columns: u32) -> Vec<u8> {
+    let varint = |mut n: u32| {
+        let mut bytes = Vec::new();
+        while n > 0x7f {
+            bytes.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        bytes.push(n as u8);
+        bytes
+    };
+    let mut footer = vec![0x15, 2, 0x19, 0xfc];
+    footer.extend(varint(columns + 2));
+    footer.extend([0x48, 1, b'm', 0x15, 2, 0, 0x35, 2, 0x18]);
+    footer.extend(varint(name as u32));
+    footer.resize(footer.len() + name, b'n');
+    footer.push(0x15);
+    footer.extend(varint(2 * columns));
+    footer.push(0);
+    footer.extend([0x15, 2, 0x25, 2, 0x18, 1, b'x', 0].repeat(columns as usize));
+    footer.extend([0x16, 0, 0]);
+    footer
+}
+
+#[test]
+fn names_and_columns_are_bounded() {
+    let mut file = [&b"PAR1"[..], &wide(100, 100)].concat();
+    file.extend_from_slice(&(file.len() as u32 - 4).to_le_bytes());
+    file.extend_from_slice(b"PAR1");
+    let found = survey(&ReadAt::in_memory("made", file), Envelope::Parquet).unwrap();
+    let name = format!("{}.x", "n".repeat(100));
+    assert!(found.columns.iter().all(|c| c.name == name), "{found:?}");
+    for (name, columns, reason) in
+        [(100_000, 20_000, "names of its columns"), (1, 70_000, "more than 65536 columns")]
+    {
+        let error = refusal(&[], &wide(name, columns));
+        assert!(matches!(error, Error::Malformed { .. }), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
 }

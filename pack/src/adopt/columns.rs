@@ -48,7 +48,11 @@ pub(crate) struct Found {
     columns: Vec<(String, Kind)>,
     /// Values of columns that may be labels in words.
     words: BTreeMap<String, BTreeSet<String>>,
-    classes: Vec<String>,
+    /// Names of values, by column; by the empty name those of the labels,
+    /// whichever column they are.
+    classes: BTreeMap<String, Vec<String>>,
+    /// Those columns whose files name values differently: one such file.
+    disputed: BTreeMap<String, String>,
     files: usize,
     /// In how many files a column is.
     seen: BTreeMap<String, usize>,
@@ -58,12 +62,11 @@ impl Found {
     /// Takes in what a file has; `path` is for messages.
     pub(crate) fn add(&mut self, path: &str, survey: &Survey) -> Result<(), Error> {
         self.files += 1;
-        if !survey.classes.is_empty() {
-            if !self.classes.is_empty() && self.classes != survey.classes {
-                let text = format!("`{path}` has other class names than the files before it");
-                return Err(Error::Option(text));
+        for (column, names) in survey.classes.iter().filter(|(_, names)| !names.is_empty()) {
+            let known = self.classes.entry(column.clone()).or_insert_with(|| names.clone());
+            if known != names {
+                self.disputed.entry(column.clone()).or_insert_with(|| path.to_owned());
             }
-            self.classes.clone_from(&survey.classes);
         }
         for column in &survey.columns {
             *self.seen.entry(column.name.clone()).or_default() += 1;
@@ -72,6 +75,10 @@ impl Found {
                 None => self.columns.push((column.name.clone(), kind)),
                 Some((_, known)) if *known == kind => {}
                 Some((_, Kind::Unusable(_))) => {}
+                // By value, where they do not lie alike in all files.
+                Some((_, known)) if is_integers(known) && is_integers(&kind) => {
+                    *known = Kind::Integers;
+                }
                 Some((_, known)) => {
                     *known = match kind {
                         Kind::Unusable(reason) => Kind::Unusable(format!("in `{path}` {reason}")),
@@ -89,6 +96,16 @@ impl Found {
         Ok(())
     }
 
+    /// What files call the values of a column of labels.
+    fn class_names(&self, column: &str) -> Result<Vec<String>, Error> {
+        let name = if self.classes.contains_key(column) { column } else { "" };
+        if let Some(path) = self.disputed.get(name) {
+            let text = format!("`{path}` has other class names than the files before it");
+            return Err(Error::Option(text));
+        }
+        Ok(self.classes.get(name).cloned().unwrap_or_default())
+    }
+
     fn kind(&self, name: &str) -> Option<&Kind> {
         self.columns.iter().find(|(n, _)| n == name).map(|(_, kind)| kind)
     }
@@ -99,6 +116,14 @@ impl Found {
             _ => format!("`{name}`"),
         };
         self.columns.iter().map(shown).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn is_integers(kind: &Kind) -> bool {
+    match kind {
+        Kind::Integers => true,
+        Kind::Fixed(dtype, shape) => shape.is_empty() && dtype.is_integer(),
+        _ => false,
     }
 }
 
@@ -179,7 +204,7 @@ pub(crate) fn choose(found: &Found, wanted: &Wanted) -> Result<Roles, Error> {
         fields: Vec::new(),
         key,
         key_is_a_guess,
-        classes: found.classes.clone(),
+        classes: Vec::new(),
         left_out: BTreeMap::new(),
     };
     roles.take_image(found, &image)?;
@@ -243,15 +268,13 @@ impl Roles {
     }
 
     fn take_label(&mut self, found: &Found, column: &str) -> Result<(), Error> {
-        let integer = |d: &Dtype| !matches!(d, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
         let take = match found.kind(column) {
             Some(Kind::Fixed(Dtype::I64, shape))
                 if shape.is_empty() && found.everywhere(column) =>
             {
                 Take::InPlace
             }
-            Some(Kind::Fixed(dtype, shape)) if shape.is_empty() && integer(dtype) => Take::Numbers,
-            Some(Kind::Integers) => Take::Numbers,
+            Some(kind) if is_integers(kind) => Take::Numbers,
             Some(Kind::Texts) => {
                 let words = found.words.get(column).cloned().unwrap_or_default();
                 if words.is_empty() || words.len() > MOST_CLASSES {
@@ -270,6 +293,9 @@ impl Roles {
                 return Ok(());
             }
         };
+        if take != Take::Words {
+            self.classes = found.class_names(column)?;
+        }
         self.fields.push((Field::label(), column.to_owned(), take));
         Ok(())
     }
@@ -326,7 +352,7 @@ mod tests {
             name: (*name).into(),
             values: values.clone(),
         };
-        Survey { rows: 1, columns: columns.iter().map(column).collect(), classes: Vec::new() }
+        Survey { rows: 1, columns: columns.iter().map(column).collect(), classes: BTreeMap::new() }
     }
 
     fn bytes() -> Values {
@@ -367,6 +393,60 @@ mod tests {
         roles(&two, &wanted).unwrap_err();
         let squeezed = [("image", Values::NotStored("compressed with snappy".into()))];
         let error = roles(&squeezed, &Wanted::default()).unwrap_err();
+        assert!(matches!(error, Error::NotInPlace { .. }), "{error}");
+    }
+    #[test]
+    fn class_names_are_those_of_the_column_that_is_the_label() {
+        let integers = Values::Integers(vec![Some(0)]);
+        let columns = [("image", bytes()), ("label", integers.clone()), ("quality", integers)];
+        let named = |names: &[(&str, &str)]| Survey {
+            classes: names.iter().map(|(c, n)| ((*c).into(), vec![(*n).into()])).collect(),
+            ..survey(&columns)
+        };
+        let classes = |files: &[Survey], label: Option<&str>| {
+            let mut found = Found::default();
+            files.iter().for_each(|file| found.add("f", file).unwrap());
+            let wanted = Wanted { label: label.map(str::to_owned), ..Wanted::default() };
+            choose(&found, &wanted).map(|roles| roles.classes)
+        };
+        let quality = [named(&[("quality", "good")])];
+        assert_eq!(classes(&quality, None).unwrap(), Vec::<String>::new());
+        assert_eq!(classes(&quality, Some("quality")).unwrap(), ["good"]);
+        let both = [named(&[("quality", "good"), ("label", "cat")])];
+        assert_eq!(classes(&both, None).unwrap(), ["cat"]);
+        assert_eq!(classes(&both, Some("quality")).unwrap(), ["good"]);
+        // Names of no column are the labels'.
+        assert_eq!(classes(&[named(&[("", "dog")])], None).unwrap(), ["dog"]);
+        // Files need not agree on what is not used.
+        let files = [named(&[("quality", "good")]), named(&[("quality", "bad")])];
+        classes(&files, None).unwrap();
+        let error = classes(&files, Some("quality")).unwrap_err().to_string();
+        assert!(error.contains("other class names"), "{error}");
+    }
+    #[test]
+    fn labels_with_nulls_in_some_files_are_labels() {
+        let in_place = |dtype| Values::Fixed {
+            dtype,
+            shape: Vec::new(),
+            places: gular_bundle::FixedPlaces::Stride(0),
+        };
+        let nulls = || Values::Integers(vec![None]);
+        let take = |labels: [Values; 2]| {
+            let mut found = Found::default();
+            for values in labels {
+                found.add("f", &survey(&[("image", bytes()), ("label", values)])).unwrap();
+            }
+            choose(&found, &Wanted::default()).map(|roles| roles.fields.last().unwrap().2)
+        };
+        assert_eq!(take([in_place(Dtype::I64), in_place(Dtype::I64)]).unwrap(), Take::InPlace);
+        for labels in [
+            [in_place(Dtype::I64), nulls()],
+            [nulls(), in_place(Dtype::I32)],
+            [in_place(Dtype::U8), in_place(Dtype::I64)],
+        ] {
+            assert_eq!(take(labels).unwrap(), Take::Numbers);
+        }
+        let error = take([in_place(Dtype::F32), nulls()]).unwrap_err();
         assert!(matches!(error, Error::NotInPlace { .. }), "{error}");
     }
 }

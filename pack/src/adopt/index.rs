@@ -137,13 +137,7 @@ fn integer(
     let mut bytes = [0; 8];
     let part = bytes.get_mut(..usize::try_from(size).unwrap_or(8)).unwrap_or_default();
     file.read_at(offset, part)?;
-    let wide = i64::from_le_bytes(bytes);
-    Ok(match dtype {
-        Dtype::I8 => i64::from(wide as i8),
-        Dtype::I16 => i64::from(wide as i16),
-        Dtype::I32 => i64::from(wide as i32),
-        _ => wide,
-    })
+    Ok(dtype.integer(part))
 }
 
 /// The media types of a field's values, by their first bytes.

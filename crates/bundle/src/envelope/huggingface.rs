@@ -1,6 +1,8 @@
 //! What Hugging Face `datasets` reads in the metadata of Arrow and Parquet
 //! schemas: a JSON text `huggingface` that gives columns their features.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::envelope::{Column, Values};
@@ -75,19 +77,17 @@ fn name(dtype: Dtype) -> &'static str {
     }
 }
 
-/// Class names in a text that `datasets` or we wrote: those of `label`, or of
-/// the only column that has some.
-pub(crate) fn classes(text: &str) -> Vec<String> {
-    let Ok(json) = serde_json::from_str::<Value>(text) else { return Vec::new() };
+/// Class names in a text that `datasets` or we wrote, by column.
+pub(crate) fn classes(text: &str) -> BTreeMap<String, Vec<String>> {
+    let Ok(json) = serde_json::from_str::<Value>(text) else { return BTreeMap::new() };
     let features = json.pointer("/info/features").and_then(Value::as_object);
-    let names = |feature: &Value| -> Option<Vec<String>> {
+    let names = |(column, feature): (&String, &Value)| -> Option<(String, Vec<String>)> {
         let names = feature.get("names").filter(|_| feature["_type"] == "ClassLabel")?;
-        names.as_array()?.iter().map(|n| n.as_str().map(str::to_owned)).collect()
+        let names: Option<Vec<String>> =
+            names.as_array()?.iter().map(|n| n.as_str().map(str::to_owned)).collect();
+        Some((column.clone(), names?))
     };
-    let Some(features) = features else { return Vec::new() };
-    let all: Vec<Vec<String>> = features.values().filter_map(names).collect();
-    let label = features.get("label").and_then(names);
-    label.or_else(|| all.first().filter(|_| all.len() == 1).cloned()).unwrap_or_default()
+    features.into_iter().flatten().filter_map(names).collect()
 }
 
 /// `datasets` stores an image as a group `{bytes, path}`: its bytes are the column.
@@ -123,7 +123,8 @@ mod tests {
     fn class_names_are_found_again() {
         let fields = [Field::label()];
         let names = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(classes(&features(&fields, &names, Arrays::Lists)), names);
+        let found = classes(&features(&fields, &names, Arrays::Lists));
+        assert_eq!(found, BTreeMap::from([("label".to_owned(), names.to_vec())]));
         for bad in
             ["", "[]", r#"{"info":{"features":{"label":{"_type":"ClassLabel","names":[1]}}}}"#]
         {

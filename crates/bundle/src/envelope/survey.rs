@@ -1,5 +1,7 @@
 //! What an indexer finds by walking a file's own structure.
 
+use std::collections::BTreeMap;
+
 use crate::envelope::{arrow, ffcv, hdf5, mds, parquet, shards, squashfs, tar};
 use crate::{Dtype, Envelope, Error, ReadAt};
 
@@ -10,8 +12,9 @@ pub struct Survey {
     pub rows: usize,
     /// What there is of each sample, in the file's order.
     pub columns: Vec<Column>,
-    /// Names of label values, when the file has them.
-    pub classes: Vec<String>,
+    /// Names of label values, by the column that the file gives them to; by
+    /// the empty name where it does not say which.
+    pub classes: BTreeMap<String, Vec<String>>,
 }
 
 /// One part of every sample.

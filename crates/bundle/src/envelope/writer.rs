@@ -103,15 +103,15 @@ impl ShardWriter {
     ///
     /// # Errors
     /// [`Error::Io`] when no temporary file can be made there,
-    /// [`Error::Value`] when the envelope cannot hold such fields.
+    /// [`Error::Unfit`] or [`Error::Value`] when the envelope cannot hold such fields.
     pub fn create(dir: &Path, spec: &ShardSpec<'_>) -> Result<Self, Error> {
         let mut out = Out::create(dir)?;
         let layout: Box<dyn Layout> = match spec.envelope {
             Envelope::Shards => Box::new(shards::Writer::begin(&mut out, spec)?),
             Envelope::Tar => Box::new(tar::Writer::begin(spec)),
             Envelope::Hdf5 => Box::new(hdf5::Writer::begin(&mut out, spec)?),
-            Envelope::Arrow => Box::new(arrow::Writer::begin(spec)?),
-            Envelope::Parquet => Box::new(parquet::Writer::begin(spec)?),
+            Envelope::Arrow => Box::new(arrow::Writer::begin(&out, spec)?),
+            Envelope::Parquet => Box::new(parquet::Writer::begin(&out, spec)?),
             Envelope::Squashfs => Box::new(squashfs::Writer::begin(&out, spec)?),
             Envelope::Mds | Envelope::Ffcv => {
                 return Err(Error::Unwritable { envelope: spec.envelope });

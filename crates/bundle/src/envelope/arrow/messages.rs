@@ -1,12 +1,16 @@
 //! The messages of an Arrow stream or file.
 
-use arrow_ipc::{MessageHeader, root_as_message};
+use arrow_ipc::{Endianness, MessageHeader, root_as_message, root_as_message_with_opts};
 use arrow_schema::Schema;
+use flatbuffers::VerifierOptions;
 
 use crate::{Error, ReadAt};
 
 /// Metadata above this is refused; a batch of 1000 columns takes 100 KB.
 const MAX_METADATA: u64 = 64 << 20;
+/// Tables may share what is in them: read one after the other they are no
+/// larger than this many times the message.
+const MAX_SHARED: usize = 4;
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";
 const CONTINUATION: u32 = u32::MAX;
 
@@ -38,6 +42,10 @@ impl<'a> Messages<'a> {
             .map_err(|e| bad(format!("its first message is no Arrow message: {e}")))?;
         let schema = message.header_as_schema();
         let schema = schema.ok_or_else(|| bad("its first message is no schema".into()))?;
+        if schema.endianness() != Endianness::Little {
+            let reason = "its numbers are big-endian".to_owned();
+            return Err(Error::NotInPlace { path: file.path(), reason });
+        }
         let schema = arrow_ipc::convert::try_fb_to_schema(schema)
             .map_err(|e| bad(format!("its schema: {e}")))?;
         Ok((messages, schema))
@@ -81,11 +89,22 @@ impl<'a> Messages<'a> {
         let body = body.ok_or_else(|| bad("a message is cut or too large"))?;
         let mut metadata = vec![0; usize::try_from(len).unwrap_or(0)];
         self.file.read_at(first, &mut metadata)?;
-        let message = root_as_message(&metadata).map_err(|_| bad("a message is damaged"))?;
+        let options = VerifierOptions {
+            max_tables: metadata.len(),
+            max_apparent_size: metadata.len().saturating_mul(MAX_SHARED),
+            ..VerifierOptions::default()
+        };
+        let message = root_as_message_with_opts(&options, &metadata)
+            .map_err(|e| bad(&format!("a message is damaged ({})", first_line(&e))))?;
         let body_len = u64::try_from(message.bodyLength()).ok();
         let next = body_len.and_then(|len| body.checked_add(len));
         let next = next.filter(|end| *end <= self.file.len_bytes());
         self.position = next.ok_or_else(|| bad("the body of a message is cut"))?;
         Ok(Some(Message { metadata, body, body_len: body_len.unwrap_or(0) }))
     }
+}
+
+/// The error without its trace, which has a line for each table.
+fn first_line(error: &flatbuffers::InvalidFlatbuffer) -> String {
+    error.to_string().lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
 }

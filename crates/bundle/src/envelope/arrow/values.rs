@@ -10,11 +10,11 @@ use crate::{Dtype, Error, ReadAt};
 #[derive(Debug)]
 pub(crate) enum Part {
     Bytes(Vec<Option<Run>>),
-    /// One stored run each: the first byte of each.
+    /// Back to back in each batch: the first byte there, and how many.
     Fixed {
         dtype: Dtype,
         shape: Vec<u64>,
-        offsets: Vec<u64>,
+        batches: Vec<(u64, u64)>,
     },
     Integers(Vec<Option<i64>>),
     Texts(Vec<Option<String>>),
@@ -40,34 +40,72 @@ impl From<Error> for Fault {
     }
 }
 
+/// What may be kept of a file: buffers that overlap, and values of no bytes,
+/// repeat what is in it for nothing.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    /// Values, of all columns together.
+    pub(crate) values: u64,
+    /// Bytes of texts.
+    pub(crate) texts: u64,
+}
+
+impl Budget {
+    /// A value for each byte, and views of a text a few times.
+    pub(crate) fn of(file: &ReadAt) -> Self {
+        Self { values: file.len_bytes(), texts: file.len_bytes().saturating_mul(8) }
+    }
+
+    pub(crate) fn take(&mut self, rows: u64) -> Result<(), String> {
+        let left = self.values.checked_sub(rows);
+        self.values = left.ok_or("its columns have more values than it has bytes")?;
+        Ok(())
+    }
+}
+
+/// Which rows have a value.
+#[derive(Debug)]
+enum Valid {
+    All,
+    /// A bit each, the lowest first.
+    Bits(Vec<u8>),
+}
+
+impl Valid {
+    fn has(&self, row: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Bits(bits) => bits.get(row / 8).is_some_and(|b| b >> (row % 8) & 1 == 1),
+        }
+    }
+
+    fn has_all(&self, rows: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Bits(_) => usize::try_from(rows).is_ok_and(|n| (0..n).all(|row| self.has(row))),
+        }
+    }
+}
+
 /// Takes the parts of batches for one column after the other.
 pub(crate) struct Reader<'a> {
     pub(crate) file: &'a ReadAt,
     pub(crate) parts: Parts,
     /// Whether buffers are as they were in memory.
     pub(crate) plain: bool,
+    pub(crate) budget: &'a mut Budget,
 }
 
-type Named = Vec<(String, Part)>;
-
 impl Reader<'_> {
-    /// A column and, of structs, those inside it.
-    pub(crate) fn column(&mut self, column: &Column, rows: u64) -> Result<Named, Fault> {
-        let mut found = Vec::new();
-        self.named(column, column.name(), rows, &mut found)?;
-        Ok(found)
-    }
-
-    fn named(
+    /// A column or, of structs, those inside it, in order.
+    pub(crate) fn column(
         &mut self,
         column: &Column,
-        name: &str,
         rows: u64,
-        found: &mut Named,
+        found: &mut Vec<Part>,
     ) -> Result<(), Fault> {
         let DataType::Struct(children) = column.data_type() else {
-            let part = self.part(column.data_type(), rows)?;
-            found.push((name.to_owned(), part));
+            found.push(self.part(column.data_type(), rows)?);
             return Ok(());
         };
         let (len, nulls) = self.parts.node()?;
@@ -75,11 +113,10 @@ impl Reader<'_> {
         let valid = self.valid(rows, nulls)?;
         let first = found.len();
         for child in children {
-            let inner = format!("{name}.{}", child.name());
-            self.named(child, &inner, rows, found)?;
+            self.column(child, rows, found)?;
         }
-        for (_, part) in found.iter_mut().skip(first) {
-            mask(part, &valid);
+        for part in found.iter_mut().skip(first) {
+            mask(part, &valid, rows);
         }
         Ok(())
     }
@@ -118,9 +155,10 @@ impl Reader<'_> {
                 if !self.plain {
                     return Ok(Part::NotStored(String::new()));
                 }
-                let values = self.i64s(data, rows)?;
-                let value = |(v, ok): (i64, bool)| (ok && v >= 0).then_some(v);
-                Ok(Part::Integers(values.into_iter().zip(valid).map(value).collect()))
+                self.budget.take(rows)?;
+                let values = self.i64s(data, rows)?.into_iter().enumerate();
+                let value = |(row, v): (usize, i64)| (v >= 0 && valid.has(row)).then_some(v);
+                Ok(Part::Integers(values.map(value).collect()))
             }
             other => match dtype_of(other) {
                 Some(dtype) => self.numbers(dtype, rows, nulls),
@@ -154,15 +192,12 @@ impl Reader<'_> {
     }
 
     /// Which rows have a value.
-    fn valid(&mut self, rows: u64, nulls: u64) -> Result<Vec<bool>, Fault> {
+    fn valid(&mut self, rows: u64, nulls: u64) -> Result<Valid, Fault> {
         let bitmap = self.parts.buffer()?;
-        let n = usize::try_from(rows).map_err(|_| "too many rows".to_owned())?;
         if nulls == 0 || !self.plain {
-            return Ok(vec![true; n]);
+            return Ok(Valid::All);
         }
-        let bits = self.read(Run { len: rows.div_ceil(8), ..bitmap }, bitmap)?;
-        let bit = |row: usize| bits.get(row / 8).is_some_and(|b| b >> (row % 8) & 1 == 1);
-        Ok((0..n).map(bit).collect())
+        self.read(Run { len: rows.div_ceil(8), ..bitmap }, bitmap).map(Valid::Bits)
     }
 
     /// Reads `wanted`, which must lie within `buffer`.
@@ -204,13 +239,14 @@ impl Reader<'_> {
         if !self.plain {
             return Ok(Part::NotStored(String::new()));
         }
+        self.budget.take(rows)?;
         let ends = self.offsets(offsets, rows, width, data.len)?;
-        let run = |((start, end), ok): ((&u64, &u64), bool)| {
+        let run = |(row, (start, end)): (usize, (&u64, &u64))| {
             let run =
                 Run { offset: data.offset.saturating_add(*start), len: end.saturating_sub(*start) };
-            ok.then_some(run)
+            valid.has(row).then_some(run)
         };
-        Ok(Part::Bytes(ends.iter().zip(ends.iter().skip(1)).zip(valid).map(run).collect()))
+        Ok(Part::Bytes(ends.iter().zip(ends.iter().skip(1)).enumerate().map(run).collect()))
     }
 
     fn texts(&mut self, rows: u64, nulls: u64, width: u64) -> Result<Part, Fault> {
@@ -218,13 +254,18 @@ impl Reader<'_> {
         self.read_texts(part)
     }
 
-    fn read_texts(&self, part: Part) -> Result<Part, Fault> {
+    fn read_texts(&mut self, part: Part) -> Result<Part, Fault> {
         let Part::Bytes(runs) = part else { return Ok(part) };
         let mut texts = Vec::with_capacity(runs.len());
         for run in runs {
             texts.push(match run {
                 None => None,
                 Some(run) => {
+                    let Some(left) = self.budget.texts.checked_sub(run.len) else {
+                        let reason = "its texts take many times the size of the file";
+                        return Ok(Part::NotStored(reason.to_owned()));
+                    };
+                    self.budget.texts = left;
                     let text = String::from_utf8(self.read(run, run)?);
                     Some(text.map_err(|_| "a text is not UTF-8".to_owned())?)
                 }
@@ -242,12 +283,14 @@ impl Reader<'_> {
         if !self.plain {
             return Ok(Part::NotStored(String::new()));
         }
+        self.budget.take(rows)?;
         let bytes = self.read(Run { len: rows.saturating_mul(16), ..views }, views)?;
-        let mut runs = Vec::with_capacity(valid.len());
-        for ((view, row), ok) in bytes.as_chunks::<16>().0.iter().zip(0_u64..).zip(valid) {
+        let mut runs = Vec::new();
+        for (row, view) in bytes.as_chunks::<16>().0.iter().enumerate() {
             let [l0, l1, l2, l3, _, _, _, _, b0, b1, b2, b3, o0, o1, o2, o3] = *view;
             let len = u64::from(u32::from_le_bytes([l0, l1, l2, l3]));
-            let at = views.offset.saturating_add(row.saturating_mul(16)).saturating_add(4);
+            let at = (row as u64).saturating_mul(16).saturating_add(4);
+            let at = views.offset.saturating_add(at);
             let run = if len <= 12 {
                 Run { offset: at, len }
             } else {
@@ -258,7 +301,7 @@ impl Reader<'_> {
                 let buffer = buffer.filter(inside).ok_or("a view leaves its buffer".to_owned())?;
                 Run { offset: buffer.offset.saturating_add(offset), len }
             };
-            runs.push(ok.then_some(run));
+            runs.push(valid.has(row).then_some(run));
         }
         Ok(Part::Bytes(runs))
     }
@@ -273,11 +316,12 @@ impl Reader<'_> {
         if !self.plain {
             return Ok(Part::NotStored(String::new()));
         }
+        self.budget.take(rows)?;
         let size = dtype.size_bytes();
         let bytes = self.read(Run { len: rows.saturating_mul(size), ..data }, data)?;
         let size = usize::try_from(size).unwrap_or(1);
-        let value = |(piece, ok): (&[u8], bool)| ok.then(|| dtype.integer(piece));
-        Ok(Part::Integers(bytes.chunks_exact(size).zip(valid).map(value).collect()))
+        let value = |(row, piece): (usize, &[u8])| valid.has(row).then(|| dtype.integer(piece));
+        Ok(Part::Integers(bytes.chunks_exact(size).enumerate().map(value).collect()))
     }
 
     /// Values of one size, back to back.
@@ -293,10 +337,11 @@ impl Reader<'_> {
         if !self.plain {
             return Ok(Part::NotStored(String::new()));
         }
-        if !valid.iter().all(|ok| *ok) {
+        let part = stride(data, dtype, shape, rows)?;
+        if !valid.has_all(rows) {
             return Ok(Part::NotStored("some samples have none".into()));
         }
-        Ok(stride(data, dtype, shape, rows)?)
+        Ok(part)
     }
 
     /// Lists of one length, nested to any depth, of numbers.
@@ -309,20 +354,11 @@ impl Reader<'_> {
     ) -> Result<Part, Fault> {
         let valid = self.valid(rows, nulls)?;
         let n = rows.checked_mul(size).ok_or("a list is too long".to_owned())?;
-        let inner = self.part(item, n)?;
-        if !valid.iter().all(|ok| *ok) {
+        let inner = self.items(item, n)?;
+        if !valid.has_all(rows) {
             return Ok(Part::NotStored("some samples have none".into()));
         }
-        Ok(match inner {
-            Part::Fixed { dtype, shape, offsets } => {
-                let shape = std::iter::once(size).chain(shape).collect();
-                let step = usize::try_from(size).unwrap_or(usize::MAX).max(1);
-                let offsets = offsets.into_iter().step_by(step).collect();
-                Part::Fixed { dtype, shape, offsets }
-            }
-            Part::NotStored(reason) => Part::NotStored(reason),
-            _ => Part::NotStored("it holds lists of other things than numbers".into()),
-        })
+        Ok(inner.in_lists(size, rows))
     }
 
     /// Lists of any length: values of one shape when all have one, as `Array3D` of `datasets`.
@@ -336,25 +372,47 @@ impl Reader<'_> {
         } else if let Some((len, _)) = self.parts.peek() {
             n = len;
         }
-        let inner = self.part(item, n)?;
+        let inner = self.items(item, n)?;
         if !self.plain {
             return Ok(Part::NotStored(String::new()));
         }
-        let Part::Fixed { dtype, shape, offsets } = inner else {
-            return Ok(match inner {
-                Part::NotStored(reason) => Part::NotStored(reason),
-                _ => Part::NotStored("it holds lists of other things than numbers".into()),
-            });
-        };
-        let sizes: Vec<u64> =
-            ends.iter().zip(ends.iter().skip(1)).map(|(s, e)| e.saturating_sub(*s)).collect();
-        let size = sizes.first().copied().unwrap_or(0);
-        if sizes.iter().any(|s| *s != size) || ends.first().is_some_and(|first| *first != 0) {
-            return Ok(Part::NotStored("its lists differ in length".into()));
+        let mut sizes = ends.iter().zip(ends.iter().skip(1)).map(|(s, e)| e.saturating_sub(*s));
+        let size = sizes.next().unwrap_or(0);
+        let differ = sizes.any(|s| s != size) || ends.first().is_some_and(|first| *first != 0);
+        Ok(match inner {
+            Part::Fixed { .. } if differ => Part::NotStored("its lists differ in length".into()),
+            inner => inner.in_lists(size, rows),
+        })
+    }
+
+    /// The values inside lists; nothing is kept of others than numbers.
+    fn items(&mut self, item: &DataType, n: u64) -> Result<Part, Fault> {
+        let nested = matches!(
+            item,
+            DataType::FixedSizeList(..) | DataType::List(_) | DataType::LargeList(_)
+        );
+        if nested || dtype_of(item).is_some() || !self.plain {
+            return self.part(item, n);
         }
-        let step = usize::try_from(size).unwrap_or(usize::MAX).max(1);
-        let shape = std::iter::once(size).chain(shape).collect();
-        Ok(Part::Fixed { dtype, shape, offsets: offsets.into_iter().step_by(step).collect() })
+        self.plain = false;
+        let part = self.part(item, n);
+        self.plain = true;
+        part.map(|_| Part::NotStored("it holds lists of other things than numbers".into()))
+    }
+}
+
+impl Part {
+    /// `rows` lists of `size` of these, back to back.
+    fn in_lists(self, size: u64, rows: u64) -> Self {
+        match self {
+            Self::Fixed { dtype, mut shape, mut batches } => {
+                shape.insert(0, size);
+                batches.iter_mut().for_each(|(_, n)| *n = rows);
+                Self::Fixed { dtype, shape, batches }
+            }
+            Self::NotStored(reason) => Self::NotStored(reason),
+            _ => Self::NotStored("it holds lists of other things than numbers".into()),
+        }
     }
 }
 
@@ -368,10 +426,10 @@ fn check_rows(found: u64, expected: u64) -> Result<(), String> {
 fn stride(data: Run, dtype: Dtype, shape: Vec<u64>, rows: u64) -> Result<Part, String> {
     let size = shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n));
     let needed = size.and_then(|size| size.checked_mul(rows));
-    let size = size.filter(|_| needed.is_some_and(|n| n <= data.len));
-    let size = size.ok_or_else(|| format!("a buffer has {} bytes for {rows} values", data.len))?;
-    let offset = |row: u64| data.offset.saturating_add(row.saturating_mul(size));
-    Ok(Part::Fixed { dtype, shape, offsets: (0..rows).map(offset).collect() })
+    if needed.is_none_or(|needed| needed > data.len) {
+        return Err(format!("a buffer has {} bytes for {rows} values", data.len));
+    }
+    Ok(Part::Fixed { dtype, shape, batches: vec![(data.offset, rows)] })
 }
 
 fn dtype_of(data_type: &DataType) -> Option<Dtype> {
@@ -391,9 +449,9 @@ fn dtype_of(data_type: &DataType) -> Option<Dtype> {
 }
 
 /// Takes away the values of rows whose struct is null.
-fn mask(part: &mut Part, valid: &[bool]) {
-    fn clear<T>(values: &mut [Option<T>], valid: &[bool]) {
-        for (value, _) in values.iter_mut().zip(valid).filter(|(_, ok)| !**ok) {
+fn mask(part: &mut Part, valid: &Valid, rows: u64) {
+    fn clear<T>(values: &mut [Option<T>], valid: &Valid) {
+        for (_, value) in values.iter_mut().enumerate().filter(|(row, _)| !valid.has(*row)) {
             *value = None;
         }
     }
@@ -401,7 +459,7 @@ fn mask(part: &mut Part, valid: &[bool]) {
         Part::Bytes(values) => clear(values, valid),
         Part::Integers(values) => clear(values, valid),
         Part::Texts(values) => clear(values, valid),
-        Part::Fixed { .. } if !valid.iter().all(|ok| *ok) => {
+        Part::Fixed { .. } if !valid.has_all(rows) => {
             *part = Part::NotStored("some samples have none".into());
         }
         Part::Fixed { .. } | Part::NotStored(_) => {}

@@ -19,7 +19,7 @@ use crate::envelope::arrow::batch::parse;
 use crate::envelope::arrow::messages::Message;
 use crate::envelope::huggingface::{self, Arrays};
 use crate::envelope::{Finished, Layout, Out, Places, Rows, ShardSpec};
-use crate::{BundlePath, Dtype, Error, Field, FieldKind};
+use crate::{BundlePath, Dtype, Envelope, Error, Field, FieldKind};
 
 /// A batch ends at so many rows or bytes of values, whichever comes first; one
 /// is held in memory. 100 rows is what `datasets` writes.
@@ -72,7 +72,7 @@ impl Values {
 }
 
 impl Writer {
-    pub(crate) fn begin(spec: &ShardSpec<'_>) -> Result<Self, Error> {
+    pub(crate) fn begin(out: &Out, spec: &ShardSpec<'_>) -> Result<Self, Error> {
         let mut columns: Vec<Column> = spec.fields.iter().map(column).collect();
         columns.push(Column::new("key", DataType::Utf8, true));
         let metadata = [(
@@ -82,7 +82,7 @@ impl Writer {
         let schema = Arc::new(Schema::new_with_metadata(columns, HashMap::from(metadata)));
         let encoder = IpcWriteOptions::try_new(64, false, arrow_ipc::MetadataVersion::V5)
             .and_then(|options| StreamEncoder::try_new_with_options(&schema, options))
-            .map_err(|e| refused(&e))?;
+            .map_err(|e| refused(out, &e))?;
         Ok(Self {
             places: vec![Vec::new(); spec.fields.len()],
             columns: spec.fields.iter().map(|_| Values::default()).collect(),
@@ -103,21 +103,21 @@ impl Writer {
         let ends: Vec<Vec<i32>> = self.columns.iter().map(|c| c.ends.clone()).collect();
         let keys = self.keys.offsets();
         let (_, key_bytes) = self.keys.take();
-        let keys = StringArray::try_new(keys, key_bytes, None).map_err(|e| refused(&e))?;
+        let keys = StringArray::try_new(keys, key_bytes, None).map_err(|e| refused(out, &e))?;
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len().saturating_add(1));
         for (field, values) in self.fields.iter().zip(&mut self.columns) {
-            arrays.push(array(field, values, &keys, self.rows).map_err(|e| refused(&e))?);
+            arrays.push(array(field, values, &keys, self.rows).map_err(|e| refused(out, &e))?);
         }
         arrays.push(Arc::new(keys));
         let batch =
-            RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(|e| refused(&e))?;
-        let pieces = self.encoder.encode(&batch).map_err(|e| refused(&e))?;
+            RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(|e| refused(out, &e))?;
+        let pieces = self.encoder.encode(&batch).map_err(|e| refused(out, &e))?;
         let message = batch_message(&pieces, out.position());
-        let message = message.ok_or_else(|| refused(&"a batch without its message"))?;
+        let message = message.ok_or_else(|| refused(out, &"a batch without its message"))?;
         for piece in &pieces {
             out.write(piece)?;
         }
-        self.note(&message, &ends).map_err(|e| refused(&e))?;
+        self.note(&message, &ends).map_err(|e| refused(out, &e))?;
         (self.rows, self.bytes) = (0, 0);
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Layout for Writer {
     fn finish(mut self: Box<Self>, out: &mut Out, _rows: &Rows<'_>) -> Result<Finished, Error> {
         self.flush(out)?;
         let Self { encoder, places, .. } = *self;
-        for piece in encoder.finish().map_err(|e| refused(&e))? {
+        for piece in encoder.finish().map_err(|e| refused(out, &e))? {
             out.write(&piece)?;
         }
         let places = places.into_iter().map(Places::Offsets).collect();
@@ -175,8 +175,12 @@ impl Layout for Writer {
     }
 }
 
-fn refused(error: &dyn std::fmt::Display) -> Error {
-    Error::Value { key: "all".to_owned(), reason: format!("Arrow cannot hold it: {error}") }
+fn refused(out: &Out, error: &dyn std::fmt::Display) -> Error {
+    Error::Unfit {
+        envelope: Envelope::Arrow,
+        path: out.dir().display().to_string(),
+        reason: error.to_string(),
+    }
 }
 
 fn column(field: &Field) -> Column {

@@ -1,5 +1,7 @@
 //! Walks the rows of a `.beton`.
 
+use std::collections::BTreeMap;
+
 use crate::envelope::ffcv::header::{Header, Kind, Spec};
 use crate::envelope::ffcv::images::{self, Image};
 use crate::envelope::le::u64_at;
@@ -58,7 +60,11 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
         Ok(Column { name: field.name.clone(), values })
     };
     let columns = header.fields.iter().zip(found).map(column).collect::<Result<_, Error>>()?;
-    Ok(Survey { rows: usize::try_from(header.rows).unwrap_or(0), columns, classes: Vec::new() })
+    Ok(Survey {
+        rows: usize::try_from(header.rows).unwrap_or(0),
+        columns,
+        classes: BTreeMap::new(),
+    })
 }
 
 /// What the rows say of a field's values.

@@ -1,6 +1,6 @@
 //! Walks an HDF5 file, ours or another.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::envelope::hdf5::dataset::{Dataset, is_ours, text_of};
 use crate::envelope::hdf5::datatype::Datatype;
@@ -100,7 +100,7 @@ fn one_each(file: &Hdf5<'_>, datasets: &[Dataset]) -> Result<Survey, Error> {
         Column { name: "image".to_owned(), values },
         Column { name: "key".to_owned(), values: Values::Texts(keys) },
     ];
-    Ok(Survey { rows: datasets.len(), columns, classes: Vec::new() })
+    Ok(Survey { rows: datasets.len(), columns, classes: BTreeMap::new() })
 }
 
 fn each(file: &Hdf5<'_>, datasets: &[Dataset]) -> Result<Result<Values, String>, Error> {
@@ -155,10 +155,10 @@ fn table(file: &Hdf5<'_>, heaps: &mut Heaps, datasets: &[Dataset]) -> Result<Sur
     let rows = rows.filter(|n| *n <= file.len_bytes()).and_then(|n| usize::try_from(n).ok());
     let rows = rows.ok_or_else(|| file.refused("its datasets hold no samples"))?;
     let mut columns = Vec::new();
-    let mut classes = Vec::new();
+    let mut classes = BTreeMap::new();
     for dataset in datasets {
         if !dataset.classes.is_empty() {
-            classes.clone_from(&dataset.classes);
+            classes.insert(dataset.path.clone(), dataset.classes.clone());
         }
         let values = match pair_of(&dataset.path, &by_path) {
             Some(Part::Offsets) => continue,
@@ -174,7 +174,7 @@ fn table(file: &Hdf5<'_>, heaps: &mut Heaps, datasets: &[Dataset]) -> Result<Sur
         };
         let named = dataset.path.rsplit('/').next().unwrap_or_default();
         if let (Values::Texts(texts), true) = (&values, CLASS_NAMES.contains(&named)) {
-            classes = texts.iter().flatten().cloned().collect();
+            classes.insert(String::new(), texts.iter().flatten().cloned().collect());
         }
         let fits = dataset.rows().is_some_and(|(n, _)| n == rows as u64);
         let values = if fits {

@@ -1,5 +1,7 @@
 //! Walks the samples of a shard.
 
+use std::collections::BTreeMap;
+
 use crate::envelope::le::u32_at;
 use crate::envelope::mds::shard::{Shard, Spec};
 use crate::envelope::mds::values::values;
@@ -15,7 +17,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
         Ok(Column { values: values(file, &spec.encoding, runs)?, name: spec.name })
     };
     let columns = columns.into_iter().zip(runs).map(column).collect::<Result<_, Error>>()?;
-    Ok(Survey { rows, columns, classes: Vec::new() })
+    Ok(Survey { rows, columns, classes: BTreeMap::new() })
 }
 
 /// Where the values lie, a list a column.

@@ -6,19 +6,23 @@
 use crate::envelope::Run;
 use crate::envelope::parquet::schema::{Leaf, leaves};
 use crate::envelope::parquet::thrift::{Thrift, Value};
+use crate::envelope::{huggingface, parquet::FIELDS};
 use crate::{Error, MAX_SHARD_SAMPLES, ReadAt};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 const ENCRYPTED: &[u8; 4] = b"PARE";
 /// Larger footers are refused; 10,000 row groups of 20 columns take 20 MB.
 const MAX_FOOTER: u64 = 64 << 20;
+/// What describes a column of a row group takes more bytes than this.
+const LEAST_CHUNK: usize = 16;
+const LIST: u8 = 9;
 
 /// What a file says of itself.
 #[derive(Debug, Default)]
 pub(super) struct Footer {
     pub(super) leaves: Vec<Leaf>,
     pub(super) groups: Vec<Group>,
-    /// Names and texts.
+    /// Names and texts of those that are known here.
     pub(super) metadata: Vec<(String, String)>,
 }
 
@@ -55,51 +59,57 @@ impl Footer {
             return Err(bad("it does not begin and end with `PAR1`".into()));
         }
         let len = u64::from(u32::from_le_bytes([a, b, c, d]));
-        let first = start.checked_sub(len).filter(|first| *first >= 4 && len <= MAX_FOOTER);
+        let first = start.checked_sub(len).filter(|first| *first >= 4);
         let first = first.ok_or_else(|| bad(format!("its footer of {len} bytes is not there")))?;
+        if len > MAX_FOOTER {
+            let reason = format!("its footer takes {len} bytes, {MAX_FOOTER} are read at most");
+            return Err(Error::NotInPlace { path: file.path(), reason });
+        }
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
         file.read_at(first, &mut bytes)?;
-        let footer =
-            Self::parse(&bytes, first).ok_or_else(|| bad("its footer is damaged".into()))?;
+        let footer = Self::parse(&bytes, first).map_err(bad)?;
         footer.check(file.len_bytes()).map_err(bad)?;
         Ok(footer)
     }
 
     /// `data_end` is where the footer begins: data lies before it.
-    fn parse(bytes: &[u8], data_end: u64) -> Option<Self> {
+    fn parse(bytes: &[u8], data_end: u64) -> Result<Self, String> {
+        const DAMAGED: &str = "its footer is damaged";
         let mut footer = Self::default();
         let (mut thrift, mut last) = (Thrift::new(bytes), 0);
         let mut rows = 0;
-        while let Some((id, kind)) = thrift.field(&mut last)? {
-            match id {
-                2 => {
-                    let (_, n) = thrift.list()?;
-                    let schema: Option<Vec<Value<'_>>> =
-                        (0..n).map(|_| thrift.structure()).collect();
-                    footer.leaves = leaves(&schema?)?;
+        let mut chunks = bytes.len() / LEAST_CHUNK;
+        while let Some((id, kind)) = thrift.field(&mut last).ok_or(DAMAGED)? {
+            match (id, kind) {
+                (2, LIST) => {
+                    let (_, n) = thrift.list().ok_or(DAMAGED)?;
+                    footer.leaves = leaves((0..n).map(|_| thrift.structure()))?;
                 }
-                3 => {
-                    let value = Value::Struct(vec![(3, thrift.field_value(kind)?)]);
-                    rows = value.count(3)?;
-                }
-                4 => {
-                    // One at a time: as trees they take much more memory.
-                    let (_, n) = thrift.list()?;
+                (3, _) => match thrift.field_value(kind) {
+                    Some(Value::Int(n)) => rows = u64::try_from(n).map_err(|_| DAMAGED)?,
+                    _ => return Err(DAMAGED.to_owned()),
+                },
+                (4, LIST) => {
+                    let (_, n) = thrift.list().ok_or(DAMAGED)?;
                     for _ in 0..n {
-                        footer.groups.push(Group::parse(&thrift.structure()?, data_end)?);
+                        let group = Group::parse(&mut thrift, data_end, &mut chunks);
+                        footer.groups.push(group.ok_or(DAMAGED)?);
                     }
                 }
-                5 => {
-                    let (_, n) = thrift.list()?;
+                (5, LIST) => {
+                    let (_, n) = thrift.list().ok_or(DAMAGED)?;
                     for _ in 0..n {
-                        let pair = thrift.structure()?;
-                        footer.metadata.push((pair.text(1)?, pair.text(2).unwrap_or_default()));
+                        let pair = thrift.structure().ok_or(DAMAGED)?;
+                        let name = pair.text(1).ok_or(DAMAGED)?;
+                        if name == FIELDS || name == huggingface::NAME {
+                            footer.metadata.push((name, pair.text(2).unwrap_or_default()));
+                        }
                     }
                 }
-                _ => drop(thrift.field_value(kind)?),
+                _ => drop(thrift.field_value(kind).ok_or(DAMAGED)?),
             }
         }
-        (footer.rows()? == rows).then_some(footer)
+        if footer.rows() == Some(rows) { Ok(footer) } else { Err(DAMAGED.to_owned()) }
     }
 
     pub(super) fn rows(&self) -> Option<u64> {
@@ -122,10 +132,27 @@ impl Footer {
 }
 
 impl Group {
-    fn parse(value: &Value<'_>, data_end: u64) -> Option<Self> {
-        let Some(Value::List(columns)) = value.field(1) else { return None };
-        let chunks = columns.iter().map(|column| Chunk::parse(column, data_end));
-        Some(Self { rows: value.count(3)?, chunks: chunks.collect::<Option<_>>()? })
+    /// `chunks` are those that the footer may still have.
+    fn parse(thrift: &mut Thrift<'_>, data_end: u64, chunks: &mut usize) -> Option<Self> {
+        let (mut group, mut rows, mut last) = (Self { rows: 0, chunks: Vec::new() }, None, 0);
+        while let Some((id, kind)) = thrift.field(&mut last)? {
+            match (id, kind) {
+                (1, LIST) => {
+                    let (_, n) = thrift.list()?;
+                    *chunks = chunks.checked_sub(n)?;
+                    for _ in 0..n {
+                        group.chunks.push(Chunk::parse(&thrift.structure()?, data_end)?);
+                    }
+                }
+                (3, _) => match thrift.field_value(kind)? {
+                    Value::Int(n) => rows = u64::try_from(n).ok(),
+                    _ => return None,
+                },
+                _ => drop(thrift.field_value(kind)?),
+            }
+        }
+        group.rows = rows?;
+        Some(group)
     }
 }
 

@@ -5,6 +5,11 @@ use crate::envelope::parquet::thrift::Value;
 
 /// Groups within each other beyond this are refused.
 const MAX_DEPTH: usize = 64;
+/// Files of more columns are refused.
+const MAX_COLUMNS: usize = 1 << 16;
+/// A column repeats the names of all groups it is in; together they take no
+/// more bytes than this.
+const MAX_NAMES: usize = 16 << 20;
 
 /// A column that holds values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,23 +65,26 @@ struct Open {
     repeated: bool,
 }
 
-/// The columns of a schema, which lists groups before what is in them; `None`
-/// when it lies about itself.
-pub(super) fn leaves(schema: &[Value<'_>]) -> Option<Vec<Leaf>> {
-    let mut elements = schema.iter();
-    let root = Element::parse(elements.next()?)?;
+/// The columns of a schema, which lists groups before what is in them; the
+/// reason when it lies about itself, or is too large.
+pub(super) fn leaves<'a>(
+    mut elements: impl Iterator<Item = Option<Value<'a>>>,
+) -> Result<Vec<Leaf>, String> {
+    const DAMAGED: &str = "its schema is damaged";
+    let mut next =
+        || elements.next().map(|e| e.as_ref().and_then(Element::parse).ok_or(DAMAGED)).transpose();
+    let root = next()?.ok_or(DAMAGED)?;
     let mut open = vec![Open { left: root.children, name: None, max_def: 0, repeated: false }];
-    let mut leaves = Vec::new();
-    for element in elements {
-        let element = Element::parse(element)?;
+    let (mut leaves, mut names) = (Vec::new(), 0_usize);
+    while let Some(element) = next()? {
         while open.last().is_some_and(|group| group.left == 0) {
             open.pop();
         }
         let depth = open.len();
-        let group = open.last_mut()?;
+        let group = open.last_mut().ok_or(DAMAGED)?;
         group.left = group.left.saturating_sub(1);
         // 0 required, 1 optional, 2 repeated.
-        let repetition = element.repetition.filter(|r| (0..=2).contains(r))?;
+        let repetition = element.repetition.filter(|r| (0..=2).contains(r)).ok_or(DAMAGED)?;
         let repeated = group.repeated || repetition == 2;
         let max_def = group.max_def.saturating_add(u32::from(repetition != 0));
         let name = match &group.name {
@@ -85,18 +93,28 @@ pub(super) fn leaves(schema: &[Value<'_>]) -> Option<Vec<Leaf>> {
             Some(name) if repeated => name.clone(),
             Some(name) => format!("{name}.{}", element.name),
         };
+        names = names.saturating_add(name.len());
+        if names > MAX_NAMES {
+            return Err(format!("the names of its columns take more than {MAX_NAMES} bytes"));
+        }
         if element.children > 0 {
             if depth >= MAX_DEPTH {
-                return None;
+                return Err(format!("its groups lie in each other more than {MAX_DEPTH} deep"));
             }
             open.push(Open { left: element.children, name: Some(name), max_def, repeated });
         } else {
+            if leaves.len() >= MAX_COLUMNS {
+                return Err(format!("it has more than {MAX_COLUMNS} columns"));
+            }
             let list = || Kind::Other("it holds lists".to_owned());
             let kind = if repeated { list() } else { element.kind };
             leaves.push(Leaf { name, kind, max_def });
         }
     }
-    open.iter().all(|group| group.left == 0).then_some(leaves)
+    if open.iter().any(|group| group.left > 0) {
+        return Err(DAMAGED.to_owned());
+    }
+    Ok(leaves)
 }
 
 /// What an annotation says of the physical type.

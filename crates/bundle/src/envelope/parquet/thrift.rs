@@ -2,19 +2,22 @@
 
 /// Structs and lists within each other beyond this are refused.
 const MAX_DEPTH: u8 = 16;
+/// Structs within each other beyond this are passed by: nothing here needs them.
+const KEPT_DEPTH: u8 = 3;
+/// The fields of a struct that are kept have numbers up to this.
+const KEPT_FIELDS: i64 = 20;
 /// The kind of a struct, as lists name it.
 const STRUCT: u8 = 12;
 
-/// A value; its memory follows the bytes it was read from.
+/// A value; of some KB at most, whatever it was read from.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     Bool(bool),
     Int(i64),
     Bytes(&'a [u8]),
-    List(Vec<Value<'a>>),
     /// Field numbers and values.
     Struct(Vec<(i64, Value<'a>)>),
-    /// Doubles, maps and UUIDs: nothing here needs them.
+    /// Doubles, lists, maps and UUIDs: lists are read one value after the other.
     Other,
 }
 
@@ -109,21 +112,20 @@ impl<'a> Thrift<'a> {
             }
             9 | 10 => {
                 let (kind, n) = self.list()?;
-                let mut values = Vec::new();
                 for _ in 0..n {
-                    // In lists a Boolean is a byte of its own.
-                    values.push(match kind {
-                        1 | 2 => Value::Bool(self.byte()? == 1),
-                        _ => self.value(kind, depth)?,
-                    });
+                    self.element(kind, depth)?;
                 }
-                Value::List(values)
+                Value::Other
             }
             11 => self.map(depth)?,
             12 => {
                 let (mut fields, mut last) = (Vec::new(), 0);
                 while let Some((id, kind)) = self.field(&mut last)? {
-                    fields.push((id, self.value(kind, depth)?));
+                    let value = self.value(kind, depth)?;
+                    let new = || fields.iter().all(|(known, _)| *known != id);
+                    if depth <= KEPT_DEPTH && (1..=KEPT_FIELDS).contains(&id) && new() {
+                        fields.push((id, value));
+                    }
                 }
                 Value::Struct(fields)
             }
@@ -132,13 +134,25 @@ impl<'a> Thrift<'a> {
         })
     }
 
+    /// A value of a list or map, where a Boolean is a byte of its own: every
+    /// one takes a byte or more.
+    fn element(&mut self, kind: u8, depth: u8) -> Option<Value<'a>> {
+        match kind {
+            1 | 2 => Some(Value::Bool(self.byte()? == 1)),
+            _ => self.value(kind, depth),
+        }
+    }
+
     fn map(&mut self, depth: u8) -> Option<Value<'a>> {
         let n = self.varint()?;
         if n > 0 {
             let kinds = self.byte()?;
+            if n > self.left() as u64 {
+                return None;
+            }
             for _ in 0..n {
-                self.value(kinds >> 4, depth)?;
-                self.value(kinds & 0xf, depth)?;
+                self.element(kinds >> 4, depth)?;
+                self.element(kinds & 0xf, depth)?;
             }
         }
         Some(Value::Other)
@@ -197,8 +211,7 @@ mod tests {
         assert_eq!(value.count(1), None);
         assert_eq!(value.text(3).unwrap(), "ab");
         assert_eq!(value.field(4), Some(&Value::Bool(true)));
-        let list = Value::List(vec![Value::Bool(true), Value::Bool(false)]);
-        assert_eq!(value.field(5), Some(&list));
+        assert_eq!(value.field(5), Some(&Value::Other));
         assert_eq!(value.field(6).and_then(|v| v.int(1)), Some(-1));
         assert_eq!((value.field(7), value.int(16)), (Some(&Value::Other), Some(64)));
         for cut in 0..bytes.len() {
@@ -208,10 +221,36 @@ mod tests {
 
     #[test]
     fn what_is_deep_or_long_is_refused() {
-        // Structs in structs, lists in lists, a map of more than there is.
+        // Structs in structs, lists in lists, a list of more than there is.
         for bytes in [vec![0x1c; 1000], vec![0x19; 1000], vec![0x19, 0xf9, 0xff, 0xff, 0x7f, 0]] {
             assert_eq!(Thrift::new(&bytes).structure(), None);
         }
         assert_eq!(Thrift::new(&[0xff; 20]).varint(), None);
+    }
+    #[test]
+    fn maps_take_a_byte_a_boolean_and_no_more_than_there_is() {
+        // 1: map of two Booleans to Booleans; 2: byte 5.
+        let bytes = [0x1b, 2, 0x11, 1, 2, 2, 1, 0x13, 5, 0];
+        let value = Thrift::new(&bytes).structure().unwrap();
+        assert_eq!((value.field(1), value.int(2)), (Some(&Value::Other), Some(5)));
+        let n = [0xff; 8];
+        for kinds in [0x11, 0x12, 0x33, 0xcc] {
+            let bytes = [&[0x1b][..], &n, &[0x7f, kinds, 0, 0, 0]].concat();
+            assert_eq!(Thrift::new(&bytes).structure(), None, "{kinds:x}");
+        }
+    }
+    #[test]
+    fn what_is_not_needed_is_not_kept() {
+        // Structs of true ones in a struct in a struct in a struct: field 1 each.
+        let trues = vec![0x11; 100_000];
+        let deep = [&[0x1c; 3][..], &trues, &[0; 4]].concat();
+        let mut value = &Thrift::new(&deep).structure().unwrap();
+        for _ in 0..2 {
+            value = value.field(1).unwrap();
+        }
+        assert_eq!(value.field(1), Some(&Value::Struct(Vec::new())));
+        let wide = [&trues[..], &[0]].concat();
+        let Some(Value::Struct(fields)) = Thrift::new(&wide).structure() else { unreachable!() };
+        assert_eq!(fields.len(), 20);
     }
 }

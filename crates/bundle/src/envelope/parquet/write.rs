@@ -21,7 +21,7 @@ use crate::envelope::parquet::column::{Column, Fault};
 use crate::envelope::parquet::footer::Chunk;
 use crate::envelope::parquet::schema::{Kind, Leaf};
 use crate::envelope::{Finished, Layout, Out, Places, Rows, Run, ShardSpec};
-use crate::{BundlePath, Dtype, Error, Field, FieldKind, ReadAt};
+use crate::{BundlePath, Dtype, Envelope, Error, Field, FieldKind, ReadAt};
 
 /// A row group ends with the sample that makes it so many bytes of values and
 /// keys, or so many rows; one is held in memory, twice while it is written.
@@ -70,9 +70,9 @@ impl Values {
 }
 
 impl Writer {
-    pub(crate) fn begin(spec: &ShardSpec<'_>) -> Result<Self, Error> {
-        let schema = schema(spec.fields).map_err(|e| refused(&e))?;
-        let fields = serde_json::to_string(spec.fields).map_err(|e| refused(&e))?;
+    pub(crate) fn begin(out: &Out, spec: &ShardSpec<'_>) -> Result<Self, Error> {
+        let schema = schema(spec.fields).map_err(|e| refused(out, &e))?;
+        let fields = serde_json::to_string(spec.fields).map_err(|e| refused(out, &e))?;
         let features = huggingface::features(spec.fields, spec.classes, Arrays::Bytes);
         let metadata = vec![
             KeyValue::new(huggingface::NAME.to_owned(), features),
@@ -94,7 +94,7 @@ impl Writer {
         let file = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties));
         Ok(Self {
             fields: spec.fields.to_vec(),
-            file: file.map_err(|e| refused(&e))?,
+            file: file.map_err(|e| refused(out, &e))?,
             written: 0,
             rows: 0,
             bytes: 0,
@@ -109,7 +109,7 @@ impl Writer {
         if self.rows == 0 {
             return Ok(());
         }
-        let chunks = self.group().map_err(|e| refused(&e))?;
+        let chunks = self.group().map_err(|e| refused(out, &e))?;
         let start = self.written;
         let bytes = self.drain(out)?;
         let file = ReadAt::in_memory("row group", bytes);
@@ -122,7 +122,7 @@ impl Writer {
             let runs = runs.map_err(|fault| match fault {
                 Fault::Read(error) => error,
                 Fault::Damaged(reason) | Fault::NotStored(reason) | Fault::Compressed(reason) => {
-                    refused(&reason)
+                    refused(out, &reason)
                 }
             })?;
             places.extend(runs.iter().flatten().map(|run| run.offset.saturating_add(start)));
@@ -165,7 +165,7 @@ impl Writer {
 
     /// Writes out what waits.
     fn drain(&mut self, out: &mut Out) -> Result<Vec<u8>, Error> {
-        self.file.flush().map_err(|e| refused(&e))?;
+        self.file.flush().map_err(|e| refused(out, &e))?;
         let bytes = std::mem::take(self.file.inner_mut());
         self.written = self.written.saturating_add(bytes.len() as u64);
         out.write(&bytes)?;
@@ -195,15 +195,19 @@ impl Layout for Writer {
 
     fn finish(mut self: Box<Self>, out: &mut Out, _rows: &Rows<'_>) -> Result<Finished, Error> {
         self.flush(out)?;
-        self.file.finish().map_err(|e| refused(&e))?;
+        self.file.finish().map_err(|e| refused(out, &e))?;
         self.drain(out)?;
         let places = self.places.into_iter().map(Places::Offsets).collect();
         Ok(Finished { head: Vec::new(), places })
     }
 }
 
-fn refused(error: &dyn std::fmt::Display) -> Error {
-    Error::Value { key: "all".to_owned(), reason: format!("Parquet cannot hold it: {error}") }
+fn refused(out: &Out, error: &dyn std::fmt::Display) -> Error {
+    Error::Unfit {
+        envelope: Envelope::Parquet,
+        path: out.dir().display().to_string(),
+        reason: error.to_string(),
+    }
 }
 
 /// How a field lies in a file of ours, for the walk that finds its values.

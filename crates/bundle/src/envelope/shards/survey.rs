@@ -47,7 +47,7 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
         let named = |t: &Tensor| t.name == c.name || is_part(&t.name, &c.name);
         header.tensors.iter().position(named)
     });
-    Ok(Survey { rows, columns, classes: Vec::new() })
+    Ok(Survey { rows, columns, classes: BTreeMap::new() })
 }
 
 fn is_part(tensor: &str, pair: &str) -> bool {
@@ -70,7 +70,7 @@ fn one_each(pairs: &[&str], plain: &[&Tensor]) -> Option<Survey> {
         Column { name: "image".into(), values },
         Column { name: "key".into(), values: Values::Texts(keys) },
     ];
-    Some(Survey { rows: plain.len(), columns, classes: Vec::new() })
+    Some(Survey { rows: plain.len(), columns, classes: BTreeMap::new() })
 }
 
 /// The number of samples: what offsets say, or the first dimension that all share.

@@ -1,7 +1,7 @@
 //! Finds samples among an image's files: by the list of samples, or as in a
 //! folder of images.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 use gular_squashfs::read::{self as image, Content, Kind, Source, Walk};
@@ -124,7 +124,7 @@ impl<'a> Files<'a> {
         let rows = keys.len();
         let keys = keys.into_iter().map(|key| Some(key.to_owned())).collect();
         found.push(Column { name: "key".into(), values: Values::Texts(keys) });
-        Ok(Survey { rows, columns: found, classes: Vec::new() })
+        Ok(Survey { rows, columns: found, classes: BTreeMap::new() })
     }
 
     /// The values of a column of paths; nothing where there is no path.
@@ -199,7 +199,7 @@ impl<'a> Files<'a> {
             let reason = format!("{} are no images, such as `{}`", others.n, others.first);
             columns.push(Column { name: OTHERS.into(), values: Values::NotStored(reason) });
         }
-        Ok(Survey { rows, columns, classes: Vec::new() })
+        Ok(Survey { rows, columns, classes: BTreeMap::new() })
     }
 
     /// Why a file's bytes are not one run.

@@ -104,7 +104,7 @@ impl Groups {
         });
         let keys = self.keys.into_iter().map(Some).collect();
         columns.push(Column { name: "key".into(), values: Values::Texts(keys) });
-        Ok(Survey { rows, columns, classes: Vec::new() })
+        Ok(Survey { rows, columns, classes: BTreeMap::new() })
     }
 }
 
