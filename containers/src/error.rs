@@ -1,0 +1,51 @@
+//! What can go wrong while an image is made or looked at.
+
+use std::io;
+use std::path::Path;
+
+/// This room's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an image could not be made or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `read`.
+        action: &'static str,
+        /// The file.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// A file is no whole SIF.
+    #[error("`{path}` is no sound SIF: {reason}")]
+    Sif {
+        /// The file.
+        path: String,
+        /// The rule broken, with expected and found.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What to do about it, if anything helps.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Some("free some space, or name another folder".to_owned())
+            }
+            Self::Io { .. } => None,
+            Self::Sif { .. } => Some(
+                "build or copy the file again; compare its size with the original's".to_owned(),
+            ),
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.display().to_string();
+        move |source| Self::Io { action, path, source }
+    }
+}
