@@ -20,6 +20,22 @@ pub enum Error {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// A path that no image may hold.
+    #[error("bad path `{path}`: {reason}")]
+    Path {
+        /// The path.
+        path: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Two things at one path of an image.
+    #[error("`{path}` in the image: {reason}")]
+    Conflict {
+        /// The path in the image.
+        path: String,
+        /// What stands there, and what should.
+        reason: String,
+    },
     /// A file is no whole SIF.
     #[error("`{path}` is no sound SIF: {reason}")]
     Sif {
@@ -37,7 +53,7 @@ impl Error {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space, or name another folder".to_owned())
             }
-            Self::Io { .. } => None,
+            Self::Io { .. } | Self::Path { .. } | Self::Conflict { .. } => None,
             Self::Sif { .. } => Some(
                 "build or copy the file again; compare its size with the original's".to_owned(),
             ),

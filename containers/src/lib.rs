@@ -2,9 +2,11 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`rootfs`] | the files of an image, before they are written |
 //! | [`sif`] | Singularity image files: written, and read back |
 
 mod error;
+pub mod rootfs;
 pub mod sif;
 
 pub use self::error::{Error, Result};
