@@ -36,6 +36,14 @@ pub enum Error {
         /// What stands there, and what should.
         reason: String,
     },
+    /// A program or library that `ld.so` would refuse.
+    #[error("`{path}` is no sound ELF file: {reason}")]
+    Elf {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A file is no whole SIF.
     #[error("`{path}` is no sound SIF: {reason}")]
     Sif {
@@ -54,7 +62,7 @@ impl Error {
                 Some("free some space, or name another folder".to_owned())
             }
             Self::Io { .. } | Self::Path { .. } | Self::Conflict { .. } => None,
-            Self::Sif { .. } => Some(
+            Self::Sif { .. } | Self::Elf { .. } => Some(
                 "build or copy the file again; compare its size with the original's".to_owned(),
             ),
         }

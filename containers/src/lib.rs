@@ -2,9 +2,11 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`elf`] | which libraries a program needs, and which of them are there |
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`sif`] | Singularity image files: written, and read back |
 
+pub mod elf;
 mod error;
 pub mod rootfs;
 pub mod sif;
