@@ -2,10 +2,12 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`cuda`] | which GPUs a library has code for |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`sif`] | Singularity image files: written, and read back |
 
+pub mod cuda;
 pub mod elf;
 mod error;
 pub mod rootfs;
