@@ -20,6 +20,18 @@ pub enum Error {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// A recipe that says nothing buildable.
+    #[error("`{path}` line {line}: {reason}")]
+    Recipe {
+        /// The recipe.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+        /// What was probably meant.
+        hint: Option<String>,
+    },
     /// A path that no image may hold.
     #[error("bad path `{path}`: {reason}")]
     Path {
@@ -61,6 +73,7 @@ impl Error {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("free some space, or name another folder".to_owned())
             }
+            Self::Recipe { hint, .. } => hint.clone(),
             Self::Io { .. } | Self::Path { .. } | Self::Conflict { .. } => None,
             Self::Sif { .. } | Self::Elf { .. } => Some(
                 "build or copy the file again; compare its size with the original's".to_owned(),

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
+//! | [`recipe`] | what is asked for |
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`sif`] | Singularity image files: written, and read back |
 
 pub mod cuda;
 pub mod elf;
 mod error;
+pub mod recipe;
 pub mod rootfs;
 pub mod sif;
 
