@@ -6,6 +6,7 @@
 //! | [`elf`] | which libraries a program needs, and which of them are there |
 //! | [`recipe`] | what is asked for |
 //! | [`rootfs`] | the files of an image, before they are written |
+//! | [`singularity`] | what runtimes look for inside |
 //! | [`sif`] | Singularity image files: written, and read back |
 
 pub mod cuda;
@@ -14,5 +15,6 @@ mod error;
 pub mod recipe;
 pub mod rootfs;
 pub mod sif;
+pub mod singularity;
 
 pub use self::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! Recipes: what is taken, and what is said of the others.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::panic, reason = "helpers of tests")]
 
 use gular_containers::Error;
 use gular_containers::recipe::{Platform, Recipe, Runtime};
