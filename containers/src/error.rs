@@ -20,6 +20,18 @@ pub enum Error {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// The image's file refused bytes.
+    #[error("cannot write the image: {source}")]
+    Write {
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// Something stands where the image should.
+    #[error("`{path}` is there already")]
+    Exists {
+        /// The file or folder.
+        path: String,
+    },
     /// A recipe that says nothing buildable.
     #[error("`{path}` line {line}: {reason}")]
     Recipe {
@@ -70,11 +82,16 @@ impl Error {
     /// What to do about it, if anything helps.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            Self::Io { source, .. } | Self::Write { source }
+                if source.kind() == io::ErrorKind::StorageFull =>
+            {
                 Some("free some space, or name another folder".to_owned())
             }
             Self::Recipe { hint, .. } => hint.clone(),
-            Self::Io { .. } | Self::Path { .. } | Self::Conflict { .. } => None,
+            Self::Io { .. } | Self::Write { .. } | Self::Path { .. } | Self::Conflict { .. } => {
+                None
+            }
+            Self::Exists { .. } => Some("remove it, or name another".to_owned()),
             Self::Sif { .. } | Self::Elf { .. } => Some(
                 "build or copy the file again; compare its size with the original's".to_owned(),
             ),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
+//! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`singularity`] | what runtimes look for inside |
@@ -12,6 +13,7 @@
 pub mod cuda;
 pub mod elf;
 mod error;
+pub mod oci;
 pub mod recipe;
 pub mod rootfs;
 pub mod sif;

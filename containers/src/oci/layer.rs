@@ -74,7 +74,9 @@ pub(super) fn write(
             let threads = threads.get().min(64) as u32;
             let set = encoder
                 .multithread(threads)
-                .and_then(|()| encoder.set_parameter(zstd::zstd_safe::CParameter::JobSize(ZSTD_JOB)))
+                .and_then(|()| {
+                    encoder.set_parameter(zstd::zstd_safe::CParameter::JobSize(ZSTD_JOB))
+                })
                 .and_then(|()| encoder.include_checksum(true));
             set.map_err(write_error)?;
             let mut tar = Hashing::new(encoder);
@@ -111,7 +113,11 @@ fn archive(nodes: &[(&RootPath, &Node)], time: u64, sink: &mut dyn Write) -> Res
     let mut later = Vec::new();
     for (path, node) in nodes {
         // A link's target must be there before it.
-        if matches!(node.what, What::Hardlink(_)) { later.push((path, node)) } else { entry(&mut tar, path, node, time)? }
+        if matches!(node.what, What::Hardlink(_)) {
+            later.push((path, node));
+        } else {
+            entry(&mut tar, path, node, time)?;
+        }
     }
     for (path, node) in later {
         entry(&mut tar, path, node, time)?;
@@ -119,7 +125,12 @@ fn archive(nodes: &[(&RootPath, &Node)], time: u64, sink: &mut dyn Write) -> Res
     tar.finish().map_err(write_error)
 }
 
-fn entry<W: Write>(tar: &mut tar::Builder<W>, path: &RootPath, node: &Node, time: u64) -> Result<()> {
+fn entry<W: Write>(
+    tar: &mut tar::Builder<W>,
+    path: &RootPath,
+    node: &Node,
+    time: u64,
+) -> Result<()> {
     let mut name = path.as_str().to_owned();
     let (kind, size, target) = match &node.what {
         What::Dir => {
@@ -142,10 +153,10 @@ fn entry<W: Write>(tar: &mut tar::Builder<W>, path: &RootPath, node: &Node, time
     if header.set_path(&name).is_err() {
         pax.push(("path", name.as_bytes()));
     }
-    if let Some(target) = target {
-        if target.len() >= 100 || header.set_link_name_literal(target).is_err() {
-            pax.push(("linkpath", target.as_bytes()));
-        }
+    if let Some(target) = target
+        && (target.len() >= 100 || header.set_link_name_literal(target).is_err())
+    {
+        pax.push(("linkpath", target.as_bytes()));
     }
     let long = size >= 1 << 33;
     let size_text = size.to_string();
