@@ -44,6 +44,24 @@ pub enum Error {
         /// What was probably meant.
         hint: Option<String>,
     },
+    /// A Debian package that cannot be had.
+    #[error("Debian package `{name}`: {reason}")]
+    Package {
+        /// Its name.
+        name: String,
+        /// What is in the way.
+        reason: String,
+        /// What may help.
+        hint: Option<String>,
+    },
+    /// A file of a Debian archive that breaks its format.
+    #[error("`{path}`: {reason}")]
+    Debian {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A path that no image may hold.
     #[error("bad path `{path}`: {reason}")]
     Path {
@@ -87,11 +105,12 @@ impl Error {
             {
                 Some("free some space, or name another folder".to_owned())
             }
-            Self::Recipe { hint, .. } => hint.clone(),
+            Self::Recipe { hint, .. } | Self::Package { hint, .. } => hint.clone(),
             Self::Io { .. } | Self::Write { .. } | Self::Path { .. } | Self::Conflict { .. } => {
                 None
             }
             Self::Exists { .. } => Some("remove it, or name another".to_owned()),
+            Self::Debian { .. } => Some("fetch it again; is the mirror whole?".to_owned()),
             Self::Sif { .. } | Self::Elf { .. } => Some(
                 "build or copy the file again; compare its size with the original's".to_owned(),
             ),

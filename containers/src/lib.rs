@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`cuda`] | which GPUs a library has code for |
+//! | [`debian`] | which packages are needed |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
 //! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
@@ -11,6 +12,7 @@
 //! | [`sif`] | Singularity image files: written, and read back |
 
 pub mod cuda;
+pub mod debian;
 pub mod elf;
 mod error;
 pub mod oci;
