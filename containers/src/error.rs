@@ -62,6 +62,30 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// An archive that is damaged, or holds what no image should.
+    #[error("`{path}`: {reason}")]
+    Archive {
+        /// The archive.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An archive that becomes larger than is allowed.
+    #[error("an archive holds over {limit} {what}")]
+    Limit {
+        /// Of what there is too much.
+        what: &'static str,
+        /// How much there may be.
+        limit: u64,
+    },
+    /// A file's bytes that could not be had.
+    #[error("cannot read `{path}`: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
     /// A path that no image may hold.
     #[error("bad path `{path}`: {reason}")]
     Path {
@@ -110,7 +134,10 @@ impl Error {
                 None
             }
             Self::Exists { .. } => Some("remove it, or name another".to_owned()),
-            Self::Debian { .. } => Some("fetch it again; is the mirror whole?".to_owned()),
+            Self::Limit { .. } | Self::Read { .. } => None,
+            Self::Debian { .. } | Self::Archive { .. } => {
+                Some("fetch it again; is the mirror whole?".to_owned())
+            }
             Self::Sif { .. } | Self::Elf { .. } => Some(
                 "build or copy the file again; compare its size with the original's".to_owned(),
             ),

@@ -8,6 +8,7 @@
 //! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
 //! | [`rootfs`] | the files of an image, before they are written |
+//! | [`store`] | unpacked archives on this machine |
 //! | [`singularity`] | what runtimes look for inside |
 //! | [`sif`] | Singularity image files: written, and read back |
 
@@ -20,5 +21,6 @@ pub mod recipe;
 pub mod rootfs;
 pub mod sif;
 pub mod singularity;
+pub mod store;
 
 pub use self::error::{Error, Result};
