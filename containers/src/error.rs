@@ -26,6 +26,24 @@ pub enum Error {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// The root file system cannot be squashed.
+    #[error("`{path}` of the image: {source}")]
+    Squash {
+        /// The path in the image.
+        path: String,
+        /// Why not.
+        source: gular_squashfs::write::Error,
+    },
+    /// A file that is not what it was when it was looked at.
+    #[error("`{path}` has {found} bytes, and had {expected} when it was looked at")]
+    Changed {
+        /// The file.
+        path: String,
+        /// Its length.
+        found: u64,
+        /// Its length before.
+        expected: u64,
+    },
     /// Something stands where the image should.
     #[error("`{path}` is there already")]
     Exists {
@@ -134,7 +152,8 @@ impl Error {
                 None
             }
             Self::Exists { .. } => Some("remove it, or name another".to_owned()),
-            Self::Limit { .. } | Self::Read { .. } => None,
+            Self::Changed { .. } => Some("build again while nothing writes to it".to_owned()),
+            Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
             Self::Debian { .. } | Self::Archive { .. } => {
                 Some("fetch it again; is the mirror whole?".to_owned())
             }

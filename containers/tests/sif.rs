@@ -2,12 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufReader, Read, Write};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
+use backhand::{FilesystemReader, InnerNode};
 use gular_containers::Error;
-use gular_containers::sif::{Arch, Kind, Settings, Sif, Writer};
+use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::sif::{Arch, Contents, Kind, Settings, Sif, Squash, Writer, write_image};
+use gular_containers::singularity::{Description, describe};
 
 const ROOT: [u8; 5000] = [7; 5000];
 
@@ -91,4 +98,70 @@ fn damage_is_said_and_never_panics() {
     }
     let version = open(&[&whole[..42], b"02", &whole[44..]].concat()).unwrap_err();
     assert!(version.to_string().ends_with("version 02, expected 01"), "{version}");
+}
+
+fn image(to: &Path, squash: Squash, threads: usize) -> Result<(), Error> {
+    let mut tree = Rootfs::default();
+    let path = |text: &str| RootPath::new(text).unwrap();
+    let program: Vec<u8> = (0..1_000_000_u32).flat_map(|i| (i / 3).to_le_bytes()).collect();
+    let program = What::File(Source::Bytes(Arc::from(program)));
+    tree.add(Layer::App, &path("opt/app/bin/train"), 0o755, program).unwrap();
+    tree.add(Layer::App, &path("twin"), 0o755, What::Hardlink(path("opt/app/bin/train"))).unwrap();
+    let none = BTreeMap::new();
+    let command = ["/opt/app/bin/train".to_owned()];
+    let description = Description {
+        arch: Arch::Amd64,
+        command: &command,
+        env: &none,
+        labels: &none,
+        recipe: "[image]\n",
+    };
+    let metadata = describe(&mut tree, &description).unwrap();
+    let contents = Contents {
+        arch: Arch::Amd64,
+        time: 1_700_000_000,
+        recipe: "[image]\n",
+        metadata: &metadata,
+        sbom: Some("{}"),
+        squash,
+        threads: NonZeroUsize::new(threads).unwrap(),
+    };
+    write_image(&tree, &contents, to)
+}
+
+#[test]
+fn a_tree_becomes_an_image_that_other_readers_know() {
+    let dir = tempfile::tempdir().unwrap();
+    for (squash, name) in [(Squash::Gzip, "gzip.sif"), (Squash::Zstd, "zstd.sif")] {
+        let to = dir.path().join(name);
+        image(&to, squash, 2).unwrap();
+        assert_eq!(fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o755);
+        let sif = Sif::open(&to).unwrap();
+        let kinds: Vec<_> = sif.descriptors.iter().map(|d| d.kind).collect();
+        let root = Kind::RootPartition(Arch::Amd64);
+        assert_eq!(kinds, [Kind::Deffile, Kind::Json, Kind::SpdxJson, root]);
+
+        let file = BufReader::new(File::open(&to).unwrap());
+        let offset = sif.root().unwrap().offset;
+        let filesystem = FilesystemReader::from_reader_with_offset(file, offset).unwrap();
+        let mut seen = BTreeMap::new();
+        for node in filesystem.files() {
+            if let InnerNode::File(file) = &node.inner {
+                let mut bytes = Vec::new();
+                filesystem.file(file).reader().read_to_end(&mut bytes).unwrap();
+                seen.insert(node.fullpath.to_str().unwrap().to_owned(), bytes);
+            }
+        }
+        assert_eq!(seen["/opt/app/bin/train"].len(), 4_000_000);
+        assert_eq!(seen["/twin"], seen["/opt/app/bin/train"]);
+        assert!(seen.contains_key("/.singularity.d/env/99-base.sh"));
+
+        let other = dir.path().join("other.sif");
+        image(&other, squash, 5).unwrap();
+        assert!(fs::read(&to).unwrap() == fs::read(&other).unwrap(), "threads change bytes");
+        fs::remove_file(other).unwrap();
+    }
+    let there = image(&dir.path().join("gzip.sif"), Squash::Gzip, 1);
+    assert!(matches!(there, Err(Error::Exists { .. })));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
 }

@@ -173,7 +173,7 @@ fn entry<W: Write>(
             let file = File::open(path).map_err(Error::io("open", path))?;
             let mut exact = Exact { file, left: *bytes, path };
             let appended = tar.append(&header, &mut exact);
-            appended.map_err(|e| exact.blame(e))
+            appended.map_err(|e| exact.blame(*bytes, e))
         }
         _ => tar.append(&header, io::empty()).map_err(write_error),
     }
@@ -191,8 +191,7 @@ impl Read for Exact<'_> {
         let room = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let read = self.file.read(&mut buffer[..room])?;
         if read == 0 && room > 0 {
-            let reason = format!("`{}` became shorter while it was read", self.path.display());
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, reason));
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.left -= read as u64;
         Ok(read)
@@ -200,9 +199,13 @@ impl Read for Exact<'_> {
 }
 
 impl Exact<'_> {
-    fn blame(&self, e: io::Error) -> Error {
+    fn blame(&self, bytes: u64, e: io::Error) -> Error {
         match e.kind() {
-            io::ErrorKind::UnexpectedEof => Error::io("read", self.path)(e),
+            io::ErrorKind::UnexpectedEof => Error::Changed {
+                path: self.path.display().to_string(),
+                found: bytes - self.left,
+                expected: bytes,
+            },
             _ => write_error(e),
         }
     }

@@ -12,9 +12,11 @@
 //! by byte, which a peer test holds us to.
 
 mod format;
+mod image;
 mod read;
 mod write;
 
+pub use self::image::{Contents, Squash, write_image};
 pub use self::read::{Descriptor, Sif};
 pub use self::write::{Settings, Writer};
 
