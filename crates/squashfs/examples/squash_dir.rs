@@ -2,7 +2,7 @@
 //! devices, extended attributes.
 //!
 //! `squash_dir DIR IMAGE [--stored | --gzip N | --zstd N] [--block N] [--threads N]
-//! [--align N] [--fragments none|small|tails] [--keep-zeros] [--deduplicate] [--plain-metadata]`
+//! [--align N] [--fragments none|small|tails] [--keep-zeros] [--probe] [--deduplicate] [--plain-metadata]`
 
 use std::collections::HashMap;
 use std::env;
@@ -69,6 +69,7 @@ fn arguments() -> Result<(PathBuf, PathBuf, Options)> {
                 };
             }
             "--keep-zeros" => options.zeros = Zeros::Keep,
+            "--probe" => options.probe = true,
             "--deduplicate" => options.deduplicate = true,
             _ => return Err(format!("no flag `{flag}`").into()),
         }

@@ -86,15 +86,16 @@ fn any_options() -> impl Strategy<Value = Options> {
     let fragments =
         prop_oneof![Just(Fragments::None), Just(Fragments::SmallFiles), Just(Fragments::Tails)];
     let zeros = prop_oneof![Just(Zeros::Keep), Just(Zeros::Holes)];
-    let bits = (any::<bool>(), any::<bool>());
+    let bits = (any::<bool>(), any::<bool>(), any::<bool>());
     let how = (compression, fragments, zeros, bits, 12u32..=15, 0u32..=12, 1usize..=4);
-    how.prop_map(|(data, fragments, zeros, (plain, deduplicate), block, align, threads)| {
+    how.prop_map(|(data, fragments, zeros, (plain, deduplicate, probe), block, align, threads)| {
         options(|o| {
             o.data = data;
             o.metadata = if plain { None } else { data.or(Some(Compression::Gzip(6))) };
             o.block_size = 1 << block;
             o.align = 1 << align;
             o.threads = NonZeroUsize::new(threads).unwrap();
+            o.probe = probe;
             (o.fragments, o.zeros, o.deduplicate) = (fragments, zeros, deduplicate);
         })
     })
@@ -279,6 +280,20 @@ fn a_file_that_changes_while_it_is_read_is_shared_as_what_was_written() {
     assert_eq!(changed, same);
     assert_ne!(changed, other);
     assert_eq!((changed.size(), other.size()), (6000, 5000));
+}
+
+#[test]
+fn what_hardly_shrinks_is_stored() {
+    let text = b"a line of text, the same again and again\n".repeat(10_000);
+    // The first bytes of each KiB are zeros: 2 % less at best.
+    let mut nearly = noise(3, 400_000);
+    nearly.chunks_mut(1024).for_each(|kib| kib[..20].fill(0));
+    let given = [("text".to_owned(), text), ("nearly".to_owned(), nearly)];
+    let (all, _) = files(&given, &Options::default());
+    let (probed, _) = files(&given, &options(|o| o.probe = true));
+    assert!((400_000..410_000).contains(&probed.len()), "{}", probed.len());
+    assert!(all.len() < 400_000, "{}", all.len());
+    assert_eq!(read(&all), read(&probed));
 }
 
 #[test]

@@ -10,6 +10,8 @@ use super::{Error, Options};
 /// A compressor with its state, for one thread.
 pub(super) struct Encoder {
     codec: Codec,
+    /// Looks first whether it is worth while.
+    probe: Option<zstd::bulk::Compressor<'static>>,
     scratch: Vec<u8>,
 }
 
@@ -20,8 +22,9 @@ enum Codec {
 }
 
 impl Encoder {
-    /// For the blocks of `options.data` or `options.metadata`.
-    pub(super) fn new(compression: Option<Compression>) -> Result<Self, Error> {
+    /// For the blocks of `options.data` or `options.metadata`; with `probe`, what a
+    /// quick look finds not to shrink is stored.
+    pub(super) fn new(compression: Option<Compression>, probe: bool) -> Result<Self, Error> {
         let codec = match compression {
             None => Codec::Stored,
             Some(Compression::Gzip(level)) => {
@@ -31,12 +34,27 @@ impl Encoder {
                 zstd::bulk::Compressor::new(level.cast_signed()).map_err(Error::Compress)?,
             ),
         };
-        Ok(Self { codec, scratch: Vec::new() })
+        let probe = (probe && compression.is_some())
+            .then(|| zstd::bulk::Compressor::new(1).map_err(Error::Compress))
+            .transpose()?;
+        Ok(Self { codec, probe, scratch: Vec::new() })
+    }
+
+    /// Whether `input` shrinks by 3 % or more.
+    fn shrinks(&mut self, input: &[u8]) -> Result<bool, Error> {
+        let Some(probe) = &mut self.probe else { return Ok(true) };
+        let room = zstd::zstd_safe::compress_bound(input.len());
+        self.scratch.resize(self.scratch.len().max(room), 0);
+        let len =
+            probe.compress_to_buffer(input, &mut self.scratch[..]).map_err(Error::Compress)?;
+        Ok(len <= input.len() - input.len() * 3 / 100)
     }
 
     /// Appends `input` to `out`, compressed where that is shorter; says whether it was.
     pub(super) fn append(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
+        let worth = self.shrinks(input)?;
         let compressed = match &mut self.codec {
+            _ if !worth => None,
             Codec::Stored => None,
             Codec::Gzip(codec) => {
                 // A result that is not shorter is of no use, so there is no room for it.

@@ -123,7 +123,7 @@ pub(super) struct Data<W> {
 
 impl<W: Write> Data<W> {
     pub(super) fn new(out: Out<W>, options: Options) -> Result<Self, Error> {
-        let inline = options.data.is_none().then(|| Encoder::new(None)).transpose()?;
+        let inline = options.data.is_none().then(|| Encoder::new(None, false)).transpose()?;
         Ok(Self {
             out,
             options,
@@ -284,7 +284,7 @@ impl<W: Write> Data<W> {
             Some(pool) => pool,
             None => {
                 let batch_bytes = BATCH_BYTES + self.options.block_size as usize;
-                Pool::start(self.options.data, self.options.threads.get(), batch_bytes)?
+                Pool::start(&self.options, batch_bytes)?
             }
         };
         if pool.is_full()

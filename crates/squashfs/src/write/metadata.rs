@@ -37,7 +37,7 @@ pub(super) struct Metadata {
 impl Metadata {
     pub(super) fn new(compression: Option<Compression>) -> Result<Self, Error> {
         Ok(Self {
-            encoder: Encoder::new(compression)?,
+            encoder: Encoder::new(compression, false)?,
             block: Vec::with_capacity(METADATA_BLOCK),
             finished: Vec::new(),
             taken: 0,

@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use super::Error;
 use super::compress::Encoder;
 use super::data::{Batch, Packed};
-use super::options::Compression;
+use super::options::Options;
 
 /// Most threads: what is in flight, and what each compressor holds, is bounded by it.
 const MOST_THREADS: usize = 64;
@@ -29,13 +29,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Starts `threads` threads for batches of about `batch_bytes`.
-    pub(super) fn start(
-        compression: Option<Compression>,
-        threads: usize,
-        batch_bytes: usize,
-    ) -> Result<Self, Error> {
-        let threads = threads.min(MOST_THREADS);
+    /// Starts the threads for batches of about `batch_bytes`.
+    pub(super) fn start(options: &Options, batch_bytes: usize) -> Result<Self, Error> {
+        let threads = options.threads.get().min(MOST_THREADS);
         let (jobs, queue) = mpsc::channel::<(u64, Batch)>();
         let (done, results) = mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -49,7 +45,7 @@ impl Pool {
         };
         for _ in 0..threads {
             let (queue, done) = (Arc::clone(&queue), done.clone());
-            let encoder = Encoder::new(compression)?;
+            let encoder = Encoder::new(options.data, options.probe)?;
             let worker = thread::Builder::new()
                 .name("squashfs".to_owned())
                 .spawn(move || work(&queue, &done, encoder))

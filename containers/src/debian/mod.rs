@@ -1,0 +1,13 @@
+//! Debian packages without `apt` or `dpkg`: which are needed, and what is in them.
+//!
+//! Debian Policy 4.6, chapters 5 (control files) and 7 (relationships); deb(5).
+
+mod control;
+mod relation;
+mod resolve;
+mod version;
+
+pub use self::control::{Paragraph, paragraphs};
+pub use self::relation::{Constraint, Relation, relations};
+pub use self::resolve::{Archive, Package, resolve};
+pub use self::version::Version;

@@ -1,0 +1,232 @@
+//! Which packages are needed for those that are asked for.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::control::paragraphs;
+use super::relation::{Relation, relations};
+use super::{Paragraph, Version};
+use crate::{Error, Result};
+
+/// A package of an archive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: Version,
+    /// Path of its file below the archive's root.
+    pub filename: String,
+    /// The file's length in bytes.
+    pub bytes: u64,
+    /// The file's SHA-256 in hex.
+    pub sha256: String,
+    /// What the archive says of it, all fields.
+    pub paragraph: Paragraph,
+    needs: Vec<Vec<Relation>>,
+}
+
+/// All packages of one or more `Packages` files; of a name, the newest version.
+#[derive(Debug, Clone, Default)]
+pub struct Archive {
+    packages: BTreeMap<String, Package>,
+    /// Who provides a name: packages, with the version they give it.
+    provided: BTreeMap<String, Vec<(String, Option<Version>)>>,
+}
+
+impl Archive {
+    /// Adds what a `Packages` file lists; `path` names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Debian`] for a paragraph that lacks a field or has a bad one.
+    pub fn add(&mut self, text: &str, path: &str) -> Result<()> {
+        for paragraph in paragraphs(text) {
+            let package = package(paragraph, path)?;
+            match self.packages.get(&package.name) {
+                Some(there) if there.version >= package.version => {}
+                _ => drop(self.packages.insert(package.name.clone(), package)),
+            }
+        }
+        self.provided.clear();
+        for package in self.packages.values() {
+            let provides = package.paragraph.get("provides").and_then(relations);
+            for name in provides.unwrap_or_default().into_iter().flatten() {
+                let version = name.constraint.map(|constraint| constraint.version);
+                self.provided.entry(name.name).or_default().push((package.name.clone(), version));
+            }
+        }
+        Ok(())
+    }
+
+    /// The package with this name.
+    pub fn get(&self, name: &str) -> Option<&Package> {
+        self.packages.get(name)
+    }
+
+    /// Packages that satisfy a relation: that of its name first, then those that provide it.
+    fn candidates<'a>(&'a self, relation: &'a Relation) -> impl Iterator<Item = &'a Package> {
+        let holds = |version: Option<&Version>| match &relation.constraint {
+            None => true,
+            Some(constraint) => version.is_some_and(|version| constraint.holds(version)),
+        };
+        let real = self.packages.get(&relation.name).filter(move |p| holds(Some(&p.version)));
+        let provided = self.provided.get(&relation.name).into_iter().flatten();
+        let provided = provided.filter(move |(_, version)| holds(version.as_ref()));
+        real.into_iter().chain(provided.filter_map(|(name, _)| self.packages.get(name)))
+    }
+}
+
+/// The packages asked for and all that they depend on, by name. Where there are
+/// alternatives, one that is in already is taken, else the first that the archive has.
+///
+/// # Errors
+/// [`Error::Package`] for a name that is not there, or a dependency that nothing satisfies.
+pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a Package>> {
+    let mut chosen: BTreeMap<&str, &Package> = BTreeMap::new();
+    let mut todo = VecDeque::new();
+    for name in wanted {
+        let Some(package) = archive.get(name) else {
+            let near = archive.packages.keys().map(|key| (strsim::osa_distance(name, key), key));
+            let near = near.min().filter(|(distance, _)| *distance <= 2);
+            return Err(Error::Package {
+                name: name.clone(),
+                reason: "the archive has no package of this name".to_owned(),
+                hint: near.map(|(_, key)| format!("did you mean `{key}`?")),
+            });
+        };
+        if chosen.insert(&package.name, package).is_none() {
+            todo.push_back(package);
+        }
+    }
+    while let Some(package) = todo.pop_front() {
+        for alternatives in &package.needs {
+            let candidates = || alternatives.iter().flat_map(|one| archive.candidates(one));
+            if candidates().any(|candidate| chosen.contains_key(candidate.name.as_str())) {
+                continue;
+            }
+            let Some(candidate) = candidates().next() else {
+                let names: BTreeSet<_> = alternatives.iter().map(|one| one.name.as_str()).collect();
+                let names = names.into_iter().collect::<Vec<_>>().join(" or ");
+                return Err(Error::Package {
+                    name: package.name.clone(),
+                    reason: format!("it needs {names}, which the archive does not have"),
+                    hint: Some("add the suite or component that has it".to_owned()),
+                });
+            };
+            chosen.insert(&candidate.name, candidate);
+            todo.push_back(candidate);
+        }
+    }
+    Ok(chosen.into_values().collect())
+}
+
+fn package(paragraph: Paragraph, path: &str) -> Result<Package> {
+    let name = paragraph.get("package").unwrap_or("?").to_owned();
+    let wrong = |field: &str| Error::Debian {
+        path: path.to_owned(),
+        reason: format!("package `{name}` has no good field `{field}`"),
+    };
+    let field = |field: &'static str| paragraph.get(field).ok_or_else(|| wrong(field));
+    let version = Version::new(field("Version")?);
+    let filename = field("Filename")?.to_owned();
+    let bytes = field("Size")?.parse().map_err(|_| wrong("Size"))?;
+    let sha256 = field("SHA256")?.to_ascii_lowercase();
+    if sha256.len() != 64 || !sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(wrong("SHA256"));
+    }
+    if filename.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
+        return Err(wrong("Filename"));
+    }
+    let mut needs = Vec::new();
+    for field in ["Pre-Depends", "Depends"] {
+        let relations = relations(paragraph.get(field).unwrap_or_default());
+        needs.extend(relations.ok_or_else(|| wrong(field))?);
+    }
+    Ok(Package { name: name.clone(), version, filename, bytes, sha256, needs, paragraph })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archive(packages: &[(&str, &str, &str)]) -> Archive {
+        let mut archive = Archive::default();
+        for (name, version, rest) in packages {
+            let sha = "0".repeat(64);
+            let text = format!(
+                "Package: {name}\nVersion: {version}\nFilename: pool/{name}.deb\nSize: 1\nSHA256: {sha}\n{rest}"
+            );
+            archive.add(&text, "Packages").unwrap();
+        }
+        archive
+    }
+
+    fn names(archive: &Archive, wanted: &[&str]) -> Vec<String> {
+        let wanted: Vec<_> = wanted.iter().map(|&name| name.to_owned()).collect();
+        resolve(archive, &wanted)
+            .unwrap()
+            .iter()
+            .map(|p| format!("{}={}", p.name, p.version))
+            .collect()
+    }
+
+    #[test]
+    fn dependencies_come_along_and_the_newest_version_is_taken() {
+        let archive = archive(&[
+            (
+                "bash",
+                "5.2",
+                "Depends: base-files (>= 2.1)\nPre-Depends: libc6 (>= 2.36), libtinfo6\n",
+            ),
+            ("base-files", "12", "Pre-Depends: awk\n"),
+            ("libc6", "2.36-9", "Depends: libgcc-s1\n"),
+            ("libc6", "2.36-9+deb12u9", "Depends: libgcc-s1\n"),
+            ("libc6", "2.36-8", ""),
+            ("libgcc-s1", "12", "Depends: libc6\n"),
+            ("libtinfo6", "6", ""),
+            ("mawk", "1.3", "Provides: awk\n"),
+            ("gawk", "5", "Provides: awk\n"),
+        ]);
+        let bash = [
+            "base-files=12",
+            "bash=5.2",
+            "gawk=5",
+            "libc6=2.36-9+deb12u9",
+            "libgcc-s1=12",
+            "libtinfo6=6",
+        ];
+        assert_eq!(names(&archive, &["bash"]), bash);
+        let with_mawk = names(&archive, &["bash", "mawk"]);
+        assert!(
+            with_mawk.contains(&"mawk=1.3".to_owned()) && !with_mawk.contains(&"gawk=5".to_owned())
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let archive = archive(&[("a", "1", "Depends: b (>= 2) | c\n"), ("b", "1", "")]);
+        let error = |name: &str| resolve(&archive, &[name.to_owned()]).unwrap_err();
+        assert_eq!(
+            error("a").to_string(),
+            "Debian package `a`: it needs b or c, which the archive does not have"
+        );
+        assert_eq!(error("bb").hint().unwrap(), "did you mean `b`?");
+    }
+
+    #[test]
+    fn damaged_lists_are_errors() {
+        let sha = "0".repeat(64);
+        for (text, field) in [
+            ("Package: a\n".to_owned(), "Version"),
+            (
+                format!("Package: a\nVersion: 1\nFilename: ../x\nSize: 1\nSHA256: {sha}\n"),
+                "Filename",
+            ),
+            (format!("Package: a\nVersion: 1\nFilename: x\nSize: -1\nSHA256: {sha}\n"), "Size"),
+            ("Package: a\nVersion: 1\nFilename: x\nSize: 1\nSHA256: 12\n".to_owned(), "SHA256"),
+        ] {
+            let error = Archive::default().add(&text, "Packages").unwrap_err().to_string();
+            assert!(error.contains(&format!("`{field}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Which libraries of an image a program loads, and which it misses.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Facts;
+use crate::rootfs::{RootPath, Rootfs, What};
+use crate::{Error, Result};
+
+/// What is loaded from the image.
+#[derive(Debug, Default)]
+pub struct Closure {
+    /// Files by where they stand, links followed, with what they need.
+    pub loaded: BTreeMap<RootPath, Facts>,
+    /// What would stop the program at its start.
+    pub faults: Vec<Fault>,
+    /// Libraries that the host gives: (name, who needs it).
+    pub from_host: Vec<(String, RootPath)>,
+}
+
+/// Something `ld.so` would stop at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A library that is nowhere.
+    Missing {
+        /// Its name.
+        library: String,
+        /// Who needs it.
+        by: RootPath,
+        /// The folders that were searched.
+        searched: Vec<String>,
+    },
+    /// A library that is too old.
+    Version {
+        /// Its name.
+        library: String,
+        /// The symbol version it lacks.
+        version: String,
+        /// Who needs it.
+        by: RootPath,
+        /// The newest it has of the same family, such as `GLIBC_2.31`.
+        newest: Option<String>,
+    },
+    /// A program whose `ld.so` is not there.
+    Interpreter {
+        /// Its path.
+        interpreter: String,
+        /// The program.
+        by: RootPath,
+    },
+    /// A file for another processor than the program's.
+    Machine {
+        /// The file.
+        file: RootPath,
+        /// ELF's number of its processor.
+        found: u16,
+        /// The program's.
+        expected: u16,
+    },
+}
+
+/// Follows what `roots` need, as `ld.so` does with `library_path` as
+/// `LD_LIBRARY_PATH`. Names in `host` are taken to come from the host.
+///
+/// # Errors
+/// [`Error::Elf`] for a damaged file or a root that is no ELF file, [`Error::Io`],
+/// [`Error::Conflict`] for a root that is not there.
+pub fn closure(
+    tree: &Rootfs,
+    roots: &[RootPath],
+    library_path: &[String],
+    host: &dyn Fn(&str) -> bool,
+) -> Result<Closure> {
+    let mut walk = Walk { tree, library_path, host, closure: Closure::default() };
+    for root in roots {
+        walk.root(root)?;
+    }
+    let Walk { mut closure, .. } = walk;
+    closure.faults.sort();
+    closure.faults.dedup();
+    closure.from_host.sort();
+    closure.from_host.dedup();
+    Ok(closure)
+}
+
+struct Walk<'a> {
+    tree: &'a Rootfs,
+    library_path: &'a [String],
+    host: &'a dyn Fn(&str) -> bool,
+    closure: Closure,
+}
+
+/// A file whose needs are to be looked for.
+struct Open {
+    path: RootPath,
+    /// `DT_RPATH` folders of those that loaded it.
+    inherited: Vec<String>,
+}
+
+impl Walk<'_> {
+    fn root(&mut self, root: &RootPath) -> Result<()> {
+        let Some((path, facts)) = self.facts(root)? else {
+            let reason = "no program stands there".to_owned();
+            return Err(Error::Conflict { path: root.to_string(), reason });
+        };
+        if let Some(interpreter) = &facts.interpreter {
+            let at = RootPath::new(interpreter)?;
+            match self.facts(&at)? {
+                Some((at, facts)) => drop(self.closure.loaded.insert(at, facts)),
+                None => self.closure.faults.push(Fault::Interpreter {
+                    interpreter: interpreter.clone(),
+                    by: path.clone(),
+                }),
+            }
+        }
+        let machine = facts.machine;
+        self.closure.loaded.insert(path.clone(), facts);
+        let mut todo = VecDeque::from([Open { path, inherited: Vec::new() }]);
+        // A library is loaded once by its name, whoever asks first.
+        let mut by_name: BTreeMap<String, RootPath> = BTreeMap::new();
+        while let Some(open) = todo.pop_front() {
+            let Some(facts) = self.closure.loaded.get(&open.path).cloned() else { continue };
+            let rpath = Facts::folders(&facts.rpath, &origin(&open.path));
+            let inherited = [rpath, open.inherited].concat();
+            for name in &facts.needed {
+                if by_name.contains_key(name) {
+                    continue;
+                }
+                if (self.host)(name) {
+                    self.closure.from_host.push((name.clone(), open.path.clone()));
+                    continue;
+                }
+                let searched = self.folders(&facts, &open.path, &inherited, machine);
+                match self.find(name, &searched, machine)? {
+                    Some((path, found)) => {
+                        by_name.insert(name.clone(), path.clone());
+                        by_name.extend(found.soname.clone().map(|soname| (soname, path.clone())));
+                        self.closure.loaded.insert(path.clone(), found);
+                        todo.push_back(Open { path, inherited: inherited.clone() });
+                    }
+                    None => self.closure.faults.push(Fault::Missing {
+                        library: name.clone(),
+                        by: open.path.clone(),
+                        searched,
+                    }),
+                }
+            }
+        }
+        self.versions(&by_name);
+        Ok(())
+    }
+
+    /// The folders searched for what the file at `path` needs.
+    fn folders(
+        &self,
+        facts: &Facts,
+        path: &RootPath,
+        inherited: &[String],
+        machine: u16,
+    ) -> Vec<String> {
+        let mut folders = Vec::new();
+        if facts.runpath.is_empty() {
+            folders.extend_from_slice(inherited);
+        }
+        folders.extend_from_slice(self.library_path);
+        folders.extend(Facts::folders(&facts.runpath, &origin(path)));
+        // What Debian's `ld.so` knows without a cache.
+        let triplet = match machine {
+            183 => "aarch64-linux-gnu",
+            _ => "x86_64-linux-gnu",
+        };
+        folders.extend([format!("/lib/{triplet}"), format!("/usr/lib/{triplet}")]);
+        folders.extend(["/lib", "/usr/lib"].map(str::to_owned));
+        folders
+    }
+
+    fn find(
+        &mut self,
+        name: &str,
+        folders: &[String],
+        machine: u16,
+    ) -> Result<Option<(RootPath, Facts)>> {
+        let mut other = None;
+        for folder in folders {
+            let path = match name.contains('/') {
+                true => name.to_owned(),
+                false => format!("{folder}/{name}"),
+            };
+            let Some((path, facts)) = self.inside(&path)? else { continue };
+            if facts.machine == machine {
+                return Ok(Some((path, facts)));
+            }
+            other.get_or_insert((path, facts.machine));
+        }
+        if let Some((file, found)) = other {
+            self.closure.faults.push(Fault::Machine { file, found, expected: machine });
+        }
+        Ok(None)
+    }
+
+    /// As [`facts`](Self::facts), of a folder's text with `..` in it, as RUNPATH has.
+    fn inside(&self, path: &str) -> Result<Option<(RootPath, Facts)>> {
+        let mut segments: Vec<&str> = Vec::new();
+        for segment in path.split('/') {
+            match segment {
+                ".." => drop(segments.pop()),
+                "" | "." => {}
+                segment => segments.push(segment),
+            }
+        }
+        match RootPath::new(&segments.join("/")) {
+            Ok(path) => self.facts(&path),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn facts(&self, path: &RootPath) -> Result<Option<(RootPath, Facts)>> {
+        let Some((path, node)) = self.tree.follow(path) else { return Ok(None) };
+        let What::File(source) = &node.what else { return Ok(None) };
+        Ok(Facts::read(source)?.map(|facts| (path, facts)))
+    }
+
+    /// Looks whether each library offers the versions asked of it.
+    fn versions(&mut self, by_name: &BTreeMap<String, RootPath>) {
+        for (by, facts) in &self.closure.loaded {
+            for (library, version) in &facts.versions_needed {
+                let offered = by_name.get(library).and_then(|path| self.closure.loaded.get(path));
+                // A library without any versions satisfies all, as in ld.so.
+                let Some(offered) = offered.map(|f| &f.versions_offered).filter(|o| !o.is_empty())
+                else {
+                    continue;
+                };
+                if !offered.contains(version) {
+                    self.closure.faults.push(Fault::Version {
+                        library: library.clone(),
+                        version: version.clone(),
+                        by: by.clone(),
+                        newest: newest(offered, version),
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn origin(path: &RootPath) -> String {
+    path.parent().unwrap_or(RootPath::ROOT).to_string()
+}
+
+/// The highest of `offered` with the same word before its numbers as `like`.
+fn newest(offered: &[String], like: &str) -> Option<String> {
+    let family = |version: &str| version.rsplit_once('_').map(|(word, _)| word.to_owned());
+    let of_family = offered.iter().filter(|version| family(version) == family(like));
+    of_family.max_by_key(|version| numbers(version)).cloned()
+}
+
+/// `GLIBC_2.34` as [2, 34].
+fn numbers(version: &str) -> Vec<u32> {
+    let (_, numbers) = version.rsplit_once('_').unwrap_or(("", version));
+    numbers.split('.').map(|number| number.parse().unwrap_or(0)).collect()
+}

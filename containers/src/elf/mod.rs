@@ -1,0 +1,10 @@
+//! What programs and libraries need: read from their ELF headers, and looked for
+//! in an image as `ld.so` would.
+//!
+//! ELF: System V ABI, with GNU's symbol versions; the search: ld.so(8).
+
+mod closure;
+mod facts;
+
+pub use self::closure::{Closure, Fault, closure};
+pub use self::facts::Facts;

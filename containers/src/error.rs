@@ -1,0 +1,170 @@
+//! What can go wrong while an image is made or looked at.
+
+use std::io;
+use std::path::Path;
+
+/// This room's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an image could not be made or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `read`.
+        action: &'static str,
+        /// The file.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The image's file refused bytes.
+    #[error("cannot write the image: {source}")]
+    Write {
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The root file system cannot be squashed.
+    #[error("`{path}` of the image: {source}")]
+    Squash {
+        /// The path in the image.
+        path: String,
+        /// Why not.
+        source: gular_squashfs::write::Error,
+    },
+    /// A file that is not what it was when it was looked at.
+    #[error("`{path}` has {found} bytes, and had {expected} when it was looked at")]
+    Changed {
+        /// The file.
+        path: String,
+        /// Its length.
+        found: u64,
+        /// Its length before.
+        expected: u64,
+    },
+    /// Something stands where the image should.
+    #[error("`{path}` is there already")]
+    Exists {
+        /// The file or folder.
+        path: String,
+    },
+    /// A recipe that says nothing buildable.
+    #[error("`{path}` line {line}: {reason}")]
+    Recipe {
+        /// The recipe.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+        /// What was probably meant.
+        hint: Option<String>,
+    },
+    /// A Debian package that cannot be had.
+    #[error("Debian package `{name}`: {reason}")]
+    Package {
+        /// Its name.
+        name: String,
+        /// What is in the way.
+        reason: String,
+        /// What may help.
+        hint: Option<String>,
+    },
+    /// A file of a Debian archive that breaks its format.
+    #[error("`{path}`: {reason}")]
+    Debian {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An archive that is damaged, or holds what no image should.
+    #[error("`{path}`: {reason}")]
+    Archive {
+        /// The archive.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An archive that becomes larger than is allowed.
+    #[error("an archive holds over {limit} {what}")]
+    Limit {
+        /// Of what there is too much.
+        what: &'static str,
+        /// How much there may be.
+        limit: u64,
+    },
+    /// A file's bytes that could not be had.
+    #[error("cannot read `{path}`: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A path that no image may hold.
+    #[error("bad path `{path}`: {reason}")]
+    Path {
+        /// The path.
+        path: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Two things at one path of an image.
+    #[error("`{path}` in the image: {reason}")]
+    Conflict {
+        /// The path in the image.
+        path: String,
+        /// What stands there, and what should.
+        reason: String,
+    },
+    /// A program or library that `ld.so` would refuse.
+    #[error("`{path}` is no sound ELF file: {reason}")]
+    Elf {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file is no whole SIF.
+    #[error("`{path}` is no sound SIF: {reason}")]
+    Sif {
+        /// The file.
+        path: String,
+        /// The rule broken, with expected and found.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What to do about it, if anything helps.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Io { source, .. } | Self::Write { source }
+                if source.kind() == io::ErrorKind::StorageFull =>
+            {
+                Some("free some space, or name another folder".to_owned())
+            }
+            Self::Recipe { hint, .. } | Self::Package { hint, .. } => hint.clone(),
+            Self::Io { .. } | Self::Write { .. } | Self::Path { .. } | Self::Conflict { .. } => {
+                None
+            }
+            Self::Exists { .. } => Some("remove it, or name another".to_owned()),
+            Self::Changed { .. } => Some("build again while nothing writes to it".to_owned()),
+            Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
+            Self::Debian { .. } | Self::Archive { .. } => {
+                Some("fetch it again; is the mirror whole?".to_owned())
+            }
+            Self::Sif { .. } | Self::Elf { .. } => Some(
+                "build or copy the file again; compare its size with the original's".to_owned(),
+            ),
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.display().to_string();
+        move |source| Self::Io { action, path, source }
+    }
+}

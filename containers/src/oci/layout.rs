@@ -1,0 +1,252 @@
+//! An image in the OCI layout: a folder, or that folder as one tar.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tempfile::{NamedTempFile, TempDir};
+
+use super::layer::{self, Compressor, Packed, hex};
+use crate::rootfs::{Layer, Rootfs};
+use crate::sif::Arch;
+use crate::{Error, Result};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
+
+/// What an image's configuration says.
+#[derive(Debug, Clone)]
+pub struct Config<'a> {
+    /// Its tag in the layout: `1.0`, `latest`.
+    pub tag: &'a str,
+    /// Processor of its programs.
+    pub arch: Arch,
+    /// Time of its making, seconds since 1970.
+    pub time: u64,
+    /// What it starts: a program's path inside, and its arguments.
+    pub command: &'a [String],
+    /// Environment variables.
+    pub env: &'a BTreeMap<String, String>,
+    /// Labels, as `org.opencontainers.image.title`.
+    pub labels: &'a BTreeMap<String, String>,
+    /// How layers are compressed.
+    pub compressor: Compressor,
+    /// Threads that compress; they change no byte.
+    pub threads: NonZeroUsize,
+}
+
+/// An image that was written. Digests are SHA-256 in hex.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
+    /// Of the manifest: the image's identity in registries.
+    pub digest: String,
+    /// Name, digest of the tar, digest and bytes of the blob, in the image's order.
+    pub layers: Vec<(Layer, String, String, u64)>,
+}
+
+/// Writes the folder `to`, which must not be there: built beside it, then renamed.
+///
+/// # Errors
+/// [`Error::Exists`], [`Error::Io`], [`Error::Write`].
+pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Written> {
+    if to.symlink_metadata().is_ok() {
+        return Err(Error::Exists { path: to.display().to_string() });
+    }
+    let parent = parent(to);
+    fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
+    let written = fill(tree, config, dir.path())?;
+    fs::rename(dir.path(), to).map_err(Error::io("create", to))?;
+    let _ = dir.keep();
+    sync(parent)?;
+    Ok(written)
+}
+
+/// Writes the layout as one tar, `to`, which must not be there.
+///
+/// # Errors
+/// As [`write_layout`].
+pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Written> {
+    if to.symlink_metadata().is_ok() {
+        return Err(Error::Exists { path: to.display().to_string() });
+    }
+    let parent = parent(to);
+    fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
+    let written = fill(tree, config, dir.path())?;
+    let file =
+        NamedTempFile::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
+    archive(dir.path(), config.time, file.as_file()).map_err(Error::io("write", to))?;
+    file.as_file().sync_all().map_err(Error::io("write", to))?;
+    file.persist_noclobber(to).map_err(|e| Error::io("create", to)(e.error))?;
+    sync(parent)?;
+    Ok(written)
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn sync(dir: &Path) -> Result<()> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
+}
+
+fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
+    let blobs = dir.join("blobs/sha256");
+    fs::create_dir_all(&blobs).map_err(Error::io("create", &blobs))?;
+    let mut layers = Vec::new();
+    for layer in Layer::ALL {
+        let new = || NamedTempFile::new_in(&blobs).map_err(Error::io("create", &blobs));
+        let temp = new()?;
+        let mut sink = BufWriter::with_capacity(1 << 20, temp.as_file());
+        let (compressor, threads) = (config.compressor, config.threads);
+        let packed = layer::write(tree, layer, compressor, threads, config.time, &mut sink)?;
+        sink.flush().map_err(|source| Error::Write { source })?;
+        drop(sink);
+        if let Some(packed) = packed {
+            keep(temp, &blobs.join(&packed.digest))?;
+            layers.push((layer, packed));
+        }
+    }
+    let configuration = blob(&blobs, &configuration(config, &layers))?;
+    let descriptors: Vec<_> = layers
+        .iter()
+        .map(|(layer, packed)| {
+            json!({
+                "mediaType": config.compressor.media_type(),
+                "digest": format!("sha256:{}", packed.digest),
+                "size": packed.bytes,
+                "annotations": { "org.gular.layer": layer.name() },
+            })
+        })
+        .collect();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": descriptor(CONFIG, &configuration),
+        "layers": descriptors,
+        "annotations": config.labels,
+    });
+    let manifest = blob(&blobs, &manifest)?;
+    let mut entry = descriptor(MANIFEST, &manifest);
+    entry["platform"] = json!({ "architecture": config.arch.name(), "os": "linux" });
+    entry["annotations"] = json!({ "org.opencontainers.image.ref.name": config.tag });
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [entry] });
+    for (name, bytes) in [("index.json", index.to_string().as_bytes()), ("oci-layout", LAYOUT)] {
+        let path = dir.join(name);
+        File::create_new(&path)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .map_err(Error::io("write", &path))?;
+    }
+    sync(&blobs)?;
+    let written =
+        |(layer, packed): (Layer, Packed)| (layer, packed.diff_id, packed.digest, packed.bytes);
+    Ok(Written { digest: manifest.0, layers: layers.into_iter().map(written).collect() })
+}
+
+/// The image's configuration, as `config.md` describes it.
+fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> Value {
+    let env: Vec<_> = config.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let created = time(config.time);
+    let history: Vec<_> = layers
+        .iter()
+        .map(|(layer, _)| json!({ "created": created, "created_by": format!("gular: {}", layer.name()) }))
+        .collect();
+    let diff_ids: Vec<_> =
+        layers.iter().map(|(_, packed)| format!("sha256:{}", packed.diff_id)).collect();
+    let mut inner = json!({ "Env": env, "Labels": config.labels, "WorkingDir": "/" });
+    if !config.command.is_empty() {
+        inner["Entrypoint"] = json!(config.command);
+    }
+    json!({
+        "architecture": config.arch.name(),
+        "config": inner,
+        "created": created,
+        "history": history,
+        "os": "linux",
+        "rootfs": { "diff_ids": diff_ids, "type": "layers" },
+    })
+}
+
+fn descriptor(media_type: &str, (digest, bytes): &(String, usize)) -> Value {
+    json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes })
+}
+
+/// Writes a small blob, keys sorted; returns its digest and length.
+fn blob(blobs: &Path, value: &Value) -> Result<(String, usize)> {
+    let text = value.to_string();
+    let digest = hex(&Sha256::digest(text.as_bytes()));
+    let mut temp = NamedTempFile::new_in(blobs).map_err(Error::io("create", blobs))?;
+    temp.write_all(text.as_bytes()).map_err(|source| Error::Write { source })?;
+    keep(temp, &blobs.join(&digest))?;
+    Ok((digest, text.len()))
+}
+
+fn keep(temp: NamedTempFile, path: &Path) -> Result<()> {
+    temp.as_file().sync_all().map_err(Error::io("write", path))?;
+    // Two layers may be one blob.
+    temp.persist(path).map_err(|e| Error::io("create", path)(e.error))?;
+    Ok(())
+}
+
+/// The files of a layout in one order, with one owner and time.
+fn archive(dir: &Path, time: u64, sink: &File) -> io::Result<()> {
+    let mut paths: Vec<PathBuf> = vec!["oci-layout".into(), "index.json".into()];
+    let blobs = fs::read_dir(dir.join("blobs/sha256"))?;
+    let mut names = blobs.map(|blob| Ok(blob?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    paths.extend(names.into_iter().map(|name| Path::new("blobs/sha256").join(name)));
+    let mut tar = tar::Builder::new(BufWriter::with_capacity(1 << 20, sink));
+    for path in paths {
+        let file = File::open(dir.join(&path))?;
+        let mut header = tar::Header::new_ustar();
+        header.set_path(&path)?;
+        header.set_size(file.metadata()?.len());
+        header.set_mode(0o644);
+        header.set_mtime(time);
+        header.set_cksum();
+        tar.append(&header, file)?;
+    }
+    tar.into_inner()?.flush()
+}
+
+/// RFC 3339, in UTC.
+fn time(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days since 0000-03-01, in eras of 400 years (146,097 days).
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_rfc_3339() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (1_735_689_600, "2025-01-01T00:00:00Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(time(seconds), text);
+        }
+    }
+}

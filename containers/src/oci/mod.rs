@@ -1,0 +1,11 @@
+//! OCI images: layers, configuration, manifest, and the layout on disk.
+//!
+//! Specification: opencontainers/image-spec 1.1, `layer.md`, `config.md`,
+//! `manifest.md`, `image-layout.md`.
+
+mod gzip;
+mod layer;
+mod layout;
+
+pub use self::layer::Compressor;
+pub use self::layout::{Config, Written, write_archive, write_layout};

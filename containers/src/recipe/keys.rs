@@ -1,0 +1,59 @@
+//! Keys nobody knows, and what was probably meant.
+
+use toml::de::{DeTable, DeValue};
+
+/// Sections with their keys; a section without any takes all.
+const KNOWN: [(&str, &[&str]); 7] = [
+    ("image", &["name", "platform"]),
+    ("base", &["scratch", "debian", "oci", "packages"]),
+    ("app", &["package", "manifest", "features", "path", "embed", "files"]),
+    ("cuda", &["torch", "libtorch"]),
+    ("target", &["gpus", "apptainer"]),
+    ("env", &[]),
+    ("labels", &[]),
+];
+
+/// A key that is none.
+pub(super) struct Unknown {
+    /// Its byte in the text.
+    pub(super) at: usize,
+    pub(super) reason: String,
+    pub(super) hint: String,
+}
+
+/// The first unknown key of a recipe.
+pub(super) fn unknown(text: &str) -> Result<Option<Unknown>, toml::de::Error> {
+    let table = DeTable::parse(text)?;
+    let sections: Vec<&str> = KNOWN.iter().map(|(section, _)| *section).collect();
+    for (key, value) in table.get_ref() {
+        let name: &str = key.get_ref();
+        let Some((_, keys)) = KNOWN.iter().find(|(section, _)| *section == name) else {
+            let reason = format!("unknown section `{name}`");
+            return Ok(Some(Unknown { at: key.span().start, reason, hint: hint(name, &sections) }));
+        };
+        let DeValue::Table(inside) = value.get_ref() else { continue };
+        for key in inside.keys().filter(|_| !keys.is_empty()) {
+            let inner: &str = key.get_ref();
+            if !keys.contains(&inner) {
+                let reason = format!("unknown key `{inner}` in `[{name}]`");
+                return Ok(Some(Unknown { at: key.span().start, reason, hint: hint(inner, keys) }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Where a section, or else the text, begins.
+pub(super) fn place(text: &str, section: &str) -> usize {
+    text.find(&format!("[{section}]")).unwrap_or(0)
+}
+
+fn hint(given: &str, known: &[&str]) -> String {
+    let near = known.iter().map(|key| (strsim::osa_distance(given, key), *key)).min();
+    match near {
+        Some((distance, key)) if distance <= 3 && distance < given.len() => {
+            format!("did you mean `{key}`?")
+        }
+        _ => format!("known here: {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,132 @@
+//! The recipe of an image: one TOML file.
+//!
+//! ```toml
+//! [image]
+//! name = "train"
+//! platform = "linux/amd64"
+//! [base]
+//! debian = "bookworm"
+//! packages = ["bash", "coreutils", "ca-certificates"]
+//! [app]
+//! package = "train"
+//! [cuda]
+//! torch = "2.11.0"
+//! [target]
+//! gpus = ["8.0", "9.0"]
+//! [env]
+//! OMP_NUM_THREADS = "1"
+//! ```
+
+mod keys;
+mod parts;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+pub use self::parts::{App, Base, Cuda, Image, Platform, Runtime, Target, Torch};
+use crate::{Error, Result};
+
+/// Largest recipe read.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A recipe, its values checked one by one and against each other.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// `[image]`: what it is called and where it runs.
+    pub image: Image,
+    /// `[base]`: the files under everything else.
+    #[serde(default)]
+    pub base: Base,
+    /// `[app]`: the program.
+    #[serde(default)]
+    pub app: Option<App>,
+    /// `[cuda]`: libtorch, and with it NVIDIA's libraries.
+    #[serde(default)]
+    pub cuda: Option<Cuda>,
+    /// `[target]`: the GPUs and container runtimes it must run on.
+    #[serde(default)]
+    pub target: Target,
+    /// `[env]`: environment variables, kept when the outside sets them.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// `[labels]`: as OCI's annotations.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Recipe {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and as [`parse`](Self::parse).
+    pub fn open(path: &Path) -> Result<Self> {
+        let len = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
+        let shown = path.display().to_string();
+        if len > MAX_BYTES {
+            let reason = format!("{len} bytes, over the limit of {MAX_BYTES}");
+            return Err(Error::Recipe { path: shown, line: 1, reason, hint: None });
+        }
+        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+        Self::parse(&text, &shown)
+    }
+
+    /// Reads and checks a recipe's text; `path` names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Recipe`] with the line: what is no TOML, an unknown key (with the
+    /// nearest known one), a value out of its range, parts that exclude each other.
+    pub fn parse(text: &str, path: &str) -> Result<Self> {
+        let wrong = |at: usize, reason: String, hint: Option<String>| {
+            let line = text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+            Error::Recipe { path: path.to_owned(), line, reason, hint }
+        };
+        if let Some(unknown) = keys::unknown(text).map_err(|e| {
+            let at = e.span().map_or(0, |span| span.start);
+            wrong(at, e.message().to_owned(), None)
+        })? {
+            return Err(wrong(unknown.at, unknown.reason, Some(unknown.hint)));
+        }
+        let recipe: Self = toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |span| span.start);
+            wrong(at, e.message().to_owned(), None)
+        })?;
+        if let Err((key, reason)) = recipe.check() {
+            return Err(wrong(keys::place(text, key), reason, None));
+        }
+        Ok(recipe)
+    }
+
+    /// The parts against each other. The key names where to look: `base`, `env.PATH`.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let Base { scratch, debian, oci, packages } = &self.base;
+        let ways =
+            usize::from(*scratch) + usize::from(debian.is_some()) + usize::from(oci.is_some());
+        if ways > 1 {
+            let reason = "`scratch`, `debian` and `oci` exclude each other";
+            return Err(("base", reason.to_owned()));
+        }
+        if packages.is_some() && (*scratch || oci.is_some()) {
+            return Err(("base", "`packages` need `debian`".to_owned()));
+        }
+        if *scratch && self.app.is_none() {
+            return Err((
+                "image",
+                "nothing would be inside: `[app]` or a base is missing".to_owned(),
+            ));
+        }
+        for name in self.env.keys() {
+            let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty()
+                || !name.chars().all(good)
+                || name.starts_with(|c: char| c.is_ascii_digit())
+            {
+                let reason = format!("`{name}` is no name of an environment variable");
+                return Err(("env", reason));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! The sections of a recipe.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, de};
+
+use crate::cuda::Capability;
+use crate::sif::Arch;
+
+/// `[image]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    /// Begins the names of files: lower-case letters, digits, `-`, `_`, `.`.
+    #[serde(deserialize_with = "name")]
+    pub name: String,
+    /// Where it runs.
+    #[serde(default)]
+    pub platform: Platform,
+}
+
+/// Operating system and processor, as OCI writes them: `linux/amd64`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Platform(pub Arch);
+
+impl Default for Platform {
+    fn default() -> Self {
+        Self(Arch::Amd64)
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "linux/{}", self.0.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Platform {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "linux/amd64" => Ok(Self(Arch::Amd64)),
+            "linux/arm64" => Ok(Self(Arch::Arm64)),
+            other => Err(de::Error::custom(format!(
+                "platform `{other}`, expected `linux/amd64` or `linux/arm64`"
+            ))),
+        }
+    }
+}
+
+/// `[base]`: a Debian extract unless something else is said.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Base {
+    /// Nothing but what the recipe names: no shell, no C library.
+    #[serde(default)]
+    pub scratch: bool,
+    /// A Debian release's code name.
+    #[serde(default)]
+    pub debian: Option<String>,
+    /// An image: the folder of an OCI layout, or an OCI archive.
+    #[serde(default)]
+    pub oci: Option<PathBuf>,
+    /// Debian packages; what they depend on comes along.
+    #[serde(default)]
+    pub packages: Option<Vec<String>>,
+}
+
+/// `[app]`: a program of a cargo workspace, or any file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct App {
+    /// A cargo package with a program; it is built with `--release`.
+    #[serde(default)]
+    pub package: Option<String>,
+    /// The workspace's `Cargo.toml`; without it, that around the recipe.
+    #[serde(default)]
+    pub manifest: Option<PathBuf>,
+    /// Features to build it with.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// A program that is built already.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
+    /// Whether the program is inside; otherwise the image is what it runs in,
+    /// and the job brings it.
+    #[serde(default = "yes")]
+    pub embed: bool,
+    /// Further files: path in the image, path here.
+    #[serde(default)]
+    pub files: std::collections::BTreeMap<String, PathBuf>,
+}
+
+/// `[cuda]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cuda {
+    /// Version of the `torch` wheel, whose libraries are taken.
+    #[serde(default)]
+    pub torch: Option<Torch>,
+    /// A folder of an unpacked libtorch.
+    #[serde(default)]
+    pub libtorch: Option<PathBuf>,
+}
+
+/// A version of `torch`, such as `2.11.0` or `2.11.0+cpu`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torch(pub String);
+
+impl<'de> Deserialize<'de> for Torch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = text.split('+').next().unwrap_or_default();
+        let good = number.split('.').count() == 3
+            && number.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+        if good {
+            Ok(Self(text))
+        } else {
+            Err(de::Error::custom(format!("torch version `{text}`, expected one like `2.11.0`")))
+        }
+    }
+}
+
+/// `[target]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Compute capabilities that every library must have code for.
+    #[serde(default, deserialize_with = "capabilities")]
+    pub gpus: Vec<Capability>,
+    /// The oldest Apptainer that must run it.
+    #[serde(default)]
+    pub apptainer: Runtime,
+}
+
+/// A version of Apptainer: major and minor number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Runtime(pub u32, pub u32);
+
+impl Default for Runtime {
+    /// 1.1, which many sites still have.
+    fn default() -> Self {
+        Self(1, 1)
+    }
+}
+
+impl<'de> Deserialize<'de> for Runtime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let parts = text.split_once('.').map(|(a, b)| (a.parse(), b.parse()));
+        match parts {
+            Some((Ok(major), Ok(minor))) => Ok(Self(major, minor)),
+            _ => Err(de::Error::custom(format!("Apptainer `{text}`, expected one like `1.1`"))),
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
+    let starts = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
+    if starts && name.len() <= 100 && name.bytes().all(good) {
+        Ok(name)
+    } else {
+        Err(de::Error::custom(format!(
+            "name `{name}`, expected up to 100 of lower-case letters, digits, `-`, `_` and `.`"
+        )))
+    }
+}
+
+fn capabilities<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Capability>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    texts.iter().map(|text| text.parse().map_err(de::Error::custom)).collect()
+}

@@ -1,0 +1,8 @@
+//! A root file system, as it will be in the image: paths, modes, links, and
+//! where the bytes come from. Nothing is unpacked to make one.
+
+mod path;
+mod tree;
+
+pub use self::path::RootPath;
+pub use self::tree::{Layer, Node, Rootfs, Source, What};

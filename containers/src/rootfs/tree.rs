@@ -1,0 +1,347 @@
+//! The tree of an image's files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::RootPath;
+use crate::{Error, Result};
+
+/// Links followed on the way to one file, as Linux does.
+const MAX_LINKS: usize = 40;
+
+/// Which part of an image a file belongs to: parts that change seldom come
+/// first, so that a push of a new program sends only the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// The distribution.
+    Base,
+    /// NVIDIA's libraries.
+    Cuda,
+    /// libtorch.
+    Libtorch,
+    /// The program, and what describes the image.
+    App,
+}
+
+impl Layer {
+    /// All, in the order of the image.
+    pub const ALL: [Self; 4] = [Self::Base, Self::Cuda, Self::Libtorch, Self::App];
+
+    /// Name in tables: `base`, `cuda`, `libtorch`, `app`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Cuda => "cuda",
+            Self::Libtorch => "libtorch",
+            Self::App => "app",
+        }
+    }
+}
+
+/// Where a file's bytes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Here.
+    Bytes(Arc<[u8]>),
+    /// In a file of this machine, this long when it was looked at.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Its length in bytes.
+        bytes: u64,
+    },
+}
+
+impl Source {
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Whether there is no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What stands at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A directory.
+    Dir,
+    /// A file.
+    File(Source),
+    /// A symbolic link with this target.
+    Symlink(String),
+    /// Another name of the file at this path.
+    Hardlink(RootPath),
+}
+
+/// One node. It belongs to user and group 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Permission bits, set-user-ID and such included: 12 bits.
+    pub mode: u16,
+    /// What it is.
+    pub what: What,
+    /// The layer it came with.
+    pub layer: Layer,
+}
+
+/// A whole tree, the root a directory with mode 0755.
+#[derive(Debug, Clone)]
+pub struct Rootfs {
+    nodes: BTreeMap<RootPath, Node>,
+}
+
+impl Default for Rootfs {
+    fn default() -> Self {
+        let root = Node { mode: 0o755, what: What::Dir, layer: Layer::Base };
+        Self { nodes: BTreeMap::from([(RootPath::ROOT, root)]) }
+    }
+}
+
+impl Rootfs {
+    /// Adds a directory; one that is there keeps its mode.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_dir(&mut self, layer: Layer, path: &RootPath) -> Result<()> {
+        match self.nodes.get(&self.real(path)?) {
+            Some(Node { what: What::Dir, .. }) => Ok(()),
+            _ => self.add(layer, path, 0o755, What::Dir),
+        }
+    }
+
+    /// Adds a file with these bytes.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_text(&mut self, layer: Layer, path: &RootPath, mode: u16, text: &str) -> Result<()> {
+        let source = Source::Bytes(Arc::from(text.as_bytes()));
+        self.add(layer, path, mode, What::File(source))
+    }
+
+    /// Adds a node, with the directories above it. Links among those are
+    /// followed inside the image; whatever they say, nothing lands outside it.
+    /// A node that is there gives way to one of the same kind, as when an
+    /// archive is unpacked over another; a directory and its like are one.
+    ///
+    /// # Errors
+    /// [`Error::Path`] when something that is no directory stands above it, or
+    /// links lead round in a circle; [`Error::Conflict`] where another kind stands.
+    pub fn add(&mut self, layer: Layer, path: &RootPath, mode: u16, what: What) -> Result<()> {
+        let Some(parent) = path.parent() else {
+            return match what {
+                What::Dir => Ok(()),
+                _ => Err(self.conflict(path, "the root is a directory")),
+            };
+        };
+        let parent = self.real(&parent)?;
+        self.make_dirs(layer, &parent)?;
+        let path = parent.join(path.name());
+        if let Some(there) = self.nodes.get(&path) {
+            let same = std::mem::discriminant(&there.what) == std::mem::discriminant(&what);
+            let to_dir = || match &there.what {
+                What::Symlink(_) => self.real(&path).ok().and_then(|to| self.nodes.get(&to)),
+                _ => None,
+            };
+            match (&there.what, &what) {
+                // `lib` as a directory, where it is a link to `usr/lib`.
+                (What::Symlink(_), What::Dir)
+                    if to_dir().is_some_and(|node| node.what == What::Dir) =>
+                {
+                    return Ok(());
+                }
+                (What::File(_) | What::Hardlink(_), What::File(_) | What::Hardlink(_)) => {}
+                _ if same => {}
+                (there, new) => {
+                    let reason = format!("{} stands where {} should", there.noun(), new.noun());
+                    return Err(self.conflict(&path, &reason));
+                }
+            }
+        }
+        self.nodes.insert(path, Node { mode, what, layer });
+        Ok(())
+    }
+
+    /// Removes a node and all that is below it.
+    pub fn remove(&mut self, path: &RootPath) {
+        let below = format!("{}/", path.as_str());
+        self.nodes.retain(|there, _| {
+            there == &RootPath::ROOT || there != path && !there.as_str().starts_with(&below)
+        });
+    }
+
+    /// The node at a path; links above it are followed, itself is not.
+    pub fn get(&self, path: &RootPath) -> Option<&Node> {
+        let Some(parent) = path.parent() else { return self.nodes.get(path) };
+        self.nodes.get(&self.real(&parent).ok()?.join(path.name()))
+    }
+
+    /// The node at a path with all links followed, and where it really stands.
+    pub fn follow(&self, path: &RootPath) -> Option<(RootPath, &Node)> {
+        let mut path = self.real(path).ok()?;
+        let mut node = self.nodes.get(&path)?;
+        if let What::Hardlink(first) = &node.what {
+            path = first.clone();
+            node = self.nodes.get(&path)?;
+        }
+        Some((path, node))
+    }
+
+    /// All nodes by path, directories before what is in them.
+    pub fn iter(&self) -> impl Iterator<Item = (&RootPath, &Node)> {
+        self.nodes.iter()
+    }
+
+    /// What is directly inside a directory.
+    pub fn children(&self, dir: &RootPath) -> impl Iterator<Item = (RootPath, &Node)> {
+        let dir = self.real(dir).unwrap_or_else(|_| dir.clone());
+        let nodes = self.nodes.iter().filter(move |(path, _)| path.parent() == Some(dir.clone()));
+        nodes.map(|(path, node)| (path.clone(), node))
+    }
+
+    /// The path without links. What is not there is taken for a directory.
+    fn real(&self, path: &RootPath) -> Result<RootPath> {
+        let mut todo: Vec<String> = segments(path.as_str());
+        let mut real = RootPath::ROOT;
+        let mut links = 0;
+        while let Some(segment) = todo.pop() {
+            if segment == ".." {
+                real = real.parent().unwrap_or(RootPath::ROOT);
+                continue;
+            }
+            let next = real.join(&segment);
+            if let Some(Node { what: What::Symlink(target), .. }) = self.nodes.get(&next) {
+                links += 1;
+                if links > MAX_LINKS {
+                    let path = path.to_string();
+                    return Err(Error::Path { path, reason: "symbolic links lead in a circle" });
+                }
+                if target.starts_with('/') {
+                    real = RootPath::ROOT;
+                }
+                todo.extend(segments(target));
+            } else {
+                real = next;
+            }
+        }
+        Ok(real)
+    }
+
+    fn make_dirs(&mut self, layer: Layer, path: &RootPath) -> Result<()> {
+        match self.nodes.get(path) {
+            Some(Node { what: What::Dir, .. }) => Ok(()),
+            Some(node) => {
+                let reason = format!("{} stands where a directory should", node.what.noun());
+                Err(self.conflict(path, &reason))
+            }
+            None => {
+                if let Some(parent) = path.parent() {
+                    self.make_dirs(layer, &parent)?;
+                }
+                let node = Node { mode: 0o755, what: What::Dir, layer };
+                self.nodes.insert(path.clone(), node);
+                Ok(())
+            }
+        }
+    }
+
+    fn conflict(&self, path: &RootPath, reason: &str) -> Error {
+        Error::Conflict { path: path.to_string(), reason: reason.to_owned() }
+    }
+}
+
+impl What {
+    fn noun(&self) -> &'static str {
+        match self {
+            Self::Dir => "a directory",
+            Self::File(_) => "a file",
+            Self::Symlink(_) => "a symbolic link",
+            Self::Hardlink(_) => "a hard link",
+        }
+    }
+}
+
+/// The segments of a path or link target, the first one last.
+fn segments(path: &str) -> Vec<String> {
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | ".")).rev();
+    parts.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RootPath {
+        RootPath::new(text).unwrap()
+    }
+
+    fn tree(links: &[(&str, &str)]) -> Rootfs {
+        let mut tree = Rootfs::default();
+        for (name, target) in links {
+            let link = What::Symlink((*target).to_owned());
+            tree.add(Layer::Base, &path(name), 0o777, link).unwrap();
+        }
+        tree
+    }
+
+    fn shown(tree: &Rootfs) -> Vec<String> {
+        tree.iter().map(|(path, _)| path.to_string()).collect()
+    }
+
+    #[test]
+    fn directories_above_come_by_themselves_and_through_links() {
+        let mut tree = tree(&[("lib", "usr/lib"), ("up", "../../../..")]);
+        tree.add_text(Layer::Base, &path("lib/x/a.so"), 0o644, "").unwrap();
+        tree.add_text(Layer::Base, &path("up/etc/b"), 0o644, "").unwrap();
+        tree.add_dir(Layer::Base, &path("lib")).unwrap();
+        tree.add(Layer::Base, &path("lib/"), 0o700, What::Dir).unwrap();
+        let expected = [
+            "/",
+            "/etc",
+            "/etc/b",
+            "/lib",
+            "/up",
+            "/usr",
+            "/usr/lib",
+            "/usr/lib/x",
+            "/usr/lib/x/a.so",
+        ];
+        assert_eq!(shown(&tree), expected);
+        assert_eq!(tree.follow(&path("lib/x/a.so")).unwrap().0, path("usr/lib/x/a.so"));
+        assert_eq!(tree.children(&path("lib")).count(), 1);
+    }
+
+    #[test]
+    fn what_leads_outside_or_round_is_refused() {
+        for bad in ["..", "a/../b", "a\0b"] {
+            assert!(matches!(RootPath::new(bad), Err(Error::Path { .. })), "{bad:?}");
+        }
+        let mut round = tree(&[("a", "b"), ("b", "a"), ("c", "/c")]);
+        for name in ["a/x", "c/x"] {
+            let added = round.add_text(Layer::Base, &path(name), 0o644, "");
+            assert!(matches!(added, Err(Error::Path { .. })), "{name}");
+        }
+        assert!(round.follow(&path("a")).is_none());
+    }
+
+    #[test]
+    fn one_kind_does_not_replace_another() {
+        let mut tree = tree(&[("link", "nowhere")]);
+        tree.add_text(Layer::Base, &path("file"), 0o644, "one").unwrap();
+        tree.add_text(Layer::App, &path("file"), 0o755, "two").unwrap();
+        assert_eq!(tree.get(&path("file")).unwrap().mode, 0o755);
+        for (name, what) in [("file", What::Dir), ("link", What::Dir), ("file/x", What::Dir)] {
+            let added = tree.add(Layer::Base, &path(name), 0o755, what);
+            assert!(matches!(added, Err(Error::Conflict { .. })), "{name}");
+        }
+        tree.remove(&path("file"));
+        assert_eq!(shown(&tree), ["/", "/link"]);
+    }
+}

@@ -1,0 +1,68 @@
+//! SIF, the Singularity image format: one file that holds a root file system
+//! and what is said about it.
+//!
+//! ```text
+//! 0      header, 128 bytes
+//! 4096   descriptors, 585 bytes each, `capacity` of them
+//! then   objects one after the other; partitions start at multiples of 4096
+//! ```
+//!
+//! All integers are little-endian. There is no specification but the source of
+//! the Sylabs library (sylabs/sif, v2): what we write is what that writes, byte
+//! by byte, which a peer test holds us to.
+
+mod format;
+mod image;
+mod read;
+mod write;
+
+pub use self::image::{Contents, Squash, write_image};
+pub use self::read::{Descriptor, Sif};
+pub use self::write::{Settings, Writer};
+
+/// Processor an image runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Arch {
+    /// x86-64.
+    Amd64,
+    /// 64-bit ARM.
+    Arm64,
+}
+
+impl Arch {
+    /// The name of Go and OCI, such as `amd64`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Amd64 => "amd64",
+            Self::Arm64 => "arm64",
+        }
+    }
+
+    fn code(self) -> [u8; 3] {
+        match self {
+            Self::Amd64 => *b"02\0",
+            Self::Arm64 => *b"04\0",
+        }
+    }
+
+    fn from_code(code: [u8; 3]) -> Option<Self> {
+        [Self::Amd64, Self::Arm64].into_iter().find(|arch| arch.code() == code)
+    }
+}
+
+/// What an object of a SIF is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The recipe's text, as `inspect --deffile` shows it.
+    Deffile,
+    /// The root file system: a SquashFS image.
+    RootPartition(Arch),
+    /// JSON; which, says the object's name.
+    Json,
+    /// A list of what is inside, SPDX as JSON.
+    SpdxJson,
+    /// What this module does not write: the number of its type.
+    Other(u32),
+}

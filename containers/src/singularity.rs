@@ -1,0 +1,308 @@
+//! What Apptainer and Singularity look for inside a root file system:
+//! `/.singularity.d`, the links to it, and the folders they mount over.
+//!
+//! Without `env/99-base.sh` Apptainer drops every `APPTAINERENV_` variable, which
+//! is how HTCondor hands a job its environment; without a `test` that ends with 0
+//! HTCondor does not start the job at all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use crate::Result;
+use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::sif::Arch;
+
+/// What is told about the image.
+#[derive(Debug, Clone)]
+pub struct Description<'a> {
+    /// Processor of its programs.
+    pub arch: Arch,
+    /// What `apptainer run` starts: a program's path inside, and its arguments.
+    pub command: &'a [String],
+    /// Environment variables, kept when the outside sets them; `PATH` is set.
+    pub env: &'a BTreeMap<String, String>,
+    /// Labels, as `apptainer inspect` shows them.
+    pub labels: &'a BTreeMap<String, String>,
+    /// The recipe's text, as `apptainer inspect --deffile` shows it.
+    pub recipe: &'a str,
+}
+
+const DIR: &str = ".singularity.d";
+const SHELL: &str = "#!/bin/sh\n";
+/// Folders that runtimes mount something over; the second column is the mode.
+const MOUNTS: [(&str, u16); 11] = [
+    ("dev", 0o755),
+    ("etc", 0o755),
+    ("home", 0o755),
+    ("opt", 0o755),
+    ("proc", 0o755),
+    ("root", 0o700),
+    ("run", 0o755),
+    ("srv", 0o755),
+    ("sys", 0o755),
+    ("tmp", 0o1777),
+    ("var/tmp", 0o1777),
+];
+/// Files that runtimes mount over or append to, when no package brought them.
+const FILES: [(&str, &str); 4] = [
+    ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"),
+    ("etc/group", "root:x:0:\n"),
+    ("etc/hosts", ""),
+    ("etc/resolv.conf", ""),
+];
+const LINKS: [(&str, &str); 6] = [
+    (".exec", ".singularity.d/actions/exec"),
+    (".run", ".singularity.d/actions/run"),
+    (".shell", ".singularity.d/actions/shell"),
+    (".test", ".singularity.d/actions/test"),
+    ("environment", ".singularity.d/env/90-environment.sh"),
+    ("singularity", ".singularity.d/runscript"),
+];
+
+/// Adds it all to a tree, and returns the text of the SIF's object
+/// `inspect-metadata.json`.
+///
+/// # Errors
+/// [`Error::Conflict`](crate::Error::Conflict) where the tree has something else at one of these paths.
+pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
+    for (path, mode) in MOUNTS {
+        let path = RootPath::new(path)?;
+        if tree.follow(&path).is_none() {
+            tree.add(Layer::App, &path, mode, What::Dir)?;
+        }
+    }
+    for (path, text) in FILES {
+        let path = RootPath::new(path)?;
+        if tree.get(&path).is_none() {
+            tree.add_text(Layer::App, &path, 0o644, text)?;
+        }
+    }
+    for (path, target) in LINKS {
+        let link = What::Symlink(target.to_owned());
+        tree.add(Layer::App, &RootPath::new(path)?, 0o777, link)?;
+    }
+    tree.add_dir(Layer::App, &RootPath::new(&format!("{DIR}/libs"))?)?;
+
+    let shell = tree.follow(&RootPath::new("bin/sh")?).is_some();
+    let labels = serde_json::to_string_pretty(of.labels).unwrap_or_default() + "\n";
+    let env = environment(of.env);
+    let run = format!("{SHELL}exec {} \"$@\"\n", words(of.command));
+    let mut add = |name: &str, mode, text: &str| {
+        tree.add_text(Layer::App, &RootPath::new(&format!("{DIR}/{name}"))?, mode, text)
+    };
+    add("Singularity", 0o644, of.recipe)?;
+    add("labels.json", 0o644, &labels)?;
+    add("env/90-environment.sh", 0o755, &env)?;
+    add("env/99-base.sh", 0o755, BASE_ENV)?;
+    for (name, last) in ACTIONS {
+        add(&format!("actions/{name}"), 0o755, &format!("{SHELL}{SOURCE_ENV}{last}\n"))?;
+    }
+    add("startscript", 0o755, SHELL)?;
+    if shell {
+        add("test", 0o755, TEST)?;
+        if !of.command.is_empty() {
+            add("runscript", 0o755, &run)?;
+        }
+    } else {
+        // Nothing could read a script: programs themselves stand there.
+        let success = What::File(Source::Bytes(Arc::from(success(of.arch))));
+        tree.add(Layer::App, &RootPath::new(&format!("{DIR}/test"))?, 0o755, success)?;
+        if let Some(program) = of.command.first() {
+            let link = What::Symlink(program.clone());
+            tree.add(Layer::App, &RootPath::new(&format!("{DIR}/runscript"))?, 0o777, link)?;
+        }
+    }
+    let metadata = json!({
+        "data": { "attributes": {
+            "deffile": of.recipe,
+            "environment": { "/.singularity.d/env/90-environment.sh": env },
+            "labels": of.labels,
+            "runscript": run,
+            "test": TEST,
+        } },
+        "type": "container",
+    });
+    Ok(metadata.to_string())
+}
+
+const BASE_ENV: &str = "#!/bin/sh
+# Libraries of the host that `--nv` brings.
+export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/.singularity.d/libs\"
+";
+
+const TEST: &str = "#!/bin/sh
+# HTCondor runs this before a job, and starts none when it fails.
+exit 0
+";
+
+const SOURCE_ENV: &str = "for script in /.singularity.d/env/*.sh; do
+    if [ -f \"$script\" ]; then
+        . \"$script\"
+    fi
+done
+";
+
+/// Programs of old runtimes; new ones have their own.
+const ACTIONS: [(&str, &str); 5] = [
+    ("exec", "exec \"$@\""),
+    ("run", "exec /.singularity.d/runscript \"$@\""),
+    ("shell", "exec /bin/sh \"$@\""),
+    ("start", "exec /.singularity.d/startscript \"$@\""),
+    ("test", "exec /.singularity.d/test \"$@\""),
+];
+
+/// `PATH` replaces what the outside says, which knows nothing of the inside.
+fn environment(env: &BTreeMap<String, String>) -> String {
+    let mut text = SHELL.to_owned();
+    for (name, value) in env {
+        let value = quoted(value);
+        if name == "PATH" {
+            text.push_str(&format!("export PATH={value}\n"));
+        } else {
+            text.push_str(&format!(
+                "if [ -z \"${{{name}+set}}\" ]; then\n    {name}={value}\nfi\nexport {name}\n"
+            ));
+        }
+    }
+    text
+}
+
+fn words(command: &[String]) -> String {
+    command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word of the shell that stands for itself.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// A program that ends with 0: one ELF header, one segment, a system call.
+fn success(arch: Arch) -> Vec<u8> {
+    const HEADERS: u64 = 64 + 56;
+    const BASE: u64 = 0x40_0000;
+    let (machine, code): (u16, &[u8]) = match arch {
+        // mov eax, 60 (exit); xor edi, edi; syscall
+        Arch::Amd64 => (62, &[0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05]),
+        // mov x0, #0; mov x8, #93 (exit); svc #0
+        Arch::Arm64 => {
+            (183, &[0x00, 0x00, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4])
+        }
+    };
+    let bytes = HEADERS + code.len() as u64;
+    let mut elf = b"\x7fELF\x02\x01\x01".to_vec();
+    elf.resize(16, 0);
+    let halves = |elf: &mut Vec<u8>, halves: &[u16]| {
+        elf.extend(halves.iter().flat_map(|half| half.to_le_bytes()));
+    };
+    let longs = |elf: &mut Vec<u8>, longs: &[u64]| {
+        elf.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+    };
+    // Executable, machine, version 1; entry, program headers, no sections.
+    halves(&mut elf, &[2, machine, 1, 0]);
+    longs(&mut elf, &[BASE + HEADERS, 64, 0]);
+    // Flags; sizes of header and of one program header; no sections.
+    halves(&mut elf, &[0, 0, 64, 56, 1, 64, 0, 0]);
+    // Loaded, readable and executable, from byte 0 on.
+    halves(&mut elf, &[1, 0, 5, 0]);
+    longs(&mut elf, &[0, BASE, BASE, bytes, bytes, 0x1000]);
+    elf.extend_from_slice(code);
+    elf
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
+    use super::*;
+
+    fn described(shell: bool) -> (Rootfs, serde_json::Value) {
+        let mut tree = Rootfs::default();
+        if shell {
+            let link = What::Symlink("dash".to_owned());
+            tree.add(Layer::Base, &RootPath::new("bin/sh").unwrap(), 0o777, link).unwrap();
+            tree.add_text(Layer::Base, &RootPath::new("bin/dash").unwrap(), 0o755, "").unwrap();
+        }
+        let env = [("PATH", "/usr/bin"), ("A", "it's $HOME"), ("B", "1")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let of = Description {
+            arch: Arch::Amd64,
+            command: &["/opt/app/bin/train".to_owned(), "--x y".to_owned()],
+            env: &env,
+            labels: &[("a".to_owned(), "b".to_owned())].into(),
+            recipe: "[image]\n",
+        };
+        let metadata = describe(&mut tree, &of).unwrap();
+        (tree, serde_json::from_str(&metadata).unwrap())
+    }
+
+    fn text(tree: &Rootfs, path: &str) -> String {
+        match &tree.follow(&RootPath::new(path).unwrap()).unwrap().1.what {
+            What::File(Source::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn links_lead_to_what_is_there() {
+        let (tree, metadata) = described(true);
+        for (link, _) in LINKS {
+            text(&tree, link);
+        }
+        assert_eq!(
+            text(&tree, "singularity"),
+            "#!/bin/sh\nexec /opt/app/bin/train '--x y' \"$@\"\n"
+        );
+        let attributes = &metadata["data"]["attributes"];
+        assert_eq!(attributes["labels"]["a"], "b");
+        assert_eq!(attributes["deffile"], "[image]\n");
+        assert_eq!(metadata["type"], "container");
+    }
+
+    #[test]
+    fn the_environment_gives_way_to_the_outside_but_for_path() {
+        let (tree, _) = described(true);
+        let script = text(&tree, "environment");
+        let run = |name: &str, value: &str| {
+            let mut shell = Command::new("sh");
+            shell.env_clear().env(name, value).arg("-c");
+            let output = shell.arg(format!("{script}\necho \"$PATH|$A|$B\"")).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert_eq!(run("X", ""), "/usr/bin|it's $HOME|1\n");
+        assert_eq!(run("B", "2"), "/usr/bin|it's $HOME|2\n");
+        assert_eq!(run("PATH", "/bin:/usr/bin"), "/usr/bin|it's $HOME|1\n");
+    }
+
+    #[test]
+    fn without_a_shell_programs_stand_in_for_scripts() {
+        let (tree, _) = described(false);
+        let runscript = tree.get(&RootPath::new(".singularity.d/runscript").unwrap()).unwrap();
+        assert_eq!(runscript.what, What::Symlink("/opt/app/bin/train".to_owned()));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_program_that_succeeds_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("success");
+        fs::write(&path, success(Arch::Amd64)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        // Busy while another test's fork still holds the file open for writing.
+        let status = loop {
+            match Command::new(&path).status() {
+                Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+                status => break status.unwrap(),
+            }
+        };
+        assert!(status.success());
+    }
+}

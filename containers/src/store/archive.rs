@@ -1,0 +1,149 @@
+//! Reads tar archives and Debian packages into a store.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use tar::EntryType;
+
+use super::listing::{Filling, Kind};
+use crate::rootfs::RootPath;
+use crate::{Error, Result};
+
+/// How much an archive may become.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Nodes.
+    pub entries: u64,
+}
+
+impl Default for Limits {
+    /// 64 GiB, a million nodes.
+    fn default() -> Self {
+        Self { bytes: 64 << 30, entries: 1_000_000 }
+    }
+}
+
+/// Unpacks a tar, an OCI layer's when `whiteouts` count. `name` is what errors call it.
+///
+/// # Errors
+/// [`Error::Archive`] for a damaged one, or a device, a path that leads outside,
+/// a name that is not UTF-8; [`Error::Limit`], [`Error::Io`].
+pub fn unpack_tar(
+    filling: &mut Filling,
+    reader: &mut dyn Read,
+    name: &str,
+    whiteouts: bool,
+    limits: &Limits,
+) -> Result<()> {
+    let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
+    let mut tar = tar::Archive::new(reader);
+    for entry in tar.entries().map_err(|e| damaged(e.to_string()))? {
+        let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
+        let header = entry.header();
+        let kind = header.entry_type();
+        let mode = (header.mode().map_err(|e| damaged(e.to_string()))? & 0o7777) as u16;
+        let text = |bytes: &[u8]| {
+            let text = std::str::from_utf8(bytes);
+            text.map(str::to_owned).map_err(|_| {
+                damaged(format!("name `{}` is not UTF-8", String::from_utf8_lossy(bytes)))
+            })
+        };
+        let path = RootPath::new(&text(&entry.path_bytes())?)?;
+        let link = entry.link_name_bytes().map(|bytes| text(&bytes)).transpose()?;
+        if whiteouts && let Some(hidden) = path.name().strip_prefix(".wh.") {
+            let parent = path.parent().unwrap_or(RootPath::ROOT);
+            if hidden == ".wh..opq" {
+                filling.add(&parent, mode, Kind::Opaque, limits)?;
+            } else {
+                filling.add(&parent.join(hidden), mode, Kind::Whiteout, limits)?;
+            }
+            continue;
+        }
+        let target =
+            || link.clone().ok_or_else(|| damaged(format!("link {path} without a target")));
+        match kind {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                let size = entry.size();
+                if size > limits.bytes {
+                    return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+                }
+                filling.add_file(&path, mode, &mut entry, limits).map_err(|e| match e {
+                    Error::Read { path, source } => damaged(format!("{path}: {source}")),
+                    other => other,
+                })?;
+            }
+            EntryType::Directory => filling.add(&path, mode, Kind::Dir, limits)?,
+            EntryType::Symlink => filling.add(&path, 0o777, Kind::Symlink(target()?), limits)?,
+            EntryType::Link => {
+                let first = RootPath::new(&target()?)?;
+                filling.add(&path, mode, Kind::Hardlink(first.as_str().to_owned()), limits)?;
+            }
+            EntryType::XGlobalHeader | EntryType::XHeader => {}
+            other => {
+                return Err(damaged(format!("{path} is a device or pipe (type {other:?})")));
+            }
+        }
+    }
+    Ok(())
+}
+
+const AR_MAGIC: &[u8; 8] = b"!<arch>\n";
+const AR_HEADER: usize = 60;
+
+/// Unpacks the files of a Debian package: the member `data.tar` of deb(5).
+///
+/// # Errors
+/// As [`unpack_tar`].
+pub fn unpack_deb(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> {
+    let name = deb.display().to_string();
+    let damaged = |reason: String| Error::Archive { path: name.clone(), reason };
+    let file = File::open(deb).map_err(Error::io("open", deb))?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut magic = [0; AR_MAGIC.len()];
+    let read = reader.read_exact(&mut magic);
+    if read.is_err() || &magic != AR_MAGIC {
+        return Err(damaged(
+            "it is no Debian package: it does not begin as ar archives do".to_owned(),
+        ));
+    }
+    loop {
+        let mut header = [0; AR_HEADER];
+        reader
+            .read_exact(&mut header)
+            .map_err(|_| damaged("it has no whole `data.tar`".to_owned()))?;
+        let field =
+            |range: std::ops::Range<usize>| String::from_utf8_lossy(&header[range]).into_owned();
+        let member = field(0..16);
+        let member = member.trim_end().trim_end_matches('/');
+        let size = field(48..58).trim().parse::<u64>();
+        let size = size.map_err(|_| damaged(format!("member `{member}` has no length")))?;
+        if &header[58..] != b"`\n" {
+            return Err(damaged(format!("member `{member}` has a damaged header")));
+        }
+        let mut inside = reader.by_ref().take(size);
+        let Some(suffix) = member.strip_prefix("data.tar") else {
+            io::copy(&mut inside, &mut io::sink()).map_err(Error::io("read", deb))?;
+            // Members begin at even offsets.
+            io::copy(&mut reader.by_ref().take(size % 2), &mut io::sink())
+                .map_err(Error::io("read", deb))?;
+            continue;
+        };
+        let mut plain: Box<dyn Read + '_> = match suffix {
+            "" => Box::new(inside),
+            ".gz" => Box::new(flate2::read::MultiGzDecoder::new(inside)),
+            ".xz" => Box::new(liblzma::read::XzDecoder::new(inside)),
+            ".zst" => Box::new(
+                zstd::Decoder::new(inside).map_err(|e| damaged(format!("`{member}`: {e}")))?,
+            ),
+            other => {
+                return Err(damaged(format!(
+                    "`data.tar` is compressed as `{other}`, expected xz, zst or gz"
+                )));
+            }
+        };
+        return unpack_tar(filling, &mut plain, &name, false, limits);
+    }
+}

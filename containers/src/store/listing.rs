@@ -1,0 +1,206 @@
+//! What one archive holds.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use super::archive::Limits;
+use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::{Error, Result};
+
+const LISTING: &str = "listing.json";
+
+/// A folder of unpacked archives.
+#[derive(Debug, Clone)]
+pub struct Store {
+    dir: PathBuf,
+}
+
+/// One archive's nodes, in its order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    dir: PathBuf,
+    /// The nodes.
+    pub entries: Vec<Entry>,
+}
+
+/// One node of an archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its path in the image.
+    pub path: String,
+    /// Permission bits, 12 of them.
+    pub mode: u16,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A directory.
+    Dir,
+    /// A file: the number of its bytes in the folder, and how many they are.
+    File(u64, u64),
+    /// A symbolic link's target.
+    Symlink(String),
+    /// A hard link: the path of the file it is another name of.
+    Hardlink(String),
+    /// A file of a lower layer that is gone (OCI's `.wh.NAME`).
+    Whiteout,
+    /// All that lower layers have in this directory is gone (OCI's `.wh..wh..opq`).
+    Opaque,
+}
+
+impl Store {
+    /// A store in this folder, which is made when something comes into it.
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// The archive with this SHA-256 in hex: from the store, or unpacked into it
+    /// by `fill`, whose errors leave nothing behind.
+    ///
+    /// # Errors
+    /// Those of `fill`, [`Error::Io`].
+    pub fn listing(
+        &self,
+        sha256: &str,
+        fill: impl FnOnce(&mut Filling) -> Result<()>,
+    ) -> Result<Listing> {
+        let dir = self.dir.join(sha256);
+        let path = dir.join(LISTING);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let entries = serde_json::from_slice(&bytes).map_err(|e| {
+                    let source = io::Error::new(io::ErrorKind::InvalidData, e);
+                    Error::io("read", &path)(source)
+                })?;
+                return Ok(Listing { dir, entries });
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Error::io("read", &path)(e)),
+        }
+        fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
+        let temp = TempDir::with_prefix_in(".part-", &self.dir);
+        let temp = temp.map_err(Error::io("create", &self.dir))?;
+        let mut filling =
+            Filling { dir: temp.path().to_owned(), entries: Vec::new(), files: 0, bytes: 0 };
+        fill(&mut filling)?;
+        let part = temp.path().join(LISTING);
+        let text = serde_json::to_vec(&filling.entries).unwrap_or_default();
+        File::create_new(&part)
+            .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+            .map_err(Error::io("write", &part))?;
+        match fs::rename(temp.path(), &dir) {
+            Ok(()) => drop(temp.keep()),
+            // Somebody else was quicker, with the same.
+            Err(_) if path.exists() => {}
+            Err(e) => return Err(Error::io("create", &dir)(e)),
+        }
+        Ok(Listing { dir, entries: filling.entries })
+    }
+}
+
+/// An archive on its way into the store.
+#[derive(Debug)]
+pub struct Filling {
+    dir: PathBuf,
+    entries: Vec<Entry>,
+    files: u64,
+    bytes: u64,
+}
+
+impl Filling {
+    /// Adds a node that is no file.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] over the limits.
+    pub fn add(&mut self, path: &RootPath, mode: u16, kind: Kind, limits: &Limits) -> Result<()> {
+        if self.entries.len() as u64 >= limits.entries {
+            return Err(Error::Limit { what: "nodes", limit: limits.entries });
+        }
+        self.entries.push(Entry { path: path.as_str().to_owned(), mode: mode & 0o7777, kind });
+        Ok(())
+    }
+
+    /// Adds a file with all that `reader` gives.
+    ///
+    /// # Errors
+    /// [`Error::Limit`], [`Error::Io`]; [`Error::Read`] when the reader failed.
+    pub fn add_file(
+        &mut self,
+        path: &RootPath,
+        mode: u16,
+        reader: &mut dyn Read,
+        limits: &Limits,
+    ) -> Result<()> {
+        let number = self.files;
+        let place = self.dir.join(number.to_string());
+        let file = File::create_new(&place).map_err(Error::io("create", &place))?;
+        let mut sink = BufWriter::with_capacity(256 << 10, file);
+        let mut buffer = vec![0; 256 << 10];
+        let mut len = 0;
+        loop {
+            let read = match reader.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => return Err(Error::Read { path: path.to_string(), source }),
+            };
+            len += read as u64;
+            if self.bytes + len > limits.bytes {
+                return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+            }
+            sink.write_all(&buffer[..read]).map_err(Error::io("write", &place))?;
+        }
+        sink.flush().map_err(Error::io("write", &place))?;
+        self.bytes += len;
+        self.files += 1;
+        self.add(path, mode, Kind::File(number, len), limits)
+    }
+}
+
+impl Listing {
+    /// Lays the archive over a tree. Directories that are there keep their mode.
+    ///
+    /// # Errors
+    /// As [`Rootfs::add`].
+    pub fn add_to(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
+        for entry in &self.entries {
+            let path = RootPath::new(&entry.path)?;
+            let what = match &entry.kind {
+                Kind::Dir if tree.follow(&path).is_some() => continue,
+                Kind::Dir => What::Dir,
+                Kind::File(number, bytes) => What::File(Source::File {
+                    path: self.dir.join(number.to_string()),
+                    bytes: *bytes,
+                }),
+                Kind::Symlink(target) => What::Symlink(target.clone()),
+                Kind::Hardlink(first) => {
+                    let first = RootPath::new(first)?;
+                    let Some((real, _)) = tree.follow(&first) else {
+                        let reason = format!("a hard link to {first}, which is not there");
+                        return Err(Error::Conflict { path: path.to_string(), reason });
+                    };
+                    What::Hardlink(real)
+                }
+                Kind::Whiteout => {
+                    tree.remove(&path);
+                    continue;
+                }
+                Kind::Opaque => {
+                    let inside: Vec<_> = tree.children(&path).map(|(child, _)| child).collect();
+                    inside.iter().for_each(|child| tree.remove(child));
+                    continue;
+                }
+            };
+            tree.add(layer, &path, entry.mode, what)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,16 @@
+//! Unpacked archives on this machine, by the digest of what they came from.
+//!
+//! ```text
+//! STORE/<sha256>/listing.json   paths, modes, links, and the number of each file's bytes
+//! STORE/<sha256>/0, 1, 2, …     files' bytes
+//! ```
+//!
+//! Names in an archive become text in the listing, never names on the disk: no
+//! `..`, link or device in it can reach anything. A folder appears by a rename,
+//! whole; it is never changed afterwards.
+
+mod archive;
+mod listing;
+
+pub use self::archive::{Limits, unpack_deb, unpack_tar};
+pub use self::listing::{Entry, Kind, Listing, Store};

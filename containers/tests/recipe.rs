@@ -1,0 +1,94 @@
+//! Recipes: what is taken, and what is said of the others.
+
+#![expect(clippy::panic, reason = "helpers of tests")]
+
+use gular_containers::Error;
+use gular_containers::recipe::{Platform, Recipe, Runtime};
+use gular_containers::sif::Arch;
+
+const WHOLE: &str = r#"
+[image]
+name = "train"
+platform = "linux/amd64"
+[base]
+debian = "bookworm"
+packages = ["bash", "coreutils"]
+[app]
+package = "train"
+features = ["cuda"]
+[cuda]
+torch = "2.11.0"
+[target]
+gpus = ["8.0", "9.0", "12.0"]
+apptainer = "1.4"
+[env]
+OMP_NUM_THREADS = "1"
+[labels]
+"org.opencontainers.image.licenses" = "MIT"
+"#;
+
+fn parse(text: &str) -> Result<Recipe, Error> {
+    Recipe::parse(text, "image.toml")
+}
+
+/// Line, reason and hint of what is wrong.
+fn wrong(text: &str) -> (usize, String, String) {
+    match parse(text) {
+        Err(Error::Recipe { line, reason, hint, .. }) => (line, reason, hint.unwrap_or_default()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_whole_recipe_is_read() {
+    let recipe = parse(WHOLE).unwrap();
+    assert_eq!(recipe.image.name, "train");
+    assert_eq!(recipe.image.platform, Platform(Arch::Amd64));
+    assert_eq!(recipe.base.packages.unwrap(), ["bash", "coreutils"]);
+    assert_eq!(recipe.app.unwrap().package.unwrap(), "train");
+    assert_eq!(recipe.cuda.unwrap().torch.unwrap().0, "2.11.0");
+    assert_eq!(recipe.target.gpus.iter().map(|gpu| gpu.sm()).collect::<Vec<_>>(), [80, 90, 120]);
+    assert_eq!(recipe.target.apptainer, Runtime(1, 4));
+    assert_eq!(recipe.env["OMP_NUM_THREADS"], "1");
+}
+
+#[test]
+fn little_is_enough() {
+    let recipe = parse("[image]\nname = \"shell\"\n").unwrap();
+    assert_eq!(recipe.target.apptainer, Runtime(1, 1));
+    assert!(!recipe.base.scratch && recipe.app.is_none());
+}
+
+#[test]
+fn unknown_keys_are_errors_with_the_nearest_known_one() {
+    let (line, reason, hint) = wrong(&WHOLE.replace("packages", "package"));
+    assert_eq!((line, reason.as_str()), (7, "unknown key `package` in `[base]`"));
+    assert_eq!(hint, "did you mean `packages`?");
+    let (line, reason, hint) = wrong(&WHOLE.replace("[labels]", "[label]"));
+    assert_eq!((line, reason.as_str()), (18, "unknown section `label`"));
+    assert_eq!(hint, "did you mean `labels`?");
+    let (_, _, hint) = wrong("[image]\nname = \"a\"\n[cuda]\nversion = \"12\"\n");
+    assert_eq!(hint, "known here: torch, libtorch");
+}
+
+#[test]
+fn values_out_of_range_are_errors_with_their_line() {
+    for (from, to, line, says) in [
+        ("\"train\"\nplatform", "\"Train me\"\nplatform", 3, "name `Train me`"),
+        ("linux/amd64", "linux/sparc", 4, "`linux/amd64` or `linux/arm64`"),
+        ("\"8.0\"", "\"80\"", 14, "`80` is no compute capability"),
+        ("\"2.11.0\"", "\"2.11\"", 12, "torch version `2.11`"),
+        ("\"1.4\"", "\"new\"", 15, "Apptainer `new`"),
+        ("debian = \"bookworm\"", "debian = \"bookworm\"\nscratch = true", 5, "exclude each other"),
+        ("debian = \"bookworm\"", "scratch = true", 5, "`packages` need `debian`"),
+        ("OMP_NUM_THREADS", "2BAD", 16, "`2BAD` is no name"),
+        ("name = \"train\"\n", "", 2, "missing field `name`"),
+        ("[env]", "[env", 16, ""),
+    ] {
+        let (found, reason, _) = wrong(&WHOLE.replacen(from, to, 1));
+        assert!(reason.contains(says), "{to}: {reason}");
+        assert_eq!(found, line, "{to}: {reason}");
+    }
+    let (_, reason, _) = wrong("[image]\nname = \"a\"\n[base]\nscratch = true\n");
+    assert!(reason.starts_with("nothing would be inside"), "{reason}");
+}
