@@ -385,3 +385,32 @@ fn names_and_columns_are_bounded() {
         assert!(error.to_string().contains(reason), "{error}");
     }
 }
+
+#[test]
+fn texts_of_many_columns_are_bounded_together() {
+    const COLUMNS: usize = 20;
+    let columns = (0..COLUMNS).map(|i| format!("required binary c{i} (STRING);"));
+    let schema = format!("message m {{ {} }}", columns.collect::<String>());
+    let schema = Arc::new(parse_message_type(&schema).unwrap());
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut file = SerializedFileWriter::new(Vec::new(), schema, properties).unwrap();
+    let mut group = file.next_row_group().unwrap();
+    // One text, 200 times: a dictionary holds it once.
+    let texts = vec![ByteArray::from(vec![b'x'; 1000]); 200];
+    while let Some(mut column) = group.next_column().unwrap() {
+        column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    let file = file.into_inner().unwrap();
+    let len = file.len();
+    let found = survey(&ReadAt::in_memory("texts", file), Envelope::Parquet).unwrap();
+    let kept = |values: &Values| match values {
+        Values::Texts(texts) => texts.iter().flatten().map(String::len).sum::<usize>(),
+        Values::NotStored(reason) if reason.contains("many times the size") => 0,
+        other => unreachable!("{other:?}"),
+    };
+    let kept: Vec<usize> = found.columns.iter().map(|c| kept(&c.values)).collect();
+    assert_eq!((kept.len(), kept[0]), (COLUMNS, 200_000));
+    assert!(kept.iter().sum::<usize>() <= 8 * len, "{len}: {kept:?}");
+}

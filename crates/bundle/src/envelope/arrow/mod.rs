@@ -12,6 +12,7 @@
 //! "Envelope `arrow`"; Arrow Columnar Format 1.5, "IPC Streaming Format".
 
 mod batch;
+mod bounds;
 mod messages;
 mod survey;
 mod values;

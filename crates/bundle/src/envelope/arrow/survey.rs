@@ -3,8 +3,9 @@
 use arrow_schema::{DataType, Fields, Schema};
 
 use crate::envelope::arrow::batch::{Batch, parse};
+use crate::envelope::arrow::bounds::Budget;
 use crate::envelope::arrow::messages::Messages;
-use crate::envelope::arrow::values::{Budget, Fault, Part, Reader};
+use crate::envelope::arrow::values::{Fault, Part, Reader};
 use crate::envelope::{Column, FixedPlaces, Survey, Values, huggingface};
 use crate::{Error, MAX_SHARD_SAMPLES, ReadAt};
 

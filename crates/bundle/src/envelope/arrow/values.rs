@@ -4,6 +4,7 @@ use arrow_schema::{DataType, Field as Column};
 
 use crate::envelope::Run;
 use crate::envelope::arrow::batch::Parts;
+use crate::envelope::arrow::bounds::{Budget, Valid};
 use crate::{Dtype, Error, ReadAt};
 
 /// The values of a column in one batch.
@@ -37,53 +38,6 @@ impl From<String> for Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Self::Read(error)
-    }
-}
-
-/// What may be kept of a file: buffers that overlap, and values of no bytes,
-/// repeat what is in it for nothing.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    /// Values, of all columns together.
-    pub(crate) values: u64,
-    /// Bytes of texts.
-    pub(crate) texts: u64,
-}
-
-impl Budget {
-    /// A value for each byte, and views of a text a few times.
-    pub(crate) fn of(file: &ReadAt) -> Self {
-        Self { values: file.len_bytes(), texts: file.len_bytes().saturating_mul(8) }
-    }
-
-    pub(crate) fn take(&mut self, rows: u64) -> Result<(), String> {
-        let left = self.values.checked_sub(rows);
-        self.values = left.ok_or("its columns have more values than it has bytes")?;
-        Ok(())
-    }
-}
-
-/// Which rows have a value.
-#[derive(Debug)]
-enum Valid {
-    All,
-    /// A bit each, the lowest first.
-    Bits(Vec<u8>),
-}
-
-impl Valid {
-    fn has(&self, row: usize) -> bool {
-        match self {
-            Self::All => true,
-            Self::Bits(bits) => bits.get(row / 8).is_some_and(|b| b >> (row % 8) & 1 == 1),
-        }
-    }
-
-    fn has_all(&self, rows: u64) -> bool {
-        match self {
-            Self::All => true,
-            Self::Bits(_) => usize::try_from(rows).is_ok_and(|n| (0..n).all(|row| self.has(row))),
-        }
     }
 }
 

@@ -9,8 +9,8 @@ use crate::envelope::parquet::schema::{Kind, Leaf};
 use crate::envelope::{Column, FixedPlaces, Run, Survey, Values, huggingface};
 use crate::{Dtype, Error, Field, ReadAt};
 
-/// Texts of a column together may take this many times the file's size: a
-/// dictionary repeats them for nothing.
+/// Texts of all columns together may take this many times the file's size: a
+/// dictionary repeats them for nothing, and columns may share their pages.
 const MAX_TEXTS: u64 = 8;
 
 /// What writes a file anew so that bytes lie in it as they are.
@@ -22,12 +22,13 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     let rows = usize::try_from(footer.rows().unwrap_or(0)).unwrap_or(0);
     let mut columns: Vec<Column> = Vec::new();
     let mut names = BTreeSet::new();
+    let mut left = file.len_bytes().saturating_mul(MAX_TEXTS);
     for (i, leaf) in footer.leaves.iter().enumerate() {
         // A list of groups is several columns of one name.
         if names.insert(leaf.name.as_str()) {
             let chunks =
                 footer.groups.iter().filter_map(|g| Some((g.chunks.get(i)?, g.rows))).collect();
-            let values = values(&Walk { file, leaf, chunks })?;
+            let values = values(&Walk { file, leaf, chunks }, &mut left)?;
             columns.push(Column { name: leaf.name.clone(), values });
         }
     }
@@ -47,11 +48,12 @@ pub(crate) fn survey(file: &ReadAt) -> Result<Survey, Error> {
     Ok(Survey { rows, columns, classes: classes.unwrap_or_default() })
 }
 
-fn values(column: &Walk<'_>) -> Result<Values, Error> {
+/// `left` bytes of texts may be kept.
+fn values(column: &Walk<'_>, left: &mut u64) -> Result<Values, Error> {
     let found = match &column.leaf.kind {
         Kind::Other(reason) => return Ok(Values::NotStored(reason.clone())),
         Kind::Bytes => column.runs().map(Values::Bytes),
-        Kind::Texts => texts(column).map(Values::Texts),
+        Kind::Texts => texts(column, left).map(Values::Texts),
         Kind::Unsigned64 => {
             // What has more than 63 bits is no label.
             let value = |b: &[u8]| Ok(Some(Dtype::I64.integer(b)).filter(|value| *value >= 0));
@@ -96,10 +98,9 @@ fn fixed(runs: &[Option<Run>], dtype: Dtype, shape: Vec<u64>) -> Result<Values, 
     Ok(Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) })
 }
 
-fn texts(column: &Walk<'_>) -> Result<Vec<Option<String>>, Fault> {
-    let mut left = column.file.len_bytes().saturating_mul(MAX_TEXTS);
+fn texts(column: &Walk<'_>, left: &mut u64) -> Result<Vec<Option<String>>, Fault> {
     column.read(&mut |bytes| {
-        left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+        *left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
             Fault::NotStored("its texts take many times the size of the file".to_owned())
         })?;
         let text = String::from_utf8(bytes.to_vec());
