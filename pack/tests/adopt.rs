@@ -6,10 +6,10 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{Bundle, Envelope, OpenOptions, SampleId, Split};
-use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, Error, PlanOptions, adopt};
+use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, Error, PlanOptions, Progress, adopt};
 use support::{images, jpeg, png, run};
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
@@ -265,4 +265,22 @@ fn formats_without_a_magic_are_known_by_structure() {
     fs::write(&path, [0; 100]).unwrap();
     let error = take(&[path], &out, &AdoptOptions::default()).unwrap_err().to_string();
     assert!(error.contains("a.beton") && error.contains("version 0"), "{error}");
+}
+
+#[test]
+fn adopting_stops_within_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.tar");
+    tar(&file, &[("0.jpg", jpeg(0)), ("0.bin", vec![7; 8 << 20])]);
+    let (cancel, blocks) = (AtomicBool::new(false), AtomicU64::new(0));
+    let progress = |p: Progress| {
+        if matches!(p, Progress::Packed(..)) {
+            blocks.fetch_add(1, Ordering::Relaxed);
+            cancel.store(true, Ordering::Relaxed);
+        }
+    };
+    let options = AdoptOptions { jobs: 1, memory: 1 << 20, ..AdoptOptions::default() };
+    let error = adopt(&[file], &dir.path().join("out"), &options, &progress, &cancel).unwrap_err();
+    assert!(matches!(error, Error::Cancelled { total: 1, .. }), "{error}");
+    assert_eq!(blocks.load(Ordering::Relaxed), 1);
 }

@@ -161,10 +161,10 @@ impl From<&AboutArgs> for gular_bundle::About {
 /// Make a bundle of files that are there already, without copying them
 ///
 /// Takes WebDataset tars, Hugging Face Arrow and uncompressed Parquet, HDF5, safetensors,
-/// SquashFS images with stored blocks; files or folders of one format. OUT gets the manifest,
-/// an index for each file, and links to the files, which must stay as they are. What cannot be
-/// read in place is refused, with what to do instead. When interrupted, run the same command
-/// again.
+/// SquashFS images with stored blocks, uncompressed MosaicML MDS shards, FFCV betons; files or
+/// folders of one format. OUT gets the manifest, an index for each file, and links to the
+/// files, which must stay as they are. What cannot be read in place is refused, with what to
+/// do instead. When interrupted, run the same command again.
 ///
 /// Example: gular adopt birds-*.tar --out birds/
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! Which files there are, their format and their split.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -49,9 +50,10 @@ pub(crate) fn sources(paths: &[PathBuf]) -> Result<Vec<Source>, Error> {
         }
     }
     let mut sources = Vec::with_capacity(files.len());
+    let mut seen = HashSet::with_capacity(files.len());
     for file in files {
         let path = file.canonicalize().map_err(|e| Error::io("open", &file, e))?;
-        if sources.iter().any(|s: &Source| s.path == path) {
+        if !seen.insert(path.clone()) {
             return Err(Error::Option(format!("`{}` is named twice", file.display())));
         }
         let opened = File::open(&path).map_err(|e| Error::io("open", &path, e))?;

@@ -1,6 +1,6 @@
 //! Keys of samples in files that have none of ours.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use gular_bundle::{BundlePath, Column, Survey, Values};
@@ -26,19 +26,57 @@ pub(crate) fn by_row(stem: &str, rows: usize) -> Vec<BundlePath> {
     (0..rows).filter_map(|row| key(row).ok()).collect()
 }
 
-/// A name for each file that no other has and that keys may begin with.
+/// A name for each file that no other has, letters in lower case, and that keys may
+/// begin with.
 pub(crate) fn stems(sources: &[Source]) -> Vec<String> {
-    let mut times: HashMap<String, u64> = HashMap::new();
     let stem = |path: &Path| {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let plain = |c: char| if c.is_control() || matches!(c, '\\' | '/') { '_' } else { c };
-        stem.chars().map(plain).collect::<String>()
+        match &*stem {
+            "." | ".." => stem.replace('.', "_"),
+            stem => stem.chars().map(plain).collect::<String>(),
+        }
     };
-    let unique = |source: &Source| {
-        let stem = stem(&source.path);
-        let n = times.entry(stem.to_lowercase()).or_default();
-        *n += 1;
-        if *n == 1 { stem } else { format!("{stem}~{n}") }
+    let mut own: HashSet<String> = HashSet::new();
+    let firsts: Vec<(String, bool)> = sources
+        .iter()
+        .map(|source| stem(&source.path))
+        .map(|stem| (stem.clone(), own.insert(stem.to_lowercase())))
+        .collect();
+    // Where the search for the next free number goes on.
+    let mut times: HashMap<String, u64> = HashMap::new();
+    let unique = |(stem, first): (String, bool)| {
+        if first {
+            return stem;
+        }
+        let n = times.entry(stem.to_lowercase()).or_insert(1);
+        loop {
+            *n += 1;
+            let numbered = format!("{stem}~{n}");
+            if own.insert(numbered.to_lowercase()) {
+                return numbered;
+            }
+        }
     };
-    sources.iter().map(unique).collect()
+    firsts.into_iter().map(unique).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gular_bundle::{Envelope, Split};
+
+    #[test]
+    fn stems_differ_whatever_the_files_are_called() {
+        let source = |path: &str| Source {
+            path: path.into(),
+            bytes: 1,
+            envelope: Envelope::Tar,
+            split: Split::Train,
+        };
+        let paths =
+            ["x/a.tar", "y/a.tar", "y/A.tar", "z/a~2.tar", "z/b\\.tar", "w/a~2.tar", "w/..tar"];
+        let found = stems(&paths.map(source));
+        assert_eq!(found, ["a", "a~3", "A~4", "a~2", "b_", "a~2~2", "_"]);
+    }
 }

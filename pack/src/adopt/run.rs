@@ -211,6 +211,7 @@ impl Adopt<'_> {
         // Class folders, when the first folders are splits and when they are not.
         let (mut below, mut first) = (BTreeSet::new(), BTreeSet::new());
         for source in (0..self.sources.len()).filter(|_| may || folders) {
+            self.check_cancel()?;
             let (_, survey) = open(&self.sources[source])?;
             let mut counts: BTreeMap<Split, usize> = BTreeMap::new();
             for key in self.keys(source, &survey, &roles)? {
@@ -387,12 +388,17 @@ impl Adopt<'_> {
         let places = places.map(|(places, (field, _, _))| select(places, &rows, field)).collect();
         let fields: Vec<Field> = roles.fields.iter().map(|(f, _, _)| f.clone()).collect();
         let mut seen = vec![MediaTypes::default(); fields.len()];
-        let InPlace { index, digest } =
-            index_in_place(&file, &fields, &keys, places, &mut |s| match s {
-                Seen::Value(field, value) if fields[field].is_bytes() => seen[field].look(value),
+        let InPlace { index, digest } = index_in_place(&file, &fields, &keys, places, &mut |s| {
+            self.check_cancel()?;
+            match s {
+                Seen::Value(field, value) if fields[field].is_bytes() => {
+                    seen[field].look(value);
+                }
                 Seen::Value(..) => {}
                 Seen::Block(piece) => (self.progress)(Progress::Packed(0, piece.len() as u64)),
-            })?;
+            }
+            Ok::<_, Error>(())
+        })?;
         self.check_cancel()?;
         let seen = serde_json::to_vec(&seen).expect("texts and numbers serialise");
         write_file(&media_path(out, number), &seen)?;

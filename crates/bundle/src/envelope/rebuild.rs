@@ -65,18 +65,18 @@ pub enum Seen<'a> {
 
 /// Makes the index of `file`, whose sample `i` has key `keys[i]` and the values
 /// that `places` says, one entry a field. Reads the file twice, samples and
-/// blocks, and shows `watch` all that it reads.
+/// blocks, and shows `watch` all that it reads; an error of `watch` ends it.
 ///
 /// # Errors
 /// [`Error::Malformed`] when a value lies outside the file or is no value of
-/// its field; [`Error::Path`] for what is no key; [`Error::Io`].
-pub fn index_in_place(
+/// its field; [`Error::Path`] for what is no key; [`Error::Io`]; those of `watch`.
+pub fn index_in_place<E: From<Error>>(
     file: &ReadAt,
     fields: &[Field],
     keys: &[BundlePath],
     places: Vec<FieldPlaces>,
-    watch: &mut dyn FnMut(Seen<'_>),
-) -> Result<InPlace, Error> {
+    watch: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+) -> Result<InPlace, E> {
     let bad = |reason: String| Error::malformed(file.path(), reason);
     let mut index = IndexBuilder::new(fields);
     let mut value = Vec::new();
@@ -91,7 +91,7 @@ pub fn index_in_place(
             let run = places.run(row, field);
             let run = run.ok_or_else(|| bad(format!("`{key}` has no field `{}`", field.name)))?;
             read(file, run, field, &mut value)?;
-            watch(Seen::Value(i, &value));
+            watch(Seen::Value(i, &value))?;
             if is_label {
                 let wide = value.first_chunk::<8>().map(|b| i64::from_le_bytes(*b));
                 let narrow = wide.and_then(|v| i32::try_from(v).ok());
@@ -150,7 +150,8 @@ pub fn rebuild_index(
     };
     let keys = keys.iter().map(key).collect::<Result<Vec<_>, _>>()?;
     let places = fields.iter().map(|field| places_of(&found, field)).collect::<Result<Vec<_>, _>>();
-    Ok(index_in_place(shard, fields, &keys, places.map_err(bad)?, &mut |_| {})?.index)
+    let watch = &mut |_: Seen<'_>| Ok::<_, Error>(());
+    Ok(index_in_place(shard, fields, &keys, places.map_err(bad)?, watch)?.index)
 }
 
 /// The places of a field of ours; the reason when there is no such column.
@@ -181,7 +182,10 @@ fn places_of(found: &Survey, field: &Field) -> Result<FieldPlaces, String> {
     }
 }
 
-fn hash_blocks(file: &ReadAt, watch: &mut dyn FnMut(Seen<'_>)) -> Result<Vec<[u8; 32]>, Error> {
+fn hash_blocks<E: From<Error>>(
+    file: &ReadAt,
+    watch: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
+) -> Result<Vec<[u8; 32]>, E> {
     let n = n_blocks(file.len_bytes());
     let mut buffer = vec![0; BLOCK_BYTES];
     let mut blocks = Vec::new();
@@ -190,7 +194,7 @@ fn hash_blocks(file: &ReadAt, watch: &mut dyn FnMut(Seen<'_>)) -> Result<Vec<[u8
         let len = file.len_bytes().saturating_sub(start).min(BLOCK_BYTES as u64);
         let piece = buffer.get_mut(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
         file.read_at(start, piece)?;
-        watch(Seen::Block(piece));
+        watch(Seen::Block(piece))?;
         blocks.push(block_cv(block, piece, n == 1));
     }
     Ok(blocks)
