@@ -159,13 +159,7 @@ fn add(tar: &mut Tar<'_>, name: &str, bytes: u64, data: &mut dyn Read) -> io::Re
 }
 
 fn add_index(tar: &mut Tar<'_>, bundle: &Bundle, entry: &FileEntry) -> Result<(), Error> {
-    let path = bundle.path_of(entry);
-    let bytes = std::fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-    let found = gular_bundle::Digest::of(&bytes);
-    if found != entry.digest {
-        let (path, expected) = (path.display().to_string(), entry.digest);
-        return Err(gular_bundle::Error::Digest { path, expected, found }.into());
-    }
+    let bytes = bundle.read_file(entry)?;
     let name = format!("{DATA_DIR}/{}", entry.name);
     add(tar, &name, entry.bytes, &mut bytes.as_slice()).map_err(|e| Error::io("write", name, e))
 }
@@ -185,7 +179,7 @@ fn add_shard(
     header.set_cksum();
     let out = tar.get_mut();
     out.write_all(header.as_bytes()).map_err(io)?;
-    bundle.copy(number, &mut |piece| {
+    bundle.copy(number, 0..u64::MAX, |_, piece| {
         if cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled { path: to.display().to_string(), done: 0, total: 0 });
         }
