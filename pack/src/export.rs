@@ -204,17 +204,7 @@ fn check_digest(path: &Path, bytes: &[u8], expected: Digest) -> Result<(), Error
 }
 
 fn add_index(tar: &mut Tar<'_>, bundle: &Bundle, entry: &FileEntry) -> Result<(), Error> {
-    let path = bundle.path_of(entry);
-    let io = |e| Error::io("read", &path, e);
-    let file = File::open(&path).map_err(io)?;
-    let (expected, found) = (entry.bytes, file.metadata().map_err(io)?.len());
-    if found != expected {
-        let path = path.display().to_string();
-        return Err(gular_bundle::Error::Length { path, expected, found }.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(expected).read_to_end(&mut bytes).map_err(io)?;
-    check_digest(&path, &bytes, entry.digest)?;
+    let bytes = bundle.read_file(entry)?;
     let name = format!("{DATA_DIR}/{}", entry.name);
     add(tar, &name, entry.bytes, &mut bytes.as_slice()).map_err(|e| Error::io("write", name, e))
 }
@@ -234,7 +224,7 @@ fn add_shard(
     header.set_cksum();
     let out = tar.get_mut();
     out.write_all(header.as_bytes()).map_err(io)?;
-    bundle.copy(number, &mut |piece| {
+    bundle.copy(number, 0..u64::MAX, |_, piece| {
         if cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled { path: to.display().to_string(), done: 0, total: 0 });
         }

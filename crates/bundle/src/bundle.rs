@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -138,8 +139,8 @@ impl Bundle {
         &self.dir
     }
 
-    /// Reads a shard in order and hands its blocks to `take`, each once the
-    /// index has said that it is right.
+    /// Reads the `blocks` of a shard that it has, in order, and hands each to `take` with
+    /// its first byte's position, once the index has said that it is right.
     ///
     /// # Errors
     /// Those of [`Bundle::shard`]; [`Error::Block`] when one is wrong;
@@ -147,13 +148,16 @@ impl Bundle {
     pub fn copy<E: From<Error>>(
         &self,
         shard: usize,
-        take: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+        blocks: Range<u64>,
+        mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let open = self.shard(shard)?;
         let (index, data) = (open.index(), open.data());
         let single = index.blocks.len() == 1;
         let mut buffer = vec![0; BLOCK_BYTES];
-        for (block, expected) in (0_u64..).zip(&index.blocks) {
+        for block in blocks {
+            let expected = usize::try_from(block).ok().and_then(|block| index.blocks.get(block));
+            let Some(expected) = expected else { break };
             let start = block.saturating_mul(BLOCK_BYTES as u64);
             let len = data.len_bytes().saturating_sub(start).min(BLOCK_BYTES as u64);
             let piece = buffer.get_mut(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
@@ -162,9 +166,29 @@ impl Bundle {
                 let end = start.saturating_add(len);
                 return Err(Error::Block { path: data.path(), start, end }.into());
             }
-            take(piece)?;
+            take(start, piece)?;
         }
         Ok(())
+    }
+
+    /// All bytes of an index, or of another small file of the manifest.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Length`] and [`Error::Digest`] when they are not those
+    /// that the manifest lists.
+    pub fn read_file(&self, entry: &FileEntry) -> Result<Vec<u8>, Error> {
+        let file = ReadAt::open(&self.path_of(entry), Backend::Pread)?;
+        let (expected, found) = (entry.bytes, file.len_bytes());
+        if found != expected {
+            return Err(Error::Length { path: file.path(), expected, found });
+        }
+        let mut bytes = vec![0; usize::try_from(found).unwrap_or(0)];
+        file.read_at(0, &mut bytes)?;
+        let (expected, found) = (entry.digest, Digest::of(&bytes));
+        match found == expected {
+            true => Ok(bytes),
+            false => Err(Error::Digest { path: file.path(), expected, found }),
+        }
     }
 
     /// Where a shard or index of the manifest lies.
@@ -436,22 +460,13 @@ impl Shard {
 
 /// Reads a shard's index and checks its digest, and that its blocks give the shard's.
 pub(crate) fn open_index(bundle: &Bundle, entry: &ShardEntry) -> Result<Index, Error> {
-    let file = ReadAt::open(&bundle.path_of(&entry.index), Backend::Pread)?;
-    let (expected, found) = (entry.index.bytes, file.len_bytes());
-    if found != expected {
-        return Err(Error::Length { path: file.path(), expected, found });
-    }
-    let mut bytes = vec![0; usize::try_from(found).unwrap_or(0)];
-    file.read_at(0, &mut bytes)?;
-    let (expected, found) = (entry.index.digest, Digest::of(&bytes));
-    if found != expected {
-        return Err(Error::Digest { path: file.path(), expected, found });
-    }
-    let index = Index::parse(&file.path(), &bytes, &bundle.manifest.fields, entry.file.bytes)?;
+    let bytes = bundle.read_file(&entry.index)?;
+    let path = bundle.path_of(&entry.index).display().to_string();
+    let index = Index::parse(&path, &bytes, &bundle.manifest.fields, entry.file.bytes)?;
     if index.n_samples() as u64 != entry.samples {
         let reason =
             format!("it lists {} samples, the manifest says {}", index.n_samples(), entry.samples);
-        return Err(Error::malformed(file.path(), reason));
+        return Err(Error::malformed(path, reason));
     }
     let n_classes = i32::try_from(bundle.manifest.classes.len()).unwrap_or(i32::MAX);
     let outside = |label: &i32| n_classes > 0 && !(-1..n_classes).contains(label);
@@ -460,10 +475,10 @@ pub(crate) fn open_index(bundle: &Bundle, entry: &ShardEntry) -> Result<Index, E
         let key = index.key(row).unwrap_or_default();
         let reason =
             format!("sample `{key}` has label {label}, the bundle has {n_classes} classes");
-        return Err(Error::malformed(file.path(), reason));
+        return Err(Error::malformed(path, reason));
     }
     if index.shard_digest() != Some(entry.file.digest) {
-        return Err(Error::malformed(file.path(), "its blocks do not give the shard's digest"));
+        return Err(Error::malformed(path, "its blocks do not give the shard's digest"));
     }
     Ok(index)
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    BLOCK_BYTES, Backend, Bundle, BundleNames, BundlePath, DATA_DIR, Digest, FileEntry,
-    MANIFEST_NAME, ReadAt, block_cv, file_head, n_blocks,
+    BLOCK_BYTES, Bundle, BundleNames, BundlePath, DATA_DIR, Digest, MANIFEST_NAME, file_head,
+    n_blocks,
 };
 use gular_pelican::parallel;
 
@@ -53,7 +53,7 @@ impl Copy<'_> {
         }
         parallel(shards, self.threads, self.cancel, |entry, stop| -> Result<(), Error> {
             check_stop(stop)?;
-            let bytes = checked(&bundle.path_of(&entry.index), &entry.index)?;
+            let bytes = bundle.read_file(&entry.index)?;
             write(&data.join(entry.index.name.as_str()), 0, &bytes)?;
             self.advance(bytes.len());
             Ok(())
@@ -94,29 +94,16 @@ impl Copy<'_> {
         stop: &AtomicBool,
     ) -> Result<(), Error> {
         let Some(entry) = bundle.manifest().shards.get(shard) else { return Ok(()) };
-        let open = bundle.shard(shard)?;
-        let (from, len) = (open.data(), entry.file.bytes);
         let to = data.join(entry.file.name.as_str());
         let file = fs::OpenOptions::new().write(true).open(&to);
         let file = file.map_err(|e| Error::io("open", &to, e))?;
-        let mut block = vec![0; BLOCK_BYTES];
-        let blocks = n_blocks(len);
-        for number in first..blocks.min(first.saturating_add(PIECE_BLOCKS)) {
+        let blocks = first..first.saturating_add(PIECE_BLOCKS);
+        bundle.copy(shard, blocks, |position, part| {
             check_stop(stop)?;
-            let position = number.saturating_mul(BLOCK_BYTES as u64);
-            let size = len.saturating_sub(position).min(BLOCK_BYTES as u64);
-            let part = block.get_mut(..usize::try_from(size).unwrap_or(0)).unwrap_or_default();
-            from.read_at(position, part)?;
-            let expected = usize::try_from(number).ok().and_then(|n| open.index().blocks.get(n));
-            if expected != Some(&block_cv(number, part, blocks == 1)) {
-                let end = position.saturating_add(size);
-                let (path, start) = (from.path(), position);
-                return Err(gular_bundle::Error::Block { path, start, end }.into());
-            }
             file.write_all_at(part, position).map_err(|e| Error::io("write", &to, e))?;
             self.advance(part.len());
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Every sample as `split/` and the file names that `gular convert` gives it.
@@ -218,24 +205,6 @@ fn check_stop(stop: &AtomicBool) -> Result<(), Error> {
     match stop.load(Ordering::Relaxed) {
         true => Err(gular_pelican::Error::Cancelled.into()),
         false => Ok(()),
-    }
-}
-
-/// A small file of the bundle, whole and right.
-fn checked(path: &Path, file: &FileEntry) -> Result<Vec<u8>, Error> {
-    let source = ReadAt::open(path, Backend::Pread)?;
-    let shown = path.display().to_string();
-    if source.len_bytes() != file.bytes {
-        let (expected, found) = (file.bytes, source.len_bytes());
-        return Err(gular_bundle::Error::Length { path: shown, expected, found }.into());
-    }
-    let mut bytes = vec![0; usize::try_from(file.bytes).unwrap_or(0)];
-    source.read_at(0, &mut bytes)?;
-    match Digest::of(&bytes) {
-        found if found == file.digest => Ok(bytes),
-        found => {
-            Err(gular_bundle::Error::Digest { path: shown, expected: file.digest, found }.into())
-        }
     }
 }
 
