@@ -4,18 +4,20 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    BLOCK_BYTES, Bundle, BundleNames, BundlePath, DATA_DIR, Digest, MANIFEST_NAME, file_head,
-    n_blocks,
+    BLOCK_BYTES, Bundle, BundleNames, BundlePath, DATA_DIR, Digest, MANIFEST_NAME, SAMPLES_NAME,
+    Split, TEMP_PREFIX, file_head, n_blocks, samples_header,
 };
 use gular_pelican::parallel;
 
 use super::source::{Directory, PlainFile};
 use crate::Error;
 
+/// The class names beside unpacked samples, one a line.
+const CLASSES_NAME: &str = "classes.txt";
 /// What one thread copies at a time.
 const PIECE_BLOCKS: u64 = 64;
 
@@ -113,7 +115,40 @@ impl Copy<'_> {
         parallel(&shards, self.threads, self.cancel, |shard, stop| {
             self.samples_of(bundle, *shard, &names, stop)
         })?;
-        check_stop(self.cancel)
+        check_stop(self.cancel)?;
+        self.lists(bundle)
+    }
+
+    /// Joins the lists of the shards to one a split, and names the classes.
+    fn lists(&self, bundle: &Bundle) -> Result<(), Error> {
+        let manifest = bundle.manifest();
+        for split in Split::ALL.iter().filter(|split| manifest.of_split(**split).next().is_some()) {
+            let path = self.to.join(split.to_string()).join(SAMPLES_NAME);
+            let mut list = create(&path)?;
+            let io = |e| Error::io("write", &path, e);
+            list.write_all(samples_header(&manifest.fields).as_bytes()).map_err(io)?;
+            for (shard, entry) in manifest.shards.iter().enumerate() {
+                if entry.split == *split {
+                    let lines = self.lines(shard);
+                    let from = File::open(&lines).map_err(|e| Error::io("open", &lines, e));
+                    std::io::copy(&mut from?, &mut list).map_err(io)?;
+                    fs::remove_file(&lines).map_err(|e| Error::io("remove", &lines, e))?;
+                }
+            }
+            protect(&path)?;
+        }
+        if !manifest.classes.is_empty() {
+            let path = self.to.join(CLASSES_NAME);
+            create(&path)?;
+            write(&path, 0, (manifest.classes.join("\n") + "\n").as_bytes())?;
+            protect(&path)?;
+        }
+        Ok(())
+    }
+
+    /// A shard's part of the list, until all are there.
+    fn lines(&self, shard: usize) -> PathBuf {
+        self.to.join(format!("{TEMP_PREFIX}lines-{shard}"))
     }
 
     fn samples_of(
@@ -130,6 +165,7 @@ impl Copy<'_> {
         let open = bundle.shard(shard)?;
         let mut values = vec![Vec::new(); manifest.fields.len()];
         let mut made = BTreeSet::new();
+        let mut lines = String::new();
         for row in 0..open.index().n_samples() {
             check_stop(stop)?;
             for (field, value) in values.iter_mut().enumerate() {
@@ -151,8 +187,11 @@ impl Copy<'_> {
                 protect(&path)?;
                 self.advance(head.len() + value.len());
             }
+            lines.push_str(&files.line);
         }
-        Ok(())
+        let path = self.lines(shard);
+        create(&path)?;
+        write(&path, 0, lines.as_bytes())
     }
 
     /// A directory's files; one that changes meanwhile is an error.

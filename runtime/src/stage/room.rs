@@ -47,6 +47,13 @@ impl Need {
         self.largest = self.largest.max(len);
     }
 
+    /// Adds a file of ours beside the data, of `len` bytes or less.
+    pub(super) fn add_list(&mut self, len: u64) {
+        let (content, files) = (self.content, self.files);
+        self.add(len);
+        (self.content, self.files) = (content, files);
+    }
+
     /// Adds `n` folders.
     pub(super) fn add_folders(&mut self, n: u64) {
         self.bytes = self.bytes.saturating_add(n.saturating_mul(PAGE_BYTES));

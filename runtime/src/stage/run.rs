@@ -53,7 +53,7 @@ pub enum StageEvent {
 pub struct StageReport {
     /// The copy.
     pub path: String,
-    /// Its files.
+    /// Its files, without the lists of unpacked samples.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,

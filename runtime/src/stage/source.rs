@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Bundle, DATA_DIR, MANIFEST_NAME, StreamDigest, file_head};
+use gular_bundle::{Bundle, DATA_DIR, Field, MANIFEST_NAME, Split, StreamDigest, file_head};
 
 use super::room::Need;
 use crate::Error;
@@ -104,6 +104,7 @@ fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
     let manifest = bundle.manifest();
     let heads: Vec<u64> = manifest.fields.iter().map(|f| file_head(f).len() as u64).collect();
     let mut folders = Folders::new(need);
+    let mut lists = 0;
     for (shard, entry) in manifest.shards.iter().enumerate() {
         let open = bundle.shard(shard)?;
         let split = entry.split.to_string();
@@ -115,9 +116,22 @@ fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
             }
             let key = open.index().key(row).unwrap_or_default();
             folders.add(need, &split, key);
+            lists += line_bound(&manifest.fields, key);
         }
+        need.add_list(0);
     }
+    // All of a split, and the part of a shard that is being joined to it.
+    Split::ALL.iter().for_each(|_| need.add_list(0));
+    need.add_list(lists.saturating_mul(2));
+    need.add_list(manifest.classes.iter().map(|class| class.len() as u64 + 1).sum());
     Ok(())
+}
+
+/// More than a sample's line takes in the list: each file is named by the key, its
+/// field, and an extension.
+fn line_bound(fields: &[Field], key: &str) -> u64 {
+    let names = fields.iter().map(|field| key.len() + field.name.as_str().len() + 32);
+    (names.sum::<usize>() + key.len() + 1) as u64
 }
 
 /// Counts folders, each once, by hashes of their paths: two of a hash would be off by
