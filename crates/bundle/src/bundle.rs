@@ -191,6 +191,26 @@ impl Bundle {
         }
     }
 
+    /// Asks the file system whether every shard and index is there and as long as
+    /// the manifest says: a cut copy is found before much is read.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Length`].
+    pub fn check_lengths(&self) -> Result<(), Error> {
+        for entry in self.manifest.shards.iter().flat_map(|shard| [&shard.file, &shard.index]) {
+            let path = self.path_of(entry);
+            let shown = || path.display().to_string();
+            let metadata = std::fs::metadata(&path);
+            let metadata =
+                metadata.map_err(|source| Error::Io { action: "read", path: shown(), source })?;
+            let (expected, found) = (entry.bytes, metadata.len());
+            if found != expected {
+                return Err(Error::Length { path: shown(), expected, found });
+            }
+        }
+        Ok(())
+    }
+
     /// Where a shard or index of the manifest lies.
     #[must_use]
     pub fn path_of(&self, file: &FileEntry) -> PathBuf {

@@ -82,6 +82,7 @@ pub fn convert(
     let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
     let bundle = Bundle::open(source, open)?;
     crate::run::check_apart(source, out)?;
+    bundle.check_lengths()?;
     let manifest = bundle.manifest();
     let mut report = ConvertReport {
         dry_run: options.dry_run,
