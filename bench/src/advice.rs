@@ -73,10 +73,11 @@ impl Words<'_> {
         text.extend(self.threads(at, row));
         text.extend(self.shuffling(at, row));
         text.extend(self.baselines(at, row));
-        let command = self.command(row.spec.what, payload);
-        if command.is_none() {
-            text.push(format!("`{}` is such a bundle already.", self.data.source));
-        }
+        text.extend(self.training(at));
+        let command = self.command(row.spec.what, payload).unwrap_or_else(|instead| {
+            text.push(instead);
+            None
+        });
         Some(Advice { pick: Some(pick), command, text })
     }
 
@@ -269,6 +270,9 @@ impl Words<'_> {
     }
 
     fn shuffling(&self, at: At, row: &Row) -> Option<String> {
+        if at.kind == Kind::Load {
+            return None;
+        }
         let at = |order, cache| At { order, cache, ..at };
         let of = |cache| {
             let shuffled = self.rate(row.spec.what, at(Order::Shuffled, cache))?;
@@ -311,12 +315,39 @@ impl Words<'_> {
         text
     }
 
-    fn command(&self, what: What, payload: Payload) -> Option<String> {
-        let envelope = what.envelope()?;
+    /// What batches say, where it is not what reading says.
+    fn training(&self, at: At) -> Option<String> {
+        if at.kind == Kind::Load {
+            return None;
+        }
+        let at = At { kind: Kind::Load, ..at };
+        let rates = self.rows.iter().filter(|row| is(row, at));
+        let rates = rates.map(|row| row.numbers.samples_per_s.median);
+        let (low, high) = (rates.clone().min_by(f64::total_cmp)?, rates.max_by(f64::total_cmp)?);
+        let only = self.options.payloads.len() == 1;
+        let more = match only {
+            true => "; `--payload encoded,reencoded,raw` measures what other payloads bring",
+            false => "",
+        };
+        (low >= SAME * SAME * high && low < high).then(|| {
+            format!(
+                "A training would not notice: batches come at {} to {} samples/s from all of them, plain files among them where they were measured, because decoding takes the time{more}.",
+                grouped(low),
+                grouped(high)
+            )
+        })
+    }
+
+    /// The command that makes the pick; else what to do in its place.
+    fn command(&self, what: What, payload: Payload) -> Result<Option<String>, String> {
+        let Some(envelope) = what.envelope() else { return Ok(None) };
         let source = quoted(&self.data.source);
         if let Some(bundle) = self.data.bundle.filter(|bundle| bundle.payload == payload) {
-            let convert = format!("gular convert {source} BUNDLE --envelope {envelope}");
-            return (bundle.envelope != envelope).then_some(convert);
+            return if bundle.envelope == envelope {
+                Err(format!("`{}` is such a bundle already.", self.data.source))
+            } else {
+                Ok(Some(format!("gular convert {source} BUNDLE --envelope {envelope}")))
+            };
         }
         let made = self.options.payloads.iter().find_map(|options| match options {
             PayloadOptions::Raw(raw) if payload == Payload::Raw => {
@@ -332,11 +363,14 @@ impl Words<'_> {
         let made = made.unwrap_or_default();
         let pack = |source: &str| format!("gular pack {source} BUNDLE --envelope {envelope}{made}");
         if self.data.bundle.is_none() {
-            return Some(pack(&source));
+            return Ok(Some(pack(&source)));
         }
-        // A bundle's other payloads are made of its images.
-        let files = format!("gular convert {source} IMAGES --envelope directory");
-        Some(format!("{files} && {}", pack("IMAGES")))
+        // Labels of a bundle need not be the names of folders, which `pack` reads.
+        Err(format!(
+            "Such a bundle is packed from images, not from a bundle: `{}`, with the folder that `{}` was packed from.",
+            pack("IMAGES"),
+            self.data.source
+        ))
     }
 }
 
@@ -534,15 +568,27 @@ mod tests {
             row(PREAD(Envelope::Shards), Payload::Raw, Kind::Read, 50.0),
             row(PREAD(Envelope::Shards), Payload::Raw, Kind::Load, 80.0),
         ];
-        assert_eq!(
-            advice_of("b", Some((Envelope::Shards, Payload::Encoded)), &raw).command.as_deref(),
-            Some(
-                "gular convert b IMAGES --envelope directory && \
-                 gular pack IMAGES BUNDLE --envelope shards --payload raw --size 64x64"
-            )
-        );
+        let pixels = advice_of("b", Some((Envelope::Shards, Payload::Encoded)), &raw);
+        assert_eq!(pixels.command, None);
+        let instead =
+            "`gular pack IMAGES BUNDLE --envelope shards --payload raw --size 64x64`, with";
+        assert!(pixels.text.join("\n").contains(instead), "{:?}", pixels.text);
         let images = advice_of("it's $HOME", None, &[shards]).command.unwrap();
         assert_eq!(images, r"gular pack 'it'\''s $HOME' BUNDLE --envelope shards");
+    }
+
+    #[test]
+    fn batches_that_come_alike_are_said() {
+        let rows = |plain| {
+            [
+                row(MAP(Envelope::Shards), Payload::Encoded, Kind::Read, 300.0),
+                row(What::Files, Payload::Encoded, Kind::Read, 100.0),
+                row(MAP(Envelope::Shards), Payload::Encoded, Kind::Load, 10.0),
+                row(What::Files, Payload::Encoded, Kind::Load, plain),
+            ]
+        };
+        assert!(advice(&rows(9.0)).text.join("\n").contains("A training would not notice"));
+        assert!(!advice(&rows(5.0)).text.join("\n").contains("A training would not notice"));
     }
 
     #[test]

@@ -53,6 +53,8 @@ class GularDataset:
         if field not in self.fields:
             raise KeyError(f"{path} has no field {field!r}; it has {sorted(self.fields)}")
         self.shards = [s for s in manifest["shards"] if s["split"] == split]
+        if not self.shards:
+            raise KeyError(f"{path} has no split {split!r}; it has {sorted({s['split'] for s in manifest['shards']})}")
         self.sizes = [s["samples"] for s in self.shards]
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)]).astype(int).tolist()
         self._open = {}
