@@ -1,6 +1,6 @@
 //! The way through an image: bytes, then names, then the superblock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::Error;
@@ -19,6 +19,8 @@ pub struct Writer<W> {
     data: Data<W>,
     /// Files by the digest of their bytes, when those are to be shared.
     known: HashMap<[u8; 32], FileData>,
+    /// Lengths of these: a file of another is none of them.
+    lengths: HashSet<u64>,
     held: Vec<u8>,
 }
 
@@ -39,7 +41,7 @@ impl<W: Write> Writer<W> {
         out.write(&[0; SUPERBLOCK_BYTES])?;
         out.align(u64::from(options.align))?;
         let data = Data::new(out, options)?;
-        Ok(Self { data, known: HashMap::new(), held: Vec::new() })
+        Ok(Self { data, known: HashMap::new(), lengths: HashSet::new(), held: Vec::new() })
     }
 
     /// Takes a file's bytes: all of `reader`, until it says that it has ended.
@@ -62,7 +64,7 @@ impl<W: Write> Writer<W> {
             match self.known.get(&digest) {
                 Some(known) => Ok(*known),
                 None => self.data.file(&mut held.as_slice()).inspect(|data| {
-                    self.known.insert(digest, *data);
+                    self.know(digest, *data);
                 }),
             }
         };
@@ -71,8 +73,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// As [`data`](Self::data) for a reader that can go back: with
-    /// [`Options::deduplicate`] files of any size are read once to see whether
-    /// their bytes are there, and again when they are not.
+    /// [`Options::deduplicate`] files of any size share their bytes. One of the same
+    /// length as another is read first to see whether it is the same.
     ///
     /// # Errors
     /// As `data`.
@@ -81,17 +83,27 @@ impl<W: Write> Writer<W> {
             return self.data.file(reader);
         }
         let start = reader.stream_position().map_err(Error::Read)?;
-        let mut hasher = blake3::Hasher::new();
-        std::io::copy(reader, &mut hasher).map_err(Error::Read)?;
-        if let Some(known) = self.known.get(hasher.finalize().as_bytes()) {
-            return Ok(*known);
-        }
+        let end = reader.seek(SeekFrom::End(0)).map_err(Error::Read)?;
         reader.seek(SeekFrom::Start(start)).map_err(Error::Read)?;
+        // Most files are alone with their length, and are read once.
+        if self.lengths.contains(&end.saturating_sub(start)) {
+            let mut hasher = blake3::Hasher::new();
+            std::io::copy(reader, &mut hasher).map_err(Error::Read)?;
+            if let Some(known) = self.known.get(hasher.finalize().as_bytes()) {
+                return Ok(*known);
+            }
+            reader.seek(SeekFrom::Start(start)).map_err(Error::Read)?;
+        }
         // Known is what was written, which the file may not have held at first.
         let mut hashed = Hashed { reader, hasher: blake3::Hasher::new() };
         let data = self.data.file(&mut hashed)?;
-        self.known.insert(*hashed.hasher.finalize().as_bytes(), data);
+        self.know(*hashed.hasher.finalize().as_bytes(), data);
         Ok(data)
+    }
+
+    fn know(&mut self, digest: [u8; 32], data: FileData) {
+        self.known.insert(digest, data);
+        self.lengths.insert(data.size());
     }
 
     /// Bytes of the image so far; with compression, those that are written.
