@@ -1,7 +1,7 @@
 //! The tree of an image's files.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::RootPath;
@@ -54,6 +54,15 @@ pub enum Source {
 }
 
 impl Source {
+    /// A file of this machine, as it is now.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn of(path: &Path) -> Result<Self> {
+        let meta = std::fs::metadata(path).map_err(Error::io("read", path))?;
+        Ok(Self::File { path: path.to_owned(), bytes: meta.len() })
+    }
+
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         match self {

@@ -171,16 +171,24 @@ impl Listing {
     /// # Errors
     /// As [`Rootfs::add`].
     pub fn add_to(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
-        for entry in &self.entries {
+        self.add_some_to(tree, layer, |_| true)
+    }
+
+    /// As [`add_to`](Self::add_to), without the files whose paths `wanted` refuses.
+    ///
+    /// # Errors
+    /// As `add_to`.
+    pub fn add_some_to(
+        &self,
+        tree: &mut Rootfs,
+        layer: Layer,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        for entry in self.entries.iter().filter(|entry| wanted(&entry.path)) {
             let path = RootPath::new(&entry.path)?;
             let what = match &entry.kind {
                 Kind::Dir if tree.follow(&path).is_some() => continue,
-                Kind::Dir => What::Dir,
-                Kind::File(number, bytes) => What::File(Source::File {
-                    path: self.dir.join(number.to_string()),
-                    bytes: *bytes,
-                }),
-                Kind::Symlink(target) => What::Symlink(target.clone()),
+                Kind::Dir | Kind::File(..) | Kind::Symlink(_) => self.what(entry)?,
                 Kind::Hardlink(first) => {
                     let first = RootPath::new(first)?;
                     let Some((real, _)) = tree.follow(&first) else {
@@ -202,5 +210,24 @@ impl Listing {
             tree.add(layer, &path, entry.mode, what)?;
         }
         Ok(())
+    }
+
+    /// An entry as a node of a tree: a directory, a file, or a symbolic link.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a hard link or a whiteout, which mean nothing alone.
+    pub fn what(&self, entry: &Entry) -> Result<What> {
+        match &entry.kind {
+            Kind::Dir => Ok(What::Dir),
+            Kind::File(number, bytes) => Ok(What::File(Source::File {
+                path: self.dir.join(number.to_string()),
+                bytes: *bytes,
+            })),
+            Kind::Symlink(target) => Ok(What::Symlink(target.clone())),
+            Kind::Hardlink(_) | Kind::Whiteout | Kind::Opaque => {
+                let reason = "it stands for another file".to_owned();
+                Err(Error::Conflict { path: entry.path.clone(), reason })
+            }
+        }
     }
 }
