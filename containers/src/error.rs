@@ -128,6 +128,67 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// An `image.lock` that cannot be used.
+    #[error("`{path}` line {line}: {reason}")]
+    Lock {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+        /// What may help.
+        hint: Option<String>,
+    },
+    /// A list of packages that nobody vouches for, or not any more.
+    #[error("`{url}`: {reason}")]
+    Release {
+        /// The document.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+        /// What may help.
+        hint: Option<String>,
+    },
+    /// A wheel that cannot be had.
+    #[error("wheel `{name}`: {reason}")]
+    Wheel {
+        /// Its name, with a version where one was asked for.
+        name: String,
+        /// What is in the way.
+        reason: String,
+        /// What may help.
+        hint: Option<String>,
+    },
+    /// Something could not be fetched.
+    #[error("cannot fetch `{name}`: {reason}")]
+    Fetch {
+        /// The package, or the document's URL.
+        name: String,
+        /// What each place said.
+        reason: String,
+        /// What may help.
+        hint: Option<String>,
+    },
+    /// Other bytes than were asked for.
+    #[error("`{path}` has SHA-256 {found}, expected {expected}")]
+    Digest {
+        /// The file or URL.
+        path: String,
+        /// What its bytes give.
+        found: String,
+        /// What they should give.
+        expected: String,
+    },
+    /// A file that is not here, and may not be fetched.
+    #[error("`{name}` is not on this machine, and nothing may be fetched")]
+    Offline {
+        /// The file's name.
+        name: String,
+    },
+    /// Somebody asked to stop.
+    #[error("stopped")]
+    Cancelled,
     /// A file is no whole SIF.
     #[error("`{path}` is no sound SIF: {reason}")]
     Sif {
@@ -147,10 +208,21 @@ impl Error {
             {
                 Some("free some space, or name another folder".to_owned())
             }
-            Self::Recipe { hint, .. } | Self::Package { hint, .. } => hint.clone(),
-            Self::Io { .. } | Self::Write { .. } | Self::Path { .. } | Self::Conflict { .. } => {
-                None
+            Self::Recipe { hint, .. }
+            | Self::Package { hint, .. }
+            | Self::Lock { hint, .. }
+            | Self::Release { hint, .. }
+            | Self::Wheel { hint, .. }
+            | Self::Fetch { hint, .. } => hint.clone(),
+            Self::Io { .. }
+            | Self::Write { .. }
+            | Self::Path { .. }
+            | Self::Conflict { .. }
+            | Self::Cancelled => None,
+            Self::Digest { .. } => {
+                Some("remove it and fetch it again; another mirror may be right".to_owned())
             }
+            Self::Offline { .. } => Some("fetch once without `--offline`".to_owned()),
             Self::Exists { .. } => Some("remove it, or name another".to_owned()),
             Self::Changed { .. } => Some("build again while nothing writes to it".to_owned()),
             Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,

@@ -6,6 +6,8 @@
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
+//! | [`fetch`] | archives from elsewhere, verified |
+//! | [`lock`] | `image.lock`: the exact archives |
 //! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
 //! | [`rootfs`] | the files of an image, before they are written |
@@ -18,6 +20,8 @@ pub mod cuda;
 pub mod debian;
 pub mod elf;
 mod error;
+pub mod fetch;
+pub mod lock;
 pub mod oci;
 pub mod recipe;
 pub mod rootfs;

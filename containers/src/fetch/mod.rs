@@ -1,0 +1,15 @@
+//! Archives from elsewhere, on this machine: verified, resumed, kept.
+//!
+//! ```text
+//! DIR/<sha256>         a whole archive, its bytes checked before it got this name
+//! DIR/<sha256>.part    one on its way; what is there is used again
+//! VENDOR/<file name>   copies somebody laid ready, checked before they are used
+//! ```
+
+mod archives;
+mod artifact;
+mod transport;
+
+pub use self::archives::Archives;
+pub use self::artifact::Artifact;
+pub use self::transport::{Fault, Transport};

@@ -1,0 +1,53 @@
+//! Where bytes come from.
+
+use std::io;
+
+/// How bytes come from a URL: given by the program, since this room opens no socket.
+pub trait Transport: Sync {
+    /// A document of at most `limit` bytes, whole.
+    ///
+    /// # Errors
+    /// [`Fault::NotFound`] when the server says that there is none.
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault>;
+
+    /// The bytes of an object that has `bytes` of them, from byte `from` (a multiple
+    /// of 1 MiB) to its end, in order, into `sink`.
+    ///
+    /// # Errors
+    /// [`Fault::NotFound`]; [`Fault::Sink`] with what `sink` said.
+    fn stream(
+        &self,
+        url: &str,
+        bytes: u64,
+        from: u64,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Fault>;
+
+    /// Length of an object in bytes; `None` where the server does not say.
+    ///
+    /// # Errors
+    /// [`Fault::NotFound`] when the server says that there is none.
+    fn len(&self, url: &str) -> Result<Option<u64>, Fault>;
+}
+
+/// Why a [`Transport`] did not give the bytes.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The server says that there is nothing of this name.
+    #[error("{0}")]
+    NotFound(String),
+    /// Who took the bytes could not keep them.
+    #[error("{0}")]
+    Sink(io::Error),
+    /// Somebody asked to stop.
+    #[error("stopped")]
+    Cancelled,
+    /// Anything else: no network, a dead server, other bytes than announced.
+    #[error("{message}")]
+    Failed {
+        /// What went wrong, with the URL.
+        message: String,
+        /// What may help.
+        hint: Option<String>,
+    },
+}

@@ -1,0 +1,10 @@
+//! `image.lock`: the exact archives an image is made of.
+//!
+//! One TOML file beside the recipe. `lock` asks mirrors and indexes what is
+//! there and writes it; everything after that needs the bytes it names and no others.
+
+mod document;
+mod resolve;
+
+pub use self::document::{Deb, Debian, Lock, Oci, Wheel};
+pub use self::resolve::{Sources, lock, vendor};
