@@ -16,6 +16,7 @@
 
 pub mod cuda;
 pub mod debian;
+mod digest;
 pub mod elf;
 mod error;
 pub mod fetch;
