@@ -18,6 +18,7 @@
 pub mod assemble;
 pub mod cuda;
 pub mod debian;
+mod digest;
 pub mod elf;
 mod error;
 pub mod fetch;

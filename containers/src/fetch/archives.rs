@@ -1,10 +1,24 @@
 //! A folder of archives by their digests.
 
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::{Artifact, Transport};
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+
+use super::{Artifact, Fault, Transport};
+use crate::digest::{feed, hex};
 use crate::{Error, Result};
+
+/// A transfer goes on at a multiple of this: transports ask for no finer place.
+const BLOCK: u64 = 1 << 20;
+
+/// How often another process is looked at that fetches the same.
+const WAIT: Duration = Duration::from_millis(100);
 
 /// Where archives are kept, and where else they may lie.
 #[derive(Debug, Clone)]
@@ -21,15 +35,252 @@ impl Archives {
     /// The file with these bytes: from a vendor folder, the cache, or fetched.
     /// `progress` hears how many bytes of it are there, of the artifact's.
     ///
+    /// A file of the cache got its name when its bytes were checked, so that only
+    /// its length is looked at again; one of a vendor folder is read whole.
+    /// What a stopped transfer left is used by the next one.
+    ///
     /// # Errors
-    /// [`Error::Offline`], [`Error::Fetch`], [`Error::Digest`], [`Error::Io`], [`Error::Cancelled`].
+    /// [`Error::Offline`], [`Error::Fetch`] with what each place said,
+    /// [`Error::Digest`] for a file of a vendor folder, [`Error::Io`], [`Error::Cancelled`].
     pub fn get(
         &self,
         artifact: &Artifact,
-        _transport: &dyn Transport,
-        _progress: &dyn Fn(u64),
-        _cancel: &AtomicBool,
+        transport: &dyn Transport,
+        progress: &dyn Fn(u64),
+        cancel: &AtomicBool,
     ) -> Result<PathBuf> {
-        Err(Error::Offline { name: artifact.name.clone() })
+        artifact.check()?;
+        for dir in &self.vendor {
+            let path = dir.join(&artifact.file_name);
+            if path.is_file() {
+                check(&path, artifact, progress, cancel)?;
+                return Ok(path);
+            }
+        }
+        let path = self.dir.join(&artifact.sha256);
+        if has_len(&path, artifact.bytes) {
+            progress(artifact.bytes);
+            return Ok(path);
+        }
+        if self.offline {
+            return Err(Error::Offline { name: artifact.file_name.clone() });
+        }
+        fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
+        let Some(mut part) = Part::open(&self.dir, &path, artifact, cancel)? else {
+            progress(artifact.bytes);
+            return Ok(path);
+        };
+        let mut said = Vec::new();
+        let mut hint = None;
+        for url in &artifact.urls {
+            match part.fill(url, artifact, transport, progress, cancel) {
+                Ok(()) => {
+                    part.finish(&path)?;
+                    return Ok(path);
+                }
+                Err(Fill::Fatal(error)) => return Err(error),
+                Err(Fill::Next(reason, helps)) => {
+                    said.push(reason);
+                    hint = hint.or(helps);
+                }
+            }
+        }
+        if said.is_empty() {
+            said.push("nothing says where it is".to_owned());
+        }
+        Err(Error::Fetch { name: artifact.file_name.clone(), reason: said.join("; "), hint })
+    }
+}
+
+/// Refuses a file that is not the artifact.
+fn check(
+    path: &Path,
+    artifact: &Artifact,
+    progress: &dyn Fn(u64),
+    cancel: &AtomicBool,
+) -> Result<()> {
+    let mut file = File::open(path).map_err(Error::io("open", path))?;
+    let found = file.metadata().map_err(Error::io("read", path))?.len();
+    if found != artifact.bytes {
+        let reason = format!("it has {found} bytes, expected {}", artifact.bytes);
+        return Err(Error::Archive { path: path.display().to_string(), reason });
+    }
+    let mut hasher = Sha256::new();
+    feed(&mut hasher, &mut file, path, found, progress, cancel)?;
+    let found = hex(&hasher.finalize());
+    if found == artifact.sha256 {
+        return Ok(());
+    }
+    let path = path.display().to_string();
+    Err(Error::Digest { path, found, expected: artifact.sha256.clone() })
+}
+
+fn has_len(path: &Path, bytes: u64) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == bytes)
+}
+
+/// A file on its way; ours alone while it is open.
+struct Part {
+    file: File,
+    path: PathBuf,
+    /// Set where the file system knows no locks: a file that nobody else finds.
+    private: Option<NamedTempFile>,
+}
+
+/// Why an address gave no file.
+enum Fill {
+    /// Another one may: what it said, what may help.
+    Next(String, Option<String>),
+    /// None will.
+    Fatal(Error),
+}
+
+impl Part {
+    /// Waits while another process writes it; `None` when that one brought it to its end.
+    fn open(
+        dir: &Path,
+        whole: &Path,
+        artifact: &Artifact,
+        cancel: &AtomicBool,
+    ) -> Result<Option<Self>> {
+        let path = dir.join(format!("{}.part", artifact.sha256));
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let file = options.open(&path).map_err(Error::io("create", &path))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) if cancel.load(Ordering::Relaxed) => {
+                    return Err(Error::Cancelled);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::sleep(WAIT);
+                    continue;
+                }
+                // Lustre without its option `flock`, some FUSE file systems.
+                Err(TryLockError::Error(_)) => {
+                    let private = NamedTempFile::with_prefix_in(".part-", dir);
+                    let private = private.map_err(Error::io("create", dir))?;
+                    let file = private.reopen().map_err(Error::io("open", private.path()))?;
+                    let path = private.path().to_owned();
+                    return Ok(Some(Self { file, path, private: Some(private) }));
+                }
+            }
+            if has_len(whole, artifact.bytes) {
+                let _ = fs::remove_file(&path);
+                return Ok(None);
+            }
+            // Between the two lines above it may have got its name, or been removed.
+            let ours = file.metadata().map_err(Error::io("read", &path))?;
+            let same = fs::metadata(&path)
+                .is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
+            if same {
+                return Ok(Some(Self { file, path, private: None }));
+            }
+        }
+    }
+
+    /// Fills the rest from `url`, and checks the whole.
+    fn fill(
+        &mut self,
+        url: &str,
+        artifact: &Artifact,
+        transport: &dyn Transport,
+        progress: &dyn Fn(u64),
+        cancel: &AtomicBool,
+    ) -> std::result::Result<(), Fill> {
+        loop {
+            let (from, found) = self.attempt(url, artifact, transport, progress, cancel)?;
+            if found == artifact.sha256 {
+                return Ok(());
+            }
+            self.file.set_len(0).map_err(|e| self.failed("write", e))?;
+            // What lay there from before may be what is wrong.
+            if from == 0 {
+                let expected = &artifact.sha256;
+                let reason = format!("{url} has SHA-256 {found}, expected {expected}");
+                let hint = "its bytes changed since the lock was made, or on the way: lock again, or name another mirror";
+                return Err(Fill::Next(reason, Some(hint.to_owned())));
+            }
+        }
+    }
+
+    /// Where it went on, and the digest of the whole.
+    fn attempt(
+        &mut self,
+        url: &str,
+        artifact: &Artifact,
+        transport: &dyn Transport,
+        progress: &dyn Fn(u64),
+        cancel: &AtomicBool,
+    ) -> std::result::Result<(u64, String), Fill> {
+        let there = self.file.metadata().map_err(|e| self.failed("read", e))?.len();
+        let from = match there {
+            whole if whole == artifact.bytes => whole,
+            cut if cut < artifact.bytes => cut - cut % BLOCK,
+            _ => 0,
+        };
+        if there != from {
+            self.file.set_len(from).map_err(|e| self.failed("write", e))?;
+        }
+        self.file.seek(SeekFrom::Start(0)).map_err(|e| self.failed("read", e))?;
+        let mut hasher = Sha256::new();
+        feed(&mut hasher, &mut self.file, &self.path, from, progress, cancel)
+            .map_err(Fill::Fatal)?;
+        let mut done = from;
+        if from < artifact.bytes {
+            let mut sink = |bytes: &[u8]| {
+                if cancel.load(Ordering::Relaxed) {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                done += bytes.len() as u64;
+                if done > artifact.bytes {
+                    let reason = format!("more than {} bytes came", artifact.bytes);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                }
+                hasher.update(bytes);
+                self.file.write_all(bytes)?;
+                progress(done);
+                Ok(())
+            };
+            let streamed = transport.stream(url, artifact.bytes, from, &mut sink);
+            match streamed {
+                Ok(()) => {}
+                Err(_) if cancel.load(Ordering::Relaxed) => {
+                    return Err(Fill::Fatal(Error::Cancelled));
+                }
+                Err(Fault::Cancelled) => return Err(Fill::Fatal(Error::Cancelled)),
+                Err(Fault::Sink(source)) if source.kind() != io::ErrorKind::InvalidData => {
+                    return Err(self.failed("write", source));
+                }
+                Err(Fault::Failed { message, hint }) => return Err(Fill::Next(message, hint)),
+                Err(other) => return Err(Fill::Next(format!("{url}: {other}"), None)),
+            }
+            if done != artifact.bytes {
+                let reason = format!("{url} ended after {done} of {} bytes", artifact.bytes);
+                return Err(Fill::Next(reason, None));
+            }
+        }
+        Ok((from, hex(&hasher.finalize())))
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> Fill {
+        Fill::Fatal(Error::io(action, &self.path)(source))
+    }
+
+    /// Gives it its name.
+    fn finish(self, whole: &Path) -> Result<()> {
+        self.file.sync_all().map_err(Error::io("write", &self.path))?;
+        match self.private {
+            Some(file) => {
+                file.persist(whole).map_err(|e| Error::io("create", whole)(e.error))?;
+            }
+            None => fs::rename(&self.path, whole).map_err(Error::io("create", whole))?,
+        }
+        // The name as well as the bytes survives a power cut.
+        if let Some(dir) = whole.parent().and_then(|dir| File::open(dir).ok()) {
+            let _ = dir.sync_all();
+        }
+        Ok(())
     }
 }

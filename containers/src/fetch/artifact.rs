@@ -1,5 +1,8 @@
 //! What is fetched.
 
+use crate::digest::is_sha256;
+use crate::{Error, Result};
+
 /// A file of known bytes, and where to get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
@@ -13,4 +16,71 @@ pub struct Artifact {
     pub sha256: String,
     /// Where it is, the best place first.
     pub urls: Vec<String>,
+}
+
+impl Artifact {
+    /// Refuses what could name another place on the disk.
+    pub(super) fn check(&self) -> Result<()> {
+        if !is_file_name(&self.file_name) {
+            let path = self.file_name.clone();
+            return Err(Error::Path { path, reason: "it is no plain file name" });
+        }
+        if !is_sha256(&self.sha256) {
+            return Err(Error::Path { path: self.sha256.clone(), reason: "it is no SHA-256" });
+        }
+        Ok(())
+    }
+}
+
+/// Whether a text is one visible segment: what packages and wheels are called.
+pub(crate) fn is_file_name(text: &str) -> bool {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b"._+-~!".contains(&b);
+    !text.is_empty() && text.len() <= 255 && !text.starts_with('.') && text.bytes().all(good)
+}
+
+/// The file name that a URL ends with, its `%` forms decoded.
+pub(crate) fn file_name(url: &str) -> Option<String> {
+    let path = url.split(['?', '#']).next()?;
+    let name = percent_decoded(path.rsplit('/').next()?)?;
+    is_file_name(&name).then_some(name)
+}
+
+/// Text with `%41` and the like decoded; `None` for a broken one.
+pub(crate) fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_urls_and_lead_nowhere_else() {
+        for (url, name) in [
+            (
+                "https://a/pool/g/gcc/libgcc-s1_12.2.0-14%2Bdeb12u1_amd64.deb",
+                "libgcc-s1_12.2.0-14+deb12u1_amd64.deb",
+            ),
+            ("https://a/x-1.0-py3-none-any.whl#sha256=00", "x-1.0-py3-none-any.whl"),
+            ("file:///x.whl?y=/z", "x.whl"),
+        ] {
+            assert_eq!(file_name(url).as_deref(), Some(name));
+        }
+        for bad in
+            ["https://a/", "a/..", "a/.x", "a/%2e%2e%2fx", "a/%2", "a/%zz", "a/%ff", "a/b%00"]
+        {
+            assert_eq!(file_name(bad), None, "{bad}");
+        }
+    }
 }

@@ -1,0 +1,214 @@
+//! Archives that are fetched: checked, resumed, shared, refused.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gular_containers::Error;
+use gular_containers::fetch::{Archives, Artifact};
+use support::{Shelf, sha256};
+
+const A: &str = "https://a.example/pool/x_1.deb";
+const B: &str = "https://b.example/pool/x_1.deb";
+
+/// 3 MiB and a bit, no two blocks alike.
+fn bytes() -> Vec<u8> {
+    (0..3_300_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+fn artifact(bytes: &[u8]) -> Artifact {
+    Artifact {
+        name: "x".to_owned(),
+        file_name: "x_1.deb".to_owned(),
+        bytes: bytes.len() as u64,
+        sha256: sha256(bytes),
+        urls: vec![A.to_owned(), B.to_owned()],
+    }
+}
+
+fn archives(dir: &Path) -> Archives {
+    Archives { dir: dir.join("cache"), vendor: Vec::new(), offline: false }
+}
+
+fn get(archives: &Archives, shelf: &Shelf, bytes: &[u8]) -> Result<PathBuf, Error> {
+    archives.get(&artifact(bytes), shelf, &|_| {}, &AtomicBool::new(false))
+}
+
+#[test]
+fn a_file_is_fetched_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    shelf.put(B, bytes.clone());
+    let path = get(&archives, &shelf, &bytes).unwrap();
+    assert_eq!(path, archives.dir.join(sha256(&bytes)));
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    assert_eq!(shelf.asked(), [format!("stream 0 {A}"), format!("stream 0 {B}")]);
+    get(&archives, &shelf, &bytes).unwrap();
+    assert!(shelf.asked().is_empty());
+    assert_eq!(fs::read_dir(&archives.dir).unwrap().count(), 1, "no part is left");
+    // One that was cut later is fetched again.
+    fs::write(&path, b"short").unwrap();
+    get(&archives, &shelf, &bytes).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn a_cut_transfer_goes_on_where_it_was_even_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    shelf.put(A, bytes.clone());
+    shelf.cut.lock().unwrap().insert(A.to_owned(), 2_500_000);
+    let error = get(&archives, &shelf, &bytes).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot fetch `x_1.deb`: cannot read `{A}`: the connection broke; {B}: `{B}` is not there (404)"
+        )
+    );
+    assert_eq!(error.hint().as_deref(), Some("try again"));
+    assert_eq!(
+        shelf.asked(),
+        [format!("stream 0 {A}"), format!("stream 2097152 {B}")],
+        "what the first place gave is kept for the second"
+    );
+    let heard = std::sync::Mutex::new(Vec::new());
+    let progress = |done| heard.lock().unwrap().push(done);
+    archives.get(&artifact(&bytes), &shelf, &progress, &AtomicBool::new(false)).unwrap();
+    assert_eq!(shelf.asked(), [format!("stream 2097152 {A}")]);
+    let heard = heard.into_inner().unwrap();
+    assert!(heard.is_sorted() && heard.last() == Some(&(bytes.len() as u64)), "{heard:?}");
+}
+
+#[test]
+fn rubbish_in_a_part_is_not_the_mirrors_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    shelf.put(A, bytes.clone());
+    fs::create_dir(&archives.dir).unwrap();
+    let part = archives.dir.join(format!("{}.part", sha256(&bytes)));
+    for len in [1_500_000, bytes.len(), bytes.len() + 1] {
+        fs::write(&part, vec![7; len]).unwrap();
+        let path = get(&archives, &shelf, &bytes).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn other_bytes_are_refused_and_the_next_place_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    let mut other = bytes.clone();
+    other[77] ^= 1;
+    for wrong in [other, bytes[..bytes.len() - 1].to_vec(), [&bytes[..], b"x"].concat()] {
+        shelf.put(A, wrong.clone());
+        shelf.documents.remove(B);
+        let error = get(&archives, &shelf, &bytes).unwrap_err().to_string();
+        let found = sha256(&wrong);
+        let says = match wrong.len() as i64 - bytes.len() as i64 {
+            0 => format!("{A} has SHA-256 {found}, expected {}", sha256(&bytes)),
+            -1 => format!("{A} ended after 3299999 of 3300000 bytes"),
+            _ => format!("{A}: more than 3300000 bytes came"),
+        };
+        assert!(error.contains(&says), "{error}");
+        assert!(!archives.dir.join(sha256(&bytes)).exists());
+        shelf.put(B, bytes.clone());
+        let path = get(&archives, &shelf, &bytes).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn vendor_folders_come_first_and_are_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = bytes();
+    let mut archives = archives(dir.path());
+    archives.offline = true;
+    archives.vendor = vec![dir.path().join("none"), dir.path().join("vendor")];
+    let shelf = Shelf::default();
+    let error = get(&archives, &shelf, &bytes).unwrap_err();
+    assert!(matches!(&error, Error::Offline { name } if name == "x_1.deb"));
+    fs::create_dir(dir.path().join("vendor")).unwrap();
+    let file = dir.path().join("vendor/x_1.deb");
+    fs::write(&file, &bytes).unwrap();
+    assert_eq!(get(&archives, &shelf, &bytes).unwrap(), file);
+    let mut other = bytes.clone();
+    other[0] ^= 1;
+    fs::write(&file, &other).unwrap();
+    let error = get(&archives, &shelf, &bytes).unwrap_err();
+    assert!(matches!(&error, Error::Digest { found, .. } if *found == sha256(&other)), "{error}");
+    fs::write(&file, b"x").unwrap();
+    let error = get(&archives, &shelf, &bytes).unwrap_err().to_string();
+    assert!(error.ends_with("x_1.deb`: it has 1 bytes, expected 3300000"), "{error}");
+    assert!(shelf.asked().is_empty());
+}
+
+#[test]
+fn two_at_once_fetch_it_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    shelf.put(A, bytes.clone());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| get(&archives, &shelf, &bytes).unwrap());
+        }
+    });
+    assert_eq!(shelf.asked().len(), 1);
+    assert_eq!(fs::read_dir(&archives.dir).unwrap().count(), 1);
+}
+
+#[test]
+fn stopping_keeps_what_came() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    shelf.put(A, bytes.clone());
+    let cancel = AtomicBool::new(false);
+    let progress = |done| cancel.store(done >= 2 << 20, Ordering::Relaxed);
+    let stopped = archives.get(&artifact(&bytes), &shelf, &progress, &cancel);
+    assert!(matches!(stopped, Err(Error::Cancelled)));
+    get(&archives, &shelf, &bytes).unwrap();
+    assert_eq!(shelf.asked(), [format!("stream 0 {A}"), format!("stream 2097152 {A}")]);
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let archives = archives(dir.path());
+    let good = artifact(b"x");
+    for (file_name, sha256) in
+        [("../x", good.sha256.as_str()), ("x", "../../x"), ("", &good.sha256), ("x", "")]
+    {
+        let (file_name, sha256) = (file_name.to_owned(), sha256.to_owned());
+        let bad = Artifact { file_name, sha256, ..good.clone() };
+        let refused = archives.get(&bad, &Shelf::default(), &|_| {}, &AtomicBool::new(false));
+        assert!(matches!(refused, Err(Error::Path { .. })));
+    }
+}
+
+/// `/dev/full` stands for a disk that is.
+#[test]
+fn a_full_disk_is_one_error_with_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    shelf.put(A, bytes.clone());
+    shelf.put(B, bytes.clone());
+    fs::create_dir(&archives.dir).unwrap();
+    let part = archives.dir.join(format!("{}.part", sha256(&bytes)));
+    std::os::unix::fs::symlink("/dev/full", &part).unwrap();
+    let error = get(&archives, &shelf, &bytes).unwrap_err();
+    assert!(error.to_string().starts_with("cannot write"), "{error}");
+    assert_eq!(error.hint().as_deref(), Some("free some space, or name another folder"));
+    assert_eq!(shelf.asked().len(), 1, "no other place would help");
+}

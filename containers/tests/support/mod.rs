@@ -1,0 +1,77 @@
+//! A shelf of documents that stands for the network.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+
+use gular_containers::fetch::{Fault, Transport};
+
+/// Documents by URL, and what was asked of them.
+#[derive(Default)]
+pub(crate) struct Shelf {
+    pub(crate) documents: BTreeMap<String, Vec<u8>>,
+    /// Streams of this URL end with an error after so many bytes.
+    pub(crate) cut: Mutex<BTreeMap<String, usize>>,
+    pub(crate) asked: Mutex<Vec<String>>,
+}
+
+impl Shelf {
+    pub(crate) fn put(&mut self, url: &str, bytes: impl Into<Vec<u8>>) {
+        self.documents.insert(url.to_owned(), bytes.into());
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    fn get(&self, what: &str, url: &str) -> Result<&[u8], Fault> {
+        self.asked.lock().unwrap().push(format!("{what} {url}"));
+        let bytes = self.documents.get(url).map(Vec::as_slice);
+        bytes.ok_or_else(|| Fault::NotFound(format!("`{url}` is not there (404)")))
+    }
+}
+
+impl Transport for Shelf {
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
+        let bytes = self.get("read", url)?;
+        if bytes.len() as u64 > limit {
+            let message = format!("`{url}` is over {limit} bytes");
+            return Err(Fault::Failed { message, hint: None });
+        }
+        Ok(bytes.to_owned())
+    }
+
+    fn stream(
+        &self,
+        url: &str,
+        _bytes: u64,
+        from: u64,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Fault> {
+        let bytes = self.get(&format!("stream {from}"), url)?;
+        assert_eq!(from % (1 << 20), 0, "transports take multiples of 1 MiB");
+        let cut = self.cut.lock().unwrap().remove(url);
+        let end = cut.unwrap_or(bytes.len());
+        for block in bytes[from as usize..end].chunks(1 << 20) {
+            sink(block).map_err(Fault::Sink)?;
+        }
+        match cut {
+            None => Ok(()),
+            Some(_) => {
+                let message = format!("cannot read `{url}`: the connection broke");
+                Err(Fault::Failed { message, hint: Some("try again".to_owned()) })
+            }
+        }
+    }
+
+    fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
+        Ok(Some(self.get("len", url)?.len() as u64))
+    }
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
