@@ -101,6 +101,16 @@ pub struct Node {
     pub layer: Layer,
 }
 
+impl Node {
+    /// Bytes of a file; 0 for all else.
+    pub fn bytes(&self) -> u64 {
+        match &self.what {
+            What::File(source) => source.len(),
+            What::Dir | What::Symlink(_) | What::Hardlink(_) => 0,
+        }
+    }
+}
+
 /// A whole tree, the root a directory with mode 0755.
 #[derive(Debug, Clone)]
 pub struct Rootfs {
@@ -206,6 +216,11 @@ impl Rootfs {
     /// All nodes by path, directories before what is in them.
     pub fn iter(&self) -> impl Iterator<Item = (&RootPath, &Node)> {
         self.nodes.iter()
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.nodes.values().map(Node::bytes).sum()
     }
 
     /// What is directly inside a directory.
