@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`assemble`] | base, libraries and program laid over each other |
+//! | [`check`] | whether an image could run |
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
@@ -16,6 +17,7 @@
 //! | [`sif`] | Singularity image files: written, and read back |
 
 pub mod assemble;
+pub mod check;
 pub mod cuda;
 pub mod debian;
 mod digest;
