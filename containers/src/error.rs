@@ -140,6 +140,12 @@ pub enum Error {
         /// What may help.
         hint: Option<String>,
     },
+    /// An `image.lock` of another recipe.
+    #[error("`{path}` was made from a recipe that said something else")]
+    Stale {
+        /// The file.
+        path: String,
+    },
     /// A list of packages that nobody vouches for, or not any more.
     #[error("`{url}`: {reason}")]
     Release {
@@ -221,6 +227,9 @@ impl Error {
             | Self::Cancelled => None,
             Self::Digest { .. } => {
                 Some("remove it and fetch it again; another mirror may be right".to_owned())
+            }
+            Self::Stale { .. } => {
+                Some("make it again with `gular image lock`, or take the recipe back".to_owned())
             }
             Self::Offline { .. } => Some("fetch once without `--offline`".to_owned()),
             Self::Exists { .. } => Some("remove it, or name another".to_owned()),

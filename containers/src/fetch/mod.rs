@@ -12,4 +12,5 @@ mod transport;
 
 pub use self::archives::Archives;
 pub use self::artifact::Artifact;
+pub(crate) use self::artifact::file_name;
 pub use self::transport::{Fault, Transport};

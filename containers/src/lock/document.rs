@@ -1,17 +1,21 @@
-//! The file's contents.
+//! What an image is made of.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::Result;
-use crate::fetch::Artifact;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::digest::sha256;
+use crate::fetch::{Artifact, file_name};
 use crate::recipe::{Platform, Recipe};
+use crate::{Error, Result};
 
 /// What an image is made of: from `image.lock`, or just found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lock {
     /// Seconds since 1970: the time of every file in the image, and of the image.
     pub time: u64,
-    /// Digest of what the recipe said that this depends on.
+    /// Digest of what the recipe said that this depends on: [`recipe_digest`].
     pub recipe: String,
     /// What it was resolved for.
     pub platform: Platform,
@@ -26,7 +30,8 @@ pub struct Lock {
 }
 
 /// A Debian archive.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Debian {
     /// The release's code name, as the recipe gives it.
     pub suite: String,
@@ -34,12 +39,13 @@ pub struct Debian {
     pub mirror: String,
     /// The security archive's URL.
     pub security: String,
-    /// `20260711T101637Z`: when snapshot.debian.org has these packages.
+    /// `20260712T101637Z`: when snapshot.debian.org has these packages.
     pub snapshot: String,
 }
 
 /// A Debian package.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Deb {
     /// Its name.
     pub name: String,
@@ -56,7 +62,8 @@ pub struct Deb {
 }
 
 /// A Python wheel, of which the libraries are wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Wheel {
     /// Its name: `torch`, `nvidia-cudnn-cu13`.
     pub name: String,
@@ -69,11 +76,13 @@ pub struct Wheel {
     /// Where it is.
     pub urls: Vec<String>,
     /// Its licence, as its metadata names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
 }
 
 /// An image that was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Oci {
     /// As the recipe gives it.
     pub path: PathBuf,
@@ -82,38 +91,16 @@ pub struct Oci {
 }
 
 impl Lock {
-    /// Reads and checks a file.
+    /// Whether it was made from what this recipe says now; `path` names it in errors.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io), [`Error::Lock`](crate::Error::Lock).
-    pub fn open(path: &Path) -> Result<Self> {
-        Self::parse("", &path.display().to_string())
-    }
-
-    /// Reads and checks a text; `path` names it in errors.
-    ///
-    /// # Errors
-    /// [`Error::Lock`](crate::Error::Lock).
-    pub fn parse(_text: &str, path: &str) -> Result<Self> {
-        Err(crate::Error::Lock {
-            path: path.to_owned(),
-            line: 1,
-            reason: String::new(),
-            hint: None,
-        })
-    }
-
-    /// The file's text; equal locks, equal texts.
-    pub fn to_text(&self) -> String {
-        String::new()
-    }
-
-    /// Whether it was made from what this recipe says now.
-    ///
-    /// # Errors
-    /// [`Error::Lock`](crate::Error::Lock), which says to lock again.
-    pub fn check(&self, _recipe: &Recipe, _path: &str) -> Result<()> {
-        Ok(())
+    /// [`Error::Stale`].
+    pub fn check(&self, recipe: &Recipe, path: &str) -> Result<()> {
+        if self.recipe == recipe_digest(recipe) {
+            Ok(())
+        } else {
+            Err(Error::Stale { path: path.to_owned() })
+        }
     }
 
     /// All files that are needed.
@@ -121,6 +108,22 @@ impl Lock {
         let debs = self.debs.iter().map(Deb::artifact);
         debs.chain(self.wheels.iter().map(Wheel::artifact)).collect()
     }
+}
+
+/// Digest of the parts of a recipe that decide which archives are needed: base,
+/// torch and platform. The program, its environment and labels may change without a
+/// new lock.
+pub fn recipe_digest(recipe: &Recipe) -> String {
+    let base = &recipe.base;
+    let parts = json!({
+        "platform": recipe.image.platform.to_string(),
+        "scratch": base.scratch,
+        "debian": base.debian,
+        "oci": base.oci.as_ref().map(|path| path.display().to_string()),
+        "packages": base.packages,
+        "torch": recipe.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref()).map(|torch| &torch.0),
+    });
+    format!("sha256:{}", sha256(parts.to_string().as_bytes()))
 }
 
 impl Deb {
@@ -137,13 +140,9 @@ impl Wheel {
     }
 }
 
+/// The file is called as its first address ends.
 fn artifact(name: &str, bytes: u64, sha256: &str, urls: &[String]) -> Artifact {
-    let file_name = urls.first().and_then(|url| url.rsplit('/').next()).unwrap_or(name).to_owned();
-    Artifact {
-        name: name.to_owned(),
-        file_name,
-        bytes,
-        sha256: sha256.to_owned(),
-        urls: urls.to_vec(),
-    }
+    let file_name = urls.first().and_then(|url| file_name(url)).unwrap_or_default();
+    let (name, sha256) = (name.to_owned(), sha256.to_owned());
+    Artifact { name, file_name, bytes, sha256, urls: urls.to_vec() }
 }

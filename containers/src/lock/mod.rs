@@ -5,6 +5,7 @@
 
 mod document;
 mod resolve;
+mod text;
 
-pub use self::document::{Deb, Debian, Lock, Oci, Wheel};
+pub use self::document::{Deb, Debian, Lock, Oci, Wheel, recipe_digest};
 pub use self::resolve::{Sources, lock, vendor};

@@ -36,15 +36,20 @@ impl fmt::Display for Platform {
     }
 }
 
-impl<'de> Deserialize<'de> for Platform {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match String::deserialize(deserializer)?.as_str() {
+impl Platform {
+    /// What [`Display`](fmt::Display) writes; else what is wrong.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text {
             "linux/amd64" => Ok(Self(Arch::Amd64)),
             "linux/arm64" => Ok(Self(Arch::Arm64)),
-            other => Err(de::Error::custom(format!(
-                "platform `{other}`, expected `linux/amd64` or `linux/arm64`"
-            ))),
+            other => Err(format!("platform `{other}`, expected `linux/amd64` or `linux/arm64`")),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Platform {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 

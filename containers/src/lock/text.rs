@@ -1,0 +1,273 @@
+//! The file `image.lock`.
+//!
+//! ```toml
+//! version = 1
+//! time = 1783764997
+//! recipe = "sha256:…"
+//! platform = "linux/amd64"
+//! [debian]
+//! suite = "bookworm"
+//! [[deb]]
+//! name = "bash"
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::document::{Deb, Debian, Lock, Oci, Wheel};
+use crate::digest::is_sha256;
+use crate::fetch::file_name;
+use crate::recipe::Platform;
+use crate::{Error, Result};
+
+/// Of the format.
+const VERSION: u32 = 1;
+
+/// Largest lock read: some 30,000 packages.
+const MAX_BYTES: u64 = 16 << 20;
+
+const HEAD: &str =
+    "# Made by `gular image lock`: change the recipe and lock again, not this file.\n\n";
+
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    version: u32,
+    time: u64,
+    recipe: String,
+    platform: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    debian: Option<Debian>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oci: Option<Oci>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    deb: Vec<Deb>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    wheel: Vec<Wheel>,
+}
+
+impl Lock {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and as [`parse`](Self::parse).
+    pub fn open(path: &Path) -> Result<Self> {
+        let shown = path.display().to_string();
+        let len = fs::metadata(path).map_err(Error::io("read", path))?.len();
+        if len > MAX_BYTES {
+            let reason = format!("{len} bytes, over the limit of {MAX_BYTES}");
+            return Err(Error::Lock { path: shown, line: 1, reason, hint: None });
+        }
+        Self::parse(&fs::read_to_string(path).map_err(Error::io("read", path))?, &shown)
+    }
+
+    /// Reads and checks a text; `path` names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Lock`] with the line: what is no TOML, a newer version, an unknown
+    /// key, a digest, name or address that cannot be one.
+    pub fn parse(text: &str, path: &str) -> Result<Self> {
+        let wrong = |at: usize, reason: String, hint: &str| {
+            let line = text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+            Error::Lock { path: path.to_owned(), line, reason, hint: Some(hint.to_owned()) }
+        };
+        let again = "make it again with `gular image lock`";
+        let bad = |e: &toml::de::Error| {
+            wrong(e.span().map_or(0, |span| span.start), e.message().to_owned(), again)
+        };
+        let head: Head = toml::from_str(text).map_err(|e| bad(&e))?;
+        if head.version != VERSION {
+            let reason = format!("format version {}, this build reads {VERSION}", head.version);
+            let hint = if head.version > VERSION { "read it with a newer release" } else { again };
+            return Err(wrong(text.find("version").unwrap_or(0), reason, hint));
+        }
+        let read: Text = toml::from_str(text).map_err(|e| bad(&e))?;
+        let platform = Platform::parse(&read.platform);
+        let platform =
+            platform.map_err(|reason| wrong(text.find("platform").unwrap_or(0), reason, again))?;
+        let lock = Self {
+            time: read.time,
+            recipe: read.recipe,
+            platform,
+            debian: read.debian,
+            oci: read.oci,
+            debs: read.deb,
+            wheels: read.wheel,
+        };
+        if let Err((place, reason)) = lock.sound() {
+            return Err(wrong(text.find(&place).unwrap_or(0), reason, again));
+        }
+        Ok(lock)
+    }
+
+    /// The file's text: equal locks, equal texts, packages by name.
+    pub fn to_text(&self) -> String {
+        let by_name = |a: &str, b: &str| a.cmp(b);
+        let (mut deb, mut wheel) = (self.debs.clone(), self.wheels.clone());
+        deb.sort_by(|a, b| by_name(&a.name, &b.name));
+        wheel.sort_by(|a, b| by_name(&a.name, &b.name));
+        let text = Text {
+            version: VERSION,
+            time: self.time,
+            recipe: self.recipe.clone(),
+            platform: self.platform.to_string(),
+            debian: self.debian.clone(),
+            oci: self.oci.clone(),
+            deb,
+            wheel,
+        };
+        // All of it is plain text, numbers and tables, which TOML has.
+        format!("{HEAD}{}", toml::to_string_pretty(&text).unwrap_or_default())
+    }
+
+    /// Where to look, and what is wrong there.
+    fn sound(&self) -> std::result::Result<(), (String, String)> {
+        if i64::try_from(self.time).is_err() {
+            return Err(("time".to_owned(), format!("time {} is no time", self.time)));
+        }
+        if let Some(oci) = &self.oci
+            && !oci.digest.strip_prefix("sha256:").is_some_and(is_sha256)
+        {
+            return Err((oci.digest.clone(), format!("`{}` is no digest", oci.digest)));
+        }
+        let mut names = BTreeSet::new();
+        let mut files = BTreeSet::new();
+        let debs = self.debs.iter().map(|deb| ("deb", &deb.name, &deb.sha256, &deb.urls));
+        let wheels = self.wheels.iter().map(|one| ("wheel", &one.name, &one.sha256, &one.urls));
+        for (kind, name, sha256, urls) in debs.chain(wheels) {
+            let wrong = |reason: String| Err((format!("\"{name}\""), reason));
+            let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
+            let first = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
+            if !first || !name.bytes().all(good) {
+                return wrong(format!("`{name}` is no package's name"));
+            }
+            if !names.insert((kind, name)) {
+                return wrong(format!("{kind} `{name}` is there twice"));
+            }
+            if !is_sha256(sha256) {
+                return Err((sha256.clone(), format!("`{sha256}` is no SHA-256 of `{name}`")));
+            }
+            for url in urls {
+                let scheme = ["https://", "http://", "file://"].iter().any(|s| url.starts_with(s));
+                if !scheme || file_name(url).is_none() {
+                    return Err((url.clone(), format!("`{url}` is no file's address")));
+                }
+            }
+            match urls.first().and_then(|url| file_name(url)) {
+                None => return wrong(format!("nothing says where `{name}` is")),
+                Some(file) if !files.insert(file.clone()) => {
+                    return wrong(format!("`{file}` is there twice"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lock() -> Lock {
+        let sha256 = "0123456789abcdef".repeat(4);
+        let deb = |name: &str| Deb {
+            name: name.to_owned(),
+            version: "1:2.36-9+deb12u9".to_owned(),
+            arch: "amd64".to_owned(),
+            bytes: 77,
+            sha256: sha256.clone(),
+            urls: vec![format!("https://deb.debian.org/debian/pool/{name}_2_amd64.deb")],
+        };
+        Lock {
+            time: 1_783_764_997,
+            recipe: "sha256:00".to_owned(),
+            platform: Platform::default(),
+            debian: Some(Debian {
+                suite: "bookworm".to_owned(),
+                mirror: "https://deb.debian.org/debian".to_owned(),
+                security: "https://deb.debian.org/debian-security".to_owned(),
+                snapshot: "20260712T101637Z".to_owned(),
+            }),
+            oci: Some(Oci { path: "base".into(), digest: format!("sha256:{sha256}") }),
+            debs: vec![deb("libc6"), deb("bash")],
+            wheels: vec![Wheel {
+                name: "torch".to_owned(),
+                version: "2.11.0".to_owned(),
+                bytes: 530_604_548,
+                sha256: sha256.clone(),
+                urls: vec!["https://files.pythonhosted.org/packages/torch-2.11.0.whl".to_owned()],
+                license: Some("BSD-3-Clause".to_owned()),
+            }],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_in_one_order() {
+        let text = lock().to_text();
+        let read = Lock::parse(&text, "image.lock").unwrap();
+        assert_eq!(read.to_text(), text);
+        assert_eq!(
+            read.debs.iter().map(|deb| deb.name.as_str()).collect::<Vec<_>>(),
+            ["bash", "libc6"]
+        );
+        let mut sorted = lock();
+        sorted.debs.reverse();
+        assert_eq!(read, sorted);
+        let files: Vec<_> = read.artifacts().into_iter().map(|one| one.file_name).collect();
+        assert_eq!(files, ["bash_2_amd64.deb", "libc6_2_amd64.deb", "torch-2.11.0.whl"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_with_its_line() {
+        let text = lock().to_text();
+        for (from, to, line, says) in [
+            ("version = 1", "version = 2", 3, "format version 2, this build reads 1"),
+            ("time = ", "tme = ", 4, "unknown field `tme`"),
+            ("linux/amd64", "linux/sparc", 6, "platform `linux/sparc`"),
+            ("\"libc6\"", "\"../x\"", 27, "`../x` is no package's name"),
+            ("\"libc6\"", "\"bash\"", 19, "deb `bash` is there twice"),
+            ("sha256 = \"01", "sha256 = \"g1", 23, "is no SHA-256 of `bash`"),
+            ("digest = \"sha256:", "digest = \"sha512:", 16, "is no digest"),
+            (
+                "https://deb.debian.org/debian/pool/bash_2",
+                "ftp://x/bash",
+                24,
+                "is no file's address",
+            ),
+            ("pool/libc6_2", "pool/bash_2", 27, "`bash_2_amd64.deb` is there twice"),
+            ("bytes = 77", "bytes = -77", 22, "-77"),
+            ("[debian]", "[debian", 8, ""),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text, "{from}");
+            match Lock::parse(&changed, "image.lock") {
+                Err(Error::Lock { line: found, reason, hint, .. }) => {
+                    assert!(reason.contains(says), "{to}: {reason}");
+                    assert_eq!(found, line, "{to}: {reason}");
+                    assert!(hint.is_some());
+                }
+                other => panic!("{to}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn cut_or_changed_texts_never_panic() {
+        let text = lock().to_text();
+        for end in (0..text.len()).step_by(7) {
+            let _ = Lock::parse(&text[..end], "cut");
+            let mut bytes = text.clone().into_bytes();
+            bytes[end] = b'"';
+            let _ = Lock::parse(&String::from_utf8(bytes).unwrap(), "changed");
+        }
+    }
+}
