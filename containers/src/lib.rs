@@ -7,6 +7,7 @@
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
+//! | [`export`] | the same image for other tools, facts for jobs |
 //! | [`fetch`] | archives from elsewhere, verified |
 //! | [`lock`] | `image.lock`: the exact archives |
 //! | [`oci`] | images as registries know them |
@@ -23,6 +24,7 @@ pub mod debian;
 mod digest;
 pub mod elf;
 mod error;
+pub mod export;
 pub mod fetch;
 pub mod lock;
 pub mod oci;

@@ -51,14 +51,12 @@ pub(super) fn lay(base: &Base<'_>) -> Result<(Rootfs, BTreeMap<String, String>)>
 
 /// Pages that people read stay out, as in Debian's own slim images; licences stay.
 fn is_wanted(path: &str) -> bool {
-    let folders = [
-        "usr/share/man/",
-        "usr/share/info/",
-        "usr/share/locale/",
-        "usr/share/doc/",
-        "usr/share/lintian/",
-    ];
-    path.ends_with("/copyright") || !folders.iter().any(|folder| path.starts_with(folder))
+    let folders = ["usr/share/man/", "usr/share/info/", "usr/share/locale/", "usr/share/lintian/"];
+    match path.strip_prefix("usr/share/doc/") {
+        // A package's folder may be a link to that of another.
+        Some(rest) => !rest.contains('/') || rest.ends_with("/copyright"),
+        None => !folders.iter().any(|folder| path.starts_with(folder)),
+    }
 }
 
 #[cfg(test)]

@@ -5,46 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{LIB, Parts};
+use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{self, Closure, Facts, Fault};
 use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use crate::store::Kind;
 use crate::{Error, Result};
-
-/// Libraries that no file names as needed, since libtorch and cuDNN open them when
-/// they first want them: (who opens them, how their names begin).
-/// Found in the libraries of torch 2.7 and 2.11 by what they open on a GPU.
-pub const OPENED_LATER: [(&str, &str); 13] = [
-    ("libtorch.so", "libtorch_cuda.so"),
-    ("libtorch_cpu.so", "libtorch_cuda.so"),
-    ("libtorch_cuda.so", "libtorch_cuda_linalg.so"),
-    ("libtorch_cuda.so", "libcaffe2_nvrtc.so"),
-    ("libtorch_cuda.so", "libcusolver.so."),
-    ("libtorch_cuda.so", "libnvrtc.so."),
-    ("libnvrtc.so", "libnvrtc-builtins.so."),
-    ("libcudnn.so", "libcudnn_graph.so."),
-    ("libcudnn.so", "libcudnn_ops.so."),
-    ("libcudnn.so", "libcudnn_cnn.so."),
-    ("libcudnn.so", "libcudnn_adv.so."),
-    ("libcudnn.so", "libcudnn_engines_"),
-    ("libcudnn.so", "libcudnn_heuristic.so."),
-];
-
-/// Beginnings of the names of libraries that the host's driver brings: another's
-/// would not fit the kernel's part of it.
-const HOST: [&str; 5] =
-    ["libcuda.so", "libnvidia-", "libnvcuvid.so", "libnvoptix.so", "libcudadebugger.so"];
-
-/// Whether the host brings a library, by `--nv` or NVIDIA's container toolkit.
-pub(crate) fn is_of_host(name: &str) -> bool {
-    HOST.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// How the names of the libraries begin that `library` opens while it runs.
-pub fn opened_later(library: &str) -> impl Iterator<Item = &'static str> {
-    let stem = library.split(".so").next().unwrap_or(library).to_owned();
-    let of = move |by: &&(&str, &str)| by.0.trim_end_matches(".so") == stem;
-    OPENED_LATER.iter().filter(of).map(|(_, opened)| *opened)
-}
 
 pub(super) struct Libraries {
     /// Wheels that something was taken from.
@@ -124,7 +89,7 @@ fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
         for entry in &files.entries {
             let Kind::File(..) = entry.kind else { continue };
             let Some((folder, name)) = entry.path.rsplit_once('/') else { continue };
-            if folder.rsplit('/').next() != Some("lib") || !is_library(name) || is_of_host(name) {
+            if folder.rsplit('/').next() != Some("lib") || !is_library(name) || from_host(name) {
                 continue;
             }
             let candidate = Candidate {
@@ -150,7 +115,7 @@ fn of_folder(dir: &Path, candidates: &mut BTreeMap<String, Candidate>) -> Result
         let path = entry.map_err(Error::io("read", dir))?.path();
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
         // A linker script may stand there under a library's name.
-        if !is_library(name) || is_of_host(name) || Facts::open(&path)?.is_none() {
+        if !is_library(name) || from_host(name) || Facts::open(&path)?.is_none() {
             continue;
         }
         let torch = ["libtorch", "libc10", "libcaffe2", "libgomp"];
@@ -200,17 +165,13 @@ fn with_opened(
 ) -> Result<Closure> {
     let mut roots = roots.to_vec();
     loop {
-        let closure = elf::closure(tree, &roots, library_path, &is_of_host)?;
+        let closure = elf::closure(tree, &roots, library_path, &from_host)?;
         let mut more = Vec::new();
         for loaded in closure.loaded.keys() {
-            for opened in opened_later(loaded.name()) {
-                // libtorch without a GPU opens nothing of CUDA.
-                if opened == "libtorch_cuda.so" {
-                    continue;
-                }
-                for name in candidates.keys().filter(|name| name.starts_with(opened)) {
+            for opened in opened_by(loaded.name()) {
+                for name in candidates.keys().filter(|name| matches(opened, name)) {
                     let path = RootPath::new(&format!("{LIB}/{name}"))?;
-                    if !closure.loaded.contains_key(&path) && is_like(name, opened) {
+                    if !closure.loaded.contains_key(&path) {
                         more.push(path);
                     }
                 }
@@ -221,11 +182,6 @@ fn with_opened(
         }
         roots.extend(more);
     }
-}
-
-/// `libnvrtc.so.` stands for `libnvrtc.so.13`, not for `libnvrtc.alt.so.13`.
-fn is_like(name: &str, prefix: &str) -> bool {
-    !name.contains(".alt.") && name.starts_with(prefix)
 }
 
 /// Libraries that nothing in the image has, taken from the folders that the
@@ -244,7 +200,7 @@ fn bring(
     folders.retain(|folder| folder.starts_with('/'));
     loop {
         let library_path = [format!("/{LIB}")];
-        let closure = elf::closure(tree, roots, &library_path, &is_of_host)?;
+        let closure = elf::closure(tree, roots, &library_path, &from_host)?;
         let mut found = false;
         for fault in &closure.faults {
             let Fault::Missing { library, .. } = fault else { continue };
@@ -260,31 +216,6 @@ fn bring(
         }
         if !found {
             return Ok(());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_opened_later_is_known_by_its_opener() {
-        let of = |name: &str| opened_later(name).collect::<Vec<_>>();
-        assert_eq!(of("libnvrtc.so.13"), ["libnvrtc-builtins.so."]);
-        assert_eq!(of("libcudnn.so.9").len(), 6);
-        assert_eq!(of("libcudnn_ops.so.9"), [""; 0]);
-        assert!(is_like("libnvrtc.so.13", "libnvrtc.so."));
-        assert!(!is_like("libnvrtc.alt.so.13", "libnvrtc."));
-    }
-
-    #[test]
-    fn the_driver_is_the_hosts() {
-        for name in ["libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"] {
-            assert!(is_of_host(name), "{name}");
-        }
-        for name in ["libcudart.so.13", "libcudnn.so.9", "libnvrtc.so.13"] {
-            assert!(!is_of_host(name), "{name}");
         }
     }
 }

@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use self::base::{Base, Deb};
-pub use self::libraries::{OPENED_LATER, opened_later};
 use crate::Result;
 use crate::recipe::Recipe;
 use crate::rootfs::{RootPath, Rootfs};

@@ -1,6 +1,6 @@
 //! Which GPUs have code in an image's libraries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 
 use serde::Serialize;
@@ -45,6 +45,9 @@ pub struct GpuTable {
     pub rows: Vec<GpuRow>,
     /// The lowest compute capability that every needed library has code for.
     pub minimum: Option<String>,
+    /// All compute capabilities that every needed library has machine code for, of
+    /// those that one of them is built for.
+    pub capabilities: Vec<String>,
     /// Libraries with GPU code, without those that few programs need.
     pub libraries: Vec<GpuLibrary>,
     /// Those that few programs need.
@@ -134,7 +137,9 @@ pub(super) fn check(
     table.rows = GPUS.iter().map(|gpu| row(gpu, inventory, &table.libraries)).collect();
     let all = table.libraries.iter().flat_map(|library| &library.code.cubin);
     let runs = |gpu: &Capability| judge(*gpu, &table.libraries).0 == Runs::Yes;
-    table.minimum = all.copied().filter(runs).min().map(|lowest| lowest.to_string());
+    let capabilities: BTreeSet<_> = all.copied().filter(runs).collect();
+    table.minimum = capabilities.first().map(ToString::to_string);
+    table.capabilities = capabilities.iter().map(ToString::to_string).collect();
     for gpu in &target.gpus {
         findings.extend(needed(*gpu, &table.libraries));
     }

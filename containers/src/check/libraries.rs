@@ -5,67 +5,16 @@ use std::collections::BTreeSet;
 
 use super::inventory::{Elf, Inventory, numbers};
 use super::{Finding, Severity};
+use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{Fault, closure};
 use crate::rootfs::{RootPath, What};
 use crate::sif::Arch;
 use crate::{Error, Result};
 
-/// Libraries that come with a driver, and so from the host: `nvliblist.conf` of
-/// Apptainer, by their beginnings.
-const FROM_HOST: [&str; 8] = [
-    "libcuda.so",
-    "libcudadebugger.so",
-    "libnvcuvid.so",
-    "libnvidia-",
-    "libnvoptix.so",
-    "libGLX_nvidia.so",
-    "libEGL_nvidia.so",
-    "libGLESv2_nvidia.so",
-];
-
-/// What a library opens by name once it runs, so that no header says it. A `*`
-/// stands for any version. As the wheels of torch 2.5 to 2.11 do.
-const OPENED: [(&str, &[&str]); 4] = [
-    (
-        "libcudnn.so.9",
-        &[
-            "libcudnn_adv.so.9",
-            "libcudnn_cnn.so.9",
-            "libcudnn_engines_precompiled.so.9",
-            "libcudnn_engines_runtime_compiled.so.9",
-            "libcudnn_graph.so.9",
-            "libcudnn_heuristic.so.9",
-            "libcudnn_ops.so.9",
-        ],
-    ),
-    (
-        "libcudnn.so.8",
-        &[
-            "libcudnn_adv_infer.so.8",
-            "libcudnn_adv_train.so.8",
-            "libcudnn_cnn_infer.so.8",
-            "libcudnn_cnn_train.so.8",
-            "libcudnn_ops_infer.so.8",
-            "libcudnn_ops_train.so.8",
-        ],
-    ),
-    (
-        "libtorch_cuda.so",
-        &["libcaffe2_nvrtc.so", "libcusolver.so.*", "libnvrtc.so.*", "libtorch_cuda_linalg.so"],
-    ),
-    ("libnvrtc.so.*", &["libnvrtc-builtins.so.*"]),
-];
-
 /// The C library of Debian 12. Libraries that `--nv` binds come from the host's
 /// distribution, and an older C library than theirs cannot load them
 /// (apptainer#2421).
 const HOST_GLIBC: &str = "2.36";
-
-/// Whether a library of this name comes from the host with its driver, and is
-/// never to be shipped.
-pub fn from_host(name: &str) -> bool {
-    FROM_HOST.iter().any(|start| name.starts_with(start))
-}
 
 pub(super) fn check(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     closures(inventory, findings)?;
@@ -148,10 +97,9 @@ fn fault(fault: &Fault) -> Finding {
 
 /// What a library opens once it runs.
 fn opened(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>) {
-    let names = OPENED.iter().filter(|(opener, _)| matches(opener, elf.path.name()));
     let here = elf.path.parent().unwrap_or(RootPath::ROOT);
     let searched = inventory.library_path();
-    for name in names.flat_map(|(_, names)| *names) {
+    for name in opened_by(elf.path.name()) {
         let near = |path: &RootPath| {
             let folder = path.parent().unwrap_or(RootPath::ROOT);
             let folders = searched.iter().map(String::as_str);
@@ -169,11 +117,6 @@ fn opened(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>)
             );
         }
     }
-}
-
-/// Whether `name` is `pattern`, or begins as one that ends with `*`.
-fn matches(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
 }
 
 fn processor(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>) {

@@ -24,7 +24,6 @@ mod sites;
 pub use self::about::{About, Form};
 pub use self::driver::{CudaRuntime, minimum_driver};
 pub use self::gpus::{GpuLibrary, GpuRow, GpuTable, Runs};
-pub use self::libraries::from_host;
 pub use self::report::{Finding, Report, Severity};
 
 use self::inventory::Inventory;
