@@ -50,6 +50,8 @@ pub enum Source {
         path: PathBuf,
         /// Its length in bytes.
         bytes: u64,
+        /// BLAKE3 of its bytes, where it is known.
+        blake3: Option<[u8; 32]>,
     },
 }
 

@@ -165,7 +165,7 @@ impl<W: Write> Data<W> {
         }
         let mut open = self.begin()?;
         self.raw(&mut open, reader)?;
-        self.end(open)
+        self.end(&open)
     }
 
     /// Begins a file whose bytes come in parts.
@@ -272,8 +272,8 @@ impl<W: Write> Data<W> {
     }
 
     /// Ends a file.
-    pub(super) fn end(&mut self, open: Open) -> Result<FileData, Error> {
-        let Open { record, size, words_before, holes } = open;
+    pub(super) fn end(&mut self, open: &Open) -> Result<FileData, Error> {
+        let Open { record, size, words_before, holes } = *open;
         self.records[record as usize].size = size;
         let mut run = None;
         if self.inline.is_some() {

@@ -189,7 +189,7 @@ impl<W: Write> FileWriter<'_, W> {
     /// # Errors
     /// The sink's.
     pub fn end(self) -> Result<FileData, Error> {
-        self.data.end(self.open)
+        self.data.end(&self.open)
     }
 }
 
