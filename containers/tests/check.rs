@@ -129,7 +129,7 @@ impl Image {
 }
 
 fn add_file(tree: &mut Rootfs, layer: Layer, at: &str, file: &Path) {
-    let source = Source::File { path: file.to_owned(), bytes: fs::metadata(file).unwrap().len() };
+    let source = Source::of(file).unwrap();
     tree.add(layer, &path(at), 0o755, What::File(source)).unwrap();
 }
 

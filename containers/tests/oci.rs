@@ -172,7 +172,7 @@ fn what_is_there_stays_and_what_fails_leaves_nothing() {
     let to = dir.path().join("other");
     let failed = write(&to, Compressor::Gzip, 1, |tree, config, to| {
         let mut tree = tree.clone();
-        let source = Source::File { path: short.clone(), bytes: 10 };
+        let source = Source::File { path: short.clone(), bytes: 10, blake3: None };
         tree.add(Layer::App, &path("short"), 0o644, What::File(source)).unwrap();
         write_layout(&tree, config, to)
     });

@@ -143,6 +143,7 @@ pub(super) fn key(
             What::File(source) => {
                 let digest = match source {
                     Source::Bytes(bytes) => blake3::hash(bytes),
+                    Source::File { blake3: Some(digest), .. } => (*digest).into(),
                     Source::File { path, .. } => {
                         let file = File::open(path).map_err(Error::io("open", path))?;
                         let mut contents = blake3::Hasher::new();

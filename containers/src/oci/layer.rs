@@ -187,7 +187,7 @@ fn entry<W: Write>(
     header.set_cksum();
     match &node.what {
         What::File(Source::Bytes(bytes)) => tar.append(&header, &bytes[..]).map_err(write_error),
-        What::File(Source::File { path, bytes }) => {
+        What::File(Source::File { path, bytes, .. }) => {
             let file = File::open(path).map_err(Error::io("open", path))?;
             let mut exact = Exact { file, bytes: *bytes, left: *bytes, path, watch: *watch };
             let appended = tar.append(&header, &mut exact);

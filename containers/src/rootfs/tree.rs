@@ -50,6 +50,8 @@ pub enum Source {
         path: PathBuf,
         /// Its length in bytes.
         bytes: u64,
+        /// BLAKE3 of its bytes, where it is known.
+        blake3: Option<[u8; 32]>,
     },
 }
 
@@ -60,7 +62,7 @@ impl Source {
     /// [`Error::Io`].
     pub fn of(path: &Path) -> Result<Self> {
         let meta = std::fs::metadata(path).map_err(Error::io("read", path))?;
-        Ok(Self::File { path: path.to_owned(), bytes: meta.len() })
+        Ok(Self::File { path: path.to_owned(), bytes: meta.len(), blake3: None })
     }
 
     /// Length in bytes.

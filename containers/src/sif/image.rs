@@ -119,7 +119,7 @@ fn squash(tree: &Rootfs, contents: &Contents<'_>, sink: &mut Writer) -> Result<V
                 What::File(Source::Bytes(bytes)) => {
                     squashfs::Node::File(writer.data(&mut &bytes[..]).map_err(wrong(path))?)
                 }
-                What::File(Source::File { path: source, bytes }) => {
+                What::File(Source::File { path: source, bytes, .. }) => {
                     let mut file = File::open(source).map_err(Error::io("open", source))?;
                     let data = writer.data(&mut file).map_err(wrong(path))?;
                     if data.size() != *bytes {

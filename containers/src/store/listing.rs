@@ -44,8 +44,9 @@ pub struct Entry {
 pub enum Kind {
     /// A directory.
     Dir,
-    /// A file: the number of its bytes in the folder, and how many they are.
-    File(u64, u64),
+    /// A file: the number of its bytes in the folder, how many they are, and their
+    /// BLAKE3 in hex.
+    File(u64, u64, String),
     /// A symbolic link's target.
     Symlink(String),
     /// A hard link: the path of the file it is another name of.
@@ -145,6 +146,7 @@ impl Filling {
         let mut sink = BufWriter::with_capacity(256 << 10, file);
         let mut buffer = vec![0; 256 << 10];
         let mut len = 0;
+        let mut hasher = blake3::Hasher::new();
         loop {
             let read = match reader.read(&mut buffer) {
                 Ok(0) => break,
@@ -156,12 +158,18 @@ impl Filling {
             if self.bytes + len > limits.bytes {
                 return Err(Error::Limit { what: "bytes", limit: limits.bytes });
             }
+            hasher.update(&buffer[..read]);
             sink.write_all(&buffer[..read]).map_err(Error::io("write", &place))?;
         }
         sink.flush().map_err(Error::io("write", &place))?;
         self.bytes += len;
         self.files += 1;
-        self.add(path, mode, Kind::File(number, len), limits)
+        self.add(
+            path,
+            mode,
+            Kind::File(number, len, hasher.finalize().to_hex().to_string()),
+            limits,
+        )
     }
 }
 
@@ -219,9 +227,10 @@ impl Listing {
     pub fn what(&self, entry: &Entry) -> Result<What> {
         match &entry.kind {
             Kind::Dir => Ok(What::Dir),
-            Kind::File(number, bytes) => Ok(What::File(Source::File {
+            Kind::File(number, bytes, blake3) => Ok(What::File(Source::File {
                 path: self.dir.join(number.to_string()),
                 bytes: *bytes,
+                blake3: blake3::Hash::from_hex(blake3).ok().map(Into::into),
             })),
             Kind::Symlink(target) => Ok(What::Symlink(target.clone())),
             Kind::Hardlink(_) | Kind::Whiteout | Kind::Opaque => {
