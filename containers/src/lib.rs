@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`assemble`] | base, libraries and program laid over each other |
+//! | [`build`] | all of it: from a recipe and its lock to an image and its files |
 //! | [`check`] | whether an image could run |
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
@@ -18,6 +19,7 @@
 //! | [`sif`] | Singularity image files: written, and read back |
 
 pub mod assemble;
+pub mod build;
 pub mod check;
 pub mod cuda;
 pub mod debian;

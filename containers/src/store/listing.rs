@@ -63,6 +63,11 @@ impl Store {
         Self { dir: dir.to_owned() }
     }
 
+    /// Whether the archive with this SHA-256 in hex is in it.
+    pub fn has(&self, sha256: &str) -> bool {
+        self.dir.join(sha256).join(LISTING).is_file()
+    }
+
     /// The archive with this SHA-256 in hex: from the store, or unpacked into it
     /// by `fill`, whose errors leave nothing behind.
     ///

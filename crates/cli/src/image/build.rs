@@ -9,9 +9,8 @@ use gular_containers::build::{self, Image, Output as Written, Step, Writing};
 use gular_containers::check::Report;
 use gular_containers::export::Facts;
 use gular_containers::lock::Lock;
-use gular_containers::oci::Compressor;
-use gular_containers::replay::Replay;
-use gular_containers::sif::{BlockCache, Squash};
+use gular_containers::oci::{Compressor, LayerCache};
+use gular_containers::sif::Squash;
 use serde::Serialize;
 
 use super::args::{BuildArgs, CompressionArg, FormatArg};
@@ -36,7 +35,6 @@ struct Built {
     sbom: Option<PathBuf>,
     facts: Facts,
     check: Report,
-    replay: Vec<Replay>,
     files: u64,
     seconds: f64,
 }
@@ -49,7 +47,7 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     let lock = locked(args, &place, &web, output, &stop)?;
     let program = program(args, &place)?;
     let image = assembled(args, &place, &lock, program.as_ref(), &web, output, &stop)?;
-    let mut check = check::of_image(&image, &place.recipe, &formats(args), squash(args))?;
+    let check = check::of_image(&image, &place.recipe, &formats(args), squash(args))?;
     let mut built = Built {
         dry_run: args.dry_run,
         outputs: Vec::new(),
@@ -57,12 +55,9 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
         facts: image.facts.clone(),
         files: image.files(),
         check: check.clone(),
-        replay: Vec::new(),
         seconds: 0.0,
     };
     if !check.refused() || args.force {
-        built.replay = check::replay_tree(&image, &stop)?;
-        check.findings.extend(check::of_replay(&built.replay));
         built.check = check;
         if !args.dry_run && (!built.check.refused() || args.force) {
             write(args, &image, output, &stop, &mut built)?;
@@ -143,15 +138,8 @@ fn assembled(
         bar.set_length(total);
         bar.set_position(done);
     };
-    let unpacked = build::unpack(
-        lock,
-        &place.dir,
-        &archives,
-        &cache.store(),
-        web,
-        &told,
-        &stop.flag,
-    );
+    let unpacked =
+        build::unpack(lock, &place.dir, &archives, &cache.store(), web, &told, &stop.flag);
     bar.finish_and_clear();
     let unpacked = unpacked.map_err(|error| ended(error, stop))?;
     let parts = Parts {
@@ -173,7 +161,7 @@ fn write(
     built: &mut Built,
 ) -> Result<(), Failure> {
     let cache = Cache::new(&args.place)?;
-    let blocks = BlockCache::new(&cache.blocks(), args.cache_size);
+    let layers = LayerCache::new(&cache.layers(), args.cache_size);
     let formats = formats(args);
     let total = image.bytes() * formats.len() as u64;
     for (n, format) in formats.iter().enumerate() {
@@ -188,7 +176,7 @@ fn write(
                 CompressionArg::Zstd => Compressor::Zstd,
             },
             threads: threads(args),
-            blocks: Some(&blocks),
+            layers: Some(&layers),
             progress: &told,
             cancel: &stop.flag,
         };
@@ -201,7 +189,8 @@ fn write(
         built.outputs.push(written.map_err(|error| ended(error, stop))?);
     }
     if let Some(first) = built.outputs.first() {
-        built.facts = image.facts.clone().of_file(first);
+        let name = first.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        built.facts = image.facts.clone().of_file(&name, first.bytes, &first.digest);
         built.sbom = Some(image.write_sbom(first)?);
     }
     Ok(())
@@ -251,7 +240,6 @@ fn words(built: &Built) -> String {
         text.push_str(&format!("{}: what is inside (SPDX)\n", sbom.display()));
     }
     text.push_str(&check::facts_text(&built.check, &built.facts));
-    text.push_str(&check::replay_text(&built.replay));
     text.push_str(&format!("{:.1} s\n", built.seconds));
     text
 }

@@ -42,11 +42,13 @@ fn build(app: &App, package: &str, dir: &Path) -> Result<Program, Failure> {
     }
     cargo.args(["--", "-C", "link-arg=-Wl,-rpath,$ORIGIN/../lib"]);
     let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|e| {
-        let hint = "install Rust (https://rustup.rs), or name a built program: `path = \"…\"` in `[app]`";
+        let hint =
+            "install Rust (https://rustup.rs), or name a built program: `path = \"…\"` in `[app]`";
         Failure::new(format!("cannot start `cargo`: {e}"), Some(hint.to_owned()))
     })?;
     if !output.status.success() {
-        let hint = "see cargo's message above; build a program that links libtorch with LIBTORCH set";
+        let hint =
+            "see cargo's message above; build a program that links libtorch with LIBTORCH set";
         let message = format!("cargo could not build the package `{package}`: {}", output.status);
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
@@ -85,8 +87,9 @@ fn programs(messages: &str) -> Vec<PathBuf> {
 /// The `Cargo.lock` that the program's package lies below.
 fn lock_file(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let of_program = messages.filter(|message| message["executable"].is_string());
-    let manifest = of_program.last()?["manifest_path"].as_str().map(PathBuf::from)?;
+    let mut messages = messages;
+    let program = messages.find(|message| message["executable"].is_string())?;
+    let manifest = program["manifest_path"].as_str().map(PathBuf::from)?;
     manifest.ancestors().skip(1).map(|dir| dir.join("Cargo.lock")).find(|path| path.is_file())
 }
 

@@ -36,16 +36,9 @@ pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
     let place = Place::open(&args.recipe)?;
     let shown = place.lock_path.display().to_string();
     if args.check {
-        let lock = place.lock()?.ok_or_else(|| {
-            let hint = "make it: `gular image lock`";
-            let exit = Exit::Unsound;
-            Failure { exit, ..Failure::new(format!("there is no `{shown}`"), Some(hint.into())) }
-        })?;
-        return match lock.check(&place.recipe, &shown) {
-            Ok(()) => Ok(Exit::Done),
-            Err(error) => Err(Failure { exit: Exit::Unsound, ..error.into() }),
-        };
+        return fits(&place, &shown);
     }
+    // What cannot be read is made anew.
     let old = place.lock().unwrap_or_default();
     let web = Web::new(&stop)?;
     let lock = resolve(&place, &args.sources, &args.place, &web, output, &stop)?;
@@ -57,9 +50,11 @@ pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
     if let Some(dir) = &args.vendor {
         let cache = Cache::new(&args.place)?;
         let archives = cache.archives(std::slice::from_ref(dir), args.place.offline);
-        let total = lock.artifacts().iter().map(|artifact| artifact.bytes).sum();
-        let bar = bytes_bar("fetch", total, output);
-        let told = |done| bar.set_position(done);
+        let bar = bytes_bar("fetch", lock.bytes(), output);
+        let told = |name: &str, done: u64| {
+            bar.set_message(format!("fetch {name}"));
+            bar.set_position(done);
+        };
         let done = lock::vendor(&lock, &archives, dir, &web, &told, &stop.flag);
         bar.finish_and_clear();
         done.map_err(|error| ended(error, &stop))?;
@@ -71,7 +66,7 @@ pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
         written: !args.dry_run && !same,
         debian_packages: lock.debs.len(),
         wheels: lock.wheels.len(),
-        bytes: lock.artifacts().iter().map(|artifact| artifact.bytes).sum(),
+        bytes: lock.bytes(),
         added,
         removed,
         changed,
@@ -83,6 +78,22 @@ pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
         show::text(&words(&report))?;
     }
     Ok(Exit::Done)
+}
+
+/// Whether the lock is there and fits the recipe.
+fn fits(place: &Place, shown: &str) -> Result<Exit, Failure> {
+    let mut unfit = match place.lock()? {
+        Some(lock) => match lock.check(&place.recipe, shown) {
+            Ok(()) => return Ok(Exit::Done),
+            Err(error) => Failure::from(error),
+        },
+        None => {
+            let hint = "make it: `gular image lock`";
+            Failure::new(format!("there is no `{shown}`"), Some(hint.to_owned()))
+        }
+    };
+    unfit.exit = Exit::Unsound;
+    Err(unfit)
 }
 
 /// Resolves the recipe against the archives.
@@ -104,7 +115,7 @@ pub(super) fn resolve(
         bar.set_message(format!("resolve {what}"));
         bar.inc(1);
     };
-    let lock = lock::lock(&place.recipe, &place.dir, &sources(from), web, &told);
+    let lock = lock::lock(&place.recipe, &sources(from, &place.dir), web, &told);
     bar.finish_and_clear();
     lock.map_err(|error| ended(error, stop))
 }
@@ -112,9 +123,8 @@ pub(super) fn resolve(
 /// Writes the lock beside its place and renames it.
 pub(super) fn write(place: &Place, text: &str) -> Result<(), Failure> {
     let path = &place.lock_path;
-    let failed = |e: std::io::Error| {
-        Failure::new(format!("cannot write `{}`: {e}", path.display()), None)
-    };
+    let failed =
+        |e: std::io::Error| Failure::new(format!("cannot write `{}`: {e}", path.display()), None);
     let mut temp = tempfile::NamedTempFile::new_in(&place.dir).map_err(failed)?;
     std::io::Write::write_all(&mut temp, text.as_bytes()).map_err(failed)?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);

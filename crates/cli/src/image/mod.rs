@@ -7,7 +7,6 @@ mod check;
 mod export;
 mod inspect;
 mod lock;
-mod opened;
 mod places;
 mod transport;
 

@@ -1,6 +1,7 @@
 //! Where recipes, locks and caches are.
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use gular_containers::fetch::Archives;
 use gular_containers::lock::{Lock, Sources};
@@ -79,16 +80,19 @@ impl Cache {
         self.dir.join("blocks")
     }
 
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
+    pub(super) fn layers(&self) -> PathBuf {
+        self.dir.join("layers")
     }
 }
 
-pub(super) fn sources(args: &SourceArgs) -> Sources {
+pub(super) fn sources(args: &SourceArgs, dir: &Path) -> Sources {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Sources {
-        mirror: args.mirror.clone(),
-        security: args.security.clone(),
-        index: args.index.clone(),
+        debian: args.mirror.clone(),
+        debian_security: args.security.clone(),
         keyrings: args.keyring.clone(),
+        index: args.index.clone(),
+        now,
+        dir: dir.to_owned(),
     }
 }

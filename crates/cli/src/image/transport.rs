@@ -39,9 +39,7 @@ impl Transport for Web<'_> {
         // Their digest is known for the whole only, which the caller checks.
         let object = Object { url: &url, len_bytes: bytes, accepts: &|_, _| true };
         let block = from / gular_pelican::BLOCK_BYTES as u64;
-        self.client
-            .stream(&object, block, &mut |_, bytes| sink(bytes), self.cancel)
-            .map_err(fault)
+        self.client.stream(&object, block, &mut |_, bytes| sink(bytes), self.cancel).map_err(fault)
     }
 
     fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
@@ -51,10 +49,8 @@ impl Transport for Web<'_> {
 }
 
 fn parse(url: &str) -> Result<Url, Fault> {
-    Url::parse(url).map_err(|e| Fault::Failed {
-        message: e.to_string(),
-        hint: Some(e.hint().to_owned()),
-    })
+    Url::parse(url)
+        .map_err(|e| Fault::Failed { message: e.to_string(), hint: Some(e.hint().to_owned()) })
 }
 
 fn fault(error: Error) -> Fault {
