@@ -14,6 +14,7 @@
 mod format;
 mod image;
 mod read;
+mod unpack;
 mod write;
 
 pub use self::image::{Contents, Squash, write_image};

@@ -176,6 +176,73 @@ impl Filling {
             limits,
         )
     }
+
+    /// As [`add_file`](Self::add_file), with all that `write` writes.
+    ///
+    /// # Errors
+    /// [`Error::Limit`], [`Error::Io`]; those of `write`, unless it failed at one of these.
+    pub fn add_file_by(
+        &mut self,
+        path: &RootPath,
+        mode: u16,
+        limits: &Limits,
+        write: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
+        let number = self.files;
+        let place = self.dir.join(number.to_string());
+        let file = File::create_new(&place).map_err(Error::io("create", &place))?;
+        let most = limits.bytes.saturating_sub(self.bytes);
+        let hasher = blake3::Hasher::new();
+        let mut sink = Sink { file, hasher, bytes: 0, most, full: false, failed: None };
+        let written = write(&mut sink);
+        if sink.full {
+            return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+        }
+        if let Some(source) = sink.failed {
+            return Err(Error::io("write", &place)(source));
+        }
+        written?;
+        self.bytes += sink.bytes;
+        self.files += 1;
+        let digest = sink.hasher.finalize().to_hex().to_string();
+        self.add(path, mode, Kind::File(number, sink.bytes, digest), limits)
+    }
+}
+
+/// A file that takes so many bytes, and keeps the reason why not more.
+struct Sink {
+    file: File,
+    hasher: blake3::Hasher,
+    bytes: u64,
+    most: u64,
+    full: bool,
+    failed: Option<io::Error>,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes + bytes.len() as u64 > self.most {
+            self.full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        match self.file.write(bytes) {
+            Ok(written) => {
+                self.bytes += written as u64;
+                self.hasher.update(&bytes[..written]);
+                Ok(written)
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Err(e),
+            Err(e) => {
+                let kind = e.kind();
+                self.failed = Some(e);
+                Err(kind.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 impl Listing {
