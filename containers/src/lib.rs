@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`blocks`] | what earlier images lend to later ones |
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
@@ -12,6 +13,7 @@
 //! | [`singularity`] | what runtimes look for inside |
 //! | [`sif`] | Singularity image files: written, and read back |
 
+pub mod blocks;
 pub mod cuda;
 pub mod debian;
 pub mod elf;
