@@ -44,6 +44,15 @@ pub enum Error {
         /// Its length before.
         expected: u64,
     },
+    /// A file whose bytes are not those it was unpacked with.
+    #[error("`{path}` does not hold the bytes that were unpacked into it")]
+    Damaged {
+        /// The file.
+        path: String,
+    },
+    /// The caller asked to stop.
+    #[error("stopped before the image was whole; nothing of it is left")]
+    Cancelled,
     /// Something stands where the image should.
     #[error("`{path}` is there already")]
     Exists {
@@ -234,7 +243,10 @@ impl Error {
             Self::Offline { .. } => Some("fetch once without `--offline`".to_owned()),
             Self::Exists { .. } => Some("remove it, or name another".to_owned()),
             Self::Changed { .. } => Some("build again while nothing writes to it".to_owned()),
-            Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
+            Self::Damaged { .. } => {
+                Some("remove its folder: the archive is unpacked again".to_owned())
+            }
+            Self::Cancelled | Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
             Self::Debian { .. } | Self::Archive { .. } => {
                 Some("fetch it again; is the mirror whole?".to_owned())
             }

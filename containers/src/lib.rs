@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`assemble`] | base, libraries and program laid over each other |
+//! | [`blocks`] | what earlier images lend to later ones |
 //! | [`build`] | all of it: from a recipe and its lock to an image and its files |
 //! | [`check`] | whether an image could run |
 //! | [`cuda`] | which GPUs a library has code for |
@@ -14,11 +15,12 @@
 //! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
 //! | [`rootfs`] | the files of an image, before they are written |
-//! | [`store`] | unpacked archives on this machine |
-//! | [`singularity`] | what runtimes look for inside |
 //! | [`sif`] | Singularity image files: written, and read back |
+//! | [`singularity`] | what runtimes look for inside |
+//! | [`store`] | unpacked archives on this machine |
 
 pub mod assemble;
+pub mod blocks;
 pub mod build;
 pub mod check;
 pub mod cuda;

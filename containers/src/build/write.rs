@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use serde::Serialize;
 
 use super::Image;
+use crate::blocks::BlockCache;
 use crate::oci::{self, Compressor, Config, LayerCache};
 use crate::rootfs::What;
 use crate::sif::{self, Contents, Squash};
@@ -34,6 +35,9 @@ pub struct Output {
     pub layers: Vec<OutputLayer>,
     /// Whether the same was there already.
     pub was_there: bool,
+    /// Why the cache does not have its blocks, when it should.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_cached: Option<String>,
 }
 
 /// A layer of an OCI image.
@@ -60,6 +64,8 @@ pub struct Writing<'a> {
     pub compressor: Compressor,
     /// Threads that compress; they change no byte.
     pub threads: NonZeroUsize,
+    /// Compressed blocks of earlier SIFs.
+    pub blocks: Option<&'a BlockCache>,
     /// Layers of earlier images.
     pub layers: Option<&'a LayerCache>,
     /// Hears how many bytes of files were taken.
@@ -111,21 +117,28 @@ impl Image {
             sbom: Some(&self.sbom),
             squash: with.squash,
             threads: with.threads,
+            blocks: with.blocks,
         };
         fs::create_dir_all(with.dir).map_err(Error::io("create", with.dir))?;
         let scratch = tempfile::Builder::new().prefix(".gular-").tempdir_in(with.dir);
         let scratch = scratch.map_err(Error::io("create", with.dir))?;
         let part = scratch.path().join("image.sif");
-        sif::write_image(&self.tree, &contents, &part)?;
+        let written = sif::write_image(&self.tree, &contents, &part, with.progress, with.cancel)?;
         let mut hasher = blake3::Hasher::new();
         let file = File::open(&part).map_err(Error::io("open", &part))?;
         hasher.update_reader(file).map_err(Error::io("read", &part))?;
         let digest = hasher.finalize().to_hex();
         let path = with.dir.join(format!("{}-{}.sif", self.name, &digest[..NAME_DIGITS]));
         let was_there = settle(&part, &path)?;
-        let bytes = fs::metadata(&path).map_err(Error::io("read", &path))?.len();
-        let digest = format!("blake3:{digest}");
-        Ok(Output { format: "sif", path, bytes, digest, layers: Vec::new(), was_there })
+        Ok(Output {
+            format: "sif",
+            path,
+            bytes: written.bytes,
+            digest: format!("blake3:{digest}"),
+            layers: Vec::new(),
+            was_there,
+            not_cached: written.not_kept.map(|error| error.to_string()),
+        })
     }
 
     /// Writes an OCI layout, the folder `NAME-HASH.oci`.
@@ -186,6 +199,7 @@ impl Image {
             digest: format!("sha256:{}", written.digest),
             layers: layers.collect(),
             was_there,
+            not_cached: None,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use gular_containers::assemble::Parts;
+use gular_containers::blocks::BlockCache;
 use gular_containers::build::{self, Image, Output as Written, Step, Writing};
 use gular_containers::check::Report;
 use gular_containers::export::Facts;
@@ -161,6 +162,7 @@ fn write(
     built: &mut Built,
 ) -> Result<(), Failure> {
     let cache = Cache::new(&args.place)?;
+    let blocks = BlockCache::new(&cache.blocks(), args.cache_size);
     let layers = LayerCache::new(&cache.layers(), args.cache_size);
     let formats = formats(args);
     let total = image.bytes() * formats.len() as u64;
@@ -176,6 +178,7 @@ fn write(
                 CompressionArg::Zstd => Compressor::Zstd,
             },
             threads: threads(args),
+            blocks: Some(&blocks),
             layers: Some(&layers),
             progress: &told,
             cancel: &stop.flag,
@@ -186,7 +189,11 @@ fn write(
             FormatArg::OciArchive => image.write_archive(&with),
         };
         bar.finish_and_clear();
-        built.outputs.push(written.map_err(|error| ended(error, stop))?);
+        let written = written.map_err(|error| ended(error, stop))?;
+        if let Some(why) = written.not_cached.as_ref().filter(|_| !output.quiet) {
+            show::message("note", &format!("the next build will compress all again: {why}"));
+        }
+        built.outputs.push(written);
     }
     if let Some(first) = built.outputs.first() {
         let name = first.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
