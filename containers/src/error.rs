@@ -50,9 +50,6 @@ pub enum Error {
         /// The file.
         path: String,
     },
-    /// The caller asked to stop.
-    #[error("stopped before the image was whole; nothing of it is left")]
-    Cancelled,
     /// Something stands where the image should.
     #[error("`{path}` is there already")]
     Exists {
@@ -246,7 +243,7 @@ impl Error {
             Self::Damaged { .. } => {
                 Some("remove its folder: the archive is unpacked again".to_owned())
             }
-            Self::Cancelled | Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
+            Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
             Self::Debian { .. } | Self::Archive { .. } => {
                 Some("fetch it again; is the mirror whole?".to_owned())
             }
