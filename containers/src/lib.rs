@@ -32,6 +32,7 @@ pub mod export;
 pub mod fetch;
 pub mod lock;
 pub mod oci;
+mod opened;
 pub mod recipe;
 pub mod rootfs;
 pub mod sif;
@@ -39,3 +40,4 @@ pub mod singularity;
 pub mod store;
 
 pub use self::error::{Error, Result};
+pub use self::opened::{Opened, Part};

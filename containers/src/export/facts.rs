@@ -18,7 +18,7 @@ pub struct Facts {
     pub image: Option<String>,
     /// The image's bytes, which a job's disk must hold.
     pub bytes: Option<u64>,
-    /// Digest of the image's file, `blake3:` and hex.
+    /// Digest: of a SIF that of the file, `blake3:` and hex; of OCI that of the manifest.
     pub digest: Option<String>,
     /// Bytes of all files, unpacked.
     pub unpacked_bytes: u64,
@@ -64,10 +64,10 @@ impl Facts {
 
     /// The same, of the file that was written.
     #[must_use]
-    pub fn of_file(mut self, name: &str, bytes: u64, digest: &str) -> Self {
+    pub fn of_file(mut self, name: &str, bytes: u64, digest: Option<&str>) -> Self {
         self.image = Some(name.to_owned());
         self.bytes = Some(bytes);
-        self.digest = Some(digest.to_owned());
+        self.digest = digest.map(str::to_owned);
         self
     }
 

@@ -1,22 +1,65 @@
 //! `gular image check`, and how its findings are shown.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
+use gular_containers::Opened;
 use gular_containers::build::Image;
 use gular_containers::check::{Form, Report, Runs, Severity};
 use gular_containers::export::Facts;
 use gular_containers::oci::Compressor;
-use gular_containers::recipe::Recipe;
+use gular_containers::recipe::{Recipe, Target};
 use gular_containers::sif::Squash;
+use gular_containers::store::Limits;
 use gular_pelican::Env;
+use serde::Serialize;
 
-use super::args::{CheckArgs, FormatArg};
+use super::args::{CheckArgs, FormatArg, PlaceArgs};
+use super::places::Cache;
 use crate::args::Output;
 use crate::exit::{Exit, Failure};
 use crate::show;
 
-pub(super) fn run(_args: &CheckArgs, _output: &Output) -> Result<Exit, Failure> {
-    Err(Failure::new("not yet", None))
+/// What `--json` shows.
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    image: &'a str,
+    facts: &'a Facts,
+    check: &'a Report,
+}
+
+pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
+    let image = open(&args.image, &args.place)?;
+    let target = Target { gpus: args.gpus.clone(), apptainer: args.apptainer.unwrap_or_default() };
+    let report = image.check(&target, &host_paths())?;
+    let facts = facts(&image, &report);
+    if output.json {
+        let image = facts.image.as_deref().unwrap_or_default();
+        show::json(&Checked { image, facts: &facts, check: &report })?;
+    } else {
+        show_findings(&report, output);
+        if !output.quiet {
+            let n = report.findings.iter().filter(|f| f.severity == Severity::Error).count() as u64;
+            let verdict = match n {
+                0 => "it would run\n".to_owned(),
+                n => format!("it would not run: {}\n", show::count(n, "error")),
+            };
+            show::text(&(facts_text(&report, &facts) + &verdict))?;
+        }
+    }
+    if report.refused() { Ok(Exit::Unsound) } else { Ok(Exit::Done) }
+}
+
+/// An image that was written, its files in the cache.
+pub(super) fn open(path: &Path, place: &PlaceArgs) -> Result<Opened, Failure> {
+    let cache = Cache::new(place)?;
+    Ok(Opened::open(path, &cache.store(), &Limits::default())?)
+}
+
+/// The facts of a file.
+pub(super) fn facts(image: &Opened, report: &Report) -> Facts {
+    let name = image.path.file_name().unwrap_or_default().to_string_lossy();
+    Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest.as_deref())
 }
 
 /// Checks an image that is to be written in these formats.

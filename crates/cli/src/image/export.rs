@@ -3,15 +3,22 @@
 use std::path::Path;
 
 use gular_containers::export;
+use gular_containers::recipe::Target;
 
 use super::args::{ExportArg, ExportArgs};
+use super::check;
 use super::places::Place;
 use crate::exit::{Exit, Failure};
 use crate::show;
 
 pub(super) fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     match args.what {
-        ExportArg::Facts => Err(Failure::new("not yet", None)),
+        ExportArg::Facts => {
+            let image = check::open(&args.from, &args.place)?;
+            let report = image.check(&Target::default(), &[])?;
+            show::json(&check::facts(&image, &report))?;
+            Ok(Exit::Done)
+        }
         ExportArg::Def | ExportArg::Dockerfile => {
             let place = Place::open(&args.from)?;
             let lock = place.lock()?.ok_or_else(|| {
