@@ -11,6 +11,7 @@
 //! | [`recipe`] | what is asked for |
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`store`] | unpacked archives on this machine |
+//! | [`wheel`] | libraries out of Python wheels |
 //! | [`singularity`] | what runtimes look for inside |
 //! | [`sif`] | Singularity image files: written, and read back |
 
@@ -27,5 +28,6 @@ pub mod rootfs;
 pub mod sif;
 pub mod singularity;
 pub mod store;
+pub mod wheel;
 
 pub use self::error::{Error, Result};

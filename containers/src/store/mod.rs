@@ -13,4 +13,4 @@ mod archive;
 mod listing;
 
 pub use self::archive::{Limits, unpack_deb, unpack_tar};
-pub use self::listing::{Entry, Kind, Listing, Store};
+pub use self::listing::{Entry, Filling, Kind, Listing, Store};
