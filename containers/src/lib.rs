@@ -18,6 +18,7 @@
 //! | [`sif`] | Singularity image files: written, and read back |
 //! | [`singularity`] | what runtimes look for inside |
 //! | [`store`] | unpacked archives on this machine |
+//! | [`wheel`] | libraries out of Python wheels |
 
 pub mod assemble;
 pub mod blocks;
@@ -38,6 +39,7 @@ pub mod rootfs;
 pub mod sif;
 pub mod singularity;
 pub mod store;
+pub mod wheel;
 
 pub use self::error::{Error, Result};
 pub use self::opened::{Opened, Part};

@@ -3,11 +3,18 @@
 //! Debian Policy 4.6, chapters 5 (control files) and 7 (relationships); deb(5).
 
 mod control;
+mod keyring;
+mod packages;
 mod relation;
+mod release;
 mod resolve;
 mod version;
 
 pub use self::control::{Paragraph, paragraphs};
+pub use self::keyring::Keyring;
+pub use self::packages::DEFAULT_PACKAGES;
 pub use self::relation::{Constraint, Relation, relations};
+pub use self::release::Release;
+pub(crate) use self::release::snapshot;
 pub use self::resolve::{Archive, Package, resolve};
 pub use self::version::Version;

@@ -1,6 +1,7 @@
 //! Which packages are needed for those that are asked for.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use super::control::paragraphs;
 use super::relation::{Relation, relations};
@@ -15,8 +16,10 @@ pub struct Package {
     pub name: String,
     /// Its version.
     pub version: Version,
-    /// Path of its file below the archive's root.
+    /// Path of its file below [`root`](Self::root).
     pub filename: String,
+    /// URL of the archive that it is from.
+    pub root: Arc<str>,
     /// The file's length in bytes.
     pub bytes: u64,
     /// The file's SHA-256 in hex.
@@ -35,13 +38,14 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Adds what a `Packages` file lists; `path` names it in errors.
+    /// Adds what a `Packages` file of the archive at `root` lists; `path` names it in errors.
     ///
     /// # Errors
     /// [`Error::Debian`] for a paragraph that lacks a field or has a bad one.
-    pub fn add(&mut self, text: &str, path: &str) -> Result<()> {
+    pub fn add(&mut self, text: &str, path: &str, root: &str) -> Result<()> {
+        let root = Arc::from(root);
         for paragraph in paragraphs(text) {
-            let package = package(paragraph, path)?;
+            let package = package(paragraph, path, &root)?;
             match self.packages.get(&package.name) {
                 Some(there) if there.version >= package.version => {}
                 _ => drop(self.packages.insert(package.name.clone(), package)),
@@ -120,7 +124,7 @@ pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a Pa
     Ok(chosen.into_values().collect())
 }
 
-fn package(paragraph: Paragraph, path: &str) -> Result<Package> {
+fn package(paragraph: Paragraph, path: &str, root: &Arc<str>) -> Result<Package> {
     let name = paragraph.get("package").unwrap_or("?").to_owned();
     let wrong = |field: &str| Error::Debian {
         path: path.to_owned(),
@@ -142,7 +146,8 @@ fn package(paragraph: Paragraph, path: &str) -> Result<Package> {
         let relations = relations(paragraph.get(field).unwrap_or_default());
         needs.extend(relations.ok_or_else(|| wrong(field))?);
     }
-    Ok(Package { name: name.clone(), version, filename, bytes, sha256, needs, paragraph })
+    let (name, root) = (name.clone(), root.clone());
+    Ok(Package { name, version, filename, root, bytes, sha256, needs, paragraph })
 }
 
 #[cfg(test)]
@@ -156,7 +161,7 @@ mod tests {
             let text = format!(
                 "Package: {name}\nVersion: {version}\nFilename: pool/{name}.deb\nSize: 1\nSHA256: {sha}\n{rest}"
             );
-            archive.add(&text, "Packages").unwrap();
+            archive.add(&text, "Packages", "").unwrap();
         }
         archive
     }
@@ -225,7 +230,7 @@ mod tests {
             (format!("Package: a\nVersion: 1\nFilename: x\nSize: -1\nSHA256: {sha}\n"), "Size"),
             ("Package: a\nVersion: 1\nFilename: x\nSize: 1\nSHA256: 12\n".to_owned(), "SHA256"),
         ] {
-            let error = Archive::default().add(&text, "Packages").unwrap_err().to_string();
+            let error = Archive::default().add(&text, "Packages", "").unwrap_err().to_string();
             assert!(error.contains(&format!("`{field}`")), "{error}");
         }
     }

@@ -1,8 +1,8 @@
 //! A folder of archives by their digests.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -270,7 +270,10 @@ impl Part {
 
     /// Gives it its name.
     fn finish(self, whole: &Path) -> Result<()> {
-        self.file.sync_all().map_err(Error::io("write", &self.path))?;
+        // Read-only: nobody looks at its bytes again, and vendor folders may link to it.
+        let read_only = self.file.set_permissions(Permissions::from_mode(0o444));
+        let synced = read_only.and_then(|()| self.file.sync_all());
+        synced.map_err(Error::io("write", &self.path))?;
         match self.private {
             Some(file) => {
                 file.persist(whole).map_err(|e| Error::io("create", whole)(e.error))?;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::Error;
+
 /// How bytes come from a URL: given by the program, since this room opens no socket.
 pub trait Transport: Sync {
     /// A document of at most `limit` bytes, whole.
@@ -50,4 +52,16 @@ pub enum Fault {
         /// What may help.
         hint: Option<String>,
     },
+}
+
+impl Fault {
+    /// As this room's error about a document.
+    pub(crate) fn into_error(self, url: &str) -> Error {
+        let (reason, hint) = match self {
+            Self::Cancelled => return Error::Cancelled,
+            Self::Failed { message, hint } => (message, hint),
+            other => (other.to_string(), None),
+        };
+        Error::Fetch { name: url.to_owned(), reason, hint }
+    }
 }

@@ -4,8 +4,11 @@
 //! there and writes it; everything after that needs the bytes it names and no others.
 
 mod document;
+mod oci;
 mod resolve;
 mod text;
+mod vendor;
 
 pub use self::document::{Deb, Debian, Lock, Oci, Wheel, recipe_digest};
-pub use self::resolve::{Sources, lock, vendor};
+pub use self::resolve::{DEFAULT_SUITE, Sources, lock};
+pub use self::vendor::vendor;

@@ -1,12 +1,25 @@
 //! From a recipe to a lock.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
-use super::Lock;
-use crate::fetch::{Archives, Transport};
+use super::document::{Deb, Debian, Lock, recipe_digest};
+use super::oci;
+use crate::debian::{Archive, DEFAULT_PACKAGES, Keyring, Package, Release, resolve, snapshot};
+use crate::fetch::{Transport, file_name};
 use crate::recipe::Recipe;
+use crate::wheel;
 use crate::{Error, Result};
+
+/// The release taken when a recipe names none: glibc 2.36, which is enough for the
+/// libraries that `--nv` brings from a host, and old enough to be well known.
+pub const DEFAULT_SUITE: &str = "bookworm";
+
+/// Debian's own archive, as its Release files name it.
+const DEBIAN: &str = "Debian";
+
+/// Keeps every file that Debian ever had.
+const SNAPSHOT: &str = "https://snapshot.debian.org/archive";
 
 /// Who is asked what there is.
 #[derive(Debug, Clone)]
@@ -19,7 +32,7 @@ pub struct Sources {
     pub keyrings: Vec<PathBuf>,
     /// The index of wheels (PEP 503).
     pub index: String,
-    /// Seconds since 1970 now: a Release that is no longer valid is refused.
+    /// Seconds since 1970 now: a Release file that is no longer valid is refused.
     pub now: u64,
     /// The folder that a relative `oci` of the recipe is in.
     pub dir: PathBuf,
@@ -39,30 +52,121 @@ impl Sources {
     }
 }
 
-/// Finds out what the recipe's parts are today. `progress` hears what is being asked.
+/// Finds out what the recipe's parts are today. `progress` hears what is being asked for.
 ///
 /// # Errors
-/// [`Error::Package`], [`Error::Release`], [`Error::Wheel`], [`Error::Fetch`] and others.
+/// [`Error::Package`], [`Error::Release`], [`Error::Wheel`] for what is not there or not
+/// to be trusted; [`Error::Fetch`], [`Error::Debian`], [`Error::Archive`], [`Error::Io`].
 pub fn lock(
-    _recipe: &Recipe,
-    _sources: &Sources,
-    _transport: &dyn Transport,
-    _progress: &dyn Fn(&str),
+    recipe: &Recipe,
+    sources: &Sources,
+    transport: &dyn Transport,
+    progress: &dyn Fn(&str),
 ) -> Result<Lock> {
-    Err(Error::Cancelled)
+    let platform = recipe.image.platform;
+    let mut lock = Lock {
+        time: 0,
+        recipe: recipe_digest(recipe),
+        platform,
+        debian: None,
+        oci: None,
+        debs: Vec::new(),
+        wheels: Vec::new(),
+    };
+    if let Some(path) = &recipe.base.oci {
+        progress(&path.display().to_string());
+        let (oci, created) = oci::digest(&sources.dir, path, platform.0)?;
+        lock.time = created.unwrap_or(0);
+        lock.oci = Some(oci);
+    } else if !recipe.base.scratch {
+        debian(recipe, sources, transport, progress, &mut lock)?;
+    }
+    if let Some(torch) = recipe.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref()) {
+        lock.wheels = wheel::torch(&torch.0, platform.0, &sources.index, transport, progress)?;
+    }
+    Ok(lock)
 }
 
-/// Puts every file of a lock into `dir` under its own name, and nothing else.
-///
-/// # Errors
-/// As [`Archives::get`].
-pub fn vendor(
-    _lock: &Lock,
-    _archives: &Archives,
-    _dir: &Path,
-    _transport: &dyn Transport,
-    _progress: &dyn Fn(&str, u64),
-    _cancel: &AtomicBool,
+/// The packages of a Debian base.
+fn debian(
+    recipe: &Recipe,
+    sources: &Sources,
+    transport: &dyn Transport,
+    progress: &dyn Fn(&str),
+    lock: &mut Lock,
 ) -> Result<()> {
-    Err(Error::Cancelled)
+    let keyring = match sources.keyrings.as_slice() {
+        [] => Keyring::debian()?,
+        files => {
+            let mut keyring = Keyring::default();
+            for file in files {
+                let bytes = fs::read(file).map_err(Error::io("read", file))?;
+                keyring.add(&bytes, &file.display().to_string())?;
+            }
+            keyring
+        }
+    };
+    let suite = recipe.base.debian.as_deref().unwrap_or(DEFAULT_SUITE);
+    let mut places = vec![(sources.debian.as_str(), suite.to_owned())];
+    // What is never released has neither updates nor advisories.
+    if !matches!(suite, "sid" | "unstable") {
+        places.push((&sources.debian, format!("{suite}-updates")));
+        places.push((&sources.debian_security, format!("{suite}-security")));
+    }
+    let mut archive = Archive::default();
+    let mut releases = Vec::new();
+    for (root, suite) in places {
+        progress(&format!("{suite} of {root}"));
+        let release = Release::fetch(root, &suite, &keyring, sources.now, transport)?;
+        release.add_to(&mut archive, platform_name(lock), transport)?;
+        releases.push(release);
+    }
+    let wanted =
+        recipe.base.packages.clone().unwrap_or_else(|| {
+            DEFAULT_PACKAGES.iter().map(|(name, _)| (*name).to_owned()).collect()
+        });
+    let packages = resolve(&archive, &wanted)?;
+    let newest = releases.iter().map(|release| release.date).max().unwrap_or(0);
+    let snapshot = snapshot(newest).unwrap_or_default();
+    let official = releases.iter().all(|release| release.origin.as_deref() == Some(DEBIAN));
+    let snapshot = if official { snapshot } else { String::new() };
+    for package in packages {
+        lock.debs.push(deb(package, sources, &snapshot)?);
+    }
+    lock.time = newest;
+    lock.debian = Some(Debian {
+        suite: suite.to_owned(),
+        mirror: sources.debian.clone(),
+        security: sources.debian_security.clone(),
+        snapshot,
+    });
+    Ok(())
+}
+
+fn platform_name(lock: &Lock) -> &'static str {
+    lock.platform.0.name()
+}
+
+/// A package with its addresses: at the mirror, and where it stays for good.
+fn deb(package: &Package, sources: &Sources, snapshot: &str) -> Result<Deb> {
+    let wrong = |reason: String| Error::Package { name: package.name.clone(), reason, hint: None };
+    let mut urls = vec![format!("{}/{}", package.root, package.filename)];
+    if !snapshot.is_empty() {
+        let security = *package.root == *sources.debian_security.trim_end_matches('/');
+        let archive = if security { "debian-security" } else { "debian" };
+        urls.push(format!("{SNAPSHOT}/{archive}/{snapshot}/{}", package.filename));
+    }
+    if urls.iter().any(|url| file_name(url).is_none()) {
+        return Err(wrong(format!("`{}` is no file's name", package.filename)));
+    }
+    let arch = package.paragraph.get("Architecture");
+    let arch = arch.ok_or_else(|| wrong("it has no architecture".to_owned()))?;
+    Ok(Deb {
+        name: package.name.clone(),
+        version: package.version.to_string(),
+        arch: arch.to_owned(),
+        bytes: package.bytes,
+        sha256: package.sha256.clone(),
+        urls,
+    })
 }

@@ -1,0 +1,26 @@
+//! What a base has when a recipe names no packages.
+
+/// Packages, each with its reason. What they depend on comes along.
+///
+/// A base runs somebody else's program: it has what that is linked against, and what
+/// batch systems and job scripts start. No editors, no package manager, no Python.
+pub const DEFAULT_PACKAGES: [(&str, &str); 18] = [
+    ("base-files", "/etc/os-release, /root, /var and the other folders"),
+    ("base-passwd", "users and groups: without them `id` and ssh-like tools fail"),
+    ("bash", "jobs are `#!/bin/bash` scripts"),
+    ("ca-certificates", "TLS to object stores"),
+    ("coreutils", "cp, env, ls, printenv, timeout"),
+    ("dash", "/bin/sh"),
+    ("debianutils", "which: GlideinWMS' wrapper asks for programs by it"),
+    ("findutils", "find, xargs"),
+    ("grep", "wrappers and job scripts"),
+    ("gzip", "job scripts unpack their inputs"),
+    ("hostname", "wrappers say where a job runs"),
+    ("libc6", "every program of ours"),
+    ("libgcc-s1", "every program of ours"),
+    ("libgomp1", "libtorch's threads"),
+    ("libstdc++6", "libtorch"),
+    ("sed", "wrappers and job scripts"),
+    ("tar", "job scripts unpack their inputs"),
+    ("zlib1g", "cuDNN's graph library, and what it is opened by"),
+];

@@ -1,0 +1,229 @@
+//! Release files: what a suite of an archive holds, and who says so.
+//!
+//! ```text
+//! ROOT/dists/SUITE/InRelease                             signed; names what is below, by SHA-256
+//! ROOT/dists/SUITE/main/binary-ARCH/by-hash/SHA256/…     its Packages.xz, under its digest
+//! ROOT/pool/…                                            the packages
+//! ```
+
+use std::io::Read;
+use std::time::{Duration, UNIX_EPOCH};
+
+use liblzma::read::XzDecoder;
+use liblzma::stream::Stream;
+
+use super::{Archive, Keyring, paragraphs};
+use crate::digest::{is_sha256, sha256};
+use crate::fetch::{Fault, Transport};
+use crate::{Error, Result};
+
+/// Debian's largest is 220 KB.
+const MAX_RELEASE: u64 = 8 << 20;
+/// Debian's `main` is 10 MB, and 57 MB plain.
+const MAX_COMPRESSED: u64 = 128 << 20;
+const MAX_PLAIN: u64 = 1 << 30;
+/// `xz -9` has a dictionary of 64 MiB.
+const MAX_XZ_MEMORY: u64 = 128 << 20;
+
+/// Names that a typing error may have meant.
+const KNOWN: [&str; 6] = ["bullseye", "bookworm", "trixie", "forky", "sid", "unstable"];
+
+/// What a Release file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// Its URL.
+    pub url: String,
+    /// URL of the archive.
+    pub root: String,
+    /// `Debian`, for Debian's own archive.
+    pub origin: Option<String>,
+    /// When it was made, seconds since 1970.
+    pub date: u64,
+    /// Whether files are there under their digests too.
+    by_hash: bool,
+    suite: String,
+    /// Path, SHA-256, bytes.
+    files: Vec<(String, String, u64)>,
+}
+
+impl Release {
+    /// Fetches `InRelease` of a suite of the archive at `root`, and checks who signed
+    /// it, whether it is what was asked for, and whether it is still valid at `now`
+    /// (seconds since 1970).
+    ///
+    /// # Errors
+    /// [`Error::Release`], [`Error::Fetch`].
+    pub fn fetch(
+        root: &str,
+        suite: &str,
+        keyring: &Keyring,
+        now: u64,
+        transport: &dyn Transport,
+    ) -> Result<Self> {
+        let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b);
+        let root = root.trim_end_matches('/');
+        let url = format!("{root}/dists/{suite}/InRelease");
+        if suite.is_empty() || suite.starts_with('.') || !suite.bytes().all(good) {
+            let reason = format!("`{suite}` is no name of a Debian release");
+            return Err(Error::Release { url, reason, hint: nearest(suite) });
+        }
+        let bytes = match transport.read(&url, MAX_RELEASE) {
+            Ok(bytes) => bytes,
+            Err(Fault::NotFound(_)) => {
+                let reason = format!("the archive has no suite `{suite}`");
+                return Err(Error::Release { url, reason, hint: nearest(suite) });
+            }
+            Err(fault) => return Err(fault.into_error(&url)),
+        };
+        let text = keyring.verify(&bytes, now, &url)?;
+        let release = Self::parse(&text, &url, root, suite)?;
+        if let Some(until) = field_date(&text, "Valid-Until", &url)?
+            && until <= now
+        {
+            let reason = format!("it was valid until {} only", shown(until));
+            let hint =
+                "the mirror is no longer brought up to date, or this machine's clock is wrong";
+            return Err(Error::Release { url, reason, hint: Some(hint.to_owned()) });
+        }
+        Ok(release)
+    }
+
+    /// Reads the signed text.
+    fn parse(text: &str, url: &str, root: &str, suite: &str) -> Result<Self> {
+        let wrong = |reason: String| Error::Release { url: url.to_owned(), reason, hint: None };
+        let Some(fields) = paragraphs(text).next() else {
+            return Err(wrong("it says nothing".to_owned()));
+        };
+        let names = [fields.get("Codename"), fields.get("Suite")];
+        if !names.contains(&Some(suite)) {
+            let found = names.into_iter().flatten().collect::<Vec<_>>().join(", ");
+            return Err(wrong(format!("it is of suite {found}, expected {suite}")));
+        }
+        let date = field_date(text, "Date", url)?;
+        let date = date.ok_or_else(|| wrong("it has no field `Date`".to_owned()))?;
+        let mut files = Vec::new();
+        for line in fields.get("SHA256").unwrap_or_default().lines() {
+            let mut parts = line.split_whitespace();
+            let (digest, bytes, path) = (parts.next(), parts.next(), parts.next());
+            match (digest, bytes.and_then(|bytes| bytes.parse().ok()), path, parts.next()) {
+                (None, ..) => {}
+                (Some(digest), Some(bytes), Some(path), None) if is_sha256(digest) => {
+                    files.push((path.to_owned(), digest.to_owned(), bytes));
+                }
+                _ => return Err(wrong(format!("`{line}` is no line of SHA256"))),
+            }
+        }
+        Ok(Self {
+            url: url.to_owned(),
+            root: root.to_owned(),
+            origin: fields.get("Origin").map(str::to_owned),
+            date,
+            by_hash: fields.get("Acquire-By-Hash") == Some("yes"),
+            suite: suite.to_owned(),
+            files,
+        })
+    }
+
+    /// Adds the packages of `main` for an architecture to an archive.
+    ///
+    /// # Errors
+    /// [`Error::Release`], [`Error::Fetch`], [`Error::Debian`].
+    pub fn add_to(
+        &self,
+        archive: &mut Archive,
+        arch: &str,
+        transport: &dyn Transport,
+    ) -> Result<()> {
+        let dir = format!("main/binary-{arch}");
+        let path = format!("{dir}/Packages.xz");
+        let Some((_, digest, bytes)) = self.files.iter().find(|(there, ..)| *there == path) else {
+            let reason = format!("it names no `{path}`");
+            let hint = format!("the suite has nothing for {arch}");
+            return Err(Error::Release { url: self.url.clone(), reason, hint: Some(hint) });
+        };
+        let base = format!("{}/dists/{}", self.root, self.suite);
+        let plain = format!("{base}/{path}");
+        let by_hash = format!("{base}/{dir}/by-hash/SHA256/{digest}");
+        let limit = (*bytes).min(MAX_COMPRESSED);
+        let read = |url: &str| (url.to_owned(), transport.read(url, limit));
+        let (url, read) = match self.by_hash.then(|| read(&by_hash)) {
+            // Copies of an archive may lack these names.
+            None | Some((_, Err(Fault::NotFound(_)))) => read(&plain),
+            Some(found) => found,
+        };
+        let compressed = read.map_err(|fault| fault.into_error(&url))?;
+        let found = sha256(&compressed);
+        if found != *digest {
+            let reason = format!("it has SHA-256 {found}, the Release file says {digest}");
+            let hint =
+                "the mirror is just being brought up to date, or broken: try again, or another";
+            return Err(Error::Release { url, reason, hint: Some(hint.to_owned()) });
+        }
+        archive.add(&unpack(&compressed, &url)?, &url, &self.root)
+    }
+}
+
+fn unpack(compressed: &[u8], url: &str) -> Result<String> {
+    let wrong = |reason: String| Error::Debian { path: url.to_owned(), reason };
+    let stream = Stream::new_stream_decoder(MAX_XZ_MEMORY, 0).map_err(|e| wrong(e.to_string()))?;
+    let mut text = String::new();
+    let mut plain = XzDecoder::new_stream(compressed, stream).take(MAX_PLAIN + 1);
+    plain.read_to_string(&mut text).map_err(|e| wrong(e.to_string()))?;
+    if text.len() as u64 > MAX_PLAIN {
+        return Err(Error::Limit { what: "bytes of package lists", limit: MAX_PLAIN });
+    }
+    Ok(text)
+}
+
+/// A date of the first paragraph, in seconds since 1970.
+fn field_date(text: &str, field: &str, url: &str) -> Result<Option<u64>> {
+    let fields = paragraphs(text).next().unwrap_or_default();
+    let Some(value) = fields.get(field) else { return Ok(None) };
+    // `Sat, 11 Jul 2026 10:16:37 UTC`: HTTP's form, but for the zone's name.
+    let date = value.strip_suffix("UTC").map(|rest| format!("{rest}GMT"));
+    let date = httpdate::parse_http_date(date.as_deref().unwrap_or(value)).ok();
+    match date.and_then(|date| date.duration_since(UNIX_EPOCH).ok()) {
+        Some(since) => Ok(Some(since.as_secs())),
+        None => {
+            let reason = format!("`{field}: {value}` is no date");
+            Err(Error::Release { url: url.to_owned(), reason, hint: None })
+        }
+    }
+}
+
+/// A time as Release files write it.
+fn shown(seconds: u64) -> String {
+    let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    time.map_or_else(|| seconds.to_string(), httpdate::fmt_http_date)
+}
+
+/// From the date of the newest Release file the name under which snapshot.debian.org
+/// has all that it names.
+///
+/// The service copies the archive some four times a day and answers with the newest
+/// copy up to the time asked for. A package that a Release file names is in the pool
+/// when that file appears, mirrors have it within hours, and it stays for at least a
+/// day after a newer version took its place. So a day after the date (with no Release
+/// file asked for being older than the lock) some copy has it, and none of those in
+/// question lacks it.
+pub(crate) fn snapshot(date: u64) -> Option<String> {
+    let time = UNIX_EPOCH.checked_add(Duration::from_secs(date.checked_add(24 * 3600)?))?;
+    // `Sun, 12 Jul 2026 10:16:37 GMT`
+    let text = httpdate::fmt_http_date(time);
+    let mut parts = text.split([' ', ':']).skip(1);
+    let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
+    let (hour, minute, second) = (parts.next()?, parts.next()?, parts.next()?);
+    let months =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = months.iter().position(|name| *name == month)? + 1;
+    Some(format!("{year}{month:02}{day}T{hour}{minute}{second}Z"))
+}
+
+fn nearest(suite: &str) -> Option<String> {
+    let near = KNOWN.iter().map(|known| (strsim::osa_distance(suite, known), known)).min();
+    near.map(|(distance, known)| match distance {
+        0 => "is this a Debian mirror?".to_owned(),
+        1..=3 => format!("did you mean `{known}`?"),
+        _ => "releases are called bookworm (12) or trixie (13)".to_owned(),
+    })
+}

@@ -1,0 +1,203 @@
+//! Which wheels libtorch needs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::index::{Offer, machine, offers};
+use super::marker::Environment;
+use super::metadata::Metadata;
+use super::requirement::Requirement;
+use super::tail::{self, MAX_METADATA};
+use super::version::{Specifier, Version};
+use crate::fetch::{Fault, Transport};
+use crate::lock::Wheel;
+use crate::sif::Arch;
+use crate::{Error, Result};
+
+/// torch's page is 320 KB.
+const MAX_PAGE: u64 = 64 << 20;
+/// Wheels followed at most; torch has 16.
+const MAX_WHEELS: usize = 200;
+
+/// NVIDIA's package that only names others.
+const TOOLKIT: &str = "cuda-toolkit";
+
+/// What `libtorch_cpu.so` of the CUDA builds is linked against, by the beginnings of
+/// the packages' names: the CUDA runtime and the profiler's interface.
+const CPU_NEEDS: [&str; 2] = ["nvidia-cuda-runtime", "nvidia-cuda-cupti"];
+
+/// The torch wheel of a version, and the wheels of NVIDIA's libraries that it names,
+/// by name. `2.11.0+cpu` means its CPU part: only the two libraries come along
+/// that this is linked against. Python packages, Triton among them, do not.
+///
+/// `index` is the URL of a simple index; `progress` hears what is looked up.
+///
+/// # Errors
+/// [`Error::Wheel`] for a version that is not there or wishes that do not agree,
+/// [`Error::Fetch`], [`Error::Archive`].
+pub fn torch(
+    version: &str,
+    arch: Arch,
+    index: &str,
+    transport: &dyn Transport,
+    progress: &dyn Fn(&str),
+) -> Result<Vec<Wheel>> {
+    let (number, cpu) = match version.strip_suffix("+cpu") {
+        Some(number) => (number, true),
+        None => (version, false),
+    };
+    let wanted = Version::parse(number).ok_or_else(|| Error::Wheel {
+        name: "torch".to_owned(),
+        reason: format!("`{version}` is no version"),
+        hint: None,
+    })?;
+    let index = index.trim_end_matches('/');
+    let wanted_names = |name: &str| match cpu {
+        false => name.starts_with("nvidia-"),
+        true => CPU_NEEDS.iter().any(|start| name.starts_with(start)),
+    };
+    let mut search = Search { arch, index, transport, progress, found: BTreeMap::new() };
+    let torch = Requirement {
+        name: "torch".to_owned(),
+        extras: Vec::new(),
+        versions: Specifier::exactly(wanted),
+        marker: None,
+    };
+    let mut todo = VecDeque::from([torch]);
+    let mut seen = BTreeSet::new();
+    while let Some(need) = todo.pop_front() {
+        // The same package may be asked for once more, with other extras.
+        if !seen.insert((need.name.clone(), need.extras.clone(), need.versions.text())) {
+            continue;
+        }
+        let found = search.find(&need)?;
+        let environment = Environment { machine: machine(arch), extras: &need.extras };
+        let counts = |next: &&Requirement| {
+            (next.name == TOOLKIT || wanted_names(&next.name))
+                && next.marker.as_ref().is_none_or(|marker| marker.holds(&environment))
+        };
+        todo.extend(found.metadata.needs.iter().filter(counts).cloned());
+    }
+    let found = search.found.into_values().filter(|found| found.name != TOOLKIT);
+    Ok(found.map(Found::into_wheel).collect())
+}
+
+/// What has been looked up.
+struct Search<'a> {
+    arch: Arch,
+    index: &'a str,
+    transport: &'a dyn Transport,
+    progress: &'a dyn Fn(&str),
+    found: BTreeMap<String, Found>,
+}
+
+struct Found {
+    name: String,
+    offer: Offer,
+    bytes: u64,
+    metadata: Metadata,
+}
+
+impl Found {
+    fn into_wheel(self) -> Wheel {
+        Wheel {
+            name: self.name,
+            version: self.offer.version.as_str().to_owned(),
+            bytes: self.bytes,
+            sha256: self.offer.sha256,
+            urls: vec![self.offer.url],
+            license: self.metadata.license,
+        }
+    }
+}
+
+impl Search<'_> {
+    fn find(&mut self, need: &Requirement) -> Result<&Found> {
+        let name = need.name.as_str();
+        let wrong = |reason: String, hint: Option<String>| {
+            let name = format!("{name}{}", need.versions.text());
+            Error::Wheel { name, reason, hint }
+        };
+        if let Some(there) = self.found.get(name) {
+            let version = &there.offer.version;
+            if !need.versions.holds(version) {
+                let reason = format!("another wheel needs version {}", version.as_str());
+                return Err(wrong(reason, Some("try another version of torch".to_owned())));
+            }
+        } else {
+            if self.found.len() >= MAX_WHEELS {
+                return Err(Error::Limit { what: "wheels", limit: MAX_WHEELS as u64 });
+            }
+            (self.progress)(&format!("{name}{}", need.versions.text()));
+            let page = format!("{}/{name}/", self.index);
+            let html = match self.transport.read(&page, MAX_PAGE) {
+                Ok(html) => String::from_utf8_lossy(&html).into_owned(),
+                Err(Fault::NotFound(_)) => {
+                    let reason = format!("the index `{}` does not have it", self.index);
+                    return Err(wrong(reason, Some("name another with `--index`".to_owned())));
+                }
+                Err(fault) => return Err(fault.into_error(&page)),
+            };
+            let offers = offers(&html, &page, name);
+            let offer = choose(&offers, &need.versions, self.arch)
+                .map_err(|(reason, hint)| wrong(reason, hint))?;
+            let found = self.look(name, offer)?;
+            self.found.insert(name.to_owned(), found);
+        }
+        // It was there, or has just been put there.
+        self.found.get(name).ok_or_else(|| wrong("it is gone".to_owned(), None))
+    }
+
+    /// Its length and what it says of itself.
+    fn look(&self, name: &str, offer: Offer) -> Result<Found> {
+        let url = offer.url.as_str();
+        let bytes = self.transport.len(url).map_err(|fault| fault.into_error(url))?;
+        let Some(bytes) = bytes else {
+            let reason = "the server does not say how long it is".to_owned();
+            return Err(Error::Fetch { name: url.to_owned(), reason, hint: None });
+        };
+        // PEP 658 has it beside the wheel; not every index, and not for every wheel.
+        let text = match self.transport.read(&format!("{url}.metadata"), MAX_METADATA) {
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+            Err(Fault::NotFound(_)) => tail::metadata(url, bytes, self.transport)?,
+            Err(fault) => return Err(fault.into_error(url)),
+        };
+        Ok(Found { name: name.to_owned(), bytes, metadata: Metadata::parse(&text), offer })
+    }
+}
+
+/// The best wheel of the newest version that will do; else why there is none.
+fn choose(
+    offers: &[Offer],
+    versions: &Specifier,
+    arch: Arch,
+) -> std::result::Result<Offer, (String, Option<String>)> {
+    let exact = versions.is_exact();
+    let suit = offers.iter().filter(|offer| {
+        versions.holds(&offer.version) && (exact || !offer.yanked && !offer.version.is_early())
+    });
+    let best = suit.clone().filter_map(|offer| Some((offer.rank(arch)?, offer)));
+    // Of equals the one with the smallest name: the same whatever the page's order.
+    let best = best.max_by(|(a, one), (b, other)| {
+        one.version.cmp(&other.version).then(a.cmp(b)).then_with(|| other.url.cmp(&one.url))
+    });
+    if let Some((_, offer)) = best {
+        return Ok(offer.clone());
+    }
+    if suit.count() > 0 {
+        let reason = format!("there is no wheel for Linux on {}", machine(arch));
+        return Err((reason, None));
+    }
+    let mut there: Vec<&Version> = offers
+        .iter()
+        .filter(|offer| offer.rank(arch).is_some() && !offer.version.is_early())
+        .map(|offer| &offer.version)
+        .collect();
+    there.sort();
+    there.dedup();
+    let newest: Vec<&str> = there.iter().rev().take(5).map(|version| version.as_str()).collect();
+    let hint = match newest.as_slice() {
+        [] => "the index has no wheel of it at all for this platform".to_owned(),
+        newest => format!("the newest are {}", newest.join(", ")),
+    };
+    Err(("the index has no such version".to_owned(), Some(hint)))
+}

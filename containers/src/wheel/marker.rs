@@ -1,0 +1,236 @@
+//! When a requirement counts: `platform_system == "Linux" and extra == 'cublas'`.
+
+use super::version::{Specifier, Version};
+
+/// How deep parentheses may nest.
+const MAX_DEPTH: usize = 32;
+
+/// An expression of PEP 508.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Marker {
+    Any(Vec<Marker>),
+    All(Vec<Marker>),
+    Is { left: Value, operator: String, right: Value },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    Variable(String),
+    Text(String),
+}
+
+/// Where it is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Environment<'a> {
+    /// `x86_64`, `aarch64`.
+    pub(super) machine: &'a str,
+    /// The extras asked for.
+    pub(super) extras: &'a [String],
+}
+
+impl Marker {
+    /// `None` for what is none.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let tokens = tokens(text)?;
+        let mut rest = tokens.as_slice();
+        let marker = any(&mut rest, 0)?;
+        rest.is_empty().then_some(marker)
+    }
+
+    pub(super) fn holds(&self, environment: &Environment<'_>) -> bool {
+        match self {
+            Self::Any(parts) => parts.iter().any(|part| part.holds(environment)),
+            Self::All(parts) => parts.iter().all(|part| part.holds(environment)),
+            Self::Is { left, operator, right } => match (left, right) {
+                (Value::Variable(name), Value::Text(text)) if name == "extra" => {
+                    let there = environment.extras.contains(&super::requirement::normal(text));
+                    if operator == "!=" { !there } else { there }
+                }
+                (left, right) => {
+                    compare(environment.value(left), operator, environment.value(right))
+                }
+            },
+        }
+    }
+}
+
+impl Environment<'_> {
+    /// The one Python whose wheels are taken where there are many.
+    fn value<'a>(&'a self, value: &'a Value) -> &'a str {
+        match value {
+            Value::Text(text) => text,
+            Value::Variable(name) => match name.as_str() {
+                "os_name" => "posix",
+                "sys_platform" => "linux",
+                "platform_system" => "Linux",
+                "platform_machine" => self.machine,
+                "python_version" => "3.11",
+                "python_full_version" => "3.11.0",
+                "implementation_name" => "cpython",
+                "platform_python_implementation" => "CPython",
+                _ => "",
+            },
+        }
+    }
+}
+
+fn compare(left: &str, operator: &str, right: &str) -> bool {
+    match operator {
+        "in" => right.contains(left),
+        "not in" => !right.contains(left),
+        _ => {
+            let clause = Specifier::parse(&format!("{operator}{right}"));
+            match (Version::parse(left), clause) {
+                (Some(left), Some(clause)) => clause.holds(&left),
+                _ => match operator {
+                    "==" | "===" => left == right,
+                    "!=" => left != right,
+                    _ => false,
+                },
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    Open,
+    Close,
+    Word(String),
+    Operator(String),
+    Text(String),
+}
+
+fn tokens(text: &str) -> Option<Vec<Token>> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let split = |end: usize| rest.split_at(end);
+        let (token, after) = match first {
+            '(' => (Token::Open, rest.get(1..)?),
+            ')' => (Token::Close, rest.get(1..)?),
+            '"' | '\'' => {
+                let (inside, after) = rest.get(1..)?.split_once(first)?;
+                (Token::Text(inside.to_owned()), after)
+            }
+            '<' | '>' | '=' | '!' | '~' => {
+                let end = rest.find(|c: char| !"<>=!~".contains(c)).unwrap_or(rest.len());
+                let (operator, after) = split(end);
+                (Token::Operator(operator.to_owned()), after)
+            }
+            c if c.is_ascii_alphabetic() => {
+                let word = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+                let end = rest.find(|c: char| !word(c)).unwrap_or(rest.len());
+                let (word, after) = split(end);
+                (Token::Word(word.to_owned()), after)
+            }
+            _ => return None,
+        };
+        tokens.push(token);
+        rest = after.trim_start();
+    }
+    Some(tokens)
+}
+
+fn any(tokens: &mut &[Token], depth: usize) -> Option<Marker> {
+    let mut parts = vec![all(tokens, depth)?];
+    while take_word(tokens, "or") {
+        parts.push(all(tokens, depth)?);
+    }
+    Some(if parts.len() == 1 { parts.remove(0) } else { Marker::Any(parts) })
+}
+
+fn all(tokens: &mut &[Token], depth: usize) -> Option<Marker> {
+    let mut parts = vec![one(tokens, depth)?];
+    while take_word(tokens, "and") {
+        parts.push(one(tokens, depth)?);
+    }
+    Some(if parts.len() == 1 { parts.remove(0) } else { Marker::All(parts) })
+}
+
+fn one(tokens: &mut &[Token], depth: usize) -> Option<Marker> {
+    if tokens.first() == Some(&Token::Open) {
+        *tokens = tokens.get(1..)?;
+        let inside = (depth < MAX_DEPTH).then(|| any(tokens, depth + 1))??;
+        let closed = tokens.first() == Some(&Token::Close);
+        *tokens = tokens.get(1..)?;
+        return closed.then_some(inside);
+    }
+    let left = value(tokens)?;
+    let operator = match tokens.first()? {
+        Token::Operator(text) => text.clone(),
+        Token::Word(word) if word == "in" => word.clone(),
+        Token::Word(word) if word == "not" && tokens.get(1) == Some(&Token::Word("in".into())) => {
+            *tokens = tokens.get(1..)?;
+            "not in".to_owned()
+        }
+        _ => return None,
+    };
+    *tokens = tokens.get(1..)?;
+    Some(Marker::Is { left, operator, right: value(tokens)? })
+}
+
+fn value(tokens: &mut &[Token]) -> Option<Value> {
+    let value = match tokens.first()? {
+        Token::Word(word) => Value::Variable(word.clone()),
+        Token::Text(text) => Value::Text(text.clone()),
+        _ => return None,
+    };
+    *tokens = tokens.get(1..)?;
+    Some(value)
+}
+
+fn take_word(tokens: &mut &[Token], word: &str) -> bool {
+    let there = matches!(tokens.first(), Some(Token::Word(found)) if found == word);
+    if there {
+        *tokens = tokens.get(1..).unwrap_or_default();
+    }
+    there
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_hold_where_they_say() {
+        let extras = ["cublas".to_owned()];
+        let here = Environment { machine: "x86_64", extras: &extras };
+        for (text, expected) in [
+            ("platform_system == \"Linux\" and platform_machine == \"x86_64\"", true),
+            ("(sys_platform == 'linux' or sys_platform == 'win32') and extra == 'cublas'", true),
+            ("(sys_platform == 'linux') and extra == 'all'", false),
+            ("sys_platform == 'win32' or 'linux' in sys_platform", true),
+            ("python_version >= \"3.12\"", false),
+            ("python_version < \"3.9\" or python_version >= \"3.10\"", true),
+            ("platform_machine not in 'aarch64 arm64'", true),
+            ("extra == 'CUBLAS'", true),
+            ("unheard_of == 'x'", false),
+        ] {
+            assert_eq!(
+                Marker::parse(text).map(|marker| marker.holds(&here)),
+                Some(expected),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_marker_is_none() {
+        let deep = format!("{}os_name == 'posix'", "(".repeat(100_000));
+        for bad in [
+            "",
+            "a",
+            "a ==",
+            "== 'x'",
+            "a == 'x",
+            "(a == 'b'",
+            "a == 'b')",
+            "a not 'b'",
+            "é == 'x'",
+            &deep,
+        ] {
+            assert_eq!(Marker::parse(bad), None, "{}", &bad[..bad.len().min(20)]);
+        }
+    }
+}

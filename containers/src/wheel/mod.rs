@@ -1,0 +1,16 @@
+//! Python wheels, for the libraries in them: libtorch's, and NVIDIA's.
+//!
+//! No Python runs. Index: PEP 503 (and 592, 658); names of wheels: PEP 427, 503, 600;
+//! versions: PEP 440; requirements: PEP 508.
+
+mod closure;
+mod index;
+mod marker;
+mod metadata;
+mod requirement;
+mod tail;
+mod unpack;
+mod version;
+
+pub use self::closure::torch;
+pub use self::unpack::unpack_wheel;
