@@ -1,15 +1,18 @@
 //! Makes a SIF of a folder: what the peer tests read, and what `cargo xtask bench image` measures.
 //!
-//! `sif_of_dir DIR IMAGE [--zstd] [--threads N] [--blocks DIR] [--program FILE]`
+//! `sif_of_dir DIR IMAGE [--zstd] [--threads N] [--program FILE] [--blocks DIR]
+//! [--known FILE]`, or `sif_of_dir --digests DIR`
 //!
 //! Files and links below DIR keep their modes; `--program` adds one file as
 //! `/opt/app/bin/program`. Prints the image's bytes, and how many bytes of files
-//! had their blocks in `--blocks`.
+//! had their blocks in `--blocks`. `--known` names a file with what `--digests`
+//! printed: digests that are known in advance, as those of unpacked archives are.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::error::Error;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -30,10 +33,13 @@ fn main() -> Result<()> {
     let mut given = env::args_os().skip(1);
     let dir = PathBuf::from(given.next().ok_or("no DIR")?);
     let image = PathBuf::from(given.next().ok_or("no IMAGE")?);
+    if dir == Path::new("--digests") {
+        return digests(&image);
+    }
     let (mut squash, mut blocks) = (Squash::Gzip, None);
     let mut threads = thread::available_parallelism()?;
     let mut tree = Rootfs::default();
-    add_dir(&mut tree, &dir, &RootPath::ROOT)?;
+    let mut known = BTreeMap::new();
     while let Some(flag) = given.next() {
         let mut value = || given.next().ok_or("a flag without its value");
         match flag.to_str() {
@@ -41,13 +47,19 @@ fn main() -> Result<()> {
             Some("--threads") => threads = value()?.to_string_lossy().parse()?,
             Some("--blocks") => blocks = Some(BlockCache::new(Path::new(&value()?), MOST_CACHED)),
             Some("--program") => {
-                let program = file(&PathBuf::from(value()?))?;
+                let program = file(&PathBuf::from(value()?), &known)?;
                 let path = RootPath::new("opt/app/bin/program")?;
                 tree.add(Layer::App, &path, 0o755, What::File(program))?;
+            }
+            Some("--known") => {
+                let list = fs::read_to_string(value()?)?;
+                let lines = list.lines().filter_map(|line| line.split_once("  "));
+                known = lines.map(|(hex, path)| (path.into(), hex.to_owned())).collect();
             }
             _ => return Err(format!("no flag `{}`", flag.display()).into()),
         }
     }
+    add_dir(&mut tree, &dir, &RootPath::ROOT, &known)?;
     let command = ["/opt/app/bin/program".to_owned()];
     let none = BTreeMap::new();
     let description = Description {
@@ -76,7 +88,25 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn add_dir(tree: &mut Rootfs, dir: &Path, at: &RootPath) -> Result<()> {
+/// Digests in hex by path.
+type Known = BTreeMap<PathBuf, String>;
+
+fn digests(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let metadata = path.symlink_metadata()?;
+        if metadata.is_dir() {
+            digests(&path)?;
+        } else if metadata.is_file() {
+            let mut hasher = blake3::Hasher::new();
+            io::copy(&mut fs::File::open(&path)?, &mut hasher)?;
+            println!("{}  {}", hasher.finalize().to_hex(), path.display());
+        }
+    }
+    Ok(())
+}
+
+fn add_dir(tree: &mut Rootfs, dir: &Path, at: &RootPath, known: &Known) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let metadata = path.symlink_metadata()?;
@@ -85,19 +115,20 @@ fn add_dir(tree: &mut Rootfs, dir: &Path, at: &RootPath) -> Result<()> {
         let mode = (metadata.mode() & 0o7777) as u16;
         if metadata.is_dir() {
             tree.add(Layer::Base, &inside, mode, What::Dir)?;
-            add_dir(tree, &path, &inside)?;
+            add_dir(tree, &path, &inside, known)?;
         } else if metadata.is_symlink() {
             let target = fs::read_link(&path)?.into_os_string();
             let target = target.into_string().map_err(|_| "targets are UTF-8")?;
             tree.add(Layer::Base, &inside, 0o777, What::Symlink(target))?;
         } else {
-            tree.add(Layer::Base, &inside, mode, What::File(file(&path)?))?;
+            tree.add(Layer::Base, &inside, mode, What::File(file(&path, known)?))?;
         }
     }
     Ok(())
 }
 
-fn file(path: &Path) -> Result<Source> {
+fn file(path: &Path, known: &Known) -> Result<Source> {
     let bytes = fs::metadata(path)?.len();
-    Ok(Source::File { path: path.to_owned(), bytes, blake3: None })
+    let blake3 = known.get(path).map(blake3::Hash::from_hex).transpose()?.map(Into::into);
+    Ok(Source::File { path: path.to_owned(), bytes, blake3 })
 }
