@@ -3,6 +3,7 @@
 //! Debian Policy 4.6, chapters 5 (control files) and 7 (relationships); deb(5).
 
 mod control;
+mod finish;
 mod keyring;
 mod packages;
 mod relation;
@@ -11,6 +12,7 @@ mod resolve;
 mod version;
 
 pub use self::control::{Paragraph, paragraphs};
+pub use self::finish::{finish, prepare, status};
 pub use self::keyring::Keyring;
 pub use self::packages::DEFAULT_PACKAGES;
 pub use self::relation::{Constraint, Relation, relations};

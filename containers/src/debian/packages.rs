@@ -4,7 +4,7 @@
 ///
 /// A base runs somebody else's program: it has what that is linked against, and what
 /// batch systems and job scripts start. No editors, no package manager, no Python.
-pub const DEFAULT_PACKAGES: [(&str, &str); 18] = [
+pub const DEFAULT_PACKAGES: [(&str, &str); 20] = [
     ("base-files", "/etc/os-release, /root, /var and the other folders"),
     ("base-passwd", "users and groups: without them `id` and ssh-like tools fail"),
     ("bash", "jobs are `#!/bin/bash` scripts"),
@@ -16,10 +16,12 @@ pub const DEFAULT_PACKAGES: [(&str, &str); 18] = [
     ("grep", "wrappers and job scripts"),
     ("gzip", "job scripts unpack their inputs"),
     ("hostname", "wrappers say where a job runs"),
+    ("libc-bin", "the locale C.UTF-8; getent, ldd"),
     ("libc6", "every program of ours"),
     ("libgcc-s1", "every program of ours"),
     ("libgomp1", "libtorch's threads"),
     ("libstdc++6", "libtorch"),
+    ("mawk", "awk for wrappers, a tenth of gawk and what it needs"),
     ("sed", "wrappers and job scripts"),
     ("tar", "job scripts unpack their inputs"),
     ("zlib1g", "cuDNN's graph library, and what it is opened by"),

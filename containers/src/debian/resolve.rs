@@ -8,6 +8,9 @@ use super::relation::{Relation, relations};
 use super::{Paragraph, Version};
 use crate::{Error, Result};
 
+/// Dependencies that only scripts at installation have, which are never run here.
+const INSTALL_ONLY: &str = "debconf";
+
 /// A package of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -24,9 +27,10 @@ pub struct Package {
     pub bytes: u64,
     /// The file's SHA-256 in hex.
     pub sha256: String,
-    /// What the archive says of it, all fields.
-    pub paragraph: Paragraph,
+    /// Its architecture, `all` among them.
+    pub arch: String,
     needs: Vec<Vec<Relation>>,
+    provides: Vec<Relation>,
 }
 
 /// All packages of one or more `Packages` files; of a name, the newest version.
@@ -45,7 +49,7 @@ impl Archive {
     pub fn add(&mut self, text: &str, path: &str, root: &str) -> Result<()> {
         let root = Arc::from(root);
         for paragraph in paragraphs(text) {
-            let package = package(paragraph, path, &root)?;
+            let package = package(&paragraph, path, &root)?;
             match self.packages.get(&package.name) {
                 Some(there) if there.version >= package.version => {}
                 _ => drop(self.packages.insert(package.name.clone(), package)),
@@ -53,10 +57,10 @@ impl Archive {
         }
         self.provided.clear();
         for package in self.packages.values() {
-            let provides = package.paragraph.get("provides").and_then(relations);
-            for name in provides.unwrap_or_default().into_iter().flatten() {
-                let version = name.constraint.map(|constraint| constraint.version);
-                self.provided.entry(name.name).or_default().push((package.name.clone(), version));
+            for name in &package.provides {
+                let version = name.constraint.as_ref().map(|one| one.version.clone());
+                let by = (package.name.clone(), version);
+                self.provided.entry(name.name.clone()).or_default().push(by);
             }
         }
         Ok(())
@@ -124,7 +128,7 @@ pub fn resolve<'a>(archive: &'a Archive, wanted: &[String]) -> Result<Vec<&'a Pa
     Ok(chosen.into_values().collect())
 }
 
-fn package(paragraph: Paragraph, path: &str, root: &Arc<str>) -> Result<Package> {
+fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<Package> {
     let name = paragraph.get("package").unwrap_or("?").to_owned();
     let wrong = |field: &str| Error::Debian {
         path: path.to_owned(),
@@ -141,13 +145,18 @@ fn package(paragraph: Paragraph, path: &str, root: &Arc<str>) -> Result<Package>
     if filename.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
         return Err(wrong("Filename"));
     }
+    let arch = field("Architecture")?.to_owned();
+    let provides = paragraph.get("Provides").and_then(relations).unwrap_or_default();
+    let provides = provides.into_iter().flatten().collect();
     let mut needs = Vec::new();
     for field in ["Pre-Depends", "Depends"] {
         let relations = relations(paragraph.get(field).unwrap_or_default());
-        needs.extend(relations.ok_or_else(|| wrong(field))?);
+        let relations = relations.ok_or_else(|| wrong(field))?;
+        let at_run = |any: &Vec<Relation>| any.iter().all(|one| one.name != INSTALL_ONLY);
+        needs.extend(relations.into_iter().filter(at_run));
     }
     let (name, root) = (name.clone(), root.clone());
-    Ok(Package { name, version, filename, root, bytes, sha256, needs, paragraph })
+    Ok(Package { name, version, filename, root, bytes, sha256, arch, needs, provides })
 }
 
 #[cfg(test)]
@@ -159,7 +168,7 @@ mod tests {
         for (name, version, rest) in packages {
             let sha = "0".repeat(64);
             let text = format!(
-                "Package: {name}\nVersion: {version}\nFilename: pool/{name}.deb\nSize: 1\nSHA256: {sha}\n{rest}"
+                "Package: {name}\nArchitecture: all\nVersion: {version}\nFilename: pool/{name}.deb\nSize: 1\nSHA256: {sha}\n{rest}"
             );
             archive.add(&text, "Packages", "").unwrap();
         }
@@ -183,7 +192,7 @@ mod tests {
                 "5.2",
                 "Depends: base-files (>= 2.1)\nPre-Depends: libc6 (>= 2.36), libtinfo6\n",
             ),
-            ("base-files", "12", "Pre-Depends: awk\n"),
+            ("base-files", "12", "Pre-Depends: awk\nDepends: debconf (>= 0.5) | debconf-2.0\n"),
             ("libc6", "2.36-9", "Depends: libgcc-s1\n"),
             ("libc6", "2.36-9+deb12u9", "Depends: libgcc-s1\n"),
             ("libc6", "2.36-8", ""),
@@ -224,11 +233,22 @@ mod tests {
         for (text, field) in [
             ("Package: a\n".to_owned(), "Version"),
             (
-                format!("Package: a\nVersion: 1\nFilename: ../x\nSize: 1\nSHA256: {sha}\n"),
+                format!(
+                    "Package: a\nArchitecture: all\nVersion: 1\nFilename: ../x\nSize: 1\nSHA256: {sha}\n"
+                ),
                 "Filename",
             ),
-            (format!("Package: a\nVersion: 1\nFilename: x\nSize: -1\nSHA256: {sha}\n"), "Size"),
-            ("Package: a\nVersion: 1\nFilename: x\nSize: 1\nSHA256: 12\n".to_owned(), "SHA256"),
+            (
+                format!(
+                    "Package: a\nArchitecture: all\nVersion: 1\nFilename: x\nSize: -1\nSHA256: {sha}\n"
+                ),
+                "Size",
+            ),
+            (
+                "Package: a\nArchitecture: all\nVersion: 1\nFilename: x\nSize: 1\nSHA256: 12\n"
+                    .to_owned(),
+                "SHA256",
+            ),
         ] {
             let error = Archive::default().add(&text, "Packages", "").unwrap_err().to_string();
             assert!(error.contains(&format!("`{field}`")), "{error}");

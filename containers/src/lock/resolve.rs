@@ -149,7 +149,6 @@ fn platform_name(lock: &Lock) -> &'static str {
 
 /// A package with its addresses: at the mirror, and where it stays for good.
 fn deb(package: &Package, sources: &Sources, snapshot: &str) -> Result<Deb> {
-    let wrong = |reason: String| Error::Package { name: package.name.clone(), reason, hint: None };
     let mut urls = vec![format!("{}/{}", package.root, package.filename)];
     if !snapshot.is_empty() {
         let security = *package.root == *sources.debian_security.trim_end_matches('/');
@@ -157,14 +156,13 @@ fn deb(package: &Package, sources: &Sources, snapshot: &str) -> Result<Deb> {
         urls.push(format!("{SNAPSHOT}/{archive}/{snapshot}/{}", package.filename));
     }
     if urls.iter().any(|url| file_name(url).is_none()) {
-        return Err(wrong(format!("`{}` is no file's name", package.filename)));
+        let reason = format!("`{}` is no file's name", package.filename);
+        return Err(Error::Package { name: package.name.clone(), reason, hint: None });
     }
-    let arch = package.paragraph.get("Architecture");
-    let arch = arch.ok_or_else(|| wrong("it has no architecture".to_owned()))?;
     Ok(Deb {
         name: package.name.clone(),
         version: package.version.to_string(),
-        arch: arch.to_owned(),
+        arch: package.arch.clone(),
         bytes: package.bytes,
         sha256: package.sha256.clone(),
         urls,

@@ -98,10 +98,59 @@ const AR_HEADER: usize = 60;
 /// # Errors
 /// As [`unpack_tar`].
 pub fn unpack_deb(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> {
+    with_member(deb, "data.tar", |plain, name| unpack_tar(filling, plain, name, false, limits))
+}
+
+/// What a Debian package says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Control {
+    /// Its control file: one paragraph of fields.
+    pub control: String,
+    /// MD5 digests of its files, as `md5sum` writes them.
+    pub md5sums: Option<String>,
+}
+
+/// Reads a Debian package's member `control.tar`, of which no script is taken.
+///
+/// # Errors
+/// [`Error::Archive`] for a damaged one, [`Error::Limit`], [`Error::Io`].
+pub fn deb_control(deb: &Path, limits: &Limits) -> Result<Control> {
+    with_member(deb, "control.tar", |plain, name| {
+        let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
+        let mut tar = tar::Archive::new(plain.take(limits.bytes.saturating_add(1)));
+        let (mut control, mut md5sums, mut read) = (None, None, 0);
+        let entries = tar.entries().map_err(|e| damaged(e.to_string()))?;
+        for (number, entry) in entries.enumerate() {
+            let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
+            read += entry.size();
+            if read > limits.bytes || number as u64 >= limits.entries {
+                return Err(Error::Limit { what: "bytes of control files", limit: limits.bytes });
+            }
+            let path = entry.path_bytes();
+            let into = match path.strip_prefix(b"./").unwrap_or(&path) {
+                b"control" => &mut control,
+                b"md5sums" => &mut md5sums,
+                _ => continue,
+            };
+            let mut text = String::new();
+            entry.read_to_string(&mut text).map_err(|e| damaged(format!("control file: {e}")))?;
+            *into = Some(text);
+        }
+        let control = control.ok_or_else(|| damaged("it has no control file".to_owned()))?;
+        Ok(Control { control, md5sums })
+    })
+}
+
+/// Hands the bytes of a package's member to `take`, with the package's name.
+fn with_member<T>(
+    deb: &Path,
+    wanted: &str,
+    take: impl FnOnce(&mut dyn Read, &str) -> Result<T>,
+) -> Result<T> {
     let name = deb.display().to_string();
     let damaged = |reason: String| Error::Archive { path: name.clone(), reason };
     let file = File::open(deb).map_err(Error::io("open", deb))?;
-    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut reader = BufReader::with_capacity(256 << 10, file);
     let mut magic = [0; AR_MAGIC.len()];
     let read = reader.read_exact(&mut magic);
     if read.is_err() || &magic != AR_MAGIC {
@@ -113,7 +162,7 @@ pub fn unpack_deb(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<
         let mut header = [0; AR_HEADER];
         reader
             .read_exact(&mut header)
-            .map_err(|_| damaged("it has no whole `data.tar`".to_owned()))?;
+            .map_err(|_| damaged(format!("it has no whole `{wanted}`")))?;
         let field =
             |range: std::ops::Range<usize>| String::from_utf8_lossy(&header[range]).into_owned();
         let member = field(0..16);
@@ -124,7 +173,7 @@ pub fn unpack_deb(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<
             return Err(damaged(format!("member `{member}` has a damaged header")));
         }
         let mut inside = reader.by_ref().take(size);
-        let Some(suffix) = member.strip_prefix("data.tar") else {
+        let Some(suffix) = member.strip_prefix(wanted) else {
             io::copy(&mut inside, &mut io::sink()).map_err(Error::io("read", deb))?;
             // Members begin at even offsets.
             io::copy(&mut reader.by_ref().take(size % 2), &mut io::sink())
@@ -140,10 +189,10 @@ pub fn unpack_deb(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<
             ),
             other => {
                 return Err(damaged(format!(
-                    "`data.tar` is compressed as `{other}`, expected xz, zst or gz"
+                    "`{wanted}` is compressed as `{other}`, expected xz, zst or gz"
                 )));
             }
         };
-        return unpack_tar(filling, &mut plain, &name, false, limits);
+        return take(&mut plain, &name);
     }
 }

@@ -12,5 +12,5 @@
 mod archive;
 mod listing;
 
-pub use self::archive::{Limits, unpack_deb, unpack_tar};
+pub use self::archive::{Control, Limits, deb_control, unpack_deb, unpack_tar};
 pub use self::listing::{Entry, Filling, Kind, Listing, Store};

@@ -1,88 +1,143 @@
-//! `METADATA` out of a wheel's end, where no copy of it lies beside the wheel.
+//! `METADATA` out of a wheel that is elsewhere, where no copy of it lies beside it.
 //!
-//! A ZIP archive ends with its directory, and wheels have their `.dist-info` last.
+//! A ZIP archive ends with its directory, which says where the entry is: mostly just
+//! before it. Two short pieces of the wheel are fetched, not the wheel.
 
-use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
+
+use zip::ZipArchive;
 
 use super::unpack::is_metadata;
-use crate::fetch::{Fault, Transport};
+use crate::fetch::Transport;
 use crate::{Error, Result};
 
 /// A transfer begins at a multiple of this.
 const BLOCK: u64 = 1 << 20;
 /// How much of the end is asked for, one after the other.
 const TRIES: [u64; 3] = [BLOCK, 8 << 20, 32 << 20];
-/// Largest `METADATA` read.
+/// Largest `METADATA` read, compressed or not.
 pub(super) const MAX_METADATA: u64 = 4 << 20;
+/// More than a name and its extra fields have before an entry's bytes.
+const HEADER: u64 = 160 << 10;
 
 /// The `METADATA` of the wheel at `url`, which has `bytes`.
 ///
 /// # Errors
-/// [`Error::Fetch`]; [`Error::Archive`] for a wheel that has none in its last 32 MiB.
+/// [`Error::Fetch`]; [`Error::Archive`] for one that is no wheel.
 pub(super) fn metadata(url: &str, bytes: u64, transport: &dyn Transport) -> Result<String> {
-    let mut reason = String::new();
+    let wrong = |reason: &dyn std::fmt::Display| {
+        let reason = format!("no `METADATA` can be read from it: {reason}");
+        Error::Archive { path: url.to_owned(), reason }
+    };
+    let mut why = None;
     for size in TRIES {
         let from = bytes.saturating_sub(size) / BLOCK * BLOCK;
-        let room = usize::try_from(bytes - from).unwrap_or(usize::MAX);
-        let mut end = Vec::with_capacity(room.min(64 << 20));
-        let mut sink = |block: &[u8]| {
-            if end.len() + block.len() > room {
-                return Err(io::Error::other("more bytes came than the wheel has"));
+        let end = Piece { from, bytes: fetch(url, bytes, from..bytes, transport)? };
+        let zip = match ZipArchive::new(Remote { len: bytes, pieces: vec![end], at: 0 }) {
+            Ok(zip) => zip,
+            // Its directory may begin before.
+            Err(e) if from > 0 => {
+                why = Some(e);
+                continue;
             }
-            end.extend_from_slice(block);
-            Ok(())
+            Err(e) => return Err(wrong(&e)),
         };
-        match transport.stream(url, bytes, from, &mut sink) {
-            Ok(()) => {}
-            Err(fault @ (Fault::Sink(_) | Fault::NotFound(_))) => {
-                return Err(
-                    Fault::Failed { message: fault.to_string(), hint: None }.into_error(url)
-                );
-            }
-            Err(fault) => return Err(fault.into_error(url)),
+        let number = (0..zip.len()).find(|number| {
+            let name = zip.name_for_index(*number);
+            name.is_some_and(|name| name.is_ok_and(|name| is_metadata(&name)))
+        });
+        let number = number.ok_or_else(|| wrong(&"it has none"))?;
+        let entry = zip.by_index_data(number).map_err(|e| wrong(&e))?;
+        let (start, size) = (entry.header_start(), entry.compressed_size());
+        if size > MAX_METADATA {
+            return Err(wrong(&format!("it has {size} bytes, over {MAX_METADATA}")));
         }
-        match read(Tail { from, end: Cursor::new(end) }) {
-            Ok(text) => return Ok(text),
-            Err(e) => reason = e.to_string(),
+        let mut remote = zip.into_inner();
+        if start < from {
+            let begin = start / BLOCK * BLOCK;
+            let end = start.saturating_add(size + HEADER).min(bytes);
+            let bytes = fetch(url, bytes, begin..end, transport)?;
+            remote.pieces.push(Piece { from: begin, bytes });
         }
-        if from == 0 {
-            break;
-        }
+        return read(remote, number).map_err(|e| wrong(&e));
     }
-    let reason = format!("its end has no `METADATA`: {reason}");
-    Err(Error::Archive { path: url.to_owned(), reason })
+    Err(wrong(&why.map_or_else(String::new, |e| e.to_string())))
 }
 
-fn read(tail: Tail) -> io::Result<String> {
-    let mut zip = zip::ZipArchive::new(tail)?;
-    let number = (0..zip.len()).find(|number| {
-        zip.name_for_index(*number).is_some_and(|name| name.is_ok_and(|name| is_metadata(&name)))
-    });
+fn read(remote: Remote, number: usize) -> io::Result<String> {
+    let mut zip = ZipArchive::new(remote)?;
     let mut text = Vec::new();
-    let entry = zip.by_index(number.ok_or(io::ErrorKind::NotFound)?)?;
-    entry.take(MAX_METADATA).read_to_end(&mut text)?;
+    zip.by_index(number)?.take(MAX_METADATA).read_to_end(&mut text)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A file of which the end alone is here.
-struct Tail {
-    from: u64,
-    end: Cursor<Vec<u8>>,
-}
-
-impl Read for Tail {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.end.read(buffer)
+/// Bytes of an object that has `len`: as many as are wanted, then the transfer is cut.
+fn fetch(
+    url: &str,
+    len: u64,
+    wanted: std::ops::Range<u64>,
+    transport: &dyn Transport,
+) -> Result<Vec<u8>> {
+    let room = usize::try_from(wanted.end.saturating_sub(wanted.start)).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    let mut sink = |block: &[u8]| {
+        let missing = room.saturating_sub(bytes.len());
+        bytes.extend_from_slice(block.get(..missing).unwrap_or(block));
+        if bytes.len() < room || wanted.end == len {
+            Ok(())
+        } else {
+            Err(io::Error::other("enough"))
+        }
+    };
+    let streamed = transport.stream(url, len, wanted.start, &mut sink);
+    match streamed {
+        _ if bytes.len() == room => Ok(bytes),
+        Ok(()) => {
+            let reason = format!("it ended {} bytes early", room - bytes.len());
+            Err(Error::Fetch { name: url.to_owned(), reason, hint: None })
+        }
+        Err(fault) => Err(fault.into_error(url)),
     }
 }
 
-impl Seek for Tail {
+struct Piece {
+    from: u64,
+    bytes: Vec<u8>,
+}
+
+/// A file of which some pieces are here.
+struct Remote {
+    len: u64,
+    pieces: Vec<Piece>,
+    at: u64,
+}
+
+impl Read for Remote {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at >= self.len {
+            return Ok(0);
+        }
+        let here = self.pieces.iter().find_map(|piece| {
+            let skip = usize::try_from(self.at.checked_sub(piece.from)?).ok()?;
+            piece.bytes.get(skip..).filter(|rest| !rest.is_empty())
+        });
+        let here = here.ok_or_else(|| io::Error::other("a part that was not fetched is needed"))?;
+        let count = here.len().min(buffer.len());
+        let (to, from) = (buffer.get_mut(..count), here.get(..count));
+        to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for Remote {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let SeekFrom::Start(at) = to else {
-            return Ok(self.end.seek(to)? + self.from);
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.len.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
         };
-        let missing = || io::Error::other("it lies before the bytes that are here");
-        let at = at.checked_sub(self.from).ok_or_else(missing)?;
-        Ok(self.end.seek(SeekFrom::Start(at))? + self.from)
+        self.at = at.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(self.at)
     }
 }

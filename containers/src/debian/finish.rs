@@ -1,0 +1,261 @@
+//! What installing packages makes beside unpacking them, as far as it matters here.
+//!
+//! No script of a package is run. [`prepare`] comes before packages are laid in a
+//! tree, [`finish`] after, [`status`] for each of them.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::paragraphs;
+use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::store::{Limits, deb_control};
+use crate::{Error, Result};
+
+/// Directories that are links into `usr` since Debian 12, for packages unpacked over
+/// them ship files under either name.
+const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
+
+/// Files that are copied where none is: from, to. Postinst scripts of base-files,
+/// base-passwd and libc-bin do this.
+const DEFAULTS: [(&str, &str); 8] = [
+    ("usr/share/base-files/dot.bashrc", "root/.bashrc"),
+    ("usr/share/base-files/dot.profile", "root/.profile"),
+    ("usr/share/base-files/nsswitch.conf", "etc/nsswitch.conf"),
+    ("usr/share/base-files/profile", "etc/profile"),
+    ("usr/share/base-passwd/group.master", "etc/group"),
+    ("usr/share/base-passwd/passwd.master", "etc/passwd"),
+    ("usr/share/debianutils/shells", "etc/shells"),
+    ("usr/share/libc-bin/nsswitch.conf", "etc/nsswitch.conf"),
+];
+
+/// Links that alternatives and scripts make, to the first that is there: link, what
+/// it leads to. The alternatives' own middle link is left out.
+const LINKS: [(&str, &[&str]); 4] = [
+    ("usr/bin/awk", &["gawk", "mawk", "original-awk", "busybox"]),
+    ("usr/bin/pager", &["less", "more"]),
+    ("usr/bin/sh", &["dash", "bash", "busybox"]),
+    ("usr/bin/which", &["which.debianutils", "which.gnu"]),
+];
+
+/// Directories of base-files' script, with their modes.
+const DIRS: [(&str, u16); 7] = [
+    ("media", 0o755),
+    ("mnt", 0o755),
+    ("opt", 0o755),
+    ("run/lock", 0o1777),
+    ("srv", 0o755),
+    ("usr/local/bin", 0o755),
+    ("usr/local/lib", 0o755),
+];
+
+/// Directories that become links while they are empty.
+const MIGRATED: [(&str, &str); 2] = [("var/lock", "/run/lock"), ("var/run", "/run")];
+
+/// Where ca-certificates has its certificates, and where programs look for all of them.
+const CERTIFICATES: &str = "usr/share/ca-certificates";
+const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
+
+/// Largest file that is copied or joined; the bundle has 220 KB.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Makes `bin`, `lib`, `lib64` and `sbin` links into `usr`.
+///
+/// # Errors
+/// As [`Rootfs::add`].
+pub fn prepare(tree: &mut Rootfs, layer: Layer) -> Result<()> {
+    for name in MERGED {
+        let target = format!("usr/{name}");
+        tree.add_dir(layer, &path(&target)?)?;
+        tree.add(layer, &path(name)?, 0o777, What::Symlink(target))?;
+    }
+    Ok(())
+}
+
+/// Writes what a package says of itself into `var/lib/dpkg/status.d`, where scanners
+/// find the packages of images without dpkg's database.
+///
+/// # Errors
+/// [`Error::Archive`] for a package that says nothing sound, [`Error::Io`]; as [`Rootfs::add`].
+pub fn status(tree: &mut Rootfs, layer: Layer, deb: &Path) -> Result<()> {
+    let control = deb_control(deb, &Limits { bytes: MAX_BYTES, entries: 10_000 })?;
+    let paragraph = paragraphs(&control.control).next().unwrap_or_default();
+    let name = paragraph.get("Package").unwrap_or_default();
+    let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
+    if name.starts_with('.') || name.is_empty() || !name.bytes().all(good) {
+        let reason = format!("its control file names the package `{name}`");
+        return Err(Error::Archive { path: deb.display().to_string(), reason });
+    }
+    let place = format!("var/lib/dpkg/status.d/{name}");
+    tree.add_text(layer, &path(&place)?, 0o644, paragraph.text())?;
+    if let Some(sums) = control.md5sums {
+        tree.add_text(layer, &path(&format!("{place}.md5sums"))?, 0o644, &sums)?;
+    }
+    Ok(())
+}
+
+/// Makes what scripts would have made: users, the bundle of certificates, links that
+/// alternatives are, and some directories. What is there stays.
+///
+/// # Errors
+/// [`Error::Io`] when a file cannot be read; as [`Rootfs::add`].
+pub fn finish(tree: &mut Rootfs, layer: Layer) -> Result<()> {
+    for (name, mode) in DIRS {
+        let dir = path(name)?;
+        if tree.follow(&dir).is_none() {
+            tree.add(layer, &dir, mode, What::Dir)?;
+        }
+    }
+    for (name, target) in MIGRATED {
+        let dir = path(name)?;
+        let is_dir = tree.get(&dir).is_some_and(|node| node.what == What::Dir);
+        if is_dir && tree.children(&dir).next().is_none() {
+            tree.remove(&dir);
+            tree.add(layer, &dir, 0o777, What::Symlink(target.to_owned()))?;
+        }
+    }
+    for (from, to) in DEFAULTS {
+        let (from, to) = (path(from)?, path(to)?);
+        if tree.get(&to).is_some() {
+            continue;
+        }
+        let source = match tree.follow(&from).map(|(_, node)| &node.what) {
+            Some(What::File(source)) => source.clone(),
+            _ => continue,
+        };
+        tree.add(layer, &to, 0o644, What::File(source))?;
+    }
+    for (link, targets) in LINKS {
+        let link = path(link)?;
+        let parent = link.parent().unwrap_or(RootPath::ROOT);
+        let there = |target: &&&str| tree.follow(&parent.join(target)).is_some();
+        let target = targets.iter().find(there);
+        if let (None, Some(target)) = (tree.get(&link), target) {
+            tree.add(layer, &link, 0o777, What::Symlink((*target).to_owned()))?;
+        }
+    }
+    certificates(tree, layer)
+}
+
+/// All certificates in one file, by their paths.
+fn certificates(tree: &mut Rootfs, layer: Layer) -> Result<()> {
+    let bundle = path(BUNDLE)?;
+    if tree.get(&bundle).is_some() {
+        return Ok(());
+    }
+    let below = format!("{CERTIFICATES}/");
+    let mut all = Vec::new();
+    for (path, node) in tree.iter() {
+        let name = path.as_str();
+        let wanted = name.starts_with(&below) && name.ends_with(".crt");
+        if let (true, What::File(source)) = (wanted, &node.what) {
+            read(source, path, &mut all)?;
+            if !all.ends_with(b"\n") {
+                all.push(b'\n');
+            }
+        }
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    tree.add(layer, &bundle, 0o644, What::File(Source::Bytes(Arc::from(all))))
+}
+
+/// Appends a file's bytes.
+fn read(source: &Source, path: &RootPath, to: &mut Vec<u8>) -> Result<()> {
+    if source.len() + to.len() as u64 > MAX_BYTES {
+        return Err(Error::Limit { what: "bytes of certificates", limit: MAX_BYTES });
+    }
+    match source {
+        Source::Bytes(bytes) => to.extend_from_slice(bytes),
+        Source::File { path: file, bytes } => {
+            let before = to.len();
+            let opened = File::open(file).map_err(Error::io("open", file))?;
+            opened.take(*bytes).read_to_end(to).map_err(Error::io("read", file))?;
+            let found = (to.len() - before) as u64;
+            if found != *bytes {
+                let path = path.to_string();
+                return Err(Error::Changed { path, found, expected: *bytes });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn path(text: &str) -> Result<RootPath> {
+    RootPath::new(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> Rootfs {
+        let mut tree = Rootfs::default();
+        prepare(&mut tree, Layer::Base).unwrap();
+        for (name, text) in files {
+            tree.add_text(Layer::Base, &path(name).unwrap(), 0o755, text).unwrap();
+        }
+        tree
+    }
+
+    fn text(tree: &Rootfs, name: &str) -> String {
+        match tree.follow(&path(name).unwrap()).map(|(_, node)| &node.what) {
+            Some(What::File(Source::Bytes(bytes))) => String::from_utf8_lossy(bytes).into_owned(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn packages_of_both_kinds_land_in_usr() {
+        let tree = tree(&[("bin/dash", "shell"), ("usr/bin/x", "x"), ("lib64/ld.so", "ld")]);
+        assert_eq!(text(&tree, "usr/bin/dash"), "shell");
+        assert_eq!(text(&tree, "bin/x"), "x");
+        assert_eq!(text(&tree, "usr/lib64/ld.so"), "ld");
+    }
+
+    #[test]
+    fn what_scripts_would_make_is_made() {
+        let mut tree = tree(&[
+            ("usr/bin/mawk", "mawk"),
+            ("bin/bash", "bash"),
+            ("usr/bin/which.debianutils", "which"),
+            ("usr/share/base-passwd/passwd.master", "root:*:0:0:root:/root:/bin/bash\n"),
+            ("usr/share/ca-certificates/mozilla/b.crt", "B"),
+            ("usr/share/ca-certificates/mozilla/a.crt", "A\n"),
+            ("usr/share/ca-certificates/mozilla/readme", "no"),
+            ("var/lock/held", ""),
+        ]);
+        tree.add_dir(Layer::Base, &path("var/run").unwrap()).unwrap();
+        finish(&mut tree, Layer::Base).unwrap();
+        assert_eq!(text(&tree, "etc/passwd"), "root:*:0:0:root:/root:/bin/bash\n");
+        assert_eq!(text(&tree, BUNDLE), "A\nB\n");
+        assert_eq!(text(&tree, "usr/bin/awk"), "mawk");
+        assert_eq!(text(&tree, "bin/sh"), "bash");
+        assert_eq!(text(&tree, "bin/which"), "which");
+        assert!(tree.get(&path("usr/bin/pager").unwrap()).is_none());
+        let run = &tree.get(&path("var/run").unwrap()).unwrap().what;
+        assert_eq!(*run, What::Symlink("/run".to_owned()));
+        // What is in use stays as it is.
+        assert_eq!(tree.get(&path("var/lock").unwrap()).unwrap().what, What::Dir);
+        assert_eq!(tree.get(&path("run/lock").unwrap()).unwrap().mode, 0o1777);
+    }
+
+    #[test]
+    fn what_is_there_stays() {
+        let files = [
+            ("etc/passwd", "mine"),
+            ("usr/share/base-passwd/passwd.master", "theirs"),
+            (BUNDLE, "mine"),
+            ("usr/share/ca-certificates/a.crt", "theirs"),
+            ("bin/sh", "mine"),
+            ("bin/dash", "theirs"),
+        ];
+        let mut tree = tree(&files);
+        finish(&mut tree, Layer::Base).unwrap();
+        for name in ["etc/passwd", BUNDLE, "usr/bin/sh"] {
+            assert_eq!(text(&tree, name), "mine", "{name}");
+        }
+    }
+}
