@@ -176,13 +176,16 @@ fn an_image_takes_no_second_place_and_lends_after_it_is_gone() {
     assert_eq!(written.reused, 2_000_000);
 }
 
+/// What happens to an image's folder in the cache.
+type Damage<'a> = (&'static str, &'a dyn Fn(&Path));
+
 #[test]
 fn damage_in_the_cache_reaches_no_image() {
     let place = Place::new();
     let (large, small) = (place.file(1, 4_000_000), place.file(2, 1_100_000));
     let (files, cache) = ([large.as_path(), small.as_path()], place.cache());
     let (expected, _) = place.image("expected", &build(&files, None));
-    let damages: [(&str, &dyn Fn(&Path)); 6] = [
+    let damages: [Damage<'_>; 6] = [
         ("a flipped bit in the middle", &|dir| flip(&dir.join("image"), 600_000)),
         ("a flipped bit in the last block", &|dir| {
             let bytes = expected.len() as u64;
