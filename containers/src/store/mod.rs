@@ -10,6 +10,7 @@
 //! whole; it is never changed afterwards.
 
 mod archive;
+mod layer;
 mod listing;
 
 pub use self::archive::{Limits, unpack_deb, unpack_tar};
