@@ -201,6 +201,14 @@ pub enum Error {
     /// Somebody asked to stop.
     #[error("stopped")]
     Cancelled,
+    /// A folder or archive that is no whole OCI image.
+    #[error("`{path}` is no sound OCI image: {reason}")]
+    Oci {
+        /// The folder or archive.
+        path: String,
+        /// The rule broken, with expected and found.
+        reason: String,
+    },
     /// A file is no whole SIF.
     #[error("`{path}` is no sound SIF: {reason}")]
     Sif {
@@ -247,7 +255,7 @@ impl Error {
             Self::Debian { .. } | Self::Archive { .. } => {
                 Some("fetch it again; is the mirror whole?".to_owned())
             }
-            Self::Sif { .. } | Self::Elf { .. } => Some(
+            Self::Sif { .. } | Self::Oci { .. } | Self::Elf { .. } => Some(
                 "build or copy the file again; compare its size with the original's".to_owned(),
             ),
         }

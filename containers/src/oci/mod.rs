@@ -7,7 +7,9 @@ mod cache;
 mod gzip;
 mod layer;
 mod layout;
+mod read;
 
 pub use self::cache::LayerCache;
 pub use self::layer::Compressor;
 pub use self::layout::{Config, Written, write_archive, write_layout};
+pub use self::read::{Image, LayerBlob, Layout, Parts};
