@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 use gular_containers::Error;
@@ -51,8 +52,10 @@ fn write(to: &Path, squash: Squash) -> Rootfs {
         sbom: None,
         squash,
         threads: NonZeroUsize::MIN,
+        blocks: None,
     };
-    write_image(&tree, &contents, to).unwrap();
+    let go = AtomicBool::new(false);
+    write_image(&tree, &contents, to, &|_| {}, &go).unwrap();
     tree
 }
 
