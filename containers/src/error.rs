@@ -44,6 +44,12 @@ pub enum Error {
         /// Its length before.
         expected: u64,
     },
+    /// A file whose bytes are not those it was unpacked with.
+    #[error("`{path}` does not hold the bytes that were unpacked into it")]
+    Damaged {
+        /// The file.
+        path: String,
+    },
     /// Something stands where the image should.
     #[error("`{path}` is there already")]
     Exists {
@@ -195,6 +201,14 @@ pub enum Error {
     /// Somebody asked to stop.
     #[error("stopped")]
     Cancelled,
+    /// A folder or archive that is no whole OCI image.
+    #[error("`{path}` is no sound OCI image: {reason}")]
+    Oci {
+        /// The folder or archive.
+        path: String,
+        /// The rule broken, with expected and found.
+        reason: String,
+    },
     /// A file is no whole SIF.
     #[error("`{path}` is no sound SIF: {reason}")]
     Sif {
@@ -234,11 +248,14 @@ impl Error {
             Self::Offline { .. } => Some("fetch once without `--offline`".to_owned()),
             Self::Exists { .. } => Some("remove it, or name another".to_owned()),
             Self::Changed { .. } => Some("build again while nothing writes to it".to_owned()),
+            Self::Damaged { .. } => {
+                Some("remove its folder: the archive is unpacked again".to_owned())
+            }
             Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
             Self::Debian { .. } | Self::Archive { .. } => {
                 Some("fetch it again; is the mirror whole?".to_owned())
             }
-            Self::Sif { .. } | Self::Elf { .. } => Some(
+            Self::Sif { .. } | Self::Oci { .. } | Self::Elf { .. } => Some(
                 "build or copy the file again; compare its size with the original's".to_owned(),
             ),
         }

@@ -2,27 +2,38 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`assemble`] | base, libraries and program laid over each other |
+//! | [`blocks`] | what earlier images lend to later ones |
+//! | [`build`] | all of it: from a recipe and its lock to an image and its files |
+//! | [`check`] | whether an image could run |
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
+//! | [`export`] | the same image for other tools, facts for jobs |
 //! | [`fetch`] | archives from elsewhere, verified |
 //! | [`lock`] | `image.lock`: the exact archives |
 //! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
 //! | [`rootfs`] | the files of an image, before they are written |
+//! | [`sif`] | Singularity image files: written, and read back |
+//! | [`singularity`] | what runtimes look for inside |
 //! | [`store`] | unpacked archives on this machine |
 //! | [`wheel`] | libraries out of Python wheels |
-//! | [`singularity`] | what runtimes look for inside |
-//! | [`sif`] | Singularity image files: written, and read back |
 
+pub mod assemble;
+pub mod blocks;
+pub mod build;
+pub mod check;
 pub mod cuda;
 pub mod debian;
 mod digest;
 pub mod elf;
 mod error;
+pub mod export;
 pub mod fetch;
 pub mod lock;
 pub mod oci;
+mod opened;
 pub mod recipe;
 pub mod rootfs;
 pub mod sif;
@@ -31,3 +42,4 @@ pub mod store;
 pub mod wheel;
 
 pub use self::error::{Error, Result};
+pub use self::opened::{Opened, Part};

@@ -174,7 +174,7 @@ fn words(command: &[String]) -> String {
 }
 
 /// A word of the shell that stands for itself.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()

@@ -27,7 +27,8 @@ fn path(text: &str) -> RootPath {
 }
 
 fn add(tree: &mut Rootfs, at: &str, file: &Path) {
-    let source = Source::File { path: file.to_owned(), bytes: fs::metadata(file).unwrap().len() };
+    let bytes = fs::metadata(file).unwrap().len();
+    let source = Source::File { path: file.to_owned(), bytes, blake3: None };
     tree.add(Layer::App, &path(at), 0o755, What::File(source)).unwrap();
 }
 

@@ -7,9 +7,10 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use gular_containers::Error;
-use gular_containers::oci::{Compressor, Config, write_archive, write_layout};
+use gular_containers::oci::{Compressor, Config, LayerCache, write_archive, write_layout};
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::Arch;
 use serde_json::Value;
@@ -48,6 +49,9 @@ fn write(
         labels: &BTreeMap::new(),
         compressor,
         threads: NonZeroUsize::new(threads).unwrap(),
+        layers: None,
+        progress: &|_| {},
+        cancel: &AtomicBool::new(false),
     };
     write(&tree(), &config, to)
 }
@@ -168,7 +172,7 @@ fn what_is_there_stays_and_what_fails_leaves_nothing() {
     let to = dir.path().join("other");
     let failed = write(&to, Compressor::Gzip, 1, |tree, config, to| {
         let mut tree = tree.clone();
-        let source = Source::File { path: short.clone(), bytes: 10 };
+        let source = Source::File { path: short.clone(), bytes: 10, blake3: None };
         tree.add(Layer::App, &path("short"), 0o644, What::File(source)).unwrap();
         write_layout(&tree, config, to)
     });
@@ -176,4 +180,60 @@ fn what_is_there_stays_and_what_fails_leaves_nothing() {
     assert!(error.ends_with("short` has 5 bytes, and had 10 when it was looked at"), "{error}");
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
+}
+
+/// Writes the layout `to` with a cache of `limit` bytes in `dir`.
+fn cached(to: &Path, dir: &Path, limit: u64, cancel: &AtomicBool) -> Result<Vec<String>, Error> {
+    let cache = LayerCache::new(dir, limit);
+    let config = Config {
+        tag: "v1",
+        arch: Arch::Amd64,
+        time: 1,
+        command: &[],
+        env: &BTreeMap::new(),
+        labels: &BTreeMap::new(),
+        compressor: Compressor::Gzip,
+        threads: NonZeroUsize::MIN,
+        layers: Some(&cache),
+        progress: &|_| {},
+        cancel,
+    };
+    let written = write_layout(&tree(), &config, to)?;
+    assert!(fs::read_dir(to.join("blobs/sha256")).unwrap().all(|blob| {
+        let blob = blob.unwrap();
+        blob.file_name().to_str().unwrap() == hex(&fs::read(blob.path()).unwrap())
+    }));
+    Ok(written.layers.into_iter().map(|(_, _, digest, _)| digest).collect())
+}
+
+#[test]
+fn a_cache_changes_no_byte_even_when_it_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, go) = (dir.path().join("cache"), AtomicBool::new(false));
+    let write = |name: &str, limit| cached(&dir.path().join(name), &cache, limit, &go).unwrap();
+    let first = write("first", 1 << 30);
+    let kept = || fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
+    let blobs = || kept().filter(|path| path.extension().unwrap() == "blob").collect::<Vec<_>>();
+    assert_eq!(blobs().len(), 2);
+    assert_eq!(write("again", 1 << 30), first);
+    for blob in blobs() {
+        // The same length, other bytes; the layouts keep theirs.
+        let mut bytes = fs::read(&blob).unwrap();
+        bytes[20] ^= 1;
+        fs::remove_file(&blob).unwrap();
+        fs::write(&blob, bytes).unwrap();
+    }
+    assert_eq!(write("damaged", 1 << 30), first);
+    assert_eq!(write("mended", 1 << 30), first);
+    fs::remove_dir_all(&cache).unwrap();
+    assert_eq!(write("small", 1), first);
+    assert!(!cache.exists() || blobs().is_empty());
+}
+
+#[test]
+fn who_stops_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let stopped = cached(&dir.path().join("x"), &dir.path().join("c"), 1, &AtomicBool::new(true));
+    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }

@@ -9,6 +9,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use backhand::{FilesystemReader, InnerNode};
 use gular_containers::Error;
@@ -125,8 +126,9 @@ fn image(to: &Path, squash: Squash, threads: usize) -> Result<(), Error> {
         sbom: Some("{}"),
         squash,
         threads: NonZeroUsize::new(threads).unwrap(),
+        blocks: None,
     };
-    write_image(&tree, &contents, to)
+    write_image(&tree, &contents, to, &|_| {}, &AtomicBool::new(false)).map(drop)
 }
 
 #[test]

@@ -1,9 +1,11 @@
 """What peer tests share: images to pack, our programs, verdicts."""
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -67,3 +69,47 @@ def shards(bundle, split=None):
     """Paths of a bundle's shards."""
     manifest = json.loads((pathlib.Path(bundle) / "manifest.json").read_text())
     return [str(pathlib.Path(bundle) / "data" / s["name"]) for s in manifest["shards"] if split in (None, s["split"])]
+
+
+def run(*args):
+    result = subprocess.run(args, capture_output=True, text=True)
+    if result.returncode:
+        raise AssertionError(f"{args[0]} ended with {result.returncode}: {result.stdout}{result.stderr}")
+    return result.stdout
+
+
+@contextlib.contextmanager
+def unpacked(image, offset):
+    run("unsquashfs", "-no-progress", "-quiet", "-offset", str(offset), "-dest", "unpacked", image)
+    yield "unpacked"
+    shutil.rmtree("unpacked")
+
+
+@contextlib.contextmanager
+def mounted(*command):
+    pathlib.Path("mount").mkdir(exist_ok=True)
+    run(*command, "mount")
+    try:
+        yield "mount"
+    finally:
+        run("umount", "mount")
+
+
+def squashfs_readers(offset=0):
+    """Name -> how it shows the SquashFS image in a file at `offset`; skipped are those that are not there."""
+    found = {}
+    if shutil.which("unsquashfs"):
+        found["unsquashfs"] = lambda image: unpacked(image, offset)
+    else:
+        print("skip unsquashfs: unsquashfs missing, install: apt-get install squashfs-tools")
+    if not shutil.which("squashfuse"):
+        print("skip squashfuse: squashfuse missing, install: apt-get install squashfuse")
+    elif not os.path.exists("/dev/fuse"):
+        print("skip squashfuse: /dev/fuse missing, install: a kernel with FUSE, and its device")
+    else:
+        found["squashfuse"] = lambda image: mounted("squashfuse", "-o", f"offset={offset}", image)
+    if os.geteuid() == 0 and os.path.exists("/dev/loop-control"):
+        found["kernel"] = lambda image: mounted("mount", "-t", "squashfs", "-o", f"loop,ro,offset={offset}", image)
+    else:
+        print("skip kernel: loop mounts missing, install: run as root, with /dev/loop-control")
+    return found

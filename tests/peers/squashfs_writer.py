@@ -1,14 +1,13 @@
 """Our SquashFS writer: unsquashfs, squashfuse and the kernel see the tree it was given."""
 
-import contextlib
 import os
 import pathlib
 import random
-import shutil
 import socket
 import stat
-import subprocess
 import sys
+
+from _shared import run, squashfs_readers
 
 EXAMPLE = pathlib.Path(os.environ["GULAR_PEER_EXAMPLES"]) / "squash_dir"
 SOURCE = pathlib.Path("source")
@@ -144,50 +143,6 @@ def xattrs(path):
     return {name: os.getxattr(path, name, follow_symlinks=False) for name in names}
 
 
-def run(*args):
-    result = subprocess.run(args, capture_output=True, text=True)
-    if result.returncode:
-        raise AssertionError(f"{args[0]} ended with {result.returncode}: {result.stdout}{result.stderr}")
-    return result.stdout
-
-
-@contextlib.contextmanager
-def unpacked(image):
-    run("unsquashfs", "-no-progress", "-quiet", "-dest", "unpacked", image)
-    yield "unpacked"
-    shutil.rmtree("unpacked")
-
-
-@contextlib.contextmanager
-def mounted(*command):
-    pathlib.Path("mount").mkdir(exist_ok=True)
-    run(*command, "mount")
-    try:
-        yield "mount"
-    finally:
-        run("umount", "mount")
-
-
-def readers():
-    """Name -> how it shows an image; skipped are those that are not there."""
-    found = {}
-    if shutil.which("unsquashfs"):
-        found["unsquashfs"] = unpacked
-    else:
-        print("skip unsquashfs: unsquashfs missing, install: apt-get install squashfs-tools")
-    if not shutil.which("squashfuse"):
-        print("skip squashfuse: squashfuse missing, install: apt-get install squashfuse")
-    elif not os.path.exists("/dev/fuse"):
-        print("skip squashfuse: /dev/fuse missing, install: a kernel with FUSE, and its device")
-    else:
-        found["squashfuse"] = lambda image: mounted("squashfuse", image)
-    if ROOT and os.path.exists("/dev/loop-control"):
-        found["kernel"] = lambda image: mounted("mount", "-t", "squashfs", "-o", "loop,ro", image)
-    else:
-        print("skip kernel: loop mounts missing, install: run as root, with /dev/loop-control")
-    return found
-
-
 def check_holes(image, name):
     """A file of zeros takes no place in an image with holes, and its place in one without."""
     size = os.path.getsize(image)
@@ -202,7 +157,7 @@ def check_holes(image, name):
 
 def main():
     make_source()
-    shows = readers()
+    shows = squashfs_readers()
     for name, flags in IMAGES.items():
         image = f"{name.replace(', ', '-').replace(' ', '-')}.sqfs"
         run(EXAMPLE, SOURCE, image, *flags, "--threads", "3")

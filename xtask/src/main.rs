@@ -14,6 +14,7 @@ mod bench;
 mod cargo;
 mod ci;
 mod demo;
+mod image;
 mod lint;
 mod peers;
 mod process;
@@ -35,6 +36,7 @@ enum Verb {
     Demo(demo::Args),
     Test(test::Args),
     Lint(lint::Args),
+    Image(image::Args),
     Bench(bench::Args),
     Peers(peers::Args),
     Ci(ci::Args),
@@ -53,6 +55,7 @@ fn run(verb: Verb) -> Result<()> {
         Verb::Demo(args) => demo::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Lint(args) => lint::run(&args),
+        Verb::Image(args) => image::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Peers(args) => peers::run(&args),
         Verb::Ci(args) => ci::run(&args),

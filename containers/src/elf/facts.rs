@@ -60,7 +60,7 @@ impl Facts {
 
     /// The folders that `$ORIGIN` relative and other paths of `list` name, for a
     /// file in the folder `origin`.
-    pub(super) fn folders(list: &[String], origin: &str) -> Vec<String> {
+    pub(crate) fn folders(list: &[String], origin: &str) -> Vec<String> {
         let place =
             |folder: &String| folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin);
         list.iter().map(place).collect()

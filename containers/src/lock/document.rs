@@ -103,6 +103,11 @@ impl Lock {
         }
     }
 
+    /// Bytes of all files that are needed.
+    pub fn bytes(&self) -> u64 {
+        self.artifacts().iter().map(|artifact| artifact.bytes).sum()
+    }
+
     /// All files that are needed.
     pub fn artifacts(&self) -> Vec<Artifact> {
         let debs = self.debs.iter().map(Deb::artifact);

@@ -62,7 +62,15 @@ impl<W: Write> Write for Gzip<W> {
     }
 }
 
+/// Most of the time that gzip takes goes into bytes it cannot shrink, such as
+/// compiled GPU code: what zstd 1 finds to shrink by less than 3 % is stored.
+fn worth(input: &[u8]) -> io::Result<bool> {
+    let shrunk = zstd::bulk::compress(input, 1)?;
+    Ok(shrunk.len() <= input.len() - input.len() * 3 / 100)
+}
+
 fn member(input: &[u8], level: Compression) -> io::Result<Vec<u8>> {
+    let level = if worth(input)? { level } else { Compression::none() };
     let out = Vec::with_capacity(input.len() / 2);
     let mut encoder = GzBuilder::new().mtime(0).operating_system(OS_UNIX).write(out, level);
     encoder.write_all(input)?;

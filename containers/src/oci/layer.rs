@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
@@ -47,24 +48,29 @@ pub(super) struct Packed {
     pub(super) bytes: u64,
 }
 
-/// Writes the nodes of `layer` to `sink`; `None` when there are none.
+/// Who watches the writing, and may stop it.
+#[derive(Clone, Copy)]
+pub(super) struct Watch<'a> {
+    /// Bytes of files that earlier layers had.
+    pub(super) before: u64,
+    pub(super) progress: &'a (dyn Fn(u64) + Sync),
+    pub(super) cancel: &'a AtomicBool,
+}
+
+/// Writes the nodes of one layer to `sink`.
 pub(super) fn write(
-    tree: &Rootfs,
-    layer: Layer,
+    nodes: &[(&RootPath, &Node)],
     compressor: Compressor,
     threads: NonZeroUsize,
     time: u64,
+    watch: Watch<'_>,
     sink: &mut dyn Write,
-) -> Result<Option<Packed>> {
-    let nodes: Vec<_> = nodes(tree, layer);
-    if nodes.is_empty() {
-        return Ok(None);
-    }
+) -> Result<Packed> {
     let mut blob = Hashing::new(sink);
     let diff_id = match compressor {
         Compressor::Gzip => {
             let mut tar = Hashing::new(Gzip::new(&mut blob, GZIP_LEVEL, threads));
-            archive(&nodes, time, &mut tar)?;
+            archive(nodes, time, watch, &mut tar)?;
             let (diff_id, _, gzip) = tar.finish();
             gzip.finish().map_err(write_error)?;
             diff_id
@@ -80,18 +86,18 @@ pub(super) fn write(
                 .and_then(|()| encoder.include_checksum(true));
             set.map_err(write_error)?;
             let mut tar = Hashing::new(encoder);
-            archive(&nodes, time, &mut tar)?;
+            archive(nodes, time, watch, &mut tar)?;
             let (diff_id, _, encoder) = tar.finish();
             encoder.finish().map_err(write_error)?;
             diff_id
         }
     };
     let (digest, bytes, _) = blob.finish();
-    Ok(Some(Packed { diff_id, digest, bytes }))
+    Ok(Packed { diff_id, digest, bytes })
 }
 
 /// The nodes of a layer and the directories above them, which a tar repeats.
-fn nodes(tree: &Rootfs, layer: Layer) -> Vec<(&RootPath, &Node)> {
+pub(super) fn nodes(tree: &Rootfs, layer: Layer) -> Vec<(&RootPath, &Node)> {
     let mut above = BTreeSet::new();
     for (path, _) in tree.iter().filter(|(_, node)| node.layer == layer) {
         let mut parent = path.parent();
@@ -105,10 +111,18 @@ fn nodes(tree: &Rootfs, layer: Layer) -> Vec<(&RootPath, &Node)> {
     let of_layer = |path: &RootPath, node: &Node| {
         path != &RootPath::ROOT && (node.layer == layer || above.contains(path))
     };
-    tree.iter().filter(|(path, node)| of_layer(path, node)).collect()
+    let nodes: Vec<_> = tree.iter().filter(|(path, node)| of_layer(path, node)).collect();
+    // Directories alone are no layer.
+    if nodes.iter().any(|(_, node)| node.layer == layer) { nodes } else { Vec::new() }
 }
 
-fn archive(nodes: &[(&RootPath, &Node)], time: u64, sink: &mut dyn Write) -> Result<()> {
+fn archive(
+    nodes: &[(&RootPath, &Node)],
+    time: u64,
+    watch: Watch<'_>,
+    sink: &mut dyn Write,
+) -> Result<()> {
+    let mut watch = watch;
     let mut tar = tar::Builder::new(sink);
     let mut later = Vec::new();
     for (path, node) in nodes {
@@ -116,11 +130,11 @@ fn archive(nodes: &[(&RootPath, &Node)], time: u64, sink: &mut dyn Write) -> Res
         if matches!(node.what, What::Hardlink(_)) {
             later.push((path, node));
         } else {
-            entry(&mut tar, path, node, time)?;
+            entry(&mut tar, path, node, time, &mut watch)?;
         }
     }
     for (path, node) in later {
-        entry(&mut tar, path, node, time)?;
+        entry(&mut tar, path, node, time, &mut watch)?;
     }
     tar.finish().map_err(write_error)
 }
@@ -130,7 +144,11 @@ fn entry<W: Write>(
     path: &RootPath,
     node: &Node,
     time: u64,
+    watch: &mut Watch<'_>,
 ) -> Result<()> {
+    if watch.cancel.load(Ordering::Relaxed) {
+        return Err(Error::Cancelled);
+    }
     let mut name = path.as_str().to_owned();
     let (kind, size, target) = match &node.what {
         What::Dir => {
@@ -169,11 +187,13 @@ fn entry<W: Write>(
     header.set_cksum();
     match &node.what {
         What::File(Source::Bytes(bytes)) => tar.append(&header, &bytes[..]).map_err(write_error),
-        What::File(Source::File { path, bytes }) => {
+        What::File(Source::File { path, bytes, .. }) => {
             let file = File::open(path).map_err(Error::io("open", path))?;
-            let mut exact = Exact { file, left: *bytes, path };
+            let mut exact = Exact { file, bytes: *bytes, left: *bytes, path, watch: *watch };
             let appended = tar.append(&header, &mut exact);
-            appended.map_err(|e| exact.blame(*bytes, e))
+            appended.map_err(|e| exact.blame(e))?;
+            watch.before += bytes;
+            Ok(())
         }
         _ => tar.append(&header, io::empty()).map_err(write_error),
     }
@@ -182,29 +202,38 @@ fn entry<W: Write>(
 /// A file that must be as long as it was.
 struct Exact<'a> {
     file: File,
+    bytes: u64,
     left: u64,
     path: &'a Path,
+    watch: Watch<'a>,
 }
 
 impl Read for Exact<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.watch.cancel.load(Ordering::Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
         let room = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let read = self.file.read(&mut buffer[..room])?;
         if read == 0 && room > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.left -= read as u64;
+        (self.watch.progress)(self.watch.before + self.bytes - self.left);
         Ok(read)
     }
 }
 
 impl Exact<'_> {
-    fn blame(&self, bytes: u64, e: io::Error) -> Error {
+    fn blame(&self, e: io::Error) -> Error {
+        if self.watch.cancel.load(Ordering::Relaxed) {
+            return Error::Cancelled;
+        }
         match e.kind() {
             io::ErrorKind::UnexpectedEof => Error::Changed {
                 path: self.path.display().to_string(),
-                found: bytes - self.left,
-                expected: bytes,
+                found: self.bytes - self.left,
+                expected: self.bytes,
             },
             _ => write_error(e),
         }

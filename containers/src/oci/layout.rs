@@ -5,13 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempDir};
 
-use super::layer::{self, Compressor, Packed, hex};
-use crate::rootfs::{Layer, Rootfs};
+use super::cache::{self, LayerCache};
+use super::layer::{self, Compressor, Packed, Watch, hex};
+use crate::rootfs::{Layer, Node, RootPath, Rootfs};
 use crate::sif::Arch;
 use crate::{Error, Result};
 
@@ -21,7 +23,7 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// What an image's configuration says.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Config<'a> {
     /// Its tag in the layout: `1.0`, `latest`.
     pub tag: &'a str,
@@ -39,6 +41,12 @@ pub struct Config<'a> {
     pub compressor: Compressor,
     /// Threads that compress; they change no byte.
     pub threads: NonZeroUsize,
+    /// Layers of earlier images; they change no byte.
+    pub layers: Option<&'a LayerCache>,
+    /// Hears how many bytes of files were taken.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// Set when the work is to stop.
+    pub cancel: &'a AtomicBool,
 }
 
 /// An image that was written. Digests are SHA-256 in hex.
@@ -102,17 +110,14 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
     let blobs = dir.join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(Error::io("create", &blobs))?;
     let mut layers = Vec::new();
+    let mut before = 0;
     for layer in Layer::ALL {
-        let new = || NamedTempFile::new_in(&blobs).map_err(Error::io("create", &blobs));
-        let temp = new()?;
-        let mut sink = BufWriter::with_capacity(1 << 20, temp.as_file());
-        let (compressor, threads) = (config.compressor, config.threads);
-        let packed = layer::write(tree, layer, compressor, threads, config.time, &mut sink)?;
-        sink.flush().map_err(|source| Error::Write { source })?;
-        drop(sink);
-        if let Some(packed) = packed {
-            keep(temp, &blobs.join(&packed.digest))?;
-            layers.push((layer, packed));
+        let nodes = layer::nodes(tree, layer);
+        if !nodes.is_empty() {
+            layers.push((layer, pack(&nodes, config, before, &blobs)?));
+            let files = nodes.iter().map(|(_, node)| node.bytes());
+            before += files.sum::<u64>();
+            (config.progress)(before);
         }
     }
     let configuration = blob(&blobs, &configuration(config, &layers))?;
@@ -149,6 +154,36 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
     let written =
         |(layer, packed): (Layer, Packed)| (layer, packed.diff_id, packed.digest, packed.bytes);
     Ok(Written { digest: manifest.0, layers: layers.into_iter().map(written).collect() })
+}
+
+/// Puts a layer's blob into `blobs`: from the cache, or made.
+fn pack(
+    nodes: &[(&RootPath, &Node)],
+    config: &Config<'_>,
+    before: u64,
+    blobs: &Path,
+) -> Result<Packed> {
+    let (compressor, threads, time) = (config.compressor, config.threads, config.time);
+    let key = config.layers.map(|_| cache::key(nodes, compressor, time)).transpose()?;
+    let cache = config.layers.zip(key.as_deref());
+    let taken = blobs.join(".taken");
+    if let Some(packed) = cache.and_then(|(cache, key)| cache.take(key, &taken)) {
+        let path = blobs.join(&packed.digest);
+        fs::rename(&taken, &path).map_err(Error::io("create", &path))?;
+        return Ok(packed);
+    }
+    let temp = NamedTempFile::new_in(blobs).map_err(Error::io("create", blobs))?;
+    let mut sink = BufWriter::with_capacity(1 << 20, temp.as_file());
+    let watch = Watch { before, progress: config.progress, cancel: config.cancel };
+    let packed = layer::write(nodes, compressor, threads, time, watch, &mut sink)?;
+    sink.flush().map_err(|source| Error::Write { source })?;
+    drop(sink);
+    let path = blobs.join(&packed.digest);
+    keep(temp, &path)?;
+    if let Some((cache, key)) = cache {
+        cache.keep(key, &packed, &path);
+    }
+    Ok(packed)
 }
 
 /// The image's configuration, as `config.md` describes it.
@@ -190,6 +225,9 @@ fn blob(blobs: &Path, value: &Value) -> Result<(String, usize)> {
 }
 
 fn keep(temp: NamedTempFile, path: &Path) -> Result<()> {
+    // Read by all, changed by nobody: a cache may have the same file.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o444);
+    temp.as_file().set_permissions(mode).map_err(Error::io("write", path))?;
     temp.as_file().sync_all().map_err(Error::io("write", path))?;
     // Two layers may be one blob.
     temp.persist(path).map_err(|e| Error::io("create", path)(e.error))?;

@@ -99,6 +99,12 @@ impl Recipe {
         Ok(recipe)
     }
 
+    /// Whether libtorch's CPU part alone is asked for.
+    pub fn is_cpu_only(&self) -> bool {
+        let torch = self.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref());
+        torch.is_some_and(|torch| torch.0.ends_with("+cpu"))
+    }
+
     /// The parts against each other. The key names where to look: `base`, `env.PATH`.
     fn check(&self) -> Result<(), (&'static str, String)> {
         let Base { scratch, debian, oci, packages } = &self.base;

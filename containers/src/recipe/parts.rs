@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, de};
 
@@ -149,14 +150,20 @@ impl Default for Runtime {
     }
 }
 
+impl FromStr for Runtime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('.').map(|(major, minor)| (major.parse(), minor.parse())) {
+            Some((Ok(major), Ok(minor))) => Ok(Self(major, minor)),
+            _ => Err(format!("Apptainer `{text}`, expected one like `1.1`")),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Runtime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let parts = text.split_once('.').map(|(a, b)| (a.parse(), b.parse()));
-        match parts {
-            Some((Ok(major), Ok(minor))) => Ok(Self(major, minor)),
-            _ => Err(de::Error::custom(format!("Apptainer `{text}`, expected one like `1.1`"))),
-        }
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Paths inside an image.
 
 use std::fmt;
+use std::ops::Bound;
 
 use crate::{Error, Result};
 
@@ -62,6 +63,16 @@ impl RootPath {
     /// The last segment; empty for the root.
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or(self.0.as_str(), |(_, name)| name)
+    }
+
+    /// Bounds of all paths below this one, in their order.
+    pub(super) fn below(&self) -> (Bound<Self>, Bound<Self>) {
+        if self.0.is_empty() {
+            return (Bound::Excluded(Self::ROOT), Bound::Unbounded);
+        }
+        // `0` is the byte after `/`.
+        let bound = |last: char| Self(format!("{}{last}", self.0));
+        (Bound::Included(bound('/')), Bound::Excluded(bound('0')))
     }
 
     /// This path and then `name`, which is one segment.

@@ -1,7 +1,7 @@
 //! The tree of an image's files.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::RootPath;
@@ -50,10 +50,21 @@ pub enum Source {
         path: PathBuf,
         /// Its length in bytes.
         bytes: u64,
+        /// BLAKE3 of its bytes, where it is known.
+        blake3: Option<[u8; 32]>,
     },
 }
 
 impl Source {
+    /// A file of this machine, as it is now.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn of(path: &Path) -> Result<Self> {
+        let meta = std::fs::metadata(path).map_err(Error::io("read", path))?;
+        Ok(Self::File { path: path.to_owned(), bytes: meta.len(), blake3: None })
+    }
+
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         match self {
@@ -92,16 +103,28 @@ pub struct Node {
     pub layer: Layer,
 }
 
+impl Node {
+    /// Bytes of a file; 0 for all else.
+    pub fn bytes(&self) -> u64 {
+        match &self.what {
+            What::File(source) => source.len(),
+            What::Dir | What::Symlink(_) | What::Hardlink(_) => 0,
+        }
+    }
+}
+
 /// A whole tree, the root a directory with mode 0755.
 #[derive(Debug, Clone)]
 pub struct Rootfs {
     nodes: BTreeMap<RootPath, Node>,
+    /// Other names of files by their first one.
+    names: BTreeMap<RootPath, BTreeSet<RootPath>>,
 }
 
 impl Default for Rootfs {
     fn default() -> Self {
         let root = Node { mode: 0o755, what: What::Dir, layer: Layer::Base };
-        Self { nodes: BTreeMap::from([(RootPath::ROOT, root)]) }
+        Self { nodes: BTreeMap::from([(RootPath::ROOT, root)]), names: BTreeMap::new() }
     }
 }
 
@@ -165,16 +188,53 @@ impl Rootfs {
                 }
             }
         }
+        if matches!(&what, What::Hardlink(first) if first == &path) {
+            // A file is its own name already.
+            return match self.nodes.contains_key(&path) {
+                true => Ok(()),
+                false => Err(self.conflict(&path, "a hard link to itself")),
+            };
+        }
+        self.take(&path);
+        if let What::Hardlink(first) = &what {
+            self.names.entry(first.clone()).or_default().insert(path.clone());
+        }
         self.nodes.insert(path, Node { mode, what, layer });
         Ok(())
     }
 
-    /// Removes a node and all that is below it.
+    /// Removes a node and all that is below it; links above it are followed. Files
+    /// with names elsewhere keep those.
     pub fn remove(&mut self, path: &RootPath) {
-        let below = format!("{}/", path.as_str());
-        self.nodes.retain(|there, _| {
-            there == &RootPath::ROOT || there != path && !there.as_str().starts_with(&below)
-        });
+        let Some(Ok(parent)) = path.parent().map(|parent| self.real(&parent)) else { return };
+        let path = parent.join(path.name());
+        let below: Vec<_> = self.nodes.range(path.below()).map(|(path, _)| path.clone()).collect();
+        for path in below.iter().chain([&path]) {
+            self.take(path);
+        }
+    }
+
+    /// Takes a node out; if it was a file with other names, the next one has it then.
+    fn take(&mut self, path: &RootPath) {
+        let Some(node) = self.nodes.remove(path) else { return };
+        if let What::Hardlink(first) = &node.what
+            && let Some(names) = self.names.get_mut(first)
+        {
+            names.remove(path);
+        }
+        let Some(mut names) = self.names.remove(path) else { return };
+        let Some(next) = names.pop_first() else { return };
+        for name in &names {
+            if let Some(other) = self.nodes.get_mut(name) {
+                other.what = What::Hardlink(next.clone());
+            }
+        }
+        if let Some(other) = self.nodes.get_mut(&next) {
+            other.what = node.what;
+        }
+        if !names.is_empty() {
+            self.names.insert(next, names);
+        }
     }
 
     /// The node at a path; links above it are followed, itself is not.
@@ -199,10 +259,16 @@ impl Rootfs {
         self.nodes.iter()
     }
 
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.nodes.values().map(Node::bytes).sum()
+    }
+
     /// What is directly inside a directory.
     pub fn children(&self, dir: &RootPath) -> impl Iterator<Item = (RootPath, &Node)> {
         let dir = self.real(dir).unwrap_or_else(|_| dir.clone());
-        let nodes = self.nodes.iter().filter(move |(path, _)| path.parent() == Some(dir.clone()));
+        let nodes = self.nodes.range(dir.below());
+        let nodes = nodes.filter(move |(path, _)| path.parent().as_ref() == Some(&dir));
         nodes.map(|(path, node)| (path.clone(), node))
     }
 
@@ -329,6 +395,35 @@ mod tests {
             assert!(matches!(added, Err(Error::Path { .. })), "{name}");
         }
         assert!(round.follow(&path("a")).is_none());
+    }
+
+    #[test]
+    fn a_file_lives_as_long_as_one_of_its_names() {
+        let mut tree = Rootfs::default();
+        let link = |to: &str| What::Hardlink(path(to));
+        tree.add_text(Layer::Base, &path("a/1"), 0o644, "old").unwrap();
+        for name in ["b", "c", "d"] {
+            tree.add(Layer::Base, &path(name), 0o644, link("a/1")).unwrap();
+        }
+        tree.add(Layer::Base, &path("a/1"), 0o644, link("a/1")).unwrap();
+        tree.remove(&path("c"));
+        // Another file takes the first name.
+        tree.add_text(Layer::App, &path("a/1"), 0o644, "new").unwrap();
+        let bytes = |tree: &Rootfs, at: &str| match &tree.follow(&path(at)).unwrap().1.what {
+            What::File(Source::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            [bytes(&tree, "a/1"), bytes(&tree, "b"), bytes(&tree, "d")],
+            ["new", "old", "old"]
+        );
+        assert_eq!(tree.get(&path("d")).unwrap().what, link("b"));
+        tree.remove(&path("b"));
+        assert_eq!(bytes(&tree, "d"), "old");
+        tree.remove(&path("a"));
+        assert_eq!(shown(&tree), ["/", "/d"]);
+        let none = tree.add(Layer::Base, &path("e"), 0o644, link("e"));
+        assert!(matches!(none, Err(Error::Conflict { .. })));
     }
 
     #[test]

@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
-use gular_squashfs::write::{self as squashfs, Compression, Fragments, Meta, Options, Tree};
 use tempfile::NamedTempFile;
 
+use super::squash::{Squashed, Watch, squash};
 use super::{Arch, Kind, Settings, Writer};
-use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
+use crate::blocks::{BlockCache, Lent};
+use crate::rootfs::Rootfs;
 use crate::{Error, Result};
 
 /// How the root file system is compressed.
@@ -38,18 +40,37 @@ pub struct Contents<'a> {
     pub squash: Squash,
     /// Threads that compress; they change no byte.
     pub threads: NonZeroUsize,
+    /// Blocks of earlier images, and where to keep this one's; it changes no byte.
+    pub blocks: Option<&'a BlockCache>,
 }
 
-/// What `mksquashfs` takes: larger blocks are smaller in all, and cost a reader of
-/// one page more.
-const BLOCK_BYTES: u32 = 128 << 10;
+/// An image that was written.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Written {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Bytes of files whose blocks came from the cache.
+    pub reused: u64,
+    /// Why its blocks are not in the cache, when they should be.
+    pub not_kept: Option<Error>,
+}
 
 /// Writes `to`, which must not be there: under another name first, then renamed.
+/// `progress` hears how many bytes of the tree's files are in; with `cancel` set
+/// it ends within a megabyte or so.
 ///
 /// # Errors
-/// [`Error::Exists`]; [`Error::Squash`] when a file is not what it was or the
-/// tree cannot be squashed; [`Error::Io`].
-pub fn write_image(tree: &Rootfs, contents: &Contents<'_>, to: &Path) -> Result<()> {
+/// [`Error::Exists`]; [`Error::Changed`] or [`Error::Damaged`] when a file is not
+/// what it was; [`Error::Squash`] when the tree cannot be squashed;
+/// [`Error::Cancelled`]; [`Error::Write`] and [`Error::Io`]. Then there is no such file.
+pub fn write_image(
+    tree: &Rootfs,
+    contents: &Contents<'_>,
+    to: &Path,
+    progress: &(dyn Fn(u64) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Written> {
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
@@ -61,13 +82,28 @@ pub fn write_image(tree: &Rootfs, contents: &Contents<'_>, to: &Path) -> Result<
     let temp = builder.prefix(".gular-").permissions(mode).tempfile_in(parent);
     let temp: NamedTempFile = temp.map_err(Error::io("create", parent))?;
     let file = temp.reopen().map_err(Error::io("open", to))?;
-    let file = fill(tree, contents, file)?;
+    let watch = Watch::new(progress, cancel);
+    let lent = contents.blocks.map(BlockCache::lend).unwrap_or_default();
+    let (file, squashed) = fill(tree, contents, file, &lent, &watch)?;
     file.sync_all().map_err(Error::io("write", to))?;
-    temp.persist_noclobber(to).map_err(|e| Error::io("create", to)(e.error))?;
-    File::open(parent).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", parent))
+    watch.check()?;
+    let bytes = file.metadata().map_err(Error::io("read", to))?.len();
+    let image = temp.persist_noclobber(to).map_err(|e| Error::io("create", to)(e.error))?;
+    File::open(parent).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", parent))?;
+    // The image is there, whatever becomes of the cache.
+    let not_kept = contents.blocks.and_then(|blocks| {
+        blocks.keep(&lent, (to, &image), squashed.lendable, contents.threads).err()
+    });
+    Ok(Written { bytes, reused: squashed.reused, not_kept })
 }
 
-fn fill(tree: &Rootfs, contents: &Contents<'_>, file: File) -> Result<File> {
+fn fill(
+    tree: &Rootfs,
+    contents: &Contents<'_>,
+    file: File,
+    lent: &Lent,
+    watch: &Watch<'_>,
+) -> Result<(File, Squashed)> {
     let failed = |source: io::Error| Error::Write { source };
     let settings = Settings { arch: contents.arch, time: contents.time.into() };
     let mut sif = Writer::new(file, settings).map_err(failed)?;
@@ -78,63 +114,9 @@ fn fill(tree: &Rootfs, contents: &Contents<'_>, file: File) -> Result<File> {
         sif.add(Kind::SpdxJson, "sbom.spdx.json", sbom.as_bytes()).map_err(failed)?;
     }
     sif.start(Kind::RootPartition(contents.arch), "root.squashfs").map_err(failed)?;
-    let superblock = squash(tree, contents, &mut sif)?;
-    sif.end(&superblock);
-    sif.finish().map_err(failed)
-}
-
-/// Writes the root file system, and returns what replaces its first bytes.
-fn squash(tree: &Rootfs, contents: &Contents<'_>, sink: &mut Writer) -> Result<Vec<u8>> {
-    let compression = match contents.squash {
-        Squash::Gzip => Compression::Gzip(6),
-        Squash::Zstd => Compression::Zstd(3),
-    };
-    let mut options = Options::default();
-    options.data = Some(compression);
-    options.metadata = Some(compression);
-    options.probe = true;
-    options.block_size = BLOCK_BYTES;
-    options.fragments = Fragments::SmallFiles;
-    options.mtime = contents.time;
-    options.threads = contents.threads;
-    let wrong = |path: &RootPath| {
-        let path = path.to_string();
-        move |e| match e {
-            squashfs::Error::Write(source) => Error::Write { source },
-            source => Error::Squash { path, source },
-        }
-    };
-    let meta = |node: &Node| Meta { mode: node.mode, uid: 0, gid: 0, mtime: contents.time };
-    let (_, root) = tree.iter().next().ok_or(Error::Limit { what: "nodes", limit: 0 })?;
-    let mut writer = squashfs::Writer::new(sink, options).map_err(wrong(&RootPath::ROOT))?;
-    let mut nodes = Tree::new(meta(root));
-    // Files of a layer lie together: what seldom changes first.
-    for layer in Layer::ALL {
-        let of_layer = tree.iter().skip(1).filter(|(_, node)| node.layer == layer);
-        for (path, node) in of_layer {
-            let inner = match &node.what {
-                What::Dir => squashfs::Node::Dir,
-                What::Symlink(target) => squashfs::Node::Symlink(target.clone().into_bytes()),
-                What::Hardlink(first) => squashfs::Node::Hardlink(first.as_str().into()),
-                What::File(Source::Bytes(bytes)) => {
-                    squashfs::Node::File(writer.data(&mut &bytes[..]).map_err(wrong(path))?)
-                }
-                What::File(Source::File { path: source, bytes }) => {
-                    let mut file = File::open(source).map_err(Error::io("open", source))?;
-                    let data = writer.data(&mut file).map_err(wrong(path))?;
-                    if data.size() != *bytes {
-                        return Err(Error::Changed {
-                            path: source.display().to_string(),
-                            found: data.size(),
-                            expected: *bytes,
-                        });
-                    }
-                    squashfs::Node::File(data)
-                }
-            };
-            nodes.add(path.as_str(), meta(node), inner).map_err(wrong(path))?;
-        }
-    }
-    let (superblock, _) = writer.finish(&nodes).map_err(wrong(&RootPath::ROOT))?;
-    Ok(superblock.to_vec())
+    let start = sif.position();
+    let mut squashed = squash(tree, contents, &mut sif, lent, watch)?;
+    squashed.lendable.iter_mut().for_each(|file| file.start += start);
+    sif.end(&squashed.superblock);
+    Ok((sif.finish().map_err(failed)?, squashed))
 }

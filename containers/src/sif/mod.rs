@@ -14,9 +14,11 @@
 mod format;
 mod image;
 mod read;
+mod squash;
+mod unpack;
 mod write;
 
-pub use self::image::{Contents, Squash, write_image};
+pub use self::image::{Contents, Squash, Written, write_image};
 pub use self::read::{Descriptor, Sif};
 pub use self::write::{Settings, Writer};
 

@@ -17,7 +17,7 @@ const MAX_SMALL: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct Sif {
     file: File,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Processor of the programs inside; `None` for one that [`Arch`] does not name.
     pub arch: Option<Arch>,
     /// The file's identity.

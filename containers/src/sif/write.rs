@@ -90,6 +90,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Bytes of the file so far.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
     /// Ends the object that was started last. `head` replaces its first bytes.
     pub fn end(&mut self, head: &[u8]) {
         if let Some(entry) = self.entries.last_mut() {

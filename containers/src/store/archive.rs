@@ -1,5 +1,6 @@
 //! Reads tar archives and Debian packages into a store.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -39,55 +40,121 @@ pub fn unpack_tar(
     limits: &Limits,
 ) -> Result<()> {
     let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
+    let header = Cell::new(MAX_HEADER);
+    // What is no file's bytes is headers: a few for each member.
+    let most = limits.bytes.saturating_add(limits.entries.saturating_mul(MEMBER_HEADERS));
+    let reader = Metered { inner: reader, header: &header, left: most.saturating_add(MAX_HEADER) };
     let mut tar = tar::Archive::new(reader);
-    for entry in tar.entries().map_err(|e| damaged(e.to_string()))? {
+    let mut entries = tar.entries().map_err(|e| damaged(e.to_string()))?;
+    loop {
+        header.set(MAX_HEADER);
+        let Some(entry) = entries.next() else { return Ok(()) };
         let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
-        let header = entry.header();
-        let kind = header.entry_type();
-        let mode = (header.mode().map_err(|e| damaged(e.to_string()))? & 0o7777) as u16;
-        let text = |bytes: &[u8]| {
-            let text = std::str::from_utf8(bytes);
-            text.map(str::to_owned).map_err(|_| {
-                damaged(format!("name `{}` is not UTF-8", String::from_utf8_lossy(bytes)))
-            })
-        };
-        let path = RootPath::new(&text(&entry.path_bytes())?)?;
-        let link = entry.link_name_bytes().map(|bytes| text(&bytes)).transpose()?;
-        if whiteouts && let Some(hidden) = path.name().strip_prefix(".wh.") {
-            let parent = path.parent().unwrap_or(RootPath::ROOT);
-            if hidden == ".wh..opq" {
-                filling.add(&parent, mode, Kind::Opaque, limits)?;
-            } else {
-                filling.add(&parent.join(hidden), mode, Kind::Whiteout, limits)?;
-            }
-            continue;
+        header.set(u64::MAX);
+        member(filling, &mut entry, name, whiteouts, limits)?;
+        // What is left of it would count as headers.
+        io::copy(&mut entry, &mut io::sink()).map_err(|e| damaged(e.to_string()))?;
+    }
+}
+
+/// Longest header of one member: names and attributes, and the map of a sparse file.
+const MAX_HEADER: u64 = 4 << 20;
+/// Bytes of headers and padding that a usual member has at most.
+const MEMBER_HEADERS: u64 = 4096;
+
+/// Ends with an error before a header fills the memory, or an archive never ends.
+struct Metered<'a> {
+    inner: &'a mut dyn Read,
+    /// What the header may still have.
+    header: &'a Cell<u64>,
+    /// What the archive may still have.
+    left: u64,
+}
+
+impl Read for Metered<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.header.get() == 0 {
+            return Err(io::Error::other("a member's header is over 4 MiB long"));
         }
-        let target =
-            || link.clone().ok_or_else(|| damaged(format!("link {path} without a target")));
-        match kind {
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-                let size = entry.size();
-                if size > limits.bytes {
-                    return Err(Error::Limit { what: "bytes", limit: limits.bytes });
-                }
-                filling.add_file(&path, mode, &mut entry, limits).map_err(|e| match e {
-                    Error::Read { path, source } => damaged(format!("{path}: {source}")),
-                    other => other,
-                })?;
-            }
-            EntryType::Directory => filling.add(&path, mode, Kind::Dir, limits)?,
-            EntryType::Symlink => filling.add(&path, 0o777, Kind::Symlink(target()?), limits)?,
-            EntryType::Link => {
-                let first = RootPath::new(&target()?)?;
-                filling.add(&path, mode, Kind::Hardlink(first.as_str().to_owned()), limits)?;
-            }
-            EntryType::XGlobalHeader | EntryType::XHeader => {}
-            other => {
-                return Err(damaged(format!("{path} is a device or pipe (type {other:?})")));
-            }
+        if self.left == 0 {
+            return Err(io::Error::other("its headers take more than its limits explain"));
+        }
+        let most = usize::try_from(self.header.get().min(self.left)).unwrap_or(usize::MAX);
+        let most = most.min(buffer.len());
+        let read = self.inner.read(&mut buffer[..most])?;
+        self.left -= read as u64;
+        if self.header.get() != u64::MAX {
+            self.header.set(self.header.get() - read as u64);
+        }
+        Ok(read)
+    }
+}
+
+fn member<R: Read>(
+    filling: &mut Filling,
+    entry: &mut tar::Entry<'_, R>,
+    name: &str,
+    whiteouts: bool,
+    limits: &Limits,
+) -> Result<()> {
+    let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
+    let header = entry.header();
+    let kind = header.entry_type();
+    if matches!(kind, EntryType::XGlobalHeader | EntryType::XHeader) {
+        return Ok(());
+    }
+    let mode = (header.mode().map_err(|e| damaged(e.to_string()))? & 0o7777) as u16;
+    let text = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes);
+        text.map(str::to_owned)
+            .map_err(|_| damaged(format!("name `{}` is not UTF-8", String::from_utf8_lossy(bytes))))
+    };
+    let path = RootPath::new(&text(&entry.path_bytes())?)?;
+    let link = entry.link_name_bytes().map(|bytes| text(&bytes)).transpose()?;
+    if whiteouts && let Some(hidden) = path.name().strip_prefix(".wh.") {
+        let parent = path.parent().unwrap_or(RootPath::ROOT);
+        return match hidden {
+            ".wh..opq" => filling.add(&parent, mode, Kind::Opaque, limits),
+            // What aufs keeps for itself.
+            _ if hidden.starts_with(".wh.") => Ok(()),
+            "" | "." | ".." => Err(damaged(format!("whiteout {path} hides nothing"))),
+            _ => filling.add(&parent.join(hidden), mode, Kind::Whiteout, limits),
+        };
+    }
+    if entry.size() > limits.bytes {
+        return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+    }
+    if sparse(entry).map_err(|e| damaged(format!("{path}: {e}")))? {
+        return Err(damaged(format!("{path} is a sparse file in a form that is not read")));
+    }
+    let target = || link.clone().ok_or_else(|| damaged(format!("link {path} without a target")));
+    match kind {
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+            filling.add_file(&path, mode, entry, limits).map_err(|e| match e {
+                Error::Read { path, source } => damaged(format!("{path}: {source}")),
+                other => other,
+            })
+        }
+        EntryType::Directory => filling.add(&path, mode, Kind::Dir, limits),
+        EntryType::Symlink => filling.add(&path, 0o777, Kind::Symlink(target()?), limits),
+        EntryType::Link => {
+            let first = RootPath::new(&target()?)?;
+            filling.add(&path, mode, Kind::Hardlink(first.as_str().to_owned()), limits)
+        }
+        other => Err(damaged(format!("{path} is a device or pipe (type {other:?})"))),
+    }
+}
+
+/// Whether a file is sparse as GNU's tar writes it in attributes: its bytes begin
+/// with a map then.
+fn sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<bool> {
+    let Some(attributes) = entry.pax_extensions()? else { return Ok(false) };
+    for attribute in attributes {
+        if attribute?.key_bytes().starts_with(b"GNU.sparse.") {
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 const AR_MAGIC: &[u8; 8] = b"!<arch>\n";

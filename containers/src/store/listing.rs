@@ -44,8 +44,9 @@ pub struct Entry {
 pub enum Kind {
     /// A directory.
     Dir,
-    /// A file: the number of its bytes in the folder, and how many they are.
-    File(u64, u64),
+    /// A file: the number of its bytes in the folder, how many they are, and their
+    /// BLAKE3 in hex.
+    File(u64, u64, String),
     /// A symbolic link's target.
     Symlink(String),
     /// A hard link: the path of the file it is another name of.
@@ -60,6 +61,11 @@ impl Store {
     /// A store in this folder, which is made when something comes into it.
     pub fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
+    }
+
+    /// Whether the archive with this SHA-256 in hex is in it.
+    pub fn has(&self, sha256: &str) -> bool {
+        self.dir.join(sha256).join(LISTING).is_file()
     }
 
     /// The archive with this SHA-256 in hex: from the store, or unpacked into it
@@ -145,6 +151,7 @@ impl Filling {
         let mut sink = BufWriter::with_capacity(256 << 10, file);
         let mut buffer = vec![0; 256 << 10];
         let mut len = 0;
+        let mut hasher = blake3::Hasher::new();
         loop {
             let read = match reader.read(&mut buffer) {
                 Ok(0) => break,
@@ -156,12 +163,85 @@ impl Filling {
             if self.bytes + len > limits.bytes {
                 return Err(Error::Limit { what: "bytes", limit: limits.bytes });
             }
+            hasher.update(&buffer[..read]);
             sink.write_all(&buffer[..read]).map_err(Error::io("write", &place))?;
         }
         sink.flush().map_err(Error::io("write", &place))?;
         self.bytes += len;
         self.files += 1;
-        self.add(path, mode, Kind::File(number, len), limits)
+        self.add(
+            path,
+            mode,
+            Kind::File(number, len, hasher.finalize().to_hex().to_string()),
+            limits,
+        )
+    }
+
+    /// As [`add_file`](Self::add_file), with all that `write` writes.
+    ///
+    /// # Errors
+    /// [`Error::Limit`], [`Error::Io`]; those of `write`, unless it failed at one of these.
+    pub fn add_file_by(
+        &mut self,
+        path: &RootPath,
+        mode: u16,
+        limits: &Limits,
+        write: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
+        let number = self.files;
+        let place = self.dir.join(number.to_string());
+        let file = File::create_new(&place).map_err(Error::io("create", &place))?;
+        let most = limits.bytes.saturating_sub(self.bytes);
+        let hasher = blake3::Hasher::new();
+        let mut sink = Sink { file, hasher, bytes: 0, most, full: false, failed: None };
+        let written = write(&mut sink);
+        if sink.full {
+            return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+        }
+        if let Some(source) = sink.failed {
+            return Err(Error::io("write", &place)(source));
+        }
+        written?;
+        self.bytes += sink.bytes;
+        self.files += 1;
+        let digest = sink.hasher.finalize().to_hex().to_string();
+        self.add(path, mode, Kind::File(number, sink.bytes, digest), limits)
+    }
+}
+
+/// A file that takes so many bytes, and keeps the reason why not more.
+struct Sink {
+    file: File,
+    hasher: blake3::Hasher,
+    bytes: u64,
+    most: u64,
+    full: bool,
+    failed: Option<io::Error>,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes + bytes.len() as u64 > self.most {
+            self.full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        match self.file.write(bytes) {
+            Ok(written) => {
+                self.bytes += written as u64;
+                self.hasher.update(&bytes[..written]);
+                Ok(written)
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Err(e),
+            Err(e) => {
+                let kind = e.kind();
+                self.failed = Some(e);
+                Err(kind.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -171,16 +251,24 @@ impl Listing {
     /// # Errors
     /// As [`Rootfs::add`].
     pub fn add_to(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
-        for entry in &self.entries {
+        self.add_some_to(tree, layer, |_| true)
+    }
+
+    /// As [`add_to`](Self::add_to), without the files whose paths `wanted` refuses.
+    ///
+    /// # Errors
+    /// As `add_to`.
+    pub fn add_some_to(
+        &self,
+        tree: &mut Rootfs,
+        layer: Layer,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        for entry in self.entries.iter().filter(|entry| wanted(&entry.path)) {
             let path = RootPath::new(&entry.path)?;
             let what = match &entry.kind {
                 Kind::Dir if tree.follow(&path).is_some() => continue,
-                Kind::Dir => What::Dir,
-                Kind::File(number, bytes) => What::File(Source::File {
-                    path: self.dir.join(number.to_string()),
-                    bytes: *bytes,
-                }),
-                Kind::Symlink(target) => What::Symlink(target.clone()),
+                Kind::Dir | Kind::File(..) | Kind::Symlink(_) => self.what(entry)?,
                 Kind::Hardlink(first) => {
                     let first = RootPath::new(first)?;
                     let Some((real, _)) = tree.follow(&first) else {
@@ -202,5 +290,25 @@ impl Listing {
             tree.add(layer, &path, entry.mode, what)?;
         }
         Ok(())
+    }
+
+    /// An entry as a node of a tree: a directory, a file, or a symbolic link.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a hard link or a whiteout, which mean nothing alone.
+    pub fn what(&self, entry: &Entry) -> Result<What> {
+        match &entry.kind {
+            Kind::Dir => Ok(What::Dir),
+            Kind::File(number, bytes, blake3) => Ok(What::File(Source::File {
+                path: self.dir.join(number.to_string()),
+                bytes: *bytes,
+                blake3: blake3::Hash::from_hex(blake3).ok().map(Into::into),
+            })),
+            Kind::Symlink(target) => Ok(What::Symlink(target.clone())),
+            Kind::Hardlink(_) | Kind::Whiteout | Kind::Opaque => {
+                let reason = "it stands for another file".to_owned();
+                Err(Error::Conflict { path: entry.path.clone(), reason })
+            }
+        }
     }
 }

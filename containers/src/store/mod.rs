@@ -10,6 +10,7 @@
 //! whole; it is never changed afterwards.
 
 mod archive;
+mod layer;
 mod listing;
 
 pub use self::archive::{Control, Limits, deb_control, unpack_deb, unpack_tar};

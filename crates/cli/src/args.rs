@@ -57,6 +57,7 @@ pub(crate) enum Verb {
     Fetch(FetchArgs),
     Stage(StageArgs),
     Bench(BenchArgs),
+    Image(crate::image::args::ImageArgs),
     Ls(LsArgs),
     Federation(FederationArgs),
 }
@@ -726,7 +727,7 @@ fn envelope(text: &str) -> Result<Envelope, String> {
     })
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..).unwrap_or_default() {
         "" | "B" => 1_u64,

@@ -98,6 +98,16 @@ impl From<gular_verify::Error> for Failure {
     }
 }
 
+impl From<gular_containers::Error> for Failure {
+    fn from(error: gular_containers::Error) -> Self {
+        let exit = match &error {
+            gular_containers::Error::Digest { .. } => Exit::Unsound,
+            _ => Exit::Failed,
+        };
+        Self { exit, ..Self::new(&error, error.hint()) }
+    }
+}
+
 impl From<gular_pelican::Error> for Failure {
     fn from(error: gular_pelican::Error) -> Self {
         // Not the bytes that were asked for: the same verdict as that of `verify`.

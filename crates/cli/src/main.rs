@@ -8,6 +8,7 @@ mod convert;
 mod exit;
 mod federation;
 mod fetch;
+mod image;
 mod inspect;
 mod ls;
 mod network;
@@ -48,6 +49,7 @@ fn main() -> std::process::ExitCode {
         Verb::Fetch(args) => fetch::run(args, &cli.output),
         Verb::Stage(args) => stage::run(args, &cli.output),
         Verb::Bench(args) => bench::run(args, &cli.output),
+        Verb::Image(args) => image::run(args, &cli.output),
         Verb::Ls(args) => ls::run(args, &cli.output),
         Verb::Federation(args) => federation::run(args, &cli.output),
     };

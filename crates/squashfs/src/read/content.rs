@@ -88,7 +88,7 @@ impl Content {
 }
 
 /// First byte and word of a fragment block.
-fn fragment<S: Source + ?Sized>(
+pub(super) fn fragment<S: Source + ?Sized>(
     number: u32,
     metadata: &mut Metadata<'_, S>,
     superblock: &Superblock,

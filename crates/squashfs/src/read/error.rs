@@ -9,6 +9,9 @@ pub enum Error {
     /// The source failed.
     #[error("cannot read the image: {0}")]
     Read(#[source] io::Error),
+    /// What a file's bytes go to failed.
+    #[error("cannot write what is in the image: {0}")]
+    Write(#[source] io::Error),
     /// Another format.
     #[error("it is no SquashFS image: it does not begin with `hsqs`")]
     NotSquashfs,
@@ -34,7 +37,7 @@ impl Error {
     /// What to do about it, in one sentence.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Read(_) => None,
+            Self::Read(_) | Self::Write(_) => None,
             Self::NotSquashfs => Some("`file` tells what it is"),
             Self::Unsupported { .. } => {
                 Some("unpack it with `unsquashfs`, and write it again with `mksquashfs`")

@@ -6,12 +6,19 @@ use super::metadata::{Metadata, Place};
 use super::source::{Source, u16_at, u32_at, u64_at};
 use crate::format::{EXTENDED, kind};
 
-/// An inode, as far as it matters where bytes lie.
+/// An inode's permission bits, and what it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Inode {
+pub(super) struct Inode {
+    pub(super) mode: u16,
+    pub(super) what: What,
+}
+
+/// What an inode is, as far as it matters where bytes lie.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum What {
     Folder(Folder),
     File(File),
-    Symlink,
+    Symlink(Symlink),
     /// Devices, pipes and sockets.
     Other,
 }
@@ -24,6 +31,13 @@ pub(super) struct Folder {
     pub(super) offset: u16,
     /// Its length, and 3 more for `.` and `..`, which are not in it.
     pub(super) size: u32,
+}
+
+/// Where a link's target lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Symlink {
+    pub(super) bytes: u32,
+    pub(super) place: Place,
 }
 
 /// Where a file's bytes lie.
@@ -52,20 +66,21 @@ impl Inode {
         if (if is_extended { found.wrapping_sub(EXTENDED) } else { found }) != plain {
             return Err(damaged(format!("an inode of type {found} is listed as type {plain}")));
         }
-        Ok(match (plain, is_extended) {
+        let mode = u16_at(&common, 2) & 0o7777;
+        let what = match (plain, is_extended) {
             (kind::DIRECTORY, false) => {
                 let b: [u8; 16] = metadata.read_array(place)?;
                 let (block, size, offset) = (u32_at(&b, 0), u16_at(&b, 8), u16_at(&b, 10));
-                Self::Folder(Folder { block, offset, size: u32::from(size) })
+                What::Folder(Folder { block, offset, size: u32::from(size) })
             }
             (kind::DIRECTORY, true) => {
                 let b: [u8; 24] = metadata.read_array(place)?;
                 let (size, block, offset) = (u32_at(&b, 4), u32_at(&b, 8), u16_at(&b, 18));
-                Self::Folder(Folder { block, offset, size })
+                What::Folder(Folder { block, offset, size })
             }
             (kind::FILE, false) => {
                 let b: [u8; 16] = metadata.read_array(place)?;
-                Self::File(File {
+                What::File(File {
                     start: u64::from(u32_at(&b, 0)),
                     size: u64::from(u32_at(&b, 12)),
                     fragment: u32_at(&b, 4),
@@ -75,7 +90,7 @@ impl Inode {
             }
             (kind::FILE, true) => {
                 let b: [u8; 40] = metadata.read_array(place)?;
-                Self::File(File {
+                What::File(File {
                     start: u64_at(&b, 0),
                     size: u64_at(&b, 8),
                     fragment: u32_at(&b, 28),
@@ -83,9 +98,13 @@ impl Inode {
                     words: *place,
                 })
             }
-            (kind::SYMLINK, _) => Self::Symlink,
-            (kind::BLOCK_DEVICE | kind::CHAR_DEVICE | kind::FIFO | kind::SOCKET, _) => Self::Other,
+            (kind::SYMLINK, _) => {
+                let b: [u8; 8] = metadata.read_array(place)?;
+                What::Symlink(Symlink { bytes: u32_at(&b, 4), place: *place })
+            }
+            (kind::BLOCK_DEVICE | kind::CHAR_DEVICE | kind::FIFO | kind::SOCKET, _) => What::Other,
             _ => return Err(damaged(format!("an inode is of type {found}"))),
-        })
+        };
+        Ok(Self { mode, what })
     }
 }

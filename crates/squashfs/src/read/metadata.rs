@@ -8,7 +8,9 @@ use super::Error;
 use super::error::damaged;
 use super::source::{Source, u16_at, u64_at};
 use super::superblock::Superblock;
-use crate::format::{COMPRESSOR_GZIP, COMPRESSOR_ZSTD, METADATA_BLOCK, METADATA_STORED};
+use crate::format::{
+    BLOCK_STORED, COMPRESSOR_GZIP, COMPRESSOR_ZSTD, METADATA_BLOCK, METADATA_STORED,
+};
 
 /// Blocks that are kept, 2 MiB: a folder's inodes and those of its neighbours
 /// lie close together.
@@ -94,6 +96,37 @@ impl<'a, S: Source + ?Sized> Metadata<'a, S> {
         Ok(u64_at(&bytes, 0))
     }
 
+    /// Puts into `out` what is in the block of data or fragment at `start`, whose
+    /// `word` says its length and whether it is stored; returns where the next begins.
+    pub(super) fn data(
+        &mut self,
+        start: u64,
+        word: u32,
+        block_size: u32,
+        out: &mut Vec<u8>,
+    ) -> Result<u64, Error> {
+        let bad = |what: &str| damaged(format!("the block of data at {start} {what}"));
+        let len = word & !BLOCK_STORED;
+        if len == 0 || len > block_size {
+            return Err(bad("has no possible length"));
+        }
+        let len = usize::try_from(len).unwrap_or(0);
+        let next = start.saturating_add(len as u64);
+        if word & BLOCK_STORED != 0 {
+            out.resize(len, 0);
+            self.fill(start, out)?;
+            return Ok(next);
+        }
+        let mut input = std::mem::take(&mut self.input);
+        input.resize(len, 0);
+        self.fill(start, &mut input)?;
+        out.resize(usize::try_from(block_size).unwrap_or(0), 0);
+        let len = self.codec.decompress(&input, out, "the compressor of its files")?;
+        self.input = input;
+        out.truncate(len.ok_or_else(|| bad("does not decompress"))?);
+        Ok(next)
+    }
+
     fn fill(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
         if at.checked_add(out.len() as u64).is_none_or(|end| end > self.used) {
             return Err(damaged(format!("{} bytes at {at} are behind its end", out.len())));
@@ -126,10 +159,11 @@ impl<'a, S: Source + ?Sized> Metadata<'a, S> {
         input.resize(len, 0);
         self.fill(start, &mut input)?;
         let bytes = if word & METADATA_STORED == 0 {
-            let bytes = self.codec.decompress(&input)?.filter(|bytes| !bytes.is_empty());
-            let bytes = bytes.ok_or_else(|| bad("does not decompress"));
+            let mut bytes = vec![0; METADATA_BLOCK];
+            let len = self.codec.decompress(&input, &mut bytes, "the compressor of its names")?;
             self.input = input;
-            bytes?
+            bytes.truncate(len.filter(|len| *len > 0).ok_or_else(|| bad("does not decompress"))?);
+            bytes
         } else {
             input
         };
@@ -138,26 +172,26 @@ impl<'a, S: Source + ?Sized> Metadata<'a, S> {
 }
 
 impl Codec {
-    /// Up to 8 KiB; `None` when that is not what is in `input`.
-    fn decompress(&mut self, input: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        let mut bytes = vec![0; METADATA_BLOCK];
-        let len = match self {
+    /// Fills the beginning of `out`, and returns how much of it; `None` when
+    /// `input` is damaged or more than that. `what` is compressed, for messages.
+    fn decompress(
+        &mut self,
+        input: &[u8],
+        out: &mut [u8],
+        what: &'static str,
+    ) -> Result<Option<usize>, Error> {
+        Ok(match self {
             Self::Gzip(codec) => {
                 codec.reset(true);
-                let status = codec.decompress(input, &mut bytes, FlushDecompress::Finish);
+                let status = codec.decompress(input, out, FlushDecompress::Finish);
                 let whole = matches!(status, Ok(Status::StreamEnd));
                 whole.then(|| usize::try_from(codec.total_out()).unwrap_or(0))
             }
-            Self::Zstd(codec) => codec.decompress_to_buffer(input, &mut bytes).ok(),
+            Self::Zstd(codec) => codec.decompress_to_buffer(input, out).ok(),
             Self::Unknown(found) => {
-                let what = "the compressor of its names";
                 let known = "gzip, zstd and none";
                 return Err(Error::Unsupported { what, found: found.clone(), known });
             }
-        };
-        Ok(len.map(|len| {
-            bytes.truncate(len);
-            bytes
-        }))
+        })
     }
 }

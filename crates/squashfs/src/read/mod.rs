@@ -6,9 +6,9 @@
 //!      └─ root ──────────────────────────▶ inode ─▶ listing ─▶ inodes ─▶ blocks
 //! ```
 //!
-//! A [`Walk`] goes through the tree once. It reads structure and no file's
-//! bytes; memory is a few MiB and 8 bytes a folder, whatever an image claims to
-//! be. Inodes, listings and tables may be stored or compressed with gzip or
+//! A [`Walk`] goes through the tree once. It reads structure, and a file's bytes
+//! when it is asked for them; memory is a few MiB and 8 bytes a folder, whatever
+//! an image claims to be. Inodes, listings and tables may be stored or compressed with gzip or
 //! zstd. A file that cannot be read in place, since its blocks are compressed,
 //! say, is a finding and no error. Owners, times and extended attributes are
 //! not looked at.
@@ -24,6 +24,7 @@
 )]
 
 mod content;
+mod data;
 mod error;
 mod inode;
 mod metadata;

@@ -1,10 +1,12 @@
 //! The way through the tree.
 
 use std::collections::HashSet;
+use std::io::Write;
 
 use super::content::Content;
+use super::data::Blocks;
 use super::error::damaged;
-use super::inode::{Folder, Inode};
+use super::inode::{Folder, Inode, What};
 use super::metadata::{Metadata, Place};
 use super::source::{u16_at, u32_at};
 use super::superblock::Superblock;
@@ -40,6 +42,9 @@ pub struct Walk<'a, S: ?Sized> {
     folders: HashSet<u64>,
     /// What entries may still cost.
     budget: u64,
+    /// The last entry that was returned.
+    last: Option<What>,
+    blocks: Blocks,
 }
 
 /// Something in an image.
@@ -50,6 +55,10 @@ pub struct Entry<'w> {
     pub path: &'w [u8],
     /// What it is.
     pub kind: Kind,
+    /// Permission bits, 12 of them.
+    pub mode: u16,
+    /// The place of its inode: names with the same one are one file.
+    pub inode: u64,
 }
 
 /// What something in an image is.
@@ -106,10 +115,12 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
             path: Vec::new(),
             folders: HashSet::new(),
             budget,
+            last: None,
+            blocks: Blocks::default(),
         };
         let root = superblock.root;
         let inode = walk.inode(root >> 16, u16_at(&root.to_le_bytes(), 0), kind::DIRECTORY)?;
-        if let Inode::Folder(folder) = inode {
+        if let What::Folder(folder) = inode.what {
             walk.enter(root, folder)?;
         }
         Ok(walk)
@@ -128,8 +139,11 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
     /// As [`new`](Self::new); the walk is over then.
     #[expect(clippy::should_implement_trait, reason = "entries borrow the walk's path")]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>, Error> {
+        self.last = None;
         match self.step() {
-            Ok(Some(kind)) => Ok(Some(Entry { path: &self.path, kind })),
+            Ok(Some((kind, mode, inode))) => {
+                Ok(Some(Entry { path: &self.path, kind, mode, inode }))
+            }
             Ok(None) => Ok(None),
             Err(error) => {
                 self.open.clear();
@@ -138,8 +152,39 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
         }
     }
 
-    /// Leaves the next entry's path in `path`.
-    fn step(&mut self) -> Result<Option<Kind>, Error> {
+    /// Writes the bytes of the file that [`next`](Self::next) returned last, block
+    /// by block, holes as zeros; nothing when that was no file. An image may say
+    /// that a file of holes is very long: look at its size before.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and [`Error::Write`]. `sink` may have got some bytes then.
+    pub fn copy_to(&mut self, sink: &mut dyn Write) -> Result<(), Error> {
+        let Some(What::File(file)) = self.last else { return Ok(()) };
+        self.blocks.copy(&file, &mut self.metadata, &self.superblock, sink)
+    }
+
+    /// The target of the symbolic link that [`next`](Self::next) returned last, as
+    /// it stands there; `None` when that was no link.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn target(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let Some(What::Symlink(link)) = self.last else { return Ok(None) };
+        let bytes = usize::try_from(link.bytes).unwrap_or(usize::MAX);
+        if bytes == 0 || bytes > MAX_PATH {
+            return Err(damaged(format!("a link's target has {bytes} bytes")));
+        }
+        let mut target = vec![0; bytes];
+        let mut place = link.place;
+        self.metadata.read(&mut place, &mut target)?;
+        if target.contains(&0) {
+            return Err(damaged("a link's target holds a zero byte"));
+        }
+        Ok(Some(target))
+    }
+
+    /// Leaves the next entry's path in `path`; what it is, its mode and inode.
+    fn step(&mut self) -> Result<Option<(Kind, u16, u64)>, Error> {
         let listing = loop {
             let Some(listing) = self.open.last_mut() else { return Ok(None) };
             self.path.truncate(listing.path);
@@ -157,18 +202,22 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
         }
         let budget = self.budget.checked_sub(ENTRY_COST.saturating_add(self.path.len() as u64));
         self.budget = budget.ok_or_else(|| damaged("it has more names than its size explains"))?;
-        Ok(Some(match self.inode(block, offset, plain)? {
-            Inode::Folder(folder) => {
-                self.enter(block << 16 | u64::from(offset), folder)?;
+        let inode = self.inode(block, offset, plain)?;
+        let reference = block << 16 | u64::from(offset);
+        let kind = match inode.what {
+            What::Folder(folder) => {
+                self.enter(reference, folder)?;
                 Kind::Folder
             }
-            Inode::File(file) => {
+            What::File(file) => {
                 let content = Content::of(&file, &mut self.metadata, &self.superblock)?;
                 Kind::File { size: file.size, content }
             }
-            Inode::Symlink => Kind::Symlink,
-            Inode::Other => Kind::Other,
-        }))
+            What::Symlink(_) => Kind::Symlink,
+            What::Other => Kind::Other,
+        };
+        self.last = Some(inode.what);
+        Ok(Some((kind, inode.mode, reference)))
     }
 
     fn inode(&mut self, block: u64, offset: u16, plain: u16) -> Result<Inode, Error> {

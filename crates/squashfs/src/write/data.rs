@@ -49,6 +49,25 @@ pub(super) struct Record {
     pub(super) fragment_offset: u32,
 }
 
+/// A file whose bytes are still coming.
+pub(super) struct Open {
+    record: u32,
+    /// Bytes so far.
+    size: u64,
+    words_before: usize,
+    holes: bool,
+}
+
+/// Where a file's blocks lie in an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// Offset of the first in the image; they follow each other.
+    pub start: u64,
+    /// One a block, as inodes have them: its length in the image, 0 for a hole,
+    /// with bit 24 set where it is not compressed.
+    pub words: Vec<u32>,
+}
+
 const NO_START: u64 = u64::MAX;
 const NO_WORDS: u64 = u64::MAX;
 /// Words that follow from the size, so that a stored image of any size keeps none.
@@ -140,28 +159,43 @@ impl<W: Write> Data<W> {
 
     /// Takes a file's bytes.
     pub(super) fn file(&mut self, reader: &mut dyn Read) -> Result<FileData, Error> {
-        let runs = self.inline.is_some();
         let plain = self.options.zeros == Zeros::Keep && self.options.fragments == Fragments::None;
-        if runs && plain {
+        if self.inline.is_some() && plain {
             return self.stored_file(reader);
         }
-        let record = self.new_record()?;
+        let mut open = self.begin()?;
+        self.raw(&mut open, reader)?;
+        self.end(&open)
+    }
+
+    /// Begins a file whose bytes come in parts.
+    pub(super) fn begin(&mut self) -> Result<Open, Error> {
         let words_before = self.words.len();
-        let (mut size, mut holes) = (0, false);
+        Ok(Open { record: self.new_record()?, size: 0, words_before, holes: false })
+    }
+
+    /// Takes all of `reader` as the file's next bytes.
+    pub(super) fn raw(&mut self, open: &mut Open, reader: &mut dyn Read) -> Result<(), Error> {
+        let record = open.record;
         loop {
             let block = self.options.block_size as usize;
             let before = self.batch.raw.len();
             let len = read_up_to(reader, &mut self.batch.raw, block)?;
-            size += len as u64;
+            if len == 0 {
+                return Ok(());
+            }
+            if let Err(error) = self.check_open(open) {
+                self.batch.raw.truncate(before);
+                return Err(error);
+            }
+            open.size += len as u64;
             let is_tail = len < block;
             let bytes = &self.batch.raw[before..];
-            if len == 0 {
-                break;
-            } else if self.options.zeros == Zeros::Holes && is_zero(bytes) {
+            if self.options.zeros == Zeros::Holes && is_zero(bytes) {
                 self.batch.raw.truncate(before);
                 self.batch.pieces.push(Piece { owner: Owner::Record(record), len: 0 });
-                holes = true;
-            } else if is_tail && self.shares_tail(size, len) {
+                open.holes = true;
+            } else if is_tail && self.shares_tail(open.size, len) {
                 self.add_to_fragment(record, before)?;
             } else {
                 let piece = Piece { owner: Owner::Record(record), len: len as u32 };
@@ -171,12 +205,78 @@ impl<W: Write> Data<W> {
                 self.submit()?;
             }
             if is_tail {
-                break;
+                return Ok(());
             }
         }
+    }
+
+    /// Takes the file's next `size` bytes as blocks of another image.
+    pub(super) fn packed(
+        &mut self,
+        open: &mut Open,
+        size: u64,
+        words: &[u32],
+        bytes: Vec<u8>,
+    ) -> Result<(), Error> {
+        self.check_open(open)?;
+        self.check_packed(open, size, words, &bytes)?;
+        self.submit()?;
+        open.size += size;
+        let piece = Piece { owner: Owner::Record(open.record), len: 0 };
+        let packed = Packed { pieces: words.iter().map(|word| (piece, *word)).collect(), bytes };
+        match &mut self.pool {
+            None => self.write(packed),
+            Some(_) => self.in_turn(|pool| pool.pass(packed)),
+        }
+    }
+
+    /// Only whole blocks have anything behind them.
+    fn check_open(&self, open: &Open) -> Result<(), Error> {
+        if open.size.is_multiple_of(u64::from(self.options.block_size)) {
+            return Ok(());
+        }
+        Err(Error::Parts { reason: "more bytes come after a part of a block" })
+    }
+
+    fn check_packed(
+        &self,
+        open: &Open,
+        size: u64,
+        words: &[u32],
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let wrong = |reason| Err(Error::Parts { reason });
+        if self.inline.is_some() {
+            return wrong("the image holds its files as they are");
+        }
+        let block = u64::from(self.options.block_size);
+        if words.len() as u64 != size.div_ceil(block) {
+            return wrong("their number does not follow from the file's length");
+        }
+        let tail = size % block;
+        if tail != 0 && self.shares_tail(open.size + size, tail as usize) {
+            return wrong("the last is shared with other files in this image");
+        }
+        let mut sum = 0;
+        for word in words {
+            let len = u64::from(word & !BLOCK_STORED);
+            if len > block {
+                return wrong("one is larger than the image's blocks");
+            }
+            sum += len;
+        }
+        if sum != bytes.len() as u64 {
+            return wrong("their lengths are not those of their bytes");
+        }
+        Ok(())
+    }
+
+    /// Ends a file.
+    pub(super) fn end(&mut self, open: &Open) -> Result<FileData, Error> {
+        let Open { record, size, words_before, holes } = *open;
         self.records[record as usize].size = size;
         let mut run = None;
-        if runs {
+        if self.inline.is_some() {
             self.submit()?;
             let written = self.records[record as usize];
             if !holes && written.fragment == NONE {
@@ -280,6 +380,11 @@ impl<W: Write> Data<W> {
             let packed = batch.pack(encoder)?;
             return self.write(packed);
         }
+        self.in_turn(|pool| pool.submit(batch))
+    }
+
+    /// Gives the pool something when it has room for it, and writes what is ready.
+    fn in_turn(&mut self, give: impl FnOnce(&mut Pool) -> Result<(), Error>) -> Result<(), Error> {
         let mut pool = match self.pool.take() {
             Some(pool) => pool,
             None => {
@@ -292,7 +397,7 @@ impl<W: Write> Data<W> {
         {
             self.write(packed)?;
         }
-        pool.submit(batch)?;
+        give(&mut pool)?;
         while let Some(packed) = pool.ready()? {
             self.write(packed)?;
         }
@@ -339,6 +444,16 @@ impl<W: Write> Data<W> {
     pub(super) fn record(&self, data: FileData) -> Result<&Record, Error> {
         let record = self.records.get(data.record as usize);
         record.filter(|record| record.size == data.size).ok_or(Error::Foreign)
+    }
+
+    /// Where a file's blocks lie, once all are written; `None` when bytes of it are
+    /// in a shared fragment, or when nothing is compressed.
+    pub(super) fn placed(&self, data: FileData) -> Result<Option<Placed>, Error> {
+        let record = self.record(data)?;
+        if self.inline.is_some() || record.fragment != NONE {
+            return Ok(None);
+        }
+        Ok(Some(Placed { start: record.blocks_start(), words: self.words(record).collect() }))
     }
 
     /// The words of a record's blocks, when all are written.

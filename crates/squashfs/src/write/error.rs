@@ -79,6 +79,12 @@ pub enum Error {
     /// A file's data came from another writer.
     #[error("a file of the tree was not written by this writer")]
     Foreign,
+    /// Parts of a file that are not its blocks in this image.
+    #[error("blocks of a file: {reason}")]
+    Parts {
+        /// What does not fit.
+        reason: &'static str,
+    },
     /// A compressor failed, or its thread could not be started.
     #[error("cannot compress: {0}")]
     Compress(#[source] io::Error),

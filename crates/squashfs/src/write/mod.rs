@@ -28,9 +28,9 @@ mod tree;
 mod writer;
 mod xattr;
 
-pub use self::data::FileData;
+pub use self::data::{FileData, Placed};
 pub use self::error::Error;
 pub use self::options::{Compression, Fragments, Options, Zeros};
 pub use self::tree::{Meta, Node, Tree};
-pub use self::writer::Writer;
+pub use self::writer::{FileWriter, Writer};
 pub use crate::format::SUPERBLOCK_BYTES;

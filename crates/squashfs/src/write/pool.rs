@@ -67,6 +67,12 @@ impl Pool {
         jobs.send((number, batch)).map_err(|_| gone())
     }
 
+    /// Puts what needs no thread in its place among the results.
+    pub(super) fn pass(&mut self, packed: Packed) -> Result<(), Error> {
+        self.window.push_back(Some(Ok(packed)));
+        Ok(())
+    }
+
     /// The next result, if it is there already.
     pub(super) fn ready(&mut self) -> Result<Option<Packed>, Error> {
         while let Ok((number, result)) = self.results.try_recv() {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::Error;
-use super::data::{Data, FileData};
+use super::data::{Data, FileData, Open, Placed};
 use super::options::Options;
 use super::out::Out;
 use super::tables::Tables;
@@ -101,6 +101,35 @@ impl<W: Write> Writer<W> {
         Ok(data)
     }
 
+    /// Begins a file whose bytes come in parts, some of them compressed before:
+    /// blocks do not depend on where they lie. It is not compared with others.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`].
+    pub fn file(&mut self) -> Result<FileWriter<'_, W>, Error> {
+        let open = self.data.begin()?;
+        Ok(FileWriter { data: &mut self.data, open })
+    }
+
+    /// Writes all that is still on its way. Called behind the last file it changes
+    /// no byte of the image.
+    ///
+    /// # Errors
+    /// The sink's, and [`Error::Compress`].
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.data.close()
+    }
+
+    /// Where a file's blocks lie, for [`FileWriter::packed`] of another image. `None`
+    /// when some of its bytes share a block with another file, or nothing is
+    /// compressed. Known after [`settle`](Self::settle).
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub fn placed(&self, data: FileData) -> Result<Option<Placed>, Error> {
+        self.data.placed(data)
+    }
+
     fn know(&mut self, digest: [u8; 32], data: FileData) {
         self.known.insert(digest, data);
         self.lengths.insert(data.size());
@@ -121,6 +150,46 @@ impl<W: Write> Writer<W> {
         drop(self.known);
         self.data.close()?;
         Tables::new(self.data, tree)?.write()
+    }
+}
+
+/// A file whose bytes come in parts. All but the last are whole blocks.
+pub struct FileWriter<'a, W> {
+    data: &'a mut Data<W>,
+    open: Open,
+}
+
+impl<W: Write> std::fmt::Debug for FileWriter<'_, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileWriter").finish_non_exhaustive()
+    }
+}
+
+impl<W: Write> FileWriter<'_, W> {
+    /// Takes all of `reader`.
+    ///
+    /// # Errors
+    /// As [`Writer::data`]; [`Error::Parts`] behind a part of a block.
+    pub fn raw(&mut self, reader: &mut dyn Read) -> Result<(), Error> {
+        self.data.raw(&mut self.open, reader)
+    }
+
+    /// Takes the next `size` bytes of the file as [`Placed`] in another image of the
+    /// same [`Options`]: their words, and their blocks one after the other. That they
+    /// can be decompressed is not looked at. A megabyte at a time keeps memory small.
+    ///
+    /// # Errors
+    /// [`Error::Parts`] when they are not blocks of this image; the sink's.
+    pub fn packed(&mut self, size: u64, words: &[u32], bytes: Vec<u8>) -> Result<(), Error> {
+        self.data.packed(&mut self.open, size, words, bytes)
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn end(self) -> Result<FileData, Error> {
+        self.data.end(&self.open)
     }
 }
 

@@ -1,0 +1,54 @@
+//! The program, and further files the recipe names.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use super::{BIN, Parts};
+use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::{Error, Result};
+
+/// Deepest folder taken along.
+const MAX_DEPTH: usize = 64;
+
+/// Adds the program and the files of `[app]`; returns where the program stands.
+pub(super) fn add(tree: &mut Rootfs, parts: &Parts<'_>) -> Result<Option<RootPath>> {
+    let Some(app) = &parts.recipe.app else { return Ok(None) };
+    let program = parts.program.map(|program| add_program(tree, program)).transpose()?;
+    for (inside, here) in &app.files {
+        add_here(tree, &RootPath::new(inside)?, &parts.dir.join(here), 0)?;
+    }
+    Ok(program)
+}
+
+fn add_program(tree: &mut Rootfs, program: &Path) -> Result<RootPath> {
+    let name = program.file_name().and_then(|name| name.to_str()).unwrap_or("program");
+    let path = RootPath::new(&format!("{BIN}/{name}"))?;
+    tree.add(Layer::App, &path, 0o755, What::File(Source::of(program)?))?;
+    Ok(path)
+}
+
+/// A file, or a folder with all that is in it. Links are taken for what they
+/// lead to: what they name may not be in the image.
+fn add_here(tree: &mut Rootfs, inside: &RootPath, here: &Path, depth: usize) -> Result<()> {
+    let meta = fs::metadata(here).map_err(Error::io("read", here))?;
+    if !meta.is_dir() {
+        let mode = if meta.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 };
+        return tree.add(Layer::App, inside, mode, What::File(Source::of(here)?));
+    }
+    if depth == MAX_DEPTH {
+        let reason = format!("over {MAX_DEPTH} folders deep; do links lead round in a circle?");
+        return Err(Error::Conflict { path: here.display().to_string(), reason });
+    }
+    tree.add_dir(Layer::App, inside)?;
+    for entry in fs::read_dir(here).map_err(Error::io("read", here))? {
+        let entry = entry.map_err(Error::io("read", here))?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            let path = entry.path().display().to_string();
+            return Err(Error::Path { path, reason: "its name is not UTF-8" });
+        };
+        add_here(tree, &inside.join(name), &entry.path(), depth + 1)?;
+    }
+    Ok(())
+}

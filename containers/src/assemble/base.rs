@@ -1,0 +1,78 @@
+//! What is under everything else.
+
+use std::collections::BTreeMap;
+
+use crate::Result;
+use crate::rootfs::{Layer, RootPath, Rootfs};
+use crate::store::Listing;
+
+/// The base of an image.
+#[derive(Debug)]
+pub enum Base<'a> {
+    /// Nothing.
+    Scratch,
+    /// Debian packages.
+    Debian(Vec<Deb<'a>>),
+    /// Another image: its files and its environment.
+    Image(Rootfs, BTreeMap<String, String>),
+}
+
+/// An unpacked Debian package.
+#[derive(Debug)]
+pub struct Deb<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its files.
+    pub files: Listing,
+    /// What `dpkg` would know of it: its control paragraph, for scanners.
+    pub status: Option<String>,
+}
+
+/// The base's files and environment.
+pub(super) fn lay(base: &Base<'_>) -> Result<(Rootfs, BTreeMap<String, String>)> {
+    match base {
+        Base::Scratch => Ok((Rootfs::default(), BTreeMap::new())),
+        Base::Image(tree, env) => Ok((tree.clone(), env.clone())),
+        Base::Debian(debs) => {
+            let mut tree = Rootfs::default();
+            // PREP
+            for deb in debs {
+                deb.files.add_some_to(&mut tree, Layer::Base, is_wanted)?;
+                if let Some(status) = &deb.status {
+                    let path = RootPath::new(&format!("var/lib/dpkg/status.d/{}", deb.name))?;
+                    tree.add_text(Layer::Base, &path, 0o644, status)?;
+                }
+            }
+            // FIN
+            Ok((tree, BTreeMap::new()))
+        }
+    }
+}
+
+/// Pages that people read stay out, as in Debian's own slim images; licences stay.
+fn is_wanted(path: &str) -> bool {
+    let folders = ["usr/share/man/", "usr/share/info/", "usr/share/locale/", "usr/share/lintian/"];
+    match path.strip_prefix("usr/share/doc/") {
+        // A package's folder may be a link to that of another.
+        Some(rest) => !rest.contains('/') || rest.ends_with("/copyright"),
+        None => !folders.iter().any(|folder| path.starts_with(folder)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_stay_out_and_licences_in() {
+        for (path, wanted) in [
+            ("usr/bin/bash", true),
+            ("usr/share/doc/bash", true),
+            ("usr/share/doc/bash/copyright", true),
+            ("usr/share/doc/bash/README.gz", false),
+            ("usr/share/locale/de/LC_MESSAGES/bash.mo", false),
+        ] {
+            assert_eq!(is_wanted(path), wanted, "{path}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! libtorch and NVIDIA's libraries: those that are loaded, and no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{LIB, Parts};
+use crate::cuda::{from_host, matches, opened_by};
+use crate::elf::{self, Closure, Facts, Fault};
+use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::store::Kind;
+use crate::{Error, Result};
+
+pub(super) struct Libraries {
+    /// Wheels that something was taken from.
+    pub(super) wheels: Vec<String>,
+    /// Files of this machine that the program found by its own search path.
+    pub(super) brought: Vec<PathBuf>,
+    /// Whether the program does not find them by itself.
+    pub(super) need_path: bool,
+    /// Whether NVIDIA's libraries are among them, not only libtorch's CPU part.
+    pub(super) gpu: bool,
+}
+
+/// A library that may be taken.
+struct Candidate {
+    what: What,
+    layer: Layer,
+    wheel: Option<String>,
+}
+
+/// The layer of what comes from a wheel.
+pub(super) fn layer_of(wheel: &str) -> Layer {
+    if wheel == "torch" { Layer::Libtorch } else { Layer::Cuda }
+}
+
+pub(super) fn add(
+    tree: &mut Rootfs,
+    parts: &Parts<'_>,
+    program: Option<&RootPath>,
+) -> Result<Libraries> {
+    let mut candidates = of_wheels(parts)?;
+    if let Some(folder) = parts.recipe.cuda.as_ref().and_then(|cuda| cuda.libtorch.as_ref()) {
+        of_folder(&parts.dir.join(folder), &mut candidates)?;
+    }
+    for (name, candidate) in &candidates {
+        let path = RootPath::new(&format!("{LIB}/{name}"))?;
+        tree.add(candidate.layer, &path, 0o755, candidate.what.clone())?;
+    }
+    let gpu = candidates.contains_key("libtorch_cuda.so") && !parts.recipe.is_cpu_only();
+    let roots = roots(gpu, program, &candidates)?;
+    let mut brought = BTreeMap::new();
+    if let Some(here) = parts.program {
+        bring(tree, here, &roots, &mut brought)?;
+    }
+    let closure = with_opened(tree, &roots, &candidates, &[])?;
+    let hidden = closure.faults.iter().any(|fault| match fault {
+        Fault::Missing { library, .. } => {
+            candidates.contains_key(library) || brought.contains_key(library)
+        }
+        _ => false,
+    });
+    // Programs brought by the job look where the environment says.
+    let need_path = hidden || (program.is_none() && !candidates.is_empty());
+    let library_path = if need_path { vec![format!("/{LIB}")] } else { Vec::new() };
+    let closure =
+        if hidden { with_opened(tree, &roots, &candidates, &library_path)? } else { closure };
+    let mut wheels = BTreeSet::new();
+    for (name, candidate) in &candidates {
+        let path = RootPath::new(&format!("{LIB}/{name}"))?;
+        if closure.loaded.contains_key(&path) {
+            wheels.extend(candidate.wheel.clone());
+        } else {
+            tree.remove(&path);
+        }
+    }
+    Ok(Libraries {
+        wheels: wheels.into_iter().collect(),
+        brought: brought.into_values().collect(),
+        need_path,
+        gpu,
+    })
+}
+
+/// All shared libraries that stand in a folder `lib` of a wheel.
+fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
+    let mut candidates: BTreeMap<String, Candidate> = BTreeMap::new();
+    for (wheel, files) in &parts.wheels {
+        for entry in &files.entries {
+            let Kind::File(..) = entry.kind else { continue };
+            let Some((folder, name)) = entry.path.rsplit_once('/') else { continue };
+            if folder.rsplit('/').next() != Some("lib") || !is_library(name) || from_host(name) {
+                continue;
+            }
+            let candidate = Candidate {
+                what: files.what(entry)?,
+                layer: layer_of(wheel),
+                wheel: Some((*wheel).to_owned()),
+            };
+            if let Some(there) = candidates.insert(name.to_owned(), candidate) {
+                let other = there.wheel.unwrap_or_default();
+                let reason = format!("both `{other}` and `{wheel}` have it");
+                return Err(Error::Conflict { path: format!("/{LIB}/{name}"), reason });
+            }
+        }
+    }
+    Ok(candidates)
+}
+
+/// The libraries of an unpacked libtorch, or of a folder of libraries.
+fn of_folder(dir: &Path, candidates: &mut BTreeMap<String, Candidate>) -> Result<()> {
+    let inner = dir.join("lib");
+    let dir = if inner.is_dir() { &inner } else { dir };
+    for entry in fs::read_dir(dir).map_err(Error::io("read", dir))? {
+        let path = entry.map_err(Error::io("read", dir))?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        // A linker script may stand there under a library's name.
+        if !is_library(name) || from_host(name) || Facts::open(&path)?.is_none() {
+            continue;
+        }
+        let torch = ["libtorch", "libc10", "libcaffe2", "libgomp"];
+        let of_torch = torch.iter().any(|prefix| name.starts_with(prefix));
+        let layer = if of_torch { Layer::Libtorch } else { Layer::Cuda };
+        let what = What::File(Source::of(&path)?);
+        candidates.insert(name.to_owned(), Candidate { what, layer, wheel: None });
+    }
+    Ok(())
+}
+
+fn is_library(name: &str) -> bool {
+    name.ends_with(".so") || name.contains(".so.")
+}
+
+/// What is loaded for sure: the program; libtorch, when the job brings the
+/// program; its CUDA half, which a program loads by name.
+fn roots(
+    gpu: bool,
+    program: Option<&RootPath>,
+    candidates: &BTreeMap<String, Candidate>,
+) -> Result<Vec<RootPath>> {
+    let mut roots: Vec<RootPath> = program.cloned().into_iter().collect();
+    let mut names = Vec::new();
+    if program.is_none() {
+        names.push("libtorch_cpu.so");
+    }
+    if gpu {
+        names.push("libtorch_cuda.so");
+    }
+    // `libtorch.so` is a shell that asks for both parts.
+    if gpu && program.is_none() {
+        names.push("libtorch.so");
+    }
+    for name in names.into_iter().filter(|name| candidates.contains_key(*name)) {
+        roots.push(RootPath::new(&format!("{LIB}/{name}"))?);
+    }
+    Ok(roots)
+}
+
+/// The closure of `roots` with what their libraries open later.
+fn with_opened(
+    tree: &Rootfs,
+    roots: &[RootPath],
+    candidates: &BTreeMap<String, Candidate>,
+    library_path: &[String],
+) -> Result<Closure> {
+    let mut roots = roots.to_vec();
+    loop {
+        let closure = elf::closure(tree, &roots, library_path, &from_host)?;
+        let mut more = Vec::new();
+        for loaded in closure.loaded.keys() {
+            for opened in opened_by(loaded.name()) {
+                for name in candidates.keys().filter(|name| matches(opened, name)) {
+                    let path = RootPath::new(&format!("{LIB}/{name}"))?;
+                    if !closure.loaded.contains_key(&path) {
+                        more.push(path);
+                    }
+                }
+            }
+        }
+        if more.is_empty() {
+            return Ok(closure);
+        }
+        roots.extend(more);
+    }
+}
+
+/// Libraries that nothing in the image has, taken from the folders that the
+/// program itself names (RPATH, RUNPATH): a project's own. Those of the system
+/// belong into `[base] packages`.
+fn bring(
+    tree: &mut Rootfs,
+    here: &Path,
+    roots: &[RootPath],
+    brought: &mut BTreeMap<String, PathBuf>,
+) -> Result<()> {
+    let Some(facts) = Facts::open(here)? else { return Ok(()) };
+    let origin = here.parent().map_or_else(|| ".".to_owned(), |dir| dir.display().to_string());
+    let mut folders = Facts::folders(&facts.runpath, &origin);
+    folders.extend(Facts::folders(&facts.rpath, &origin));
+    folders.retain(|folder| folder.starts_with('/'));
+    loop {
+        let library_path = [format!("/{LIB}")];
+        let closure = elf::closure(tree, roots, &library_path, &from_host)?;
+        let mut found = false;
+        for fault in &closure.faults {
+            let Fault::Missing { library, .. } = fault else { continue };
+            if library.contains('/') || brought.contains_key(library) {
+                continue;
+            }
+            let place = folders.iter().map(|folder| Path::new(folder).join(library));
+            let Some(path) = place.into_iter().find(|path| path.is_file()) else { continue };
+            let inside = RootPath::new(&format!("{LIB}/{library}"))?;
+            tree.add(Layer::App, &inside, 0o755, What::File(Source::of(&path)?))?;
+            brought.insert(library.clone(), path);
+            found = true;
+        }
+        if !found {
+            return Ok(());
+        }
+    }
+}

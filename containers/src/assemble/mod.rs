@@ -1,0 +1,84 @@
+//! The files of an image out of its parts: base, libraries, program.
+//!
+//! ```text
+//! /                    the base: Debian packages, another image, or nothing
+//! /app/bin/PROGRAM     finds its libraries in `$ORIGIN/../lib`
+//! /app/lib/*.so*       libtorch and NVIDIA's libraries, flat: those that the program
+//!                      loads at its start, and those that libtorch opens later
+//! /usr/share/licenses  what the wheels say about copying them
+//! ```
+
+mod app;
+mod base;
+mod libraries;
+mod licences;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub use self::base::{Base, Deb};
+use crate::Result;
+use crate::recipe::Recipe;
+use crate::rootfs::{RootPath, Rootfs};
+use crate::store::Listing;
+
+/// Where programs stand in an image.
+pub const BIN: &str = "app/bin";
+/// Where libraries that belong to no package stand in an image.
+pub const LIB: &str = "app/lib";
+
+/// What goes into an image.
+#[derive(Debug)]
+pub struct Parts<'a> {
+    /// What is asked for.
+    pub recipe: &'a Recipe,
+    /// What is under everything else.
+    pub base: Base<'a>,
+    /// Unpacked wheels: name and files.
+    pub wheels: Vec<(&'a str, Listing)>,
+    /// The program, built; `None` when the recipe has none or does not embed it.
+    pub program: Option<&'a Path>,
+    /// The folder that relative paths of the recipe start from.
+    pub dir: &'a Path,
+}
+
+/// An image's files, before what runtimes need is added.
+#[derive(Debug)]
+pub struct Assembled {
+    /// The files.
+    pub tree: Rootfs,
+    /// The program in it.
+    pub program: Option<RootPath>,
+    /// Environment variables: the recipe's, and what the parts need.
+    pub env: BTreeMap<String, String>,
+    /// Wheels that something was taken from.
+    pub wheels: Vec<String>,
+    /// Libraries that came from the program's own folders on this machine.
+    pub brought: Vec<PathBuf>,
+}
+
+/// What programs of the base, and `sh`, find each other by.
+const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Lays the parts over each other.
+///
+/// # Errors
+/// [`Error::Conflict`](crate::Error::Conflict) for two things at one path, and what
+/// reading the parts gives.
+pub fn assemble(parts: &Parts<'_>) -> Result<Assembled> {
+    let (mut tree, mut env) = base::lay(&parts.base)?;
+    let program = app::add(&mut tree, parts)?;
+    let libraries = libraries::add(&mut tree, parts, program.as_ref())?;
+    licences::add(&mut tree, parts, &libraries.wheels)?;
+    env.insert("PATH".to_owned(), PATH.to_owned());
+    if libraries.need_path {
+        env.insert("LD_LIBRARY_PATH".to_owned(), format!("/{LIB}"));
+    }
+    if libraries.gpu {
+        // What NVIDIA's container toolkit looks for; Apptainer has `--nv` instead.
+        env.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "all".to_owned());
+        env.insert("NVIDIA_DRIVER_CAPABILITIES".to_owned(), "compute,utility".to_owned());
+    }
+    env.extend(parts.recipe.env.clone());
+    Ok(Assembled { tree, program, env, wheels: libraries.wheels, brought: libraries.brought })
+}

@@ -1,0 +1,99 @@
+//! What the cache has for the image that is being written.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::files::{Files, Placed, hex};
+
+/// Bytes of a list that are read at most: 64 MiB tell of images of a terabyte.
+const MAX_LIST: u64 = 64 << 20;
+
+/// All that was in the cache when the image was begun.
+#[derive(Debug, Default)]
+pub(crate) struct Lent {
+    images: Vec<Image>,
+    /// By key: number of the image, and the place in it.
+    files: HashMap<String, (usize, Placed)>,
+    sizes: HashSet<u64>,
+}
+
+#[derive(Debug)]
+struct Image {
+    folder: PathBuf,
+    file: File,
+    used: Cell<bool>,
+    damaged: Cell<bool>,
+}
+
+/// One file's blocks in an image of the cache.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    image: &'a Image,
+    pub(crate) placed: &'a Placed,
+}
+
+impl Lent {
+    /// Reads what is said in `folder`. `None` when that is damaged.
+    pub(super) fn add(&mut self, folder: &Path) -> Option<()> {
+        let list = read_list(folder)?;
+        let file = File::open(folder.join("image")).ok()?;
+        let bytes = file.metadata().ok()?.len();
+        let number = self.images.len();
+        for placed in list.files {
+            if !placed.is_sound(bytes) {
+                return None;
+            }
+            self.sizes.insert(placed.size);
+            self.files.insert(placed.key.clone(), (number, placed));
+        }
+        let folder = folder.to_owned();
+        self.images.push(Image { folder, file, used: Cell::new(false), damaged: Cell::new(false) });
+        Some(())
+    }
+
+    /// Whether there is any file of this length: else its digest need not be known.
+    pub(crate) fn has_size(&self, size: u64) -> bool {
+        self.sizes.contains(&size)
+    }
+
+    pub(crate) fn find(&self, key: &str) -> Option<Found<'_>> {
+        let (number, placed) = self.files.get(key)?;
+        Some(Found { image: self.images.get(*number)?, placed })
+    }
+
+    /// Folders of images that lent blocks, and of those found damaged.
+    pub(super) fn outcome(&self) -> (Vec<&Path>, Vec<&Path>) {
+        let of = |wanted: fn(&Image) -> bool| {
+            self.images.iter().filter(|i| wanted(i)).map(|i| i.folder.as_path()).collect()
+        };
+        (of(|i| i.used.get() && !i.damaged.get()), of(|i| i.damaged.get()))
+    }
+}
+
+impl Found<'_> {
+    /// The bytes of run `number`, when they are what they were.
+    pub(crate) fn read(&self, number: usize, at: u64, len: usize) -> Option<Vec<u8>> {
+        self.image.used.set(true);
+        let mut bytes = vec![0; len];
+        let read = self.image.file.read_exact_at(&mut bytes, at);
+        let sound = read.is_ok() && self.placed.digests.get(number) == Some(&hex(&bytes));
+        if !sound {
+            self.image.damaged.set(true);
+        }
+        sound.then_some(bytes)
+    }
+}
+
+/// The list in `folder`, when its digest is the folder's name.
+pub(super) fn read_list(folder: &Path) -> Option<Files> {
+    let file = File::open(folder.join("files")).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MAX_LIST + 1).read_to_end(&mut bytes).ok()?;
+    let named = folder.file_name()?.to_str()?;
+    let sound = bytes.len() as u64 <= MAX_LIST && named == hex(&bytes);
+    sound.then(|| serde_json::from_slice(&bytes).ok()).flatten()
+}

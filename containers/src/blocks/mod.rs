@@ -1,0 +1,22 @@
+//! Compressed blocks of images that were written before, by the content of the
+//! files they belong to: an image of which only the program changed is copied,
+//! not compressed.
+//!
+//! ```text
+//! BLOCKS/<hex>/image   a hard link to an image we wrote; a copy on another file system
+//! BLOCKS/<hex>/files   JSON: which files' blocks lie where in it; <hex> is its BLAKE3
+//! ```
+//!
+//! A folder appears by a rename, whole, and is removed by one; several processes
+//! may do either. The link takes no space while the image is where it was made.
+//! Whoever changes that file, or damages this folder, changes no later image:
+//! blocks go into one only when their digest is right, else they are compressed
+//! anew.
+
+mod cache;
+mod files;
+mod lent;
+
+pub use self::cache::BlockCache;
+pub(crate) use self::files::{Placed, RUN_BLOCKS, key};
+pub(crate) use self::lent::{Found, Lent};

@@ -1,0 +1,15 @@
+//! From a recipe and its lock to an image that can be written.
+//!
+//! ```text
+//! image.lock ─ fetch ▶ archives ─ unpack ▶ store ┐
+//! recipe ─────────────────────────────────────────┼─ assemble ▶ describe ▶ Image ─▶ SIF, OCI
+//! program ────────────────────────────────────────┘
+//! ```
+
+mod image;
+mod unpack;
+mod write;
+
+pub use self::image::{Image, image};
+pub use self::unpack::{Step, Unpacked, unpack};
+pub use self::write::{Output, OutputLayer, Writing};

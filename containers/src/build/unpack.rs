@@ -1,0 +1,105 @@
+//! What a lock names, unpacked on this machine.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::assemble::{Base, Deb};
+use crate::fetch::{Archives, Artifact, Transport};
+use crate::lock::Lock;
+use crate::rootfs::Rootfs;
+use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
+use crate::{Error, Result};
+
+/// What is being done, for a progress bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Archives are fetched: bytes of all of them.
+    Fetch,
+    /// Archives are unpacked: bytes of all of them.
+    Unpack,
+}
+
+/// All archives of a lock.
+#[derive(Debug)]
+pub struct Unpacked {
+    debs: Vec<(String, Listing)>,
+    wheels: Vec<(String, Listing)>,
+    image: Option<(Rootfs, BTreeMap<String, String>)>,
+}
+
+/// Fetches and unpacks what is not in the store yet. `dir` is where relative
+/// paths of the lock start from; `progress` hears bytes done and bytes in all.
+///
+/// # Errors
+/// Those of [`Archives::get`], [`unpack_deb`] and [`unpack_wheel`]; [`Error::Cancelled`].
+pub fn unpack(
+    lock: &Lock,
+    dir: &Path,
+    archives: &Archives,
+    store: &Store,
+    transport: &dyn Transport,
+    progress: &dyn Fn(Step, u64, u64),
+    cancel: &AtomicBool,
+) -> Result<Unpacked> {
+    let limits = Limits::default();
+    let artifacts = lock.artifacts();
+    let missing: Vec<&Artifact> =
+        artifacts.iter().filter(|artifact| !store.has(&artifact.sha256)).collect();
+    let total: u64 = missing.iter().map(|artifact| artifact.bytes).sum();
+    let mut before = 0;
+    for artifact in &missing {
+        let told = |done: u64| progress(Step::Fetch, before + done, total);
+        archives.get(artifact, transport, &told, cancel)?;
+        before += artifact.bytes;
+    }
+    let mut done = 0;
+    let mut listing = |artifact: &Artifact,
+                       fill: fn(&mut Filling, &Path, &Limits) -> Result<()>| {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let is_new = !store.has(&artifact.sha256);
+        let listing = store.listing(&artifact.sha256, |filling| {
+            let path = archives.get(artifact, transport, &|_| {}, cancel)?;
+            fill(filling, &path, &limits)
+        })?;
+        if is_new {
+            done += artifact.bytes;
+            progress(Step::Unpack, done, total);
+        }
+        Ok(listing)
+    };
+    let mut debs = Vec::new();
+    for deb in &lock.debs {
+        debs.push((deb.name.clone(), listing(&deb.artifact(), unpack_deb)?));
+    }
+    let mut wheels = Vec::new();
+    for wheel in &lock.wheels {
+        wheels.push((wheel.name.clone(), listing(&wheel.artifact(), unpack_deb)?));
+    }
+    let _ = dir;
+    let image = None; // OCI
+    Ok(Unpacked { debs, wheels, image })
+}
+
+impl Unpacked {
+    /// What is under everything else.
+    pub fn base(&self) -> Base<'_> {
+        match &self.image {
+            Some((tree, env)) => Base::Image(tree.clone(), env.clone()),
+            None if self.debs.is_empty() => Base::Scratch,
+            None => Base::Debian(
+                self.debs
+                    .iter()
+                    .map(|(name, files)| Deb { name, files: files.clone(), status: None })
+                    .collect(),
+            ),
+        }
+    }
+
+    /// Names and files of the wheels.
+    pub fn wheels(&self) -> Vec<(&str, Listing)> {
+        self.wheels.iter().map(|(name, files)| (name.as_str(), files.clone())).collect()
+    }
+}

@@ -1,0 +1,232 @@
+//! Images on the disk, named by their contents.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+
+use super::Image;
+use crate::blocks::BlockCache;
+use crate::oci::{self, Compressor, Config, LayerCache};
+use crate::rootfs::What;
+use crate::sif::{self, Contents, Squash};
+use crate::{Error, Result};
+
+/// Hexadecimal digits of a digest in a name: 64 bits, as in the names of shards.
+const NAME_DIGITS: usize = 16;
+
+/// A file or folder that was written, or was there already.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Output {
+    /// `sif`, `oci` or `oci-archive`.
+    pub format: &'static str,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its bytes; of a folder those of all its files.
+    pub bytes: u64,
+    /// Of a SIF `blake3:` and hex, of the whole file; of OCI that of the manifest, `sha256:` and hex.
+    pub digest: String,
+    /// Digests of OCI layers: name, of the tar, of the blob, bytes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub layers: Vec<OutputLayer>,
+    /// Whether the same was there already.
+    pub was_there: bool,
+    /// Why the cache does not have its blocks, when it should.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_cached: Option<String>,
+}
+
+/// A layer of an OCI image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OutputLayer {
+    /// `base`, `cuda`, `libtorch`, `app`.
+    pub name: &'static str,
+    /// Of the uncompressed tar, `sha256:` and hex.
+    pub diff_id: String,
+    /// Of the blob, `sha256:` and hex.
+    pub digest: String,
+    /// Bytes of the blob.
+    pub bytes: u64,
+}
+
+/// How images are written.
+#[derive(Clone, Copy)]
+pub struct Writing<'a> {
+    /// The folder they go to.
+    pub dir: &'a Path,
+    /// Compression of a SIF's files.
+    pub squash: Squash,
+    /// Compression of OCI layers.
+    pub compressor: Compressor,
+    /// Threads that compress; they change no byte.
+    pub threads: NonZeroUsize,
+    /// Compressed blocks of earlier SIFs.
+    pub blocks: Option<&'a BlockCache>,
+    /// Layers of earlier images.
+    pub layers: Option<&'a LayerCache>,
+    /// Hears how many bytes of files were taken.
+    pub progress: &'a (dyn Fn(u64) + Sync),
+    /// Set when the work is to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+impl Image {
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.tree.bytes()
+    }
+
+    /// Number of its files.
+    pub fn files(&self) -> u64 {
+        self.tree.iter().filter(|(_, node)| matches!(node.what, What::File(_))).count() as u64
+    }
+
+    /// Writes the list of what is inside beside an image that was written.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write_sbom(&self, beside: &Output) -> Result<PathBuf> {
+        let name = beside.path.file_name().unwrap_or_default().to_string_lossy();
+        let stem = [".sif", ".oci.tar", ".oci"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let dir = beside.path.parent().unwrap_or(Path::new("."));
+        let path = dir.join(format!("{}.spdx.json", stem.unwrap_or(&name)));
+        let mut temp = tempfile::NamedTempFile::with_prefix_in(".gular-", dir)
+            .map_err(Error::io("create", dir))?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        temp.as_file().set_permissions(mode).map_err(Error::io("write", &path))?;
+        temp.write_all(self.sbom.as_bytes()).map_err(Error::io("write", &path))?;
+        temp.as_file().sync_all().map_err(Error::io("write", &path))?;
+        temp.persist(&path).map_err(|e| Error::io("create", &path)(e.error))?;
+        Ok(path)
+    }
+
+    /// Writes `NAME-HASH.sif`.
+    ///
+    /// # Errors
+    /// Those of [`sif::write_image`].
+    pub fn write_sif(&self, with: &Writing<'_>) -> Result<Output> {
+        let contents = Contents {
+            arch: self.arch,
+            time: u32::try_from(self.time).unwrap_or(u32::MAX),
+            recipe: &self.recipe,
+            metadata: &self.metadata,
+            sbom: Some(&self.sbom),
+            squash: with.squash,
+            threads: with.threads,
+            blocks: with.blocks,
+        };
+        fs::create_dir_all(with.dir).map_err(Error::io("create", with.dir))?;
+        let scratch = tempfile::Builder::new().prefix(".gular-").tempdir_in(with.dir);
+        let scratch = scratch.map_err(Error::io("create", with.dir))?;
+        let part = scratch.path().join("image.sif");
+        let written = sif::write_image(&self.tree, &contents, &part, with.progress, with.cancel)?;
+        let mut hasher = blake3::Hasher::new();
+        let file = File::open(&part).map_err(Error::io("open", &part))?;
+        hasher.update_reader(file).map_err(Error::io("read", &part))?;
+        let digest = hasher.finalize().to_hex();
+        let path = with.dir.join(format!("{}-{}.sif", self.name, &digest[..NAME_DIGITS]));
+        let was_there = settle(&part, &path)?;
+        Ok(Output {
+            format: "sif",
+            path,
+            bytes: written.bytes,
+            digest: format!("blake3:{digest}"),
+            layers: Vec::new(),
+            was_there,
+            not_cached: written.not_kept.map(|error| error.to_string()),
+        })
+    }
+
+    /// Writes an OCI layout, the folder `NAME-HASH.oci`.
+    ///
+    /// # Errors
+    /// Those of [`oci::write_layout`].
+    pub fn write_oci(&self, with: &Writing<'_>) -> Result<Output> {
+        self.oci(with, "oci", "oci", oci::write_layout)
+    }
+
+    /// Writes an OCI archive, `NAME-HASH.oci.tar`.
+    ///
+    /// # Errors
+    /// Those of [`oci::write_archive`].
+    pub fn write_archive(&self, with: &Writing<'_>) -> Result<Output> {
+        self.oci(with, "oci-archive", "oci.tar", oci::write_archive)
+    }
+
+    fn oci(
+        &self,
+        with: &Writing<'_>,
+        format: &'static str,
+        suffix: &str,
+        write: fn(&crate::rootfs::Rootfs, &Config<'_>, &Path) -> Result<oci::Written>,
+    ) -> Result<Output> {
+        let config = Config {
+            tag: "latest",
+            arch: self.arch,
+            time: self.time,
+            command: &self.command,
+            env: &self.env,
+            labels: &self.labels,
+            compressor: with.compressor,
+            threads: with.threads,
+            layers: with.layers,
+            progress: with.progress,
+            cancel: with.cancel,
+        };
+        fs::create_dir_all(with.dir).map_err(Error::io("create", with.dir))?;
+        let scratch = tempfile::Builder::new().prefix(".gular-").tempdir_in(with.dir);
+        let scratch = scratch.map_err(Error::io("create", with.dir))?;
+        let part = scratch.path().join("image");
+        let written = write(&self.tree, &config, &part)?;
+        let path =
+            with.dir.join(format!("{}-{}.{suffix}", self.name, &written.digest[..NAME_DIGITS]));
+        let was_there = settle(&part, &path)?;
+        let layers =
+            written.layers.into_iter().map(|(layer, diff_id, digest, bytes)| OutputLayer {
+                name: layer.name(),
+                diff_id: format!("sha256:{diff_id}"),
+                digest: format!("sha256:{digest}"),
+                bytes,
+            });
+        Ok(Output {
+            format,
+            bytes: bytes_below(&path)?,
+            path,
+            digest: format!("sha256:{}", written.digest),
+            layers: layers.collect(),
+            was_there,
+            not_cached: None,
+        })
+    }
+}
+
+/// Gives what was written its name; what has it already has the same contents,
+/// unless it was cut.
+fn settle(part: &Path, path: &Path) -> Result<bool> {
+    let was_there = match path.symlink_metadata() {
+        Ok(_) => bytes_below(path)? == bytes_below(part)?,
+        Err(_) => false,
+    };
+    if !was_there {
+        fs::rename(part, path).map_err(Error::io("create", path))?;
+        let dir = path.parent().unwrap_or(Path::new("."));
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))?;
+    }
+    Ok(was_there)
+}
+
+fn bytes_below(path: &Path) -> Result<u64> {
+    let meta = fs::symlink_metadata(path).map_err(Error::io("read", path))?;
+    if !meta.is_dir() {
+        return Ok(meta.len());
+    }
+    let mut bytes = 0;
+    for entry in fs::read_dir(path).map_err(Error::io("read", path))? {
+        bytes += bytes_below(&entry.map_err(Error::io("read", path))?.path())?;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,106 @@
+//! CUDA's version in an image, and the oldest driver for it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::inventory::Inventory;
+use super::{Finding, GpuTable};
+
+/// Oldest Linux driver by CUDA's major number: within one, newer minor numbers
+/// run on the driver of the first ("CUDA minor version compatibility" of
+/// NVIDIA's CUDA compatibility guide, table of minimum required drivers).
+const DRIVERS: [(u32, &str); 3] = [(11, "450.80.02"), (12, "525.60.13"), (13, "580.65.06")];
+
+/// CUDA's runtime in an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CudaRuntime {
+    /// As in `libcudart.so.12`.
+    pub major: u32,
+    /// Where a file's name or the lock file says it.
+    pub minor: Option<u32>,
+    /// What says so: a path in the image, or `image.lock`.
+    pub from: String,
+}
+
+/// The oldest Linux driver for CUDA of this major number, such as `525.60.13`.
+pub fn minimum_driver(cuda_major: u32) -> Option<&'static str> {
+    DRIVERS.iter().find(|(major, _)| *major == cuda_major).map(|(_, driver)| *driver)
+}
+
+pub(super) fn check(
+    inventory: &Inventory<'_>,
+    gpus: &GpuTable,
+    findings: &mut Vec<Finding>,
+) -> Option<CudaRuntime> {
+    // libtorch's CPU library links CUDA's runtime and needs no driver.
+    if gpus.libraries.is_empty() {
+        return None;
+    }
+    let majors = runtimes(inventory);
+    if majors.len() > 1 {
+        let text = |(major, from): (&u32, &String)| format!("{major} (`{from}`)");
+        let text = majors.iter().map(text).collect::<Vec<_>>().join(", ");
+        findings.push(
+            Finding::warning(
+                "cuda-mixed",
+                "libcudart",
+                format!("CUDA of several versions: {text}"),
+            )
+            .hint("take all of CUDA from the wheels of one torch"),
+        );
+    }
+    let known = inventory.about.cuda.map(|(major, minor)| CudaRuntime {
+        major,
+        minor: Some(minor),
+        from: "image.lock".to_owned(),
+    });
+    let cuda = known.or_else(|| {
+        let (major, from) = majors.last_key_value()?;
+        let versions = inventory.tree.iter().filter_map(|(path, _)| {
+            // What is named with both numbers, whatever else it is.
+            let numbers = version(path.name(), "libcudart.so.")
+                .or_else(|| version(path.name(), "libnvrtc-builtins.so."))
+                .or_else(|| wheel(path.name()))?;
+            Some((numbers.0, numbers.1?, path.to_string()))
+        });
+        let minor = versions.filter(|(found, _, _)| found == major).max();
+        Some(match minor {
+            Some((major, minor, from)) => CudaRuntime { major, minor: Some(minor), from },
+            None => CudaRuntime { major: *major, minor: None, from: from.clone() },
+        })
+    });
+    if cuda.is_none() {
+        findings.push(Finding::warning(
+            "cuda-runtime",
+            "libcudart",
+            "there is GPU code, and no file says of which CUDA: the oldest driver is unknown",
+        ));
+    }
+    cuda
+}
+
+/// Major numbers of the CUDA runtimes that are inside, and where they are.
+fn runtimes(inventory: &Inventory<'_>) -> BTreeMap<u32, String> {
+    let names = inventory.tree.iter().filter_map(|(path, _)| {
+        let (major, _) = version(path.name(), "libcudart.so.")?;
+        Some((major, path.to_string()))
+    });
+    names.collect()
+}
+
+/// The numbers behind `start`: major, and minor where it is there.
+fn version(name: &str, start: &str) -> Option<(u32, Option<u32>)> {
+    numbers(name.strip_prefix(start)?)
+}
+
+/// Of `nvidia_cuda_runtime_cu12-12.6.77.dist-info`, where licences are kept.
+fn wheel(name: &str) -> Option<(u32, Option<u32>)> {
+    let name = name.strip_prefix("nvidia_cuda_runtime")?.strip_suffix(".dist-info")?;
+    numbers(name.split_once('-')?.1)
+}
+
+fn numbers(text: &str) -> Option<(u32, Option<u32>)> {
+    let mut parts = text.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next().flatten()))
+}

@@ -1,0 +1,250 @@
+//! Which GPUs have code in an image's libraries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+
+use serde::Serialize;
+
+use super::inventory::{Elf, Inventory};
+use super::sites::{GPUS, Gpu};
+use super::{Finding, Severity};
+use crate::cuda::{Architectures, Capability};
+use crate::recipe::Target;
+use crate::rootfs::Source;
+use crate::{Error, Result};
+
+/// Libraries whose absence of code stops only what few programs do: sparsity of
+/// 2:4, linear algebra, FFTW's interface, direct storage, profiling, sharing memory
+/// between nodes.
+const OPTIONAL: [&str; 8] = [
+    "libcheckpoint",
+    "libcufftw",
+    "libcufile",
+    "libcupti",
+    "libcusparseLt",
+    "libnvshmem",
+    "libtorch_cuda_linalg",
+    "libtorch_nvshmem",
+];
+
+/// NVIDIA's own, by their beginnings. Kernels of one architecture only are most
+/// of their bytes, and what they lack for an older GPU they do in another way: any
+/// code for a generation means that it is supported. In libcublasLt 13.1 the
+/// 6.5 MB of sm_75 stand beside 94 MB of sm_100.
+const VENDOR: [&str; 3] = ["libcu", "libnccl", "libnv"];
+
+/// An architecture counts with this part of the bytes of the largest one. In
+/// libtorch_cuda 2.11 the smallest that is built for has 34 MB of 61, and what
+/// only few kernels are built for 1.5 MB.
+const COUNTS_FROM: u64 = 10;
+
+/// Which GPUs run an image.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct GpuTable {
+    /// GPUs of the places that this project serves, by capability.
+    pub rows: Vec<GpuRow>,
+    /// The lowest compute capability that every needed library has code for.
+    pub minimum: Option<String>,
+    /// All compute capabilities that every needed library has machine code for, of
+    /// those that one of them is built for.
+    pub capabilities: Vec<String>,
+    /// Libraries with GPU code, without those that few programs need.
+    pub libraries: Vec<GpuLibrary>,
+    /// Those that few programs need.
+    pub optional: Vec<GpuLibrary>,
+}
+
+/// One kind of GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuRow {
+    /// Its name, such as `A100`.
+    pub name: &'static str,
+    /// Its compute capability, such as `8.0`.
+    pub capability: String,
+    /// Where it stands.
+    pub sites: &'static [&'static str],
+    /// Whether it runs the image.
+    pub runs: Runs,
+    /// What says so.
+    pub why: String,
+}
+
+/// Whether a GPU runs an image. Ordered from worst to best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runs {
+    /// Some library has no code for it.
+    No,
+    /// Its driver must compile some library's code at the first start, which takes minutes.
+    Jit,
+    /// Machine code is there.
+    Yes,
+}
+
+/// One library's GPU code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuLibrary {
+    /// Its path in the image.
+    pub path: String,
+    /// Bytes of machine code by capability.
+    pub cubin: BTreeMap<String, u64>,
+    /// Capabilities of its intermediate code.
+    pub ptx: Vec<String>,
+    #[serde(skip)]
+    code: Code,
+    #[serde(skip)]
+    vendor: bool,
+}
+
+/// What counts of a library's code.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Code {
+    cubin: Vec<Capability>,
+    ptx: Vec<Capability>,
+}
+
+pub(super) fn check(
+    inventory: &Inventory<'_>,
+    target: &Target,
+    findings: &mut Vec<Finding>,
+) -> Result<GpuTable> {
+    let mut table = GpuTable::default();
+    for elf in &inventory.elves {
+        let found = architectures(elf)?;
+        if found.is_empty() {
+            continue;
+        }
+        let name = elf.path.name();
+        let library = library(elf, &found);
+        if OPTIONAL.iter().any(|start| name.starts_with(start)) {
+            table.optional.push(library);
+        } else {
+            table.libraries.push(library);
+        }
+    }
+    if table.libraries.is_empty() {
+        if let Some(gpu) = target.gpus.first() {
+            let message = format!("GPUs such as {gpu} are asked for, and no library has GPU code");
+            findings.push(
+                Finding::error("gpu-code", "target.gpus", message)
+                    .hint("add `[cuda]` with `torch`, or leave `gpus` out"),
+            );
+        }
+        return Ok(table);
+    }
+    // What is torch's own says most about torch.
+    table.libraries.sort_by_key(|library| library.vendor);
+    table.rows = GPUS.iter().map(|gpu| row(gpu, inventory, &table.libraries)).collect();
+    let all = table.libraries.iter().flat_map(|library| &library.code.cubin);
+    let runs = |gpu: &Capability| judge(*gpu, &table.libraries).0 == Runs::Yes;
+    let capabilities: BTreeSet<_> = all.copied().filter(runs).collect();
+    table.minimum = capabilities.first().map(ToString::to_string);
+    table.capabilities = capabilities.iter().map(ToString::to_string).collect();
+    for gpu in &target.gpus {
+        findings.extend(needed(*gpu, &table.libraries));
+    }
+    findings.extend(table.optional.iter().filter_map(|library| optional(target, &table, library)));
+    Ok(table)
+}
+
+fn needed(gpu: Capability, libraries: &[GpuLibrary]) -> Vec<Finding> {
+    let finding =
+        |library: &GpuLibrary| match library.code.judge(gpu, &library.path) {
+            (Runs::Yes, _) => None,
+            (Runs::No, why) => Some(Finding::error("gpu-code", &library.path, why).hint(format!(
+                "take another version of torch, or leave {gpu} out of `target.gpus`"
+            ))),
+            (Runs::Jit, why) => Some(Finding::warning("gpu-jit", &library.path, why)),
+        };
+    libraries.iter().filter_map(finding).collect()
+}
+
+/// What a library lacks that few programs need, on GPUs that run all else.
+fn optional(target: &Target, table: &GpuTable, library: &GpuLibrary) -> Option<Finding> {
+    let lacks = |gpu: &&Capability| {
+        judge(**gpu, &table.libraries).0 != Runs::No
+            && library.code.judge(**gpu, &library.path).0 == Runs::No
+    };
+    let gpus: Vec<_> = target.gpus.iter().filter(lacks).copied().collect();
+    (!gpus.is_empty()).then(|| {
+        let (gpus, has) = (list(&gpus), list(&library.code.cubin));
+        let message = format!(
+            "it has no code for {gpus}, only for {has}: what few programs use of it fails there"
+        );
+        Finding::new(Severity::Note, "gpu-optional", &library.path, message)
+    })
+}
+
+fn row(gpu: &Gpu, inventory: &Inventory<'_>, libraries: &[GpuLibrary]) -> GpuRow {
+    let (runs, why) = if gpu.arch == inventory.about.arch {
+        judge(gpu.capability, libraries)
+    } else {
+        let (found, expected) = (inventory.about.arch.name(), gpu.arch.name());
+        (Runs::No, format!("its machines are linux/{expected}, the image is linux/{found}"))
+    };
+    GpuRow { name: gpu.name, capability: gpu.capability.to_string(), sites: gpu.sites, runs, why }
+}
+
+/// The worst that a library says.
+fn judge(gpu: Capability, libraries: &[GpuLibrary]) -> (Runs, String) {
+    let verdicts = libraries.iter().map(|library| library.code.judge(gpu, &library.path));
+    let worst = verdicts.min_by_key(|(runs, _)| *runs);
+    let worst = worst.filter(|(runs, _)| *runs != Runs::Yes);
+    worst.unwrap_or_else(|| {
+        let n = libraries.len();
+        (Runs::Yes, format!("{n} libraries with GPU code have machine code for it"))
+    })
+}
+
+impl Code {
+    fn judge(&self, gpu: Capability, path: &str) -> (Runs, String) {
+        let fits = |sm: &&Capability| sm.major == gpu.major && sm.minor <= gpu.minor;
+        if let Some(sm) = self.cubin.iter().rfind(fits) {
+            return (Runs::Yes, format!("`{path}` has machine code of {sm} for {gpu}"));
+        }
+        if let Some(ptx) = self.ptx.iter().rfind(|ptx| **ptx <= gpu) {
+            let why = format!(
+                "`{path}` has only intermediate code of {ptx} for {gpu}: its driver compiles that at the first start"
+            );
+            return (Runs::Jit, why);
+        }
+        let has = list(&self.cubin);
+        (Runs::No, format!("`{path}` has no code for {gpu}, only for {has}"))
+    }
+}
+
+fn library(elf: &Elf<'_>, found: &Architectures) -> GpuLibrary {
+    let vendor = VENDOR.iter().any(|start| elf.path.name().starts_with(start));
+    let largest = found.cubin.values().max().copied().unwrap_or(0);
+    let counts = |bytes: u64| vendor || bytes.saturating_mul(COUNTS_FROM) >= largest;
+    let cubin = found.cubin.iter().filter(|(_, bytes)| counts(**bytes));
+    GpuLibrary {
+        path: elf.path.to_string(),
+        cubin: found.cubin.iter().map(|(sm, bytes)| (sm.to_string(), *bytes)).collect(),
+        ptx: found.ptx.keys().map(Capability::to_string).collect(),
+        code: Code {
+            cubin: cubin.map(|(sm, _)| *sm).collect(),
+            ptx: found.ptx.keys().copied().collect(),
+        },
+        vendor,
+    }
+}
+
+fn list(capabilities: &[Capability]) -> String {
+    if capabilities.is_empty() {
+        return "newer ones as intermediate code".to_owned();
+    }
+    capabilities.iter().map(Capability::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn architectures(elf: &Elf<'_>) -> Result<Architectures> {
+    match elf.source {
+        Source::File { path, .. } => Architectures::read(path),
+        Source::Bytes(bytes) => {
+            let failed = |source| Error::Read { path: elf.path.to_string(), source };
+            let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
+            file.write_all(bytes).map_err(failed)?;
+            Architectures::read(file.path())
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The programs and libraries of a tree, read once for all rules.
+
+use super::{About, Finding};
+use crate::elf::Facts;
+use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
+use crate::{Error, Result};
+
+/// The image, and what its ELF files say.
+pub(super) struct Inventory<'a> {
+    pub(super) tree: &'a Rootfs,
+    pub(super) about: &'a About<'a>,
+    /// ELF files by path.
+    pub(super) elves: Vec<Elf<'a>>,
+    /// Whether no node has a layer but the base: then all is ours, or nothing is.
+    unlayered: bool,
+}
+
+/// One ELF file.
+pub(super) struct Elf<'a> {
+    pub(super) path: &'a RootPath,
+    pub(super) node: &'a Node,
+    pub(super) source: &'a Source,
+    pub(super) facts: Facts,
+}
+
+impl<'a> Inventory<'a> {
+    pub(super) fn take(
+        tree: &'a Rootfs,
+        about: &'a About<'a>,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Self> {
+        let unlayered = tree.iter().all(|(_, node)| node.layer == Layer::Base);
+        let mut inventory = Self { tree, about, elves: Vec::new(), unlayered };
+        for (path, node) in tree.iter() {
+            let What::File(source) = &node.what else { continue };
+            match Facts::read(source) {
+                Ok(Some(facts)) => inventory.elves.push(Elf { path, node, source, facts }),
+                Ok(None) => {}
+                Err(Error::Elf { reason, .. }) if inventory.ours(node) => findings.push(
+                    Finding::error("elf", path, format!("it is no sound ELF file: {reason}"))
+                        .hint("copy or fetch it again"),
+                ),
+                // Test data and such of a distribution.
+                Err(Error::Elf { .. }) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(inventory)
+    }
+
+    /// Whether this build put a node in, and answers for it; the base is the
+    /// distribution's.
+    pub(super) fn ours(&self, node: &Node) -> bool {
+        !self.unlayered && node.layer != Layer::Base
+    }
+
+    /// The newest `GLIBC_` version that the image's C library offers.
+    pub(super) fn glibc(&self) -> Option<String> {
+        let of_libc = |elf: &&Elf<'_>| elf.facts.soname.as_deref() == Some("libc.so.6");
+        let offered = self.elves.iter().filter(of_libc).flat_map(|elf| &elf.facts.versions_offered);
+        let versions = offered.filter_map(|version| version.strip_prefix("GLIBC_"));
+        let versions = versions.filter(|version| version.starts_with(|c: char| c.is_ascii_digit()));
+        versions.max_by_key(|version| numbers(version)).map(str::to_owned)
+    }
+
+    /// Folders that `ld.so` searches for everything inside.
+    pub(super) fn library_path(&self) -> Vec<String> {
+        let set = self.about.env.get("LD_LIBRARY_PATH").map_or("", String::as_str);
+        let set = set.split(':').filter(|folder| folder.starts_with('/')).map(str::to_owned);
+        set.chain(["/.singularity.d/libs".to_owned()]).collect()
+    }
+}
+
+/// `2.36` as [2, 36].
+pub(super) fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').map(|number| number.parse().unwrap_or(0)).collect()
+}

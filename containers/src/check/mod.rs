@@ -1,0 +1,69 @@
+//! Whether an image could run: what would fail on a machine is found here.
+//!
+//! | module | rules |
+//! |---|---|
+//! | `libraries` | libraries missing, too old, for another processor, or the host's own |
+//! | `gpus` | GPUs without code, CUDA's version against drivers |
+//! | `runtime` | what Apptainer and HTCondor look for, and the file itself |
+//! | `modes` | modes and links that stop a plain user |
+//! | `secrets` | tokens, and paths of the machine that built |
+//!
+//! A rule looks at the tree and at what is said about it. Nothing is run.
+
+mod about;
+mod driver;
+mod gpus;
+mod inventory;
+mod libraries;
+mod modes;
+mod report;
+mod runtime;
+mod secrets;
+mod sites;
+
+pub use self::about::{About, Form};
+pub use self::driver::{CudaRuntime, minimum_driver};
+pub use self::gpus::{GpuLibrary, GpuRow, GpuTable, Runs};
+pub use self::report::{Finding, Report, Severity};
+
+use self::inventory::Inventory;
+use crate::Result;
+use crate::recipe::Target;
+use crate::rootfs::{Rootfs, What};
+
+/// Looks at an image in every way this module knows. Findings come by severity,
+/// then by rule and subject.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) when a file of the tree cannot be read. What
+/// is wrong with the image is no error but a finding.
+pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<Report> {
+    let mut findings = Vec::new();
+    let inventory = Inventory::take(tree, about, &mut findings)?;
+    libraries::check(&inventory, &mut findings)?;
+    let gpus = gpus::check(&inventory, target, &mut findings)?;
+    let cuda_runtime = driver::check(&inventory, &gpus, &mut findings);
+    runtime::check(&inventory, target, &mut findings)?;
+    modes::check(&inventory, &mut findings);
+    secrets::check(about, tree, &mut findings);
+    findings.sort();
+    findings.dedup();
+    let minimum_driver = cuda_runtime.as_ref().and_then(|cuda| minimum_driver(cuda.major));
+    Ok(Report {
+        glibc: inventory.glibc(),
+        cuda_runtime,
+        minimum_driver: minimum_driver.map(str::to_owned),
+        bytes: bytes(tree),
+        gpus,
+        findings,
+    })
+}
+
+/// Bytes of all files.
+fn bytes(tree: &Rootfs) -> u64 {
+    let of_file = |what: &What| match what {
+        What::File(source) => source.len(),
+        _ => 0,
+    };
+    tree.iter().map(|(_, node)| of_file(&node.what)).sum()
+}

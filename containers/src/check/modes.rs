@@ -1,0 +1,101 @@
+//! Modes and links: what stops a plain user, and what is a danger to one.
+
+use super::Finding;
+use super::inventory::Inventory;
+use crate::rootfs::{Node, RootPath, What};
+
+const SETUID: u16 = 0o4000;
+const SETGID: u16 = 0o2000;
+const STICKY: u16 = 0o1000;
+const OTHERS_READ: u16 = 0o004;
+const OTHERS_WRITE: u16 = 0o002;
+const OTHERS_ENTER: u16 = 0o005;
+
+/// Where a runtime mounts something, so that links into it lead somewhere there.
+const MOUNTED: [&str; 7] = ["proc", "sys", "dev", "run", "tmp", "var/run", ".singularity.d/libs"];
+
+/// A user's home, closed as everywhere; nobody is that user in a job.
+const CLOSED: &str = "root";
+
+pub(super) fn check(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
+    for (path, node) in inventory.tree.iter() {
+        match &node.what {
+            What::Symlink(target) if inventory.ours(node) => {
+                findings.extend(link(inventory, path, target));
+            }
+            What::Symlink(_) | What::Hardlink(_) => {}
+            What::File(_) | What::Dir => {
+                findings.extend(special(inventory, path, node));
+                findings.extend(closed(inventory, path, node));
+            }
+        }
+    }
+}
+
+fn special(inventory: &Inventory<'_>, path: &RootPath, node: &Node) -> Option<Finding> {
+    let mode = node.mode;
+    if node.what == What::Dir {
+        return (mode & OTHERS_WRITE != 0 && mode & STICKY == 0).then(|| {
+            let message = format!("mode {mode:04o} lets everybody remove everybody's files");
+            Finding::warning("world-writable", path, message).hint("give it mode 1777 or 0755")
+        });
+    }
+    if mode & (SETUID | SETGID) == 0 {
+        return None;
+    }
+    let message = format!("mode {mode:04o} gives its owner's rights to whoever runs it");
+    let hint = "remove the bit: runtimes ignore it, and other machines may not";
+    Some(if inventory.ours(node) {
+        Finding::error("setuid", path, message).hint(hint)
+    } else {
+        // `su` and `mount` of a distribution.
+        Finding::warning("setuid", path, message).hint(hint)
+    })
+}
+
+/// What HTCondor's plain user cannot read.
+fn closed(inventory: &Inventory<'_>, path: &RootPath, node: &Node) -> Option<Finding> {
+    if path.as_str() == CLOSED || !inventory.ours(node) {
+        return None;
+    }
+    let is_open = match node.what {
+        What::Dir => node.mode & OTHERS_ENTER == OTHERS_ENTER,
+        _ => node.mode & OTHERS_READ != 0,
+    };
+    (!is_open).then(|| {
+        let message =
+            format!("mode {:04o} lets only root read it, and jobs run as a plain user", node.mode);
+        Finding::error("unreadable", path, message)
+            .hint("give files mode 0644, programs and folders 0755")
+    })
+}
+
+fn link(inventory: &Inventory<'_>, path: &RootPath, target: &str) -> Option<Finding> {
+    let place = match target.starts_with('/') {
+        true => RootPath::ROOT,
+        false => path.parent().unwrap_or(RootPath::ROOT),
+    };
+    let Some(place) = text(&place, target) else {
+        let message = format!("it leads to `{target}`, above the image's root");
+        return Some(Finding::warning("link", path, message));
+    };
+    let mounted = |folder: &&str| place == **folder || place.starts_with(&format!("{folder}/"));
+    if MOUNTED.iter().any(mounted) || inventory.tree.follow(path).is_some() {
+        return None;
+    }
+    let message = format!("it leads to `{target}`, where nothing stands");
+    Some(Finding::warning("link", path, message).hint("add what it names, or leave it out"))
+}
+
+/// `target` from the folder `place` on, by its text alone; `None` above the root.
+fn text(place: &RootPath, target: &str) -> Option<String> {
+    let mut segments: Vec<&str> = place.as_str().split('/').filter(|s| !s.is_empty()).collect();
+    for segment in target.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()?),
+            segment => segments.push(segment),
+        }
+    }
+    Some(segments.join("/"))
+}

@@ -1,0 +1,197 @@
+//! What Apptainer and HTCondor look for in an image, and the file itself.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use super::about::Form;
+use super::inventory::Inventory;
+use super::{Finding, Severity};
+use crate::oci::Compressor;
+use crate::recipe::{Runtime, Target};
+use crate::rootfs::{Node, RootPath, Source, What};
+use crate::sif::Squash;
+use crate::{Error, Result};
+
+/// The first Apptainer that takes zstd, for SquashFS and layers alike.
+const ZSTD_SINCE: Runtime = Runtime(1, 4);
+/// Above this a job's disk request and OSDF's caches become a matter of their own.
+const LARGE_BYTES: u64 = 10_000_000_000;
+/// Hex digits that are taken for part of a digest.
+const MIN_HASH: usize = 8;
+/// Longest first line of a script that Linux reads (`BINPRM_BUF_SIZE`).
+const MAX_SHEBANG: u64 = 256;
+
+pub(super) fn check(
+    inventory: &Inventory<'_>,
+    target: &Target,
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    shells(inventory, findings);
+    htcondor(inventory, findings)?;
+    program(inventory, findings)?;
+    compression(inventory.about.form, target, findings);
+    file(inventory, findings);
+    Ok(())
+}
+
+/// Jobs are scripts, and OSPool's wrapper is one.
+fn shells(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
+    // Whoever wants nothing inside knows.
+    let missing = if inventory.about.scratch { Severity::Warning } else { Severity::Error };
+    if !stands(inventory, "bin/sh") {
+        let message = "there is none: OSPool's wrapper enters the image through it";
+        findings.push(
+            Finding::new(missing, "shell", "/bin/sh", message)
+                .hint("take a Debian base, which has one by default"),
+        );
+    }
+    if !stands(inventory, "bin/bash") {
+        let message = "there is none: most jobs' scripts begin with `#!/bin/bash`";
+        findings.push(
+            Finding::warning("bash", "/bin/bash", message).hint("add `bash` to `base.packages`"),
+        );
+    }
+}
+
+/// What must be there for HTCondor to start a job, and to hand it its environment.
+fn htcondor(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()> {
+    const TEST: &str = ".singularity.d/test";
+    const BASE: &str = ".singularity.d/env/99-base.sh";
+    match node(inventory, TEST)? {
+        None => findings.push(
+            Finding::error(
+                "test",
+                &format!("/{TEST}"),
+                "there is none: HTCondor runs it before each job, and starts none when it fails",
+            )
+            .hint("build the image with this tool, or add a script that ends with 0"),
+        ),
+        Some((path, node)) => runnable(inventory, "test", &path, node, findings)?,
+    }
+    if node(inventory, BASE)?.is_none() {
+        let message = "there is none: Apptainer then drops every `APPTAINERENV_` variable, by which HTCondor hands a job its environment";
+        findings.push(
+            Finding::error("base-environment", &format!("/{BASE}"), message)
+                .hint("build the image with this tool"),
+        );
+    }
+    Ok(())
+}
+
+/// The program of jobs: there, and to be run by anybody.
+fn program(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()> {
+    let Some(path) = inventory.about.program else { return Ok(()) };
+    match inventory.tree.follow(path) {
+        Some((real, node)) => runnable(inventory, "program", &real, node, findings),
+        None => {
+            findings.push(Finding::error("program", path, "no program stands there"));
+            Ok(())
+        }
+    }
+}
+
+/// Whether anybody can start the file at `path`.
+fn runnable(
+    inventory: &Inventory<'_>,
+    rule: &'static str,
+    path: &RootPath,
+    node: &Node,
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    let What::File(source) = &node.what else {
+        findings.push(Finding::error(rule, path, "it is no file"));
+        return Ok(());
+    };
+    if node.mode & 0o001 == 0 {
+        let message = format!("mode {:04o} lets a plain user not run it", node.mode);
+        findings.push(Finding::error(rule, path, message).hint("give it mode 0755"));
+    }
+    if let Some(interpreter) = shebang(source)?
+        && inventory.tree.follow(&RootPath::new(&interpreter)?).is_none()
+    {
+        let message = format!("it is a script of `{interpreter}`, which is not there");
+        findings.push(Finding::error("interpreter", path, message));
+    }
+    Ok(())
+}
+
+/// The program that a script names in its first line.
+fn shebang(source: &Source) -> Result<Option<String>> {
+    let mut line = Vec::new();
+    match source {
+        Source::Bytes(bytes) => line.extend(bytes.iter().take(MAX_SHEBANG as usize)),
+        Source::File { path, .. } => {
+            let file = File::open(path).map_err(Error::io("open", path))?;
+            file.take(MAX_SHEBANG).read_to_end(&mut line).map_err(Error::io("read", path))?;
+        }
+    }
+    let Some(rest) = line.strip_prefix(b"#!") else { return Ok(None) };
+    let first = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let text = String::from_utf8_lossy(first);
+    Ok(text.split_whitespace().next().map(str::to_owned))
+}
+
+fn compression(form: Form, target: &Target, findings: &mut Vec<Finding>) {
+    let zstd = match form {
+        Form::Sif(squash) => squash == Some(Squash::Zstd),
+        Form::Oci(compressor) => compressor == Some(Compressor::Zstd),
+    };
+    if zstd && target.apptainer < ZSTD_SINCE {
+        let Runtime(major, minor) = target.apptainer;
+        let message = format!(
+            "Apptainer {major}.{minor} is to run it, and zstd is read from {}.{} on",
+            ZSTD_SINCE.0, ZSTD_SINCE.1
+        );
+        findings.push(
+            Finding::error("zstd", "target.apptainer", message)
+                .hint("compress with gzip, or ask for `apptainer = \"1.4\"`"),
+        );
+    }
+}
+
+/// A SIF's name and length.
+fn file(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
+    if !matches!(inventory.about.form, Form::Sif(_)) {
+        return;
+    }
+    if let Some(name) = inventory.about.file_name {
+        let stem = name.strip_suffix(".sif");
+        if stem.is_none() {
+            let message = "HTCondor takes it for no image: the name does not end with `.sif`";
+            findings.push(Finding::error("file-name", name, message));
+        }
+        let words = stem.unwrap_or(name).split(|c: char| !c.is_ascii_alphanumeric());
+        let is_hash = |word: &str| {
+            word.len() >= MIN_HASH
+                && word.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+                // A date is no digest.
+                && (word.len() > MIN_HASH || word.bytes().any(|b| b.is_ascii_lowercase()))
+        };
+        if !words.into_iter().any(is_hash) {
+            let message = "caches know it by its name, and give out the old file when another takes its place";
+            findings.push(
+                Finding::warning("file-hash", name, message)
+                    .hint("put part of the content's digest into the name"),
+            );
+        }
+    }
+    if let Some(bytes) = inventory.about.file_bytes.filter(|bytes| *bytes > LARGE_BYTES) {
+        let message = format!(
+            "{:.1} GB: ask for this disk space in each job, and expect slow first starts",
+            bytes as f64 / 1e9
+        );
+        let subject = inventory.about.file_name.unwrap_or("the image");
+        findings.push(
+            Finding::warning("size", subject, message)
+                .hint("leave out what the program does not load"),
+        );
+    }
+}
+
+fn stands(inventory: &Inventory<'_>, path: &str) -> bool {
+    RootPath::new(path).is_ok_and(|path| inventory.tree.follow(&path).is_some())
+}
+
+fn node<'a>(inventory: &Inventory<'a>, path: &str) -> Result<Option<(RootPath, &'a Node)>> {
+    Ok(inventory.tree.follow(&RootPath::new(path)?))
+}

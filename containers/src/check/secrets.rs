@@ -1,0 +1,152 @@
+//! Tokens, and paths of the machine that built: an image is copied to many
+//! places, and nothing in it is taken back.
+
+use super::{About, Finding};
+use crate::rootfs::{Rootfs, What};
+
+/// Beginnings of tokens, what they are, and how many characters of a token follow at least.
+const TOKENS: [(&str, &str, usize); 17] = [
+    ("AKIA", "a key of AWS", 16),
+    ("ASIA", "a key of AWS", 16),
+    ("ghp_", "a token of GitHub", 30),
+    ("gho_", "a token of GitHub", 30),
+    ("ghs_", "a token of GitHub", 30),
+    ("github_pat_", "a token of GitHub", 30),
+    ("glpat-", "a token of GitLab", 20),
+    ("hf_", "a token of Hugging Face", 30),
+    ("sk-", "a key of an online service", 20),
+    ("xoxb-", "a token of Slack", 20),
+    ("xoxp-", "a token of Slack", 20),
+    ("AIza", "a key of Google", 35),
+    ("ya29.", "a token of Google", 20),
+    ("npm_", "a token of npm", 36),
+    ("pypi-", "a token of PyPI", 30),
+    ("dckr_pat_", "a token of Docker", 20),
+    // The header of a signed token, `{"` in base64: SciTokens are such.
+    ("eyJ", "a signed token, as Pelican takes them", 40),
+];
+
+/// Parts of a setting's name that say that it holds a secret.
+const SECRET_NAMES: [&str; 8] =
+    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "ACCESS_KEY", "CREDENTIAL"];
+
+/// Folders of users and of single machines.
+const HOST_FOLDERS: [&str; 9] = [
+    "/home/",
+    "/Users/",
+    "/afs/",
+    "/scratch/",
+    "/staging/",
+    "/p/home/",
+    "/p/project",
+    "/p/scratch/",
+    "/mnt/",
+];
+
+/// Files that hold what somebody signs in with.
+const SECRET_FILES: [&str; 10] = [
+    ".netrc",
+    ".git-credentials",
+    ".pgpass",
+    ".pypirc",
+    ".aws/credentials",
+    ".docker/config.json",
+    ".ssh/id_rsa",
+    ".ssh/id_ed25519",
+    ".cache/huggingface/token",
+    ".kube/config",
+];
+
+pub(super) fn check(about: &About<'_>, tree: &Rootfs, findings: &mut Vec<Finding>) {
+    for (section, settings) in [("env", about.env), ("labels", about.labels)] {
+        for (name, value) in settings {
+            let subject = format!("{section}.{name}");
+            findings.extend(named(&subject, name, value));
+            findings.extend(text(&subject, value));
+            findings.extend(paths(about, &subject, value));
+        }
+    }
+    for (number, line) in (1..).zip(about.recipe.lines()) {
+        let subject = format!("recipe line {number}");
+        findings.extend(text(&subject, line));
+        // What is built from lies on this machine, and is said so on purpose;
+        // its user's folders are nobody else's business.
+        findings.extend(paths(about, &subject, line));
+    }
+    for (path, node) in tree.iter() {
+        let is_secret = |name: &&str| {
+            let rest = path.as_str().strip_suffix(*name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
+        if matches!(&node.what, What::File(source) if !source.is_empty())
+            && SECRET_FILES.iter().any(is_secret)
+        {
+            let message = "programs keep there what somebody signs in with";
+            findings.push(Finding::error("secret", path, message).hint(HINT));
+        }
+    }
+}
+
+const HINT: &str =
+    "leave it out, give it to the job instead, and withdraw it if the image was passed on";
+
+/// A setting whose name says that it is secret.
+fn named(subject: &str, name: &str, value: &str) -> Option<Finding> {
+    let upper = name.to_ascii_uppercase();
+    let part = SECRET_NAMES.iter().find(|part| upper.contains(**part))?;
+    // A file's path, a switch or nothing at all is no secret.
+    let harmless = value.len() < 8 || value.starts_with('/');
+    (!harmless).then(|| {
+        let message = format!("its name has `{part}`, and its value would be in every copy");
+        Finding::error("secret", subject, message).hint(HINT)
+    })
+}
+
+/// What looks like a secret anywhere in a text. The text itself is not shown.
+fn text(subject: &str, value: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if value.contains("-----BEGIN ") && value.contains("PRIVATE KEY") {
+        found.push("a private key".to_owned());
+    }
+    let words = value.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+    for word in words {
+        let token = TOKENS.iter().find(|(start, _, rest)| {
+            word.strip_prefix(start).is_some_and(|after| after.len() >= *rest)
+        });
+        if let Some((start, what, _)) = token {
+            found.push(format!("{what} (`{start}…`)"));
+        }
+    }
+    if password(value) {
+        found.push("a URL with a password".to_owned());
+    }
+    let finding = |what| Finding::error("secret", subject, format!("it holds {what}")).hint(HINT);
+    found.into_iter().map(finding).collect()
+}
+
+/// Whether there is a `scheme://user:password@`.
+fn password(value: &str) -> bool {
+    value.split("://").skip(1).any(|rest| {
+        let authority = rest.split(['/', ' ', '"', '\'']).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        user.and_then(|user| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
+    })
+}
+
+/// Paths that exist on one machine only.
+fn paths(about: &About<'_>, subject: &str, value: &str) -> Option<Finding> {
+    let own = about.host_paths.iter().map(String::as_str).filter(|path| path.len() > 1);
+    let folder = own.chain(HOST_FOLDERS).find(|folder| {
+        let mut places = value.match_indices(folder);
+        // Not `/srv/home/`: the path begins there.
+        places.any(|(at, _)| {
+            let before = value.get(..at).and_then(|before| before.chars().next_back());
+            before.is_none_or(|c| !c.is_ascii_alphanumeric() && !"/._-~}".contains(c))
+        })
+    })?;
+    let message = format!("it names a path below `{folder}`, which other machines do not have");
+    Some(
+        Finding::warning("host-path", subject, message)
+            .hint("name a path of the image, or give it to the job"),
+    )
+}

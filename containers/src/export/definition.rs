@@ -1,0 +1,110 @@
+//! Apptainer's definition files, and Dockerfiles.
+
+use std::collections::BTreeMap;
+
+use super::script::{Script, script};
+use crate::assemble::{BIN, LIB};
+use crate::lock::Lock;
+use crate::recipe::Recipe;
+use crate::singularity::quoted;
+
+/// An Apptainer definition file. `program` is the built program's path on this
+/// machine; its name is that in the image.
+pub fn definition(recipe: &Recipe, lock: &Lock, program: Option<&str>) -> String {
+    let Script { from, commands } = script(lock);
+    let mut text = match (&from, &recipe.base.oci) {
+        (Some(from), _) => format!("Bootstrap: docker\nFrom: {from}\n"),
+        (None, Some(oci)) if oci.is_dir() => format!("Bootstrap: oci\nFrom: {}\n", oci.display()),
+        (None, Some(oci)) => format!("Bootstrap: oci-archive\nFrom: {}\n", oci.display()),
+        (None, None) => "Bootstrap: scratch\n".to_owned(),
+    };
+    let files = files(recipe, program);
+    if !files.is_empty() {
+        text.push_str("\n%files\n");
+        for (inside, here) in &files {
+            text.push_str(&format!("    {} {}\n", quoted(here), quoted(inside)));
+        }
+    }
+    if !commands.is_empty() {
+        text.push_str("\n%post\n    set -e\n");
+        commands.iter().for_each(|command| text.push_str(&format!("    {command}\n")));
+    }
+    text.push_str("\n%environment\n");
+    for (name, value) in environment(recipe, lock) {
+        text.push_str(&format!("    export {name}={}\n", double_quoted(&value)));
+    }
+    if let Some(name) = program.map(file_name) {
+        text.push_str(&format!("\n%runscript\n    exec /{BIN}/{} \"$@\"\n", quoted(name)));
+    }
+    text.push_str("\n%test\n    exit 0\n");
+    if !recipe.labels.is_empty() {
+        text.push_str("\n%labels\n");
+        for (name, value) in &recipe.labels {
+            text.push_str(&format!("    {name} {}\n", value.replace('\n', " ")));
+        }
+    }
+    text
+}
+
+/// A Dockerfile; as in [`definition`].
+pub fn dockerfile(recipe: &Recipe, lock: &Lock, program: Option<&str>) -> String {
+    let Script { from, commands } = script(lock);
+    let mut text = format!("FROM {}\n", from.unwrap_or_else(|| "scratch".to_owned()));
+    if let Some(oci) = &recipe.base.oci {
+        // BuildKit takes a layout under a name given on its command line.
+        let path = oci.display();
+        text = format!("# docker build --build-context base=oci-layout://{path} .\nFROM base\n");
+    }
+    if !commands.is_empty() {
+        text.push_str(&format!("RUN set -e; \\\n    {}\n", commands.join(" && \\\n    ")));
+    }
+    for (inside, here) in files(recipe, program) {
+        let words = serde_json::to_string(&[here, inside]).unwrap_or_default();
+        text.push_str(&format!("COPY {words}\n"));
+    }
+    for (name, value) in environment(recipe, lock) {
+        text.push_str(&format!("ENV {name}={}\n", double_quoted(&value)));
+    }
+    for (name, value) in &recipe.labels {
+        text.push_str(&format!("LABEL {name}={}\n", double_quoted(value)));
+    }
+    if let Some(name) = program.map(file_name) {
+        let word = serde_json::to_string(&[format!("/{BIN}/{name}")]).unwrap_or_default();
+        text.push_str(&format!("ENTRYPOINT {word}\n"));
+    }
+    text
+}
+
+/// Path in the image, path here.
+fn files(recipe: &Recipe, program: Option<&str>) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    if let Some(program) = program {
+        files.push((format!("/{BIN}/{}", file_name(program)), program.to_owned()));
+    }
+    let further = recipe.app.iter().flat_map(|app| &app.files);
+    files.extend(further.map(|(inside, here)| {
+        (format!("/{}", inside.trim_start_matches('/')), here.display().to_string())
+    }));
+    files
+}
+
+fn environment(recipe: &Recipe, lock: &Lock) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::from([("PATH".to_owned(), format!("/{BIN}:$PATH"))]);
+    if !lock.wheels.is_empty() {
+        let old = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}";
+        env.insert("LD_LIBRARY_PATH".to_owned(), format!("/{LIB}{old}"));
+    }
+    // A `$` of the recipe stands for itself.
+    env.extend(recipe.env.iter().map(|(name, value)| (name.clone(), value.replace('$', "\\$"))));
+    env
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Between double quotes, where `$` keeps its meaning.
+fn double_quoted(text: &str) -> String {
+    let text = text.replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{text}\"")
+}

@@ -1,0 +1,85 @@
+//! What jobs have to ask for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::Report;
+use crate::sif::Arch;
+
+/// Version of the JSON.
+const VERSION: u32 = 1;
+
+/// Facts of an image: what `gular job` writes into submit files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Facts {
+    /// Version of this form: 1.
+    pub version: u32,
+    /// File name of the image.
+    pub image: Option<String>,
+    /// The image's bytes, which a job's disk must hold.
+    pub bytes: Option<u64>,
+    /// Digest: of a SIF that of the file, `blake3:` and hex; of OCI that of the manifest.
+    pub digest: Option<String>,
+    /// Bytes of all files, unpacked.
+    pub unpacked_bytes: u64,
+    /// `amd64` or `arm64`.
+    pub arch: String,
+    /// Lowest compute capability that runs it, such as `7.5`; `None` without GPU code.
+    pub minimum_capability: Option<String>,
+    /// Highest compute capability that it has code for; newer GPUs of another major number do not run it.
+    pub maximum_capability: Option<String>,
+    /// Compute capabilities of the machine code in its libraries.
+    pub capabilities: Vec<String>,
+    /// CUDA's version, such as `13.0`.
+    pub cuda_runtime: Option<String>,
+    /// Oldest driver, such as `580.65.06`.
+    pub minimum_driver: Option<String>,
+    /// Version of its C library, such as `2.36`.
+    pub glibc: Option<String>,
+}
+
+impl Facts {
+    /// Facts of an image that a check has looked at, before it is a file.
+    pub fn of(report: &Report, arch: Arch) -> Self {
+        let cuda = report.cuda_runtime.as_ref();
+        let version = cuda.map(|cuda| match cuda.minor {
+            Some(minor) => format!("{}.{minor}", cuda.major),
+            None => cuda.major.to_string(),
+        });
+        Self {
+            version: VERSION,
+            image: None,
+            bytes: None,
+            digest: None,
+            unpacked_bytes: report.bytes,
+            arch: arch.name().to_owned(),
+            minimum_capability: report.gpus.minimum.clone(),
+            maximum_capability: report.gpus.capabilities.last().cloned(),
+            capabilities: report.gpus.capabilities.clone(),
+            cuda_runtime: version,
+            minimum_driver: report.minimum_driver.clone(),
+            glibc: report.glibc.clone(),
+        }
+    }
+
+    /// The same, of the file that was written.
+    #[must_use]
+    pub fn of_file(mut self, name: &str, bytes: u64, digest: Option<&str>) -> Self {
+        self.image = Some(name.to_owned());
+        self.bytes = Some(bytes);
+        self.digest = digest.map(str::to_owned);
+        self
+    }
+
+    /// What is worth a label: name and value.
+    pub fn labels(&self) -> Vec<(&'static str, String)> {
+        let capabilities = (!self.capabilities.is_empty()).then(|| self.capabilities.join(" "));
+        let all = [
+            ("org.gular.gpu.capabilities", capabilities),
+            ("org.gular.cuda.runtime", self.cuda_runtime.clone()),
+            ("org.gular.driver.minimum", self.minimum_driver.clone()),
+            ("org.gular.glibc", self.glibc.clone()),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}

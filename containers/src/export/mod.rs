@@ -1,0 +1,12 @@
+//! The same image for other tools, and what jobs must know of it.
+//!
+//! Definition files and Dockerfiles take the packages of `image.lock` with their
+//! digests. What comes out is close to ours and not the same bytes: the other
+//! tools run Debian's maintainer scripts and note their own times.
+
+mod definition;
+mod facts;
+mod script;
+
+pub use self::definition::{definition, dockerfile};
+pub use self::facts::Facts;

@@ -1,0 +1,46 @@
+//! The shell commands that both kinds of file run.
+
+use crate::assemble::LIB;
+use crate::lock::Lock;
+
+/// What a definition file and a Dockerfile have in common.
+pub(super) struct Script {
+    /// The image begun with, as registries name it; `None` for none.
+    pub(super) from: Option<String>,
+    /// Commands, one a line, for `sh -e`.
+    pub(super) commands: Vec<String>,
+}
+
+/// The commands that lay base and libraries.
+pub(super) fn script(lock: &Lock) -> Script {
+    let mut commands = Vec::new();
+    let from = lock.debian.as_ref().map(|debian| {
+        let snapshot = "https://snapshot.debian.org/archive";
+        let (suite, time) = (&debian.suite, &debian.snapshot);
+        for (archive, of) in
+            [("debian", suite.clone()), ("debian-security", format!("{suite}-security"))]
+        {
+            let line = format!("deb [check-valid-until=no] {snapshot}/{archive}/{time} {of} main");
+            commands.push(format!("echo '{line}' >> /etc/apt/sources.list.d/gular.list"));
+        }
+        // The image of this name has no certificates, which the archive's https needs.
+        commands.push("apt-get update && apt-get install -y --no-install-recommends ca-certificates curl unzip".to_owned());
+        let debs = lock.debs.iter().map(|deb| format!("{}={}", deb.name, deb.version));
+        let debs = debs.collect::<Vec<_>>().join(" ");
+        commands.push(format!(
+            "apt-get install -y --no-install-recommends --allow-downgrades {debs}"
+        ));
+        format!("debian:{suite}-slim")
+    });
+    for wheel in &lock.wheels {
+        let Some(url) = wheel.urls.first() else { continue };
+        let file = format!("/tmp/{}.whl", wheel.name);
+        commands.push(format!("curl -fsSL -o {file} {url}"));
+        commands.push(format!("echo '{}  {file}' | sha256sum -c -", wheel.sha256));
+        let licences = format!("/usr/share/licenses/{}", wheel.name);
+        commands.push(format!("mkdir -p /{LIB} {licences}"));
+        commands.push(format!("unzip -q -o -j {file} '*/lib/*.so*' -d /{LIB}"));
+        commands.push(format!("unzip -q -o -j {file} '*.dist-info/*' -d {licences} && rm {file}"));
+    }
+    Script { from, commands }
+}

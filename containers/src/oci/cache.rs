@@ -1,0 +1,173 @@
+//! Layers that were packed before, by what is in them.
+//!
+//! ```text
+//! DIR/<key>.json   digests and length of the blob
+//! DIR/<key>.blob   its bytes; shared by hard link with the layouts it went into
+//! ```
+//!
+//! A blob is read and checked each time it is taken: it is gone when it is not
+//! what it was.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+
+use super::layer::{Compressor, Packed, hex};
+use crate::rootfs::{Node, RootPath, Source, What};
+use crate::{Error, Result};
+
+/// Changes when a layer's bytes would, of the same files.
+const PACKER: u32 = 1;
+
+/// A folder of packed layers.
+#[derive(Debug, Clone)]
+pub struct LayerCache {
+    dir: PathBuf,
+    /// Bytes that all may take; the ones used longest ago go first.
+    limit: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    diff_id: String,
+    digest: String,
+    bytes: u64,
+}
+
+impl LayerCache {
+    /// A cache in this folder, which is made when something comes into it, of at
+    /// most `limit` bytes.
+    pub fn new(dir: &Path, limit: u64) -> Self {
+        Self { dir: dir.to_owned(), limit }
+    }
+
+    /// Puts the layer of this key at `to`, which must not be there.
+    pub(super) fn take(&self, key: &str, to: &Path) -> Option<Packed> {
+        let (about, blob) = self.paths(key);
+        let entry: Entry = serde_json::from_slice(&fs::read(&about).ok()?).ok()?;
+        let good = fs::metadata(&blob).is_ok_and(|meta| meta.len() == entry.bytes)
+            && digest_of(&blob).is_ok_and(|digest| digest == entry.digest);
+        if !good {
+            // Unlinked, not mended: a layout may have the same file.
+            let _ = fs::remove_file(&about);
+            let _ = fs::remove_file(&blob);
+            return None;
+        }
+        if fs::hard_link(&blob, to).is_err() {
+            fs::copy(&blob, to).ok()?;
+        }
+        // The time of its last use.
+        let _ = File::open(&about).and_then(|file| file.set_modified(std::time::SystemTime::now()));
+        Some(Packed { diff_id: entry.diff_id, digest: entry.digest, bytes: entry.bytes })
+    }
+
+    /// Keeps the blob at `from`. A cache that cannot be written is as good as none.
+    pub(super) fn keep(&self, key: &str, packed: &Packed, from: &Path) {
+        let _ = self.try_keep(key, packed, from);
+    }
+
+    fn try_keep(&self, key: &str, packed: &Packed, from: &Path) -> io::Result<()> {
+        if packed.bytes > self.limit {
+            return Ok(());
+        }
+        fs::create_dir_all(&self.dir)?;
+        self.make_room(packed.bytes)?;
+        let (about, blob) = self.paths(key);
+        let _ = fs::remove_file(&blob);
+        if fs::hard_link(from, &blob).is_err() {
+            // Another file system.
+            let mut temp = NamedTempFile::new_in(&self.dir)?;
+            io::copy(&mut File::open(from)?, &mut temp)?;
+            temp.persist(&blob).map_err(|e| e.error)?;
+        }
+        let entry = Entry {
+            diff_id: packed.diff_id.clone(),
+            digest: packed.digest.clone(),
+            bytes: packed.bytes,
+        };
+        let mut temp = NamedTempFile::new_in(&self.dir)?;
+        serde_json::to_writer(&mut temp, &entry)?;
+        temp.persist(about).map_err(|e| e.error)?;
+        Ok(())
+    }
+
+    /// Removes what was used longest ago until `bytes` fit.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let mut entries = Vec::new();
+        let mut total = bytes;
+        for entry in fs::read_dir(&self.dir)? {
+            let about = entry?.path();
+            if about.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let blob = about.with_extension("blob");
+            let len = fs::metadata(&blob).map_or(0, |meta| meta.len());
+            total += len;
+            entries.push((fs::metadata(&about)?.modified()?, len, about, blob));
+        }
+        entries.sort();
+        for (_, len, about, blob) in entries {
+            if total <= self.limit {
+                break;
+            }
+            let _ = fs::remove_file(about);
+            let _ = fs::remove_file(blob);
+            total -= len;
+        }
+        Ok(())
+    }
+
+    fn paths(&self, key: &str) -> (PathBuf, PathBuf) {
+        (self.dir.join(format!("{key}.json")), self.dir.join(format!("{key}.blob")))
+    }
+}
+
+/// What makes a layer's bytes: its nodes, their contents, and how they are packed.
+pub(super) fn key(
+    nodes: &[(&RootPath, &Node)],
+    compressor: Compressor,
+    time: u64,
+) -> Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(format!("{PACKER} {compressor:?} {time}\n").as_bytes());
+    for (path, node) in nodes {
+        hasher.update(format!("{path:?} {:o} ", node.mode).as_bytes());
+        match &node.what {
+            What::Dir => hasher.update(b"d"),
+            What::Symlink(target) => hasher.update(format!("l{target:?}").as_bytes()),
+            What::Hardlink(first) => hasher.update(format!("h{first:?}").as_bytes()),
+            What::File(source) => {
+                let digest = match source {
+                    Source::Bytes(bytes) => blake3::hash(bytes),
+                    Source::File { blake3: Some(digest), .. } => (*digest).into(),
+                    Source::File { path, .. } => {
+                        let file = File::open(path).map_err(Error::io("open", path))?;
+                        let mut contents = blake3::Hasher::new();
+                        contents.update_reader(file).map_err(Error::io("read", path))?;
+                        contents.finalize()
+                    }
+                };
+                hasher.update(b"f").update(digest.as_bytes())
+            }
+        };
+        hasher.update(b"\n");
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// SHA-256 of a file in hex.
+fn digest_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+}

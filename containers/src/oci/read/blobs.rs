@@ -1,0 +1,218 @@
+//! Where a layout's files are, and whether they are what their digests say.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::digest::{hex, is_sha256};
+use crate::rootfs::RootPath;
+use crate::{Error, Result};
+
+/// Largest JSON document read; registries take no manifest over 4 MiB.
+const MAX_JSON: u64 = 4 << 20;
+/// Files of an archive at most; an image has some dozens.
+const MAX_FILES: usize = 100_000;
+
+/// The files of a layout.
+#[derive(Debug)]
+pub(super) struct Blobs {
+    path: PathBuf,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Folder,
+    /// A tar, and the first byte and length of each of its files.
+    Archive(File, BTreeMap<String, (u64, u64)>),
+}
+
+/// What a descriptor says of a blob.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Expected {
+    /// SHA-256 in hex.
+    pub(super) sha256: String,
+    pub(super) bytes: u64,
+}
+
+impl Blobs {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let meta = path.metadata().map_err(Error::io("read", path))?;
+        let place = if meta.is_dir() {
+            Place::Folder
+        } else {
+            let file = File::open(path).map_err(Error::io("open", path))?;
+            let files = files(path, &file)?;
+            Place::Archive(file, files)
+        };
+        Ok(Self { path: path.to_owned(), place })
+    }
+
+    pub(super) fn bad(&self, reason: String) -> Error {
+        Error::Oci { path: self.path.display().to_string(), reason }
+    }
+
+    /// A JSON document with no digest: the entrance.
+    pub(super) fn entrance(&self, name: &str) -> Result<Vec<u8>> {
+        let (reader, bytes) = self.file(name)?;
+        if bytes > MAX_JSON {
+            return Err(self.bad(format!("`{name}` has {bytes} bytes, over {MAX_JSON}")));
+        }
+        let mut text = Vec::new();
+        reader.take(MAX_JSON).read_to_end(&mut text).map_err(Error::io("read", &self.path))?;
+        Ok(text)
+    }
+
+    /// A JSON document, checked.
+    pub(super) fn document(&self, expected: &Expected) -> Result<Vec<u8>> {
+        if expected.bytes > MAX_JSON {
+            let (sha256, bytes) = (&expected.sha256, expected.bytes);
+            return Err(self.bad(format!("`sha256:{sha256}` has {bytes} bytes, over {MAX_JSON}")));
+        }
+        let mut blob = self.blob(expected)?;
+        let mut text = Vec::new();
+        blob.read_to_end(&mut text).map_err(Error::io("read", &self.path))?;
+        self.finish(blob, expected)?;
+        Ok(text)
+    }
+
+    /// A blob's bytes; [`finish`](Self::finish) says whether they were right.
+    pub(super) fn blob(&self, expected: &Expected) -> Result<Hashing<Box<dyn Read + '_>>> {
+        let name = format!("blobs/sha256/{}", expected.sha256);
+        let (reader, bytes) = self.file(&name)?;
+        if bytes != expected.bytes {
+            let expected = expected.bytes;
+            return Err(self.bad(format!("`{name}` has {bytes} bytes, expected {expected}")));
+        }
+        Ok(Hashing::new(reader))
+    }
+
+    /// Reads what is left of a blob, and compares its digest.
+    pub(super) fn finish<R: Read>(&self, blob: Hashing<R>, expected: &Expected) -> Result<()> {
+        let found = blob.finish().map_err(Error::io("read", &self.path))?;
+        if found == expected.sha256 {
+            return Ok(());
+        }
+        let expected = &expected.sha256;
+        Err(self.bad(format!("blob `sha256:{expected}` is damaged: its SHA-256 is {found}")))
+    }
+
+    fn file(&self, name: &str) -> Result<(Box<dyn Read + '_>, u64)> {
+        match &self.place {
+            Place::Folder => {
+                let path = self.path.join(name);
+                let file = match File::open(&path) {
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(self.missing(name)),
+                    file => file.map_err(Error::io("open", &path))?,
+                };
+                let meta = file.metadata().map_err(Error::io("read", &path))?;
+                if !meta.is_file() {
+                    return Err(self.bad(format!("`{name}` is no file")));
+                }
+                Ok((Box::new(file.take(meta.len())), meta.len()))
+            }
+            Place::Archive(file, files) => {
+                let (start, bytes) = *files.get(name).ok_or_else(|| self.missing(name))?;
+                Ok((Box::new(Part { file, at: start, left: bytes }), bytes))
+            }
+        }
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        self.bad(format!("`{name}` is not there"))
+    }
+}
+
+/// The SHA-256 of a digest's text, `sha256:` before it.
+pub(super) fn sha256_of(digest: &str) -> Option<&str> {
+    digest.strip_prefix("sha256:").filter(|hex| is_sha256(hex))
+}
+
+/// Where the files of a tar lie.
+fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
+    let bad = |reason: String| Error::Oci { path: path.display().to_string(), reason };
+    let mut magic = [0; 4];
+    let read = file.read_at(&mut magic, 0).map_err(Error::io("read", path))?;
+    if magic.starts_with(&[0x1f, 0x8b]) || magic == [0x28, 0xb5, 0x2f, 0xfd] {
+        return Err(bad("it is compressed as a whole; `gunzip` or `zstd -d` it first".to_owned()));
+    }
+    if read == 0 {
+        return Err(bad("it is empty".to_owned()));
+    }
+    let damaged = |e: io::Error| bad(format!("it is no sound tar: {e}"));
+    let len = file.metadata().map_err(Error::io("read", path))?.len();
+    let mut files = BTreeMap::new();
+    let mut tar = tar::Archive::new(file);
+    // Raw: names of blobs are short, and attributes before them are not needed.
+    for entry in tar.entries_with_seek().map_err(damaged)?.raw(true) {
+        let entry = entry.map_err(damaged)?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let (start, bytes) = (entry.raw_file_position(), entry.size());
+        if start.checked_add(bytes).is_none_or(|end| end > len) {
+            return Err(bad(format!("it ends within `{name}`")));
+        }
+        if files.len() >= MAX_FILES {
+            return Err(Error::Limit { what: "files", limit: MAX_FILES as u64 });
+        }
+        if let Ok(name) = RootPath::new(&name) {
+            files.insert(name.as_str().to_owned(), (start, bytes));
+        }
+    }
+    Ok(files)
+}
+
+/// One file of an archive.
+struct Part<'a> {
+    file: &'a File,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Part<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.file.read_at(&mut buffer[..most], self.at)?;
+        if read == 0 && most > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.at += read as u64;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// Hashes what is read.
+pub(super) struct Hashing<R> {
+    reader: R,
+    hasher: Sha256,
+    /// Bytes that were read.
+    pub(super) bytes: u64,
+}
+
+impl<R: Read> Hashing<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self { reader, hasher: Sha256::new(), bytes: 0 }
+    }
+
+    /// Reads what is left; SHA-256 of all in hex.
+    pub(super) fn finish(mut self) -> io::Result<String> {
+        io::copy(&mut self, &mut io::sink())?;
+        Ok(hex(&self.hasher.finalize()))
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.hasher.update(buffer.get(..read).unwrap_or_default());
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}

@@ -1,0 +1,148 @@
+//! Layers unpacked into the store, and laid over each other.
+
+use std::io::{self, Read};
+
+use super::blobs::{Blobs, Expected, Hashing};
+use super::image::{Image, LayerBlob, Layout};
+use crate::rootfs::{Layer, Rootfs};
+use crate::store::{Kind, Limits, Listing, Store, unpack_tar};
+use crate::{Error, Result};
+
+/// What may follow a layer's last member: tar pads to records of some kilobytes.
+const MAX_PADDING: u64 = 64 << 20;
+
+/// Which part of a new image the layers of another one become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parts {
+    /// The base, all of them: something is built on the image.
+    Base,
+    /// Those that this library wrote them as: the image is looked at.
+    AsWritten,
+}
+
+impl Layout {
+    /// The image's layers, from the store or unpacked into it. Limits hold for all of
+    /// them together.
+    ///
+    /// # Errors
+    /// [`Error::Oci`] for a blob that is missing or not what its digests say, or a
+    /// compression that is not known; those of [`unpack_tar`].
+    pub fn unpack(&self, image: &Image, store: &Store, limits: &Limits) -> Result<Vec<Listing>> {
+        let mut left = *limits;
+        let mut listings = Vec::new();
+        for layer in &image.layers {
+            let unpacked = store.listing(&layer.diff_id, |filling| {
+                let blobs = &self.blobs;
+                let name = format!("layer sha256:{}", layer.sha256);
+                self.read(layer, &left, |tar| unpack_tar(filling, tar, &name, true, &left))
+                    .map_err(|e| named(blobs, &name, e))
+            });
+            let listing = unpacked.map_err(|e| whole(e, limits))?;
+            let size = |kind: &Kind| if let Kind::File(_, bytes, _) = kind { *bytes } else { 0 };
+            let bytes: u64 = listing.entries.iter().map(|entry| size(&entry.kind)).sum();
+            left.bytes = left.bytes.saturating_sub(bytes);
+            left.entries = left.entries.saturating_sub(listing.entries.len() as u64);
+            listings.push(listing);
+        }
+        Ok(listings)
+    }
+
+    /// The image's files.
+    ///
+    /// # Errors
+    /// As [`unpack`](Self::unpack) and [`Listing::lay_over`].
+    pub fn rootfs(
+        &self,
+        image: &Image,
+        store: &Store,
+        limits: &Limits,
+        parts: Parts,
+    ) -> Result<Rootfs> {
+        let mut tree = Rootfs::default();
+        let listings = self.unpack(image, store, limits)?;
+        for (listing, layer) in listings.iter().zip(&image.layers) {
+            let part = layer.part.filter(|_| parts == Parts::AsWritten).unwrap_or(Layer::Base);
+            listing.lay_over(&mut tree, part)?;
+        }
+        Ok(tree)
+    }
+
+    /// Gives a layer's tar to `unpack`, and compares both digests with what was read.
+    fn read(
+        &self,
+        layer: &LayerBlob,
+        limits: &Limits,
+        unpack: impl FnOnce(&mut dyn Read) -> Result<()>,
+    ) -> Result<()> {
+        let expected = Expected { sha256: layer.sha256.clone(), bytes: layer.bytes };
+        let mut blob = self.blobs.blob(&expected)?;
+        let unpacked = self.plain(layer, &mut blob).and_then(|plain| {
+            let mut tar = Hashing::new(plain);
+            unpack(&mut tar)?;
+            let read = tar.bytes;
+            let most = read.saturating_add(MAX_PADDING.min(limits.bytes.max(1 << 20)));
+            let diff_id = padding(tar, most).map_err(|e| self.blobs.bad(e.to_string()))?;
+            if diff_id != layer.diff_id {
+                let expected = &layer.diff_id;
+                return Err(self
+                    .blobs
+                    .bad(format!("unpacked it has SHA-256 {diff_id}, its diff ID is {expected}")));
+            }
+            Ok(())
+        });
+        // Damage explains whatever else went wrong.
+        match unpacked {
+            Err(e @ (Error::Limit { .. } | Error::Io { .. })) => Err(e),
+            unpacked => self.blobs.finish(blob, &expected).and(unpacked),
+        }
+    }
+
+    fn plain<'a>(&self, layer: &LayerBlob, blob: &'a mut dyn Read) -> Result<Box<dyn Read + 'a>> {
+        let media = layer.media_type.as_str();
+        let kind = media.rsplit(['.', '+']).next().unwrap_or_default();
+        let buffered = io::BufReader::with_capacity(256 << 10, blob);
+        Ok(match kind {
+            "gzip" => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
+            "zstd" => {
+                let decoder = zstd::Decoder::with_buffer(buffered);
+                Box::new(decoder.map_err(|source| Error::Read { path: media.to_owned(), source })?)
+            }
+            "tar" => Box::new(buffered),
+            _ => {
+                let reason = format!(
+                    "layer sha256:{} is of type `{media}`, expected a tar, plain or in gzip or zstd",
+                    layer.sha256
+                );
+                return Err(self.blobs.bad(reason));
+            }
+        })
+    }
+}
+
+/// Reads what follows the archive, up to so many bytes in all.
+fn padding<R: Read>(mut tar: Hashing<R>, most: u64) -> io::Result<String> {
+    let left = most.saturating_sub(tar.bytes);
+    io::copy(&mut (&mut tar).take(left), &mut io::sink())?;
+    if tar.bytes >= most && tar.read(&mut [0])? > 0 {
+        return Err(io::Error::other("bytes without end follow its last member"));
+    }
+    tar.finish()
+}
+
+/// An archive's error, with the image's path and the layer's digest.
+fn named(blobs: &Blobs, layer: &str, error: Error) -> Error {
+    match error {
+        Error::Archive { reason, .. } => blobs.bad(format!("{layer}: {reason}")),
+        Error::Path { path, reason } => blobs.bad(format!("{layer}: `{path}`: {reason}")),
+        other => other,
+    }
+}
+
+/// Of what was left of a limit, the whole.
+fn whole(error: Error, limits: &Limits) -> Error {
+    match error {
+        Error::Limit { what: "bytes", .. } => Error::Limit { what: "bytes", limit: limits.bytes },
+        Error::Limit { what: "nodes", .. } => Error::Limit { what: "nodes", limit: limits.entries },
+        other => other,
+    }
+}

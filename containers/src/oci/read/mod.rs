@@ -1,0 +1,16 @@
+//! Images of others, and our own, read back from the OCI layout: a folder, or
+//! that folder as one tar.
+//!
+//! ```text
+//! index.json ─▶ (index ─▶) manifest ─▶ config
+//!                                   └▶ layers, each unpacked into the store
+//! ```
+//!
+//! Each arrow is a descriptor: what it names must have its length and its SHA-256.
+
+mod blobs;
+mod image;
+mod layers;
+
+pub use self::image::{Image, LayerBlob, Layout};
+pub use self::layers::Parts;

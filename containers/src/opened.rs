@@ -1,0 +1,238 @@
+//! An image that was written, whoever wrote it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::check::{About, Form, Report, check};
+use crate::recipe::Target;
+use crate::rootfs::{RootPath, Rootfs, Source, What};
+use crate::sif::{Arch, Kind, Sif, Squash};
+use crate::store::{Limits, Store};
+use crate::{Error, Result};
+
+/// Longest script or list of labels that is read.
+const MAX_TEXT: u64 = 1 << 20;
+
+/// An image: its files, and what it says of itself.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Opened {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What kind of file it is.
+    pub form: Form,
+    /// Processor of its programs.
+    pub arch: Arch,
+    /// Its bytes on the disk.
+    pub bytes: u64,
+    /// Of a SIF `blake3:` and hex, of the whole file; of OCI that of its manifest.
+    pub digest: Option<String>,
+    /// Seconds since 1970.
+    pub created: Option<i64>,
+    /// All its files.
+    pub tree: Rootfs,
+    /// What it starts by itself.
+    pub program: Option<RootPath>,
+    /// Environment variables.
+    pub env: BTreeMap<String, String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// The recipe or definition file it was made from; may be empty.
+    pub recipe: String,
+    /// Its list of contents, SPDX as JSON, when it has one.
+    pub sbom: Option<String>,
+    /// The SIF's objects, or the OCI image's layers.
+    pub parts: Vec<Part>,
+}
+
+/// An object of a SIF, or a layer of an OCI image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// `deffile`, `json`, `sbom`, `partition`, `layer`, or a number.
+    pub kind: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// A layer's digest, `sha256:` and hex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+impl Opened {
+    /// Opens a `.sif`, the folder of an OCI layout, or an OCI archive; its files go
+    /// through `store`.
+    ///
+    /// # Errors
+    /// [`Error::Sif`], [`Error::Archive`] and others for a damaged one.
+    pub fn open(path: &Path, store: &Store, limits: &Limits) -> Result<Self> {
+        let mut magic = [0; 64];
+        let is_sif = path.is_file() && {
+            let mut file = std::fs::File::open(path).map_err(Error::io("open", path))?;
+            let read = std::io::Read::read(&mut file, &mut magic);
+            read.map_err(Error::io("read", path))?;
+            magic.get(32..41) == Some(&b"SIF_MAGIC"[..])
+        };
+        let named_sif = path.extension().is_some_and(|extension| extension == "sif");
+        if is_sif || named_sif { sif(path, store, limits) } else { layout(path, store, limits) }
+    }
+
+    /// Looks whether it would run on `target`.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn check(&self, target: &Target, host_paths: &[String]) -> Result<Report> {
+        let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let about = About {
+            arch: self.arch,
+            form: self.form,
+            file_name: name.as_deref(),
+            file_bytes: Some(self.bytes),
+            program: self.program.as_ref(),
+            env: &self.env,
+            labels: &self.labels,
+            recipe: &self.recipe,
+            scratch: false,
+            host_paths,
+            cuda: self.cuda(),
+        };
+        check(&self.tree, &about, target)
+    }
+
+    /// CUDA's version as a label of ours says it.
+    fn cuda(&self) -> Option<(u32, u32)> {
+        let (major, minor) = self.labels.get("org.gular.cuda.runtime")?.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+}
+
+fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
+    let sif = Sif::open(path)?;
+    let tree = sif.rootfs(store, limits)?;
+    let squash = match sif.compressor()?.as_str() {
+        "gzip" => Some(Squash::Gzip),
+        "zstd" => Some(Squash::Zstd),
+        _ => None,
+    };
+    let text = |kind: Kind| -> Result<Option<String>> {
+        let object = sif.descriptors.iter().find(|object| object.kind == kind);
+        let bytes = object.map(|object| sif.bytes(object)).transpose()?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    };
+    let parts = sif.descriptors.iter().map(|object| Part {
+        name: object.name.clone(),
+        kind: match object.kind {
+            Kind::Deffile => "deffile".to_owned(),
+            Kind::RootPartition(_) => "partition".to_owned(),
+            Kind::Json => "json".to_owned(),
+            Kind::SpdxJson => "sbom".to_owned(),
+            Kind::Other(number) => format!("{number:#06x}"),
+        },
+        bytes: object.bytes,
+        digest: None,
+    });
+    let mut hasher = blake3::Hasher::new();
+    let file = std::fs::File::open(path).map_err(Error::io("open", path))?;
+    hasher.update_reader(file).map_err(Error::io("read", path))?;
+    Ok(Opened {
+        digest: Some(format!("blake3:{}", hasher.finalize().to_hex())),
+        form: Form::Sif(squash),
+        arch: sif.arch.unwrap_or(Arch::Amd64),
+        bytes: std::fs::metadata(path).map_err(Error::io("read", path))?.len(),
+        created: Some(sif.created),
+        program: runscript(&tree)?,
+        env: environment(&tree)?,
+        labels: labels(&tree)?,
+        recipe: text(Kind::Deffile)?.unwrap_or_default(),
+        sbom: text(Kind::SpdxJson)?,
+        parts: parts.collect(),
+        path: path.to_owned(),
+        tree,
+    })
+}
+
+fn layout(path: &Path, _store: &Store, _limits: &Limits) -> Result<Opened> {
+    let reason = "it is no SIF".to_owned();
+    Err(Error::Sif { path: path.display().to_string(), reason })
+}
+
+/// A small file of the image, as text.
+fn read(tree: &Rootfs, path: &str) -> Result<Option<String>> {
+    let Some((_, node)) = tree.follow(&RootPath::new(path)?) else { return Ok(None) };
+    let What::File(source) = &node.what else { return Ok(None) };
+    if source.len() > MAX_TEXT {
+        return Ok(None);
+    }
+    let bytes = match source {
+        Source::Bytes(bytes) => bytes.to_vec(),
+        Source::File { path, .. } => std::fs::read(path).map_err(Error::io("read", path))?,
+    };
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// What a SIF starts: the target of its run script, or what that executes.
+fn runscript(tree: &Rootfs) -> Result<Option<RootPath>> {
+    const PATH: &str = ".singularity.d/runscript";
+    if let Some(node) = tree.get(&RootPath::new(PATH)?)
+        && let What::Symlink(target) = &node.what
+    {
+        return RootPath::new(target).map(Some);
+    }
+    let text = read(tree, PATH)?.unwrap_or_default();
+    let word = text.lines().find_map(|line| {
+        let word = line.trim().strip_prefix("exec ")?.split_whitespace().next()?;
+        let word = word.trim_matches(['\'', '"']);
+        word.starts_with('/').then_some(word)
+    });
+    word.map(RootPath::new).transpose()
+}
+
+fn labels(tree: &Rootfs) -> Result<BTreeMap<String, String>> {
+    let text = read(tree, ".singularity.d/labels.json")?.unwrap_or_default();
+    Ok(serde_json::from_str(&text).unwrap_or_default())
+}
+
+/// Variables that the scripts of a SIF set, as far as they are plain assignments.
+fn environment(tree: &Rootfs) -> Result<BTreeMap<String, String>> {
+    let mut env = BTreeMap::new();
+    for script in ["10-docker2singularity.sh", "90-environment.sh"] {
+        let text = read(tree, &format!(".singularity.d/env/{script}"))?.unwrap_or_default();
+        env.extend(text.lines().filter_map(assignment));
+    }
+    Ok(env)
+}
+
+/// `export NAME="value"`, or `NAME="${NAME:-"value"}"` as runtimes write it.
+fn assignment(line: &str) -> Option<(String, String)> {
+    let line = line.trim();
+    let (name, value) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || !name.chars().all(good) {
+        return None;
+    }
+    let value = value.trim().trim_matches('"');
+    let default = value.strip_prefix(&format!("${{{name}:-")).and_then(|v| v.strip_suffix('}'));
+    let value = default.unwrap_or(value).trim_matches(['"', '\'']);
+    Some((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assignments_are_read_as_runtimes_write_them() {
+        for (line, expected) in [
+            ("export PATH=/app/bin:/bin", Some(("PATH", "/app/bin:/bin"))),
+            ("    A='b c'", Some(("A", "b c"))),
+            (r#"export A="${A:-"b"}""#, Some(("A", "b"))),
+            ("if [ -z \"${A+set}\" ]; then", None),
+            ("export A", None),
+        ] {
+            let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            assert_eq!(assignment(line), expected, "{line}");
+        }
+    }
+}

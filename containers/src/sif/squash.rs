@@ -1,0 +1,291 @@
+//! The root file system, squashed: compressed, or taken from earlier images.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gular_squashfs::write::{
+    self as squashfs, Compression, FileData, Fragments, Meta, Options, Tree,
+};
+
+use super::image::{Contents, Squash};
+use super::write::Writer;
+use crate::blocks::{Found, Lent, Placed, RUN_BLOCKS, key};
+use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
+use crate::{Error, Result};
+
+/// What `mksquashfs` takes: larger blocks are smaller in all, and cost a reader of
+/// one page more.
+const BLOCK_BYTES: u32 = 128 << 10;
+/// Smaller files are compressed before a cache has been asked about them.
+const SMALLEST_LENT: u64 = 1 << 20;
+
+/// Who is told how far it is, and who may stop it.
+pub(super) struct Watch<'a> {
+    /// Bytes of files that went into the image.
+    done: Cell<u64>,
+    progress: &'a (dyn Fn(u64) + Sync),
+    cancel: &'a AtomicBool,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(progress: &'a (dyn Fn(u64) + Sync), cancel: &'a AtomicBool) -> Self {
+        Self { done: Cell::new(0), progress, cancel }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.done.set(self.done.get() + bytes);
+        (self.progress)(self.done.get());
+    }
+}
+
+/// A root file system that was written.
+pub(super) struct Squashed {
+    /// Replaces its first bytes.
+    pub(super) superblock: Vec<u8>,
+    /// Files whose blocks later images can have, from the root file system's first byte.
+    pub(super) lendable: Vec<Placed>,
+    /// Bytes of files whose blocks came from earlier images.
+    pub(super) reused: u64,
+}
+
+/// Writes the root file system.
+pub(super) fn squash(
+    tree: &Rootfs,
+    contents: &Contents<'_>,
+    sink: &mut Writer,
+    lent: &Lent,
+    watch: &Watch<'_>,
+) -> Result<Squashed> {
+    let options = options(contents);
+    let settings = format!(
+        "{:?} probe={} block={} zeros={:?}",
+        options.data, options.probe, options.block_size, options.zeros
+    );
+    let (_, root) = tree.iter().next().ok_or(Error::Limit { what: "nodes", limit: 0 })?;
+    let meta = |node: &Node| Meta { mode: node.mode, uid: 0, gid: 0, mtime: contents.time };
+    let root_wrong = wrong(&RootPath::ROOT, watch);
+    let writer = squashfs::Writer::new(sink, options).map_err(&root_wrong)?;
+    let keeps = contents.blocks.is_some();
+    let mut files = Files { writer, settings, keeps, lent, watch, lendable: Vec::new(), reused: 0 };
+    let mut nodes = Tree::new(meta(root));
+    // Files of a layer lie together: what seldom changes first.
+    for layer in Layer::ALL {
+        let of_layer = tree.iter().skip(1).filter(|(_, node)| node.layer == layer);
+        for (path, node) in of_layer {
+            let inner = match &node.what {
+                What::Dir => squashfs::Node::Dir,
+                What::Symlink(target) => squashfs::Node::Symlink(target.clone().into_bytes()),
+                What::Hardlink(first) => squashfs::Node::Hardlink(first.as_str().into()),
+                What::File(source) => squashfs::Node::File(files.add(path, source)?),
+            };
+            nodes.add(path.as_str(), meta(node), inner).map_err(wrong(path, watch))?;
+        }
+    }
+    files.writer.settle().map_err(&root_wrong)?;
+    let lendable = files.placed().map_err(&root_wrong)?;
+    let reused = files.reused;
+    let (superblock, _) = files.writer.finish(&nodes).map_err(&root_wrong)?;
+    Ok(Squashed { superblock: superblock.to_vec(), lendable, reused })
+}
+
+fn options(contents: &Contents<'_>) -> Options {
+    // Level 5 takes a sixth less time than 6, and 0.1 % more space, on CUDA's libraries.
+    let compression = match contents.squash {
+        Squash::Gzip => Compression::Gzip(5),
+        Squash::Zstd => Compression::Zstd(3),
+    };
+    let mut options = Options::default();
+    options.data = Some(compression);
+    options.metadata = Some(compression);
+    options.probe = true;
+    options.block_size = BLOCK_BYTES;
+    options.fragments = Fragments::SmallFiles;
+    options.mtime = contents.time;
+    options.threads = contents.threads;
+    options
+}
+
+fn wrong<'a>(path: &RootPath, watch: &Watch<'a>) -> impl Fn(squashfs::Error) -> Error + use<'a> {
+    let path = path.to_string();
+    let cancel = watch.cancel;
+    move |e| match e {
+        squashfs::Error::Write(source) => Error::Write { source },
+        squashfs::Error::Read(_) if cancel.load(Ordering::Relaxed) => Error::Cancelled,
+        source => Error::Squash { path: path.clone(), source },
+    }
+}
+
+/// The files on their way into the image.
+struct Files<'a> {
+    writer: squashfs::Writer<&'a mut Writer>,
+    /// What changes blocks beside the bytes they are made of.
+    settings: String,
+    /// Whether somebody wants to know where the blocks lie.
+    keeps: bool,
+    lent: &'a Lent,
+    watch: &'a Watch<'a>,
+    /// Data, key, and the digests of its runs where they are known.
+    lendable: Vec<(FileData, String, Vec<String>)>,
+    reused: u64,
+}
+
+impl Files<'_> {
+    fn add(&mut self, path: &RootPath, source: &Source) -> Result<FileData> {
+        self.watch.check()?;
+        match source {
+            Source::Bytes(bytes) => {
+                let data = self.writer.data(&mut &bytes[..]).map_err(wrong(path, self.watch))?;
+                self.watch.advance(bytes.len() as u64);
+                Ok(data)
+            }
+            Source::File { path: source, bytes, blake3 } => {
+                let mut file = File::open(source).map_err(Error::io("open", source))?;
+                let changed = |found| Error::Changed {
+                    path: source.display().to_string(),
+                    found,
+                    expected: *bytes,
+                };
+                let found = file.metadata().map_err(Error::io("read", source))?.len();
+                if found != *bytes {
+                    return Err(changed(found));
+                }
+                let data = self.file(path, source, &mut file, *bytes, *blake3)?;
+                if data.size() == *bytes { Ok(data) } else { Err(changed(data.size())) }
+            }
+        }
+    }
+
+    fn file(
+        &mut self,
+        path: &RootPath,
+        source: &Path,
+        file: &mut File,
+        bytes: u64,
+        told: Option<[u8; 32]>,
+    ) -> Result<FileData> {
+        let lendable = self.keeps && bytes >= SMALLEST_LENT;
+        let known = match told {
+            None if lendable && self.lent.has_size(bytes) => {
+                Some(digest_of(source, file, self.watch)?)
+            }
+            told => told,
+        };
+        if let Some(digest) = known.filter(|_| lendable) {
+            let key = key(&digest, &self.settings);
+            if let Some(found) = self.lent.find(&key).filter(|found| found.placed.size == bytes) {
+                let (data, sound) = self.copy(path, source, file, &found, &digest)?;
+                let digests = if sound { found.placed.digests.clone() } else { Vec::new() };
+                self.lendable.push((data, key, digests));
+                return Ok(data);
+            }
+        }
+        let hasher = (lendable || told.is_some()).then(blake3::Hasher::new);
+        let mut reader = Watched { reader: file, hasher, watch: self.watch };
+        let data = self.writer.data(&mut reader).map_err(wrong(path, self.watch))?;
+        let digest = reader.hasher.map(|hasher| *hasher.finalize().as_bytes());
+        if told.is_some() && told != digest {
+            return Err(Error::Damaged { path: source.display().to_string() });
+        }
+        if let Some(digest) = digest.filter(|_| lendable) {
+            self.lendable.push((data, key(&digest, &self.settings), Vec::new()));
+        }
+        Ok(data)
+    }
+
+    /// Takes a file's blocks from an earlier image; what is damaged there is
+    /// compressed anew. Says whether nothing was.
+    fn copy(
+        &mut self,
+        path: &RootPath,
+        source: &Path,
+        file: &mut File,
+        found: &Found<'_>,
+        digest: &[u8; 32],
+    ) -> Result<(FileData, bool)> {
+        let run_bytes = u64::from(BLOCK_BYTES) * RUN_BLOCKS as u64;
+        let mut left = found.placed.size;
+        let mut sound = true;
+        let mut parts = self.writer.file().map_err(wrong(path, self.watch))?;
+        for (number, (at, len, words)) in found.placed.runs().enumerate() {
+            self.watch.check()?;
+            let size = left.min(run_bytes);
+            match found.read(number, at, len) {
+                Some(blocks) => {
+                    parts.packed(size, words, blocks).map_err(wrong(path, self.watch))?;
+                    self.reused += size;
+                    self.watch.advance(size);
+                }
+                None => {
+                    // The file was not read so far: it may not be what the key says.
+                    if sound && digest_of(source, file, self.watch)? != *digest {
+                        return Err(Error::Damaged { path: source.display().to_string() });
+                    }
+                    sound = false;
+                    let start = found.placed.size - left;
+                    file.seek(SeekFrom::Start(start)).map_err(Error::io("read", source))?;
+                    let reader = file.take(size);
+                    let mut reader = Watched { reader, hasher: None, watch: self.watch };
+                    parts.raw(&mut reader).map_err(wrong(path, self.watch))?;
+                }
+            }
+            left -= size;
+        }
+        Ok((parts.end().map_err(wrong(path, self.watch))?, sound))
+    }
+
+    fn placed(&self) -> Result<Vec<Placed>, squashfs::Error> {
+        let mut placed = Vec::new();
+        for (data, key, digests) in &self.lendable {
+            if let Some(squashfs::Placed { start, words }) = self.writer.placed(*data)? {
+                let (key, digests, size) = (key.clone(), digests.clone(), data.size());
+                placed.push(Placed { key, size, start, words, digests });
+            }
+        }
+        Ok(placed)
+    }
+}
+
+/// BLAKE3 of a file, which is left at its start.
+fn digest_of(source: &Path, file: &mut File, watch: &Watch<'_>) -> Result<[u8; 32]> {
+    let failed = || Error::io("read", source);
+    file.seek(SeekFrom::Start(0)).map_err(failed())?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        watch.check()?;
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => hasher.update(&buffer[..read]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(failed()(e)),
+        };
+    }
+    file.seek(SeekFrom::Start(0)).map_err(failed())?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// A reader that is hashed, counted and stopped on its way.
+struct Watched<'a, R> {
+    reader: R,
+    hasher: Option<blake3::Hasher>,
+    watch: &'a Watch<'a>,
+}
+
+impl<R: Read> Read for Watched<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.watch.check().map_err(io::Error::other)?;
+        let len = self.reader.read(buffer)?;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&buffer[..len]);
+        }
+        self.watch.advance(len as u64);
+        Ok(len)
+    }
+}

@@ -1,0 +1,145 @@
+//! The files of a SIF's root partition, as a listing of the store.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use gular_squashfs::read::{self as squashfs, Kind, Source, Walk};
+
+use super::{Descriptor, Sif};
+use crate::rootfs::{Layer, RootPath, Rootfs};
+use crate::store::{self, Filling, Limits, Listing, Store};
+use crate::{Error, Result};
+
+/// Bytes hashed at a time.
+const BUFFER: usize = 1 << 20;
+
+impl Sif {
+    /// The files of the root file system, from the store or unpacked into it: read
+    /// once to know it by its digest, and again when it is new.
+    ///
+    /// # Errors
+    /// [`Error::Sif`] without a SquashFS in gzip, zstd or stored, for a damaged one,
+    /// or one with a device, pipe or name that is not UTF-8; [`Error::Limit`];
+    /// [`Error::Io`]. Nothing is left in the store then.
+    pub fn unpack(&self, store: &Store, limits: &Limits) -> Result<Listing> {
+        let part = self.part(self.root()?);
+        let digest = part.digest().map_err(Error::io("read", &self.path))?;
+        store.listing(&format!("squashfs-{digest}"), |filling| self.fill(&part, filling, limits))
+    }
+
+    /// The root file system, all of it as [`Layer::Base`].
+    ///
+    /// # Errors
+    /// As [`unpack`](Self::unpack), and [`Rootfs::add`].
+    pub fn rootfs(&self, store: &Store, limits: &Limits) -> Result<Rootfs> {
+        let mut tree = Rootfs::default();
+        self.unpack(store, limits)?.add_to(&mut tree, Layer::Base)?;
+        Ok(tree)
+    }
+
+    /// The compressor that the root file system names: `gzip`, `zstd`, `xz` and such.
+    ///
+    /// # Errors
+    /// [`Error::Sif`] without a SquashFS, [`Error::Io`].
+    pub fn compressor(&self) -> Result<String> {
+        let part = self.part(self.root()?);
+        let walk = Walk::new(&part).map_err(|e| self.damaged("", e))?;
+        Ok(walk.compressor())
+    }
+
+    fn part(&self, root: &Descriptor) -> Part<'_> {
+        Part { file: self.file(), start: root.offset, bytes: root.bytes }
+    }
+
+    fn fill(&self, part: &Part<'_>, filling: &mut Filling, limits: &Limits) -> Result<()> {
+        let mut walk = Walk::new(part).map_err(|e| self.damaged("", e))?;
+        // Inodes and their first names.
+        let mut names: HashMap<u64, String> = HashMap::new();
+        loop {
+            let Some(entry) = walk.next().map_err(|e| self.damaged("", e))? else { return Ok(()) };
+            let (kind, mode, inode) = (entry.kind, entry.mode, entry.inode);
+            let text = std::str::from_utf8(entry.path).map_err(|_| {
+                let name = String::from_utf8_lossy(entry.path).into_owned();
+                self.bad(format!("name `{name}` is not UTF-8"))
+            })?;
+            let path = RootPath::new(text)?;
+            match kind {
+                Kind::Folder => filling.add(&path, mode, store::Kind::Dir, limits)?,
+                Kind::Symlink => {
+                    let target = walk.target().map_err(|e| self.damaged(&path.to_string(), e))?;
+                    let target = String::from_utf8(target.unwrap_or_default())
+                        .map_err(|_| self.bad(format!("the target of link {path} is not UTF-8")))?;
+                    filling.add(&path, 0o777, store::Kind::Symlink(target), limits)?;
+                }
+                Kind::File { .. } if names.contains_key(&inode) => {
+                    let first = names.get(&inode).cloned().unwrap_or_default();
+                    filling.add(&path, mode, store::Kind::Hardlink(first), limits)?;
+                }
+                Kind::File { size, .. } => {
+                    if size > limits.bytes {
+                        return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+                    }
+                    filling.add_file_by(&path, mode, limits, |sink| {
+                        walk.copy_to(sink).map_err(|e| self.damaged(&path.to_string(), e))
+                    })?;
+                    names.insert(inode, path.as_str().to_owned());
+                }
+                Kind::Other => {
+                    return Err(self.bad(format!("{path} is a device, pipe or socket")));
+                }
+            }
+        }
+    }
+
+    fn damaged(&self, path: &str, error: squashfs::Error) -> Error {
+        match error {
+            squashfs::Error::Read(source) => Error::io("read", &self.path)(source),
+            other => match path {
+                "" => self.bad(format!("its root partition: {other}")),
+                path => self.bad(format!("{path} of its root partition: {other}")),
+            },
+        }
+    }
+
+    fn bad(&self, reason: String) -> Error {
+        Error::Sif { path: self.path.display().to_string(), reason }
+    }
+}
+
+/// A partition's bytes in the file.
+struct Part<'a> {
+    file: &'a File,
+    start: u64,
+    bytes: u64,
+}
+
+impl Part<'_> {
+    fn digest(&self) -> io::Result<String> {
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; BUFFER];
+        let mut at = 0;
+        while at < self.bytes {
+            let len = usize::try_from(self.bytes - at).unwrap_or(BUFFER).min(BUFFER);
+            self.read_at(at, &mut buffer[..len])?;
+            hasher.update(&buffer[..len]);
+            at += len as u64;
+        }
+        Ok(hasher.finalize().to_hex().to_string())
+    }
+}
+
+impl Source for Part<'_> {
+    fn len_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let end = offset.checked_add(out.len() as u64).filter(|end| *end <= self.bytes);
+        if end.is_none() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.file.read_exact_at(out, self.start + offset)
+    }
+}

@@ -1,0 +1,58 @@
+//! A layer laid over those below it.
+
+use super::{Kind, Listing};
+use crate::rootfs::{Layer, RootPath, Rootfs, What};
+use crate::{Error, Result};
+
+impl Listing {
+    /// Lays a layer of an OCI image over a tree: first it hides what it hides, then
+    /// its own nodes take the places of those that are there, whatever they are
+    /// (image-spec, `layer.md`, "Applying Changesets").
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] for a hard link to no file, or something below a file;
+    /// [`Error::Path`] for links in a circle.
+    pub fn lay_over(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
+        for entry in &self.entries {
+            let path = RootPath::new(&entry.path)?;
+            match entry.kind {
+                Kind::Whiteout => tree.remove(&path),
+                Kind::Opaque => {
+                    let inside: Vec<_> = tree.children(&path).map(|(child, _)| child).collect();
+                    inside.iter().for_each(|child| tree.remove(child));
+                }
+                _ => {}
+            }
+        }
+        for entry in &self.entries {
+            let path = RootPath::new(&entry.path)?;
+            let what = match &entry.kind {
+                Kind::Whiteout | Kind::Opaque => continue,
+                Kind::Hardlink(first) => linked(tree, &path, first)?,
+                Kind::Dir | Kind::File(..) | Kind::Symlink(_) => self.what(entry)?,
+            };
+            if let Some(there) = tree.get(&path) {
+                match (&there.what, &what) {
+                    (What::Dir, What::Dir) if there.mode == entry.mode => continue,
+                    (What::Dir, What::Dir)
+                    | (What::Symlink(_), What::Symlink(_))
+                    | (What::File(_) | What::Hardlink(_), What::File(_) | What::Hardlink(_)) => {}
+                    _ => tree.remove(&path),
+                }
+            }
+            tree.add(layer, &path, entry.mode, what)?;
+        }
+        Ok(())
+    }
+}
+
+fn linked(tree: &Rootfs, path: &RootPath, first: &str) -> Result<What> {
+    let first = RootPath::new(first)?;
+    match tree.follow(&first) {
+        Some((real, node)) if matches!(node.what, What::File(_)) => Ok(What::Hardlink(real)),
+        _ => {
+            let reason = format!("a hard link to {first}, where no file stands");
+            Err(Error::Conflict { path: path.to_string(), reason })
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! Images read back from OCI layouts: ours, others', and hostile ones.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use gular_containers::Error;
+use gular_containers::oci::{Compressor, Config, Layout, Parts, write_archive, write_layout};
+use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use gular_containers::sif::Arch;
+use gular_containers::store::{Limits, Store};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tar::{EntryType, Header};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+const LIMITS: Limits = Limits { bytes: 1 << 20, entries: 50 };
+
+fn path(text: &str) -> RootPath {
+    RootPath::new(text).unwrap()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// One member: type, path, link target, bytes.
+type Member<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
+
+fn tar(members: &[Member<'_>]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (kind, path, link, bytes) in members {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_mode(0o755);
+        header.set_size(bytes.len() as u64);
+        // Written as they stand, `..` and all.
+        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
+        header.set_cksum();
+        tar.append(&header, *bytes).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(bytes).unwrap();
+    gz.finish().unwrap()
+}
+
+/// A layout that is put together blob by blob.
+struct Made {
+    dir: tempfile::TempDir,
+}
+
+impl Made {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("image/blobs/sha256")).unwrap();
+        let made = Self { dir };
+        fs::write(made.path().join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+        made
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("image")
+    }
+
+    fn blob_path(&self, digest: &str) -> PathBuf {
+        self.path().join("blobs/sha256").join(digest.strip_prefix("sha256:").unwrap())
+    }
+
+    fn blob(&self, media_type: &str, bytes: &[u8]) -> Value {
+        let digest = format!("sha256:{}", sha256(bytes));
+        fs::write(self.blob_path(&digest), bytes).unwrap();
+        json!({ "mediaType": media_type, "digest": digest, "size": bytes.len() })
+    }
+
+    fn json(&self, media_type: &str, value: &Value) -> Value {
+        self.blob(media_type, value.to_string().as_bytes())
+    }
+
+    /// A manifest of these layers: media type, blob, tar.
+    fn manifest(&self, arch: &str, layers: &[(&str, Vec<u8>, Vec<u8>)]) -> Value {
+        let ids: Vec<_> =
+            layers.iter().map(|(_, _, tar)| format!("sha256:{}", sha256(tar))).collect();
+        let layers: Vec<_> = layers.iter().map(|(media, blob, _)| self.blob(media, blob)).collect();
+        let config = json!({
+            "architecture": arch, "os": "linux",
+            "rootfs": { "type": "layers", "diff_ids": ids },
+            "config": { "Env": ["PATH=/bin", "A=b=c"], "Cmd": ["sh"], "Labels": { "l": "m" } },
+        });
+        let config = self.json("application/vnd.oci.image.config.v1+json", &config);
+        self.json(MANIFEST, &json!({ "schemaVersion": 2, "config": config, "layers": layers }))
+    }
+
+    fn index(&self, manifests: &[Value]) {
+        let index = json!({ "schemaVersion": 2, "manifests": manifests });
+        fs::write(self.path().join("index.json"), index.to_string()).unwrap();
+    }
+
+    fn read(&self, tag: Option<&str>) -> Result<Rootfs, Error> {
+        let layout = Layout::open(&self.path())?;
+        let image = layout.image(tag, Arch::Amd64)?;
+        layout.rootfs(&image, &self.store(), &LIMITS, Parts::Base)
+    }
+
+    fn store(&self) -> Store {
+        Store::new(&self.dir.path().join("store"))
+    }
+
+    /// A layout of gzip layers.
+    fn of(tars: &[Vec<u8>]) -> Self {
+        let made = Self::new();
+        let layer = |tar: &Vec<u8>| (GZIP, gzip(tar), tar.clone());
+        let layers: Vec<_> = tars.iter().map(layer).collect();
+        made.index(&[made.manifest("amd64", &layers)]);
+        made
+    }
+
+    /// Says this, and leaves nothing in the store.
+    fn refused(&self, says: &str) {
+        let error = self.read(None).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}\nexpected: {says}");
+        let left = fs::read_dir(self.dir.path().join("store")).map_or(0, Iterator::count);
+        assert_eq!(left, 0, "{says}");
+    }
+}
+
+const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
+const PLAIN: &str = "application/vnd.oci.image.layer.v1.tar";
+const DOCKER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+
+fn shown(tree: &Rootfs) -> Vec<String> {
+    let show = |what: &What| match what {
+        What::Dir => "dir".to_owned(),
+        What::File(Source::File { path, .. }) => fs::read_to_string(path).unwrap(),
+        What::File(Source::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+        What::Symlink(target) => format!("-> {target}"),
+        What::Hardlink(first) => format!("= {first}"),
+    };
+    tree.iter().skip(1).map(|(path, node)| format!("{path} {}", show(&node.what))).collect()
+}
+
+use EntryType::{Block, Directory, GNUSparse, Link, Regular, Symlink};
+
+#[test]
+fn what_we_write_comes_back_layer_by_layer() {
+    let mut tree = Rootfs::default();
+    let file = |text: &str| What::File(Source::Bytes(Arc::from(text.as_bytes())));
+    let nodes = [
+        (Layer::Base, "bin", 0o777, What::Symlink("usr/bin".to_owned())),
+        (Layer::Base, "usr/bin/sh", 0o755, file("sh")),
+        (Layer::Cuda, "opt/app/lib/libcudart.so", 0o755, file("cuda")),
+        (Layer::App, "opt/app/bin/train", 0o711, file("train")),
+        (Layer::App, "opt/twin", 0o711, What::Hardlink(path("opt/app/bin/train"))),
+        (Layer::App, "tmp", 0o1777, What::Dir),
+    ];
+    for (layer, at, mode, what) in nodes {
+        tree.add(layer, &path(at), mode, what).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for compressor in [Compressor::Gzip, Compressor::Zstd] {
+        let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        let config = Config {
+            tag: "v1",
+            arch: Arch::Amd64,
+            time: 1_700_000_000,
+            command: &["/opt/app/bin/train".to_owned()],
+            env: &env,
+            labels: &env,
+            compressor,
+            threads: NonZeroUsize::MIN,
+            layers: None,
+            progress: &|_| {},
+            cancel: &AtomicBool::new(false),
+        };
+        let (folder, archive) = (dir.path().join("layout"), dir.path().join("archive.tar"));
+        let written = write_layout(&tree, &config, &folder).unwrap();
+        write_archive(&tree, &config, &archive).unwrap();
+        for from in [&folder, &archive] {
+            let layout = Layout::open(from).unwrap();
+            let image = layout.image(Some("v1"), Arch::Amd64).unwrap();
+            assert_eq!(image.digest, format!("sha256:{}", written.digest));
+            assert_eq!((&image.env, &image.labels), (&env, &env));
+            assert_eq!(image.entrypoint, ["/opt/app/bin/train"]);
+            assert_eq!(image.created.as_deref(), Some("2023-11-14T22:13:20Z"));
+            let store = Store::new(&dir.path().join(format!("store-{compressor:?}")));
+            let limits = Limits::default();
+            let read = layout.rootfs(&image, &store, &limits, Parts::AsWritten).unwrap();
+            assert_eq!(shown(&read), shown(&tree));
+            for (path, node) in tree.iter() {
+                let found = read.get(path).unwrap();
+                assert_eq!((found.mode, found.layer), (node.mode, node.layer), "{path}");
+            }
+            let base = layout.rootfs(&image, &store, &limits, Parts::Base).unwrap();
+            assert!(base.iter().all(|(_, node)| node.layer == Layer::Base));
+        }
+        fs::remove_dir_all(folder).unwrap();
+        fs::remove_file(archive).unwrap();
+    }
+}
+
+#[test]
+fn upper_layers_hide_and_replace() {
+    let below = tar(&[
+        (Directory, "etc/", "", b""),
+        (Regular, "etc/a", "", b"1"),
+        (Link, "etc/twin", "etc/a", b""),
+        (Regular, "etc/b", "", b"2"),
+        (Regular, "opt/x/y", "", b"3"),
+        (Regular, "file", "", b"4"),
+        (Directory, "dir/", "", b""),
+        (Regular, "dir/in", "", b"5"),
+        (Symlink, "lib", "usr/lib", b""),
+        (Regular, "lib/c", "", b"6"),
+    ]);
+    let above = tar(&[
+        // What is in the same layer as a whiteout stays, in whatever order.
+        (Regular, "opt/z", "", b"7"),
+        (Regular, "opt/.wh..wh..opq", "", b""),
+        (Regular, "etc/.wh.a", "", b""),
+        (Regular, "etc/.wh.never", "", b""),
+        (Regular, "never/.wh..wh..opq", "", b""),
+        (Regular, "lib/.wh.c", "", b""),
+        (Directory, "file/", "", b""),
+        (Regular, "dir", "", b"8"),
+        (Link, "etc/other", "./etc/b", b""),
+    ]);
+    for (media, pack) in [
+        (GZIP, gzip as fn(&[u8]) -> Vec<u8>),
+        (DOCKER, gzip),
+        (PLAIN, <[u8]>::to_vec),
+        (ZSTD, |bytes| zstd::encode_all(bytes, 1).unwrap()),
+    ] {
+        let made = Made::new();
+        let layers = [(media, pack(&below), below.clone()), (media, pack(&above), above.clone())];
+        made.index(&[made.manifest("amd64", &layers)]);
+        let expected = [
+            "/dir 8",
+            "/etc dir",
+            "/etc/b 2",
+            "/etc/other = /etc/b",
+            "/etc/twin 1",
+            "/file dir",
+            "/lib -> usr/lib",
+            "/opt dir",
+            "/opt/z 7",
+            "/usr dir",
+            "/usr/lib dir",
+        ];
+        assert_eq!(shown(&made.read(None).unwrap()), expected, "{media}");
+    }
+}
+
+#[test]
+fn images_are_found_by_tag_and_platform_through_indexes() {
+    let made = Made::new();
+    let one = |text: &str| {
+        let tar = tar(&[(Regular, "a", "", text.as_bytes())]);
+        (PLAIN, tar.clone(), tar)
+    };
+    let arm = made.manifest("arm64", &[one("arm")]);
+    let mut amd = made.manifest("amd64", &[one("amd")]);
+    amd["platform"] = json!({ "os": "linux", "architecture": "amd64" });
+    let inner = made.json(INDEX, &json!({ "manifests": [arm, amd] }));
+    let mut old = made.manifest("amd64", &[one("old")]);
+    old["annotations"] = json!({ "org.opencontainers.image.ref.name": "old" });
+    let mut new = made.json(INDEX, &json!({ "manifests": [inner] }));
+    new["annotations"] = json!({ "org.opencontainers.image.ref.name": "new" });
+    made.index(&[old, new]);
+    for (tag, text) in [("old", "/a old"), ("new", "/a amd")] {
+        assert_eq!(shown(&made.read(Some(tag)).unwrap()), [text]);
+    }
+    let error = made.read(None).unwrap_err().to_string();
+    assert!(error.ends_with("2 images for linux/amd64: name one by its tag"), "{error}");
+    let error = made.read(Some("none")).unwrap_err().to_string();
+    assert!(error.ends_with("tag `none` is not there; its tags: old, new"), "{error}");
+    assert!(error.contains(made.path().to_str().unwrap()), "{error}");
+    let image = Layout::open(&made.path()).unwrap().image(Some("new"), Arch::Arm64).unwrap();
+    assert_eq!(image.env["A"], "b=c");
+    assert_eq!((image.cmd.join(" "), image.entrypoint.len()), ("sh".to_owned(), 0));
+    made.index(&[made.manifest("riscv64", &[])]);
+    let error = made.read(None).unwrap_err().to_string();
+    assert!(error.ends_with("no image for linux/amd64, only for: linux/riscv64"), "{error}");
+}
+
+#[test]
+fn what_layers_should_not_hold_is_refused() {
+    let long = [7; 2000];
+    let many = vec![(Directory, "d", "", &b""[..]); 51];
+    for (says, members) in [
+        ("leads outside", vec![(Regular, "a/../../x", "", &b"x"[..])]),
+        ("leads outside", vec![(Link, "x", "../../etc/passwd", b"")]),
+        ("hard link to /etc/passwd, where no file", vec![(Link, "x", "/etc/passwd", b"")]),
+        ("hard link to /d, where no file", vec![(Directory, "d", "", b""), (Link, "x", "d", b"")]),
+        ("/dev/sda is a device", vec![(Block, "dev/sda", "", b"")]),
+        ("over 50 nodes", many),
+        ("hides nothing", vec![(Regular, "etc/.wh.", "", b"")]),
+        ("hides nothing", vec![(Regular, ".wh...", "", b"")]),
+        (
+            "in a circle",
+            vec![(Symlink, "a", "b", b""), (Symlink, "b", "/a", b""), (Regular, "a/x", "", b"x")],
+        ),
+        (
+            "a file stands where a directory",
+            vec![(Regular, "f", "", b""), (Regular, "f/x", "", b"")],
+        ),
+        ("over 1048576 bytes", vec![(Regular, "x", "", &[1; (1 << 20) + 1])]),
+        (
+            "sparse",
+            vec![
+                (EntryType::XHeader, "x", "", b"22 GNU.sparse.major=1\n"),
+                (Regular, "x", "", &long),
+            ],
+        ),
+    ] {
+        let made = Made::of(&[tar(&members)]);
+        let error = made.read(None).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}\nexpected: {says}");
+        // What is refused while it is unpacked is not in the store.
+        let tree = says.contains("no file") || says.contains("circle") || says.contains("stands");
+        let left = fs::read_dir(made.dir.path().join("store")).map_or(0, Iterator::count);
+        assert_eq!(left, usize::from(tree), "{says}");
+    }
+    // The same over two layers.
+    let half = tar(&[(Regular, "x", "", &[1; 600_000])]);
+    let other = tar(&[(Regular, "y", "", &[2; 600_000])]);
+    let error = Made::of(&[half, other]).read(None).unwrap_err().to_string();
+    assert!(error.contains("over 1048576 bytes"), "{error}");
+}
+
+#[test]
+fn links_that_lead_outside_stay_inside() {
+    let made = Made::of(&[tar(&[
+        (Symlink, "out", "/../../../../tmp", b""),
+        (Regular, "out/x", "", b"inside"),
+        (Regular, "/etc/abs", "", b"too"),
+    ])]);
+    let expected =
+        ["/etc dir", "/etc/abs too", "/out -> /../../../../tmp", "/tmp dir", "/tmp/x inside"];
+    assert_eq!(shown(&made.read(None).unwrap()), expected);
+}
+
+/// A GNU sparse file: so long, and nothing but a hole.
+fn sparse(len: u64) -> Vec<u8> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(GNUSparse);
+    header.set_path("huge").unwrap();
+    header.set_mode(0o644);
+    header.set_size(0);
+    let gnu = header.as_gnu_mut().unwrap();
+    gnu.set_real_size(len);
+    gnu.sparse[0].set_offset(len);
+    gnu.sparse[0].set_length(0);
+    header.set_cksum();
+    [header.as_bytes().as_slice(), &[0; 1024]].concat()
+}
+
+#[test]
+fn archives_that_become_huge_are_stopped() {
+    let made = Made::of(&[sparse(1000)]);
+    assert_eq!(shown(&made.read(None).unwrap()), [format!("/huge {}", "\0".repeat(1000))]);
+    Made::of(&[sparse(1 << 40)]).refused("over 1048576 bytes");
+
+    // A name of 100 MB, a member of no kind that takes bytes, zeros behind the end.
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::GNULongName);
+    header.set_path("././@LongLink").unwrap();
+    header.set_size(100 << 20);
+    header.set_cksum();
+    let name = [header.as_bytes().as_slice(), &vec![b'a'; 100 << 20], &[0; 1024]].concat();
+    Made::of(&[name]).refused("header is over 4 MiB");
+
+    let mut header = Header::new_gnu();
+    header.set_entry_type(Directory);
+    header.set_path("d").unwrap();
+    header.set_mode(0o755);
+    header.set_size(100 << 20);
+    header.set_cksum();
+    let dir = [header.as_bytes().as_slice(), &vec![0; 100 << 20], &[0; 1024]].concat();
+    Made::of(&[dir]).refused("over 1048576 bytes");
+
+    let padded = [tar(&[(Regular, "x", "", b"x")]), vec![0; 3 << 20]].concat();
+    Made::of(&[padded]).refused("bytes without end");
+}
+
+#[test]
+fn damage_is_said_with_what_was_expected() {
+    let good = tar(&[(Regular, "x", "", &[7; 5000])]);
+    let layer = |made: &Made| made.blob_path(&format!("sha256:{}", sha256(&gzip(&good))));
+    let digest = sha256(&gzip(&good));
+
+    let made = Made::of(std::slice::from_ref(&good));
+    fs::remove_file(layer(&made)).unwrap();
+    made.refused(&format!("`blobs/sha256/{digest}` is not there"));
+
+    let cut = gzip(&good)[..50].to_vec();
+    fs::write(layer(&made), &cut).unwrap();
+    made.refused(&format!("has 50 bytes, expected {}", gzip(&good).len()));
+
+    let mut flipped = gzip(&good);
+    flipped[30] ^= 1;
+    fs::write(layer(&made), &flipped).unwrap();
+    made.refused(&format!(
+        "blob `sha256:{digest}` is damaged: its SHA-256 is {}",
+        sha256(&flipped)
+    ));
+
+    // What was cut before it was described.
+    for (media, blob) in [
+        (GZIP, cut),
+        (ZSTD, zstd::encode_all(&good[..], 1).unwrap()[..20].to_vec()),
+        (PLAIN, good[..700].to_vec()),
+    ] {
+        let made = Made::new();
+        made.index(&[made.manifest("amd64", &[(media, blob, good.clone())])]);
+        made.refused("layer sha256:");
+    }
+    let made = Made::new();
+    made.index(&[made.manifest("amd64", &[(GZIP, gzip(&good), b"other".to_vec())])]);
+    made.refused(&format!(
+        "unpacked it has SHA-256 {}, its diff ID is {}",
+        sha256(&good),
+        sha256(b"other")
+    ));
+    let made = Made::new();
+    made.index(&[made.manifest("amd64", &[("application/x-lzma", gzip(&good), good.clone())])]);
+    made.refused("type `application/x-lzma`, expected a tar");
+}
+
+#[test]
+fn documents_that_say_nothing_sound_are_refused() {
+    let made = Made::of(&[]);
+    fs::write(made.path().join("index.json"), "{").unwrap();
+    made.refused("`index.json`: EOF");
+    fs::write(made.path().join("index.json"), vec![b' '; (4 << 20) + 1]).unwrap();
+    made.refused("`index.json` has 4194305 bytes, over 4194304");
+    fs::write(made.path().join("index.json"), "[".repeat(100_000)).unwrap();
+    made.refused("`index.json`: ");
+    fs::remove_file(made.path().join("index.json")).unwrap();
+    made.refused("`index.json` is not there");
+
+    for digest in ["sha256:../../../../etc/passwd", "sha512:00", "sha256:ABCD", ""] {
+        made.index(&[json!({ "mediaType": MANIFEST, "digest": digest, "size": 3 })]);
+        made.refused("expected `sha256:` and 64 digits");
+    }
+    let mut large = made.manifest("amd64", &[]);
+    large["size"] = json!(1_u64 << 50);
+    made.index(&[large]);
+    made.refused("has 1125899906842624 bytes, over 4194304");
+
+    // An index that names itself would need its own digest inside; one of another
+    // name is damaged, and a long chain ends.
+    let mut next = made.manifest("amd64", &[]);
+    for _ in 0..6 {
+        next = made.json(INDEX, &json!({ "manifests": [next] }));
+    }
+    made.index(&[next]);
+    made.refused("over 4 deep");
+    let own =
+        json!({ "mediaType": INDEX, "digest": format!("sha256:{}", "0".repeat(64)), "size": 200 });
+    let text = json!({ "manifests": [own.clone()], "x": "" }).to_string();
+    let text = text.replace("\"\"", &format!("\"{}\"", "x".repeat(200 - text.len())));
+    fs::write(made.blob_path(own["digest"].as_str().unwrap()), text).unwrap();
+    made.index(&[own]);
+    made.refused("is damaged: its SHA-256 is");
+    let many: Vec<_> =
+        (0..100).map(|i| made.json(INDEX, &json!({ "manifests": [], "i": i }))).collect();
+    made.index(&many);
+    made.refused("over 64 documents");
+
+    fs::write(made.path().join("oci-layout"), r#"{"imageLayoutVersion":"2.0.0"}"#).unwrap();
+    made.refused("layout version `2.0.0`, expected 1.0.0");
+}
+
+#[test]
+fn archives_that_are_none_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("image.tar");
+    let open = |bytes: &[u8]| {
+        fs::write(&file, bytes).unwrap();
+        Layout::open(&file).map(drop).unwrap_err().to_string()
+    };
+    let whole = tar(&[(Regular, "oci-layout", "", &[b' '; 3000])]);
+    for (says, bytes) in [
+        ("compressed as a whole", gzip(&whole)),
+        ("is empty", Vec::new()),
+        ("no sound tar", vec![7; 5000]),
+        ("ends within `oci-layout`", whole[..1500].to_vec()),
+        ("`oci-layout` is not there", tar(&[(Regular, "a", "", b"")])),
+    ] {
+        let error = open(&bytes);
+        assert!(error.contains(says), "{error}, expected {says}");
+        assert!(error.contains("image.tar"), "{error}");
+    }
+    assert!(matches!(Layout::open(Path::new("/no/such")), Err(Error::Io { .. })));
+}

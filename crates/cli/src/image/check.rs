@@ -1,0 +1,143 @@
+//! `gular image check`, and how its findings are shown.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use gular_containers::Opened;
+use gular_containers::build::Image;
+use gular_containers::check::{Form, Report, Runs, Severity};
+use gular_containers::export::Facts;
+use gular_containers::oci::Compressor;
+use gular_containers::recipe::{Recipe, Target};
+use gular_containers::sif::Squash;
+use gular_containers::store::Limits;
+use gular_pelican::Env;
+use serde::Serialize;
+
+use super::args::{CheckArgs, FormatArg, PlaceArgs};
+use super::places::Cache;
+use crate::args::Output;
+use crate::exit::{Exit, Failure};
+use crate::show;
+
+/// What `--json` shows.
+#[derive(Debug, Serialize)]
+struct Checked<'a> {
+    image: &'a str,
+    facts: &'a Facts,
+    check: &'a Report,
+}
+
+pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
+    let image = open(&args.image, &args.place)?;
+    let target = Target { gpus: args.gpus.clone(), apptainer: args.apptainer.unwrap_or_default() };
+    let report = image.check(&target, &host_paths())?;
+    let facts = facts(&image, &report);
+    if output.json {
+        let image = facts.image.as_deref().unwrap_or_default();
+        show::json(&Checked { image, facts: &facts, check: &report })?;
+    } else {
+        show_findings(&report, output);
+        if !output.quiet {
+            let n = report.findings.iter().filter(|f| f.severity == Severity::Error).count() as u64;
+            let verdict = match n {
+                0 => "it would run\n".to_owned(),
+                n => format!("it would not run: {}\n", show::count(n, "error")),
+            };
+            show::text(&(facts_text(&report, &facts) + &verdict))?;
+        }
+    }
+    if report.refused() { Ok(Exit::Unsound) } else { Ok(Exit::Done) }
+}
+
+/// An image that was written, its files in the cache.
+pub(super) fn open(path: &Path, place: &PlaceArgs) -> Result<Opened, Failure> {
+    let cache = Cache::new(place)?;
+    Ok(Opened::open(path, &cache.store(), &Limits::default())?)
+}
+
+/// The facts of a file.
+pub(super) fn facts(image: &Opened, report: &Report) -> Facts {
+    let name = image.path.file_name().unwrap_or_default().to_string_lossy();
+    Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest.as_deref())
+}
+
+/// Checks an image that is to be written in these formats.
+pub(super) fn of_image(
+    image: &Image,
+    recipe: &Recipe,
+    formats: &[FormatArg],
+    squash: Squash,
+) -> Result<Report, Failure> {
+    let form = if formats.contains(&FormatArg::Sif) {
+        Form::Sif(Some(squash))
+    } else {
+        Form::Oci(Some(match squash {
+            Squash::Gzip => Compressor::Gzip,
+            Squash::Zstd => Compressor::Zstd,
+        }))
+    };
+    Ok(image.check(recipe, form, &host_paths())?)
+}
+
+/// Paths of this machine that no image should name.
+pub(super) fn host_paths() -> Vec<String> {
+    let env = Env::process();
+    let home = env.get("HOME").filter(|home| home.len() > 1 && *home != "/root");
+    home.map(str::to_owned).into_iter().collect()
+}
+
+/// Findings, on stderr: they are no result but what to do something about.
+pub(super) fn show_findings(report: &Report, output: &Output) {
+    for finding in &report.findings {
+        let word = match finding.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note if output.quiet => continue,
+            Severity::Note => "note",
+        };
+        let (subject, rule) = (&finding.subject, finding.rule);
+        show::message(word, &format!("{subject}: {} [{rule}]", finding.message));
+        if let Some(hint) = finding.hint.as_ref().filter(|_| !output.quiet) {
+            show::message("hint", hint);
+        }
+    }
+}
+
+/// What the image needs, and the table of GPUs.
+pub(super) fn facts_text(report: &Report, facts: &Facts) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<18}{value}");
+    };
+    if let Some(glibc) = &facts.glibc {
+        line("glibc", glibc);
+    }
+    if let Some(cuda) = &facts.cuda_runtime {
+        line("CUDA", cuda);
+    }
+    if let Some(driver) = &facts.minimum_driver {
+        line("driver from", driver);
+    }
+    if !facts.capabilities.is_empty() {
+        line("GPU code for", &facts.capabilities.join(" "));
+    }
+    if report.gpus.rows.is_empty() {
+        return text;
+    }
+    let _ = writeln!(text, "\n{:<14}{:<6}{:<6}where", "GPU", "CC", "runs");
+    for row in &report.gpus.rows {
+        let runs = match row.runs {
+            Runs::Yes => "yes",
+            Runs::Jit => "slow",
+            Runs::No => "no",
+        };
+        let _ =
+            write!(text, "{:<14}{:<6}{runs:<6}{}", row.name, row.capability, row.sites.join(", "));
+        if row.runs != Runs::Yes {
+            let _ = write!(text, "\n{:>20}{}", "", row.why);
+        }
+        text.push('\n');
+    }
+    text
+}

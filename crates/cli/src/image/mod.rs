@@ -1,0 +1,25 @@
+//! `gular image`.
+
+pub(crate) mod args;
+mod build;
+mod cargo;
+mod check;
+mod export;
+mod inspect;
+mod lock;
+mod places;
+mod transport;
+
+use self::args::{ImageArgs, ImageVerb};
+use crate::args::Output;
+use crate::exit::{Exit, Failure};
+
+pub(crate) fn run(args: &ImageArgs, output: &Output) -> Result<Exit, Failure> {
+    match &args.verb {
+        ImageVerb::Lock(args) => lock::run(args, output),
+        ImageVerb::Build(args) => build::run(args, output),
+        ImageVerb::Check(args) => check::run(args, output),
+        ImageVerb::Inspect(args) => inspect::run(args, output),
+        ImageVerb::Export(args) => export::run(args),
+    }
+}

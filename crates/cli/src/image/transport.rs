@@ -1,0 +1,63 @@
+//! Bytes for the image room, which opens no socket itself.
+
+use std::sync::atomic::AtomicBool;
+
+use gular_containers::fetch::{Fault, Transport};
+use gular_pelican::{Client, ClientOptions, Env, Error, Object, Url};
+
+use crate::exit::Failure;
+use crate::stop::Stop;
+
+/// Fetches by the client for Pelican, which reads plain HTTP as well: retries,
+/// proxies, certificates and stalled servers are its business.
+pub(super) struct Web<'a> {
+    client: Client,
+    cancel: &'a AtomicBool,
+}
+
+impl<'a> Web<'a> {
+    pub(super) fn new(stop: &'a Stop) -> Result<Self, Failure> {
+        let client = Client::new(ClientOptions::new(Env::process()))?;
+        Ok(Self { client, cancel: &stop.flag })
+    }
+}
+
+impl Transport for Web<'_> {
+    fn read(&self, url: &str, limit: u64) -> Result<Vec<u8>, Fault> {
+        let url = parse(url)?;
+        self.client.read(&url, limit, &|_| Ok(()), self.cancel).map_err(fault)
+    }
+
+    fn stream(
+        &self,
+        url: &str,
+        bytes: u64,
+        from: u64,
+        sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+    ) -> Result<(), Fault> {
+        let url = parse(url)?;
+        // Their digest is known for the whole only, which the caller checks.
+        let object = Object { url: &url, len_bytes: bytes, accepts: &|_, _| true };
+        let block = from / gular_pelican::BLOCK_BYTES as u64;
+        self.client.stream(&object, block, &mut |_, bytes| sink(bytes), self.cancel).map_err(fault)
+    }
+
+    fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
+        let stat = self.client.stat(&parse(url)?, self.cancel).map_err(fault)?;
+        Ok(stat.len_bytes)
+    }
+}
+
+fn parse(url: &str) -> Result<Url, Fault> {
+    Url::parse(url)
+        .map_err(|e| Fault::Failed { message: e.to_string(), hint: Some(e.hint().to_owned()) })
+}
+
+fn fault(error: Error) -> Fault {
+    match error {
+        Error::NotFound { .. } => Fault::NotFound(error.to_string()),
+        Error::Sink { source, .. } => Fault::Sink(source),
+        Error::Cancelled => Fault::Cancelled,
+        error => Fault::Failed { message: error.to_string(), hint: error.hint() },
+    }
+}

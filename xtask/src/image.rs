@@ -1,0 +1,61 @@
+//! `cargo xtask image`: `gular image` with this workspace's defaults.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+
+use crate::cargo::{self, Profile, Program};
+use crate::process::{self, command};
+use crate::setup::{self, Line};
+use crate::workspace::Workspace;
+
+/// Build container images of the tutorials: `gular image` with this workspace's defaults.
+///
+/// Everything after `image` goes to `gular image`, of which `cargo xtask image --help` shows the
+/// verbs. Without a recipe it is `tutorials/train/image.toml`, the trainer without a GPU;
+/// `tutorials/train/image-cuda.toml` is the one with CUDA. Images go to `target/images`,
+/// packages to `target/images/cache`.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    /// Verb and arguments of `gular image`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    rest: Vec<OsString>,
+}
+
+/// `cargo xtask image`.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let ready = setup::prepare(&workspace, Line::Current)?;
+    let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
+    let mut image = command(&gular);
+    image.arg("image").args(with_defaults(&workspace, &args.rest)).current_dir(&workspace.root);
+    image.env("CARGO", crate::workspace::cargo_program());
+    if std::env::var_os("GULAR_IMAGE_CACHE").is_none() {
+        image.env("GULAR_IMAGE_CACHE", workspace.target.join("images/cache"));
+    }
+    ready.apply(&mut image);
+    process::run(&mut image)
+}
+
+/// The arguments, with a recipe and an output folder where they name none.
+fn with_defaults(workspace: &Workspace, rest: &[OsString]) -> Vec<OsString> {
+    let mut arguments = rest.to_vec();
+    let verb = rest.first().and_then(|verb| verb.to_str()).unwrap_or_default();
+    let asks = |flag: &str| rest.iter().any(|word| word == flag);
+    if !matches!(verb, "lock" | "build") || asks("--help") || asks("-h") {
+        return arguments;
+    }
+    let is_recipe = |word: &&OsString| word.to_string_lossy().ends_with(".toml");
+    if rest.iter().skip(1).find(is_recipe).is_none() {
+        arguments.insert(1, "tutorials/train/image.toml".into());
+    }
+    let names_out = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word == "--out" || word == "-o" || word.starts_with("--out=")
+    };
+    if verb == "build" && !rest.iter().any(names_out) {
+        arguments.extend(["--out".into(), workspace.target.join("images").into()]);
+    }
+    arguments
+}
