@@ -8,8 +8,8 @@ use super::relation::{Relation, relations};
 use super::{Paragraph, Version};
 use crate::{Error, Result};
 
-/// Dependencies that only scripts at installation have, which are never run here.
-const INSTALL_ONLY: &str = "debconf";
+/// What only scripts at installation need, which are never run here.
+const INSTALL_ONLY: [&str; 2] = ["debconf", "dpkg"];
 
 /// A package of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +152,8 @@ fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<Package
     for field in ["Pre-Depends", "Depends"] {
         let relations = relations(paragraph.get(field).unwrap_or_default());
         let relations = relations.ok_or_else(|| wrong(field))?;
-        let at_run = |any: &Vec<Relation>| any.iter().all(|one| one.name != INSTALL_ONLY);
+        let at_run =
+            |any: &Vec<Relation>| any.iter().all(|one| !INSTALL_ONLY.contains(&one.name.as_str()));
         needs.extend(relations.into_iter().filter(at_run));
     }
     let (name, root) = (name.clone(), root.clone());
