@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gular_containers::Error;
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
@@ -54,8 +54,7 @@ fn write(to: &Path, squash: Squash) -> Rootfs {
         threads: NonZeroUsize::MIN,
         blocks: None,
     };
-    let go = AtomicBool::new(false);
-    write_image(&tree, &contents, to, &|_| {}, &go).unwrap();
+    write_image(&tree, &contents, to, &|_| {}, &AtomicBool::new(false)).unwrap();
     tree
 }
 
