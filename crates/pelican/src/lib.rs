@@ -26,6 +26,7 @@ mod local;
 mod parallel;
 mod path;
 mod read;
+mod redirect;
 mod route;
 mod stat;
 mod token;

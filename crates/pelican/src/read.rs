@@ -438,13 +438,17 @@ impl Inner {
             Err(error) => return Outcome::Fatal(error),
         };
         let wanted = take.position()..take.len().unwrap_or(u64::MAX);
-        let mut request =
-            Request::new(Method::GET, &place.server, place.target.as_str()).token(token.as_ref());
-        if wanted.start > 0 {
+        let request = |place: &Place, ours: bool| {
+            let token = token.as_ref().filter(|_| ours);
+            let request =
+                Request::new(Method::GET, &place.server, place.target.as_str()).token(token);
+            if wanted.start == 0 {
+                return request;
+            }
             // Both ends: servers answer open ranges with nothing at all.
-            request = request.header(RANGE, format!("bytes={}-{}", wanted.start, wanted.end - 1));
-        }
-        let response = match self.http.send(&request).await {
+            request.header(RANGE, format!("bytes={}-{}", wanted.start, wanted.end - 1))
+        };
+        let response = match self.send_following(url, place, request).await {
             Ok(response) => response,
             Err(fault) => {
                 self.cool_down(&place.server);

@@ -85,7 +85,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn of(url: &str) -> Option<Self> {
+    pub(crate) fn of(url: &str) -> Option<Self> {
         let (server, target) = Server::split(url)?;
         Some(Self { server, target: target.to_owned() })
     }

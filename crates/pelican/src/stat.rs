@@ -141,7 +141,9 @@ impl Inner {
         let mut places: Vec<&Place> = route.places.iter().collect();
         places.sort_by_key(|place| self.is_cooling(&place.server));
         for place in places {
-            match self.http.send(&asked(place).token(token.as_ref())).await {
+            let request =
+                |place: &Place, ours: bool| asked(place).token(token.as_ref().filter(|_| ours));
+            match self.send_following(url, place, request).await {
                 Ok(response) if matches!(response.status, 429 | 502..=504) => {
                     let status = response.status;
                     attempts.add(&place.server, format!("{status}{}", said(response).await));

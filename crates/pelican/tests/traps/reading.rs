@@ -65,6 +65,50 @@ fn a_cut_answer_goes_on_at_the_first_block_missing_with_a_bounded_range() {
 }
 
 #[test]
+fn redirects_of_a_single_server_are_followed_without_the_token_elsewhere() {
+    let bytes = noise(LEN);
+    let whole = bytes.clone();
+    let cut = AtomicBool::new(true);
+    let other = Server::start(move |talk, head| {
+        if head.method == "HEAD" {
+            talk.answer_head("200 OK", "", whole.len());
+            return true;
+        }
+        if !cut.swap(false, Ordering::Relaxed) {
+            return serve_well(talk, head, &whole);
+        }
+        talk.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", whole.len()));
+        talk.send(&whole[..BLOCK_BYTES]);
+        talk.close();
+        false
+    });
+    let to = other.url("/files/x").to_string();
+    let index = Server::start(move |talk, head| {
+        match (head.method.as_str(), head.path()) {
+            ("PROPFIND", _) => talk.answer("405 Method Not Allowed", "", b""),
+            (_, "/simple/x") => {
+                talk.answer("308 Permanent Redirect", "Location: /simple/x/\r\n", b"")
+            }
+            (_, "/round") => talk.answer("302 Found", "Location: /round\r\n", b""),
+            _ => talk.answer("302 Found", &format!("Location: {to}\r\n"), b""),
+        }
+        true
+    });
+    let client = client_with(&[("BEARER_TOKEN", "secret")]);
+    let url = index.url("/simple/x");
+    assert!(stream(&client, &url, &bytes).unwrap() == bytes);
+    let found = client.stat(&url, &AtomicBool::new(false)).unwrap();
+    assert_eq!(found.len_bytes, Some(LEN as u64));
+    let asked = index.of_method("GET");
+    assert_eq!(asked[1].path(), "/simple/x/");
+    assert!(asked.iter().all(|head| head.raw.contains("secret")));
+    assert_eq!(other.of_method("GET").iter().map(range).last(), Some(Some((BLOCK_BYTES, LEN))));
+    assert!(other.of_method("GET").iter().all(|head| !head.raw.contains("secret")));
+    let error = stream(&client, &index.url("/round"), &bytes).unwrap_err();
+    assert!(error.to_string().contains("302"), "{error}");
+}
+
+#[test]
 fn a_server_that_ignores_the_range_is_understood() {
     let bytes = noise(LEN);
     let whole = bytes.clone();
