@@ -17,6 +17,7 @@
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`sif`] | Singularity image files: written, and read back |
 //! | [`singularity`] | what runtimes look for inside |
+//! | [`sbom`] | a list of what is inside |
 //! | [`store`] | unpacked archives on this machine |
 //! | [`wheel`] | libraries out of Python wheels |
 
@@ -36,6 +37,7 @@ pub mod oci;
 mod opened;
 pub mod recipe;
 pub mod rootfs;
+pub mod sbom;
 pub mod sif;
 pub mod singularity;
 pub mod store;
