@@ -14,6 +14,7 @@
 //! | [`lock`] | `image.lock`: the exact archives |
 //! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
+//! | [`replay`] | HTCondor's lines, tried on an image |
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`sif`] | Singularity image files: written, and read back |
 //! | [`singularity`] | what runtimes look for inside |
@@ -36,6 +37,7 @@ pub mod lock;
 pub mod oci;
 mod opened;
 pub mod recipe;
+pub mod replay;
 pub mod rootfs;
 pub mod sbom;
 pub mod sif;
