@@ -169,7 +169,7 @@ fn read(source: &Source, path: &RootPath, to: &mut Vec<u8>) -> Result<()> {
     }
     match source {
         Source::Bytes(bytes) => to.extend_from_slice(bytes),
-        Source::File { path: file, bytes } => {
+        Source::File { path: file, bytes, .. } => {
             let before = to.len();
             let opened = File::open(file).map_err(Error::io("open", file))?;
             opened.take(*bytes).read_to_end(to).map_err(Error::io("read", file))?;
