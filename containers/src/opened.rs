@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::check::{About, Form, Report, check};
+use crate::oci::{Compressor, Layout, Parts};
 use crate::recipe::Target;
-use crate::rootfs::{RootPath, Rootfs, Source, What};
+use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use crate::sif::{Arch, Kind, Sif, Squash};
 use crate::store::{Limits, Store};
 use crate::{Error, Result};
 
-/// Longest script or list of labels that is read.
-const MAX_TEXT: u64 = 1 << 20;
+/// Longest script, list of labels or of contents that is read.
+const MAX_TEXT: u64 = 16 << 20;
 
 /// An image: its files, and what it says of itself.
 #[derive(Debug)]
@@ -153,9 +154,50 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
     })
 }
 
-fn layout(path: &Path, _store: &Store, _limits: &Limits) -> Result<Opened> {
-    let reason = "it is no SIF".to_owned();
-    Err(Error::Sif { path: path.display().to_string(), reason })
+fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
+    let layout = Layout::open(path)?;
+    // Whichever of the processors known it is for.
+    let image = [Arch::Amd64, Arch::Arm64].map(|arch| layout.image(None, arch));
+    let image = match image {
+        [Ok(image), _] | [Err(_), Ok(image)] => image,
+        [Err(error), Err(_)] => return Err(error),
+    };
+    let tree = layout.rootfs(&image, store, limits, Parts::AsWritten)?;
+    let media = image.layers.first().map(|layer| layer.media_type.as_str()).unwrap_or_default();
+    let compressor = match media.rsplit('+').next() {
+        Some("gzip") => Some(Compressor::Gzip),
+        Some("zstd") => Some(Compressor::Zstd),
+        _ => None,
+    };
+    let command = image.entrypoint.iter().chain(&image.cmd).next();
+    let parts = image.layers.iter().map(|layer| Part {
+        name: layer.part.map_or("layer", Layer::name).to_owned(),
+        kind: "layer".to_owned(),
+        bytes: layer.bytes,
+        digest: Some(format!("sha256:{}", layer.sha256)),
+    });
+    Ok(Opened {
+        form: Form::Oci(compressor),
+        arch: image.arch,
+        bytes: image.layers.iter().map(|layer| layer.bytes).sum(),
+        digest: Some(image.digest.clone()),
+        created: None,
+        program: command.filter(|c| c.starts_with('/')).map(|c| RootPath::new(c)).transpose()?,
+        recipe: read(&tree, ".singularity.d/Singularity")?.unwrap_or_default(),
+        sbom: sbom(&tree)?,
+        parts: parts.collect(),
+        env: image.env,
+        labels: image.labels,
+        path: path.to_owned(),
+        tree,
+    })
+}
+
+/// The list of contents inside.
+fn sbom(tree: &Rootfs) -> Result<Option<String>> {
+    let dir = RootPath::new("usr/share/sbom")?;
+    let found = tree.children(&dir).find(|(path, _)| path.name().ends_with(".spdx.json"));
+    found.map_or(Ok(None), |(path, _)| read(tree, path.as_str()))
 }
 
 /// A small file of the image, as text.

@@ -88,7 +88,10 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
     let shell = tree.follow(&RootPath::new("bin/sh")?).is_some();
     let labels = serde_json::to_string_pretty(of.labels).unwrap_or_default() + "\n";
     let env = environment(of.env);
-    let run = format!("{SHELL}exec {} \"$@\"\n", words(of.command));
+    let run = match of.command {
+        [] => NO_COMMAND.to_owned(),
+        command => format!("{SHELL}exec {} \"$@\"\n", words(command)),
+    };
     let mut add = |name: &str, mode, text: &str| {
         tree.add_text(Layer::App, &RootPath::new(&format!("{DIR}/{name}"))?, mode, text)
     };
@@ -102,9 +105,7 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
     add("startscript", 0o755, SHELL)?;
     if shell {
         add("test", 0o755, TEST)?;
-        if !of.command.is_empty() {
-            add("runscript", 0o755, &run)?;
-        }
+        add("runscript", 0o755, &run)?;
     } else {
         // Nothing could read a script: programs themselves stand there.
         let success = What::File(Source::Bytes(Arc::from(success(of.arch))));
@@ -130,6 +131,14 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
 const BASE_ENV: &str = "#!/bin/sh
 # Libraries of the host that `--nv` brings.
 export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/.singularity.d/libs\"
+";
+
+/// The job brings its program.
+const NO_COMMAND: &str = "#!/bin/sh
+if [ $# -eq 0 ]; then
+    set -- /bin/sh
+fi
+exec \"$@\"
 ";
 
 const TEST: &str = "#!/bin/sh

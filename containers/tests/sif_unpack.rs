@@ -8,6 +8,7 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gular_containers::Error;
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
@@ -51,8 +52,9 @@ fn write(to: &Path, squash: Squash) -> Rootfs {
         sbom: None,
         squash,
         threads: NonZeroUsize::MIN,
+        blocks: None,
     };
-    write_image(&tree, &contents, to).unwrap();
+    write_image(&tree, &contents, to, &|_| {}, &AtomicBool::new(false)).unwrap();
     tree
 }
 

@@ -71,8 +71,8 @@ def shards(bundle, split=None):
     return [str(pathlib.Path(bundle) / "data" / s["name"]) for s in manifest["shards"] if split in (None, s["split"])]
 
 
-def run(*args):
-    result = subprocess.run(args, capture_output=True, text=True)
+def run(*args, **options):
+    result = subprocess.run(args, capture_output=True, text=True, **options)
     if result.returncode:
         raise AssertionError(f"{args[0]} ended with {result.returncode}: {result.stdout}{result.stderr}")
     return result.stdout

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::Result;
-use crate::rootfs::{Layer, RootPath, Rootfs};
+use crate::debian;
+use crate::rootfs::{Layer, Rootfs};
 use crate::store::Listing;
 
 /// The base of an image.
@@ -24,8 +25,6 @@ pub struct Deb<'a> {
     pub name: &'a str,
     /// Its files.
     pub files: Listing,
-    /// What `dpkg` would know of it: its control paragraph, for scanners.
-    pub status: Option<String>,
 }
 
 /// The base's files and environment.
@@ -35,15 +34,11 @@ pub(super) fn lay(base: &Base<'_>) -> Result<(Rootfs, BTreeMap<String, String>)>
         Base::Image(tree, env) => Ok((tree.clone(), env.clone())),
         Base::Debian(debs) => {
             let mut tree = Rootfs::default();
-            // PREP
+            debian::prepare(&mut tree, Layer::Base)?;
             for deb in debs {
                 deb.files.add_some_to(&mut tree, Layer::Base, is_wanted)?;
-                if let Some(status) = &deb.status {
-                    let path = RootPath::new(&format!("var/lib/dpkg/status.d/{}", deb.name))?;
-                    tree.add_text(Layer::Base, &path, 0o644, status)?;
-                }
             }
-            // FIN
+            debian::finish(&mut tree, Layer::Base)?;
             Ok((tree, BTreeMap::new()))
         }
     }

@@ -5,10 +5,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::assemble::{Base, Deb};
+use crate::debian;
 use crate::fetch::{Archives, Artifact, Transport};
-use crate::lock::Lock;
+use crate::lock::{Lock, Oci};
+use crate::oci::{Layout, Parts};
 use crate::rootfs::Rootfs;
 use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
+use crate::wheel::unpack_wheel;
 use crate::{Error, Result};
 
 /// What is being done, for a progress bar.
@@ -72,15 +75,39 @@ pub fn unpack(
     };
     let mut debs = Vec::new();
     for deb in &lock.debs {
-        debs.push((deb.name.clone(), listing(&deb.artifact(), unpack_deb)?));
+        debs.push((deb.name.clone(), listing(&deb.artifact(), package)?));
     }
     let mut wheels = Vec::new();
     for wheel in &lock.wheels {
-        wheels.push((wheel.name.clone(), listing(&wheel.artifact(), unpack_deb)?));
+        wheels.push((wheel.name.clone(), listing(&wheel.artifact(), unpack_wheel)?));
     }
-    let _ = dir;
-    let image = None; // OCI
+    let image = lock.oci.as_ref().map(|oci| base(lock, oci, dir, store, &limits)).transpose()?;
     Ok(Unpacked { debs, wheels, image })
+}
+
+/// A package's files, and what it says of itself.
+fn package(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> {
+    unpack_deb(filling, deb, limits)?;
+    debian::status(filling, deb, limits)
+}
+
+/// The image that another begins with, when it is still that of the lock.
+fn base(
+    lock: &Lock,
+    oci: &Oci,
+    dir: &Path,
+    store: &Store,
+    limits: &Limits,
+) -> Result<(Rootfs, BTreeMap<String, String>)> {
+    let path = dir.join(&oci.path);
+    let layout = Layout::open(&path)?;
+    let image = layout.image(None, lock.platform.0)?;
+    if image.digest != oci.digest {
+        let (path, found) = (path.display().to_string(), image.digest);
+        return Err(Error::Digest { path, found, expected: oci.digest.clone() });
+    }
+    let tree = layout.rootfs(&image, store, limits, Parts::Base)?;
+    Ok((tree, image.env))
 }
 
 impl Unpacked {
@@ -90,10 +117,7 @@ impl Unpacked {
             Some((tree, env)) => Base::Image(tree.clone(), env.clone()),
             None if self.debs.is_empty() => Base::Scratch,
             None => Base::Debian(
-                self.debs
-                    .iter()
-                    .map(|(name, files)| Deb { name, files: files.clone(), status: None })
-                    .collect(),
+                self.debs.iter().map(|(name, files)| Deb { name, files: files.clone() }).collect(),
             ),
         }
     }

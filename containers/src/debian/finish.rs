@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::paragraphs;
 use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
-use crate::store::{Limits, deb_control};
+use crate::store::{Filling, Limits, deb_control};
 use crate::{Error, Result};
 
 /// Directories that are links into `usr` since Debian 12, for packages unpacked over
@@ -73,12 +73,12 @@ pub fn prepare(tree: &mut Rootfs, layer: Layer) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a package says of itself into `var/lib/dpkg/status.d`, where scanners
-/// find the packages of images without dpkg's database.
+/// Adds what a package says of itself as a file of `var/lib/dpkg/status.d`, where
+/// scanners find the packages of images without dpkg's database.
 ///
 /// # Errors
-/// [`Error::Archive`] for a package that says nothing sound, [`Error::Io`]; as [`Rootfs::add`].
-pub fn status(tree: &mut Rootfs, layer: Layer, deb: &Path) -> Result<()> {
+/// [`Error::Archive`] for a package that says nothing sound; [`Error::Limit`], [`Error::Io`].
+pub fn status(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> {
     let control = deb_control(deb, &Limits { bytes: MAX_BYTES, entries: 10_000 })?;
     let paragraph = paragraphs(&control.control).next().unwrap_or_default();
     let name = paragraph.get("Package").unwrap_or_default();
@@ -88,9 +88,10 @@ pub fn status(tree: &mut Rootfs, layer: Layer, deb: &Path) -> Result<()> {
         return Err(Error::Archive { path: deb.display().to_string(), reason });
     }
     let place = format!("var/lib/dpkg/status.d/{name}");
-    tree.add_text(layer, &path(&place)?, 0o644, paragraph.text())?;
+    filling.add_file(&path(&place)?, 0o644, &mut paragraph.text().as_bytes(), limits)?;
     if let Some(sums) = control.md5sums {
-        tree.add_text(layer, &path(&format!("{place}.md5sums"))?, 0o644, &sums)?;
+        let place = path(&format!("{place}.md5sums"))?;
+        filling.add_file(&place, 0o644, &mut sums.as_bytes(), limits)?;
     }
     Ok(())
 }

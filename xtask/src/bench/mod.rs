@@ -2,10 +2,12 @@
 
 mod envelopes;
 mod fetch;
+mod image;
 mod pack;
 mod peers;
 mod plot;
 mod squashfs;
+mod timed;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 use crate::cargo::{self, Profile, Program};
 use crate::peers::venv;
 use crate::process;
-use crate::setup::{self, Line};
+use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
 
 /// Measure against the peers, in one run; a table on stderr, a record on stdout.
@@ -80,6 +82,9 @@ enum What {
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
+    /// Container images of torch's CUDA libraries: ours, ours again with another program,
+    /// and `mksquashfs`: time, memory and size; writes docs/bench/image.svg.
+    Image(image::Settings),
     /// The loader against those of PyTorch, WebDataset, `datasets`, MosaicML Streaming and
     /// FFCV on the same images; writes docs/bench/peers-DATE.json.
     Peers(peers::Settings),
@@ -129,12 +134,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         What::Squashfs { source, threads, rounds } => {
             ensure!(*rounds > 0 && *threads > 0, "`--rounds` and `--threads` are at least 1");
-            let mut build = cargo::cargo(&workspace, &ready, "build");
-            build.args(["--release", "-p", "gular-squashfs", "--example", "squash_dir"]);
-            let status = build.status()?;
-            ensure!(status.success(), "`cargo build` ended with {status}");
-            let example = workspace.target.join("release/examples/squash_dir");
+            let example = example(&workspace, &ready, "gular-squashfs", "squash_dir")?;
             squashfs::run(&example, source, *threads, *rounds, &work)
+        }
+        What::Image(settings) => {
+            let example = example(&workspace, &ready, "gular-containers", "sif_of_dir")?;
+            image::run(&workspace, &example, settings, &work.join("image"))
         }
         What::Peers(settings) => {
             let python = match &settings.python {
@@ -169,6 +174,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// Builds an example for speed.
+fn example(workspace: &Workspace, ready: &Ready, package: &str, name: &str) -> Result<PathBuf> {
+    let mut build = cargo::cargo(workspace, ready, "build");
+    process::run(build.args(["--release", "-p", package, "--example", name]))?;
+    Ok(workspace.target.join("release/examples").join(name))
 }
 
 /// The machine, for a record.

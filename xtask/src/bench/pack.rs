@@ -85,7 +85,7 @@ fn fill(images: &Path, to: &Path, copies: usize) -> Result<(usize, u64)> {
     Ok((found.len() * copies, bytes))
 }
 
-fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+pub(super) fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     let entries = fs::read_dir(dir).with_context(|| format!("cannot list `{}`", dir.display()))?;
     for entry in entries {
         let path = entry?.path();
@@ -95,7 +95,7 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn warm(dir: &Path) -> Result<()> {
+pub(super) fn warm(dir: &Path) -> Result<()> {
     let mut files = Vec::new();
     walk(dir, &mut files)?;
     for file in files {

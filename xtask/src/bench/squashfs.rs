@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::{Value, json};
+use anyhow::Result;
+use serde_json::json;
 
-use super::{machine, median};
+use super::machine;
+use super::timed::{self, measure};
 
 /// A setting: its name, and how each of the two is told.
 struct Setting {
@@ -49,65 +50,32 @@ pub(crate) fn run(
 ) -> Result<()> {
     let (image, threads) = (work.join("image.squashfs"), threads.to_string());
     let mut rows = Vec::new();
-    eprintln!("{:<8}{:<12}{:>9}{:>12}{:>13}", "", "", "seconds", "memory MB", "image bytes");
+    timed::head();
     for setting in &SETTINGS {
         let mut runs = [("mksquashfs", Vec::new()), ("gular", Vec::new())];
         for round in 0..=rounds {
             for (name, done) in &mut runs {
                 let _ = fs::remove_file(&image);
-                let mut command = Command::new("time");
-                command.args(["-f", "%e %M"]);
-                if *name == "gular" {
-                    command.arg(example).arg(source).arg(&image);
+                let ours = *name == "gular";
+                let program = if ours { example } else { Path::new("mksquashfs") };
+                let mut command = Command::new(program);
+                command.arg(source).arg(&image);
+                if ours {
                     command.args(["--threads", &threads]).args(setting.ours);
                 } else {
-                    command.arg("mksquashfs").arg(source).arg(&image);
                     command.args(["-no-progress", "-processors", &threads]).args(setting.theirs);
                 }
-                let measured = measure(&mut command, &image)?;
+                let measured = measure(&command, &image)?;
                 if round > 0 {
                     done.push(measured);
                 }
             }
         }
         for (name, done) in runs {
-            rows.push(row(setting.name, name, &done));
+            rows.push(timed::row(setting.name, name, &done));
         }
     }
     let _ = fs::remove_file(&image);
     println!("{}", json!({ "bench": "squashfs", "machine": machine(), "rows": rows }));
     Ok(())
-}
-
-struct Measured {
-    seconds: f64,
-    memory: u64,
-    bytes: u64,
-}
-
-/// Runs `command`, GNU time with the program to measure.
-fn measure(command: &mut Command, image: &Path) -> Result<Measured> {
-    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output();
-    let output = output.context("cannot start `time`; install: apt-get install time")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?} ended with {}: {said}", output.status);
-    let figures: Vec<_> = said.lines().last().unwrap_or_default().split(' ').collect();
-    let [seconds, memory] = figures[..] else { bail!("{command:?} printed no figures: {said}") };
-    Ok(Measured {
-        seconds: seconds.parse()?,
-        memory: memory.parse::<u64>()? * 1024,
-        bytes: fs::metadata(image)?.len(),
-    })
-}
-
-fn row(setting: &str, program: &str, runs: &[Measured]) -> Value {
-    let seconds: Vec<_> = runs.iter().map(|run| run.seconds).collect();
-    let memory = runs.iter().map(|run| run.memory).max().unwrap_or_default();
-    let bytes = runs.first().map_or(0, |run| run.bytes);
-    let (middle, megabytes) = (median(&seconds), memory as f64 / 1e6);
-    eprintln!("{setting:<8}{program:<12}{middle:>9.2}{megabytes:>12.0}{bytes:>13}");
-    json!({
-        "setting": setting, "program": program, "seconds": seconds,
-        "peak_memory_bytes": memory, "image_bytes": bytes,
-    })
 }
