@@ -19,6 +19,15 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
+/// SHA-256 of a file in hex.
+pub(crate) fn sha256_of(path: &Path) -> Result<String> {
+    let mut file = File::open(path).map_err(Error::io("open", path))?;
+    let bytes = file.metadata().map_err(Error::io("read", path))?.len();
+    let mut hasher = Sha256::new();
+    feed(&mut hasher, &mut file, path, bytes, &|_| {}, &AtomicBool::new(false))?;
+    Ok(hex(&hasher.finalize()))
+}
+
 /// Whether a text is a SHA-256 as [`sha256`] writes it.
 pub(crate) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))

@@ -14,9 +14,11 @@
 //! | [`lock`] | `image.lock`: the exact archives |
 //! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
+//! | [`replay`] | HTCondor's lines, tried on an image |
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`sif`] | Singularity image files: written, and read back |
 //! | [`singularity`] | what runtimes look for inside |
+//! | [`sbom`] | a list of what is inside |
 //! | [`store`] | unpacked archives on this machine |
 //! | [`wheel`] | libraries out of Python wheels |
 
@@ -35,7 +37,9 @@ pub mod lock;
 pub mod oci;
 mod opened;
 pub mod recipe;
+pub mod replay;
 pub mod rootfs;
+pub mod sbom;
 pub mod sif;
 pub mod singularity;
 pub mod store;

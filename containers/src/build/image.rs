@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::Result;
-use crate::assemble::{Parts, assemble};
+use crate::assemble::{Assembled, Parts, assemble};
 use crate::check::{About, Form, Report, check};
+use crate::digest::sha256_of;
 use crate::export::Facts;
 use crate::lock::Lock;
 use crate::recipe::Recipe;
-use crate::rootfs::{RootPath, Rootfs};
+use crate::rootfs::{Layer, RootPath, Rootfs};
+use crate::sbom::{self, Sbom};
 use crate::sif::Arch;
 use crate::singularity::{self, Description};
 
@@ -77,8 +79,9 @@ pub fn image(
     let facts = Facts::of(&check(&assembled.tree, &about, &recipe.target)?, arch);
     let name = recipe.image.name.clone();
     let labels = labels(parts, lock, &facts);
-    let _ = cargo_lock;
-    let sbom = String::new(); // SBOM
+    let sbom = contents(parts, lock, &assembled, cargo_lock)?;
+    let place = RootPath::new(&format!("usr/share/sbom/{name}.spdx.json"))?;
+    assembled.tree.add_text(Layer::App, &place, 0o644, &sbom)?;
     let command: Vec<String> = assembled.program.iter().map(ToString::to_string).collect();
     let description =
         Description { arch, command: &command, env: &assembled.env, labels: &labels, recipe: text };
@@ -99,6 +102,46 @@ pub fn image(
         cuda: cuda(lock),
         brought: assembled.brought,
     })
+}
+
+/// The list of what is inside.
+fn contents(
+    parts: &Parts<'_>,
+    lock: &Lock,
+    assembled: &Assembled,
+    cargo_lock: Option<&str>,
+) -> Result<String> {
+    let debs = lock.debs.iter().map(|deb| sbom::Deb {
+        name: deb.name.clone(),
+        version: deb.version.clone(),
+        arch: deb.arch.clone(),
+        sha256: deb.sha256.clone(),
+        url: deb.urls.first().cloned(),
+    });
+    let taken = lock.wheels.iter().filter(|wheel| assembled.wheels.contains(&wheel.name));
+    let wheels = taken.map(|wheel| sbom::Wheel {
+        name: wheel.name.clone(),
+        version: wheel.version.clone(),
+        sha256: wheel.sha256.clone(),
+        license: wheel.license.clone(),
+        url: wheel.urls.first().cloned(),
+    });
+    let package = parts.recipe.app.as_ref().and_then(|app| app.package.as_deref());
+    let crates = cargo_lock.map(|text| sbom::crates(text, package)).transpose()?;
+    let program = parts.program.map(|path| -> Result<_> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(sbom::Program { name, version: None, sha256: sha256_of(path)? })
+    });
+    Ok(sbom::spdx(&Sbom {
+        name: &parts.recipe.image.name,
+        time: lock.time,
+        tool: concat!("gular-", env!("CARGO_PKG_VERSION")),
+        debs: &debs.collect::<Vec<_>>(),
+        wheels: &wheels.collect::<Vec<_>>(),
+        base: lock.oci.as_ref().map(|oci| oci.digest.as_str()),
+        program: program.transpose()?.as_ref(),
+        crates: &crates.unwrap_or_default(),
+    }))
 }
 
 /// CUDA's version, as the wheel of its runtime says: 13.0 of 13.0.96.

@@ -9,14 +9,14 @@
 //! what it was.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 
-use super::layer::{Compressor, Packed, hex};
+use super::layer::{Compressor, Packed};
+use crate::digest::sha256_of;
 use crate::rootfs::{Node, RootPath, Source, What};
 use crate::{Error, Result};
 
@@ -50,7 +50,7 @@ impl LayerCache {
         let (about, blob) = self.paths(key);
         let entry: Entry = serde_json::from_slice(&fs::read(&about).ok()?).ok()?;
         let good = fs::metadata(&blob).is_ok_and(|meta| meta.len() == entry.bytes)
-            && digest_of(&blob).is_ok_and(|digest| digest == entry.digest);
+            && sha256_of(&blob).is_ok_and(|digest| digest == entry.digest);
         if !good {
             // Unlinked, not mended: a layout may have the same file.
             let _ = fs::remove_file(&about);
@@ -157,17 +157,4 @@ pub(super) fn key(
         hasher.update(b"\n");
     }
     Ok(hasher.finalize().to_hex().to_string())
-}
-
-/// SHA-256 of a file in hex.
-fn digest_of(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex(&hasher.finalize())),
-            read => hasher.update(&buffer[..read]),
-        }
-    }
 }

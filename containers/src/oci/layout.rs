@@ -189,7 +189,7 @@ fn pack(
 /// The image's configuration, as `config.md` describes it.
 fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> Value {
     let env: Vec<_> = config.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let created = time(config.time);
+    let created = rfc3339(config.time);
     let history: Vec<_> = layers
         .iter()
         .map(|(layer, _)| json!({ "created": created, "created_by": format!("gular: {}", layer.name()) }))
@@ -256,7 +256,7 @@ fn archive(dir: &Path, time: u64, sink: &File) -> io::Result<()> {
 }
 
 /// RFC 3339, in UTC.
-fn time(seconds: u64) -> String {
+pub(crate) fn rfc3339(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days since 0000-03-01, in eras of 400 years (146,097 days).
     let days = days + 719_468;
@@ -284,7 +284,7 @@ mod tests {
             (1_735_689_600, "2025-01-01T00:00:00Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
-            assert_eq!(time(seconds), text);
+            assert_eq!(rfc3339(seconds), text);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `gular image build`.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gular_containers::assemble::Parts;
@@ -11,6 +11,7 @@ use gular_containers::check::Report;
 use gular_containers::export::Facts;
 use gular_containers::lock::Lock;
 use gular_containers::oci::{Compressor, LayerCache};
+use gular_containers::replay::Replay;
 use gular_containers::sif::Squash;
 use serde::Serialize;
 
@@ -18,7 +19,7 @@ use super::args::{BuildArgs, CompressionArg, FormatArg};
 use super::cargo::{self, Program};
 use super::places::{Cache, Place};
 use super::transport::Web;
-use super::{check, lock};
+use super::{check, lock, replay};
 use crate::args::Output;
 use crate::exit::{Exit, Failure};
 use crate::network::ended;
@@ -36,6 +37,7 @@ struct Built {
     sbom: Option<PathBuf>,
     facts: Facts,
     check: Report,
+    replay: Vec<Replay>,
     files: u64,
     seconds: f64,
 }
@@ -55,14 +57,17 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
         sbom: None,
         facts: image.facts.clone(),
         files: image.files(),
-        check: check.clone(),
+        check,
+        replay: Vec::new(),
         seconds: 0.0,
     };
-    if !check.refused() || args.force {
-        built.check = check;
-        if !args.dry_run && (!built.check.refused() || args.force) {
-            write(args, &image, output, &stop, &mut built)?;
-        }
+    if !built.check.refused() {
+        let cache = Cache::new(&args.place)?;
+        built.replay = replay::of_tree(&image.tree, image.program.as_ref(), &cache, &stop)?;
+        replay::judge(&built.replay, &mut built.check);
+    }
+    if !args.dry_run && (!built.check.refused() || args.force) {
+        write(args, &image, output, &stop, &mut built)?;
     }
     built.seconds = start.elapsed().as_secs_f64();
     if output.json {
@@ -195,12 +200,29 @@ fn write(
         }
         built.outputs.push(written);
     }
+    for output in built.outputs.iter().filter(|output| output.format == "sif") {
+        let replayed = replay::of_sif(&output.path, &cache, stop)?;
+        replay::judge(&replayed, &mut built.check);
+        built.replay.extend(replayed);
+    }
+    if built.check.refused() && !args.force {
+        // What was there before stays: it has this name, and was not made now.
+        for output in built.outputs.drain(..).filter(|output| !output.was_there) {
+            remove(&output.path)?;
+        }
+    }
     if let Some(first) = built.outputs.first() {
         let name = first.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         built.facts = image.facts.clone().of_file(&name, first.bytes, Some(&first.digest));
         built.sbom = Some(image.write_sbom(first)?);
     }
     Ok(())
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    let removed =
+        if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    removed.map_err(|e| Failure::new(format!("cannot remove `{}`: {e}", path.display()), None))
 }
 
 fn formats(args: &BuildArgs) -> Vec<FormatArg> {
@@ -247,6 +269,7 @@ fn words(built: &Built) -> String {
         text.push_str(&format!("{}: what is inside (SPDX)\n", sbom.display()));
     }
     text.push_str(&check::facts_text(&built.check, &built.facts));
+    text.push_str(&replay::text(&built.replay));
     text.push_str(&format!("{:.1} s\n", built.seconds));
     text
 }

@@ -9,6 +9,7 @@ use gular_containers::check::{Form, Report, Runs, Severity};
 use gular_containers::export::Facts;
 use gular_containers::oci::Compressor;
 use gular_containers::recipe::{Recipe, Target};
+use gular_containers::replay::Replay;
 use gular_containers::sif::Squash;
 use gular_containers::store::Limits;
 use gular_pelican::Env;
@@ -16,9 +17,11 @@ use serde::Serialize;
 
 use super::args::{CheckArgs, FormatArg, PlaceArgs};
 use super::places::Cache;
+use super::replay;
 use crate::args::Output;
 use crate::exit::{Exit, Failure};
 use crate::show;
+use crate::stop::Stop;
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
@@ -26,16 +29,29 @@ struct Checked<'a> {
     image: &'a str,
     facts: &'a Facts,
     check: &'a Report,
+    replay: &'a [Replay],
 }
 
 pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
     let image = open(&args.image, &args.place)?;
     let target = Target { gpus: args.gpus.clone(), apptainer: args.apptainer.unwrap_or_default() };
-    let report = image.check(&target, &host_paths())?;
+    let mut report = image.check(&target, &host_paths())?;
+    let mut replayed = Vec::new();
+    if !args.no_replay {
+        let cache = Cache::new(&args.place)?;
+        if let Form::Sif(_) = image.form {
+            replayed = replay::of_sif(&image.path, &cache, &stop)?;
+        }
+        if replayed.is_empty() {
+            replayed = replay::of_tree(&image.tree, image.program.as_ref(), &cache, &stop)?;
+        }
+        replay::judge(&replayed, &mut report);
+    }
     let facts = facts(&image, &report);
     if output.json {
         let image = facts.image.as_deref().unwrap_or_default();
-        show::json(&Checked { image, facts: &facts, check: &report })?;
+        show::json(&Checked { image, facts: &facts, check: &report, replay: &replayed })?;
     } else {
         show_findings(&report, output);
         if !output.quiet {
@@ -44,7 +60,7 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
                 0 => "it would run\n".to_owned(),
                 n => format!("it would not run: {}\n", show::count(n, "error")),
             };
-            show::text(&(facts_text(&report, &facts) + &verdict))?;
+            show::text(&(facts_text(&report, &facts) + &replay::text(&replayed) + &verdict))?;
         }
     }
     if report.refused() { Ok(Exit::Unsound) } else { Ok(Exit::Done) }

@@ -8,6 +8,7 @@ mod export;
 mod inspect;
 mod lock;
 mod places;
+mod replay;
 mod transport;
 
 use self::args::{ImageArgs, ImageVerb};

@@ -80,6 +80,14 @@ impl Cache {
         self.dir.join("blocks")
     }
 
+    /// The folder itself, which is on one file system with the files in it.
+    pub(super) fn made(&self) -> Result<&Path, Failure> {
+        std::fs::create_dir_all(&self.dir).map_err(|e| {
+            Failure::new(format!("cannot create `{}`: {e}", self.dir.display()), None)
+        })?;
+        Ok(&self.dir)
+    }
+
     pub(super) fn layers(&self) -> PathBuf {
         self.dir.join("layers")
     }
@@ -95,4 +103,10 @@ pub(super) fn sources(args: &SourceArgs, dir: &Path) -> Sources {
         now,
         dir: dir.to_owned(),
     }
+}
+
+/// A program that is on PATH.
+pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file())
 }

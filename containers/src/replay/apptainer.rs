@@ -1,0 +1,41 @@
+//! HTCondor's own lines, run by Apptainer.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use super::process::run;
+use super::{JOB, Means, Outcome, Replay};
+use crate::{Error, Result};
+
+/// Replays on a SIF what HTCondor's starter does before and with a job
+/// (`SINGULARITY_RUN_TEST_BEFORE_JOB`, and the job itself).
+///
+/// # Errors
+/// [`Error::Io`], [`Error::Cancelled`]. A line that fails is no error.
+pub fn with_apptainer(sif: &Path, means: &Means<'_>) -> Result<Vec<Replay>> {
+    let temp = tempfile::TempDir::with_prefix_in("gular-job-", means.temp);
+    let temp = temp.map_err(Error::io("create", means.temp))?;
+    let job = temp.path().join("job.sh");
+    fs::write(&job, JOB).map_err(Error::io("write", &job))?;
+    fs::set_permissions(&job, fs::Permissions::from_mode(0o755))
+        .map_err(Error::io("write", &job))?;
+    let line = |quiet: &str, verb: &str, command: &[OsString]| {
+        let mut line = Command::new(means.program);
+        line.args([quiet, verb, "-S", "/tmp", "-S", "/var/tmp", "-W"]).arg(temp.path());
+        line.arg("--pwd").arg(temp.path()).arg("-B").arg(temp.path());
+        line.args(["--no-home", "-C"]).arg(sif).args(command);
+        line
+    };
+    let shell = ["/bin/sh", "-c", ":"].map(OsString::from);
+    let (test, _) = run("test", &mut line("-q", "test", &[]), means)?;
+    let (exec, _) = run("exec", &mut line("-s", "exec", &shell), means)?;
+    let (mut script, _) = run("job script", &mut line("-s", "exec", &[job.into()]), means)?;
+    if script.outcome == Outcome::Ok && !temp.path().join("written").exists() {
+        script.outcome = Outcome::Failed;
+        script.why = Some("what the job wrote is not there afterwards".to_owned());
+    }
+    Ok(vec![test, exec, script])
+}

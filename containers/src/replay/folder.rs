@@ -1,0 +1,48 @@
+//! A tree of an image, put into a folder.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use crate::rootfs::{Node, RootPath, Rootfs, Source, What};
+use crate::{Error, Result};
+
+/// Fills the empty folder `dir`. Libraries and data are hard links where that is
+/// possible, which nobody may write to; what is started is a copy, to have its mode.
+pub(super) fn fill(tree: &Rootfs, dir: &Path) -> Result<()> {
+    let mut names = Vec::new();
+    for (path, node) in tree.iter().skip(1) {
+        let place = dir.join(path.as_str());
+        match &node.what {
+            // Always open: other nodes come into it, and it is removed afterwards.
+            What::Dir => fs::create_dir(&place).map_err(Error::io("create", &place))?,
+            What::Symlink(target) => {
+                symlink(target, &place).map_err(Error::io("create", &place))?;
+            }
+            What::Hardlink(first) => names.push((place, first)),
+            What::File(source) => file(path, node, source, &place)?,
+        }
+    }
+    for (place, first) in names {
+        fs::hard_link(dir.join(first.as_str()), &place).map_err(Error::io("create", &place))?;
+    }
+    Ok(())
+}
+
+fn file(path: &RootPath, node: &Node, source: &Source, place: &Path) -> Result<()> {
+    match source {
+        Source::Bytes(bytes) => fs::write(place, bytes).map_err(Error::io("write", place))?,
+        Source::File { path: from, .. } => {
+            let name = path.name();
+            let is_library = name.contains(".so") && !name.starts_with("ld");
+            let is_started = node.mode & 0o111 != 0 && !is_library;
+            if !is_started && fs::hard_link(from, place).is_ok() {
+                return Ok(());
+            }
+            fs::copy(from, place).map_err(Error::io("copy", from))?;
+        }
+    }
+    // Without what gives other rights; always to be read and removed by us.
+    let mode = fs::Permissions::from_mode(u32::from(node.mode & 0o777 | 0o600));
+    fs::set_permissions(place, mode).map_err(Error::io("write", place))
+}

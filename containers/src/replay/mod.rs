@@ -1,0 +1,77 @@
+//! The lines with which HTCondor tests and starts a job, replayed on an image.
+//!
+//! With Apptainer these are its own lines on the SIF ([`with_apptainer`]). Without
+//! it, the tree is put into a folder, and the same is done in a user namespace
+//! ([`in_namespace`]): no root and no runtime is needed, and nothing of this machine
+//! but `/dev` is seen from inside. The program itself is never run: the image's own
+//! `ld.so` says what it would load.
+
+mod apptainer;
+mod folder;
+mod namespace;
+mod process;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub use self::apptainer::with_apptainer;
+pub use self::namespace::in_namespace;
+
+/// One line that was replayed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    /// What HTCondor does by it: `test`, `exec`, `job script`, or `libraries`.
+    pub name: &'static str,
+    /// The line.
+    pub line: String,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Why it failed, or was not possible.
+    pub why: Option<String>,
+    /// The end of what it said on standard error.
+    pub stderr: String,
+}
+
+/// What came of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It ended with 0.
+    Ok,
+    /// It did not; a job would fail.
+    Failed,
+    /// It cannot be tried here.
+    NotPossible,
+}
+
+/// What a replay may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Means<'a> {
+    /// `apptainer` (or `singularity`) or `unshare` of util-linux.
+    pub program: &'a Path,
+    /// A folder for temporary files; on the store's file system, so that its files
+    /// need not be copied.
+    pub temp: &'a Path,
+    /// The longest that one line may take.
+    pub timeout: Duration,
+    /// Set when the work is to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+impl Replay {
+    fn not_possible(name: &'static str, why: impl Into<String>) -> Self {
+        Self {
+            name,
+            line: String::new(),
+            outcome: Outcome::NotPossible,
+            why: Some(why.into()),
+            stderr: String::new(),
+        }
+    }
+}
+
+/// What a job is: HTCondor starts whatever file the user sent.
+const JOB: &str = "#!/bin/bash\nset -e\necho done >\"${0%/*}/written\"\n";

@@ -1,0 +1,413 @@
+//! A list of what is in an image: SPDX 2.3 as JSON.
+//!
+//! ```text
+//! document ─DESCRIBES▶ image ─CONTAINS▶ Debian packages, wheels, base, program
+//!                                                   program ─CONTAINS▶ crates
+//! ```
+//!
+//! Equal contents give equal bytes: the document's name space is a digest of them,
+//! and its time is the caller's.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::digest::sha256;
+use crate::oci::rfc3339;
+use crate::{Error, Result};
+
+/// What is in an image.
+#[derive(Debug, Clone, Default)]
+pub struct Sbom<'a> {
+    /// The image's name.
+    pub name: &'a str,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// Who made it: `gular-0.1.0`.
+    pub tool: &'a str,
+    /// Debian packages.
+    pub debs: &'a [Deb],
+    /// Python wheels that libraries were taken from.
+    pub wheels: &'a [Wheel],
+    /// The image it is built on: its manifest's digest, `sha256:` and hex.
+    pub base: Option<&'a str>,
+    /// The program.
+    pub program: Option<&'a Program>,
+    /// Crates in the program: see [`crates`].
+    pub crates: &'a [Crate],
+}
+
+/// A Debian package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deb {
+    /// Its name.
+    pub name: String,
+    /// Its version, epoch included.
+    pub version: String,
+    /// Its architecture: `amd64`, `all`.
+    pub arch: String,
+    /// SHA-256 of its file in hex.
+    pub sha256: String,
+    /// Where it is.
+    pub url: Option<String>,
+}
+
+/// A wheel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wheel {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// SHA-256 of its file in hex.
+    pub sha256: String,
+    /// Its licence, as its metadata names it.
+    pub license: Option<String>,
+    /// Where it is.
+    pub url: Option<String>,
+}
+
+/// The program of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Its version, where it is known.
+    pub version: Option<String>,
+    /// SHA-256 of the file in hex.
+    pub sha256: String,
+}
+
+/// A crate.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Crate {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Where it is from, as `Cargo.lock` says; none for one of the workspace.
+    pub source: Option<String>,
+    /// SHA-256 of its archive in hex.
+    pub checksum: Option<String>,
+}
+
+/// The document's text.
+pub fn spdx(of: &Sbom<'_>) -> String {
+    let mut document = Document::default();
+    let image = document.add(Package { name: of.name, purpose: "CONTAINER", ..Package::default() });
+    document.relate("SPDXRef-DOCUMENT", "DESCRIBES", &image);
+    for deb in of.debs {
+        let purl = format!(
+            "pkg:deb/debian/{}@{}?arch={}",
+            escaped(&deb.name),
+            escaped(&deb.version),
+            deb.arch
+        );
+        let id = document.add(Package {
+            name: &deb.name,
+            version: Some(&deb.version),
+            purpose: "LIBRARY",
+            sha256: Some(&deb.sha256),
+            url: deb.url.as_deref(),
+            purl: Some(purl),
+            ..Package::default()
+        });
+        document.relate(&image, "CONTAINS", &id);
+    }
+    for wheel in of.wheels {
+        let name = wheel.name.to_ascii_lowercase().replace('_', "-");
+        let id = document.add(Package {
+            name: &wheel.name,
+            version: Some(&wheel.version),
+            purpose: "LIBRARY",
+            sha256: Some(&wheel.sha256),
+            url: wheel.url.as_deref(),
+            license: wheel.license.as_deref(),
+            purl: Some(format!("pkg:pypi/{}@{}", escaped(&name), escaped(&wheel.version))),
+        });
+        document.relate(&image, "CONTAINS", &id);
+    }
+    if let Some(digest) = of.base {
+        let sha256 = digest.strip_prefix("sha256:");
+        let base = Package { name: "base", purpose: "CONTAINER", sha256, ..Package::default() };
+        let id = document.add(base);
+        document.relate(&image, "CONTAINS", &id);
+    }
+    let mut around = image.clone();
+    if let Some(program) = of.program {
+        around = document.add(Package {
+            name: &program.name,
+            version: program.version.as_deref(),
+            purpose: "APPLICATION",
+            sha256: Some(&program.sha256),
+            ..Package::default()
+        });
+        document.relate(&image, "CONTAINS", &around);
+    }
+    for one in of.crates {
+        let of_registry = one.source.as_deref().is_some_and(|s| s.starts_with("registry+"));
+        let registry = of_registry.then(|| {
+            let (name, version) = (escaped(&one.name), escaped(&one.version));
+            format!("https://static.crates.io/crates/{name}/{version}/download")
+        });
+        let git = one.source.as_deref().filter(|source| source.starts_with("git+"));
+        let id = document.add(Package {
+            name: &one.name,
+            version: Some(&one.version),
+            purpose: "LIBRARY",
+            sha256: one.checksum.as_deref(),
+            url: registry.as_deref().or(git),
+            purl: of_registry
+                .then(|| format!("pkg:cargo/{}@{}", escaped(&one.name), escaped(&one.version))),
+            ..Package::default()
+        });
+        document.relate(&around, "CONTAINS", &id);
+    }
+    document.text(of)
+}
+
+/// The crates that a package of a workspace is made of, from the text of its
+/// `Cargo.lock`: what `root` needs, and what that needs, but not `root` itself;
+/// without one, all that are there.
+///
+/// # Errors
+/// [`Error::Recipe`] naming `Cargo.lock` when it is none, or has no such package.
+pub fn crates(text: &str, root: Option<&str>) -> Result<Vec<Crate>> {
+    #[derive(Deserialize)]
+    struct Lock {
+        #[serde(default)]
+        package: Vec<Locked>,
+    }
+    #[derive(Deserialize)]
+    struct Locked {
+        name: String,
+        version: String,
+        source: Option<String>,
+        checksum: Option<String>,
+        #[serde(default)]
+        dependencies: Vec<String>,
+    }
+    let wrong = |line: usize, reason: String| Error::Recipe {
+        path: "Cargo.lock".to_owned(),
+        line,
+        reason,
+        hint: None,
+    };
+    let lock: Lock = toml::from_str(text).map_err(|e| {
+        let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        wrong(before.matches('\n').count() + 1, e.message().to_owned())
+    })?;
+    let mut wanted: BTreeSet<usize> = BTreeSet::new();
+    let mut todo = VecDeque::new();
+    match root {
+        None => wanted.extend(0..lock.package.len()),
+        Some(root) => {
+            let at = lock.package.iter().position(|p| p.name == root && p.source.is_none());
+            todo.push_back(at.ok_or_else(|| wrong(1, format!("it has no package `{root}`")))?);
+        }
+    }
+    while let Some(package) = todo.pop_front().and_then(|at: usize| lock.package.get(at)) {
+        for dependency in &package.dependencies {
+            // `name`, `name version` or `name version (source)`: as much as is needed.
+            let mut words = dependency.splitn(3, ' ');
+            let (name, version, source) = (words.next(), words.next(), words.next());
+            let is_it = |p: &Locked| {
+                Some(p.name.as_str()) == name
+                    && version.is_none_or(|version| p.version == version)
+                    && source
+                        .is_none_or(|s| Some(s.trim_matches(['(', ')'])) == p.source.as_deref())
+            };
+            if let Some(at) = lock.package.iter().position(is_it)
+                && wanted.insert(at)
+            {
+                todo.push_back(at);
+            }
+        }
+    }
+    let of = |package: &Locked| Crate {
+        name: package.name.clone(),
+        version: package.version.clone(),
+        source: package.source.clone(),
+        checksum: package.checksum.clone(),
+    };
+    let mut crates: Vec<_> = wanted.iter().filter_map(|at| lock.package.get(*at)).map(of).collect();
+    crates.sort();
+    crates.dedup();
+    Ok(crates)
+}
+
+/// One package of the document.
+#[derive(Default)]
+struct Package<'a> {
+    name: &'a str,
+    version: Option<&'a str>,
+    purpose: &'static str,
+    sha256: Option<&'a str>,
+    url: Option<&'a str>,
+    license: Option<&'a str>,
+    purl: Option<String>,
+}
+
+#[derive(Default)]
+struct Document {
+    packages: Vec<Value>,
+    relationships: Vec<Value>,
+    ids: BTreeSet<String>,
+    /// Licences that are not of SPDX's list: identifier, and the text that names it.
+    licenses: BTreeMap<String, String>,
+}
+
+impl Document {
+    /// Adds a package; its identifier.
+    fn add(&mut self, package: Package<'_>) -> String {
+        let version = package.version.map_or_else(String::new, |version| format!("-{version}"));
+        let id = self.id(&format!("SPDXRef-Package-{}{version}", package.name));
+        let license = package.license.map(|text| self.license(text));
+        let mut value = json!({
+            "SPDXID": id,
+            "name": package.name,
+            "downloadLocation": package.url.unwrap_or("NOASSERTION"),
+            "filesAnalyzed": false,
+            "licenseConcluded": "NOASSERTION",
+            "licenseDeclared": license.unwrap_or_else(|| "NOASSERTION".to_owned()),
+            "copyrightText": "NOASSERTION",
+            "primaryPackagePurpose": package.purpose,
+        });
+        if let Some(version) = package.version {
+            value["versionInfo"] = json!(version);
+        }
+        if let Some(sha256) = package.sha256 {
+            value["checksums"] = json!([{ "algorithm": "SHA256", "checksumValue": sha256 }]);
+        }
+        if let Some(purl) = package.purl {
+            value["externalRefs"] = json!([{
+                "referenceCategory": "PACKAGE-MANAGER",
+                "referenceType": "purl",
+                "referenceLocator": purl,
+            }]);
+        }
+        self.packages.push(value);
+        id
+    }
+
+    fn relate(&mut self, from: &str, kind: &str, to: &str) {
+        self.relationships.push(json!({
+            "spdxElementId": from,
+            "relationshipType": kind,
+            "relatedSpdxElement": to,
+        }));
+    }
+
+    /// An identifier of its own: letters, digits, `.` and `-` only (SPDX 2.3, 3.2).
+    fn id(&mut self, text: &str) -> String {
+        let id = plain(text);
+        let mut unique = id.clone();
+        let mut number = 2;
+        while !self.ids.insert(unique.clone()) {
+            unique = format!("{id}-{number}");
+            number += 1;
+        }
+        unique
+    }
+
+    /// A licence as SPDX writes it. What is not of its list is named by a text.
+    fn license(&mut self, text: &str) -> String {
+        let known = |word: &&str| {
+            matches!(*word, "AND" | "OR" | "WITH")
+                || LICENSES.contains(&word.trim_matches(['(', ')']))
+        };
+        if !text.is_empty() && text.split_whitespace().all(|word| known(&word)) {
+            return text.to_owned();
+        }
+        // As some metadata has it already.
+        let id = plain(text.strip_prefix("LicenseRef-").unwrap_or(text));
+        let id = id.trim_matches('-').chars().take(60).collect::<String>();
+        let id = if id.is_empty() { "none".to_owned() } else { id };
+        let mut unique = format!("LicenseRef-{id}");
+        while self.licenses.get(&unique).is_some_and(|known| known != text) {
+            unique.push_str("-2");
+        }
+        self.licenses.insert(unique.clone(), text.to_owned());
+        unique
+    }
+
+    fn text(self, of: &Sbom<'_>) -> String {
+        let texts = self.licenses.iter().map(|(id, text)| {
+            // The whole text is in the image; a text of this field may not be empty.
+            let text = if text.is_empty() { "not said" } else { text };
+            json!({ "licenseId": id, "name": text, "extractedText": text })
+        });
+        let mut document = json!({
+            "spdxVersion": "SPDX-2.3",
+            "dataLicense": "CC0-1.0",
+            "SPDXID": "SPDXRef-DOCUMENT",
+            "name": of.name,
+            "creationInfo": {
+                "created": rfc3339(of.time),
+                "creators": [format!("Tool: {}", of.tool)],
+            },
+            "packages": self.packages,
+            "relationships": self.relationships,
+        });
+        let texts: Vec<_> = texts.collect();
+        if !texts.is_empty() {
+            document["hasExtractedLicensingInfos"] = json!(texts);
+        }
+        let digest = sha256(document.to_string().as_bytes());
+        let name = escaped(of.name);
+        document["documentNamespace"] =
+            json!(format!("https://gular.invalid/spdx/{name}-{digest}"));
+        document.to_string()
+    }
+}
+
+/// Identifiers of SPDX's list that packages of our kind use.
+const LICENSES: [&str; 26] = [
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "GCC-exception-3.1",
+    "GPL-2.0-only",
+    "GPL-2.0-or-later",
+    "GPL-3.0-only",
+    "GPL-3.0-or-later",
+    "ISC",
+    "LGPL-2.1-only",
+    "LGPL-2.1-or-later",
+    "LGPL-3.0-only",
+    "LGPL-3.0-or-later",
+    "LLVM-exception",
+    "MIT",
+    "MIT-0",
+    "MPL-2.0",
+    "PSF-2.0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "bzip2-1.0.6",
+];
+
+fn plain(text: &str) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    text.chars().map(keep).collect()
+}
+
+/// A part of a package URL (purl-spec): percent signs for all but these.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b".-_~:".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
