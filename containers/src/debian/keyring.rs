@@ -251,3 +251,42 @@ fn date(seconds: u64) -> String {
         .checked_add(Duration::from_secs(seconds))
         .map_or_else(|| seconds.to_string(), httpdate::fmt_http_date)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debian_s_keys_are_those_of_the_table_and_still_count() {
+        let table = include_str!("../../keys/README.md");
+        let keyring = Keyring::debian().unwrap();
+        // Two automatic keys a release, each with a subkey, and the release's own.
+        assert_eq!(keyring.signers.len(), 10);
+        for signer in &keyring.signers {
+            let until = signer.expires.map(date).unwrap_or_default();
+            assert!(until.contains("Jan 2031") || until.contains("Mar 203"), "{until}");
+            if let Key::Primary(key) = &signer.key {
+                let fingerprint = key.fingerprint().to_string().to_uppercase();
+                assert!(table.contains(&fingerprint), "{fingerprint}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_without_keys_are_said() {
+        for bytes in [
+            &b""[..],
+            b"no key",
+            b"\x99\x01",
+            b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n-----END PGP PUBLIC KEY BLOCK-----\n",
+        ] {
+            let error = Keyring::default().add(bytes, "x.gpg").unwrap_err();
+            assert!(matches!(error, Error::Debian { .. }), "{error}");
+        }
+        // Cut keys are refused, or have nothing that signs.
+        let whole = DEBIAN[2].1;
+        for end in (0..whole.len() - 60).step_by(9) {
+            assert!(Keyring::default().add(&whole.as_bytes()[..end], "x.asc").is_err(), "{end}");
+        }
+    }
+}

@@ -87,7 +87,7 @@ fn redirects_of_a_single_server_are_followed_without_the_token_elsewhere() {
         match (head.method.as_str(), head.path()) {
             ("PROPFIND", _) => talk.answer("405 Method Not Allowed", "", b""),
             (_, "/simple/x") => {
-                talk.answer("308 Permanent Redirect", "Location: /simple/x/\r\n", b"")
+                talk.answer("308 Permanent Redirect", "Location: /simple/x/\r\n", b"");
             }
             (_, "/round") => talk.answer("302 Found", "Location: /round\r\n", b""),
             _ => talk.answer("302 Found", &format!("Location: {to}\r\n"), b""),
@@ -102,7 +102,10 @@ fn redirects_of_a_single_server_are_followed_without_the_token_elsewhere() {
     let asked = index.of_method("GET");
     assert_eq!(asked[1].path(), "/simple/x/");
     assert!(asked.iter().all(|head| head.raw.contains("secret")));
-    assert_eq!(other.of_method("GET").iter().map(range).last(), Some(Some((BLOCK_BYTES, LEN))));
+    assert_eq!(
+        other.of_method("GET").iter().map(range).next_back(),
+        Some(Some((BLOCK_BYTES, LEN)))
+    );
     assert!(other.of_method("GET").iter().all(|head| !head.raw.contains("secret")));
     let error = stream(&client, &index.url("/round"), &bytes).unwrap_err();
     assert!(error.to_string().contains("302"), "{error}");
