@@ -1,12 +1,14 @@
 //! `cargo xtask image`: `gular image` with this workspace's defaults.
 
 use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::cargo::{self, Profile, Program};
 use crate::process::{self, command};
-use crate::setup::{self, Line};
+use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
 
 /// Build container images of the tutorials: `gular image` with this workspace's defaults.
@@ -28,14 +30,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
     let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
-    let mut image = command(&gular);
-    image.arg("image").args(with_defaults(&workspace, &args.rest)).current_dir(&workspace.root);
+    process::run(&mut command_of(&workspace, &ready, &gular, &args.rest))
+}
+
+/// `gular image` with these arguments and the defaults, able to find cargo and libtorch.
+pub(crate) fn command_of(
+    workspace: &Workspace,
+    ready: &Ready,
+    gular: &Path,
+    arguments: &[OsString],
+) -> Command {
+    let mut image = command(gular);
+    image.arg("image").args(with_defaults(workspace, arguments)).current_dir(&workspace.root);
     image.env("CARGO", crate::workspace::cargo_program());
     if std::env::var_os("GULAR_IMAGE_CACHE").is_none() {
         image.env("GULAR_IMAGE_CACHE", workspace.target.join("images/cache"));
     }
     ready.apply(&mut image);
-    process::run(&mut image)
+    image
 }
 
 /// The arguments, with a recipe and an output folder where they name none.

@@ -15,7 +15,8 @@ pub(super) struct Script {
 pub(super) fn script(lock: &Lock) -> Script {
     let mut commands = Vec::new();
     let from = lock.debian.as_ref().map(|debian| {
-        let snapshot = "https://snapshot.debian.org/archive";
+        // Plain HTTP: the image has no certificates yet, and what comes is signed.
+        let snapshot = "http://snapshot.debian.org/archive";
         let (suite, time) = (&debian.suite, &debian.snapshot);
         for (archive, of) in
             [("debian", suite.clone()), ("debian-security", format!("{suite}-security"))]
@@ -23,7 +24,6 @@ pub(super) fn script(lock: &Lock) -> Script {
             let line = format!("deb [check-valid-until=no] {snapshot}/{archive}/{time} {of} main");
             commands.push(format!("echo '{line}' >> /etc/apt/sources.list.d/gular.list"));
         }
-        // The image of this name has no certificates, which the archive's https needs.
         commands.push("apt-get update && apt-get install -y --no-install-recommends ca-certificates curl unzip".to_owned());
         let debs = lock.debs.iter().map(|deb| format!("{}={}", deb.name, deb.version));
         let debs = debs.collect::<Vec<_>>().join(" ");

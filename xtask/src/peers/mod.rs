@@ -24,6 +24,7 @@ pub(crate) mod venv;
 use self::servers::Server;
 use self::tally::{Tally, tally_of};
 use crate::cargo::{Set, cargo};
+use crate::image;
 use crate::process::{self, command};
 use crate::setup::{self, Line, Ready};
 use crate::test::Programs;
@@ -66,7 +67,13 @@ pub(crate) fn peers(workspace: &Workspace, ready: &Ready, filter: &str) -> Resul
     ensure!(!files.is_empty() || !servers.is_empty(), "no peer's name contains `{filter}`");
     let mut total = Tally::default();
     if !files.is_empty() {
-        let surroundings = Surroundings::prepare(workspace, ready)?;
+        let mut surroundings = Surroundings::prepare(workspace, ready)?;
+        let is_image = |file: &PathBuf| {
+            file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("image_"))
+        };
+        if files.iter().any(is_image) {
+            surroundings.build_image(workspace, ready)?;
+        }
         for file in &files {
             eprintln!("peer {}", workspace.relative(file).display());
             total.add(surroundings.run(file)?);
@@ -129,6 +136,24 @@ impl Surroundings {
             ("PYTHONUNBUFFERED", "1".into()),
         ]);
         Ok(Self { python: venv.join("bin/python"), variables, work: home.join("work") })
+    }
+
+    /// Builds the tutorial's image in every format, and names the report to the tests.
+    fn build_image(&mut self, workspace: &Workspace, ready: &Ready) -> Result<()> {
+        let dir = self.work.join("images");
+        empty(&dir)?;
+        let formats = "sif,oci,oci-archive";
+        let report = dir.join("built.json");
+        let gular = Path::new(&self.variables["GULAR_BIN"]);
+        let words = ["build", "--locked", "--json", "--format", formats, "--out"];
+        let mut arguments: Vec<OsString> = words.map(OsString::from).into();
+        arguments.push(dir.into_os_string());
+        eprintln!("building the tutorial's image");
+        let text = process::stdout_of(&mut image::command_of(workspace, ready, gular, &arguments))?;
+        fs::write(&report, text)
+            .with_context(|| format!("cannot write `{}`", report.display()))?;
+        self.variables.insert("GULAR_IMAGES", report.into_os_string());
+        Ok(())
     }
 
     /// Runs one file; its folder stays when it fails.
