@@ -313,7 +313,7 @@ fn of_a_wheel_without_metadata_beside_it_two_pieces_are_read() {
 #[test]
 fn versions_and_wheels_that_are_not_there_are_said() {
     let error = torch(&index(), "2.11.7").unwrap_err();
-    assert_eq!(error.to_string(), "wheel `torch===2.11.7`: the index has no such version");
+    assert_eq!(error.to_string(), "wheel `torch==2.11.7`: the index has no such version");
     assert_eq!(error.hint().unwrap(), "the newest are 2.11.0, 2.10.0");
     let mut shelf = index();
     shelf.documents.remove(&format!("{INDEX}/nvidia-cublas/"));

@@ -143,6 +143,7 @@ impl Specifier {
 
     pub(super) fn text(&self) -> String {
         let clauses = self.0.iter().map(|(operator, version, any)| {
+            let operator = if operator == "===" { "==" } else { operator };
             format!("{operator}{}{}", version.as_str(), if *any { ".*" } else { "" })
         });
         clauses.collect::<Vec<_>>().join(",")
