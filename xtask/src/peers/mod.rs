@@ -150,8 +150,7 @@ impl Surroundings {
         arguments.push(dir.into_os_string());
         eprintln!("building the tutorial's image");
         let text = process::stdout_of(&mut image::command_of(workspace, ready, gular, &arguments))?;
-        fs::write(&report, text)
-            .with_context(|| format!("cannot write `{}`", report.display()))?;
+        fs::write(&report, text).with_context(|| format!("cannot write `{}`", report.display()))?;
         self.variables.insert("GULAR_IMAGES", report.into_os_string());
         Ok(())
     }

@@ -1,0 +1,244 @@
+//! `gular image`, without a network: an image of this machine's own libraries and
+//! the program `gular` itself.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gular_tests::{Outcome, finish, gular};
+use serde_json::Value;
+
+struct Case {
+    dir: tempfile::TempDir,
+}
+
+/// Libraries that this process has loaded: those that any Rust program needs.
+fn libraries() -> BTreeSet<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| PathBuf::from(&line[at..])));
+    let own = std::env::current_exe().unwrap();
+    paths.filter(|path| *path != own && path.to_string_lossy().contains(".so")).collect()
+}
+
+/// `[app.files]` of a shell and all that programs here need.
+fn files(without: &str) -> String {
+    let mut lines =
+        vec![r#""bin/sh" = "/bin/sh""#.to_owned(), r#""bin/bash" = "/bin/sh""#.to_owned()];
+    for path in libraries() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let folder = if name.starts_with("ld-linux") { "lib64" } else { "usr/lib" };
+        if !without.is_empty() && name.starts_with(without) {
+            continue;
+        }
+        lines.push(format!(r#""{folder}/{name}" = "{}""#, path.display()));
+    }
+    lines.join("\n")
+}
+
+impl Case {
+    fn new(recipe: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("image.toml"), recipe).unwrap();
+        Self { dir }
+    }
+
+    /// An image that works here, but for the libraries that begin like this.
+    fn working(without: &str) -> Self {
+        let (program, files) = (gular().display().to_string(), files(without));
+        Self::new(&format!(
+            "[image]\nname = \"tool\"\n[base]\nscratch = true\n[app]\npath = \"{program}\"\n[app.files]\n{files}\n[env]\nA = \"b c\"\n"
+        ))
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn run(&self, words: &[&str]) -> Outcome {
+        let mut command = Command::new(gular());
+        command.arg("image").args(words).current_dir(self.dir.path());
+        command.env("GULAR_IMAGE_CACHE", self.at("cache"));
+        finish(&mut command)
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let outcome = self.run(&[words, &["--json"]].concat());
+        assert_eq!(outcome.code, Some(0), "{words:?}: {}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).unwrap()
+    }
+
+    /// Builds into `out`, and returns the paths of what was written.
+    fn build(&self, out: &str, more: &[&str]) -> Vec<PathBuf> {
+        let built = self.json(&[&["build", "--out", out, "--offline"], more].concat());
+        let outputs = built["outputs"].as_array().unwrap();
+        outputs.iter().map(|output| self.at(output["path"].as_str().unwrap())).collect()
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.at(folder)) else { return Vec::new() };
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// A lock that asks for nothing, as `gular image lock` writes it where nothing is
+/// to be resolved.
+fn locked(case: &Case) {
+    let locked = case.run(&["lock"]);
+    assert_eq!(locked.code, Some(0), "{}", locked.stderr);
+}
+
+#[test]
+fn a_recipe_becomes_an_image_that_says_what_it_is() {
+    let case = Case::working("");
+    locked(&case);
+    let paths = case.build("out", &["--format", "sif,oci,oci-archive"]);
+    let sif = paths[0].to_str().unwrap();
+    let digest = blake3(&paths[0]);
+    assert!(sif.ends_with(&format!("tool-{}.sif", &digest[..16])), "{sif}");
+    for path in &paths {
+        let path = path.to_str().unwrap();
+        let checked = case.json(&["check", path]);
+        assert_eq!(
+            checked["check"]["findings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|f| f["severity"] == "error")
+                .count(),
+            0,
+            "{checked}"
+        );
+        let seen = case.json(&["inspect", path, "--files"]);
+        assert_eq!(seen["program"], "/app/bin/gular", "{path}");
+        assert_eq!(seen["env"]["A"], "b c", "{path}");
+        assert_eq!(seen["labels"]["org.opencontainers.image.title"], "tool");
+        let listed = seen["files"].as_array().unwrap();
+        assert!(listed.iter().any(|file| file["path"] == "/.singularity.d/test"), "{path}");
+        assert!(
+            seen["packages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|p| p["name"] == "tool" || p["name"] == "gular")
+                || !seen["recipe"].as_str().unwrap().is_empty()
+        );
+    }
+    let facts = case.run(&["export", "facts", sif]);
+    let facts: Value = serde_json::from_str(&facts.stdout).unwrap();
+    assert_eq!(facts["digest"], format!("blake3:{digest}"));
+    assert_eq!(facts["bytes"], fs::metadata(&paths[0]).unwrap().len());
+    assert!(facts["minimum_capability"].is_null());
+    let def = case.run(&["export", "def", "image.toml"]).stdout;
+    assert!(def.starts_with("Bootstrap: scratch\n") && def.contains("/app/bin/gular"), "{def}");
+    let docker = case.run(&["export", "dockerfile", "image.toml"]).stdout;
+    assert!(docker.starts_with("FROM scratch\n") && docker.contains("ENTRYPOINT"), "{docker}");
+    assert!(case.names("out").iter().any(|name| name.ends_with(".spdx.json")));
+}
+
+fn blake3(path: &Path) -> String {
+    blake3::hash(&fs::read(path).unwrap()).to_hex().to_string()
+}
+
+#[test]
+fn the_same_recipe_gives_the_same_bytes() {
+    let case = Case::working("");
+    locked(&case);
+    let formats = ["--format", "sif,oci-archive"];
+    let first = case.build("one", &[&formats[..], &["--jobs", "1"]].concat());
+    fs::remove_dir_all(case.at("cache")).unwrap();
+    let second = case.build("two", &[&formats[..], &["--jobs", "3"]].concat());
+    // Blocks and layers of the second.
+    let third = case.build("three", &formats);
+    for ((one, two), three) in first.iter().zip(&second).zip(&third) {
+        assert_eq!(one.file_name(), two.file_name());
+        assert_eq!(blake3(one), blake3(two));
+        assert_eq!(blake3(one), blake3(three));
+    }
+    let again = case.json(&["build", "--out", "one", "--offline"]);
+    assert_eq!(again["outputs"][0]["was_there"], true);
+}
+
+#[test]
+fn an_image_that_would_not_run_is_refused() {
+    let case = Case::working("libgcc_s");
+    locked(&case);
+    let refused = case.run(&["build", "--out", "out", "--offline"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("libgcc_s.so.1"), "{}", refused.stderr);
+    assert_eq!(case.names("out"), [""; 0]);
+    let forced = case.run(&["build", "--out", "out", "--offline", "--force"]);
+    assert_eq!(forced.code, Some(0), "{}", forced.stderr);
+    let name = case.names("out").into_iter().find(|name| name.ends_with(".sif")).unwrap();
+    let checked = case.run(&["check", &format!("out/{name}")]);
+    assert_eq!(checked.code, Some(1), "{}", checked.stdout);
+    assert!(checked.stdout.contains("it would not run"), "{}", checked.stdout);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let case = Case::working("");
+    let outcome = case.run(&["build", "--out", "out", "--dry-run"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("no image was written"), "{}", outcome.stdout);
+    assert_eq!(case.names("out"), [""; 0]);
+    assert!(!case.at("image.lock").exists());
+}
+
+#[test]
+fn what_is_wrong_is_said_with_the_next_step() {
+    let check = |recipe: &str, words: &[&str], code: i32, expected: &[&str]| {
+        let case = Case::new(recipe);
+        let outcome = case.run(words);
+        assert_eq!(outcome.code, Some(code), "{}", outcome.stderr);
+        for words in expected {
+            assert!(outcome.stderr.contains(words), "{words}: {}", outcome.stderr);
+        }
+        assert_eq!(case.names("out"), [""; 0]);
+    };
+    let recipe = "[image]\nname = \"x\"\n[base]\nscratch = true\n[app]\n";
+    check(&format!("{recipe}pth = \"x\"\n"), &["build"], 2, &["line 6", "did you mean `path`?"]);
+    let missing = format!("{recipe}path = \"no-such-program\"\n");
+    check(&missing, &["build", "--out", "out"], 2, &["no-such-program"]);
+    check(&missing, &["build", "--locked"], 2, &["there is no `image.lock`", "gular image lock"]);
+    check(&missing, &["lock", "--check"], 1, &["there is no `image.lock`"]);
+    check(&missing, &["build", "other.toml"], 2, &["there is no recipe `other.toml`"]);
+    check(
+        "[image]\nname = \"x\"\n",
+        &["build", "--offline"],
+        2,
+        &["lock once without `--offline`"],
+    );
+}
+
+#[test]
+fn a_damaged_sif_is_told_from_a_sound_one() {
+    let case = Case::working("");
+    locked(&case);
+    let sif = case.build("out", &[]).remove(0);
+    let len = fs::metadata(&sif).unwrap().len();
+    let cut = case.at("cut.sif");
+    fs::copy(&sif, &cut).unwrap();
+    fs::File::options().write(true).open(&cut).unwrap().set_len(len / 2).unwrap();
+    let outcome = case.run(&["check", "cut.sif"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("cut.sif"), "{}", outcome.stderr);
+    // One byte of a compressed block.
+    let flipped = case.at("flipped.sif");
+    fs::copy(&sif, &flipped).unwrap();
+    let mut file = fs::File::options().read(true).write(true).open(&flipped).unwrap();
+    let mut byte = [0];
+    file.seek(SeekFrom::Start(len / 2)).unwrap();
+    file.read_exact(&mut byte).unwrap();
+    file.seek(SeekFrom::Start(len / 2)).unwrap();
+    file.write_all(&[byte[0] ^ 0x55]).unwrap();
+    let outcome = case.run(&["inspect", "flipped.sif", "--json"]);
+    let digest = blake3(&sif);
+    assert!(!outcome.stdout.contains(&digest), "{}", outcome.stdout);
+}
