@@ -34,9 +34,11 @@ pub(super) fn measure(program: &Command, image: &Path) -> Result<Timed> {
     let [seconds, user, system, memory] = figures[..] else {
         bail!("{command:?} printed no figures: {said}")
     };
+    let cpu_seconds = user.parse::<f64>()? + system.parse::<f64>()?;
     Ok(Timed {
         seconds: seconds.parse()?,
-        cpu_seconds: user.parse::<f64>()? + system.parse::<f64>()?,
+        // As exact as it was printed.
+        cpu_seconds: (cpu_seconds * 100.0).round() / 100.0,
         memory: memory.parse::<u64>()? * 1024,
         bytes: fs::metadata(image)?.len(),
         said: String::from_utf8_lossy(&output.stdout).into_owned(),
