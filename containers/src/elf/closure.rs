@@ -103,21 +103,32 @@ impl Walk<'_> {
             let reason = "no program stands there".to_owned();
             return Err(Error::Conflict { path: root.to_string(), reason });
         };
-        if let Some(interpreter) = &facts.interpreter {
-            let at = RootPath::new(interpreter)?;
-            match self.facts(&at)? {
-                Some((at, facts)) => drop(self.closure.loaded.insert(at, facts)),
-                None => self.closure.faults.push(Fault::Interpreter {
-                    interpreter: interpreter.clone(),
-                    by: path.clone(),
-                }),
+        // A library is loaded once by its name, whoever asks first.
+        let mut by_name: BTreeMap<String, RootPath> = BTreeMap::new();
+        // Whatever loads a library has an `ld.so`, which is there before all others.
+        let usual = match facts.machine {
+            183 => "/lib/ld-linux-aarch64.so.1",
+            _ => "/lib64/ld-linux-x86-64.so.2",
+        };
+        let at = RootPath::new(facts.interpreter.as_deref().unwrap_or(usual))?;
+        match self.facts(&at)? {
+            Some((at, found)) => {
+                let name = found.soname.clone().unwrap_or_else(|| at.name().to_owned());
+                by_name.insert(name, at.clone());
+                if facts.interpreter.is_some() {
+                    self.closure.loaded.insert(at, found);
+                }
             }
+            None if facts.interpreter.is_some() => {
+                let interpreter = facts.interpreter.clone().unwrap_or_default();
+                let by = path.clone();
+                self.closure.faults.push(Fault::Interpreter { interpreter, by });
+            }
+            None => {}
         }
         let machine = facts.machine;
         self.closure.loaded.insert(path.clone(), facts);
         let mut todo = VecDeque::from([Open { path, inherited: Vec::new() }]);
-        // A library is loaded once by its name, whoever asks first.
-        let mut by_name: BTreeMap<String, RootPath> = BTreeMap::new();
         while let Some(open) = todo.pop_front() {
             let Some(facts) = self.closure.loaded.get(&open.path).cloned() else { continue };
             let rpath = Facts::folders(&facts.rpath, &origin(&open.path));
