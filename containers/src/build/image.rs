@@ -8,7 +8,6 @@ use crate::check::{About, Form, Report, check};
 use crate::digest::sha256_of;
 use crate::export::Facts;
 use crate::lock::Lock;
-use crate::recipe::Recipe;
 use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::sbom::{self, Sbom};
 use crate::sif::Arch;
@@ -40,51 +39,66 @@ pub struct Image {
     pub metadata: String,
     /// What is inside: SPDX 2.3 as JSON.
     pub sbom: String,
+    /// Whether it would run.
+    pub report: Report,
     /// What jobs have to ask for.
     pub facts: Facts,
-    /// CUDA's version, major and minor, where the lock knows it.
-    pub cuda: Option<(u32, u32)>,
     /// Libraries that came from the program's own folders on this machine.
     pub brought: Vec<std::path::PathBuf>,
 }
 
-/// Puts an image together. `text` is the recipe's, `cargo_lock` that of the
-/// program's `Cargo.lock`, for the list of what is inside.
+/// What an image is to be checked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// What it is written as.
+    pub form: Form,
+    /// Paths of this machine that nothing inside should name.
+    pub host_paths: &'a [String],
+}
+
+/// Puts an image together, and looks whether it would run. `text` is the recipe's,
+/// `cargo_lock` that of the program's `Cargo.lock`, for the list of what is inside.
 ///
 /// # Errors
-/// Those of [`assemble`], and of reading what was laid together.
+/// Those of [`assemble`], [`check`], and of reading what was laid together.
 pub fn image(
     parts: &Parts<'_>,
     lock: &Lock,
     text: &str,
     cargo_lock: Option<&str>,
+    asked: &Asked<'_>,
 ) -> Result<Image> {
     let recipe = parts.recipe;
     let mut assembled = assemble(parts)?;
     let arch = recipe.image.platform.0;
-    // What the libraries say goes into labels, which are part of what is checked.
-    let about = About {
-        arch,
-        form: Form::Sif(None),
-        file_name: None,
-        file_bytes: None,
-        program: assembled.program.as_ref(),
-        env: &assembled.env,
-        labels: &BTreeMap::new(),
-        recipe: "",
-        scratch: recipe.base.scratch,
-        host_paths: &[],
-        cuda: cuda(lock),
-    };
-    let facts = Facts::of(&check(&assembled.tree, &about, &recipe.target)?, arch);
     let name = recipe.image.name.clone();
-    let labels = labels(parts, lock, &facts);
     let sbom = contents(parts, lock, &assembled, cargo_lock)?;
     let place = RootPath::new(&format!("usr/share/sbom/{name}.spdx.json"))?;
     assembled.tree.add_text(Layer::App, &place, 0o644, &sbom)?;
     let command: Vec<String> = assembled.program.iter().map(ToString::to_string).collect();
-    let description =
-        Description { arch, command: &command, env: &assembled.env, labels: &labels, recipe: text };
+    let given = labels(parts, lock);
+    let mut description =
+        Description { arch, command: &command, env: &assembled.env, labels: &given, recipe: text };
+    singularity::describe(&mut assembled.tree, &description)?;
+    let about = About {
+        arch,
+        form: asked.form,
+        file_name: None,
+        file_bytes: None,
+        program: assembled.program.as_ref(),
+        env: &assembled.env,
+        labels: &given,
+        recipe: text,
+        scratch: recipe.base.scratch,
+        host_paths: asked.host_paths,
+        cuda: cuda(lock),
+    };
+    let report = check(&assembled.tree, &about, &recipe.target)?;
+    let facts = Facts::of(&report, arch);
+    // What the check found out about the libraries goes into labels, too.
+    let found = facts.labels().into_iter().map(|(name, value)| (name.to_owned(), value));
+    let labels = found.chain(given.clone()).collect();
+    description.labels = &labels;
     let metadata = singularity::describe(&mut assembled.tree, &description)?;
     Ok(Image {
         name,
@@ -98,8 +112,8 @@ pub fn image(
         recipe: text.to_owned(),
         metadata,
         sbom,
+        report,
         facts,
-        cuda: cuda(lock),
         brought: assembled.brought,
     })
 }
@@ -151,8 +165,8 @@ fn cuda(lock: &Lock) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// The recipe's labels, and those that follow from the contents.
-fn labels(parts: &Parts<'_>, lock: &Lock, facts: &Facts) -> BTreeMap<String, String> {
+/// The recipe's labels, and those that follow from the lock.
+fn labels(parts: &Parts<'_>, lock: &Lock) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let mut add = |name: &str, value: String| labels.insert(name.to_owned(), value);
     add("org.opencontainers.image.title", parts.recipe.image.name.clone());
@@ -162,33 +176,6 @@ fn labels(parts: &Parts<'_>, lock: &Lock, facts: &Facts) -> BTreeMap<String, Str
     if let Some(oci) = &lock.oci {
         add("org.opencontainers.image.base.digest", oci.digest.clone());
     }
-    for (name, value) in facts.labels() {
-        add(name, value);
-    }
     labels.extend(parts.recipe.labels.clone());
     labels
-}
-
-impl Image {
-    /// Looks whether it would run, written as `form`. `host_paths` are paths of
-    /// this machine that nothing inside should name.
-    ///
-    /// # Errors
-    /// As [`check`].
-    pub fn check(&self, recipe: &Recipe, form: Form, host_paths: &[String]) -> Result<Report> {
-        let about = About {
-            arch: self.arch,
-            form,
-            file_name: None,
-            file_bytes: None,
-            program: self.program.as_ref(),
-            env: &self.env,
-            labels: &self.labels,
-            recipe: &self.recipe,
-            scratch: recipe.base.scratch,
-            host_paths,
-            cuda: self.cuda,
-        };
-        check(&self.tree, &about, &recipe.target)
-    }
 }

@@ -10,6 +10,6 @@ mod image;
 mod unpack;
 mod write;
 
-pub use self::image::{Image, image};
+pub use self::image::{Asked, Image, image};
 pub use self::unpack::{Step, Unpacked, unpack};
 pub use self::write::{Output, OutputLayer, Writing};

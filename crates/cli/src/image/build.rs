@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use gular_containers::assemble::Parts;
 use gular_containers::blocks::BlockCache;
-use gular_containers::build::{self, Image, Output as Written, Step, Writing};
+use gular_containers::build::{self, Asked, Image, Output as Written, Step, Writing};
 use gular_containers::check::Report;
 use gular_containers::export::Facts;
 use gular_containers::lock::Lock;
@@ -50,14 +50,13 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     let lock = locked(args, &place, &web, output, &stop)?;
     let program = program(args, &place)?;
     let image = assembled(args, &place, &lock, program.as_ref(), &web, output, &stop)?;
-    let check = check::of_image(&image, &place.recipe, &formats(args), squash(args))?;
     let mut built = Built {
         dry_run: args.dry_run,
         outputs: Vec::new(),
         sbom: None,
         facts: image.facts.clone(),
         files: image.files(),
-        check,
+        check: image.report.clone(),
         replay: Vec::new(),
         seconds: 0.0,
     };
@@ -156,7 +155,9 @@ fn assembled(
         dir: &place.dir,
     };
     let cargo_lock = program.and_then(|program| program.cargo_lock.as_deref());
-    Ok(build::image(&parts, lock, &place.text, cargo_lock)?)
+    let host_paths = check::host_paths();
+    let asked = Asked { form: check::form(&formats(args), squash(args)), host_paths: &host_paths };
+    Ok(build::image(&parts, lock, &place.text, cargo_lock, &asked)?)
 }
 
 fn write(

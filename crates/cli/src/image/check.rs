@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gular_containers::Opened;
-use gular_containers::build::Image;
 use gular_containers::check::{Form, Report, Runs, Severity};
 use gular_containers::export::Facts;
 use gular_containers::oci::Compressor;
-use gular_containers::recipe::{Recipe, Target};
+use gular_containers::recipe::Target;
 use gular_containers::replay::Replay;
 use gular_containers::sif::Squash;
 use gular_containers::store::Limits;
@@ -78,22 +77,15 @@ pub(super) fn facts(image: &Opened, report: &Report) -> Facts {
     Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest.as_deref())
 }
 
-/// Checks an image that is to be written in these formats.
-pub(super) fn of_image(
-    image: &Image,
-    recipe: &Recipe,
-    formats: &[FormatArg],
-    squash: Squash,
-) -> Result<Report, Failure> {
-    let form = if formats.contains(&FormatArg::Sif) {
-        Form::Sif(Some(squash))
-    } else {
-        Form::Oci(Some(match squash {
-            Squash::Gzip => Compressor::Gzip,
-            Squash::Zstd => Compressor::Zstd,
-        }))
-    };
-    Ok(image.check(recipe, form, &host_paths())?)
+/// What an image is that is to be written in these formats.
+pub(super) fn form(formats: &[FormatArg], squash: Squash) -> Form {
+    if formats.contains(&FormatArg::Sif) {
+        return Form::Sif(Some(squash));
+    }
+    Form::Oci(Some(match squash {
+        Squash::Gzip => Compressor::Gzip,
+        Squash::Zstd => Compressor::Zstd,
+    }))
 }
 
 /// Paths of this machine that no image should name.
