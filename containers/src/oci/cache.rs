@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::layer::{Compressor, Packed};
+use crate::Result;
 use crate::digest::sha256_of;
-use crate::rootfs::{Node, RootPath, Source, What};
-use crate::{Error, Result};
+use crate::rootfs::{Node, RootPath, identify};
 
 /// Changes when a layer's bytes would, of the same files.
 const PACKER: u32 = 1;
@@ -134,27 +134,6 @@ pub(super) fn key(
 ) -> Result<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(format!("{PACKER} {compressor:?} {time}\n").as_bytes());
-    for (path, node) in nodes {
-        hasher.update(format!("{path:?} {:o} ", node.mode).as_bytes());
-        match &node.what {
-            What::Dir => hasher.update(b"d"),
-            What::Symlink(target) => hasher.update(format!("l{target:?}").as_bytes()),
-            What::Hardlink(first) => hasher.update(format!("h{first:?}").as_bytes()),
-            What::File(source) => {
-                let digest = match source {
-                    Source::Bytes(bytes) => blake3::hash(bytes),
-                    Source::File { blake3: Some(digest), .. } => (*digest).into(),
-                    Source::File { path, .. } => {
-                        let file = File::open(path).map_err(Error::io("open", path))?;
-                        let mut contents = blake3::Hasher::new();
-                        contents.update_reader(file).map_err(Error::io("read", path))?;
-                        contents.finalize()
-                    }
-                };
-                hasher.update(b"f").update(digest.as_bytes())
-            }
-        };
-        hasher.update(b"\n");
-    }
+    identify(&mut hasher, nodes.iter().copied())?;
     Ok(hasher.finalize().to_hex().to_string())
 }

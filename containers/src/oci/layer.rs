@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
 
 use super::gzip::Gzip;
+use crate::digest::hex;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
 use crate::{Error, Result};
 
@@ -187,11 +188,17 @@ fn entry<W: Write>(
     header.set_cksum();
     match &node.what {
         What::File(Source::Bytes(bytes)) => tar.append(&header, &bytes[..]).map_err(write_error),
-        What::File(Source::File { path, bytes, .. }) => {
+        What::File(Source::File { path, bytes, blake3 }) => {
             let file = File::open(path).map_err(Error::io("open", path))?;
-            let mut exact = Exact { file, bytes: *bytes, left: *bytes, path, watch: *watch };
+            let hasher = blake3.map(|_| blake3::Hasher::new());
+            let mut exact =
+                Exact { file, bytes: *bytes, left: *bytes, path, hasher, watch: *watch };
             let appended = tar.append(&header, &mut exact);
             appended.map_err(|e| exact.blame(e))?;
+            let found = exact.hasher.map(|hasher| *hasher.finalize().as_bytes());
+            if found != *blake3 {
+                return Err(Error::Damaged { path: path.display().to_string() });
+            }
             watch.before += bytes;
             Ok(())
         }
@@ -205,6 +212,8 @@ struct Exact<'a> {
     bytes: u64,
     left: u64,
     path: &'a Path,
+    /// When it is known what it should be.
+    hasher: Option<blake3::Hasher>,
     watch: Watch<'a>,
 }
 
@@ -217,6 +226,9 @@ impl Read for Exact<'_> {
         let read = self.file.read(&mut buffer[..room])?;
         if read == 0 && room > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&buffer[..read]);
         }
         self.left -= read as u64;
         (self.watch.progress)(self.watch.before + self.bytes - self.left);
@@ -273,8 +285,4 @@ impl<W: Write> Write for Hashing<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.sink.flush()
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

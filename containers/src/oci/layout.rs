@@ -12,7 +12,8 @@ use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempDir};
 
 use super::cache::{self, LayerCache};
-use super::layer::{self, Compressor, Packed, Watch, hex};
+use super::layer::{self, Compressor, Packed, Watch};
+use crate::digest::hex;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs};
 use crate::sif::Arch;
 use crate::{Error, Result};

@@ -1,8 +1,10 @@
 //! A root file system, as it will be in the image: paths, modes, links, and
 //! where the bytes come from. Nothing is unpacked to make one.
 
+mod identity;
 mod path;
 mod tree;
 
+pub(crate) use self::identity::identify;
 pub use self::path::RootPath;
 pub use self::tree::{Layer, Node, Rootfs, Source, What};

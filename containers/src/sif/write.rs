@@ -27,8 +27,10 @@ pub struct Writer {
     entries: Vec<Entry>,
     /// First bytes of objects, known only at their ends.
     heads: Vec<(u64, Vec<u8>)>,
-    /// Over all objects, without what their heads replace, then over the heads.
+    /// Over all objects, without what their heads replace, then over the heads; of
+    /// an object that something stands for over that.
     hasher: blake3::Hasher,
+    stood_for: bool,
 }
 
 impl Writer {
@@ -47,6 +49,7 @@ impl Writer {
             entries: Vec::new(),
             heads: Vec::new(),
             hasher: blake3::Hasher::new(),
+            stood_for: false,
         })
     }
 
@@ -95,8 +98,16 @@ impl Writer {
         self.position
     }
 
+    /// Says what the object just started is, in place of its bytes, which need then
+    /// not be hashed: they follow from `identity`.
+    pub fn stand_for(&mut self, identity: &[u8; 32]) {
+        self.hasher.update(identity);
+        self.stood_for = true;
+    }
+
     /// Ends the object that was started last. `head` replaces its first bytes.
     pub fn end(&mut self, head: &[u8]) {
+        self.stood_for = false;
         if let Some(entry) = self.entries.last_mut() {
             entry.bytes = self.position - entry.offset;
             entry.padded += entry.bytes;
@@ -150,7 +161,9 @@ impl Writer {
 impl Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.sink.write_all(bytes)?;
-        self.hasher.update(bytes);
+        if !self.stood_for {
+            self.hasher.update(bytes);
+        }
         self.position += bytes.len() as u64;
         Ok(bytes.len())
     }

@@ -1,0 +1,39 @@
+//! What a part of a tree is, as a digest: equal trees give equal bytes when they
+//! are packed in the same way.
+
+use std::fs::File;
+
+use super::{Node, RootPath, Source, What};
+use crate::{Error, Result};
+
+/// Takes paths, modes, links and contents of `nodes` into `hasher`. A file whose
+/// digest is known is not read.
+pub(crate) fn identify<'a>(
+    hasher: &mut blake3::Hasher,
+    nodes: impl Iterator<Item = (&'a RootPath, &'a Node)>,
+) -> Result<()> {
+    for (path, node) in nodes {
+        hasher.update(format!("{path:?} {:o} {} ", node.mode, node.layer.name()).as_bytes());
+        match &node.what {
+            What::Dir => hasher.update(b"d"),
+            What::Symlink(target) => hasher.update(format!("l{target:?}").as_bytes()),
+            What::Hardlink(first) => hasher.update(format!("h{first:?}").as_bytes()),
+            What::File(source) => hasher.update(b"f").update(contents(source)?.as_bytes()),
+        };
+        hasher.update(b"\n");
+    }
+    Ok(())
+}
+
+fn contents(source: &Source) -> Result<blake3::Hash> {
+    match source {
+        Source::Bytes(bytes) => Ok(blake3::hash(bytes)),
+        Source::File { blake3: Some(digest), .. } => Ok((*digest).into()),
+        Source::File { path, .. } => {
+            let file = File::open(path).map_err(Error::io("open", path))?;
+            let mut hasher = blake3::Hasher::new();
+            hasher.update_reader(file).map_err(Error::io("read", path))?;
+            Ok(hasher.finalize())
+        }
+    }
+}
