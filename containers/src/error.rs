@@ -56,6 +56,12 @@ pub enum Error {
         /// The file or folder.
         path: String,
     },
+    /// Something else has the name that an image's contents give it.
+    #[error("`{path}` is there already, and is not what this name says")]
+    Other {
+        /// The file or folder.
+        path: String,
+    },
     /// A recipe that says nothing buildable.
     #[error("`{path}` line {line}: {reason}")]
     Recipe {
@@ -247,9 +253,15 @@ impl Error {
             }
             Self::Offline { .. } => Some("fetch once without `--offline`".to_owned()),
             Self::Exists { .. } => Some("remove it, or name another".to_owned()),
+            Self::Other { .. } => Some(
+                "if it was cut or damaged, remove it; if it was signed, give it another name, or build with another `--out`".to_owned(),
+            ),
             Self::Changed { .. } => Some("build again while nothing writes to it".to_owned()),
             Self::Damaged { .. } => {
                 Some("remove its folder: the archive is unpacked again".to_owned())
+            }
+            Self::Limit { what: "bytes", .. } => {
+                Some("if it is to be trusted, raise `--max-unpacked`".to_owned())
             }
             Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
             Self::Debian { .. } | Self::Archive { .. } => {

@@ -278,3 +278,10 @@ mod tests {
         }
     }
 }
+
+#[doc(hidden)]
+impl Opened {
+    pub fn target(&self) -> Target {
+        Target::default()
+    }
+}

@@ -11,5 +11,5 @@ mod unpack;
 mod write;
 
 pub use self::image::{Asked, Image, image};
-pub use self::unpack::{Step, Unpacked, unpack};
+pub use self::unpack::{Places, Step, Unpacked, unpack};
 pub use self::write::{Output, OutputLayer, Writing};

@@ -31,21 +31,31 @@ pub struct Unpacked {
     image: Option<(Rootfs, BTreeMap<String, String>)>,
 }
 
-/// Fetches and unpacks what is not in the store yet. `dir` is where relative
-/// paths of the lock start from; `progress` hears bytes done and bytes in all.
+/// Where archives are, and where they go.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// Where relative paths of the lock start from.
+    pub dir: &'a Path,
+    /// Archives as they were fetched.
+    pub archives: &'a Archives,
+    /// Archives, unpacked.
+    pub store: &'a Store,
+    /// How much one may become.
+    pub limits: &'a Limits,
+}
+
+/// Fetches and unpacks what is not in the store yet. `progress` hears bytes done and bytes in all.
 ///
 /// # Errors
 /// Those of [`Archives::get`], [`unpack_deb`] and [`unpack_wheel`]; [`Error::Cancelled`].
 pub fn unpack(
     lock: &Lock,
-    dir: &Path,
-    archives: &Archives,
-    store: &Store,
+    places: &Places<'_>,
     transport: &dyn Transport,
     progress: &dyn Fn(Step, u64, u64),
     cancel: &AtomicBool,
 ) -> Result<Unpacked> {
-    let limits = Limits::default();
+    let Places { dir, archives, store, limits } = *places;
     let artifacts = lock.artifacts();
     let missing: Vec<&Artifact> =
         artifacts.iter().filter(|artifact| !store.has(&artifact.sha256)).collect();
@@ -65,7 +75,7 @@ pub fn unpack(
         let is_new = !store.has(&artifact.sha256);
         let listing = store.listing(&artifact.sha256, |filling| {
             let path = archives.get(artifact, transport, &|_| {}, cancel)?;
-            fill(filling, &path, &limits)
+            fill(filling, &path, limits)
         })?;
         if is_new {
             done += artifact.bytes;
@@ -81,7 +91,7 @@ pub fn unpack(
     for wheel in &lock.wheels {
         wheels.push((wheel.name.clone(), listing(&wheel.artifact(), unpack_wheel)?));
     }
-    let image = lock.oci.as_ref().map(|oci| base(lock, oci, dir, store, &limits)).transpose()?;
+    let image = lock.oci.as_ref().map(|oci| base(lock, oci, dir, store, limits)).transpose()?;
     Ok(Unpacked { debs, wheels, image })
 }
 
@@ -103,8 +113,13 @@ fn base(
     let layout = Layout::open(&path)?;
     let image = layout.image(None, lock.platform.0)?;
     if image.digest != oci.digest {
-        let (path, found) = (path.display().to_string(), image.digest);
-        return Err(Error::Digest { path, found, expected: oci.digest.clone() });
+        let (found, expected) = (&image.digest, &oci.digest);
+        return Err(Error::Lock {
+            path: path.display().to_string(),
+            line: 1,
+            reason: format!("this image has the digest {found}, the lock says {expected}"),
+            hint: Some("it changed: `gular image lock` takes it as it is now".to_owned()),
+        });
     }
     let tree = layout.rootfs(&image, store, limits, Parts::Base)?;
     Ok((tree, image.env))

@@ -1,7 +1,7 @@
 //! Images on the disk, named by their contents.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -124,12 +124,10 @@ impl Image {
         let scratch = scratch.map_err(Error::io("create", with.dir))?;
         let part = scratch.path().join("image.sif");
         let written = sif::write_image(&self.tree, &contents, &part, with.progress, with.cancel)?;
-        let mut hasher = blake3::Hasher::new();
-        let file = File::open(&part).map_err(Error::io("open", &part))?;
-        hasher.update_reader(file).map_err(Error::io("read", &part))?;
-        let digest = hasher.finalize().to_hex();
+        let hash = blake3_of(&part)?;
+        let digest = hash.to_hex();
         let path = with.dir.join(format!("{}-{}.sif", self.name, &digest[..NAME_DIGITS]));
-        let was_there = settle(&part, &path)?;
+        let was_there = settle(&part, &path, || Ok(blake3_of(&path)? == hash))?;
         Ok(Output {
             format: "sif",
             path,
@@ -184,7 +182,8 @@ impl Image {
         let written = write(&self.tree, &config, &part)?;
         let path =
             with.dir.join(format!("{}-{}.{suffix}", self.name, &written.digest[..NAME_DIGITS]));
-        let was_there = settle(&part, &path)?;
+        let same = || Ok(bytes_below(&path)? == bytes_below(&part)?);
+        let was_there = settle(&part, &path, same)?;
         let layers =
             written.layers.into_iter().map(|(layer, diff_id, digest, bytes)| OutputLayer {
                 name: layer.name(),
@@ -204,19 +203,30 @@ impl Image {
     }
 }
 
-/// Gives what was written its name; what has it already has the same contents,
-/// unless it was cut.
-fn settle(part: &Path, path: &Path) -> Result<bool> {
-    let was_there = match path.symlink_metadata() {
-        Ok(_) => bytes_below(path)? == bytes_below(part)?,
-        Err(_) => false,
-    };
-    if !was_there {
-        fs::rename(part, path).map_err(Error::io("create", path))?;
-        let dir = path.parent().unwrap_or(Path::new("."));
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))?;
+/// Gives what was written its name. What has it already stays: it is the same, by
+/// `same`, or belongs to somebody, who signed it, say.
+fn settle(part: &Path, path: &Path, same: impl Fn() -> Result<bool>) -> Result<bool> {
+    if path.symlink_metadata().is_err() {
+        match fs::rename(part, path) {
+            Ok(()) => {
+                let dir = path.parent().unwrap_or(Path::new("."));
+                File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))?;
+                return Ok(false);
+            }
+            // Another build was quicker.
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            Err(e) => return Err(Error::io("create", path)(e)),
+        }
     }
-    Ok(was_there)
+    if same()? { Ok(true) } else { Err(Error::Other { path: path.display().to_string() }) }
+}
+
+/// BLAKE3 of a file.
+fn blake3_of(path: &Path) -> Result<blake3::Hash> {
+    let mut hasher = blake3::Hasher::new();
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    hasher.update_reader(file).map_err(Error::io("read", path))?;
+    Ok(hasher.finalize())
 }
 
 fn bytes_below(path: &Path) -> Result<u64> {

@@ -25,6 +25,7 @@ pub use self::about::{About, Form};
 pub use self::driver::{CudaRuntime, minimum_driver};
 pub use self::gpus::{GpuLibrary, GpuRow, GpuTable, Runs};
 pub use self::report::{Finding, Report, Severity};
+pub use self::runtime::size;
 
 use self::inventory::Inventory;
 use crate::Result;

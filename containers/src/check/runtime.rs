@@ -175,17 +175,20 @@ fn file(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
             );
         }
     }
-    if let Some(bytes) = inventory.about.file_bytes.filter(|bytes| *bytes > LARGE_BYTES) {
-        let message = format!(
-            "{:.1} GB: ask for this disk space in each job, and expect slow first starts",
-            bytes as f64 / 1e9
-        );
-        let subject = inventory.about.file_name.unwrap_or("the image");
-        findings.push(
-            Finding::warning("size", subject, message)
-                .hint("leave out what the program does not load"),
-        );
+    if let Some(bytes) = inventory.about.file_bytes {
+        findings.extend(size(inventory.about.file_name.unwrap_or("the image"), bytes));
     }
+}
+
+/// Whether a file of this length is a matter of its own.
+pub fn size(name: &str, bytes: u64) -> Option<Finding> {
+    (bytes > LARGE_BYTES).then(|| {
+        let gigabytes = bytes as f64 / 1e9;
+        let message = format!(
+            "{gigabytes:.1} GB: ask for this disk space in each job, and expect slow first starts"
+        );
+        Finding::warning("size", name, message).hint("leave out what the program does not load")
+    })
 }
 
 fn stands(inventory: &Inventory<'_>, path: &str) -> bool {

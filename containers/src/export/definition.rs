@@ -66,7 +66,7 @@ pub fn dockerfile(recipe: &Recipe, lock: &Lock, program: Option<&str>) -> String
         text.push_str(&format!("ENV {name}={}\n", double_quoted(&value)));
     }
     for (name, value) in &recipe.labels {
-        text.push_str(&format!("LABEL {name}={}\n", double_quoted(value)));
+        text.push_str(&format!("LABEL {name}={}\n", double_quoted(&itself(value))));
     }
     if let Some(name) = program.map(file_name) {
         let word = serde_json::to_string(&[format!("/{BIN}/{name}")]).unwrap_or_default();
@@ -94,9 +94,20 @@ fn environment(recipe: &Recipe, lock: &Lock) -> BTreeMap<String, String> {
         let old = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}";
         env.insert("LD_LIBRARY_PATH".to_owned(), format!("/{LIB}{old}"));
     }
-    // A `$` of the recipe stands for itself.
-    env.extend(recipe.env.iter().map(|(name, value)| (name.clone(), value.replace('$', "\\$"))));
+    env.extend(recipe.env.iter().map(|(name, value)| (name.clone(), itself(value))));
     env
+}
+
+/// A text of the recipe that stands for itself between double quotes.
+fn itself(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '\\' | '"' | '$' | '`') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
 }
 
 fn file_name(path: &str) -> &str {
@@ -105,6 +116,21 @@ fn file_name(path: &str) -> &str {
 
 /// Between double quotes, where `$` keeps its meaning.
 fn double_quoted(text: &str) -> String {
-    let text = text.replace('"', "\\\"").replace('\n', "\\n");
-    format!("\"{text}\"")
+    format!("\"{}\"", text.replace('\n', "\\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stands_for_itself() {
+        for (value, expected) in [
+            ("plain", r#""plain""#),
+            (r#"a\b"c"#, r#""a\\b\"c""#),
+            ("`id` $HOME", r#""\`id\` \$HOME""#),
+        ] {
+            assert_eq!(double_quoted(&itself(value)), expected);
+        }
+    }
 }

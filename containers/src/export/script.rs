@@ -2,6 +2,7 @@
 
 use crate::assemble::LIB;
 use crate::lock::Lock;
+use crate::singularity::quoted;
 
 /// What a definition file and a Dockerfile have in common.
 pub(super) struct Script {
@@ -35,7 +36,7 @@ pub(super) fn script(lock: &Lock) -> Script {
     for wheel in &lock.wheels {
         let Some(url) = wheel.urls.first() else { continue };
         let file = format!("/tmp/{}.whl", wheel.name);
-        commands.push(format!("curl -fsSL -o {file} {url}"));
+        commands.push(format!("curl -fsSL -o {file} {}", quoted(url)));
         commands.push(format!("echo '{}  {file}' | sha256sum -c -", wheel.sha256));
         let licences = format!("/usr/share/licenses/{}", wheel.name);
         commands.push(format!("mkdir -p /{LIB} {licences}"));

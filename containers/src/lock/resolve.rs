@@ -87,6 +87,9 @@ pub fn lock(
     Ok(lock)
 }
 
+/// Stands in `packages` for those of a base that names none.
+const DEFAULT: &str = "default";
+
 /// The packages of a Debian base.
 fn debian(
     recipe: &Recipe,
@@ -121,10 +124,11 @@ fn debian(
         release.add_to(&mut archive, platform_name(lock), transport)?;
         releases.push(release);
     }
-    let wanted =
-        recipe.base.packages.clone().unwrap_or_else(|| {
-            DEFAULT_PACKAGES.iter().map(|(name, _)| (*name).to_owned()).collect()
-        });
+    let asked = recipe.base.packages.clone();
+    let mut wanted = asked.unwrap_or_else(|| vec![DEFAULT.to_owned()]);
+    if let Some(at) = wanted.iter().position(|name| name == DEFAULT) {
+        wanted.splice(at..=at, DEFAULT_PACKAGES.iter().map(|(name, _)| (*name).to_owned()));
+    }
     let packages = resolve(&archive, &wanted)?;
     let newest = releases.iter().map(|release| release.date).max().unwrap_or(0);
     let snapshot = snapshot(newest).unwrap_or_default();

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 const KNOWN: [(&str, &[&str]); 7] = [
     ("image", &["name", "platform"]),
     ("base", &["scratch", "debian", "oci", "packages"]),
-    ("app", &["package", "manifest", "features", "path", "embed", "files"]),
+    ("app", &["package", "bin", "manifest", "features", "path", "embed", "files"]),
     ("cuda", &["torch", "libtorch"]),
     ("target", &["gpus", "apptainer"]),
     ("env", &[]),

@@ -6,7 +6,7 @@
 //! platform = "linux/amd64"
 //! [base]
 //! debian = "bookworm"
-//! packages = ["bash", "coreutils", "ca-certificates"]
+//! packages = ["default", "libgdal32"]
 //! [app]
 //! package = "train"
 //! [cuda]
@@ -97,6 +97,13 @@ impl Recipe {
             return Err(wrong(keys::place(text, key), reason, None));
         }
         Ok(recipe)
+    }
+
+    /// Whether something has to be looked for elsewhere to lock it.
+    pub fn needs_network(&self) -> bool {
+        let Base { scratch, oci, .. } = &self.base;
+        let torch = self.cuda.as_ref().is_some_and(|cuda| cuda.torch.is_some());
+        torch || !(*scratch || oci.is_some())
     }
 
     /// Whether libtorch's CPU part alone is asked for.

@@ -67,7 +67,8 @@ pub struct Base {
     /// An image: the folder of an OCI layout, or an OCI archive.
     #[serde(default)]
     pub oci: Option<PathBuf>,
-    /// Debian packages; what they depend on comes along.
+    /// Debian packages; what they depend on comes along. `default` stands for those
+    /// that a base has without this key.
     #[serde(default)]
     pub packages: Option<Vec<String>>,
 }
@@ -79,6 +80,9 @@ pub struct App {
     /// A cargo package with a program; it is built with `--release`.
     #[serde(default)]
     pub package: Option<String>,
+    /// Which of the package's programs; without it, the only one or that of its name.
+    #[serde(default)]
+    pub bin: Option<String>,
     /// The workspace's `Cargo.toml`; without it, that around the recipe.
     #[serde(default)]
     pub manifest: Option<PathBuf>,

@@ -2,9 +2,11 @@
 //!
 //! With Apptainer these are its own lines on the SIF ([`with_apptainer`]). Without
 //! it, the tree is put into a folder, and the same is done in a user namespace
-//! ([`in_namespace`]): no root and no runtime is needed, and nothing of this machine
-//! but `/dev` is seen from inside. The program itself is never run: the image's own
-//! `ld.so` says what it would load.
+//! ([`in_namespace`]): no root and no runtime is needed. The program itself is never
+//! run: the image's own `ld.so` says what it would load.
+//!
+//! This shows whether an image works, and fences nothing in: what runs may leave the
+//! folder by means that a real runtime takes away. It is for images of one's own.
 
 mod apptainer;
 mod folder;

@@ -75,8 +75,13 @@ pub fn in_namespace(
     let shell = RootPath::new("bin/sh")?;
     let shell = tree.follow(&shell).is_some();
     let test = inside.run("test", shell, &["/.singularity.d/test"])?;
-    let exec = inside.run("exec", false, &["/bin/sh", "-c", ":"])?;
-    let mut script = inside.run("job script", shell, &["/srv/job.sh"])?;
+    let (exec, mut script) = if shell {
+        let exec = inside.run("exec", false, &["/bin/sh", "-c", ":"])?;
+        (exec, inside.run("job script", shell, &["/srv/job.sh"])?)
+    } else {
+        let why = "the image has no shell";
+        (Replay::not_possible("exec", why), Replay::not_possible("job script", why))
+    };
     if script.outcome == Outcome::Ok && !job.join("written").exists() {
         script.outcome = Outcome::Failed;
         script.why = Some("what the job wrote is not there afterwards".to_owned());
@@ -91,7 +96,16 @@ pub fn in_namespace(
 fn unshare(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", PATH);
-    command.args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child"]);
+    command.args([
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "--pid",
+        "--net",
+        "--ipc",
+        "--fork",
+        "--kill-child",
+    ]);
     command
 }
 

@@ -82,11 +82,11 @@ impl Store {
         let path = dir.join(LISTING);
         match fs::read(&path) {
             Ok(bytes) => {
-                let entries = serde_json::from_slice(&bytes).map_err(|e| {
-                    let source = io::Error::new(io::ErrorKind::InvalidData, e);
-                    Error::io("read", &path)(source)
-                })?;
-                return Ok(Listing { dir, entries });
+                if let Ok(entries) = serde_json::from_slice(&bytes) {
+                    return Ok(Listing { dir, entries });
+                }
+                // Damaged, by a power cut say: it is unpacked again.
+                fs::remove_dir_all(&dir).map_err(Error::io("remove", &dir))?;
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(Error::io("read", &path)(e)),

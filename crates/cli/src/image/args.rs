@@ -61,10 +61,10 @@ pub(crate) struct LockArgs {
 #[command(next_help_heading = "Sources")]
 pub(crate) struct SourceArgs {
     /// A mirror of the Debian archive
-    #[arg(long, value_name = "URL", default_value = "http://deb.debian.org/debian")]
+    #[arg(long, value_name = "URL", default_value = "https://deb.debian.org/debian")]
     pub(crate) mirror: String,
     /// A mirror of Debian's security archive
-    #[arg(long, value_name = "URL", default_value = "http://deb.debian.org/debian-security")]
+    #[arg(long, value_name = "URL", default_value = "https://deb.debian.org/debian-security")]
     pub(crate) security: String,
     /// A Python package index (PEP 503)
     #[arg(long, value_name = "URL", default_value = "https://pypi.org/simple")]
@@ -85,6 +85,9 @@ pub(crate) struct PlaceArgs {
     /// Fetch nothing
     #[arg(long)]
     pub(crate) offline: bool,
+    /// Bytes that an archive or image may have unpacked
+    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = crate::args::bytes)]
+    pub(crate) max_unpacked: u64,
 }
 
 /// Build the image
@@ -141,8 +144,9 @@ pub(crate) struct BuildArgs {
 ///
 /// Looks for libraries that are missing or too old, GPUs without code in the CUDA libraries,
 /// drivers that are too old, what Apptainer and HTCondor expect inside, secrets and names
-/// that caches would mix up; and replays the lines with which HTCondor tests and starts a job.
-/// Takes a .sif, an OCI layout or an OCI archive, whoever made it. Exit code 1 when it would fail.
+/// that caches would mix up; with --replay also whether HTCondor's own lines for testing and
+/// starting a job work. Asks for the GPUs and the Apptainer of the recipe inside, unless told
+/// otherwise. Takes a .sif, an OCI layout or an OCI archive, whoever made it. Exit code 1 when it would fail.
 ///
 /// Example: gular image check train-0123456789abcdef.sif --gpus 8.0,9.0
 #[derive(Debug, Args)]
@@ -150,15 +154,15 @@ pub(crate) struct BuildArgs {
 pub(crate) struct CheckArgs {
     /// A .sif, the folder of an OCI layout, or an OCI archive
     pub(crate) image: PathBuf,
-    /// Compute capabilities it must run on, such as 8.0,9.0
+    /// Compute capabilities it must run on, such as 8.0,9.0 [default: the recipe's]
     #[arg(long, value_delimiter = ',', value_name = "CC")]
     pub(crate) gpus: Vec<gular_containers::cuda::Capability>,
-    /// The oldest Apptainer it must run under [default: 1.1]
+    /// The oldest Apptainer it must run under [default: the recipe's, else 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(crate) apptainer: Option<gular_containers::recipe::Runtime>,
-    /// Do not start anything of the image
+    /// Also replay HTCondor's lines, which starts programs of the image: for images you trust
     #[arg(long)]
-    pub(crate) no_replay: bool,
+    pub(crate) replay: bool,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use gular_containers::assemble::Parts;
 use gular_containers::blocks::BlockCache;
-use gular_containers::build::{self, Asked, Image, Output as Written, Step, Writing};
-use gular_containers::check::Report;
+use gular_containers::build::{self, Asked, Image, Output as Written, Places, Step, Writing};
+use gular_containers::check::{Report, size};
 use gular_containers::export::Facts;
 use gular_containers::lock::Lock;
 use gular_containers::oci::{Compressor, LayerCache};
@@ -33,8 +33,8 @@ struct Built {
     dry_run: bool,
     /// Files and folders written; none when the image was refused.
     outputs: Vec<Written>,
-    /// The list of what is inside, SPDX.
-    sbom: Option<PathBuf>,
+    /// The list of what is inside, SPDX, beside each.
+    sbom: Vec<PathBuf>,
     facts: Facts,
     check: Report,
     replay: Vec<Replay>,
@@ -53,7 +53,7 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     let mut built = Built {
         dry_run: args.dry_run,
         outputs: Vec::new(),
-        sbom: None,
+        sbom: Vec::new(),
         facts: image.facts.clone(),
         files: image.files(),
         check: image.report.clone(),
@@ -62,7 +62,8 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     };
     if !built.check.refused() {
         let cache = Cache::new(&args.place)?;
-        built.replay = replay::of_tree(&image.tree, image.program.as_ref(), &cache, &stop)?;
+        built.replay =
+            replay::of_tree(&image.tree, image.arch, image.program.as_ref(), &cache, &stop)?;
         replay::judge(&built.replay, &mut built.check);
     }
     if !args.dry_run && (!built.check.refused() || args.force) {
@@ -117,7 +118,7 @@ fn program(args: &BuildArgs, place: &Place) -> Result<Option<Program>, Failure> 
         return Ok(Some(Program { path: path.clone(), cargo_lock: None }));
     }
     match &place.recipe.app {
-        Some(app) => cargo::program(app, &place.dir),
+        Some(app) => cargo::program(app, &place.dir, args.place.offline),
         None => Ok(None),
     }
 }
@@ -134,6 +135,8 @@ fn assembled(
 ) -> Result<Image, Failure> {
     let cache = Cache::new(&args.place)?;
     let archives = cache.archives(&args.vendor, args.place.offline);
+    let (store, limits) = (cache.store(), check::limits(&args.place));
+    let places = Places { dir: &place.dir, archives: &archives, store: &store, limits: &limits };
     let bar = bytes_bar("fetch", 0, output);
     let told = |step: Step, done: u64, total: u64| {
         bar.set_message(match step {
@@ -143,8 +146,7 @@ fn assembled(
         bar.set_length(total);
         bar.set_position(done);
     };
-    let unpacked =
-        build::unpack(lock, &place.dir, &archives, &cache.store(), web, &told, &stop.flag);
+    let unpacked = build::unpack(lock, &places, web, &told, &stop.flag);
     bar.finish_and_clear();
     let unpacked = unpacked.map_err(|error| ended(error, stop))?;
     let parts = Parts {
@@ -201,6 +203,10 @@ fn write(
         }
         built.outputs.push(written);
     }
+    for output in &built.outputs {
+        let name = output.path.display().to_string();
+        built.check.findings.extend(size(&name, output.bytes));
+    }
     for output in built.outputs.iter().filter(|output| output.format == "sif") {
         let replayed = replay::of_sif(&output.path, &cache, stop)?;
         replay::judge(&replayed, &mut built.check);
@@ -212,10 +218,12 @@ fn write(
             remove(&output.path)?;
         }
     }
+    for written in &built.outputs {
+        built.sbom.push(image.write_sbom(written)?);
+    }
     if let Some(first) = built.outputs.first() {
         let name = first.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         built.facts = image.facts.clone().of_file(&name, first.bytes, Some(&first.digest));
-        built.sbom = Some(image.write_sbom(first)?);
     }
     Ok(())
 }
@@ -266,7 +274,7 @@ fn words(built: &Built) -> String {
         let how = if output.was_there { "was there already" } else { "written" };
         text.push_str(&format!("{path}: {size} {how} (from {what})\n{}\n", output.digest));
     }
-    if let Some(sbom) = &built.sbom {
+    for sbom in &built.sbom {
         text.push_str(&format!("{}: what is inside (SPDX)\n", sbom.display()));
     }
     text.push_str(&check::facts_text(&built.check, &built.facts));

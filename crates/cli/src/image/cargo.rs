@@ -15,7 +15,7 @@ pub(super) struct Program {
 }
 
 /// The program a recipe names: built by cargo, or there already. `dir` is the recipe's.
-pub(super) fn program(app: &App, dir: &Path) -> Result<Option<Program>, Failure> {
+pub(super) fn program(app: &App, dir: &Path, offline: bool) -> Result<Option<Program>, Failure> {
     if !app.embed {
         return Ok(None);
     }
@@ -23,58 +23,92 @@ pub(super) fn program(app: &App, dir: &Path) -> Result<Option<Program>, Failure>
         return Ok(Some(Program { path: dir.join(path), cargo_lock: None }));
     }
     match &app.package {
-        Some(package) => build(app, package, dir).map(Some),
+        Some(package) => build(app, package, dir, offline).map(Some),
         None => Ok(None),
     }
 }
 
 /// Runs cargo, whose own messages go to stderr. The program looks for its libraries
 /// in `../lib` beside its folder, where the image has them.
-fn build(app: &App, package: &str, dir: &Path) -> Result<Program, Failure> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["rustc", "--release", "--bins", "--package", package]);
-    cargo.arg("--message-format=json-render-diagnostics").current_dir(dir);
-    if let Some(manifest) = &app.manifest {
-        cargo.arg("--manifest-path").arg(manifest);
+fn build(app: &App, package: &str, dir: &Path, offline: bool) -> Result<Program, Failure> {
+    let bin = match &app.bin {
+        Some(bin) => bin.clone(),
+        None => only_program(app, package, dir)?,
+    };
+    let mut cargo = cargo(app, "rustc", dir);
+    cargo.args(["--release", "--package", package, "--bin", &bin]);
+    cargo.arg("--message-format=json-render-diagnostics");
+    if offline {
+        cargo.arg("--offline");
     }
     if !app.features.is_empty() {
         cargo.arg("--features").arg(app.features.join(","));
     }
     cargo.args(["--", "-C", "link-arg=-Wl,-rpath,$ORIGIN/../lib"]);
+    let text = output(&mut cargo, &format!("build `{bin}` of the package `{package}`"))?;
+    let path = programs(&text).into_iter().next().ok_or_else(|| {
+        Failure::new(format!("cargo named no program `{bin}` that it built"), None)
+    })?;
+    let cargo_lock = lock_file(&text).and_then(|path| std::fs::read_to_string(path).ok());
+    Ok(Program { path, cargo_lock })
+}
+
+/// The package's only program, or that of its name.
+fn only_program(app: &App, package: &str, dir: &Path) -> Result<String, Failure> {
+    let mut cargo = cargo(app, "metadata", dir);
+    cargo.args(["--no-deps", "--format-version", "1"]);
+    let text = output(&mut cargo, "read the workspace")?;
+    let metadata: Value = serde_json::from_str(&text).unwrap_or_default();
+    let packages: Vec<&Value> = metadata["packages"].as_array().into_iter().flatten().collect();
+    let Some(found) = packages.iter().find(|found| found["name"] == package) else {
+        let names: Vec<_> = packages.iter().filter_map(|found| found["name"].as_str()).collect();
+        let message = format!("the workspace has no package `{package}`");
+        return Err(Failure::new(message, Some(format!("it has: {}", names.join(", ")))));
+    };
+    let targets = found["targets"].as_array().into_iter().flatten();
+    let bins = targets.filter(|target| {
+        target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "bin"))
+    });
+    let names: Vec<&str> = bins.filter_map(|target| target["name"].as_str()).collect();
+    match &names[..] {
+        [one] => Ok((*one).to_owned()),
+        [] => {
+            let hint = "name a package with a `src/main.rs` or a `[[bin]]`";
+            let message = format!("the package `{package}` has no program");
+            Err(Failure::new(message, Some(hint.to_owned())))
+        }
+        several if several.contains(&package) => Ok(package.to_owned()),
+        several => {
+            let message =
+                format!("the package `{package}` has several programs: {}", several.join(", "));
+            Err(Failure::new(message, Some("name one by `bin = \"…\"` in `[app]`".to_owned())))
+        }
+    }
+}
+
+/// `cargo VERB` in the workspace around the recipe, or the one it names.
+fn cargo(app: &App, verb: &str, dir: &Path) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.arg(verb).current_dir(dir);
+    if let Some(manifest) = &app.manifest {
+        cargo.arg("--manifest-path").arg(manifest);
+    }
+    cargo
+}
+
+/// What cargo prints on stdout.
+fn output(cargo: &mut Command, what: &str) -> Result<String, Failure> {
     let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|e| {
         let hint =
             "install Rust (https://rustup.rs), or name a built program: `path = \"…\"` in `[app]`";
         Failure::new(format!("cannot start `cargo`: {e}"), Some(hint.to_owned()))
     })?;
     if !output.status.success() {
-        let hint =
-            "see cargo's message above; build a program that links libtorch with LIBTORCH set";
-        let message = format!("cargo could not build the package `{package}`: {}", output.status);
+        let hint = "see cargo's message above";
+        let message = format!("cargo could not {what}: {}", output.status);
         return Err(Failure::new(message, Some(hint.to_owned())));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let programs = programs(&text);
-    let path = match &programs[..] {
-        [one] => one.clone(),
-        [] => {
-            let hint = "name a package with a `src/main.rs` or a `[[bin]]`";
-            let message = format!("the package `{package}` has no program");
-            return Err(Failure::new(message, Some(hint.to_owned())));
-        }
-        several => {
-            let named = several.iter().find(|path| path.file_name().is_some_and(|n| n == package));
-            named.cloned().ok_or_else(|| {
-                let names: Vec<_> =
-                    several.iter().filter_map(|p| p.file_name()?.to_str()).collect();
-                let message =
-                    format!("the package `{package}` has several programs: {}", names.join(", "));
-                let hint = "build it, and name one by `path = \"…\"` in `[app]`";
-                Failure::new(message, Some(hint.to_owned()))
-            })?
-        }
-    };
-    let cargo_lock = lock_file(&text).and_then(|path| std::fs::read_to_string(path).ok());
-    Ok(Program { path, cargo_lock })
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Programs among cargo's messages, one JSON object a line.

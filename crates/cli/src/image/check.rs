@@ -7,7 +7,6 @@ use gular_containers::Opened;
 use gular_containers::check::{Form, Report, Runs, Severity};
 use gular_containers::export::Facts;
 use gular_containers::oci::Compressor;
-use gular_containers::recipe::Target;
 use gular_containers::replay::Replay;
 use gular_containers::sif::Squash;
 use gular_containers::store::Limits;
@@ -34,16 +33,21 @@ struct Checked<'a> {
 pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let image = open(&args.image, &args.place)?;
-    let target = Target { gpus: args.gpus.clone(), apptainer: args.apptainer.unwrap_or_default() };
+    let mut target = image.target();
+    if !args.gpus.is_empty() {
+        target.gpus.clone_from(&args.gpus);
+    }
+    target.apptainer = args.apptainer.unwrap_or(target.apptainer);
     let mut report = image.check(&target, &host_paths())?;
     let mut replayed = Vec::new();
-    if !args.no_replay {
+    if args.replay {
         let cache = Cache::new(&args.place)?;
         if let Form::Sif(_) = image.form {
             replayed = replay::of_sif(&image.path, &cache, &stop)?;
         }
         if replayed.is_empty() {
-            replayed = replay::of_tree(&image.tree, image.program.as_ref(), &cache, &stop)?;
+            replayed =
+                replay::of_tree(&image.tree, image.arch, image.program.as_ref(), &cache, &stop)?;
         }
         replay::judge(&replayed, &mut report);
     }
@@ -68,7 +72,12 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
 /// An image that was written, its files in the cache.
 pub(super) fn open(path: &Path, place: &PlaceArgs) -> Result<Opened, Failure> {
     let cache = Cache::new(place)?;
-    Ok(Opened::open(path, &cache.store(), &Limits::default())?)
+    Ok(Opened::open(path, &cache.store(), &limits(place))?)
+}
+
+/// How much may be unpacked.
+pub(super) fn limits(place: &PlaceArgs) -> Limits {
+    Limits { bytes: place.max_unpacked, ..Limits::default() }
 }
 
 /// The facts of a file.

@@ -105,7 +105,7 @@ pub(super) fn resolve(
     output: &Output,
     stop: &Stop,
 ) -> Result<Lock, Failure> {
-    if places.offline {
+    if places.offline && place.recipe.needs_network() {
         let hint = "lock once without `--offline`; with image.lock nothing is resolved again";
         let message = "what an image takes cannot be found out without a network";
         return Err(Failure::new(message, Some(hint.to_owned())));

@@ -73,7 +73,8 @@ impl Cache {
     }
 
     pub(super) fn store(&self) -> Store {
-        Store::new(&self.dir.join("store"))
+        // Its version changes when what archives become does.
+        Store::new(&self.dir.join("store-1"))
     }
 
     pub(super) fn blocks(&self) -> PathBuf {

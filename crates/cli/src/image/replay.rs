@@ -6,6 +6,7 @@ use std::time::Duration;
 use gular_containers::check::{Finding, Report, Severity};
 use gular_containers::replay::{Means, Outcome, Replay, in_namespace, with_apptainer};
 use gular_containers::rootfs::{RootPath, Rootfs};
+use gular_containers::sif::Arch;
 
 use super::places::{Cache, on_path};
 use crate::exit::Failure;
@@ -18,10 +19,16 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// Replays on the files of an image, in a user namespace.
 pub(super) fn of_tree(
     tree: &Rootfs,
+    arch: Arch,
     program: Option<&RootPath>,
     cache: &Cache,
     stop: &Stop,
 ) -> Result<Vec<Replay>, Failure> {
+    let here = if cfg!(target_arch = "aarch64") { Arch::Arm64 } else { Arch::Amd64 };
+    if arch != here {
+        // Nothing of it runs on this machine.
+        return Ok(Vec::new());
+    }
     // Without it the line says that it was not possible.
     let unshare = on_path("unshare").unwrap_or_else(|| "unshare".into());
     let temp = cache.made()?;
