@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::check::{About, Form, Report, check};
 use crate::oci::{Compressor, Layout, Parts};
 use crate::recipe::Target;
-use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::rootfs::{Layer, RootPath, Rootfs, What};
 use crate::sif::{Arch, Kind, Sif, Squash};
 use crate::store::{Limits, Store};
 use crate::{Error, Result};
@@ -182,7 +182,7 @@ fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
         bytes: image.layers.iter().map(|layer| layer.bytes).sum(),
         digest: Some(image.digest.clone()),
         created: None,
-        program: command.filter(|c| c.starts_with('/')).map(|c| RootPath::new(c)).transpose()?,
+        program: command.filter(|c| c.starts_with('/')).and_then(|c| RootPath::inside(c)),
         recipe: read(&tree, ".singularity.d/Singularity")?.unwrap_or_default(),
         sbom: sbom(&tree)?,
         parts: parts.collect(),
@@ -204,14 +204,7 @@ fn sbom(tree: &Rootfs) -> Result<Option<String>> {
 fn read(tree: &Rootfs, path: &str) -> Result<Option<String>> {
     let Some((_, node)) = tree.follow(&RootPath::new(path)?) else { return Ok(None) };
     let What::File(source) = &node.what else { return Ok(None) };
-    if source.len() > MAX_TEXT {
-        return Ok(None);
-    }
-    let bytes = match source {
-        Source::Bytes(bytes) => bytes.to_vec(),
-        Source::File { path, .. } => std::fs::read(path).map_err(Error::io("read", path))?,
-    };
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    source.text(MAX_TEXT)
 }
 
 /// What a SIF starts: the target of its run script, or what that executes.
@@ -220,7 +213,10 @@ fn runscript(tree: &Rootfs) -> Result<Option<RootPath>> {
     if let Some(node) = tree.get(&RootPath::new(PATH)?)
         && let What::Symlink(target) = &node.what
     {
-        return RootPath::new(target).map(Some);
+        return Ok(match target.starts_with('/') {
+            true => RootPath::inside(target),
+            false => RootPath::inside(&format!(".singularity.d/{target}")),
+        });
     }
     let text = read(tree, PATH)?.unwrap_or_default();
     let word = text.lines().find_map(|line| {
@@ -228,7 +224,7 @@ fn runscript(tree: &Rootfs) -> Result<Option<RootPath>> {
         let word = word.trim_matches(['\'', '"']);
         word.starts_with('/').then_some(word)
     });
-    word.map(RootPath::new).transpose()
+    Ok(word.and_then(RootPath::inside))
 }
 
 fn labels(tree: &Rootfs) -> Result<BTreeMap<String, String>> {
@@ -263,6 +259,29 @@ fn assignment(line: &str) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rootfs::Source;
+
+    #[test]
+    fn odd_programs_of_run_scripts_are_no_error() {
+        let script = |what: What| {
+            let mut tree = Rootfs::default();
+            let at = RootPath::new(".singularity.d/runscript").unwrap();
+            tree.add(Layer::Base, &at, 0o755, what).unwrap();
+            runscript(&tree).unwrap().map(|path| path.to_string())
+        };
+        let text = |text: &str| script(What::File(Source::Bytes(text.as_bytes().into())));
+        let link = |target: &str| script(What::Symlink(target.to_owned()));
+        for (found, expected) in [
+            (text("#!/bin/sh\nexec /bin/../bin/bash \"$@\"\n"), Some("/bin/bash")),
+            (text("exec bash\n"), None),
+            (text(&format!("exec /{}\n", "x".repeat(256))), None),
+            (link("../app/bin/tool"), Some("/app/bin/tool")),
+            (link("tool"), Some("/.singularity.d/tool")),
+            (link("/app/./tool"), Some("/app/tool")),
+        ] {
+            assert_eq!(found.as_deref(), expected);
+        }
+    }
 
     #[test]
     fn assignments_are_read_as_runtimes_write_them() {

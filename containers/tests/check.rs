@@ -432,6 +432,16 @@ fn what_apptainer_and_htcondor_look_for() {
     );
     image.program = Some(path("opt/none"));
     fires(&image, &[(Error, "program", "/opt/none")]);
+
+    let mut image = Image::sound();
+    for odd in ["/bin/../bin/sh", "../bin/sh"] {
+        image.text(PROGRAM, 0o755, &format!("#!{odd}\n"));
+        fires(&image, &[]);
+    }
+    for none in ["../../no", "/a\0b"] {
+        image.text(PROGRAM, 0o755, &format!("#!{none}\n"));
+        fires(&image, &[(Error, "interpreter", "/opt/app/bin/train")]);
+    }
 }
 
 #[test]

@@ -75,6 +75,25 @@ fn what_is_found_is_what_was_loaded() {
 }
 
 #[test]
+fn the_folders_of_other_distributions_are_searched() {
+    for lib in ["usr/lib64", "lib64"] {
+        assert_eq!(find(&image(lib), &[]).faults, [], "in {lib}");
+    }
+    let mut tree = image("usr/local/lib");
+    let mut add = |at: &str, text: &str| {
+        tree.add_text(Layer::Base, &path(at), 0o644, text).unwrap();
+    };
+    add("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n");
+    add("etc/ld.so.conf.d/libc.conf", "# local\n/usr/local/lib\n");
+    // Without a cache, nobody reads these.
+    let missing =
+        |fault: &Fault| matches!(fault, Fault::Missing { library, .. } if library == "libc.so.6");
+    assert!(find(&tree, &[]).faults.iter().any(missing));
+    tree.add_text(Layer::Base, &path("etc/ld.so.cache"), 0o644, "").unwrap();
+    assert_eq!(find(&tree, &[]).faults, []);
+}
+
+#[test]
 fn what_is_missing_is_said() {
     let found = find(&image("opt/x"), &[]);
     let missing = found.faults.iter().find_map(|fault| match fault {

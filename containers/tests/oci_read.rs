@@ -439,6 +439,31 @@ fn damage_is_said_with_what_was_expected() {
 }
 
 #[test]
+fn damage_is_said_though_the_store_has_the_files() {
+    let good = tar(&[(Regular, "x", "", &[7; 5000])]);
+    let (blob, name) = (gzip(&good), sha256(&gzip(&good)));
+    let made = Made::of(std::slice::from_ref(&good));
+    let place = made.blob_path(&format!("sha256:{name}"));
+    let expected = shown(&made.read(None).unwrap());
+    let mut flipped = blob.clone();
+    flipped[30] ^= 1;
+    for (bytes, says) in [
+        (None, format!("`blobs/sha256/{name}` is not there")),
+        (Some(&blob[..50]), format!("`blobs/sha256/{name}` has 50 bytes")),
+        (Some(&flipped), format!("blob `sha256:{name}` is damaged")),
+    ] {
+        match bytes {
+            None => fs::remove_file(&place).unwrap(),
+            Some(bytes) => fs::write(&place, bytes).unwrap(),
+        }
+        let error = made.read(None).unwrap_err().to_string();
+        assert!(error.contains(&says), "{error}\nexpected: {says}");
+    }
+    fs::write(&place, &blob).unwrap();
+    assert_eq!(shown(&made.read(None).unwrap()), expected);
+}
+
+#[test]
 fn documents_that_say_nothing_sound_are_refused() {
     let made = Made::of(&[]);
     fs::write(made.path().join("index.json"), "{").unwrap();

@@ -107,7 +107,7 @@ fn runnable(
         findings.push(Finding::error(rule, path, message).hint("give it mode 0755"));
     }
     if let Some(interpreter) = shebang(source)?
-        && inventory.tree.follow(&RootPath::new(&interpreter)?).is_none()
+        && !stands(inventory, &interpreter)
     {
         let message = format!("it is a script of `{interpreter}`, which is not there");
         findings.push(Finding::error("interpreter", path, message));
@@ -192,7 +192,7 @@ pub fn size(name: &str, bytes: u64) -> Option<Finding> {
 }
 
 fn stands(inventory: &Inventory<'_>, path: &str) -> bool {
-    RootPath::new(path).is_ok_and(|path| inventory.tree.follow(&path).is_some())
+    RootPath::inside(path).is_some_and(|path| inventory.tree.follow(&path).is_some())
 }
 
 fn node<'a>(inventory: &Inventory<'a>, path: &str) -> Result<Option<(RootPath, &'a Node)>> {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Facts;
+use super::folders::configured;
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::{Error, Result};
 
@@ -71,7 +72,8 @@ pub fn closure(
     library_path: &[String],
     host: &dyn Fn(&str) -> bool,
 ) -> Result<Closure> {
-    let mut walk = Walk { tree, library_path, host, closure: Closure::default() };
+    let configured = configured(tree)?;
+    let mut walk = Walk { tree, library_path, configured, host, closure: Closure::default() };
     for root in roots {
         walk.root(root)?;
     }
@@ -86,6 +88,8 @@ pub fn closure(
 struct Walk<'a> {
     tree: &'a Rootfs,
     library_path: &'a [String],
+    /// Folders of `ld.so`'s cache.
+    configured: Vec<String>,
     host: &'a dyn Fn(&str) -> bool,
     closure: Closure,
 }
@@ -110,8 +114,7 @@ impl Walk<'_> {
             183 => "/lib/ld-linux-aarch64.so.1",
             _ => "/lib64/ld-linux-x86-64.so.2",
         };
-        let at = RootPath::new(facts.interpreter.as_deref().unwrap_or(usual))?;
-        match self.facts(&at)? {
+        match self.inside(facts.interpreter.as_deref().unwrap_or(usual))? {
             Some((at, found)) => {
                 let name = found.soname.clone().unwrap_or_else(|| at.name().to_owned());
                 by_name.insert(name, at.clone());
@@ -175,13 +178,14 @@ impl Walk<'_> {
         }
         folders.extend_from_slice(self.library_path);
         folders.extend(Facts::folders(&facts.runpath, &origin(path)));
-        // What Debian's `ld.so` knows without a cache.
+        folders.extend_from_slice(&self.configured);
+        // What `ld.so` knows without a cache: Debian's, then that of others.
         let triplet = match machine {
             183 => "aarch64-linux-gnu",
             _ => "x86_64-linux-gnu",
         };
         folders.extend([format!("/lib/{triplet}"), format!("/usr/lib/{triplet}")]);
-        folders.extend(["/lib", "/usr/lib"].map(str::to_owned));
+        folders.extend(["/lib", "/usr/lib", "/lib64", "/usr/lib64"].map(str::to_owned));
         folders
     }
 
@@ -211,18 +215,7 @@ impl Walk<'_> {
 
     /// As [`facts`](Self::facts), of a folder's text with `..` in it, as RUNPATH has.
     fn inside(&self, path: &str) -> Result<Option<(RootPath, Facts)>> {
-        let mut segments: Vec<&str> = Vec::new();
-        for segment in path.split('/') {
-            match segment {
-                ".." => drop(segments.pop()),
-                "" | "." => {}
-                segment => segments.push(segment),
-            }
-        }
-        match RootPath::new(&segments.join("/")) {
-            Ok(path) => self.facts(&path),
-            Err(_) => Ok(None),
-        }
+        RootPath::inside(path).map_or(Ok(None), |path| self.facts(&path))
     }
 
     fn facts(&self, path: &RootPath) -> Result<Option<(RootPath, Facts)>> {

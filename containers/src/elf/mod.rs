@@ -5,6 +5,7 @@
 
 mod closure;
 mod facts;
+mod folders;
 
 pub use self::closure::{Closure, Fault, closure};
 pub use self::facts::Facts;

@@ -46,6 +46,20 @@ impl RootPath {
         Ok(Self(path))
     }
 
+    /// As Linux takes a path that begins at the root: what is above the root is the
+    /// root. `None` for a name that no Linux opens.
+    pub fn inside(text: &str) -> Option<Self> {
+        let mut segments: Vec<&str> = Vec::new();
+        for segment in text.split('/') {
+            match segment {
+                ".." => drop(segments.pop()),
+                "" | "." => {}
+                segment => segments.push(segment),
+            }
+        }
+        Self::new(&segments.join("/")).ok()
+    }
+
     /// Without a leading `/`.
     pub fn as_str(&self) -> &str {
         &self.0

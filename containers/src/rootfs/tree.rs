@@ -73,6 +73,24 @@ impl Source {
         }
     }
 
+    /// A text of at most so many bytes; `None` for a longer one. What is no UTF-8 is
+    /// replaced.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn text(&self, most: u64) -> Result<Option<String>> {
+        if self.len() > most {
+            return Ok(None);
+        }
+        let text = |bytes: &[u8]| Some(String::from_utf8_lossy(bytes).into_owned());
+        match self {
+            Self::Bytes(bytes) => Ok(text(bytes)),
+            Self::File { path, .. } => {
+                std::fs::read(path).map(|bytes| text(&bytes)).map_err(Error::io("read", path))
+            }
+        }
+    }
+
     /// Whether there is no byte.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -382,6 +400,18 @@ mod tests {
         assert_eq!(shown(&tree), expected);
         assert_eq!(tree.follow(&path("lib/x/a.so")).unwrap().0, path("usr/lib/x/a.so"));
         assert_eq!(tree.children(&path("lib")).count(), 1);
+    }
+
+    #[test]
+    fn above_the_root_is_the_root() {
+        for (text, expected) in [
+            ("/bin/../bin/bash", Some("bin/bash")),
+            ("../../sh", Some("sh")),
+            ("a/./b//../..", Some("")),
+            ("a\0b", None),
+        ] {
+            assert_eq!(RootPath::inside(text), expected.map(path), "{text:?}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum Parts {
 
 impl Layout {
     /// The image's layers, from the store or unpacked into it. Limits hold for all of
-    /// them together.
+    /// them together. Every blob is read, whatever the store has.
     ///
     /// # Errors
     /// [`Error::Oci`] for a blob that is missing or not what its digests say, or a
@@ -31,13 +31,20 @@ impl Layout {
         let mut left = *limits;
         let mut listings = Vec::new();
         for layer in &image.layers {
+            let mut was_there = true;
             let unpacked = store.listing(&layer.diff_id, |filling| {
+                was_there = false;
                 let blobs = &self.blobs;
                 let name = format!("layer sha256:{}", layer.sha256);
                 self.read(layer, &left, |tar| unpack_tar(filling, tar, &name, true, &left))
                     .map_err(|e| named(blobs, &name, e))
             });
             let listing = unpacked.map_err(|e| whole(e, limits))?;
+            if was_there {
+                // The store answers for the files, not for this copy of the image.
+                let expected = expected(layer);
+                self.blobs.finish(self.blobs.blob(&expected)?, &expected)?;
+            }
             let size = |kind: &Kind| if let Kind::File(_, bytes, _) = kind { *bytes } else { 0 };
             let bytes: u64 = listing.entries.iter().map(|entry| size(&entry.kind)).sum();
             left.bytes = left.bytes.saturating_sub(bytes);
@@ -74,7 +81,7 @@ impl Layout {
         limits: &Limits,
         unpack: impl FnOnce(&mut dyn Read) -> Result<()>,
     ) -> Result<()> {
-        let expected = Expected { sha256: layer.sha256.clone(), bytes: layer.bytes };
+        let expected = expected(layer);
         let mut blob = self.blobs.blob(&expected)?;
         let unpacked = self.plain(layer, &mut blob).and_then(|plain| {
             let mut tar = Hashing::new(plain);
@@ -117,6 +124,10 @@ impl Layout {
             }
         })
     }
+}
+
+fn expected(layer: &LayerBlob) -> Expected {
+    Expected { sha256: layer.sha256.clone(), bytes: layer.bytes }
 }
 
 /// Reads what follows the archive, up to so many bytes in all.

@@ -1,0 +1,129 @@
+//! Folders that `ld.so` of an image finds libraries in by its cache.
+
+use crate::Result;
+use crate::rootfs::{RootPath, Rootfs, What};
+
+/// Without it, `ld.so` searches none of them.
+const CACHE: &str = "/etc/ld.so.cache";
+const CONFIGURATION: &str = "/etc/ld.so.conf";
+
+/// Largest configuration file read; a distribution's have some lines.
+const MAX_BYTES: u64 = 64 << 10;
+/// Configuration files read, those that include each other among them.
+const MAX_FILES: usize = 256;
+/// Folders taken.
+const MAX_FOLDERS: usize = 1024;
+
+/// What `/etc/ld.so.conf` and the files it includes name, in their order; nothing
+/// where there is no cache. That the cache is as new as they are is taken for granted.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io).
+pub(super) fn configured(tree: &Rootfs) -> Result<Vec<String>> {
+    let mut folders: Vec<String> = Vec::new();
+    if !RootPath::inside(CACHE).is_some_and(|cache| tree.follow(&cache).is_some()) {
+        return Ok(folders);
+    }
+    // Files still to be read, the next one last.
+    let mut todo: Vec<RootPath> = RootPath::inside(CONFIGURATION).into_iter().collect();
+    for _ in 0..MAX_FILES {
+        let Some(file) = todo.pop() else { break };
+        let Some((_, node)) = tree.follow(&file) else { continue };
+        let What::File(source) = &node.what else { continue };
+        let Some(text) = source.text(MAX_BYTES)? else { continue };
+        let mut included = Vec::new();
+        for line in text.lines() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            match line.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t'])) {
+                Some(patterns) => {
+                    for pattern in patterns.split_whitespace() {
+                        included.extend(matching(tree, &file, pattern));
+                    }
+                }
+                None if line.starts_with('/') && folders.len() < MAX_FOLDERS => {
+                    // libc5 and its like once stood after a `=`.
+                    let folder = line.split('=').next().unwrap_or_default();
+                    let folder = folder.trim_end_matches('/').to_owned();
+                    if !folders.contains(&folder) {
+                        folders.push(folder);
+                    }
+                }
+                None => {}
+            }
+        }
+        todo.extend(included.into_iter().take(MAX_FILES).rev());
+    }
+    Ok(folders)
+}
+
+/// The files that a pattern names: from the root, or beside the file it stands in.
+/// Only its last segment may have `*`.
+fn matching(tree: &Rootfs, from: &RootPath, pattern: &str) -> Vec<RootPath> {
+    let beside = from.parent().unwrap_or(RootPath::ROOT);
+    let (folder, name) = pattern.rsplit_once('/').unwrap_or(("", pattern));
+    let folder = match pattern.starts_with('/') {
+        true => RootPath::inside(folder),
+        false => RootPath::inside(&format!("{beside}/{folder}")),
+    };
+    let Some(folder) = folder else { return Vec::new() };
+    let files = tree.children(&folder).map(|(path, _)| path);
+    // As a shell does: `*` takes no hidden file.
+    let hidden = |path: &RootPath| path.name().starts_with('.') && !name.starts_with('.');
+    files.filter(|path| !hidden(path) && matches(name, path.name())).collect()
+}
+
+/// Whether a name is one of `pattern`, in which `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = name.find(part) else { return false };
+        name = name.get(at + part.len()..).unwrap_or_default();
+    }
+    name.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rootfs::Layer;
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        for (pattern, name, expected) in [
+            ("*.conf", "a.conf", true),
+            ("*.conf", "a.conf.old", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "acb", false),
+            ("ab*ba", "aba", false),
+            ("a", "a", true),
+            ("a", "ab", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn files_that_include_one_another_end() {
+        let mut tree = Rootfs::default();
+        let mut add = |at: &str, text: &str| {
+            let at = RootPath::new(at).unwrap();
+            tree.add_text(Layer::Base, &at, 0o644, text).unwrap();
+        };
+        add("etc/ld.so.cache", "");
+        add(
+            "etc/ld.so.conf",
+            "include ld.so.conf.d/*.conf ../etc/ld.so.conf\n/last/ # x\nhwcap 1\n",
+        );
+        add("etc/ld.so.conf.d/b.conf", "/b\n/b\n");
+        add("etc/ld.so.conf.d/a.conf", "  /a=libc6\nincludes\nrelative\n");
+        add("etc/ld.so.conf.d/a.txt", "/txt\n");
+        add("etc/ld.so.conf.d/.conf", "/hidden\n");
+        let expected = ["/last", "/a", "/b"];
+        assert_eq!(configured(&tree).unwrap(), expected);
+        tree.remove(&RootPath::new("etc/ld.so.cache").unwrap());
+        assert_eq!(configured(&tree).unwrap(), [""; 0]);
+    }
+}
