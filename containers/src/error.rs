@@ -125,7 +125,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// Two things at one path of an image.
-    #[error("`{path}` in the image: {reason}")]
+    #[error("`{path}`: {reason}")]
     Conflict {
         /// The path in the image.
         path: String,

@@ -33,7 +33,13 @@ fn add_program(tree: &mut Rootfs, program: &Path) -> Result<RootPath> {
 fn add_here(tree: &mut Rootfs, inside: &RootPath, here: &Path, depth: usize) -> Result<()> {
     let meta = fs::metadata(here).map_err(Error::io("read", here))?;
     if !meta.is_dir() {
-        let mode = if meta.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 };
+        let mode = meta.permissions().mode();
+        if mode & 0o044 == 0 {
+            let reason = "only its owner may read it, and everybody could in the image: keep it out, or `chmod a+r` it";
+            let path = here.display().to_string();
+            return Err(Error::Conflict { path, reason: reason.to_owned() });
+        }
+        let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
         return tree.add(Layer::App, inside, mode, What::File(Source::of(here)?));
     }
     if depth == MAX_DEPTH {

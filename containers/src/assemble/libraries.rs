@@ -48,7 +48,9 @@ pub(super) fn add(
         tree.add(candidate.layer, &path, 0o755, candidate.what.clone())?;
     }
     let gpu = candidates.contains_key("libtorch_cuda.so") && !parts.recipe.is_cpu_only();
-    let roots = roots(gpu, program, &candidates)?;
+    // A script loads nothing.
+    let loads = parts.program.map(Facts::open).transpose()?.flatten().is_some();
+    let roots = roots(gpu, program.filter(|_| loads), &candidates)?;
     let mut brought = BTreeMap::new();
     if let Some(here) = parts.program {
         bring(tree, here, &roots, &mut brought)?;

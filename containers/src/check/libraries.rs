@@ -73,7 +73,7 @@ fn fault(fault: &Fault) -> Finding {
             let folders = searched.join(" ");
             let message = format!("it needs `{library}`, which is in none of {folders}");
             Finding::error("missing-library", by, message)
-                .hint("add the Debian package or wheel that has it")
+                .hint("name the Debian package that has it in `base.packages`, beside `default` (packages.debian.org finds it), or the file in `app.files`")
         }
         Fault::Version { library, version, by, newest } => {
             let rule = if library == "libc.so.6" { "glibc" } else { "symbol-version" };

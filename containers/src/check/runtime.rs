@@ -42,7 +42,7 @@ fn shells(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
         let message = "there is none: OSPool's wrapper enters the image through it";
         findings.push(
             Finding::new(missing, "shell", "/bin/sh", message)
-                .hint("take a Debian base, which has one by default"),
+                .hint("a Debian base has one by default; name `default` in `base.packages`"),
         );
     }
     if !stands(inventory, "bin/bash") {

@@ -2,7 +2,7 @@
 //! places, and nothing in it is taken back.
 
 use super::{About, Finding};
-use crate::rootfs::{Rootfs, What};
+use crate::rootfs::{Layer, Rootfs, Source, What};
 
 /// Beginnings of tokens, what they are, and how many characters of a token follow at least.
 const TOKENS: [(&str, &str, usize); 17] = [
@@ -57,6 +57,9 @@ const SECRET_FILES: [&str; 10] = [
     ".kube/config",
 ];
 
+/// Longest file looked into for a key; one of RSA 16384 has 13 KB.
+const MOST_KEY_BYTES: u64 = 64 << 10;
+
 pub(super) fn check(about: &About<'_>, tree: &Rootfs, findings: &mut Vec<Finding>) {
     for (section, settings) in [("env", about.env), ("labels", about.labels)] {
         for (name, value) in settings {
@@ -83,8 +86,26 @@ pub(super) fn check(about: &About<'_>, tree: &Rootfs, findings: &mut Vec<Finding
         {
             let message = "programs keep there what somebody signs in with";
             findings.push(Finding::error("secret", path, message).hint(HINT));
+        } else if node.layer == Layer::App && holds_key(&node.what) {
+            let message = "it holds a private key, which everybody who has the image can read";
+            findings.push(Finding::error("secret", path, message).hint(HINT));
         }
     }
+}
+
+/// Whether a small file is a private key in PEM (RFC 7468).
+fn holds_key(what: &What) -> bool {
+    let What::File(source) = what else { return false };
+    if source.len() > MOST_KEY_BYTES {
+        return false;
+    }
+    let bytes = match source {
+        Source::Bytes(bytes) => bytes.to_vec(),
+        // What cannot be read is said when it is packed.
+        Source::File { path, .. } => std::fs::read(path).unwrap_or_default(),
+    };
+    let begins = memchr::memmem::find(&bytes, b"-----BEGIN ");
+    begins.is_some() && memchr::memmem::find(&bytes, b"PRIVATE KEY-----").is_some()
 }
 
 const HINT: &str =

@@ -35,9 +35,8 @@ impl Archives {
     /// The file with these bytes: from a vendor folder, the cache, or fetched.
     /// `progress` hears how many bytes of it are there, of the artifact's.
     ///
-    /// A file of the cache got its name when its bytes were checked, so that only
-    /// its length is looked at again; one of a vendor folder is read whole.
-    /// What a stopped transfer left is used by the next one.
+    /// Whatever is there already is read whole; what is damaged in the cache is
+    /// fetched again. What a stopped transfer left is used by the next one.
     ///
     /// # Errors
     /// [`Error::Offline`], [`Error::Fetch`] with what each place said,
@@ -59,8 +58,12 @@ impl Archives {
         }
         let path = self.dir.join(&artifact.sha256);
         if has_len(&path, artifact.bytes) {
-            progress(artifact.bytes);
-            return Ok(path);
+            match check(&path, artifact, progress, cancel) {
+                Err(Error::Digest { .. }) if !self.offline => {
+                    fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+                }
+                checked => return checked.map(|()| path),
+            }
         }
         if self.offline {
             return Err(Error::Offline { name: artifact.file_name.clone() });

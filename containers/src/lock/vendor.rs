@@ -1,7 +1,6 @@
 //! All archives of a lock in one folder, to be taken elsewhere.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -35,14 +34,8 @@ pub fn vendor(
         let part = tempfile::Builder::new().prefix(".part-").tempdir_in(dir);
         let part = part.map_err(Error::io("create", dir))?;
         let new = part.path().join(&artifact.file_name);
-        // Another file system, or one without links: a copy then.
-        match fs::hard_link(&from, &new) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::StorageFull => {
-                return Err(Error::io("write", &to)(e));
-            }
-            Err(_) => drop(fs::copy(&from, &new).map_err(Error::io("write", &new))?),
-        }
+        // A copy: a link would carry what happens to it here into the cache.
+        fs::copy(&from, &new).map_err(Error::io("write", &to))?;
         fs::rename(&new, &to).map_err(Error::io("create", &to))?;
     }
     Ok(())

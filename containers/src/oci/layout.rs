@@ -92,6 +92,8 @@ pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wr
     let written = fill(tree, config, dir.path())?;
     let file =
         NamedTempFile::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(mode).map_err(Error::io("write", to))?;
     archive(dir.path(), config.time, file.as_file()).map_err(Error::io("write", to))?;
     file.as_file().sync_all().map_err(Error::io("write", to))?;
     file.persist_noclobber(to).map_err(|e| Error::io("create", to)(e.error))?;

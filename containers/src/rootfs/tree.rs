@@ -62,6 +62,11 @@ impl Source {
     /// [`Error::Io`].
     pub fn of(path: &Path) -> Result<Self> {
         let meta = std::fs::metadata(path).map_err(Error::io("read", path))?;
+        if !meta.is_file() {
+            // Opening a pipe would wait for its other end.
+            let reason = "it is no regular file".to_owned();
+            return Err(Error::Conflict { path: path.display().to_string(), reason });
+        }
         Ok(Self::File { path: path.to_owned(), bytes: meta.len(), blake3: None })
     }
 

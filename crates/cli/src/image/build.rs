@@ -48,7 +48,7 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     let place = Place::open(&args.recipe)?;
     let web = Web::new(&stop)?;
     let lock = locked(args, &place, &web, output, &stop)?;
-    let program = program(args, &place)?;
+    let program = program(args, &place, output)?;
     let image = assembled(args, &place, &lock, program.as_ref(), &web, output, &stop)?;
     let mut built = Built {
         dry_run: args.dry_run,
@@ -113,12 +113,12 @@ fn locked(
     Ok(lock)
 }
 
-fn program(args: &BuildArgs, place: &Place) -> Result<Option<Program>, Failure> {
+fn program(args: &BuildArgs, place: &Place, output: &Output) -> Result<Option<Program>, Failure> {
     if let Some(path) = &args.program {
         return Ok(Some(Program { path: path.clone(), cargo_lock: None }));
     }
     match &place.recipe.app {
-        Some(app) => cargo::program(app, &place.dir, args.place.offline),
+        Some(app) => cargo::program(app, &place.dir, args.place.offline, output.quiet),
         None => Ok(None),
     }
 }
@@ -133,6 +133,11 @@ fn assembled(
     output: &Output,
     stop: &Stop,
 ) -> Result<Image, Failure> {
+    if let Some(dir) = args.vendor.iter().find(|dir| !dir.is_dir()) {
+        let hint = "fill it: `gular image lock --vendor DIR`";
+        let message = format!("there is no folder `{}`", dir.display());
+        return Err(Failure::new(message, Some(hint.to_owned())));
+    }
     let cache = Cache::new(&args.place)?;
     let archives = cache.archives(&args.vendor, args.place.offline);
     let (store, limits) = (cache.store(), check::limits(&args.place));
@@ -268,6 +273,9 @@ fn words(built: &Built) -> String {
     }
     if built.dry_run {
         text.push_str(&format!("dry run: {what}; no image was written\n"));
+    }
+    if built.check.refused() && !built.outputs.is_empty() {
+        text.push_str("written in spite of the errors above, by --force\n");
     }
     for output in &built.outputs {
         let (path, size) = (output.path.display(), show::size(output.bytes));

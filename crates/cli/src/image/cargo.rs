@@ -15,7 +15,12 @@ pub(super) struct Program {
 }
 
 /// The program a recipe names: built by cargo, or there already. `dir` is the recipe's.
-pub(super) fn program(app: &App, dir: &Path, offline: bool) -> Result<Option<Program>, Failure> {
+pub(super) fn program(
+    app: &App,
+    dir: &Path,
+    offline: bool,
+    quiet: bool,
+) -> Result<Option<Program>, Failure> {
     if !app.embed {
         return Ok(None);
     }
@@ -23,14 +28,20 @@ pub(super) fn program(app: &App, dir: &Path, offline: bool) -> Result<Option<Pro
         return Ok(Some(Program { path: dir.join(path), cargo_lock: None }));
     }
     match &app.package {
-        Some(package) => build(app, package, dir, offline).map(Some),
+        Some(package) => build(app, package, dir, offline, quiet).map(Some),
         None => Ok(None),
     }
 }
 
 /// Runs cargo, whose own messages go to stderr. The program looks for its libraries
 /// in `../lib` beside its folder, where the image has them.
-fn build(app: &App, package: &str, dir: &Path, offline: bool) -> Result<Program, Failure> {
+fn build(
+    app: &App,
+    package: &str,
+    dir: &Path,
+    offline: bool,
+    quiet: bool,
+) -> Result<Program, Failure> {
     let bin = match &app.bin {
         Some(bin) => bin.clone(),
         None => only_program(app, package, dir)?,
@@ -40,6 +51,9 @@ fn build(app: &App, package: &str, dir: &Path, offline: bool) -> Result<Program,
     cargo.arg("--message-format=json-render-diagnostics");
     if offline {
         cargo.arg("--offline");
+    }
+    if quiet {
+        cargo.arg("--quiet");
     }
     if !app.features.is_empty() {
         cargo.arg("--features").arg(app.features.join(","));

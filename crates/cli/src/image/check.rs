@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gular_containers::Opened;
-use gular_containers::check::{Form, Report, Runs, Severity};
+use gular_containers::check::{Finding, Form, Report, Runs, Severity};
 use gular_containers::export::Facts;
 use gular_containers::oci::Compressor;
 use gular_containers::replay::Replay;
@@ -39,6 +39,7 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
     }
     target.apptainer = args.apptainer.unwrap_or(target.apptainer);
     let mut report = image.check(&target, &host_paths())?;
+    report.findings.extend(misnamed(&image));
     let mut replayed = Vec::new();
     if args.replay {
         let cache = Cache::new(&args.place)?;
@@ -73,6 +74,25 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
 pub(super) fn open(path: &Path, place: &PlaceArgs) -> Result<Opened, Failure> {
     let cache = Cache::new(place)?;
     Ok(Opened::open(path, &cache.store(), &limits(place))?)
+}
+
+/// A name with the digest of another file: caches would give out the wrong one.
+fn misnamed(image: &Opened) -> Option<Finding> {
+    let stem = image.path.file_stem()?.to_str()?;
+    let (_, word) = stem.rsplit_once('-')?;
+    let digest = image.digest.as_deref()?.rsplit(':').next()?;
+    let is_digest = word.len() == 16 && word.bytes().all(|b| b.is_ascii_hexdigit());
+    (matches!(image.form, Form::Sif(_)) && is_digest && !digest.starts_with(word)).then(|| {
+        Finding {
+            severity: Severity::Warning,
+            rule: "file-hash",
+            subject: stem.to_owned(),
+            message: format!("its name says that its digest begins with {word}, it is {digest}"),
+            hint: Some(
+                "signed or changed files need another name: caches know them by it".to_owned(),
+            ),
+        }
+    })
 }
 
 /// How much may be unpacked.
