@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::assemble::{BIN, LIB};
 use crate::check::{About, Form, Report, check};
 use crate::oci::{Compressor, Layout, Parts};
 use crate::recipe::Target;
@@ -111,7 +112,8 @@ impl Opened {
 
 fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
     let sif = Sif::open(path)?;
-    let tree = sif.rootfs(store, limits)?;
+    let mut tree = sif.rootfs(store, limits)?;
+    tree.set_layers(layer);
     let squash = match sif.compressor()?.as_str() {
         "gzip" => Some(Squash::Gzip),
         "zstd" => Some(Squash::Zstd),
@@ -152,6 +154,20 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
         path: path.to_owned(),
         tree,
     })
+}
+
+/// A SIF says of no file where it came from, but builds of ours put theirs at places
+/// of their own.
+fn layer(path: &RootPath) -> Layer {
+    let within = |folder: &str| {
+        let rest = path.as_str().strip_prefix(folder);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    match () {
+        () if within(BIN) || within(".singularity.d") => Layer::App,
+        () if within(LIB) => Layer::Libtorch,
+        () => Layer::Base,
+    }
 }
 
 fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {

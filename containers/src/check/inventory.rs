@@ -11,8 +11,6 @@ pub(super) struct Inventory<'a> {
     pub(super) about: &'a About<'a>,
     /// ELF files by path.
     pub(super) elves: Vec<Elf<'a>>,
-    /// Whether no node has a layer but the base: then all is ours, or nothing is.
-    unlayered: bool,
 }
 
 /// One ELF file.
@@ -29,14 +27,13 @@ impl<'a> Inventory<'a> {
         about: &'a About<'a>,
         findings: &mut Vec<Finding>,
     ) -> Result<Self> {
-        let unlayered = tree.iter().all(|(_, node)| node.layer == Layer::Base);
-        let mut inventory = Self { tree, about, elves: Vec::new(), unlayered };
+        let mut inventory = Self { tree, about, elves: Vec::new() };
         for (path, node) in tree.iter() {
             let What::File(source) = &node.what else { continue };
             match Facts::read(source) {
                 Ok(Some(facts)) => inventory.elves.push(Elf { path, node, source, facts }),
                 Ok(None) => {}
-                Err(Error::Elf { reason, .. }) if inventory.ours(node) => findings.push(
+                Err(Error::Elf { reason, .. }) if ours(node) => findings.push(
                     Finding::error("elf", path, format!("it is no sound ELF file: {reason}"))
                         .hint("copy or fetch it again"),
                 ),
@@ -46,12 +43,6 @@ impl<'a> Inventory<'a> {
             }
         }
         Ok(inventory)
-    }
-
-    /// Whether this build put a node in, and answers for it; the base is the
-    /// distribution's.
-    pub(super) fn ours(&self, node: &Node) -> bool {
-        !self.unlayered && node.layer != Layer::Base
     }
 
     /// The newest `GLIBC_` version that the image's C library offers.
@@ -69,6 +60,12 @@ impl<'a> Inventory<'a> {
         let set = set.split(':').filter(|folder| folder.starts_with('/')).map(str::to_owned);
         set.chain(["/.singularity.d/libs".to_owned()]).collect()
     }
+}
+
+/// Whether the build put a node in, and answers for it; the base is the
+/// distribution's.
+pub(super) fn ours(node: &Node) -> bool {
+    node.layer != Layer::Base
 }
 
 /// `2.36` as [2, 36].

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::inventory::{Elf, Inventory, numbers};
+use super::inventory::{Elf, Inventory, numbers, ours};
 use super::{Finding, Severity};
 use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{Fault, closure};
@@ -20,7 +20,7 @@ pub(super) fn check(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> R
     closures(inventory, findings)?;
     for elf in &inventory.elves {
         opened(inventory, elf, findings);
-        if inventory.ours(elf.node) {
+        if ours(elf.node) {
             processor(inventory, elf, findings);
         }
     }
@@ -37,7 +37,7 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
     let mut said = BTreeSet::new();
     for elf in &inventory.elves {
         let is_program = program.as_ref() == Some(elf.path);
-        if !is_program && !inventory.ours(elf.node) {
+        if !is_program && !ours(elf.node) {
             continue;
         }
         let root = [elf.path.clone()];

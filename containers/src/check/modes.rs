@@ -1,7 +1,7 @@
 //! Modes and links: what stops a plain user, and what is a danger to one.
 
 use super::Finding;
-use super::inventory::Inventory;
+use super::inventory::{Inventory, ours};
 use crate::rootfs::{Node, RootPath, What};
 
 const SETUID: u16 = 0o4000;
@@ -20,19 +20,19 @@ const CLOSED: &str = "root";
 pub(super) fn check(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
     for (path, node) in inventory.tree.iter() {
         match &node.what {
-            What::Symlink(target) if inventory.ours(node) => {
+            What::Symlink(target) if ours(node) => {
                 findings.extend(link(inventory, path, target));
             }
             What::Symlink(_) | What::Hardlink(_) => {}
             What::File(_) | What::Dir => {
-                findings.extend(special(inventory, path, node));
-                findings.extend(closed(inventory, path, node));
+                findings.extend(special(path, node));
+                findings.extend(closed(path, node));
             }
         }
     }
 }
 
-fn special(inventory: &Inventory<'_>, path: &RootPath, node: &Node) -> Option<Finding> {
+fn special(path: &RootPath, node: &Node) -> Option<Finding> {
     let mode = node.mode;
     if node.what == What::Dir {
         return (mode & OTHERS_WRITE != 0 && mode & STICKY == 0).then(|| {
@@ -45,7 +45,7 @@ fn special(inventory: &Inventory<'_>, path: &RootPath, node: &Node) -> Option<Fi
     }
     let message = format!("mode {mode:04o} gives its owner's rights to whoever runs it");
     let hint = "remove the bit: runtimes ignore it, and other machines may not";
-    Some(if inventory.ours(node) {
+    Some(if ours(node) {
         Finding::error("setuid", path, message).hint(hint)
     } else {
         // `su` and `mount` of a distribution.
@@ -54,8 +54,8 @@ fn special(inventory: &Inventory<'_>, path: &RootPath, node: &Node) -> Option<Fi
 }
 
 /// What HTCondor's plain user cannot read.
-fn closed(inventory: &Inventory<'_>, path: &RootPath, node: &Node) -> Option<Finding> {
-    if path.as_str() == CLOSED || !inventory.ours(node) {
+fn closed(path: &RootPath, node: &Node) -> Option<Finding> {
+    if path.as_str() == CLOSED || !ours(node) {
         return None;
     }
     let is_open = match node.what {

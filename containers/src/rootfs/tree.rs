@@ -260,6 +260,13 @@ impl Rootfs {
         }
     }
 
+    /// Gives each node the layer that `of` says.
+    pub(crate) fn set_layers(&mut self, of: impl Fn(&RootPath) -> Layer) {
+        for (path, node) in &mut self.nodes {
+            node.layer = of(path);
+        }
+    }
+
     /// The node at a path; links above it are followed, itself is not.
     pub fn get(&self, path: &RootPath) -> Option<&Node> {
         let Some(parent) = path.parent() else { return self.nodes.get(path) };
