@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::assemble::{BIN, LIB};
 use crate::check::{About, Form, Report, check};
-use crate::oci::{Compressor, Layout, Parts};
-use crate::recipe::Target;
+use crate::oci::{Compressor, LayerBlob, Layout, Parts};
+use crate::recipe::{Recipe, Target};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
 use crate::sif::{Arch, Kind, Sif, Squash};
 use crate::store::{Limits, Store};
@@ -96,11 +96,22 @@ impl Opened {
             env: &self.env,
             labels: &self.labels,
             recipe: &self.recipe,
-            scratch: false,
+            scratch: self.parsed().is_some_and(|recipe| recipe.base.scratch),
             host_paths,
             cuda: self.cuda(),
         };
         check(&self.tree, &about, target)
+    }
+
+    /// What its recipe says it is to run on; the default where there is no recipe of
+    /// ours inside.
+    pub fn target(&self) -> Target {
+        self.parsed().map(|recipe| recipe.target).unwrap_or_default()
+    }
+
+    /// The recipe, unless it is a definition file or the like.
+    fn parsed(&self) -> Option<Recipe> {
+        Recipe::parse(&self.recipe, "the image's recipe").ok()
     }
 
     /// CUDA's version as a label of ours says it.
@@ -179,12 +190,7 @@ fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
         [Err(error), Err(_)] => return Err(error),
     };
     let tree = layout.rootfs(&image, store, limits, Parts::AsWritten)?;
-    let media = image.layers.first().map(|layer| layer.media_type.as_str()).unwrap_or_default();
-    let compressor = match media.rsplit('+').next() {
-        Some("gzip") => Some(Compressor::Gzip),
-        Some("zstd") => Some(Compressor::Zstd),
-        _ => None,
-    };
+    let form = Form::Oci(compressor(image.layers.iter().map(LayerBlob::compression)));
     let command = image.entrypoint.iter().chain(&image.cmd).next();
     let parts = image.layers.iter().map(|layer| Part {
         name: layer.part.map_or("layer", Layer::name).to_owned(),
@@ -193,7 +199,7 @@ fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
         digest: Some(format!("sha256:{}", layer.sha256)),
     });
     Ok(Opened {
-        form: Form::Oci(compressor),
+        form,
         arch: image.arch,
         bytes: image.layers.iter().map(|layer| layer.bytes).sum(),
         digest: Some(image.digest.clone()),
@@ -207,6 +213,17 @@ fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
         path: path.to_owned(),
         tree,
     })
+}
+
+/// What a runtime must know for all layers: one of zstd is enough to need a new one.
+fn compressor<'a>(mut layers: impl Iterator<Item = &'a str>) -> Option<Compressor> {
+    layers
+        .try_fold(None, |found, layer| match layer {
+            "zstd" => Err(Compressor::Zstd),
+            "gzip" => Ok(Some(Compressor::Gzip)),
+            _ => Ok(found),
+        })
+        .unwrap_or_else(Some)
 }
 
 /// The list of contents inside.
@@ -278,6 +295,19 @@ mod tests {
     use crate::rootfs::Source;
 
     #[test]
+    fn one_layer_of_zstd_needs_what_zstd_needs() {
+        for (layers, expected) in [
+            (&["gzip", "zstd", "gzip"][..], Some(Compressor::Zstd)),
+            (&["zstd"], Some(Compressor::Zstd)),
+            (&["tar", "gzip", "tar"], Some(Compressor::Gzip)),
+            (&["tar"], None),
+            (&[], None),
+        ] {
+            assert_eq!(compressor(layers.iter().copied()), expected, "{layers:?}");
+        }
+    }
+
+    #[test]
     fn odd_programs_of_run_scripts_are_no_error() {
         let script = |what: What| {
             let mut tree = Rootfs::default();
@@ -311,12 +341,5 @@ mod tests {
             let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
             assert_eq!(assignment(line), expected, "{line}");
         }
-    }
-}
-
-#[doc(hidden)]
-impl Opened {
-    pub fn target(&self) -> Target {
-        Target::default()
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use gular_containers::Opened;
 use gular_containers::check::{About, Form, Report, Severity, check};
-use gular_containers::recipe::Target;
+use gular_containers::recipe::{Runtime, Target};
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::{Arch, Contents, Squash, write_image};
 use gular_containers::singularity::{Description, describe};
@@ -106,4 +106,19 @@ fn what_a_build_answers_for_is_found_in_its_sif_as_well() {
     ] {
         assert!(shown(&seen).contains(&expected), "{expected:?}: {seen:?}");
     }
+}
+
+#[test]
+fn the_recipe_inside_says_what_is_wanted() {
+    let check = |recipe: &str, expected: Severity, runtime: Runtime| {
+        let case = Case::new(Rootfs::default(), recipe);
+        assert_eq!(case.opened.target().apptainer, runtime, "{recipe}");
+        let seen = case.opened.check(&Target::default(), &[]).unwrap();
+        assert!(shown(&seen).contains(&(expected, "shell", "/bin/sh")), "{recipe}: {seen:?}");
+    };
+    let recipe =
+        |base: &str| format!("[image]\nname = \"a\"\n{base}[app]\n[target]\napptainer = \"1.4\"\n");
+    check(&recipe("[base]\nscratch = true\n"), Severity::Warning, Runtime(1, 4));
+    check(&recipe(""), Severity::Error, Runtime(1, 4));
+    check("Bootstrap: docker\nFrom: debian\n", Severity::Error, Target::default().apptainer);
 }

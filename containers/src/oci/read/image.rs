@@ -314,6 +314,13 @@ impl Search<'_> {
     }
 }
 
+impl LayerBlob {
+    /// The end of its media type: `gzip`, `zstd` or `tar`, or another that is not read.
+    pub fn compression(&self) -> &str {
+        self.media_type.rsplit(['.', '+']).next().unwrap_or_default()
+    }
+}
+
 impl Descriptor {
     fn tag(&self) -> Option<&str> {
         self.annotations.as_ref()?.get(TAG).map(String::as_str)

@@ -106,9 +106,8 @@ impl Layout {
 
     fn plain<'a>(&self, layer: &LayerBlob, blob: &'a mut dyn Read) -> Result<Box<dyn Read + 'a>> {
         let media = layer.media_type.as_str();
-        let kind = media.rsplit(['.', '+']).next().unwrap_or_default();
         let buffered = io::BufReader::with_capacity(256 << 10, blob);
-        Ok(match kind {
+        Ok(match layer.compression() {
             "gzip" => Box::new(flate2::bufread::MultiGzDecoder::new(buffered)),
             "zstd" => {
                 let decoder = zstd::Decoder::with_buffer(buffered);
