@@ -21,7 +21,7 @@ const MAX_FOLDERS: usize = 1024;
 /// [`Error::Io`](crate::Error::Io).
 pub(super) fn configured(tree: &Rootfs) -> Result<Vec<String>> {
     let mut folders: Vec<String> = Vec::new();
-    if !RootPath::inside(CACHE).is_some_and(|cache| tree.follow(&cache).is_some()) {
+    if RootPath::inside(CACHE).is_none_or(|cache| tree.follow(&cache).is_none()) {
         return Ok(folders);
     }
     // Files still to be read, the next one last.
