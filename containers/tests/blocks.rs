@@ -369,11 +369,13 @@ fn compressors_give_the_blocks_they_always_gave() {
     let place = Place::new();
     let file = place.file(1, 3_000_000);
     for (squash, expected) in [
-        (Squash::Gzip, "331fbe60921e7bb47f496959fdf981fd61c92ab4289d8186c8449a0965c08d63"),
-        (Squash::Zstd, "55ac3b002f7d65ffb86cea6fedd94214c60b4a59014334ade2cbec33955fdcea"),
+        (Squash::Gzip, "a90044fbda23e27402795864a81b20000dc1dabf1e112ec6c75aa2a1e73b1f49"),
+        (Squash::Zstd, "32e21139000e1706b9cd69c9ea89b9c9ed90447ac098ff320540d913216f2e75"),
     ] {
         let name = format!("{squash:?}");
         let (image, _) = place.image(&name, &Build { squash, ..build(&[&file], None) });
-        assert_eq!(blake3::hash(&image).to_hex().as_str(), expected, "{squash:?}");
+        // Behind the header, which says who the image is, and the descriptors.
+        let objects = &image[4096 + 48 * 585..];
+        assert_eq!(blake3::hash(objects).to_hex().as_str(), expected, "{squash:?}");
     }
 }
