@@ -5,13 +5,13 @@
 //! keys not made for signing, weak digests, signatures past their own end.
 
 use std::fmt::Write as _;
-use std::time::{Duration, UNIX_EPOCH};
 
 use pgp::composed::{CleartextSignedMessage, Deserializable, SignedPublicKey};
 use pgp::crypto::hash::HashAlgorithm;
 use pgp::packet::{PublicKey, PublicSubkey, Signature, SignatureType};
 use pgp::types::{KeyDetails, Tag};
 
+use super::release::shown;
 use crate::{Error, Result};
 
 /// Debian's own keys, `keys/README.md`.
@@ -172,7 +172,7 @@ impl Keyring {
             let end =
                 end.map(|(from, after)| u64::from(from.as_secs()) + u64::from(after.as_secs()));
             match signer.expires.into_iter().chain(end).min() {
-                Some(end) if end <= now => late.push(format!("{name}, until {}", date(end))),
+                Some(end) if end <= now => late.push(format!("{name}, until {}", shown(end))),
                 _ => good = true,
             }
         }
@@ -245,13 +245,6 @@ fn issuers(signature: &Signature) -> Vec<String> {
     }
 }
 
-/// A time as Release files write it.
-fn date(seconds: u64) -> String {
-    UNIX_EPOCH
-        .checked_add(Duration::from_secs(seconds))
-        .map_or_else(|| seconds.to_string(), httpdate::fmt_http_date)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,7 +256,7 @@ mod tests {
         // Two automatic keys a release, each with a subkey, and the release's own.
         assert_eq!(keyring.signers.len(), 10);
         for signer in &keyring.signers {
-            let until = signer.expires.map(date).unwrap_or_default();
+            let until = signer.expires.map(shown).unwrap_or_default();
             assert!(until.contains("Jan 2031") || until.contains("Mar 203"), "{until}");
             if let Key::Primary(key) = &signer.key {
                 let fingerprint = key.fingerprint().to_string().to_uppercase();

@@ -192,7 +192,7 @@ fn field_date(text: &str, field: &str, url: &str) -> Result<Option<u64>> {
 }
 
 /// A time as Release files write it.
-fn shown(seconds: u64) -> String {
+pub(super) fn shown(seconds: u64) -> String {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     time.map_or_else(|| seconds.to_string(), httpdate::fmt_http_date)
 }

@@ -35,7 +35,8 @@ struct Inspected<'a> {
 #[derive(Debug, Serialize)]
 struct Package {
     name: String,
-    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -76,7 +77,7 @@ fn packages(sbom: Option<&str>) -> Vec<Package> {
     let all = sbom["packages"].as_array().into_iter().flatten();
     let package = |package: &serde_json::Value| {
         let field = |name: &str| package[name].as_str().map(str::to_owned);
-        Some(Package { name: field("name")?, version: field("versionInfo")? })
+        Some(Package { name: field("name")?, version: field("versionInfo") })
     };
     all.filter_map(package).collect()
 }
@@ -137,7 +138,8 @@ fn text(inspected: &Inspected<'_>) -> String {
     };
     table("environment", pairs(inspected.env));
     table("labels", pairs(inspected.labels));
-    let packages = inspected.packages.iter().map(|p| (p.name.clone(), p.version.clone()));
+    let packages =
+        inspected.packages.iter().map(|p| (p.name.clone(), p.version.clone().unwrap_or_default()));
     table("packages", packages.collect());
     let files = inspected.files.iter().map(|file| {
         let target = file.target.as_ref().map(|to| format!(" -> {to}")).unwrap_or_default();
