@@ -1,0 +1,33 @@
+//! What passes for a package, layer, wheel, SIF or ELF file ends as a listing or an error.
+#![no_main]
+
+use std::fs;
+use std::sync::Arc;
+
+use gular_containers::elf::Facts;
+use gular_containers::rootfs::{Layer, Rootfs, Source};
+use gular_containers::sif::Sif;
+use gular_containers::store::{Limits, Store, unpack_deb, unpack_tar};
+use gular_containers::wheel::unpack_wheel;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let limits = Limits { bytes: 16 << 20, entries: 10_000 };
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (store, file) = (Store::new(&dir.path().join("store")), dir.path().join("file"));
+    if first % 5 == 0 {
+        let _ = Facts::read(&Source::Bytes(Arc::from(rest)));
+        return;
+    }
+    fs::write(&file, rest).expect("a file");
+    let listing = match first % 5 {
+        1 => store.listing("a", |filling| unpack_deb(filling, &file, &limits)),
+        2 => store.listing("a", |filling| unpack_wheel(filling, &file, &limits)),
+        3 => store.listing("a", |filling| unpack_tar(filling, &mut &rest[..], "fuzz", true, &limits)),
+        _ => Sif::open(&file).and_then(|sif| sif.unpack(&store, &limits)),
+    };
+    if let Ok(listing) = listing {
+        let mut tree = Rootfs::default();
+        let _ = listing.lay_over(&mut tree, Layer::Base);
+    }
+});

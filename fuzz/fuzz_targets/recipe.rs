@@ -1,0 +1,17 @@
+//! Recipes, locks and Debian's lists are read or refused; a lock that was read is written the same again.
+#![no_main]
+
+use gular_containers::debian::{Archive, relations};
+use gular_containers::lock::Lock;
+use gular_containers::recipe::Recipe;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = Recipe::parse(text, "fuzz");
+    let _ = relations(text);
+    let _ = Archive::default().add(text, "fuzz", "https://deb.debian.org/debian");
+    if let Ok(lock) = Lock::parse(text, "fuzz") {
+        let written = lock.to_text();
+        assert_eq!(Lock::parse(&written, "fuzz").expect("what was written is read"), lock);
+    }
+});
