@@ -1,11 +1,11 @@
 //! What the cache has for the image that is being written.
 
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::files::{Files, Placed, hex};
 
@@ -25,8 +25,8 @@ pub(crate) struct Lent {
 struct Image {
     folder: PathBuf,
     file: File,
-    used: Cell<bool>,
-    damaged: Cell<bool>,
+    used: AtomicBool,
+    damaged: AtomicBool,
 }
 
 /// One file's blocks in an image of the cache.
@@ -51,7 +51,8 @@ impl Lent {
             self.files.insert(placed.key.clone(), (number, placed));
         }
         let folder = folder.to_owned();
-        self.images.push(Image { folder, file, used: Cell::new(false), damaged: Cell::new(false) });
+        let (used, damaged) = (AtomicBool::new(false), AtomicBool::new(false));
+        self.images.push(Image { folder, file, used, damaged });
         Some(())
     }
 
@@ -70,19 +71,25 @@ impl Lent {
         let of = |wanted: fn(&Image) -> bool| {
             self.images.iter().filter(|i| wanted(i)).map(|i| i.folder.as_path()).collect()
         };
-        (of(|i| i.used.get() && !i.damaged.get()), of(|i| i.damaged.get()))
+        (of(|i| i.is_sound() && i.used.load(Ordering::Relaxed)), of(|i| !i.is_sound()))
+    }
+}
+
+impl Image {
+    fn is_sound(&self) -> bool {
+        !self.damaged.load(Ordering::Relaxed)
     }
 }
 
 impl Found<'_> {
     /// The bytes of run `number`, when they are what they were.
     pub(crate) fn read(&self, number: usize, at: u64, len: usize) -> Option<Vec<u8>> {
-        self.image.used.set(true);
+        self.image.used.store(true, Ordering::Relaxed);
         let mut bytes = vec![0; len];
         let read = self.image.file.read_exact_at(&mut bytes, at);
         let sound = read.is_ok() && self.placed.digests.get(number) == Some(&hex(&bytes));
         if !sound {
-            self.image.damaged.set(true);
+            self.image.damaged.store(true, Ordering::Relaxed);
         }
         sound.then_some(bytes)
     }

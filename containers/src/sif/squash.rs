@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 use gular_squashfs::write::{
     self as squashfs, Compression, FileData, Fragments, Meta, Options, Tree,
@@ -21,6 +23,8 @@ use crate::{Error, Result};
 const BLOCK_BYTES: u32 = 128 << 10;
 /// Smaller files are compressed before a cache has been asked about them.
 const SMALLEST_LENT: u64 = 1 << 20;
+/// Runs, of a megabyte at most, that are read before they are written.
+const RUNS_AHEAD: usize = 8;
 
 /// Who is told how far it is, and who may stop it.
 pub(super) struct Watch<'a> {
@@ -213,30 +217,44 @@ impl Files<'_> {
         let mut left = found.placed.size;
         let mut sound = true;
         let mut parts = self.writer.file().map_err(wrong(path, self.watch))?;
-        for (number, (at, len, words)) in found.placed.runs().enumerate() {
-            self.watch.check()?;
-            let size = left.min(run_bytes);
-            match found.read(number, at, len) {
-                Some(blocks) => {
-                    parts.packed(size, words, blocks).map_err(wrong(path, self.watch))?;
-                    self.reused += size;
-                    self.watch.advance(size);
-                }
-                None => {
-                    // The file was not read so far: it may not be what the key says.
-                    if sound && digest_of(source, file, self.watch)? != *digest {
-                        return Err(Error::Damaged { path: source.display().to_string() });
+        let (watch, reused) = (self.watch, &mut self.reused);
+        let (ahead, runs) = mpsc::sync_channel(RUNS_AHEAD);
+        thread::scope(|scope| {
+            // Runs are read and compared with their digests while earlier ones are written.
+            scope.spawn(move || {
+                for (number, (at, len, words)) in found.placed.runs().enumerate() {
+                    // Nobody takes them any more when the writing has failed.
+                    if ahead.send((words, found.read(number, at, len))).is_err() {
+                        return;
                     }
-                    sound = false;
-                    let start = found.placed.size - left;
-                    file.seek(SeekFrom::Start(start)).map_err(Error::io("read", source))?;
-                    let reader = file.take(size);
-                    let mut reader = Watched { reader, hasher: None, watch: self.watch };
-                    parts.raw(&mut reader).map_err(wrong(path, self.watch))?;
                 }
+            });
+            for (words, blocks) in runs {
+                watch.check()?;
+                let size = left.min(run_bytes);
+                match blocks {
+                    Some(blocks) => {
+                        parts.packed(size, words, blocks).map_err(wrong(path, watch))?;
+                        *reused += size;
+                        watch.advance(size);
+                    }
+                    None => {
+                        // The file was not read so far: it may not be what the key says.
+                        if sound && digest_of(source, file, watch)? != *digest {
+                            return Err(Error::Damaged { path: source.display().to_string() });
+                        }
+                        sound = false;
+                        let start = found.placed.size - left;
+                        file.seek(SeekFrom::Start(start)).map_err(Error::io("read", source))?;
+                        let reader = (&mut *file).take(size);
+                        let mut reader = Watched { reader, hasher: None, watch };
+                        parts.raw(&mut reader).map_err(wrong(path, watch))?;
+                    }
+                }
+                left -= size;
             }
-            left -= size;
-        }
+            Ok(())
+        })?;
         Ok((parts.end().map_err(wrong(path, self.watch))?, sound))
     }
 
