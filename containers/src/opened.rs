@@ -283,10 +283,20 @@ fn assignment(line: &str) -> Option<(String, String)> {
     if name.is_empty() || !name.chars().all(good) {
         return None;
     }
-    let value = value.trim().trim_matches('"');
+    let value = unquoted(value.trim());
     let default = value.strip_prefix(&format!("${{{name}:-")).and_then(|v| v.strip_suffix('}'));
-    let value = default.unwrap_or(value).trim_matches(['"', '\'']);
-    Some((name.to_owned(), value.to_owned()))
+    let value = default.map_or_else(|| value.clone(), unquoted);
+    Some((name.to_owned(), value))
+}
+
+/// A word of the shell without the quotes around it.
+fn unquoted(word: &str) -> String {
+    let between = |quote| word.strip_prefix(quote).and_then(|rest: &str| rest.strip_suffix(quote));
+    match (between('\''), between('"')) {
+        (Some(inner), _) => inner.replace(r"'\''", "'"),
+        (None, Some(inner)) => inner.to_owned(),
+        (None, None) => word.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -335,6 +345,8 @@ mod tests {
             ("export PATH=/app/bin:/bin", Some(("PATH", "/app/bin:/bin"))),
             ("    A='b c'", Some(("A", "b c"))),
             (r#"export A="${A:-"b"}""#, Some(("A", "b"))),
+            (r#"A='a $B "q"'"#, Some(("A", r#"a $B "q""#))),
+            (r"A='it'\''s'", Some(("A", "it's"))),
             ("if [ -z \"${A+set}\" ]; then", None),
             ("export A", None),
         ] {
