@@ -1,4 +1,4 @@
-//! SHA-256, as archives and indexes write it.
+//! SHA-256, as archives and indexes write it; BLAKE3 of whole files.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,6 +26,14 @@ pub(crate) fn sha256_of(path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     feed(&mut hasher, &mut file, path, bytes, &|_| {}, &AtomicBool::new(false))?;
     Ok(hex(&hasher.finalize()))
+}
+
+/// BLAKE3 of a file.
+pub(crate) fn blake3_of(path: &Path) -> Result<blake3::Hash> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file).map_err(Error::io("read", path))?;
+    Ok(hasher.finalize())
 }
 
 /// Whether a text is a SHA-256 as [`sha256`] writes it.

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::assemble::{BIN, LIB};
 use crate::check::{About, Form, Report, check};
+use crate::digest::blake3_of;
 use crate::oci::{Compressor, LayerBlob, Layout, Parts};
 use crate::recipe::{Recipe, Target};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
@@ -147,11 +148,8 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
         bytes: object.bytes,
         digest: None,
     });
-    let mut hasher = blake3::Hasher::new();
-    let file = std::fs::File::open(path).map_err(Error::io("open", path))?;
-    hasher.update_reader(file).map_err(Error::io("read", path))?;
     Ok(Opened {
-        digest: Some(format!("blake3:{}", hasher.finalize().to_hex())),
+        digest: Some(format!("blake3:{}", blake3_of(path)?.to_hex())),
         form: Form::Sif(squash),
         arch: sif.arch.unwrap_or(Arch::Amd64),
         bytes: std::fs::metadata(path).map_err(Error::io("read", path))?.len(),

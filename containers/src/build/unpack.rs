@@ -61,9 +61,12 @@ pub fn unpack(
         artifacts.iter().filter(|artifact| !store.has(&artifact.sha256)).collect();
     let total: u64 = missing.iter().map(|artifact| artifact.bytes).sum();
     let mut before = 0;
+    // Each is read whole once, to be checked; it is unpacked from where it was found.
+    let mut fetched = BTreeMap::new();
     for artifact in &missing {
         let told = |done: u64| progress(Step::Fetch, before + done, total);
-        archives.get(artifact, transport, &told, cancel)?;
+        let path = archives.get(artifact, transport, &told, cancel)?;
+        fetched.insert(artifact.sha256.clone(), path);
         before += artifact.bytes;
     }
     let mut done = 0;
@@ -72,12 +75,16 @@ pub fn unpack(
         if cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
-        let is_new = !store.has(&artifact.sha256);
-        let listing = store.listing(&artifact.sha256, |filling| {
-            let path = archives.get(artifact, transport, &|_| {}, cancel)?;
-            fill(filling, &path, limits)
+        let found = fetched.get(&artifact.sha256);
+        let listing = store.listing(&artifact.sha256, |filling| match found {
+            Some(path) => fill(filling, path, limits),
+            // Its listing was there a moment ago, and is damaged.
+            None => {
+                let path = archives.get(artifact, transport, &|_| {}, cancel)?;
+                fill(filling, &path, limits)
+            }
         })?;
-        if is_new {
+        if found.is_some() {
             done += artifact.bytes;
             progress(Step::Unpack, done, total);
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::Image;
 use crate::blocks::BlockCache;
+use crate::digest::blake3_of;
 use crate::oci::{self, Compressor, Config, LayerCache};
 use crate::rootfs::What;
 use crate::sif::{self, Contents, Squash};
@@ -219,14 +220,6 @@ fn settle(part: &Path, path: &Path, same: impl Fn() -> Result<bool>) -> Result<b
         }
     }
     if same()? { Ok(true) } else { Err(Error::Other { path: path.display().to_string() }) }
-}
-
-/// BLAKE3 of a file.
-fn blake3_of(path: &Path) -> Result<blake3::Hash> {
-    let mut hasher = blake3::Hasher::new();
-    let file = File::open(path).map_err(Error::io("open", path))?;
-    hasher.update_reader(file).map_err(Error::io("read", path))?;
-    Ok(hasher.finalize())
 }
 
 fn bytes_below(path: &Path) -> Result<u64> {

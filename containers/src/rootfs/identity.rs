@@ -1,10 +1,9 @@
 //! What a part of a tree is, as a digest: equal trees give equal bytes when they
 //! are packed in the same way.
 
-use std::fs::File;
-
 use super::{Node, RootPath, Source, What};
-use crate::{Error, Result};
+use crate::Result;
+use crate::digest::blake3_of;
 
 /// Takes paths, modes, links and contents of `nodes` into `hasher`. A file whose
 /// digest is known is not read.
@@ -29,11 +28,6 @@ fn contents(source: &Source) -> Result<blake3::Hash> {
     match source {
         Source::Bytes(bytes) => Ok(blake3::hash(bytes)),
         Source::File { blake3: Some(digest), .. } => Ok((*digest).into()),
-        Source::File { path, .. } => {
-            let file = File::open(path).map_err(Error::io("open", path))?;
-            let mut hasher = blake3::Hasher::new();
-            hasher.update_reader(file).map_err(Error::io("read", path))?;
-            Ok(hasher.finalize())
-        }
+        Source::File { path, .. } => blake3_of(path),
     }
 }

@@ -50,6 +50,13 @@ pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     let lock = locked(args, &place, &web, output, &stop)?;
     let program = program(args, &place, output)?;
     let image = assembled(args, &place, &lock, program.as_ref(), &web, output, &stop)?;
+    for library in image.brought.iter().filter(|_| !output.quiet) {
+        let library = library.display();
+        show::message(
+            "note",
+            &format!("`{library}` of this machine goes in: the program names its folder"),
+        );
+    }
     let mut built = Built {
         dry_run: args.dry_run,
         outputs: Vec::new(),
