@@ -72,16 +72,16 @@ def shards(bundle, split=None):
 
 
 def run(*args, **options):
-    result = subprocess.run(args, capture_output=True, text=True, **options)
+    result = subprocess.run([str(arg) for arg in args], capture_output=True, text=True, **options)
     if result.returncode:
         raise AssertionError(f"{args[0]} ended with {result.returncode}: {result.stdout}{result.stderr}")
     return result.stdout
 
 
 @contextlib.contextmanager
-def unpacked(image, offset):
+def unpacked(image, offset=0):
     run("unsquashfs", "-no-progress", "-quiet", "-offset", str(offset), "-dest", "unpacked", image)
-    yield "unpacked"
+    yield pathlib.Path("unpacked")
     shutil.rmtree("unpacked")
 
 
@@ -90,7 +90,7 @@ def mounted(*command):
     pathlib.Path("mount").mkdir(exist_ok=True)
     run(*command, "mount")
     try:
-        yield "mount"
+        yield pathlib.Path("mount")
     finally:
         run("umount", "mount")
 
@@ -101,15 +101,15 @@ def squashfs_readers(offset=0):
     if shutil.which("unsquashfs"):
         found["unsquashfs"] = lambda image: unpacked(image, offset)
     else:
-        print("skip unsquashfs: unsquashfs missing, install: apt-get install squashfs-tools")
+        skip("unsquashfs", "unsquashfs", "apt-get install squashfs-tools")
     if not shutil.which("squashfuse"):
-        print("skip squashfuse: squashfuse missing, install: apt-get install squashfuse")
+        skip("squashfuse", "squashfuse", "apt-get install squashfuse")
     elif not os.path.exists("/dev/fuse"):
-        print("skip squashfuse: /dev/fuse missing, install: a kernel with FUSE, and its device")
+        skip("squashfuse", "/dev/fuse", "a kernel with FUSE, and its device")
     else:
         found["squashfuse"] = lambda image: mounted("squashfuse", "-o", f"offset={offset}", image)
     if os.geteuid() == 0 and os.path.exists("/dev/loop-control"):
         found["kernel"] = lambda image: mounted("mount", "-t", "squashfs", "-o", f"loop,ro,offset={offset}", image)
     else:
-        print("skip kernel: loop mounts missing, install: run as root, with /dev/loop-control")
+        skip("kernel", "loop mounts", "run as root, with /dev/loop-control")
     return found

@@ -1,61 +1,14 @@
 """Envelope `squashfs`: unsquashfs, squashfuse, the kernel and Apptainer show every file; we adopt what mksquashfs stores."""
 
-import contextlib
 import os
 import pathlib
 import shutil
-import subprocess
 
-from _shared import check, extract, finish, gular, make_images, shards, skip
+from _shared import check, extract, finish, gular, make_images, run, shards, skip, squashfs_readers, unpacked
 
-ROOT = os.geteuid() == 0
 # Everything as it is; files smaller than a block share fragments, which are stored too.
 STORED = ["-noD", "-noF", "-no-sparse"]
 PLAIN = ["-noI", "-noD", "-noF", "-noX", "-no-fragments", "-no-sparse"]
-
-
-def run(*args):
-    result = subprocess.run(list(map(str, args)), capture_output=True, text=True)
-    if result.returncode:
-        raise AssertionError(f"{args[0]} ended with {result.returncode}: {result.stdout}{result.stderr}")
-    return result.stdout
-
-
-@contextlib.contextmanager
-def unpacked(image):
-    run("unsquashfs", "-no-progress", "-quiet", "-dest", "unpacked", image)
-    yield pathlib.Path("unpacked")
-    shutil.rmtree("unpacked")
-
-
-@contextlib.contextmanager
-def mounted(*command):
-    pathlib.Path("mount").mkdir(exist_ok=True)
-    run(*command, "mount")
-    try:
-        yield pathlib.Path("mount")
-    finally:
-        run("umount", "mount")
-
-
-def readers():
-    """Name -> how it shows an image."""
-    found = {}
-    if shutil.which("unsquashfs"):
-        found["unsquashfs"] = unpacked
-    else:
-        skip("unsquashfs", "unsquashfs", "apt-get install squashfs-tools")
-    if not shutil.which("squashfuse"):
-        skip("squashfuse", "squashfuse", "apt-get install squashfuse")
-    elif not os.path.exists("/dev/fuse"):
-        skip("squashfuse", "/dev/fuse", "a kernel with FUSE, and its device")
-    else:
-        found["squashfuse"] = lambda image: mounted("squashfuse", image)
-    if ROOT and os.path.exists("/dev/loop-control"):
-        found["kernel"] = lambda image: mounted("mount", "-t", "squashfs", "-o", "loop,ro", image)
-    else:
-        skip("kernel", "loop mounts", "run as root, with /dev/loop-control")
-    return found
 
 
 def samples(folder):
@@ -250,7 +203,7 @@ def ours_again(made):
 
 
 def main():
-    our_images(readers())
+    our_images(squashfs_readers())
     if shutil.which("mksquashfs"):
         adopts()
     else:
