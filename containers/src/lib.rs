@@ -38,6 +38,7 @@ pub mod oci;
 mod opened;
 pub mod recipe;
 pub mod replay;
+mod rfc3339;
 pub mod rootfs;
 pub mod sbom;
 pub mod sif;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::digest::sha256;
-use crate::oci::rfc3339;
+use crate::rfc3339;
 use crate::{Error, Result};
 
 /// What is in an image.
@@ -345,7 +345,7 @@ impl Document {
             "SPDXID": "SPDXRef-DOCUMENT",
             "name": of.name,
             "creationInfo": {
-                "created": rfc3339(of.time),
+                "created": rfc3339::format(of.time),
                 "creators": [format!("Tool: {}", of.tool)],
             },
             "packages": self.packages,

@@ -96,7 +96,7 @@ impl Image {
             labels: &self.labels,
             recipe: &self.recipe,
             scratch: self.scratch,
-            host_paths: &["/work/of/mine".to_owned()],
+            host_paths: &["/data/of/mine".to_owned()],
             cuda: self.cuda,
         };
         check(&self.tree, &about, &self.target).unwrap()
@@ -524,7 +524,7 @@ fn secrets_and_host_paths_are_found_and_not_shown() {
     ] {
         image.env.insert(name.to_owned(), value);
     }
-    image.labels.insert("by".to_owned(), "built in /work/of/mine/x".to_owned());
+    image.labels.insert("by".to_owned(), "built in /data/of/mine/x".to_owned());
     image.recipe.push_str(&format!("# {aws}\n"));
     image.text("root/.aws/credentials", 0o644, "[default]\n");
     let found = fires(

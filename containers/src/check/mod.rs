@@ -30,7 +30,7 @@ pub use self::runtime::size;
 use self::inventory::Inventory;
 use crate::Result;
 use crate::recipe::Target;
-use crate::rootfs::{Rootfs, What};
+use crate::rootfs::Rootfs;
 
 /// Looks at an image in every way this module knows. Findings come by severity,
 /// then by rule and subject.
@@ -54,17 +54,8 @@ pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<Report
         glibc: inventory.glibc(),
         cuda_runtime,
         minimum_driver: minimum_driver.map(str::to_owned),
-        bytes: bytes(tree),
+        bytes: tree.bytes(),
         gpus,
         findings,
     })
-}
-
-/// Bytes of all files.
-fn bytes(tree: &Rootfs) -> u64 {
-    let of_file = |what: &What| match what {
-        What::File(source) => source.len(),
-        _ => 0,
-    };
-    tree.iter().map(|(_, node)| of_file(&node.what)).sum()
 }

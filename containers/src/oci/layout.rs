@@ -14,6 +14,7 @@ use tempfile::{NamedTempFile, TempDir};
 use super::cache::{self, LayerCache};
 use super::layer::{self, Compressor, Packed, Watch};
 use crate::digest::hex;
+use crate::rfc3339;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs};
 use crate::sif::Arch;
 use crate::{Error, Result};
@@ -192,7 +193,7 @@ fn pack(
 /// The image's configuration, as `config.md` describes it.
 fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> Value {
     let env: Vec<_> = config.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let created = rfc3339(config.time);
+    let created = rfc3339::format(config.time);
     let history: Vec<_> = layers
         .iter()
         .map(|(layer, _)| json!({ "created": created, "created_by": format!("gular: {}", layer.name()) }))
@@ -256,38 +257,4 @@ fn archive(dir: &Path, time: u64, sink: &File) -> io::Result<()> {
         tar.append(&header, file)?;
     }
     tar.into_inner()?.flush()
-}
-
-/// RFC 3339, in UTC.
-pub(crate) fn rfc3339(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days since 0000-03-01, in eras of 400 years (146,097 days).
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_of_rfc_3339() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_709_251_199, "2024-02-29T23:59:59Z"),
-            (1_735_689_600, "2025-01-01T00:00:00Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(rfc3339(seconds), text);
-        }
-    }
 }

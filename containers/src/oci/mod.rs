@@ -11,6 +11,5 @@ mod read;
 
 pub use self::cache::LayerCache;
 pub use self::layer::Compressor;
-pub(crate) use self::layout::rfc3339;
 pub use self::layout::{Config, Written, write_archive, write_layout};
 pub use self::read::{Image, LayerBlob, Layout, Parts};

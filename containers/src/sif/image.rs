@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use tempfile::NamedTempFile;
 
-use super::squash::{Squashed, Watch, squash};
+use super::squash::{Squashed, Watch, settings, squash};
 use super::{Arch, Kind, Settings, Writer};
 use crate::blocks::{BlockCache, Lent};
 use crate::rootfs::{Rootfs, identify};
@@ -129,7 +129,7 @@ const PACKER: u32 = 1;
 /// fifth of the time of an image whose blocks are all there already.
 fn identity(tree: &Rootfs, contents: &Contents<'_>) -> Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(format!("{PACKER} {:?} {}\n", contents.squash, contents.time).as_bytes());
+    hasher.update(format!("{PACKER} {} {}\n", settings(contents), contents.time).as_bytes());
     identify(&mut hasher, tree.iter())?;
     Ok(*hasher.finalize().as_bytes())
 }

@@ -67,11 +67,7 @@ pub(super) fn squash(
     lent: &Lent,
     watch: &Watch<'_>,
 ) -> Result<Squashed> {
-    let options = options(contents);
-    let settings = format!(
-        "{:?} probe={} block={} zeros={:?}",
-        options.data, options.probe, options.block_size, options.zeros
-    );
+    let (options, settings) = (options(contents), settings(contents));
     let (_, root) = tree.iter().next().ok_or(Error::Limit { what: "nodes", limit: 0 })?;
     let meta = |node: &Node| Meta { mode: node.mode, uid: 0, gid: 0, mtime: contents.time };
     let root_wrong = wrong(&RootPath::ROOT, watch);
@@ -97,6 +93,15 @@ pub(super) fn squash(
     let reused = files.reused;
     let (superblock, _) = files.writer.finish(&nodes).map_err(&root_wrong)?;
     Ok(Squashed { superblock: superblock.to_vec(), lendable, reused })
+}
+
+/// What changes blocks beside the bytes they are made of.
+pub(super) fn settings(contents: &Contents<'_>) -> String {
+    let options = options(contents);
+    format!(
+        "{:?} probe={} block={} zeros={:?}",
+        options.data, options.probe, options.block_size, options.zeros
+    )
 }
 
 fn options(contents: &Contents<'_>) -> Options {

@@ -42,7 +42,7 @@ const UNPACK: &str = include_str!("torch_libraries.py");
 const PEERS: [(&str, &[&str]); 2] =
     [("gzip", &["-comp", "gzip"]), ("zstd", &["-comp", "zstd", "-Xcompression-level", "3"])];
 
-/// What issue and readers are told: seconds of a first image, gzip.
+/// What a first image may take, seconds, gzip: where the plot has its line.
 const LIMIT: f64 = 20.0;
 
 /// Runs it all.
