@@ -141,8 +141,10 @@ def podman(bundle):
         return
     out = pathlib.Path("podman-out").absolute()
     out.mkdir()
-    # Its storage on this file system, with the plainest driver: there may be an overlay below.
-    place = ["--root", str(pathlib.Path("podman-root").absolute()), "--runroot", str(pathlib.Path("podman-run").absolute())]
+    # Its storage on this file system, with the plainest driver: there may be an overlay below. Its runtime folder
+    # in /tmp, since podman refuses one of more than 50 characters.
+    run_root = tempfile.mkdtemp(prefix="gular-peer-", dir="/tmp")
+    place = ["--root", str(pathlib.Path("podman-root").absolute()), "--runroot", run_root]
     flags = ["--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--events-backend=none", "--runtime", "runc"]
     limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
     mounts = ["-v", f"{pathlib.Path(bundle).absolute()}:/bundle:ro", "-v", f"{out}:/out"]
@@ -152,6 +154,7 @@ def podman(bundle):
     check("podman run", result.returncode in (0, 85), f"{result.returncode}: {result.stderr[-800:]}")
     trained("podman", out)
     subprocess.run(["podman", *place, *flags, "system", "reset", "--force"], capture_output=True)
+    shutil.rmtree(run_root, ignore_errors=True)
 
 
 def main():
