@@ -11,6 +11,35 @@ use crate::order::StateError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// There is no GPU that libtorch can use.
+    #[cfg(feature = "cuda")]
+    #[error("no GPU to compute on: {reason}")]
+    NoGpu {
+        /// What is missing.
+        reason: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
+    /// The GPU, or its driver, refused.
+    #[cfg(feature = "cuda")]
+    #[error("GPU {index}: cannot {action}: {reason}")]
+    Gpu {
+        /// Its number among those this process sees.
+        index: usize,
+        /// What was tried.
+        action: &'static str,
+        /// The driver's answer.
+        reason: String,
+    },
+    /// NCCL could not be opened or refused.
+    #[cfg(feature = "cuda")]
+    #[error("NCCL: cannot {action}: {reason}")]
+    Nccl {
+        /// What was tried.
+        action: &'static str,
+        /// NCCL's answer.
+        reason: String,
+    },
     /// The operating system refused.
     #[error("cannot {action} `{path}`: {source}")]
     Io {
@@ -460,6 +489,14 @@ impl Error {
             Self::CheckpointUnfit { .. } => Some(
                 "resume with the program and options the training began with, or begin anew with another checkpoint folder",
             ),
+            #[cfg(feature = "cuda")]
+            Self::NoGpu { hint, .. } => Some(hint),
+            #[cfg(feature = "cuda")]
+            Self::Gpu { .. } => Some(
+                "smaller batches or fewer slots need less memory; `nvidia-smi` shows what else uses the GPU",
+            ),
+            #[cfg(feature = "cuda")]
+            Self::Nccl { .. } => Some("NCCL_DEBUG=WARN makes NCCL say more"),
             #[cfg(feature = "torch")]
             Self::Torch(_) => None,
             Self::Pelican(_)

@@ -2,12 +2,14 @@
 //! metrics.
 //!
 //! Feature `torch` adds batches as tensors, optimisers whose state saves and the
-//! state of a whole training; it needs libtorch. Feature `turbo` decodes JPEG
-//! with libjpeg-turbo.
+//! state of a whole training; it needs libtorch. Feature `cuda` adds a GPU, found at
+//! run time. Feature `turbo` decodes JPEG with libjpeg-turbo.
 
 pub mod augment;
 mod cache;
 pub mod checkpoint;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod error;
 pub mod fetch;
 mod loader;

@@ -41,7 +41,7 @@ impl Set {
         match (self, turbo) {
             (Self::Plain, _) => vec!["--workspace", "--exclude", TRAIN],
             (Self::Torch, false) => {
-                vec!["-p", "gular-runtime", "-p", TRAIN, "--features", "gular-runtime/torch"]
+                vec!["-p", "gular-runtime", "-p", TRAIN, "--features", "gular-runtime/cuda"]
             }
             (Self::Torch, true) => {
                 vec![
@@ -52,7 +52,7 @@ impl Set {
                     "-p",
                     "gular-image",
                     "--features",
-                    "gular-runtime/torch,gular-image/turbo",
+                    "gular-runtime/cuda,gular-image/turbo",
                 ]
             }
         }

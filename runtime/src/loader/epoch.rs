@@ -7,6 +7,8 @@ use std::time::Instant;
 use gular_bundle::{Bundle, Digest};
 
 use super::normalise::Table;
+#[cfg(feature = "cuda")]
+use super::ring::Hold;
 use super::ring::{Ring, Run, Slot, Span};
 use super::source::Source;
 use super::stats::{Meters, Stats};
@@ -82,6 +84,16 @@ impl Loader {
             ring,
             _pool: pool,
         })
+    }
+
+    /// Shows the memory of all batches to `hold`, whole pages each, and keeps what it
+    /// returns until that memory is freed. Once, and before the first epoch.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn hold(
+        &self,
+        hold: &mut dyn FnMut(&[u8]) -> Result<Hold, Error>,
+    ) -> Result<(), Error> {
+        self.ring.hold(hold)
     }
 
     /// The batches of `epoch`, from its start; from where [`Loader::restore`] left

@@ -18,7 +18,7 @@ use crate::order::EpochOrder;
 /// The memory of one batch, reused for ever.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// `[n, h, w, 3]`; always of the full batch's length.
+    /// `[n, h, w, 3]`; always whole pages, enough for the full batch.
     pub(super) images: BytesMut,
     /// Samples of the rows.
     pub(super) ids: Vec<u64>,
@@ -119,6 +119,9 @@ struct State {
 /// The slots, shared by the threads, the epoch and its batches.
 #[derive(Debug)]
 pub(super) struct Ring {
+    /// Before the slots, so that they let go of the memory before it is freed.
+    #[cfg(feature = "cuda")]
+    holds: std::sync::OnceLock<Vec<Hold>>,
     state: Mutex<State>,
     /// There may be a ticket.
     work: Condvar,
@@ -128,24 +131,45 @@ pub(super) struct Ring {
     n_slots: usize,
 }
 
+/// Something that holds on to the memory of the slots, such as a page lock.
+#[cfg(feature = "cuda")]
+pub(crate) type Hold = Box<dyn std::any::Any + Send + Sync>;
+
 impl Ring {
     /// `n_slots` slots of `rows` rows of `row_bytes` bytes, allocated here.
     pub(super) fn new(n_slots: usize, rows: usize, row_bytes: usize) -> Result<Self, Error> {
         let len = rows.saturating_mul(row_bytes);
         let memory = || Error::Memory { bytes: (len as u64).saturating_mul(n_slots as u64) };
         let free = (0..n_slots).map(|_| {
-            // `zeroed` aborts when memory is short; so ask first.
-            Vec::<u8>::new().try_reserve_exact(len).map_err(|_| memory())?;
-            Ok(Slot { images: BytesMut::zeroed(len), ..Slot::default() })
+            let images = pages(len).ok_or_else(memory)?;
+            Ok(Slot { images, ..Slot::default() })
         });
         let state = State { free: free.collect::<Result<_, Error>>()?, ..State::default() };
         Ok(Self {
+            #[cfg(feature = "cuda")]
+            holds: std::sync::OnceLock::new(),
             state: Mutex::new(state),
             work: Condvar::new(),
             ready: Condvar::new(),
             row_bytes,
             n_slots,
         })
+    }
+
+    /// Shows the whole memory of each slot, in pages of its own, to `hold`, and keeps what
+    /// it returns for as long as the memory. Once, before the first epoch.
+    #[cfg(feature = "cuda")]
+    pub(super) fn hold(
+        &self,
+        hold: &mut dyn FnMut(&[u8]) -> Result<Hold, Error>,
+    ) -> Result<(), Error> {
+        let state = self.lock();
+        debug_assert_eq!(state.free.len(), self.n_slots);
+        let holds = state.free.iter().map(|slot| hold(&slot.images));
+        let holds = holds.collect::<Result<_, Error>>()?;
+        let kept = self.holds.set(holds);
+        debug_assert!(kept.is_ok(), "held twice");
+        Ok(())
     }
 
     /// Begins an epoch; the one before, if any, is abandoned.
@@ -262,6 +286,19 @@ impl Ring {
     }
 }
 
+/// At least `len` bytes of zeros: whole pages, which nothing else shares.
+fn pages(len: usize) -> Option<BytesMut> {
+    let page = rustix::param::page_size();
+    let whole = len.max(1).checked_next_multiple_of(page)?;
+    let with_room = whole.checked_add(page)?;
+    // `zeroed` aborts when memory is short; so ask first.
+    Vec::<u8>::new().try_reserve_exact(with_room).ok()?;
+    let mut memory = BytesMut::zeroed(with_room);
+    let mut aligned = memory.split_off(memory.as_ptr().align_offset(page));
+    drop(aligned.split_off(whole));
+    Some(aligned)
+}
+
 impl State {
     fn issue(&mut self, row_bytes: usize) -> Option<Ticket> {
         let run = self.run.as_ref()?;
@@ -341,5 +378,31 @@ impl Slot {
         self.images = whole;
         self.faults.sort_by_key(|(row, _)| *row);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_whole_pages_of_their_own_and_stay_where_they_are() {
+        let page = rustix::param::page_size();
+        for len in [0, 1, page - 1, page, page + 1, 10 * page + 7] {
+            let memory = pages(len).unwrap();
+            assert_eq!((memory.as_ptr().align_offset(page), memory.len() % page), (0, 0), "{len}");
+            assert!(memory.len() >= len && memory.len() < len + page + 1, "{len}");
+            let start = memory.as_ptr();
+            let mut slot = Slot { images: memory, ..Slot::default() };
+            for rows in [3, 0, 2] {
+                slot.split(0..rows, len / 3);
+                slot = slot.join();
+                assert_eq!(
+                    (slot.images.as_ptr(), slot.images.len()),
+                    (start, pages(len).unwrap().len())
+                );
+            }
+        }
+        assert!(pages(usize::MAX).is_none());
     }
 }

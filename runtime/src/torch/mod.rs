@@ -3,11 +3,19 @@
 //! All that is specific to a release of `tch` is here; it compiles with tch 0.20
 //! (libtorch 2.7.0) and 0.24 (libtorch 2.11.0).
 
+mod compute;
+#[cfg(feature = "cuda")]
+mod device;
+mod feed;
+mod numbers;
 mod optimiser;
 mod tensors;
 mod training;
 mod weights;
 
+pub use compute::{Compute, Place};
+pub use feed::{Feed, FeedEpoch, FeedOptions, TensorBatch};
+pub use numbers::{Layout, Numbers};
 pub use optimiser::{AdamW, Optimiser, Sgd};
 pub use training::{TrainState, load_newest, save, set_step_rng, set_threads};
 pub use weights::{load_weights, weights};

@@ -1,0 +1,214 @@
+//! Which GPU this process computes on, checked before anything else is asked of it.
+
+use std::fmt;
+
+use cudarc::driver::{CudaContext, DriverError, result, sys};
+use std::sync::Arc;
+use tch::{Device, Kind, Tensor};
+
+use super::library;
+use crate::Error;
+
+/// A GPU that libtorch computes on.
+#[derive(Debug, Clone)]
+pub struct Gpu {
+    /// Its number among those that this process sees, from 0.
+    pub index: usize,
+    /// As the driver calls it, such as `NVIDIA H200`.
+    pub name: String,
+    /// Compute capability (major, minor).
+    pub capability: (i32, i32),
+    /// Its memory, in bytes.
+    pub memory: u64,
+    /// The newest CUDA the driver serves (major, minor).
+    pub driver: (i32, i32),
+    context: Arc<CudaContext>,
+}
+
+impl Gpu {
+    /// Opens the GPU for process `local_rank` of this machine: `index` where one is named,
+    /// else the only one there is (batch systems show each process its own), else the one
+    /// of that number. Computes something small on it.
+    ///
+    /// Must come before any question to libtorch about CUDA, seeding its generators and
+    /// pinning included: libtorch remembers its first answer.
+    ///
+    /// # Errors
+    /// [`Error::NoGpu`] saying what is missing: driver, device, libtorch's CUDA half, or
+    /// code for this GPU in it.
+    pub fn open(index: Option<usize>, local_rank: u64) -> Result<Self, Error> {
+        let driver = driver()?;
+        let n = result::device::get_count().map_err(|e| no_gpu("the driver", &e))?;
+        let index = choose(index, local_rank, usize::try_from(n).unwrap_or(0))?;
+        library::open().map_err(|reason| Error::NoGpu {
+            reason: format!("libtorch's CUDA half cannot be opened: {reason}"),
+            hint: "run with a libtorch for CUDA: the `lib` folder of PyTorch's package, with LD_LIBRARY_PATH",
+        })?;
+        if !tch::Cuda::is_available() {
+            return Err(unseen(driver));
+        }
+        let context = CudaContext::new(index).map_err(|e| no_gpu("the GPU", &e))?;
+        // Ours are the only streams and events; cudarc is to add none.
+        forgo_tracking(&context);
+        let of = |e: DriverError| no_gpu("the GPU", &e);
+        let gpu = Self {
+            index,
+            name: context.name().map_err(of)?,
+            capability: context.compute_capability().map_err(of)?,
+            memory: context.total_mem().map_err(of)? as u64,
+            driver,
+            context,
+        };
+        gpu.compute()?;
+        Ok(gpu)
+    }
+
+    /// As tch names it.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        Device::Cuda(self.index)
+    }
+
+    /// The primary context, which libtorch uses too.
+    pub(crate) fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// One kernel, so that a GPU which this libtorch has no code for is found here and not
+    /// in the midst of a training.
+    fn compute(&self) -> Result<(), Error> {
+        let one = || {
+            let one = Tensor::f_ones([1], (Kind::Float, self.device()))?;
+            one.f_add(&one)?.f_double_value(&[0])
+        };
+        match one() {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let text = error.to_string();
+                let text = text.lines().next().unwrap_or_default();
+                Err(Error::NoGpu {
+                    reason: format!("{self} does not compute: {text}"),
+                    hint: "`gular image check` shows which GPUs a libtorch has code for; 2.7.0 is for those before compute capability 7.5",
+                })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { index, name, capability: (major, minor), memory, driver, .. } = self;
+        let gib = *memory as f64 / f64::from(1 << 30);
+        write!(
+            f,
+            "GPU {index} ({name}, {gib:.0} GiB, compute capability {major}.{minor}, \
+             driver for CUDA {}.{})",
+            driver.0, driver.1
+        )
+    }
+}
+
+/// The driver, started: the newest CUDA it serves.
+#[expect(unsafe_code, reason = "two questions that cudarc has no function for")]
+fn driver() -> Result<(i32, i32), Error> {
+    // SAFETY: opens `libcuda` and closes it again; its initialisers do nothing that matters.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Error::NoGpu {
+            reason: "there is no NVIDIA driver (libcuda.so.1)".into(),
+            hint: "ask the batch system for a GPU; in a container: `apptainer run --nv`, `podman run --device nvidia.com/gpu=all`",
+        });
+    }
+    result::init().map_err(|e| no_gpu("the driver", &e))?;
+    let mut version = 0;
+    // SAFETY: writes one number, and `libcuda` was found just now.
+    let asked = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    asked.result().map_err(|e| no_gpu("the driver", &e))?;
+    Ok((version / 1000, version % 1000 / 10))
+}
+
+/// Which of `n` GPUs a process takes.
+fn choose(index: Option<usize>, local_rank: u64, n: usize) -> Result<usize, Error> {
+    let wanted = match (index, n) {
+        (Some(index), _) => index,
+        (None, 1) => 0,
+        (None, _) => usize::try_from(local_rank).unwrap_or(usize::MAX),
+    };
+    if wanted < n {
+        return Ok(wanted);
+    }
+    let reason = match (n, index) {
+        (0, _) => "the driver shows this process no GPU".to_owned(),
+        (_, Some(index)) => format!("GPU {index} of {n}: they count from 0"),
+        (_, None) => format!("process {local_rank} of this machine finds {n} GPUs"),
+    };
+    let hint = match n {
+        0 => "ask the batch system for a GPU; CUDA_VISIBLE_DEVICES may hide it",
+        _ => "start one process a GPU, or name one with `cuda:N`",
+    };
+    Err(Error::NoGpu { reason, hint })
+}
+
+fn no_gpu(who: &str, error: &DriverError) -> Error {
+    let name = error.error_name().map(|name| name.to_string_lossy().into_owned());
+    let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
+    let (name, text) =
+        (name.unwrap_or_else(|_| format!("{:?}", error.0)), text.unwrap_or_default());
+    Error::NoGpu {
+        reason: format!("{who} answers {name}: {text}"),
+        hint: "`nvidia-smi` shows whether driver and GPU work; in a container it needs `--nv`",
+    }
+}
+
+/// libtorch sees no GPU though the driver does.
+fn unseen(driver: (i32, i32)) -> Error {
+    if !tch::utils::has_cuda() {
+        return Error::NoGpu {
+            reason: "libtorch was asked about CUDA before its CUDA half was opened".into(),
+            hint: "open the GPU first in the program, before seeds are set and tensors are pinned",
+        };
+    }
+    let (major, minor) = driver;
+    Error::NoGpu {
+        reason: format!("libtorch cannot use this driver, which serves CUDA up to {major}.{minor}"),
+        hint: "libtorch 2.11.0 needs a driver for CUDA 13.0 (580 or newer), 2.7.0 one for CUDA 12 (525 or newer)",
+    }
+}
+
+#[expect(unsafe_code, reason = "cudarc calls turning its own synchronisation off unsafe")]
+fn forgo_tracking(context: &Arc<CudaContext>) {
+    // SAFETY: all order between our streams is made by our own events (`Ring`); a lack of
+    // one would be a torn batch, which `gpu check` looks for.
+    unsafe { context.disable_event_tracking() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_process_takes_its_own_gpu() {
+        let check = |index, local_rank, n, expected: Result<usize, &str>| {
+            let found = choose(index, local_rank, n).map_err(|e| e.to_string());
+            let expected = expected.map_err(|e| format!("no GPU to compute on: {e}"));
+            assert_eq!(found, expected);
+        };
+        check(None, 0, 1, Ok(0));
+        check(None, 3, 1, Ok(0));
+        check(None, 3, 4, Ok(3));
+        check(Some(2), 3, 4, Ok(2));
+        check(None, 4, 4, Err("process 4 of this machine finds 4 GPUs"));
+        check(Some(4), 0, 4, Err("GPU 4 of 4: they count from 0"));
+        check(None, 0, 0, Err("the driver shows this process no GPU"));
+    }
+
+    #[test]
+    fn a_machine_without_a_driver_says_so() {
+        // SAFETY of the question: see `driver`.
+        if Gpu::open(None, 0).is_ok() {
+            return; // there is one, and it computes
+        }
+        let error = Gpu::open(None, 0).unwrap_err();
+        assert!(matches!(error, Error::NoGpu { .. }), "{error}");
+        assert!(error.hint().is_some());
+    }
+}

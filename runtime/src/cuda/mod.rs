@@ -1,0 +1,16 @@
+//! A GPU: the driver, memory and streams through cudarc, which opens `libcuda` at run
+//! time; libtorch's CUDA half, opened here too.
+//!
+//! Nothing of it is linked, so one program runs with and without a GPU.
+
+mod gpu;
+mod lanes;
+mod library;
+mod pin;
+mod ring;
+
+pub use gpu::Gpu;
+
+pub(crate) use lanes::CudaLanes;
+pub(crate) use pin::pin;
+pub(crate) use ring::{Held, Ring};

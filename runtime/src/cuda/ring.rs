@@ -1,0 +1,483 @@
+//! The ring of device slots: batches on their way to the GPU while it computes.
+//!
+//! ```text
+//!   loader's slots (page-locked)      device slots          libtorch
+//!   batch k+2  ──copy stream──▶ [ k+2 ]
+//!   batch k+1  ─────done──────▶ [ k+1 ]
+//!   batch k    given back       [  k  ] ──compute stream──▶ tensors of its own
+//! ```
+//!
+//! Each device slot has two events. `copied` is recorded after a batch's copy: the
+//! compute stream waits for it before it reads the slot, and the host before the
+//! batch's own memory is filled again. `consumed` is recorded after the last read of
+//! the slot: the copy stream waits for it before the next batch is written there. So
+//! neither side ever waits for more than it needs, and the host for nothing but a copy
+//! that is behind.
+//!
+//! The order of these steps is all there is to it, and lives here, apart from the driver
+//! ([`Lanes`]), so that tests can run it on streams that are as slow and as fast as can be.
+
+use std::collections::VecDeque;
+
+use crate::Error;
+
+/// The two streams of a device, and its slots.
+pub(crate) trait Lanes {
+    /// A point in a stream's work.
+    type Event;
+
+    /// An event that nothing waits for yet.
+    fn event(&self) -> Result<Self::Event, Error>;
+    /// After all that was given to the copy stream.
+    fn copy_records(&self, event: &Self::Event) -> Result<(), Error>;
+    /// What the copy stream is given next begins after `event`.
+    fn copy_waits(&self, event: &Self::Event) -> Result<(), Error>;
+    /// After all that was given to the compute stream, which is libtorch's.
+    fn compute_records(&self, event: &Self::Event) -> Result<(), Error>;
+    /// What the compute stream is given next begins after `event`.
+    fn compute_waits(&self, event: &Self::Event) -> Result<(), Error>;
+    /// Whether `event`, as last recorded, is past; never recorded, it is.
+    fn is_past(&self, event: &Self::Event) -> Result<bool, Error>;
+    /// The host waits for `event`.
+    fn wait(&self, event: &Self::Event) -> Result<(), Error>;
+    /// Gives the copy stream the batch to bring to slot `slot`. Its memory must stay as it
+    /// is until the stream is past it.
+    fn upload(&mut self, slot: usize, images: &[u8], labels: &[i64]) -> Result<(), Error>;
+    /// Waits until both streams have done all they were given.
+    fn finish(&self);
+}
+
+/// A batch's memory on the host.
+pub(crate) trait Held {
+    /// Pixels.
+    fn images(&self) -> &[u8];
+    /// Classes.
+    fn labels(&self) -> &[i64];
+}
+
+/// A slot whose batch the compute stream may read until it is handed back by
+/// [`Ring::consumed`].
+#[derive(Debug)]
+pub(crate) struct Lent {
+    slot: usize,
+}
+
+impl Lent {
+    /// Which slot.
+    pub(crate) fn slot(&self) -> usize {
+        self.slot
+    }
+}
+
+struct Slot<E> {
+    copied: E,
+    consumed: E,
+}
+
+/// Device slots, used in turn. `B` is a batch on the host.
+pub(crate) struct Ring<L: Lanes, B: Held> {
+    lanes: L,
+    slots: Vec<Slot<L::Event>>,
+    /// The slot of the next upload.
+    next: usize,
+    /// Uploaded and not yet taken, oldest first.
+    ahead: VecDeque<(usize, B)>,
+    /// Taken, while their copy may still read the host's memory.
+    leaving: VecDeque<(usize, B)>,
+}
+
+impl<L: Lanes, B: Held> Ring<L, B> {
+    /// Over the `n_slots` slots of `lanes`.
+    pub(crate) fn new(lanes: L, n_slots: usize) -> Result<Self, Error> {
+        let slot = |_| Ok(Slot { copied: lanes.event()?, consumed: lanes.event()? });
+        let slots = (0..n_slots).map(slot).collect::<Result<_, Error>>()?;
+        Ok(Self { lanes, slots, next: 0, ahead: VecDeque::new(), leaving: VecDeque::new() })
+    }
+
+    /// The streams and slots.
+    pub(crate) fn lanes(&self) -> &L {
+        &self.lanes
+    }
+
+    /// Begins to bring `batch` to the device; returns at once. One slot is left for the
+    /// batch that is being computed on: there must be room ([`Ring::has_room`]).
+    pub(crate) fn upload(&mut self, batch: B) -> Result<(), Error> {
+        debug_assert!(self.has_room());
+        let at = self.next;
+        self.next = (at + 1) % self.slots.len();
+        // The host's memory of the slot's last batch: `copied` is about to mean another.
+        while self.leaving.iter().any(|(slot, _)| *slot == at) {
+            self.give_back_oldest()?;
+        }
+        let slot = &self.slots[at];
+        self.lanes.copy_waits(&slot.consumed)?;
+        self.lanes.upload(at, batch.images(), batch.labels())?;
+        self.lanes.copy_records(&slot.copied)?;
+        self.ahead.push_back((at, batch));
+        Ok(())
+    }
+
+    /// Whether a batch can be uploaded while another is computed on.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ahead.len() + 1 < self.slots.len()
+    }
+
+    /// The oldest batch: its slot, which the compute stream can read from now on, and
+    /// what `look` takes from it on the host.
+    pub(crate) fn take<T>(
+        &mut self,
+        look: impl FnOnce(&B) -> T,
+    ) -> Result<Option<(Lent, T)>, Error> {
+        let Some((slot, batch)) = self.ahead.pop_front() else { return Ok(None) };
+        let seen = look(&batch);
+        self.leaving.push_back((slot, batch));
+        self.lanes.compute_waits(&self.slots[slot].copied)?;
+        self.give_back_copied()?;
+        Ok(Some((Lent { slot }, seen)))
+    }
+
+    /// What was given to the compute stream up to now was the last to read the slot.
+    #[expect(clippy::needless_pass_by_value, reason = "a slot is handed back once")]
+    pub(crate) fn consumed(&mut self, lent: Lent) -> Result<(), Error> {
+        self.lanes.compute_records(&self.slots[lent.slot].consumed)
+    }
+
+    /// Gives batches whose copy is done back to the loader.
+    pub(crate) fn give_back_copied(&mut self) -> Result<(), Error> {
+        while let Some((slot, _)) = self.leaving.front() {
+            if !self.lanes.is_past(&self.slots[*slot].copied)? {
+                break;
+            }
+            self.leaving.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Waits for the oldest copy that still reads the host's memory and gives the batch
+    /// back; whether there was one.
+    pub(crate) fn give_back_oldest(&mut self) -> Result<bool, Error> {
+        let Some((slot, _)) = self.leaving.front() else { return Ok(false) };
+        self.lanes.wait(&self.slots[*slot].copied)?;
+        self.leaving.pop_front();
+        Ok(true)
+    }
+
+    /// Batches of the loader that are not given back.
+    pub(crate) fn n_held(&self) -> usize {
+        self.ahead.len() + self.leaving.len()
+    }
+
+    /// Throws away what was uploaded and not taken.
+    pub(crate) fn abandon(&mut self) {
+        self.lanes.finish();
+        self.ahead.clear();
+        self.leaving.clear();
+    }
+}
+
+impl<L: Lanes, B: Held> Drop for Ring<L, B> {
+    /// Batches and slots are freed when nothing reads or writes them any more.
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::order::key;
+
+    /// What a stream is given.
+    enum Work {
+        Wait {
+            event: usize,
+            generation: u64,
+        },
+        Record {
+            event: usize,
+            generation: u64,
+        },
+        /// Reads the host's memory of a batch, in two halves: a copy is not atomic.
+        Copy {
+            slot: usize,
+            half: usize,
+            from: usize,
+            len: usize,
+        },
+        /// Compares a slot with what was uploaded.
+        Read {
+            slot: usize,
+            half: usize,
+            expected: u8,
+        },
+    }
+
+    const LEN: usize = 4;
+    const POISON: u8 = 0xEE;
+
+    /// Streams whose work is done whenever a seed says so, in any order that events allow.
+    #[derive(Default)]
+    struct Device {
+        copy: VecDeque<Work>,
+        compute: VecDeque<Work>,
+        /// How far each event is past.
+        past: Vec<u64>,
+        /// How often each was recorded.
+        recorded: Vec<u64>,
+        slots: Vec<[u8; LEN]>,
+        /// The loader's memory; a batch refers to a part by number.
+        host: Vec<[u8; LEN]>,
+        draws: u64,
+        seed: u64,
+        torn: usize,
+        reads: usize,
+    }
+
+    impl Device {
+        fn draw(&mut self, n: u64) -> u64 {
+            self.draws += 1;
+            key(self.seed, self.draws, 0) % n
+        }
+
+        /// Does a random amount of work.
+        fn run(&mut self) {
+            for _ in 0..self.draw(8) {
+                let copy = self.draw(2) == 0;
+                self.step(copy);
+            }
+        }
+
+        /// One piece of work of one stream, unless it waits or has none.
+        fn step(&mut self, copy: bool) -> bool {
+            let queue = if copy { &mut self.copy } else { &mut self.compute };
+            let Some(work) = queue.front() else { return false };
+            if matches!(*work, Work::Wait { event, generation } if self.past[event] < generation) {
+                return false;
+            }
+            match queue.pop_front() {
+                None | Some(Work::Wait { .. }) => {}
+                Some(Work::Record { event, generation }) => self.past[event] = generation,
+                Some(Work::Copy { slot, half, from, len }) => {
+                    let at = half * LEN / 2..((half + 1) * LEN / 2).min(len.max(half * LEN / 2));
+                    self.slots[slot][at.clone()].copy_from_slice(&self.host[from][at]);
+                }
+                Some(Work::Read { slot, half, expected }) => {
+                    let at = half * LEN / 2..(half + 1) * LEN / 2;
+                    self.reads += 1;
+                    self.torn += usize::from(self.slots[slot][at] != [expected; LEN / 2]);
+                }
+            }
+            true
+        }
+
+        fn drain(&mut self) {
+            while self.step(true) || self.step(false) {}
+        }
+    }
+
+    /// A way to break the ring, to see that the tests would find it.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Forget {
+        Nothing,
+        WaitForConsumed,
+        WaitForCopied,
+        HostWait,
+    }
+
+    struct Simulated {
+        device: Rc<RefCell<Device>>,
+        forget: Forget,
+    }
+
+    impl Lanes for Simulated {
+        type Event = usize;
+
+        fn event(&self) -> Result<usize, Error> {
+            let mut device = self.device.borrow_mut();
+            device.past.push(0);
+            device.recorded.push(0);
+            Ok(device.past.len() - 1)
+        }
+
+        fn copy_records(&self, event: &usize) -> Result<(), Error> {
+            let mut device = self.device.borrow_mut();
+            device.recorded[*event] += 1;
+            let generation = device.recorded[*event];
+            device.copy.push_back(Work::Record { event: *event, generation });
+            Ok(())
+        }
+
+        fn copy_waits(&self, event: &usize) -> Result<(), Error> {
+            let mut device = self.device.borrow_mut();
+            let generation = device.recorded[*event];
+            if self.forget != Forget::WaitForConsumed {
+                device.copy.push_back(Work::Wait { event: *event, generation });
+            }
+            Ok(())
+        }
+
+        fn compute_records(&self, event: &usize) -> Result<(), Error> {
+            let mut device = self.device.borrow_mut();
+            device.recorded[*event] += 1;
+            let generation = device.recorded[*event];
+            device.compute.push_back(Work::Record { event: *event, generation });
+            Ok(())
+        }
+
+        fn compute_waits(&self, event: &usize) -> Result<(), Error> {
+            let mut device = self.device.borrow_mut();
+            let generation = device.recorded[*event];
+            if self.forget != Forget::WaitForCopied {
+                device.compute.push_back(Work::Wait { event: *event, generation });
+            }
+            Ok(())
+        }
+
+        fn is_past(&self, event: &usize) -> Result<bool, Error> {
+            let mut device = self.device.borrow_mut();
+            device.run();
+            Ok(self.forget == Forget::HostWait || device.past[*event] >= device.recorded[*event])
+        }
+
+        fn wait(&self, event: &usize) -> Result<(), Error> {
+            let mut device = self.device.borrow_mut();
+            while self.forget != Forget::HostWait && device.past[*event] < device.recorded[*event] {
+                assert!(device.step(true) || device.step(false), "both streams wait for ever");
+            }
+            Ok(())
+        }
+
+        fn upload(&mut self, slot: usize, images: &[u8], labels: &[i64]) -> Result<(), Error> {
+            let from = usize::try_from(labels[0]).unwrap();
+            let mut device = self.device.borrow_mut();
+            for half in 0..2 {
+                device.copy.push_back(Work::Copy { slot, half, from, len: images.len() });
+            }
+            device.run();
+            Ok(())
+        }
+
+        fn finish(&self) {
+            self.device.borrow_mut().drain();
+        }
+    }
+
+    /// A batch in part `labels[0]` of the host's memory; given back, it is overwritten at once.
+    struct Lease {
+        device: Rc<RefCell<Device>>,
+        images: [u8; LEN],
+        labels: [i64; 1],
+        free: Rc<RefCell<Vec<usize>>>,
+        given_back: Rc<Cell<usize>>,
+    }
+
+    impl Held for Lease {
+        fn images(&self) -> &[u8] {
+            &self.images
+        }
+
+        fn labels(&self) -> &[i64] {
+            &self.labels
+        }
+    }
+
+    impl Drop for Lease {
+        fn drop(&mut self) {
+            let part = usize::try_from(self.labels[0]).unwrap();
+            self.device.borrow_mut().host[part] = [POISON; LEN];
+            self.free.borrow_mut().push(part);
+            self.given_back.set(self.given_back.get() + 1);
+        }
+    }
+
+    /// Brings `n` batches through; returns how many reads saw another batch's bytes.
+    fn torn(seed: u64, n_slots: usize, n: usize, forget: Forget) -> usize {
+        let n_parts = n_slots + 2;
+        let device = Rc::new(RefCell::new(Device {
+            slots: vec![[POISON; LEN]; n_slots],
+            host: vec![[POISON; LEN]; n_parts],
+            seed,
+            ..Device::default()
+        }));
+        let free = Rc::new(RefCell::new((0..n_parts).collect::<Vec<_>>()));
+        let given_back = Rc::new(Cell::new(0));
+        let lanes = Simulated { device: Rc::clone(&device), forget };
+        let mut ring = Ring::new(lanes, n_slots).unwrap();
+        let (mut uploaded, mut taken) = (0_usize, 0);
+        while taken < n {
+            while uploaded < n && ring.has_room() {
+                while free.borrow().is_empty() {
+                    assert!(ring.give_back_oldest().unwrap(), "nothing to wait for");
+                }
+                let part = free.borrow_mut().pop().unwrap();
+                let images = [u8::try_from(uploaded % 200).unwrap(); LEN];
+                device.borrow_mut().host[part] = images;
+                let labels = [i64::try_from(part).unwrap()];
+                let lease = Lease {
+                    device: Rc::clone(&device),
+                    images,
+                    labels,
+                    free: Rc::clone(&free),
+                    given_back: Rc::clone(&given_back),
+                };
+                ring.upload(lease).unwrap();
+                uploaded += 1;
+            }
+            let (lent, expected) = ring.take(|batch| batch.images[0]).unwrap().unwrap();
+            for half in 0..2 {
+                let slot = lent.slot();
+                device.borrow_mut().compute.push_back(Work::Read { slot, half, expected });
+            }
+            device.borrow_mut().run();
+            ring.consumed(lent).unwrap();
+            taken += 1;
+        }
+        drop(ring);
+        assert_eq!(given_back.get(), n, "every batch is given back");
+        let device = device.borrow();
+        assert_eq!(device.reads, 2 * n, "every batch is read");
+        device.torn
+    }
+
+    #[test]
+    fn no_order_of_the_streams_tears_a_batch() {
+        for seed in 0..400 {
+            for n_slots in 2..5 {
+                assert_eq!(torn(seed, n_slots, 40, Forget::Nothing), 0, "{seed} {n_slots}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_wait_is_needed() {
+        for forget in [Forget::WaitForConsumed, Forget::WaitForCopied, Forget::HostWait] {
+            let torn: usize = (0..50).map(|seed| torn(seed, 3, 40, forget)).sum();
+            assert!(torn > 0);
+        }
+    }
+
+    #[test]
+    fn what_was_not_taken_is_given_back() {
+        let device = Rc::new(RefCell::new(Device {
+            slots: vec![[POISON; LEN]; 3],
+            host: vec![[7; LEN]; 2],
+            ..Device::default()
+        }));
+        let given_back = Rc::new(Cell::new(0));
+        let lanes = Simulated { device: Rc::clone(&device), forget: Forget::Nothing };
+        let mut ring = Ring::new(lanes, 3).unwrap();
+        for part in 0..2 {
+            let (device, given_back) = (Rc::clone(&device), Rc::clone(&given_back));
+            let free = Rc::default();
+            ring.upload(Lease { device, images: [7; LEN], labels: [part], free, given_back })
+                .unwrap();
+        }
+        assert_eq!((ring.n_held(), ring.has_room()), (2, false));
+        ring.abandon();
+        assert_eq!((ring.n_held(), given_back.get()), (0, 2));
+        assert!(ring.take(|_| ()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,119 @@
+//! Where a training computes.
+
+use std::str::FromStr;
+
+use tch::Device;
+
+#[cfg(feature = "cuda")]
+use crate::cuda::Gpu;
+use crate::{Error, Ranks};
+
+/// Where to compute, as an option says it: `auto`, `cpu`, `cuda` or `cuda:N`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compute {
+    /// On a GPU if one can be used, else on the processor.
+    #[default]
+    Auto,
+    /// On the processor.
+    Cpu,
+    /// On a GPU: this one, else the one of this process.
+    Cuda(Option<usize>),
+}
+
+/// What [`Compute::open`] found.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// The processor.
+    Cpu {
+        /// Why it is no GPU; `None` where none was asked for.
+        why: Option<String>,
+    },
+    /// A GPU.
+    #[cfg(feature = "cuda")]
+    Gpu(Gpu),
+}
+
+impl Compute {
+    /// Opens the device, and libtorch's CUDA half for a GPU.
+    ///
+    /// Call it first: libtorch remembers its first answer about CUDA, and seeding its
+    /// generators is such a question.
+    ///
+    /// # Errors
+    /// With [`Compute::Cuda`], `Error::NoGpu` saying what is missing.
+    pub fn open(self, ranks: &Ranks) -> Result<Place, Error> {
+        match self {
+            Self::Cpu => Ok(Place::Cpu { why: None }),
+            Self::Cuda(index) => gpu(index, ranks),
+            Self::Auto => gpu(None, ranks).or_else(|e| Ok(Place::Cpu { why: Some(e.to_string()) })),
+        }
+    }
+}
+
+impl FromStr for Compute {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda(None)),
+            _ => match text.strip_prefix("cuda:").map(str::parse) {
+                Some(Ok(index)) => Ok(Self::Cuda(Some(index))),
+                _ => Err("expected auto, cpu, cuda or cuda:N".into()),
+            },
+        }
+    }
+}
+
+impl Place {
+    /// As tch names it.
+    #[must_use]
+    pub fn device(&self) -> Device {
+        match self {
+            Self::Cpu { .. } => Device::Cpu,
+            #[cfg(feature = "cuda")]
+            Self::Gpu(gpu) => gpu.device(),
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cpu { why: None } => f.write_str("the processor"),
+            Self::Cpu { why: Some(why) } => write!(f, "the processor: {why}"),
+            #[cfg(feature = "cuda")]
+            Self::Gpu(gpu) => gpu.fmt(f),
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn gpu(index: Option<usize>, ranks: &Ranks) -> Result<Place, Error> {
+    Gpu::open(index, ranks.local_rank).map(Place::Gpu)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn gpu(_index: Option<usize>, _ranks: &Ranks) -> Result<Place, Error> {
+    let reason = "this program was built without the feature `cuda`".into();
+    Err(Error::Option { option: "device", reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_named_in_words() {
+        let check =
+            |text: &str, expected| assert_eq!(text.parse::<Compute>().ok(), expected, "{text}");
+        check("auto", Some(Compute::Auto));
+        check("cpu", Some(Compute::Cpu));
+        check("cuda", Some(Compute::Cuda(None)));
+        check("cuda:3", Some(Compute::Cuda(Some(3))));
+        for wrong in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda3"] {
+            check(wrong, None);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Batches as tensors on a device, made ahead of the training.
+
+use std::fmt;
+
+use tch::{Device, Kind, Tensor};
+
+use super::Place;
+#[cfg(feature = "cuda")]
+use super::device::DeviceFeed;
+use super::numbers::{Converter, Layout, Numbers};
+use crate::order::LoaderState;
+use crate::{Batch, Epoch, Error, Loader, Stats};
+
+/// How batches become tensors.
+#[derive(Debug, Clone, Copy)]
+pub struct FeedOptions {
+    /// What the images become.
+    pub numbers: Numbers,
+    /// How they lie in memory.
+    pub layout: Layout,
+    /// Batches on their way to a GPU, or there, while it computes on another; at least 1.
+    /// Each takes `batch * 3 * height * width` bytes there.
+    pub ahead: usize,
+    /// Overwrite the memory of a batch before it is used again, so that a reader that
+    /// comes too late sees it. For checks; costs time.
+    pub poison: bool,
+}
+
+impl Default for FeedOptions {
+    fn default() -> Self {
+        Self { numbers: Numbers::F32, layout: Layout::Contiguous, ahead: 2, poison: false }
+    }
+}
+
+/// A batch on the device.
+#[derive(Debug)]
+pub struct TensorBatch {
+    /// Shape `[n, 3, height, width]`, in the numbers and layout asked for.
+    pub images: Tensor,
+    /// Class indices, `i64` of shape `[n]`; `[0]` for a bundle without labels.
+    pub labels: Tensor,
+    /// Numbers of the samples within the split.
+    pub sample_ids: Vec<u64>,
+    /// Where the training stands after this batch: what to save once its step is done.
+    pub state: LoaderState,
+    /// Samples left out because they could not be decoded.
+    pub skipped: usize,
+}
+
+impl TensorBatch {
+    /// The number of samples; 0 on a rank that no sample of the last step falls to.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sample_ids.len()
+    }
+
+    /// Whether it has no samples.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sample_ids.is_empty()
+    }
+}
+
+/// A loader whose batches come as tensors on a device.
+///
+/// On a GPU a batch is copied there while the one before is computed on: the loader's
+/// slots are page-locked and copied from as they are, and the images become numbers on
+/// the device. The tensors own their memory and may be kept.
+pub struct Feed {
+    device: Device,
+    converter: Converter,
+    options: FeedOptions,
+    /// Before the loader, whose memory it copies from.
+    #[cfg(feature = "cuda")]
+    gpu: Option<DeviceFeed>,
+    loader: Loader,
+    /// After the batches handed out; the loader is ahead of them.
+    state: LoaderState,
+}
+
+impl Feed {
+    /// Takes `loader`; on a GPU page-locks its slots and allocates those of the device.
+    ///
+    /// # Errors
+    /// [`Error::Option`] where `ahead` is 0 or the loader has no more than `ahead` + 1
+    /// slots; `Error::Gpu`, [`Error::Torch`].
+    pub fn new(loader: Loader, place: &Place, options: FeedOptions) -> Result<Self, Error> {
+        let device = place.device();
+        let FeedOptions { numbers, layout, ahead, .. } = options;
+        if ahead == 0 {
+            return Err(Error::Option { option: "ahead", reason: "it is 0".into() });
+        }
+        let converter = Converter::new(numbers, layout, &loader.options().normalise, device)?;
+        Ok(Self {
+            device,
+            converter,
+            options,
+            #[cfg(feature = "cuda")]
+            gpu: match place {
+                Place::Gpu(gpu) => Some(DeviceFeed::new(gpu, &loader, &options)?),
+                Place::Cpu { .. } => None,
+            },
+            state: loader.state(),
+            loader,
+        })
+    }
+
+    /// The batches of `epoch`, as [`Loader::epoch`].
+    pub fn epoch(&mut self, epoch: u64) -> FeedEpoch<'_> {
+        let Self { device, converter, options, loader, state, .. } = self;
+        let batches = loader.epoch(epoch);
+        *state = batches.state();
+        FeedEpoch {
+            device: *device,
+            converter,
+            options: *options,
+            #[cfg(feature = "cuda")]
+            gpu: self.gpu.as_mut(),
+            batches,
+            state,
+            failed: None,
+        }
+    }
+
+    /// Where the training stands: counts batches handed out, not those made ahead.
+    #[must_use]
+    pub fn state(&self) -> &LoaderState {
+        &self.state
+    }
+
+    /// As [`Loader::restore`].
+    ///
+    /// # Errors
+    /// [`Error::State`].
+    pub fn restore(&mut self, state: &LoaderState) -> Result<(), Error> {
+        self.loader.restore(state)?;
+        self.state = self.loader.state();
+        Ok(())
+    }
+
+    /// The loader, to ask it.
+    #[must_use]
+    pub fn loader(&self) -> &Loader {
+        &self.loader
+    }
+
+    /// As [`Loader::stats`].
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.loader.stats()
+    }
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed").field("device", &self.device).field("loader", &self.loader).finish()
+    }
+}
+
+/// The batches of one epoch, in order; an error ends it.
+pub struct FeedEpoch<'a> {
+    device: Device,
+    converter: &'a Converter,
+    options: FeedOptions,
+    #[cfg(feature = "cuda")]
+    gpu: Option<&'a mut DeviceFeed>,
+    batches: Epoch<'a>,
+    state: &'a mut LoaderState,
+    /// An error of the loader, told after the batches before it.
+    failed: Option<Error>,
+}
+
+impl FeedEpoch<'_> {
+    /// As [`Epoch::stats`].
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.batches.stats()
+    }
+
+    fn on_cpu(&mut self) -> Result<Option<TensorBatch>, Error> {
+        let Some(batch) = self.batches.next().transpose()? else { return Ok(None) };
+        let plain = (Numbers::F32, Layout::Contiguous);
+        let (images, labels) = if (self.options.numbers, self.options.layout) == plain {
+            batch.to_tensors(self.device)?
+        } else {
+            let (width, height) = batch.size();
+            let shape = [batch.len() as i64, i64::from(height), i64::from(width), 3];
+            let bytes = Tensor::f_from_data_size(batch.images(), &shape, Kind::Uint8)?;
+            (self.converter.convert(&bytes)?, Tensor::f_from_slice(batch.labels())?)
+        };
+        Ok(Some(About::of(&batch, self.batches.state()).with(images, labels)))
+    }
+
+    /// Fills the ring, then takes the oldest batch from it.
+    #[cfg(feature = "cuda")]
+    fn on_gpu(&mut self) -> Result<Option<TensorBatch>, Error> {
+        let Some(gpu) = &mut self.gpu else { return self.on_cpu() };
+        while self.failed.is_none() && gpu.has_room()? {
+            match self.batches.next() {
+                None => break,
+                Some(Err(error)) => self.failed = Some(error),
+                Some(Ok(batch)) => gpu.upload(batch, self.batches.state())?,
+            }
+        }
+        match gpu.take(self.converter)? {
+            Some(batch) => Ok(Some(batch)),
+            None => self.failed.take().map_or(Ok(None), Err),
+        }
+    }
+}
+
+impl Iterator for FeedEpoch<'_> {
+    type Item = Result<TensorBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        #[cfg(feature = "cuda")]
+        let taken = self.on_gpu();
+        #[cfg(not(feature = "cuda"))]
+        let taken = self.on_cpu();
+        if let Ok(Some(batch)) = &taken {
+            self.state.clone_from(&batch.state);
+        }
+        taken.transpose()
+    }
+}
+
+impl Drop for FeedEpoch<'_> {
+    fn drop(&mut self) {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            gpu.abandon();
+        }
+    }
+}
+
+impl fmt::Debug for FeedEpoch<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FeedEpoch").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// What is known of a batch beside its tensors.
+#[derive(Debug)]
+pub(super) struct About {
+    pub(super) sample_ids: Vec<u64>,
+    pub(super) state: LoaderState,
+    pub(super) skipped: usize,
+}
+
+impl About {
+    /// Of `batch`, after which the loader was in `state`.
+    pub(super) fn of(batch: &Batch, state: LoaderState) -> Self {
+        let skipped = batch.skipped().len();
+        Self { sample_ids: batch.sample_ids().to_vec(), state, skipped }
+    }
+
+    pub(super) fn with(self, images: Tensor, labels: Tensor) -> TensorBatch {
+        let Self { sample_ids, state, skipped } = self;
+        TensorBatch { images, labels, sample_ids, state, skipped }
+    }
+}
