@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gular_bundle::Digest;
 
+use crate::group::GroupError;
 use crate::order::StateError;
 
 /// Why the runtime could not do what it was asked.
@@ -235,7 +236,8 @@ pub enum Error {
     /// An option that cannot be.
     #[error("option `{option}`: {reason}")]
     Option {
-        /// Its name in [`LoaderOptions`](crate::LoaderOptions).
+        /// Its name in [`LoaderOptions`](crate::LoaderOptions) or
+        /// [`GroupOptions`](crate::group::GroupOptions).
         option: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -383,6 +385,9 @@ pub enum Error {
         /// The second.
         second: String,
     },
+    /// The ranks could not meet, or one of them ended the training.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// The handlers of SIGTERM and SIGINT could not be installed.
     #[error("cannot listen for SIGTERM and SIGINT: {0}")]
     Signals(io::Error),
@@ -447,6 +452,7 @@ impl Error {
             }
             Self::StageStopped { .. } => Some("run the same command again"),
             Self::State(error) => error.hint(),
+            Self::Group(error) => error.hint(),
             Self::Io { action, source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
                     "free space on this file system and run again; what was saved before is intact",

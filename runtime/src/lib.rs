@@ -1,5 +1,5 @@
 //! Inside the training job: bundles fetched, orders, loader, tensors, checkpoints,
-//! metrics.
+//! metrics, and how the ranks of one training add up their numbers.
 //!
 //! Feature `torch` adds batches as tensors, optimisers whose state saves and the
 //! state of a whole training; it needs libtorch. Feature `cuda` adds a GPU, found at
@@ -12,6 +12,7 @@ pub mod checkpoint;
 pub mod cuda;
 mod error;
 pub mod fetch;
+pub mod group;
 mod loader;
 pub mod metrics;
 pub mod order;

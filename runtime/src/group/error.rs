@@ -1,0 +1,192 @@
+//! What can end a group of ranks.
+
+use std::time::Duration;
+
+/// Why the ranks could not meet, or what ended their training.
+///
+/// Clones are given to all who wait; after a failure every rank has the same value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// Nobody said where to meet.
+    #[error("the ranks do not know where to meet: environment variable `{variable}` is not set")]
+    NoPlace {
+        /// The variable.
+        variable: &'static str,
+    },
+    /// A variable that is no port.
+    #[error("environment variable `{variable}` is `{value}`, expected a port from 1 to 65535")]
+    Place {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// The operating system gives no port to listen on, or no more connections.
+    #[error("rank {rank} cannot listen on {address}: {reason}")]
+    Listen {
+        /// Which rank.
+        rank: u64,
+        /// Address and port.
+        address: String,
+        /// The operating system's answer.
+        reason: String,
+    },
+    /// Rank 0 was not there in time.
+    #[error("rank {rank} could not reach rank 0 at {place} within {waited:?}: {reason}")]
+    Unreachable {
+        /// Who tried.
+        rank: u64,
+        /// Where.
+        place: String,
+        /// How long.
+        waited: Duration,
+        /// The last answer.
+        reason: String,
+    },
+    /// Some ranks never came.
+    #[error("rank {ranks} of world size {world_size} did not come to rank 0 within {waited:?}")]
+    Missing {
+        /// Which ones, folded: `3, 7-15`.
+        ranks: String,
+        /// How many there should be.
+        world_size: u64,
+        /// How long rank 0 waited.
+        waited: Duration,
+    },
+    /// Ranks that do not belong to one training.
+    #[error("the ranks are not of one training: {reason}")]
+    Different {
+        /// Who said what.
+        reason: String,
+    },
+    /// It was asked to stop before all had met.
+    #[error("stopped while the ranks were meeting")]
+    Cancelled,
+    /// A rank's process, machine or network is gone.
+    #[error("rank {rank} ({address}) went away: {reason}")]
+    Lost {
+        /// Which one.
+        rank: u64,
+        /// Where it was.
+        address: String,
+        /// How that showed.
+        reason: String,
+    },
+    /// A rank said that it cannot go on.
+    #[error("rank {rank} ({address}) ended the training: {reason}")]
+    Failed {
+        /// Which one.
+        rank: u64,
+        /// Where it is.
+        address: String,
+        /// Its reason.
+        reason: String,
+    },
+    /// Two ranks live but cannot exchange data.
+    #[error("rank {rank} has no connection to rank {other}, though both live: {reason}")]
+    Broken {
+        /// Who noticed.
+        rank: u64,
+        /// Its neighbour in the ring.
+        other: u64,
+        /// What it noticed.
+        reason: String,
+    },
+    /// Nothing moved, though all ranks live.
+    #[error("nothing moved for {waited:?} in {operation}: {waiting}")]
+    Stalled {
+        /// The operation's number, from 1.
+        number: u64,
+        /// The operation.
+        operation: String,
+        /// How long.
+        waited: Duration,
+        /// Who is waited for.
+        waiting: String,
+    },
+    /// Two ranks do different things.
+    #[error("the ranks do different things: {reason}")]
+    Mismatch {
+        /// Which ranks, and what.
+        reason: String,
+    },
+    /// Rank 0 sends more than this rank takes.
+    #[error("rank {rank} takes at most {limit} bytes in a broadcast, rank 0 sends {found}")]
+    TooLong {
+        /// Who refuses.
+        rank: u64,
+        /// Bytes it was sent.
+        found: u64,
+        /// Its limit.
+        limit: u64,
+    },
+}
+
+impl GroupError {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoPlace { .. } | Self::Place { .. } => Some(
+                "in a Slurm job: `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))` before `srun`; torchrun sets both",
+            ),
+            Self::Listen { .. } => Some(
+                "set MASTER_PORT to a free port on all ranks, or raise the limit of open files (`ulimit -n`) for many ranks",
+            ),
+            Self::Unreachable { .. } => Some(
+                "check that rank 0 runs, that MASTER_ADDR names its machine from here, and that no firewall is between; a process that is one too many gets this too",
+            ),
+            Self::Missing { .. } => Some(
+                "look for errors of those ranks, and whether as many processes were started as the world size says",
+            ),
+            Self::Different { .. } => {
+                Some("start all ranks with the same program, data, options and world size")
+            }
+            Self::Lost { .. } => Some(
+                "look at that rank's own output and its machine (memory, time limit); resume from the last checkpoint",
+            ),
+            Self::Broken { .. } => Some(
+                "each rank must reach each other one at any port; choose the network with the interface option",
+            ),
+            Self::Stalled { .. } | Self::Mismatch { .. } => {
+                Some("all ranks must take the same number of steps with the same model")
+            }
+            Self::TooLong { .. } => Some("raise the limit, if so much is meant to be sent"),
+            Self::Cancelled | Self::Failed { .. } => None,
+        }
+    }
+
+    /// Whether a better explanation may still come: who cannot exchange data sees
+    /// what another's failure does, not the failure.
+    pub(super) fn is_symptom(&self) -> bool {
+        matches!(self, Self::Broken { .. } | Self::Stalled { .. })
+    }
+}
+
+/// `3, 7-15` of sorted numbers.
+pub(super) fn fold(ranks: impl IntoIterator<Item = u64>) -> String {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let show = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    runs.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_folded() {
+        assert_eq!(fold([]), "");
+        assert_eq!(fold([3, 7, 8, 9, 12, 13]), "3, 7-9, 12-13");
+    }
+}

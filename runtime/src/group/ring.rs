@@ -1,0 +1,252 @@
+//! The data ring: two sockets a rank, and one loop that keeps both busy.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::GroupError;
+use super::arrive::Invitation;
+use super::flow::Flow;
+use super::link::{CLOSED, wait};
+use super::lobby::{Lobby, TICK};
+use super::operation::Operation;
+use super::shared::Shared;
+
+const MAGIC: [u8; 8] = *b"gulardat";
+const HELLO_BYTES: usize = 32;
+
+/// Bytes that are sent or received at a time: of 64 KiB to 4 MiB the fastest on
+/// loopback, within the spread; both ways stay in the processor's cache.
+const CHUNK: usize = 256 << 10;
+
+/// How often a waiting operation looks whether it has waited too long.
+const PULSE: Duration = Duration::from_millis(500);
+
+/// Connections that may wait to be told apart.
+const STRANGERS: usize = 64;
+
+/// This rank's place among the others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) rank: u64,
+    pub(super) world_size: u64,
+}
+
+impl Place {
+    pub(super) fn next(self) -> u64 {
+        (self.rank + 1) % self.world_size
+    }
+
+    pub(super) fn before(self) -> u64 {
+        (self.rank + self.world_size - 1) % self.world_size
+    }
+
+    fn broken(self, other: u64, reason: impl Into<String>) -> GroupError {
+        GroupError::Broken { rank: self.rank, other, reason: reason.into() }
+    }
+}
+
+pub(super) struct Ring {
+    next: TcpStream,
+    before: TcpStream,
+    output: Vec<u8>,
+    input: Vec<u8>,
+    /// Bytes at the front of `input` that no operation has taken yet.
+    held: usize,
+}
+
+/// Connects to the next rank and takes the connection of the one before.
+pub(super) fn connect(
+    place: Place,
+    invitation: Invitation,
+    listener: TcpListener,
+    shared: &Shared,
+    limit: Duration,
+    cancel: &AtomicBool,
+) -> Result<Ring, GroupError> {
+    let begun = Instant::now();
+    let check = || {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(GroupError::Cancelled);
+        }
+        shared.check()
+    };
+    let next = loop {
+        check()?;
+        // Whoever listens there has done so since before the meeting: one answer is enough.
+        match TcpStream::connect_timeout(&invitation.ring, Duration::from_secs(3)) {
+            Ok(stream) => break stream,
+            Err(error) if begun.elapsed() >= limit => {
+                let reason = format!("{}: {error}", invitation.ring);
+                return Err(place.broken(place.next(), reason));
+            }
+            Err(_) => thread::sleep(TICK),
+        }
+    };
+    let hello = |rank: u64| [&MAGIC[..], &invitation.key, &rank.to_le_bytes()].concat();
+    let said = (&next).write_all(&hello(place.rank));
+    said.map_err(|error| place.broken(place.next(), error.to_string()))?;
+    let expected = hello(place.before());
+    let failed = |error: io::Error| place.broken(place.before(), error.to_string());
+    let mut lobby: Lobby<()> = Lobby::new(listener, STRANGERS).map_err(failed)?;
+    // Who cannot connect knows why; it goes first.
+    let limit = limit + Duration::from_secs(5);
+    while begun.elapsed() < limit {
+        check()?;
+        lobby.turn(std::iter::empty()).map_err(failed)?;
+        for mut guest in std::mem::take(&mut lobby.guests) {
+            match guest.link.input().get(..HELLO_BYTES) {
+                Some(hello) if hello == expected => {
+                    // It sends no more before all are connected, so nothing is lost here.
+                    guest.link.consume(HELLO_BYTES);
+                    let rest = guest.link.input().to_vec();
+                    return Ring::new(next, guest.link.into_stream(), rest).map_err(failed);
+                }
+                None if !guest.link.ended() => lobby.guests.push(guest),
+                _ => {}
+            }
+        }
+    }
+    Err(place.broken(place.before(), format!("it did not connect within {limit:?}")))
+}
+
+/// Whom an operation waits for, and how long.
+pub(super) struct Patience<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) limit: Duration,
+    pub(super) cancel: Option<&'a AtomicBool>,
+}
+
+impl Ring {
+    /// `rest` came after the greeting of the rank before.
+    fn new(next: TcpStream, before: TcpStream, mut rest: Vec<u8>) -> io::Result<Self> {
+        for stream in [&next, &before] {
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+        }
+        let held = rest.len();
+        rest.resize(held.max(CHUNK), 0);
+        Ok(Self { next, before, output: vec![0; CHUNK], input: rest, held })
+    }
+
+    /// Further handles of both sockets, to wake whoever waits in them.
+    pub(super) fn handles(&self) -> io::Result<Vec<TcpStream>> {
+        Ok(vec![self.next.try_clone()?, self.before.try_clone()?])
+    }
+
+    /// Moves the bytes of one operation, both ways at once.
+    ///
+    /// Neither way ever waits for the other one: so no size of a socket's buffer can
+    /// make the ranks wait for each other in a circle.
+    pub(super) fn run(
+        &mut self,
+        place: Place,
+        operation: &Operation,
+        flow: &mut dyn Flow,
+        patience: &Patience<'_>,
+    ) -> Result<(), GroupError> {
+        let (mut start, mut end) = (0, 0);
+        let mut moved_at = Instant::now();
+        loop {
+            if start == end && flow.sends() {
+                (start, end) = (0, flow.fill(&mut self.output));
+            }
+            let sent =
+                self.send(start..end).map_err(|reason| place.broken(place.next(), reason))?;
+            start += sent;
+            let wanted = flow.wanted();
+            let came = self.receive(wanted);
+            let came = came.map_err(|reason| place.broken(place.before(), reason))?;
+            let taken = flow.take(self.input.get(..self.held.min(wanted)).unwrap_or_default())?;
+            self.input.copy_within(taken..self.held, 0);
+            self.held -= taken;
+            let (sends, wants) = (start < end, flow.wanted() > 0);
+            if !sends && !flow.sends() && !wants {
+                return Ok(());
+            }
+            if sent + came + taken > 0 {
+                moved_at = Instant::now();
+                continue;
+            }
+            patience.check(place, operation, wants, moved_at)?;
+            self.wait(sends, wants, patience)
+                .map_err(|error| place.broken(place.before(), error.to_string()))?;
+        }
+    }
+
+    fn send(&mut self, range: Range<usize>) -> Result<usize, String> {
+        match self.output.get(range) {
+            None | Some([]) => Ok(0),
+            Some(bytes) => count(self.next.write(bytes)),
+        }
+    }
+
+    /// Reads on, to `wanted` bytes in all and no further: the next operation may follow.
+    fn receive(&mut self, wanted: usize) -> Result<usize, String> {
+        let until = wanted.min(self.input.len());
+        let came = match self.input.get_mut(self.held..until) {
+            None | Some([]) => return Ok(0),
+            Some(room) => count(self.before.read(room))?,
+        };
+        self.held += came;
+        Ok(came)
+    }
+
+    /// Waits until a socket is ready, or a while.
+    fn wait(&self, sends: bool, wants: bool, patience: &Patience<'_>) -> io::Result<()> {
+        let mut fds = Vec::with_capacity(2);
+        if sends {
+            fds.push(PollFd::from_borrowed_fd(self.next.as_fd(), PollFlags::OUT));
+        }
+        if wants {
+            fds.push(PollFd::from_borrowed_fd(self.before.as_fd(), PollFlags::IN));
+        }
+        let pulse = if patience.cancel.is_some() { TICK } else { PULSE };
+        wait(&mut fds, pulse.min(patience.limit))
+    }
+}
+
+impl Patience<'_> {
+    /// Whether there is reason to wait on.
+    fn check(
+        &self,
+        place: Place,
+        operation: &Operation,
+        wants: bool,
+        moved_at: Instant,
+    ) -> Result<(), GroupError> {
+        self.shared.check()?;
+        if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return Err(GroupError::Cancelled);
+        }
+        if moved_at.elapsed() < self.limit {
+            return Ok(());
+        }
+        let other = if wants { place.before() } else { place.next() };
+        Err(GroupError::Stalled {
+            number: operation.number,
+            operation: operation.to_string(),
+            waited: self.limit,
+            waiting: format!("rank {} waits for rank {other}", place.rank),
+        })
+    }
+}
+
+/// Bytes moved, 0 when the socket is not ready; the end of a connection is an error.
+fn count(result: io::Result<usize>) -> Result<usize, String> {
+    match result {
+        Ok(0) => Err(CLOSED.into()),
+        Ok(n) => Ok(n),
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(0),
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Err(CLOSED.into()),
+            _ => Err(error.to_string()),
+        },
+    }
+}
