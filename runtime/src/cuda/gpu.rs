@@ -1,11 +1,12 @@
 //! Which GPU this process computes on, checked before anything else is asked of it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
-use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
+use super::lanes::refused;
 use super::library;
 use crate::Error;
 
@@ -67,6 +68,16 @@ impl Gpu {
     #[must_use]
     pub fn device(&self) -> Device {
         Device::Cuda(self.index)
+    }
+
+    /// Bytes of its memory that are in use, by all programs.
+    ///
+    /// # Errors
+    /// [`Error::Gpu`].
+    pub fn memory_used(&self) -> Result<u64, Error> {
+        let refused = |e| refused(self.index, "ask for its memory", e);
+        let (free, total) = self.context.mem_get_info().map_err(refused)?;
+        Ok(total.saturating_sub(free) as u64)
     }
 
     /// The primary context, which libtorch uses too.

@@ -6,10 +6,14 @@
 mod gpu;
 mod lanes;
 mod library;
+mod nccl;
 mod pin;
+mod rates;
 mod ring;
 
 pub use gpu::Gpu;
+pub use nccl::Nccl;
+pub use rates::{CopyRates, copy_rates};
 
 pub(crate) use lanes::CudaLanes;
 pub(crate) use pin::pin;

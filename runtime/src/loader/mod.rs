@@ -30,4 +30,6 @@ pub use epoch::{Epoch, Loader};
 pub use normalise::Normalise;
 pub use options::{LoaderOptions, OnError};
 pub use pixels::stored_picture;
+#[cfg(feature = "cuda")]
+pub(crate) use ring::pages;
 pub use stats::{Stage, Stats};

@@ -287,7 +287,7 @@ impl Ring {
 }
 
 /// At least `len` bytes of zeros: whole pages, which nothing else shares.
-fn pages(len: usize) -> Option<BytesMut> {
+pub(crate) fn pages(len: usize) -> Option<BytesMut> {
     let page = rustix::param::page_size();
     let whole = len.max(1).checked_next_multiple_of(page)?;
     let with_room = whole.checked_add(page)?;

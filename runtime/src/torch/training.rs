@@ -34,16 +34,16 @@ pub struct TrainState {
     pub figures: BTreeMap<String, f64>,
 }
 
-/// Seeds torch's generators for step `step`.
+/// Seeds torch's generators for step `step` on rank `rank`.
 ///
 /// Called before each step, this makes dropout and the like a function of
-/// (seed, step): a resumed step draws what the undisturbed one drew, on any
+/// (seed, step, rank): a resumed step draws what the undisturbed one drew, on any
 /// device, and no generator's state (5 KB for the CPU, another format for each
 /// kind of GPU) has to be read out, which tch cannot do. Use step `u64::MAX`
-/// before the weights are drawn.
-pub fn set_step_rng(seed: u64, step: u64) {
+/// before the weights are drawn, and rank 0 for what all ranks draw alike.
+pub fn set_step_rng(seed: u64, step: u64, rank: u64) {
     // Torch takes 64 bits; its CPU generator uses the low 32, which `key` mixes well.
-    tch::manual_seed(key(seed, step, u64::MAX) as i64);
+    tch::manual_seed(key(seed, step, u64::MAX - rank) as i64);
 }
 
 /// Sets the threads libtorch uses inside one operation on the CPU.

@@ -5,14 +5,18 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use gular_runtime::Digest;
 use gular_runtime::order::OrderKind;
+use gular_runtime::torch::Compute;
+use gular_runtime::{Digest, Ranks};
 
 /// Trains a small image classifier on a bundle, to be stopped and resumed at any time.
 ///
 /// SIGTERM or SIGINT: the step is finished, a checkpoint saved, exit code 85. The
 /// same command line then goes on from the newest checkpoint and, on the CPU,
 /// ends with the same weights, bit for bit, as if it had never been stopped.
+///
+/// Several processes train together when their launcher (torchrun, srun, mpirun) or
+/// `--rank` says so: each takes its part of the samples, and all take the same steps.
 ///
 /// Example: gular-train bundle --epochs 10 --checkpoint-dir run1 --metrics run1
 #[derive(Debug, Parser)]
@@ -31,7 +35,7 @@ pub(crate) struct Args {
     /// Passes over the training split
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub(crate) epochs: u64,
-    /// Samples a step
+    /// Samples a step, of each process
     #[arg(long, default_value_t = 32, value_name = "N")]
     pub(crate) batch_size: usize,
     /// Side of the pictures the network sees, in pixels
@@ -40,6 +44,9 @@ pub(crate) struct Args {
     /// The highest learning rate, after the warm-up
     #[arg(long, default_value_t = 3e-3, value_name = "RATE")]
     pub(crate) lr: f64,
+    /// How many of the last layer's inputs are left out while training, 0 to 1
+    #[arg(long, default_value_t = 0.1, value_name = "PART")]
+    pub(crate) dropout: f64,
     /// Of weights, order, augmentation and dropout
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) seed: u64,
@@ -73,9 +80,25 @@ pub(crate) struct Args {
     /// Do at most this many steps now, then save and exit with 85
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) stop_after_steps: Option<u64>,
-    /// Where to compute
-    #[arg(long, value_enum, default_value_t = On::Cpu)]
-    pub(crate) device: On,
+    /// Where to compute: `auto` takes a GPU if there is one that works, `cuda` insists on
+    /// one, `cuda:N` on that one, `cpu` is the processor
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    pub(crate) device: Compute,
+    /// Which of the processes this is, from 0 [default: as the launcher says]
+    #[arg(long, value_name = "N", requires = "world_size")]
+    pub(crate) rank: Option<u64>,
+    /// How many processes train together [default: as the launcher says]
+    #[arg(long, value_name = "N", requires = "rank")]
+    pub(crate) world_size: Option<u64>,
+    /// Where rank 0 runs; the others come to it [default: MASTER_ADDR]
+    #[arg(long, value_name = "HOST", requires = "master_port")]
+    pub(crate) master_addr: Option<String>,
+    /// The port rank 0 waits at [default: MASTER_PORT]
+    #[arg(long, value_name = "PORT", requires = "master_addr")]
+    pub(crate) master_port: Option<u16>,
+    /// How long the processes wait for each other at the start
+    #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rendezvous_timeout: u64,
     /// Leave out images that cannot be decoded, instead of failing
     #[arg(long)]
     pub(crate) skip_broken: bool,
@@ -102,12 +125,6 @@ pub(crate) enum Resume {
     Never,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum On {
-    /// The processor
-    Cpu,
-}
-
 impl Args {
     pub(crate) fn order_kind(&self) -> OrderKind {
         match self.order {
@@ -119,27 +136,33 @@ impl Args {
 
     /// What the weights depend on besides the seed and the order, which the loader's
     /// state holds.
-    fn settings(&self) -> [(&'static str, f64); 5] {
+    fn settings(&self, ranks: &Ranks) -> [(&'static str, f64); 7] {
         [
             ("batch-size", self.batch_size as f64),
+            ("dropout", self.dropout),
             ("epochs", self.epochs as f64),
             ("lr", self.lr),
             ("size", f64::from(self.size)),
             ("torch-threads", self.torch_threads as f64),
+            ("world-size", ranks.world_size as f64),
         ]
     }
 
     /// Keeps the settings with a checkpoint's figures.
-    pub(crate) fn remember(&self, figures: &mut BTreeMap<String, f64>) {
-        figures.extend(self.settings().map(|(name, value)| (format!("--{name}"), value)));
+    pub(crate) fn remember(&self, ranks: &Ranks, figures: &mut BTreeMap<String, f64>) {
+        figures.extend(self.settings(ranks).map(|(name, value)| (format!("--{name}"), value)));
     }
 
     /// The settings that are not what they were: name, before, now.
-    pub(crate) fn changes(&self, figures: &BTreeMap<String, f64>) -> Vec<(&'static str, f64, f64)> {
+    pub(crate) fn changes(
+        &self,
+        ranks: &Ranks,
+        figures: &BTreeMap<String, f64>,
+    ) -> Vec<(&'static str, f64, f64)> {
         let changed = |(name, now): (&'static str, f64)| {
             let was = *figures.get(&format!("--{name}"))?;
             (was != now).then_some((name, was, now))
         };
-        self.settings().into_iter().filter_map(changed).collect()
+        self.settings(ranks).into_iter().filter_map(changed).collect()
     }
 }

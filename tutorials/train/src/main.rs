@@ -9,17 +9,21 @@ mod args;
 mod net;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser as _;
 use gular_runtime::checkpoint::Checkpoints;
+use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::metrics::Metrics;
-use gular_runtime::order::OrderSpec;
+use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::schedule::Cosine;
-use gular_runtime::torch::{self, AdamW, Optimiser as _, TrainState};
+use gular_runtime::torch::{
+    self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, TrainState,
+};
 use gular_runtime::{
     Bundle, Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, OpenOptions, Ranks,
     Split, Stage, Stats, StopFlag, Transform, available_cores, jpeg_backend, open_bundle,
@@ -28,9 +32,9 @@ use gular_runtime::{
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tch::nn::VarStore;
-use tch::{Device, Kind};
+use tch::{Kind, no_grad};
 
-use crate::args::{Args, On, Resume};
+use crate::args::{Args, Resume};
 use crate::net::Net;
 
 fn main() -> ExitCode {
@@ -65,150 +69,207 @@ enum End {
 /// Everything that changes while training.
 struct Training<'a> {
     args: &'a Args,
-    device: Device,
-    store: VarStore,
+    ranks: Ranks,
     net: Net,
+    store: VarStore,
     optimiser: AdamW,
     schedule: Cosine,
+    parallel: DataParallel,
     state: TrainState,
-    checkpoints: Checkpoints,
-    metrics: Option<Metrics>,
+    /// Rank 0 alone writes.
+    files: Option<Files>,
     stop: StopFlag,
     /// The step to stop after, if any.
     last_step: Option<u64>,
+}
+
+/// What a training leaves behind.
+struct Files {
+    checkpoints: Checkpoints,
+    metrics: Option<Metrics>,
 }
 
 fn run(args: &Args) -> Result<End> {
     let begin = Instant::now();
     let stop = StopFlag::install()?;
     let env = Env::process();
-    let ranks = Ranks::discover(None, &env)?;
-    ensure!(ranks.world_size == 1, "{ranks}: this trainer is one process; run one for each job");
+    let ranks = Ranks::discover(args.rank.zip(args.world_size), &env)?;
+    let first = ranks.rank == 0;
+    // Before anything else asks libtorch for a GPU.
+    let place = args.device.open(&ranks)?;
     torch::set_threads(args.torch_threads);
-    let device = match args.device {
-        On::Cpu => Device::Cpu,
-    };
 
     // The data: a folder is opened, a URL is fetched into the node's cache first.
     let bundle = Arc::new(open(args, &env, &stop)?);
     let n_classes = bundle.manifest().classes.len();
     ensure!(n_classes > 0, "the bundle has no classes; pack it with labels");
-    eprintln!("bundle {}, {}", bundle.digest(), jpeg_backend());
-    let order = OrderSpec { kind: args.order_kind(), seed: args.seed, drop_last: false };
-    let options = |split| LoaderOptions {
-        batch_size: args.batch_size,
-        order,
-        threads: args.threads.unwrap_or_else(|| available_cores(&env)),
-        transform: match split {
-            Split::Train => Transform::train(args.size),
-            _ => Transform::eval(args.size),
-        },
-        on_error: if args.skip_broken { OnError::Skip } else { OnError::Fail },
-        ..LoaderOptions::new(split)
+    if first {
+        eprintln!("bundle {}, {}", bundle.digest(), jpeg_backend());
+        eprintln!("computing on {place}");
+    }
+    let loader = |split| {
+        let kind = match split {
+            Split::Train => args.order_kind(),
+            // Which ranks share without a sample twice.
+            _ => OrderKind::Elastic,
+        };
+        let options = LoaderOptions {
+            batch_size: args.batch_size,
+            order: OrderSpec { kind, seed: args.seed, drop_last: false },
+            rank: ranks.rank,
+            world_size: ranks.world_size,
+            threads: args.threads.unwrap_or_else(|| available_cores(&env)),
+            transform: match split {
+                Split::Train => Transform::train(args.size),
+                _ => Transform::eval(args.size),
+            },
+            on_error: if args.skip_broken { OnError::Skip } else { OnError::Fail },
+            ..LoaderOptions::new(split)
+        };
+        Feed::new(Loader::new(Arc::clone(&bundle), options)?, &place, FeedOptions::default())
     };
-    let mut train = Loader::new(Arc::clone(&bundle), options(Split::Train))?;
-    let mut val = Loader::new(Arc::clone(&bundle), options(Split::Val))?;
-    let steps_per_epoch = train.n_steps();
+    let (mut train, mut val) = (loader(Split::Train)?, loader(Split::Val)?);
+    let steps_per_epoch = train.loader().n_steps();
     ensure!(steps_per_epoch > 0, "the bundle has no training samples");
 
     // The model. `u64::MAX` is no step, so the weights share no random numbers with one.
-    torch::set_step_rng(args.seed, u64::MAX);
-    let mut store = VarStore::new(device);
-    let net = Net::new(&store.root(), i64::try_from(n_classes)?);
+    torch::set_step_rng(args.seed, u64::MAX, 0);
+    let mut store = VarStore::new(place.device());
+    let net = Net::new(&store.root(), i64::try_from(n_classes)?, args.dropout);
     let mut optimiser = AdamW::new(&store);
 
-    // Where an earlier run was stopped, if there was one.
-    let checkpoints = Checkpoints::open(&args.checkpoint_dir, bundle.digest(), args.keep)?;
+    // The other processes, if there are any: they must be of the same training.
+    let group = meet(args, &ranks, &env, &stop, &bundle, &torch::describe(&store))?;
+    let parallel = DataParallel::new(group, &store, &place)?;
+
+    // Where an earlier run was stopped, if there was one: rank 0 reads, and tells the others.
     let mut state = TrainState {
         step: 0,
         seed: args.seed,
-        loader: train.state(),
+        loader: train.state().clone(),
         decoder: jpeg_backend().to_owned(),
         figures: BTreeMap::new(),
     };
-    let mut resumed_at = None;
-    if let Some((found, loaded)) = torch::load_newest(&checkpoints, &mut store, &mut optimiser)? {
-        let path = loaded.path.display();
-        ensure!(
-            args.resume == Resume::Auto,
-            "there is a checkpoint, `{path}`, and `--resume never`"
-        );
-        loaded.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-        if found.decoder != state.decoder {
-            eprintln!(
-                "warning: it was trained with {}, this build has {}: pixels differ a little",
-                found.decoder, state.decoder
+    let mut files = None;
+    if first {
+        let checkpoints = Checkpoints::open(&args.checkpoint_dir, bundle.digest(), args.keep)?;
+        if let Some((found, loaded)) = torch::load_newest(&checkpoints, &mut store, &mut optimiser)?
+        {
+            let path = loaded.path.display();
+            ensure!(
+                args.resume == Resume::Auto,
+                "there is a checkpoint, `{path}`, and `--resume never`"
             );
+            loaded.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            eprintln!("resuming at step {} from `{path}`", found.step);
+            state = found;
         }
-        for (name, was, now) in args.changes(&found.figures) {
-            eprintln!(
-                "warning: it was begun with `--{name} {was}`, now it is {now}: other weights"
-            );
-        }
-        train.restore(&found.loader)?;
-        eprintln!("resuming at step {} from `{path}`", found.step);
-        resumed_at = Some(found.step);
-        state = found;
+        let resumed_at = Some(state.step).filter(|step| *step > 0);
+        let metrics = args.metrics.as_deref().map(|dir| Metrics::open(dir, resumed_at));
+        files = Some(Files { checkpoints, metrics: metrics.transpose()? });
     }
-    args.remember(&mut state.figures);
-    let metrics = args.metrics.as_deref().map(|dir| Metrics::open(dir, resumed_at)).transpose()?;
+    parallel.share(&mut store, &mut optimiser, &mut state)?;
+    let resumed_at = Some(state.step).filter(|step| *step > 0);
+    if resumed_at.is_some() {
+        train.restore(&state.loader)?;
+        if first {
+            warn_of_changes(args, &ranks, &state);
+        }
+    }
+    args.remember(&ranks, &mut state.figures);
     let last_step = args.stop_after_steps.map(|n| state.step.saturating_add(n));
     let schedule = Cosine::new(args.lr, args.epochs.saturating_mul(steps_per_epoch));
     let mut training = Training {
         args,
-        device,
-        store,
+        ranks,
         net,
+        store,
         optimiser,
         schedule,
+        parallel,
         state,
-        checkpoints,
-        metrics,
+        files,
         stop,
         last_step,
     };
 
-    for epoch in training.state.loader.epoch..args.epochs {
-        if training.epoch(&mut train, epoch)? == End::Stopped {
-            return Ok(End::Stopped);
+    let ended = training.epochs(&mut train, &mut val).and_then(|end| {
+        if end == End::Done && first {
+            let stats = train.stats();
+            let (weights, path) = training.write_weights()?;
+            eprintln!("{stats}\nweights {weights} in `{}`", path.display());
+            if args.json {
+                let seconds = begin.elapsed().as_secs_f64();
+                let mut summary = training.summary(seconds, &stats);
+                summary["bundle"] = bundle.digest().to_string().into();
+                summary["samples"] = bundle.n_samples(Split::Train).into();
+                summary["device"] = place.to_string().into();
+                summary["steps_per_epoch"] = steps_per_epoch.into();
+                summary["resumed_at_step"] = resumed_at.into();
+                summary["weights"] = weights.to_string().into();
+                summary["weights_file"] = path.display().to_string().into();
+                println!("{summary}");
+            }
         }
-        if training.evaluate(&mut val, epoch)? == End::Stopped {
-            return Ok(End::Stopped);
+        Ok(end)
+    });
+    match ended {
+        Ok(end) => {
+            training.parallel.finish()?;
+            Ok(end)
         }
-        // The next run is to begin with the next epoch.
-        (training.state.loader.epoch, training.state.loader.consumed) = (epoch + 1, 0);
-        training.save()?;
+        Err(error) => {
+            // So that the others end too, and say why.
+            training.parallel.group().fail(&format!("{error:#}"));
+            Err(error)
+        }
     }
+}
 
-    let weights = torch::weights(&training.store)?;
-    let path = args.checkpoint_dir.join("weights.safetensors");
-    write_file(&path, &weights).map_err(gular_runtime::Error::from)?;
-    let stats = train.stats();
-    eprintln!("{stats}\nweights {} in `{}`", Digest::of(&weights), path.display());
-    if args.json {
-        let seconds = begin.elapsed().as_secs_f64();
-        let figures = &training.state.figures;
-        let summary = json!({
-            "bundle": bundle.digest().to_string(),
-            "samples": bundle.n_samples(Split::Train),
-            "images": figures.get("images").map(|n| *n as u64),
-            "steps": training.state.step,
-            "steps_per_epoch": steps_per_epoch,
-            "resumed_at_step": resumed_at,
-            "seconds": seconds,
-            "images_per_second": stats.images as f64 / seconds,
-            "loss_first": figures.get("loss_first"),
-            "loss_last": figures.get("loss_last"),
-            "val_loss": figures.get("val_loss"),
-            "val_accuracy": figures.get("val_accuracy"),
-            "weights": Digest::of(&weights).to_string(),
-            "weights_file": path,
-            "decoder": jpeg_backend(),
-            "loader": loader_json(&stats),
-        });
-        println!("{summary}");
+/// Meets the other processes of this training; alone, there is nobody to meet.
+fn meet(
+    args: &Args,
+    ranks: &Ranks,
+    env: &Env,
+    stop: &StopFlag,
+    bundle: &Bundle,
+    model: &str,
+) -> Result<Group> {
+    if ranks.world_size == 1 {
+        return Ok(Group::alone());
     }
-    Ok(End::Done)
+    let explicit = args.master_addr.as_deref().zip(args.master_port);
+    let place = Rendezvous::discover(explicit, env)?;
+    let about = format!(
+        "bundle {}\nseed {}\nepochs {}\nbatch size {}\nsize {}\n{model}",
+        bundle.digest(),
+        args.seed,
+        args.epochs,
+        args.batch_size,
+        args.size,
+    );
+    let options = GroupOptions {
+        rendezvous_timeout: Duration::from_secs(args.rendezvous_timeout),
+        ..GroupOptions::default()
+    };
+    let group = Group::join(ranks, &place, &about, &options, stop.flag())?;
+    if ranks.rank == 0 {
+        eprintln!("{} processes have met", ranks.world_size);
+    }
+    Ok(group)
+}
+
+fn warn_of_changes(args: &Args, ranks: &Ranks, state: &TrainState) {
+    if state.decoder != jpeg_backend() {
+        eprintln!(
+            "warning: it was trained with {}, this build has {}: pixels differ a little",
+            state.decoder,
+            jpeg_backend()
+        );
+    }
+    for (name, was, now) in args.changes(ranks, &state.figures) {
+        eprintln!("warning: it was begun with `--{name} {was}`, now it is {now}: other weights");
+    }
 }
 
 /// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
@@ -234,43 +295,63 @@ fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
 }
 
 impl Training<'_> {
+    /// Trains on what is left.
+    fn epochs(&mut self, train: &mut Feed, val: &mut Feed) -> Result<End> {
+        for epoch in self.state.loader.epoch..self.args.epochs {
+            if self.epoch(train, epoch)? == End::Stopped {
+                return Ok(End::Stopped);
+            }
+            if self.evaluate(val, epoch)? == End::Stopped {
+                return Ok(End::Stopped);
+            }
+            // The next run is to begin with the next epoch.
+            (self.state.loader.epoch, self.state.loader.consumed) = (epoch + 1, 0);
+            self.save()?;
+        }
+        Ok(End::Done)
+    }
+
     /// Trains on what is left of `epoch`.
-    fn epoch(&mut self, train: &mut Loader, epoch: u64) -> Result<End> {
-        let bar = progress_bar(train, epoch, self.args.epochs)?;
+    fn epoch(&mut self, train: &mut Feed, epoch: u64) -> Result<End> {
+        let bar = self.progress_bar(train, epoch)?;
         let before = train.stats();
         let mut batches = train.epoch(epoch);
         while let Some(batch) = batches.next().transpose()? {
-            let n = batch.len();
-            if n == 0 {
-                // All of its images were left out: nothing to learn, and the order goes on.
-                self.state.step += 1;
-                self.state.loader = batches.state();
-                continue;
-            }
-            let (images, labels) = batch.to_tensors(self.device)?;
-            drop(batch); // Its slot can be filled again while we compute.
-
-            torch::set_step_rng(self.state.seed, self.state.step);
-            let loss = self.net.forward(&images, true).cross_entropy_for_logits(&labels);
+            torch::set_step_rng(self.state.seed, self.state.step, self.ranks.rank);
             self.optimiser.zero_grad();
-            loss.backward();
+            let (mut loss, len) = (0.0, batch.len() as f64);
+            if !batch.is_empty() {
+                let scores = self.net.forward(&batch.images, true);
+                let mean = scores.cross_entropy_for_logits(&batch.labels);
+                mean.backward();
+                loss = mean.double_value(&[]);
+            }
+            // From here on all ranks have the gradients of the whole batch.
+            let n = self.parallel.average_gradients(batch.len())?;
             let rate = self.schedule.at(self.state.step);
-            self.optimiser.step(rate)?;
-
+            if n > 0 {
+                self.optimiser.step(rate)?;
+            }
             self.state.step += 1;
-            self.state.loader = batches.state();
-            let loss = loss.double_value(&[]);
-            self.count(loss, n as f64);
-            self.log(epoch, &[("loss", loss), ("lr", rate)])?;
-            bar.set_message(format!("loss {loss:.3}"));
-            bar.inc(n as u64);
+            self.state.loader = batch.state;
 
-            let stop = self.stop.requested() || self.last_step == Some(self.state.step);
+            // All ranks stop after the same step, whichever was asked to.
+            let mut sums = [loss * len, f64::from(u8::from(self.asked_to_stop()))];
+            self.parallel.sum(&mut sums)?;
+            let [loss, stops] = sums;
+            let stop = stops > 0.0;
+            if n > 0 {
+                let loss = loss / n as f64;
+                self.count(loss, n as f64);
+                self.log(epoch, &[("loss", loss), ("lr", rate)])?;
+                bar.set_message(format!("loss {loss:.3}"));
+                bar.inc(n);
+            }
             if stop || self.state.step.is_multiple_of(self.args.checkpoint_every) {
                 let path = self.save()?;
                 if stop {
                     bar.finish_and_clear();
-                    eprintln!("stopped after step {}; saved `{path}`", self.state.step);
+                    self.say_stopped("after", path);
                     return Ok(End::Stopped);
                 }
             }
@@ -281,35 +362,48 @@ impl Training<'_> {
         Ok(End::Done)
     }
 
+    fn asked_to_stop(&self) -> bool {
+        self.stop.requested() || self.last_step == Some(self.state.step)
+    }
+
     /// Loss and accuracy on the validation split, if it has samples. Stopped, it
     /// saves the end of the epoch; the next run begins with this again.
-    fn evaluate(&mut self, val: &mut Loader, epoch: u64) -> Result<End> {
+    fn evaluate(&mut self, val: &mut Feed, epoch: u64) -> Result<End> {
         let (mut sum, mut right, mut n) = (0.0, 0.0, 0.0);
         // Always the same epoch, so the same order and the same sums.
         for batch in val.epoch(0) {
             if self.stop.requested() {
-                let path = self.save()?;
-                eprintln!(
-                    "stopped while validating after step {}; saved `{path}`",
-                    self.state.step
-                );
-                return Ok(End::Stopped);
+                break;
             }
-            let (images, labels) = batch?.to_tensors(self.device)?;
-            tch::no_grad(|| {
-                let scores = self.net.forward(&images, false);
-                let len = labels.numel() as f64;
-                sum += scores.cross_entropy_for_logits(&labels).double_value(&[]) * len;
-                let hits = scores.argmax(1, false).eq_tensor(&labels);
+            let batch = batch?;
+            if batch.is_empty() {
+                continue;
+            }
+            no_grad(|| {
+                let scores = self.net.forward(&batch.images, false);
+                let len = batch.len() as f64;
+                sum += scores.cross_entropy_for_logits(&batch.labels).double_value(&[]) * len;
+                let hits = scores.argmax(1, false).eq_tensor(&batch.labels);
                 right += hits.sum(Kind::Float).double_value(&[]);
                 n += len;
             });
+        }
+        let mut sums = [sum, right, n, f64::from(u8::from(self.stop.requested()))];
+        self.parallel.sum(&mut sums)?;
+        let [sum, right, n, stops] = sums;
+        if stops > 0.0 {
+            let path = self.save()?;
+            self.say_stopped("while validating after", path);
+            return Ok(End::Stopped);
         }
         if n == 0.0 {
             return Ok(End::Done);
         }
         let (loss, accuracy) = (sum / n, right / n);
-        eprintln!("epoch {}: val loss {loss:.3}, accuracy {:.1} %", epoch + 1, 100.0 * accuracy);
+        if self.files.is_some() {
+            let percent = 100.0 * accuracy;
+            eprintln!("epoch {}: val loss {loss:.3}, accuracy {percent:.1} %", epoch + 1);
+        }
         self.state.figures.insert("val_loss".into(), loss);
         self.state.figures.insert("val_accuracy".into(), accuracy);
         self.log(epoch, &[("val_loss", loss), ("val_accuracy", accuracy)])?;
@@ -334,8 +428,12 @@ impl Training<'_> {
         let loss = take("epoch_loss") / take("epoch_images").max(1.0);
         self.state.figures.insert("loss_last".into(), loss);
         let waited = stats.of(Stage::WaitForBatch).as_secs_f64() / stats.elapsed.as_secs_f64();
-        let rate = stats.images_per_second();
-        eprintln!("epoch {}: loss {loss:.3}, {rate:.0} images/s", epoch + 1);
+        let mut rate = [stats.images_per_second()];
+        self.parallel.sum(&mut rate)?;
+        let [rate] = rate;
+        if self.files.is_some() {
+            eprintln!("epoch {}: loss {loss:.3}, {rate:.0} images/s", epoch + 1);
+        }
         self.log(
             epoch,
             &[("epoch_loss", loss), ("images_per_second", rate), ("waited_for_data", waited)],
@@ -343,27 +441,64 @@ impl Training<'_> {
     }
 
     fn log(&mut self, epoch: u64, values: &[(&str, f64)]) -> Result<()> {
-        let Some(metrics) = &mut self.metrics else { return Ok(()) };
+        let Some(Files { metrics: Some(metrics), .. }) = &mut self.files else { return Ok(()) };
         Ok(metrics.log(self.state.step, epoch, values)?)
     }
 
-    fn save(&self) -> Result<String> {
-        let path = torch::save(&self.checkpoints, &self.state, &self.store, &self.optimiser)?;
-        Ok(path.display().to_string())
+    /// Where it was saved, on rank 0.
+    fn save(&self) -> Result<Option<String>> {
+        let Some(files) = &self.files else { return Ok(None) };
+        // Weights that a lost rank had a part in are not to be kept.
+        self.parallel.group().check()?;
+        let path = torch::save(&files.checkpoints, &self.state, &self.store, &self.optimiser)?;
+        Ok(Some(path.display().to_string()))
     }
-}
 
-/// On stderr, and only when that is a terminal.
-fn progress_bar(train: &Loader, epoch: u64, epochs: u64) -> Result<ProgressBar> {
-    let template = "{prefix} {bar:30} {pos}/{len} images, {per_sec}, {eta} left, {msg}";
-    let style = ProgressStyle::with_template(template).context("the bar's template")?;
-    let bar = ProgressBar::new(train.n_positions()).with_style(style);
-    let state = train.state();
-    if state.epoch == epoch {
-        bar.set_position(state.consumed);
-        bar.reset_eta();
+    fn say_stopped(&self, when: &str, path: Option<String>) {
+        if let Some(path) = path {
+            eprintln!("stopped {when} step {}; saved `{path}`", self.state.step);
+        }
     }
-    Ok(bar.with_prefix(format!("epoch {}/{epochs}", epoch + 1)))
+
+    fn write_weights(&self) -> Result<(Digest, PathBuf)> {
+        let weights = torch::weights(&self.store)?;
+        let path = self.args.checkpoint_dir.join("weights.safetensors");
+        write_file(&path, &weights).map_err(gular_runtime::Error::from)?;
+        Ok((Digest::of(&weights), path))
+    }
+
+    fn summary(&self, seconds: f64, stats: &Stats) -> Value {
+        let figures = &self.state.figures;
+        json!({
+            "world_size": self.ranks.world_size,
+            "images": figures.get("images").map(|n| *n as u64),
+            "steps": self.state.step,
+            "seconds": seconds,
+            "images_per_second": stats.images as f64 / seconds,
+            "loss_first": figures.get("loss_first"),
+            "loss_last": figures.get("loss_last"),
+            "val_loss": figures.get("val_loss"),
+            "val_accuracy": figures.get("val_accuracy"),
+            "decoder": jpeg_backend(),
+            "loader": loader_json(stats),
+        })
+    }
+
+    /// On stderr, of rank 0, and only when that is a terminal.
+    fn progress_bar(&self, train: &Feed, epoch: u64) -> Result<ProgressBar> {
+        if self.files.is_none() {
+            return Ok(ProgressBar::hidden());
+        }
+        let template = "{prefix} {bar:30} {pos}/{len} images, {per_sec}, {eta} left, {msg}";
+        let style = ProgressStyle::with_template(template).context("the bar's template")?;
+        let bar = ProgressBar::new(train.loader().n_positions()).with_style(style);
+        let state = train.state();
+        if state.epoch == epoch {
+            bar.set_position(state.consumed);
+            bar.reset_eta();
+        }
+        Ok(bar.with_prefix(format!("epoch {}/{}", epoch + 1, self.args.epochs)))
+    }
 }
 
 fn loader_json(stats: &Stats) -> Value {

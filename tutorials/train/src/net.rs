@@ -12,10 +12,11 @@ use tch::{Kind, Tensor};
 pub(crate) struct Net {
     blocks: nn::SequentialT,
     last: nn::Linear,
+    dropout: f64,
 }
 
 impl Net {
-    pub(crate) fn new(root: &Path<'_>, n_classes: i64) -> Self {
+    pub(crate) fn new(root: &Path<'_>, n_classes: i64, dropout: f64) -> Self {
         let mut blocks = nn::seq_t();
         for (i, (from, to)) in [(3, 16), (16, 32), (32, 64)].into_iter().enumerate() {
             let path = root / format!("block{i}");
@@ -25,7 +26,8 @@ impl Net {
                 .add(nn::group_norm(&path / "norm", 8, to, Default::default()))
                 .add_fn(|x| x.relu().max_pool2d_default(2));
         }
-        Self { blocks, last: nn::linear(root / "last", 64, n_classes, Default::default()) }
+        let last = nn::linear(root / "last", 64, n_classes, Default::default());
+        Self { blocks, last, dropout }
     }
 
     /// Scores of shape `[n, classes]` for images `[n, 3, h, w]`.
@@ -33,7 +35,7 @@ impl Net {
         let features = self.blocks.forward_t(images, train);
         features
             .mean_dim([2_i64, 3].as_slice(), false, Kind::Float)
-            .dropout(0.1, train)
+            .dropout(self.dropout, train)
             .apply(&self.last)
     }
 }

@@ -2,6 +2,7 @@
 
 mod envelopes;
 mod fetch;
+mod gpu;
 mod image;
 mod pack;
 mod peers;
@@ -82,6 +83,10 @@ enum What {
         #[arg(long, default_value_t = 3)]
         rounds: usize,
     },
+    /// The GPU path: checks, copies, images and training steps a second beside PyTorch's
+    /// DataLoader, as a folder to carry to a machine with a GPU, where it needs no Rust;
+    /// writes docs/bench/gpu-DATE.json.
+    Gpu(gpu::Settings),
     /// Container images of torch's CUDA libraries: ours, ours again with another program,
     /// and `mksquashfs`: time, memory and size; writes docs/bench/image.svg.
     Image(image::Settings),
@@ -137,6 +142,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let example = example(&workspace, &ready, "gular-squashfs", "squash_dir")?;
             squashfs::run(&example, source, *threads, *rounds, &work)
         }
+        What::Gpu(settings) => gpu::run(&workspace, &ready, settings, &work.join("gpu")),
         What::Image(settings) => {
             let example = example(&workspace, &ready, "gular-containers", "sif_of_dir")?;
             image::run(&workspace, &example, settings, &work.join("image"))

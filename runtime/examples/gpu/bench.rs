@@ -1,0 +1,166 @@
+//! Rates: copies against the plain copy, images from each bundle, and training steps
+//! against the same steps on data that lies on the GPU already.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gular_runtime::cuda::{Gpu, copy_rates};
+use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Place};
+use gular_runtime::{Bundle, Split, jpeg_backend};
+use serde_json::{Value, json};
+use tch::nn::{self, OptimizerConfig as _, VarStore};
+use tch::{Cuda, Kind, Tensor};
+
+use super::resnet::ResNet50;
+use super::{Failure, loader, open_bundle, open_gpu};
+
+const SIZE: u32 = 224;
+const BATCH: usize = 128;
+const N_CLASSES: i64 = 1000;
+const ROUNDS: usize = 5;
+/// Steps a round.
+const STEPS: usize = 40;
+
+/// Prints a record on stdout.
+pub(crate) fn run(bundles: &[String]) -> Result<(), Failure> {
+    let gpu = open_gpu()?;
+    let copies = copies(&gpu)?;
+    let mut rows = Vec::new();
+    for dir in bundles {
+        let bundle = open_bundle(dir)?;
+        let payload = serde_json::to_value(bundle.manifest().payload)?;
+        let images = images(&gpu, &bundle)?;
+        eprintln!("{payload}: {} images/s to the GPU", images["to_gpu"]);
+        let steps = steps(&gpu, &bundle)?;
+        eprintln!("{payload}: steps {steps}");
+        rows.push(json!({
+            "payload": payload, "samples": bundle.n_samples(Split::Train), "images_per_second": images,
+            "steps": steps,
+        }));
+    }
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    println!(
+        "{}",
+        json!({
+            "bench": "gpu", "gpu": gpu.to_string(), "cores": cores, "decoder": jpeg_backend(),
+            "batch_size": BATCH, "size": SIZE, "copies": copies, "bundles": rows,
+        })
+    );
+    Ok(())
+}
+
+/// Bytes a second, plain and through the ring, round by round.
+fn copies(gpu: &Gpu) -> Result<Value, Failure> {
+    let row_bytes = (SIZE * SIZE * 3) as usize;
+    let (mut plain, mut ring) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let rates = copy_rates(gpu, BATCH, row_bytes, 2, Duration::from_millis(500))?;
+        plain.push(rates.plain);
+        ring.push(rates.ring);
+    }
+    let ratio = median(&ring) / median(&plain);
+    eprintln!(
+        "copies: plain {:.1} GB/s, ring {:.1} GB/s, ratio {ratio:.3}",
+        median(&plain) / 1e9,
+        median(&ring) / 1e9
+    );
+    Ok(json!({ "plain": plain, "ring": ring, "ratio": ratio }))
+}
+
+fn feed(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Feed, Failure> {
+    let options = FeedOptions {
+        numbers: Numbers::Bf16,
+        layout: Layout::ChannelsLast,
+        ..FeedOptions::default()
+    };
+    Ok(Feed::new(loader(bundle, BATCH, SIZE)?, &Place::Gpu(gpu.clone()), options)?)
+}
+
+/// Images a second of whole epochs: decoded only, and as numbers on the GPU.
+fn images(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
+    let (mut alone, mut to_gpu) = (Vec::new(), Vec::new());
+    let mut plain = loader(bundle, BATCH, SIZE)?;
+    let mut feed = feed(gpu, bundle)?;
+    for round in 0..=ROUNDS as u64 {
+        let (since, mut n) = (Instant::now(), 0);
+        for batch in plain.epoch(round) {
+            n += batch?.len();
+        }
+        let decoded = n as f64 / since.elapsed().as_secs_f64();
+        let (since, mut n) = (Instant::now(), 0);
+        for batch in feed.epoch(round) {
+            n += batch?.len();
+        }
+        synchronise(gpu);
+        // Round 0 checks digests and warms up.
+        if round > 0 {
+            alone.push(decoded);
+            to_gpu.push(n as f64 / since.elapsed().as_secs_f64());
+        }
+    }
+    let medians = (median(&alone), median(&to_gpu));
+    Ok(json!({ "decoded": medians.0, "to_gpu": medians.1, "rounds": [alone, to_gpu] }))
+}
+
+/// Training steps a second in `bf16`, on our batches and on one that stays on the GPU.
+fn steps(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
+    let device = gpu.device();
+    let mut store = VarStore::new(device);
+    let net = ResNet50::new(&store.root(), N_CLASSES);
+    store.bfloat16();
+    let mut optimiser = nn::Sgd { momentum: 0.9, ..Default::default() }.build(&store, 0.1)?;
+    Cuda::cudnn_set_benchmark(true);
+    let mut step = |images: &Tensor, labels: &Tensor| {
+        let scores = net.forward(images, true).to_kind(Kind::Float);
+        optimiser.backward_step(&scores.cross_entropy_for_logits(labels));
+    };
+    let mut feed = feed(gpu, bundle)?;
+    let first = feed.epoch(0).next().ok_or("the bundle has no training samples")??;
+    if first.len() < BATCH {
+        return Err(format!("the bundle has fewer than {BATCH} training samples").into());
+    }
+    let labels = first.labels.clamp(0, N_CLASSES - 1);
+    for _ in 0..10 {
+        step(&first.images, &labels);
+    }
+    synchronise(gpu);
+    let (mut synthetic, mut ours, mut epoch) = (Vec::new(), Vec::new(), 1);
+    for _ in 0..ROUNDS {
+        let since = Instant::now();
+        for _ in 0..STEPS {
+            step(&first.images, &labels);
+        }
+        synchronise(gpu);
+        synthetic.push(STEPS as f64 / since.elapsed().as_secs_f64());
+
+        let (since, mut done) = (Instant::now(), 0);
+        while done < STEPS {
+            for batch in feed.epoch(epoch) {
+                let batch = batch?;
+                if batch.len() < BATCH || done == STEPS {
+                    break;
+                }
+                step(&batch.images, &batch.labels.clamp(0, N_CLASSES - 1));
+                done += 1;
+            }
+            epoch += 1;
+        }
+        synchronise(gpu);
+        ours.push(STEPS as f64 / since.elapsed().as_secs_f64());
+    }
+    let ratio = median(&ours) / median(&synthetic);
+    Ok(json!({
+        "synthetic": synthetic, "ours": ours, "ratio": ratio,
+        "images_per_second": median(&ours) * BATCH as f64,
+    }))
+}
+
+fn synchronise(gpu: &Gpu) {
+    Cuda::synchronize(i64::try_from(gpu.index).unwrap_or(0));
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

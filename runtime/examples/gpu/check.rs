@@ -1,0 +1,205 @@
+//! Whether batches arrive whole, whatever the two streams are doing.
+
+use std::sync::Arc;
+
+use gular_runtime::cuda::{Gpu, Nccl};
+use gular_runtime::group::Group;
+use gular_runtime::torch::{DataParallel, Feed, FeedOptions, Layout, Numbers, Place};
+use gular_runtime::{Bundle, Digest};
+use tch::nn::{self, Module as _, VarStore};
+use tch::{Device, Kind, Tensor};
+
+use super::{Failure, loader, open_bundle, open_gpu};
+
+const SIZE: u32 = 64;
+const BATCH: usize = 24;
+
+/// Runs all checks; an error when one fails.
+pub(crate) fn run(bundles: &[String]) -> Result<(), Failure> {
+    let gpu = open_gpu()?;
+    let mut failed = 0;
+    let mut tell = |name: &str, result: Result<(), Failure>| match result {
+        Ok(()) => println!("ok {name}"),
+        Err(error) => {
+            failed += 1;
+            println!("not ok {name}: {error}");
+        }
+    };
+    for dir in bundles {
+        let bundle = open_bundle(dir)?;
+        for pace in Pace::ALL {
+            for ahead in [1, 2, 4] {
+                let name = format!("{dir}: every batch whole, {ahead} ahead, {}", pace.name());
+                tell(&name, whole(&gpu, &bundle, pace, ahead));
+            }
+        }
+        for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16, Numbers::Bytes] {
+            for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+                let name = format!("{dir}: {numbers:?} {layout:?} are the processor's bits");
+                tell(&name, same_bits(&gpu, &bundle, numbers, layout));
+            }
+        }
+        tell(&format!("{dir}: an epoch left anywhere"), left_anywhere(&gpu, &bundle));
+        tell(&format!("{dir}: memory does not grow"), memory(&gpu, &bundle));
+    }
+    tell("NCCL adds up over one rank", nccl(&gpu));
+    if failed > 0 {
+        return Err(format!("{failed} checks failed").into());
+    }
+    Ok(())
+}
+
+/// Which side is behind.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// Nothing is computed.
+    Copies,
+    /// Much is computed before each batch is asked for, so that copies run ahead.
+    Computation,
+    /// Now the one, now the other.
+    Mixed,
+}
+
+impl Pace {
+    const ALL: [Self; 3] = [Self::Copies, Self::Computation, Self::Mixed];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Copies => "nothing computed",
+            Self::Computation => "the computation behind",
+            Self::Mixed => "either behind",
+        }
+    }
+
+    /// Products to compute before batch `i`.
+    fn work(self, i: usize) -> usize {
+        match self {
+            Self::Copies => 0,
+            Self::Computation => 8,
+            Self::Mixed => [0, 30, 1, 0, 12][i % 5],
+        }
+    }
+}
+
+fn feed(gpu: &Gpu, bundle: &Arc<Bundle>, options: FeedOptions) -> Result<Feed, Failure> {
+    Ok(Feed::new(loader(bundle, BATCH, SIZE)?, &Place::Gpu(gpu.clone()), options)?)
+}
+
+/// Slots are overwritten before they are used again; the bytes of each batch, back from
+/// the GPU, have the digest of those of a loader that knows no GPU.
+fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<(), Failure> {
+    let options =
+        FeedOptions { numbers: Numbers::Bytes, layout: Layout::ChannelsLast, ahead, poison: true };
+    let mut plain = loader(bundle, BATCH, SIZE)?;
+    let mut feed = feed(gpu, bundle, options)?;
+    let side = Tensor::rand([1536, 1536], (Kind::Float, gpu.device()));
+    for epoch in 0..2 {
+        let mut expected = plain.epoch(epoch);
+        // Kept on the GPU until the epoch ends: reading one back would wait for its stream.
+        let mut kept = Vec::new();
+        let mut batches = feed.epoch(epoch);
+        let mut work = Vec::new();
+        for i in 0.. {
+            for _ in 0..pace.work(i) {
+                work.push(side.matmul(&side));
+                work.truncate(4);
+            }
+            let Some(batch) = batches.next().transpose()? else { break };
+            kept.push(batch);
+        }
+        for (i, batch) in kept.iter().enumerate() {
+            let expected = expected.next().ok_or("too many batches")??;
+            let bytes = host_bytes(&batch.images.permute([0, 2, 3, 1]))?;
+            if Digest::of(&bytes) != Digest::of(expected.images()) {
+                let wrong = bytes.iter().zip(expected.images()).filter(|(a, b)| a != b).count();
+                return Err(format!("epoch {epoch}, batch {i}: {wrong} bytes differ").into());
+            }
+            if Vec::<i64>::try_from(&batch.labels)? != expected.labels() {
+                return Err(format!("epoch {epoch}, batch {i}: labels differ").into());
+            }
+        }
+        if expected.next().is_some() {
+            return Err("batches are missing".into());
+        }
+    }
+    Ok(())
+}
+
+fn same_bits(gpu: &Gpu, bundle: &Arc<Bundle>, n: Numbers, layout: Layout) -> Result<(), Failure> {
+    let options = FeedOptions { numbers: n, layout, ..FeedOptions::default() };
+    let cpu = Place::Cpu { why: None };
+    let mut here = Feed::new(loader(bundle, BATCH, SIZE)?, &cpu, options)?;
+    let mut there = feed(gpu, bundle, options)?;
+    for (here, there) in here.epoch(3).zip(there.epoch(3)) {
+        let (here, there) = (here?, there?);
+        if here.images.stride() != there.images.stride() {
+            return Err("they lie otherwise in memory".into());
+        }
+        if !here.images.equal(&there.images.to_device(Device::Cpu)) {
+            return Err("they differ".into());
+        }
+    }
+    Ok(())
+}
+
+fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<(), Failure> {
+    let options = FeedOptions { numbers: Numbers::Bytes, poison: true, ..FeedOptions::default() };
+    let mut feed = feed(gpu, bundle, options)?;
+    for stop in 0..4 {
+        let last = feed.epoch(1).take(stop + 1).last().ok_or("no batch")??;
+        let mut whole =
+            Feed::new(loader(bundle, BATCH, SIZE)?, &Place::Cpu { why: None }, options)?;
+        let expected = whole.epoch(1).nth(stop).ok_or("no batch")??;
+        if !expected.images.equal(&last.images.to_device(Device::Cpu)) {
+            return Err(format!("batch {stop} differs").into());
+        }
+    }
+    Ok(())
+}
+
+fn memory(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<(), Failure> {
+    let mut used = Vec::new();
+    for _ in 0..6 {
+        let mut feed = feed(gpu, bundle, FeedOptions::default())?;
+        for batch in feed.epoch(0) {
+            batch?;
+        }
+        drop(feed);
+        used.push(gpu.memory_used()?);
+    }
+    // The first rounds fill libtorch's cache.
+    let (early, late) = (used[2], used[5]);
+    if late > early + (16 << 20) {
+        return Err(format!("{early} bytes were used, then {late}").into());
+    }
+    Ok(())
+}
+
+fn nccl(gpu: &Gpu) -> Result<(), Failure> {
+    let (major, minor, patch) = Nccl::version()?;
+    eprintln!("NCCL {major}.{minor}.{patch}");
+    let store = VarStore::new(gpu.device());
+    let net = nn::linear(store.root(), 7, 5, Default::default());
+    let loss =
+        net.forward(&Tensor::rand([9, 7], (Kind::Float, gpu.device()))).square().mean(Kind::Float);
+    loss.backward();
+    let before: Vec<Tensor> = store.trainable_variables().iter().map(|v| v.grad().copy()).collect();
+    let mut parallel = DataParallel::new(Group::alone(), &store, &Place::Gpu(gpu.clone()))?;
+    let n = parallel.average_gradients(9)?;
+    for (before, variable) in before.iter().zip(store.trainable_variables()) {
+        if !before.equal(&variable.grad()) {
+            return Err("the sum over one rank is another".into());
+        }
+    }
+    if n != 9 {
+        return Err(format!("{n} samples of 9").into());
+    }
+    Ok(parallel.finish()?)
+}
+
+fn host_bytes(tensor: &Tensor) -> Result<Vec<u8>, Failure> {
+    let tensor = tensor.contiguous().to_device(Device::Cpu);
+    let mut bytes = vec![0; tensor.numel()];
+    tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
+    Ok(bytes)
+}

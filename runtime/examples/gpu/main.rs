@@ -1,0 +1,70 @@
+//! What only a GPU can show: one program to carry to a machine that has one.
+//!
+//! ```text
+//! gpu check BUNDLE...    batches arrive whole, numbers are the processor's, NCCL adds up
+//! gpu bench BUNDLE...    copies, images and training steps a second, as JSON on stdout
+//! ```
+//!
+//! `cargo xtask bench gpu` builds it and runs it, or says how. It needs libtorch with its
+//! CUDA half: `LD_LIBRARY_PATH=$(python3 -c 'import torch;print(torch.__path__[0]+"/lib")')`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program; results go to stdout")]
+
+mod bench;
+mod check;
+mod resnet;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use gular_runtime::cuda::Gpu;
+use gular_runtime::{
+    Bundle, Env, Loader, LoaderOptions, OpenOptions, Split, Transform, available_cores,
+};
+
+/// Whatever went wrong, in words.
+type Failure = Box<dyn Error>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let result = match args.split_first() {
+        Some((verb, bundles)) if verb == "check" && !bundles.is_empty() => check::run(bundles),
+        Some((verb, bundles)) if verb == "bench" && !bundles.is_empty() => bench::run(bundles),
+        _ => Err("usage: gpu check|bench BUNDLE...".into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let own = error.downcast_ref::<gular_runtime::Error>();
+            if let Some(hint) = own.and_then(gular_runtime::Error::hint) {
+                eprintln!("hint: {hint}");
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn open_gpu() -> Result<Gpu, Failure> {
+    let gpu = Gpu::open(None, 0)?;
+    eprintln!("{gpu}");
+    Ok(gpu)
+}
+
+fn open_bundle(dir: &str) -> Result<Arc<Bundle>, Failure> {
+    Ok(Arc::new(Bundle::open(Path::new(dir), OpenOptions::default())?))
+}
+
+/// The training split in batches of `batch_size` random crops of `size` pixels a side.
+fn loader(bundle: &Arc<Bundle>, batch_size: usize, size: u32) -> Result<Loader, Failure> {
+    let options = LoaderOptions {
+        batch_size,
+        threads: available_cores(&Env::process()),
+        slots: 6,
+        transform: Transform::train(size),
+        ..LoaderOptions::new(Split::Train)
+    };
+    Ok(Loader::new(Arc::clone(bundle), options)?)
+}

@@ -1,0 +1,283 @@
+//! NCCL, the collective operations between GPUs: the few functions that are needed.
+//!
+//! cudarc's own binding looks for `libnccl.so`; PyTorch's packages bring `libnccl.so.2`,
+//! and two copies in one process are one too many. So the one that libtorch has opened is
+//! asked for by its own name. Types and numbers are those of `nccl.h`, the same since 2.10.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::CudaContext;
+use libloading::os::unix::Library;
+use tch::{Kind, Tensor};
+
+use super::Gpu;
+use super::lanes::refused as refused_by_driver;
+use crate::Error;
+use crate::group::Group;
+
+const NAME: &str = "libnccl.so.2";
+
+/// `ncclUniqueId`: where the ranks of a communicator meet.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct UniqueId([c_char; 128]);
+
+type Comm = *mut c_void;
+type Answer = c_int;
+
+const SUCCESS: Answer = 0;
+const IN_PROGRESS: Answer = 7;
+/// `ncclSum`.
+const SUM: c_int = 0;
+
+#[derive(Clone, Copy)]
+struct Api {
+    version: unsafe extern "C" fn(*mut c_int) -> Answer,
+    unique_id: unsafe extern "C" fn(*mut UniqueId) -> Answer,
+    init: unsafe extern "C" fn(*mut Comm, c_int, UniqueId, c_int) -> Answer,
+    all_reduce: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_int,
+        c_int,
+        Comm,
+        *mut c_void,
+    ) -> Answer,
+    async_error: unsafe extern "C" fn(Comm, *mut Answer) -> Answer,
+    abort: unsafe extern "C" fn(Comm) -> Answer,
+    text: unsafe extern "C" fn(Answer) -> *const c_char,
+}
+
+impl Api {
+    /// Opens the library, once.
+    #[expect(unsafe_code, reason = "symbols of a C library")]
+    fn open() -> Result<&'static Self, Error> {
+        static OPENED: OnceLock<Result<Api, String>> = OnceLock::new();
+        let open = || {
+            // SAFETY: the library that libtorch's CUDA half depends on and has opened;
+            // each symbol's type is that of `nccl.h`.
+            let api = unsafe {
+                let library = Library::new(NAME)?;
+                let api = Self {
+                    version: *library.get(c"ncclGetVersion".to_bytes())?,
+                    unique_id: *library.get(c"ncclGetUniqueId".to_bytes())?,
+                    init: *library.get(c"ncclCommInitRank".to_bytes())?,
+                    all_reduce: *library.get(c"ncclAllReduce".to_bytes())?,
+                    async_error: *library.get(c"ncclCommGetAsyncError".to_bytes())?,
+                    abort: *library.get(c"ncclCommAbort".to_bytes())?,
+                    text: *library.get(c"ncclGetErrorString".to_bytes())?,
+                };
+                std::mem::forget(library);
+                api
+            };
+            Ok(api)
+        };
+        let opened = OPENED.get_or_init(|| open().map_err(|e: libloading::Error| e.to_string()));
+        let refused = |reason: &String| Error::Nccl { action: "open it", reason: reason.clone() };
+        opened.as_ref().map_err(refused)
+    }
+
+    #[expect(unsafe_code, reason = "a C string")]
+    fn check(&self, action: &'static str, answer: Answer) -> Result<(), Error> {
+        if answer == SUCCESS || answer == IN_PROGRESS {
+            return Ok(());
+        }
+        // SAFETY: for any number it returns a string that lives as long as the library.
+        let text = unsafe { CStr::from_ptr((self.text)(answer)) };
+        Err(Error::Nccl { action, reason: text.to_string_lossy().into_owned() })
+    }
+}
+
+/// The ranks' GPUs as one.
+#[derive(Debug)]
+pub struct Nccl {
+    comm: Arc<Mutex<Option<Handle>>>,
+    context: Arc<CudaContext>,
+}
+
+/// A communicator; used behind a lock.
+#[derive(Debug)]
+struct Handle(Comm);
+
+#[expect(unsafe_code, reason = "a handle of NCCL")]
+mod threads {
+    // SAFETY: NCCL lets any thread use a communicator, one at a time.
+    unsafe impl Send for super::Handle {}
+}
+
+impl Nccl {
+    /// Makes one communicator of the GPUs of all ranks of `group`; all must call it.
+    ///
+    /// # Errors
+    /// [`Error::Nccl`]; when a rank is lost meanwhile, the group's error.
+    pub fn join(gpu: &Gpu, group: &Group) -> Result<Self, Error> {
+        let api = Api::open()?;
+        let mut id = Vec::new();
+        if group.rank() == 0 {
+            id = unique_id(api)?.0.map(c_char::cast_unsigned).to_vec();
+        }
+        group.broadcast(&mut id)?;
+        let id = id.try_into().map_err(|id: Vec<u8>| Error::Nccl {
+            action: "meet the other ranks",
+            reason: format!("its address is {} bytes, expected 128", id.len()),
+        })?;
+        let id = UniqueId(<[u8; 128]>::map(id, u8::cast_signed));
+        let context = Arc::clone(gpu.context());
+        let comm = init(api, &context, group, id)?;
+        let comm = Arc::new(Mutex::new(Some(comm)));
+        let lost = Arc::clone(&comm);
+        group.on_failure(move |_| abort(api, &lost));
+        Ok(Self { comm, context })
+    }
+
+    /// The version of the library, such as 2.28.9.
+    ///
+    /// # Errors
+    /// [`Error::Nccl`] where there is none.
+    #[expect(unsafe_code, reason = "a C function")]
+    pub fn version() -> Result<(i32, i32, i32), Error> {
+        let api = Api::open()?;
+        let mut version = 0;
+        // SAFETY: writes one number.
+        api.check("tell its version", unsafe { (api.version)(&raw mut version) })?;
+        Ok((version / 10_000, version % 10_000 / 100, version % 100))
+    }
+
+    /// `tensor` becomes the sum over all ranks; on libtorch's stream, so in its order.
+    ///
+    /// It must be contiguous memory of this GPU; libtorch frees that in the order of the
+    /// same stream.
+    pub(crate) fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
+        let action = "add up gradients";
+        let api = Api::open()?;
+        let refused = |reason: String| Error::Nccl { action, reason };
+        let kind = tensor.f_kind()?;
+        let number = number(kind).ok_or_else(|| refused(format!("a tensor of kind {kind:?}")))?;
+        if !tensor.is_contiguous() || !tensor.device().is_cuda() {
+            return Err(refused("a tensor that is not in one piece on a GPU".into()));
+        }
+        let bound = self.context.bind_to_thread();
+        bound.map_err(|e| refused_by_driver(self.context.ordinal(), action, e))?;
+        let comm = self.comm.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Handle(comm)) = *comm else {
+            return Err(refused("a rank was lost".into()));
+        };
+        let (start, n) = (tensor.data_ptr(), tensor.numel());
+        let mut later = SUCCESS;
+        // SAFETY: `n` numbers of that kind on this GPU, which the borrow keeps others on the
+        // host from; work of libtorch before and after is on the same stream. The
+        // communicator is not aborted, since the lock is held.
+        #[expect(unsafe_code, reason = "two C functions")]
+        let (given, asked) = unsafe {
+            let stream = ptr::null_mut();
+            let given = (api.all_reduce)(start, start, n, number, SUM, comm, stream);
+            (given, (api.async_error)(comm, &raw mut later))
+        };
+        api.check(action, given)?;
+        api.check(action, asked)?;
+        api.check(action, later)
+    }
+}
+
+impl Drop for Nccl {
+    fn drop(&mut self) {
+        if let Ok(api) = Api::open() {
+            // What was given to the stream is done first, unless a rank was lost.
+            if self.comm.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+                self.context.record_err(self.context.synchronize());
+            }
+            abort(api, &self.comm);
+        }
+    }
+}
+
+/// Ends the communicator, and with it kernels that wait for other ranks.
+fn abort(api: &Api, comm: &Mutex<Option<Handle>>) {
+    let since = Instant::now();
+    loop {
+        let held = match comm.try_lock() {
+            Ok(mut comm) => comm.take(),
+            Err(TryLockError::Poisoned(comm)) => comm.into_inner().take(),
+            Err(TryLockError::WouldBlock) => {
+                // A call that connects to a lost rank may not come back at all.
+                if since.elapsed() > Duration::from_secs(10) {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(10));
+                continue;
+            }
+        };
+        if let Some(Handle(comm)) = held {
+            // SAFETY: taken out under the lock, so nobody uses it now or later.
+            #[expect(unsafe_code, reason = "a C function")]
+            let _ = unsafe { (api.abort)(comm) };
+        }
+        return;
+    }
+}
+
+#[expect(unsafe_code, reason = "a C function")]
+fn unique_id(api: &Api) -> Result<UniqueId, Error> {
+    let mut id = UniqueId([0; 128]);
+    // SAFETY: writes 128 bytes.
+    api.check("make an address", unsafe { (api.unique_id)(&raw mut id) })?;
+    Ok(id)
+}
+
+/// Waits for all ranks' GPUs, in a thread of its own: it would wait for ever for a rank
+/// that is lost. The thread then stays until the process ends.
+fn init(
+    api: &'static Api,
+    context: &Arc<CudaContext>,
+    group: &Group,
+    id: UniqueId,
+) -> Result<Handle, Error> {
+    let count = |n: u64| {
+        let reason = || format!("{n} ranks are too many");
+        c_int::try_from(n).map_err(|_| Error::Nccl { action: "join", reason: reason() })
+    };
+    let (n, rank) = (count(group.world_size())?, count(group.rank())?);
+    let (done, joined) = mpsc::channel();
+    let bound = Arc::clone(context);
+    let index = context.ordinal();
+    let work = move || {
+        let join = || {
+            let action = "join the other ranks";
+            bound.bind_to_thread().map_err(|e| refused_by_driver(index, action, e))?;
+            let mut comm = ptr::null_mut();
+            // SAFETY: writes the communicator; the GPU is this thread's, as NCCL wants it.
+            #[expect(unsafe_code, reason = "a C function")]
+            let answer = unsafe { (api.init)(&raw mut comm, n, id, rank) };
+            api.check(action, answer).map(|()| Handle(comm))
+        };
+        // Whoever asked may have gone.
+        drop(done.send(join()));
+    };
+    let thread = thread::Builder::new().name("gular-nccl".into()).spawn(work);
+    thread.map_err(|source| Error::Thread { number: 1, wanted: 1, source })?;
+    loop {
+        match joined.recv_timeout(Duration::from_millis(200)) {
+            Ok(comm) => return comm,
+            Err(mpsc::RecvTimeoutError::Timeout) => group.check()?,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Error::Broken),
+        }
+    }
+}
+
+/// `ncclDataType_t`.
+fn number(kind: Kind) -> Option<c_int> {
+    Some(match kind {
+        Kind::Uint8 => 1,
+        Kind::Int64 => 4,
+        Kind::Half => 6,
+        Kind::Float => 7,
+        Kind::Double => 8,
+        Kind::BFloat16 => 9,
+        _ => return None,
+    })
+}

@@ -1,0 +1,120 @@
+//! How fast bytes come to a GPU: the limit, and what the ring makes of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use cudarc::driver::DriverError;
+
+use super::Gpu;
+use super::lanes::{CudaLanes, refused};
+use super::pin::pin;
+use super::ring::{Held, Ring};
+use crate::Error;
+use crate::loader::pages;
+
+/// Bytes a second from page-locked memory to a GPU.
+#[derive(Debug, Clone, Copy)]
+pub struct CopyRates {
+    /// One buffer of the driver's own, copied again and again on one stream.
+    pub plain: f64,
+    /// The ring of device slots, its events and waits included, with labels, and nothing
+    /// computed on the batches.
+    pub ring: f64,
+}
+
+/// Copies batches of `rows` rows of `row_bytes` bytes for `time` each way; `ahead` as in
+/// [`FeedOptions`](crate::torch::FeedOptions).
+///
+/// # Errors
+/// [`Error::Gpu`], [`Error::Memory`].
+pub fn copy_rates(
+    gpu: &Gpu,
+    rows: usize,
+    row_bytes: usize,
+    ahead: usize,
+    time: Duration,
+) -> Result<CopyRates, Error> {
+    Ok(CopyRates {
+        plain: plain(gpu, rows * row_bytes, time).map_err(|e| refused(gpu.index, "copy", e))?,
+        ring: ring(gpu, rows, row_bytes, ahead, time)?,
+    })
+}
+
+#[expect(unsafe_code, reason = "memory that is written before it is read")]
+fn plain(gpu: &Gpu, bytes: usize, time: Duration) -> Result<f64, DriverError> {
+    let stream = gpu.context().new_stream()?;
+    // SAFETY: bytes of any value are bytes; they are filled before they are copied.
+    let mut host = unsafe { gpu.context().alloc_pinned_with_flags::<u8>(bytes, 0) }?;
+    host.as_mut_slice()?.fill(1);
+    let mut device = stream.alloc_zeros::<u8>(bytes)?;
+    let host = host.as_slice()?;
+    let mut copies = |n: u64| {
+        for _ in 0..n {
+            stream.memcpy_htod(host, &mut device)?;
+        }
+        stream.synchronize()
+    };
+    copies(3)?;
+    let (since, mut n) = (Instant::now(), 0);
+    while since.elapsed() < time {
+        copies(16)?;
+        n += 16;
+    }
+    Ok((n * bytes as u64) as f64 / since.elapsed().as_secs_f64())
+}
+
+/// Page-locked memory that is uploaded and never changes.
+#[derive(Clone)]
+struct Same(Arc<(BytesMut, Vec<i64>)>);
+
+impl Held for Same {
+    fn images(&self) -> &[u8] {
+        &self.0.0
+    }
+
+    fn labels(&self) -> &[i64] {
+        &self.0.1
+    }
+}
+
+fn ring(
+    gpu: &Gpu,
+    rows: usize,
+    row_bytes: usize,
+    ahead: usize,
+    time: Duration,
+) -> Result<f64, Error> {
+    let bytes = rows * row_bytes;
+    let mut memory = pages(bytes).ok_or(Error::Memory { bytes: bytes as u64 })?;
+    memory.fill(1);
+    let lock = pin(gpu.context(), &memory)?;
+    memory.truncate(bytes);
+    let same = Same(Arc::new((memory, vec![7; rows])));
+    let lanes = CudaLanes::new(gpu.context(), ahead + 1, rows, row_bytes, false)?;
+    let mut ring = Ring::new(lanes, ahead + 1)?;
+    let mut batches = |n: u64| {
+        for _ in 0..n {
+            while ring.has_room() {
+                ring.upload(same.clone())?;
+            }
+            if let Some((lent, ())) = ring.take(|_| ())? {
+                ring.consumed(lent)?;
+            }
+            // As many as a loader would lend.
+            while ring.n_held() > ahead && ring.give_back_oldest()? {}
+        }
+        while ring.give_back_oldest()? {}
+        Ok::<_, Error>(())
+    };
+    batches(3)?;
+    let (since, mut n) = (Instant::now(), 0);
+    while since.elapsed() < time {
+        batches(16)?;
+        n += 16;
+    }
+    let rate = (n * bytes as u64) as f64 / since.elapsed().as_secs_f64();
+    drop(ring);
+    drop(lock);
+    Ok(rate)
+}

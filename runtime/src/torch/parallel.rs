@@ -1,0 +1,329 @@
+//! One training on several processes: each computes on its part of a batch, and all take
+//! the step that one process would take on the whole of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use tch::nn::VarStore;
+use tch::{Device, Kind, Tensor};
+
+use super::{Optimiser, Place, TrainState, load_weights, weights};
+use crate::Error;
+#[cfg(feature = "cuda")]
+use crate::cuda::Nccl;
+use crate::group::Group;
+
+/// Numbers that are added up in one piece. Larger pieces wait longer for the first byte,
+/// smaller ones more often; PyTorch's `DistributedDataParallel` takes as much.
+const BUCKET_BYTES: usize = 25 << 20;
+
+/// Adds tensors up over all ranks.
+pub trait AllReduce {
+    /// `tensor`, contiguous `f32` or `f64`, becomes the sum of those of all ranks: the same
+    /// bits on each. All ranks call it in the same order with the same sizes.
+    ///
+    /// # Errors
+    /// When a rank is lost or has another size.
+    fn sum(&self, tensor: &mut Tensor) -> Result<(), Error>;
+}
+
+/// Over TCP; tensors on the processor.
+impl AllReduce for Group {
+    fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
+        let kind = tensor.f_kind()?;
+        match kind {
+            Kind::Float => self.all_reduce(host_numbers::<f32>(tensor, kind)?),
+            Kind::Double => self.all_reduce(host_numbers::<f64>(tensor, kind)?),
+            _ => Err(Error::Tensors { reason: format!("a sum of kind {kind:?}") }),
+        }
+    }
+}
+
+/// Over NCCL; tensors on a GPU.
+#[cfg(feature = "cuda")]
+impl AllReduce for Nccl {
+    fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
+        Self::sum(self, tensor)
+    }
+}
+
+/// What describes a model to the other ranks, for [`Group::join`]: names, kinds and shapes
+/// of all variables, a line each.
+#[must_use]
+pub fn describe(store: &VarStore) -> String {
+    let named: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
+    let mut text = String::new();
+    for (name, tensor) in &named {
+        let _ = writeln!(text, "variable {name}: {:?} {:?}", tensor.kind(), tensor.size());
+    }
+    text
+}
+
+/// The ranks of one training, and the gradients they add up.
+///
+/// ```no_run
+/// # use gular_runtime::group::Group;
+/// # use gular_runtime::torch::{DataParallel, Place};
+/// # use tch::{Device, nn::VarStore};
+/// # fn step() -> Result<(), gular_runtime::Error> {
+/// # let (group, store, place) = (Group::alone(), VarStore::new(Device::Cpu), Place::Cpu { why: None });
+/// let mut parallel = DataParallel::new(group, &store, &place)?;
+/// // … the mean loss of this rank's 32 samples, backward …
+/// let samples = parallel.average_gradients(32)?;
+/// // … the step of the optimiser, the same on every rank.
+/// # Ok(()) }
+/// ```
+pub struct DataParallel {
+    /// Dropped before the group, which tells it of lost ranks.
+    tensors: Option<Box<dyn AllReduce>>,
+    group: Group,
+    /// Trainable, in the order of their names.
+    variables: Vec<Tensor>,
+    buckets: Vec<Bucket>,
+}
+
+/// Gradients side by side.
+struct Bucket {
+    /// One dimension, on the variables' device.
+    flat: Tensor,
+    parts: Vec<Part>,
+}
+
+/// Where the gradient of a variable is in a bucket.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    variable: usize,
+    start: i64,
+    len: i64,
+}
+
+impl DataParallel {
+    /// Over the trainable variables of `store`, on `place`; a GPU's gradients go through
+    /// NCCL. Allocates as much again as the gradients take, in `f32`.
+    ///
+    /// # Errors
+    /// `Error::Nccl`, [`Error::Torch`], those of the group.
+    pub fn new(group: Group, store: &VarStore, place: &Place) -> Result<Self, Error> {
+        let named: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
+        let trainable = named.into_values().filter(Tensor::requires_grad);
+        let variables: Vec<Tensor> = trainable.collect();
+        if group.world_size() == 1 && !place.device().is_cuda() {
+            return Ok(Self { tensors: None, group, variables, buckets: Vec::new() });
+        }
+        let tensors: Option<Box<dyn AllReduce>> = match place {
+            Place::Cpu { .. } => None,
+            #[cfg(feature = "cuda")]
+            Place::Gpu(gpu) => Some(Box::new(Nccl::join(gpu, &group)?)),
+        };
+        let buckets = buckets(&variables, place.device())?;
+        Ok(Self { tensors, group, variables, buckets })
+    }
+
+    /// This rank's gradients, means over its `n` samples, become the means over the samples
+    /// of all ranks; returns how many those are. Equal to one process's on the whole batch
+    /// but for rounding, also where ranks have unlike numbers of samples or none.
+    ///
+    /// A gradient that no rank has stays undefined.
+    ///
+    /// # Errors
+    /// When a rank is lost; [`Error::Torch`].
+    pub fn average_gradients(&mut self, n: usize) -> Result<u64, Error> {
+        if self.buckets.is_empty() {
+            return Ok(n as u64);
+        }
+        let has = |v: &Tensor| Ok::<_, Error>(f64::from(u8::from(v.f_grad()?.defined())));
+        let mut counts = vec![n as f64];
+        for variable in &self.variables {
+            counts.push(has(variable)?);
+        }
+        self.group.all_reduce(&mut counts)?;
+        let total = counts[0];
+        if total == 0.0 {
+            return Ok(0);
+        }
+        let used = |i: usize| counts[i + 1] > 0.0;
+        define_gradients(self.variables.iter().enumerate().filter(|(i, _)| used(*i)))?;
+        let reduce: &dyn AllReduce = self.tensors.as_deref().unwrap_or(&self.group);
+        tch::no_grad(|| {
+            for Bucket { flat, parts } in &mut self.buckets {
+                let _ = flat.f_zero_()?;
+                for part in parts.iter().filter(|part| used(part.variable)) {
+                    let grad = self.variables[part.variable].f_grad()?.f_reshape([-1])?;
+                    flat.f_narrow(0, part.start, part.len)?.f_copy_(&grad)?;
+                }
+                let _ = flat.f_mul_scalar_(n as f64 / total)?;
+                reduce.sum(flat)?;
+                for part in parts.iter().filter(|part| used(part.variable)) {
+                    let mut grad = self.variables[part.variable].f_grad()?;
+                    let mean = flat.f_narrow(0, part.start, part.len)?.f_view_as(&grad)?;
+                    grad.f_copy_(&mean)?;
+                }
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(total as u64)
+    }
+
+    /// Each of `values` becomes the sum over all ranks.
+    ///
+    /// # Errors
+    /// When a rank is lost.
+    pub fn sum(&self, values: &mut [f64]) -> Result<(), Error> {
+        self.group.all_reduce(values)
+    }
+
+    /// Model, optimiser and `state` become those of rank 0, which may have loaded a
+    /// checkpoint: the other ranks need not see its folder.
+    ///
+    /// # Errors
+    /// When a rank is lost; [`Error::Tensors`] when the models differ.
+    pub fn share(
+        &self,
+        store: &mut VarStore,
+        optimiser: &mut dyn Optimiser,
+        state: &mut TrainState,
+    ) -> Result<(), Error> {
+        if self.group.world_size() == 1 {
+            return Ok(());
+        }
+        let wrong = |e: serde_json::Error| Error::Tensors { reason: e.to_string() };
+        let first = self.group.rank() == 0;
+        let mut parts = [Vec::new(), Vec::new(), Vec::new()];
+        if first {
+            parts =
+                [weights(store)?, optimiser.state()?, serde_json::to_vec(state).map_err(wrong)?];
+        }
+        for part in &mut parts {
+            self.group.broadcast(part)?;
+        }
+        if !first {
+            load_weights(store, &parts[0])?;
+            optimiser.restore(&parts[1])?;
+            *state = serde_json::from_slice(&parts[2]).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    /// The ranks.
+    #[must_use]
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// The orderly end: waits until all ranks are there.
+    ///
+    /// # Errors
+    /// When a rank was lost before.
+    pub fn finish(self) -> Result<(), Error> {
+        let Self { tensors, group, .. } = self;
+        drop(tensors);
+        group.finish()
+    }
+}
+
+impl std::fmt::Debug for DataParallel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (rank, n) = (self.group.rank(), self.group.world_size());
+        write!(f, "DataParallel(rank {rank} of {n}, {} buckets)", self.buckets.len())
+    }
+}
+
+/// Memory for the gradients of `variables`.
+fn buckets(variables: &[Tensor], device: Device) -> Result<Vec<Bucket>, Error> {
+    let mut sizes = Vec::new();
+    for variable in variables {
+        // Sums of halves in `f32`, so that small parts are not lost.
+        let double = variable.f_kind()? == Kind::Double;
+        let kind = if double { Kind::Double } else { Kind::Float };
+        sizes.push((kind, variable.numel()));
+    }
+    let bucket =
+        |(kind, len, parts)| Ok(Bucket { flat: Tensor::f_zeros([len], (kind, device))?, parts });
+    lay_out(&sizes).into_iter().map(bucket).collect()
+}
+
+/// Lays variables of these kinds and lengths into pieces of one kind, last first, since
+/// backward comes to those first: kind, length, parts.
+fn lay_out(sizes: &[(Kind, usize)]) -> Vec<(Kind, i64, Vec<Part>)> {
+    let mut pieces: Vec<(Kind, i64, Vec<Part>)> = Vec::new();
+    for (variable, (kind, len)) in sizes.iter().enumerate().rev() {
+        let (kind, len) = (*kind, *len as i64);
+        let room = (BUCKET_BYTES / kind.elt_size_in_bytes()) as i64;
+        match pieces.last_mut() {
+            Some((of, end, parts)) if *of == kind && *end + len <= room => {
+                parts.push(Part { variable, start: *end, len });
+                *end += len;
+            }
+            _ => pieces.push((kind, len, vec![Part { variable, start: 0, len }])),
+        }
+    }
+    pieces
+}
+
+/// Gives those without a gradient one of zeros, the only way libtorch lets tch do it: by a
+/// backward pass over a loss of zero.
+fn define_gradients<'a>(variables: impl Iterator<Item = (usize, &'a Tensor)>) -> Result<(), Error> {
+    let mut zero: Option<Tensor> = None;
+    for (_, variable) in variables {
+        if variable.f_grad()?.defined() {
+            continue;
+        }
+        let none = variable.f_zeros_like()?.f_detach()?;
+        let part = variable.f_mul(&none)?.f_sum(variable.f_kind()?)?;
+        zero = Some(match zero {
+            None => part,
+            Some(sum) => sum.f_add(&part)?,
+        });
+    }
+    zero.map_or(Ok(()), |zero| Ok(zero.f_backward()?))
+}
+
+/// The memory of a tensor on the processor.
+#[expect(unsafe_code, reason = "tch lends no memory of a tensor")]
+fn host_numbers<T>(tensor: &mut Tensor, kind: Kind) -> Result<&mut [T], Error> {
+    if tensor.device() != Device::Cpu || !tensor.is_contiguous() {
+        let device = tensor.device();
+        let reason = format!("a sum over TCP of a tensor on {device:?}, or not in one piece");
+        return Err(Error::Tensors { reason });
+    }
+    let len = tensor.numel();
+    debug_assert_eq!(kind.elt_size_in_bytes(), size_of::<T>());
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    let start = tensor.data_ptr().cast::<T>();
+    // SAFETY: contiguous numbers of that kind on the processor, as checked, aligned by
+    // libtorch; the borrow is mutable, and libtorch works on them in this thread only.
+    Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_hold_every_variable_once_and_no_more_than_fits() {
+        let mib = (1 << 20) / 4;
+        let sizes = [
+            (Kind::Float, 3),
+            (Kind::Float, 20 * mib),
+            (Kind::Float, 6 * mib),
+            (Kind::Double, 7),
+            (Kind::Float, 0),
+            (Kind::Float, 60 * mib),
+        ];
+        let pieces = lay_out(&sizes);
+        let held: Vec<Vec<usize>> =
+            pieces.iter().map(|(.., parts)| parts.iter().map(|p| p.variable).collect()).collect();
+        assert_eq!(held, [vec![5], vec![4], vec![3], vec![2], vec![1, 0]]);
+        for (kind, len, parts) in &pieces {
+            let mut end = 0;
+            for part in parts {
+                assert_eq!((part.start, part.len), (end, sizes[part.variable].1 as i64));
+                assert_eq!(sizes[part.variable].0, *kind);
+                end += part.len;
+            }
+            assert_eq!(end, *len);
+        }
+    }
+}
