@@ -113,7 +113,11 @@ impl DataParallel {
         let tensors: Option<Box<dyn AllReduce>> = match place {
             Place::Cpu { .. } => None,
             #[cfg(feature = "cuda")]
-            Place::Gpu(gpu) => Some(Box::new(Nccl::join(gpu, &group)?)),
+            Place::Gpu(gpu) => {
+                let joined = Nccl::join(gpu, &group);
+                // The others are told why.
+                Some(Box::new(joined.inspect_err(|error| group.fail(&error.to_string()))?))
+            }
         };
         let buckets = buckets(&variables, place.device())?;
         Ok(Self { tensors, group, variables, buckets })

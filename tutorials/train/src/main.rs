@@ -9,7 +9,6 @@ mod args;
 mod net;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +21,7 @@ use gular_runtime::metrics::Metrics;
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::schedule::Cosine;
 use gular_runtime::torch::{
-    self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, TrainState,
+    self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, Place, TrainState,
 };
 use gular_runtime::{
     Bundle, Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, OpenOptions, Ranks,
@@ -81,6 +80,8 @@ struct Training<'a> {
     stop: StopFlag,
     /// The step to stop after, if any.
     last_step: Option<u64>,
+    /// The step of the checkpoint it went on from.
+    resumed_at: Option<u64>,
 }
 
 /// What a training leaves behind.
@@ -134,50 +135,21 @@ fn run(args: &Args) -> Result<End> {
 
     // The model. `u64::MAX` is no step, so the weights share no random numbers with one.
     torch::set_step_rng(args.seed, u64::MAX, 0);
-    let mut store = VarStore::new(place.device());
+    let store = VarStore::new(place.device());
     let net = Net::new(&store.root(), i64::try_from(n_classes)?, args.dropout);
-    let mut optimiser = AdamW::new(&store);
+    let optimiser = AdamW::new(&store);
 
     // The other processes, if there are any: they must be of the same training.
-    let group = meet(args, &ranks, &env, &stop, &bundle, &torch::describe(&store))?;
+    let group = meet(args, &ranks, &env, &stop, &bundle, &place, &store)?;
     let parallel = DataParallel::new(group, &store, &place)?;
 
-    // Where an earlier run was stopped, if there was one: rank 0 reads, and tells the others.
-    let mut state = TrainState {
+    let state = TrainState {
         step: 0,
         seed: args.seed,
         loader: train.state().clone(),
         decoder: jpeg_backend().to_owned(),
         figures: BTreeMap::new(),
     };
-    let mut files = None;
-    if first {
-        let checkpoints = Checkpoints::open(&args.checkpoint_dir, bundle.digest(), args.keep)?;
-        if let Some((found, loaded)) = torch::load_newest(&checkpoints, &mut store, &mut optimiser)?
-        {
-            let path = loaded.path.display();
-            ensure!(
-                args.resume == Resume::Auto,
-                "there is a checkpoint, `{path}`, and `--resume never`"
-            );
-            loaded.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-            eprintln!("resuming at step {} from `{path}`", found.step);
-            state = found;
-        }
-        let resumed_at = Some(state.step).filter(|step| *step > 0);
-        let metrics = args.metrics.as_deref().map(|dir| Metrics::open(dir, resumed_at));
-        files = Some(Files { checkpoints, metrics: metrics.transpose()? });
-    }
-    parallel.share(&mut store, &mut optimiser, &mut state)?;
-    let resumed_at = Some(state.step).filter(|step| *step > 0);
-    if resumed_at.is_some() {
-        train.restore(&state.loader)?;
-        if first {
-            warn_of_changes(args, &ranks, &state);
-        }
-    }
-    args.remember(&ranks, &mut state.figures);
-    let last_step = args.stop_after_steps.map(|n| state.step.saturating_add(n));
     let schedule = Cosine::new(args.lr, args.epochs.saturating_mul(steps_per_epoch));
     let mut training = Training {
         args,
@@ -188,33 +160,23 @@ fn run(args: &Args) -> Result<End> {
         schedule,
         parallel,
         state,
-        files,
+        files: None,
         stop,
-        last_step,
+        last_step: None,
+        resumed_at: None,
     };
-
-    let ended = training.epochs(&mut train, &mut val).and_then(|end| {
-        if end == End::Done && first {
-            let stats = train.stats();
-            let (weights, path) = training.write_weights()?;
-            eprintln!("{stats}\nweights {weights} in `{}`", path.display());
-            if args.json {
-                let seconds = begin.elapsed().as_secs_f64();
-                let mut summary = training.summary(seconds, &stats);
+    match training.go(&mut train, &mut val) {
+        Ok(end) => {
+            if end == End::Done && first {
+                let mut summary = training.finish(&train.stats(), begin.elapsed().as_secs_f64())?;
                 summary["bundle"] = bundle.digest().to_string().into();
                 summary["samples"] = bundle.n_samples(Split::Train).into();
                 summary["device"] = place.to_string().into();
                 summary["steps_per_epoch"] = steps_per_epoch.into();
-                summary["resumed_at_step"] = resumed_at.into();
-                summary["weights"] = weights.to_string().into();
-                summary["weights_file"] = path.display().to_string().into();
-                println!("{summary}");
+                if args.json {
+                    println!("{summary}");
+                }
             }
-        }
-        Ok(end)
-    });
-    match ended {
-        Ok(end) => {
             training.parallel.finish()?;
             Ok(end)
         }
@@ -233,43 +195,32 @@ fn meet(
     env: &Env,
     stop: &StopFlag,
     bundle: &Bundle,
-    model: &str,
+    place: &Place,
+    store: &VarStore,
 ) -> Result<Group> {
     if ranks.world_size == 1 {
         return Ok(Group::alone());
     }
     let explicit = args.master_addr.as_deref().zip(args.master_port);
-    let place = Rendezvous::discover(explicit, env)?;
+    let meeting = Rendezvous::discover(explicit, env)?;
+    // What would make another training of it: the others compare it with theirs.
+    let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
+    let Args { seed, epochs, batch_size, size, lr, dropout, order, .. } = args;
     let about = format!(
-        "bundle {}\nseed {}\nepochs {}\nbatch size {}\nsize {}\n{model}",
+        "bundle {}\non {kind}\nseed {seed}\nepochs {epochs}\nbatch size {batch_size}\n\
+         size {size}\nlr {lr}\ndropout {dropout}\norder {order:?}\n{}",
         bundle.digest(),
-        args.seed,
-        args.epochs,
-        args.batch_size,
-        args.size,
+        torch::describe(store),
     );
     let options = GroupOptions {
         rendezvous_timeout: Duration::from_secs(args.rendezvous_timeout),
         ..GroupOptions::default()
     };
-    let group = Group::join(ranks, &place, &about, &options, stop.flag())?;
+    let group = Group::join(ranks, &meeting, &about, &options, stop.flag())?;
     if ranks.rank == 0 {
         eprintln!("{} processes have met", ranks.world_size);
     }
     Ok(group)
-}
-
-fn warn_of_changes(args: &Args, ranks: &Ranks, state: &TrainState) {
-    if state.decoder != jpeg_backend() {
-        eprintln!(
-            "warning: it was trained with {}, this build has {}: pixels differ a little",
-            state.decoder,
-            jpeg_backend()
-        );
-    }
-    for (name, was, now) in args.changes(ranks, &state.figures) {
-        eprintln!("warning: it was begun with `--{name} {was}`, now it is {now}: other weights");
-    }
 }
 
 /// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
@@ -295,8 +246,19 @@ fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
 }
 
 impl Training<'_> {
-    /// Trains on what is left.
-    fn epochs(&mut self, train: &mut Feed, val: &mut Feed) -> Result<End> {
+    /// Trains from where an earlier run was stopped, if there was one.
+    fn go(&mut self, train: &mut Feed, val: &mut Feed) -> Result<End> {
+        if self.ranks.rank == 0 {
+            self.load()?;
+        }
+        // The others learn from rank 0 where it stands.
+        self.parallel.share(&mut self.store, &mut self.optimiser, &mut self.state)?;
+        if self.state.step > 0 {
+            self.resumed_at = Some(self.state.step);
+            train.restore(&self.state.loader)?;
+        }
+        self.args.remember(&self.ranks, &mut self.state.figures);
+        self.last_step = self.args.stop_after_steps.map(|n| self.state.step.saturating_add(n));
         for epoch in self.state.loader.epoch..self.args.epochs {
             if self.epoch(train, epoch)? == End::Stopped {
                 return Ok(End::Stopped);
@@ -309,6 +271,39 @@ impl Training<'_> {
             self.save()?;
         }
         Ok(End::Done)
+    }
+
+    /// Opens the files, and goes to the newest checkpoint.
+    fn load(&mut self) -> Result<()> {
+        let Args { checkpoint_dir, keep, resume, metrics, .. } = self.args;
+        let bundle = Digest::parse(&self.state.loader.bundle)?;
+        let checkpoints = Checkpoints::open(checkpoint_dir, bundle, *keep)?;
+        let (store, optimiser) = (&mut self.store, &mut self.optimiser);
+        if let Some((found, loaded)) = torch::load_newest(&checkpoints, store, optimiser)? {
+            let path = loaded.path.display();
+            ensure!(
+                *resume == Resume::Auto,
+                "there is a checkpoint, `{path}`, and `--resume never`"
+            );
+            loaded.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            if found.decoder != self.state.decoder {
+                eprintln!(
+                    "warning: it was trained with {}, this build has {}: pixels differ a little",
+                    found.decoder, self.state.decoder
+                );
+            }
+            for (name, was, now) in self.args.changes(&self.ranks, &found.figures) {
+                eprintln!(
+                    "warning: it was begun with `--{name} {was}`, now it is {now}: other weights"
+                );
+            }
+            eprintln!("resuming at step {} from `{path}`", found.step);
+            self.state = found;
+        }
+        let resumed_at = Some(self.state.step).filter(|step| *step > 0);
+        let metrics = metrics.as_deref().map(|dir| Metrics::open(dir, resumed_at)).transpose()?;
+        self.files = Some(Files { checkpoints, metrics });
+        Ok(())
     }
 
     /// Trains on what is left of `epoch`.
@@ -460,28 +455,30 @@ impl Training<'_> {
         }
     }
 
-    fn write_weights(&self) -> Result<(Digest, PathBuf)> {
+    /// Writes the weights, and says what there is to say.
+    fn finish(&self, stats: &Stats, seconds: f64) -> Result<Value> {
         let weights = torch::weights(&self.store)?;
         let path = self.args.checkpoint_dir.join("weights.safetensors");
         write_file(&path, &weights).map_err(gular_runtime::Error::from)?;
-        Ok((Digest::of(&weights), path))
-    }
-
-    fn summary(&self, seconds: f64, stats: &Stats) -> Value {
+        let digest = Digest::of(&weights);
+        eprintln!("{stats}\nweights {digest} in `{}`", path.display());
         let figures = &self.state.figures;
-        json!({
+        Ok(json!({
             "world_size": self.ranks.world_size,
             "images": figures.get("images").map(|n| *n as u64),
             "steps": self.state.step,
+            "resumed_at_step": self.resumed_at,
             "seconds": seconds,
             "images_per_second": stats.images as f64 / seconds,
             "loss_first": figures.get("loss_first"),
             "loss_last": figures.get("loss_last"),
             "val_loss": figures.get("val_loss"),
             "val_accuracy": figures.get("val_accuracy"),
+            "weights": digest.to_string(),
+            "weights_file": path,
             "decoder": jpeg_backend(),
             "loader": loader_json(stats),
-        })
+        }))
     }
 
     /// On stderr, of rank 0, and only when that is a terminal.

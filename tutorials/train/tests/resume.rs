@@ -3,155 +3,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod job;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use gular_bundle::{
-    About, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName, Manifest, Payload,
-    ShardSpec, ShardWriter, Split, write_manifest,
-};
-use gular_image::{encode_jpeg, encode_png};
+use gular_bundle::{Digest, Dtype, Field, FieldName};
+use gular_image::encode_png;
+use job::{EPOCHS, Job, STEPS_PER_EPOCH, bundle, bundle_of, code, report, said, write_bundle};
 use serde_json::Value;
-use tempfile::TempDir;
-
-const EPOCHS: u64 = 3;
-/// 44 samples in batches of 8.
-const STEPS_PER_EPOCH: u64 = 6;
-
-/// A bundle of three colours, of 44 samples to learn from and 9 to test.
-fn bundle(dir: &Path, salt: usize) -> Digest {
-    bundle_of(dir, salt, 9)
-}
-
-/// The same with `n_val` samples to test.
-fn bundle_of(dir: &Path, salt: usize, n_val: usize) -> Digest {
-    let media = vec!["image/jpeg".into(), "image/png".into()];
-    let encoded = Field::bytes(FieldName::image(), media);
-    write_bundle(dir, encoded, n_val, &|i| image(i + salt))
-}
-
-/// One whose field `image` holds what `value` gives.
-fn write_bundle(
-    dir: &Path,
-    image: Field,
-    n_val: usize,
-    value: &dyn Fn(usize) -> Vec<u8>,
-) -> Digest {
-    let data = dir.join(DATA_DIR);
-    fs::create_dir_all(&data).unwrap();
-    let payload = if image.is_bytes() { Payload::Encoded } else { Payload::Raw };
-    let fields = vec![image, Field::label()];
-    let mut shards = Vec::new();
-    for (split, samples) in
-        [(Split::Train, 0..20), (Split::Train, 20..44), (Split::Val, 44..44 + n_val)]
-    {
-        let mut writer =
-            ShardWriter::create(&data, &ShardSpec::new(Envelope::Shards, split, &fields)).unwrap();
-        for i in samples {
-            let key = BundlePath::parse(&format!("{i}.img")).unwrap();
-            let label = (i as i64 % 3).to_le_bytes();
-            writer.push(&key, &[&value(i), &label]).unwrap();
-        }
-        shards.push(writer.finish().unwrap());
-    }
-    let manifest = Manifest {
-        envelope: Envelope::Shards,
-        payload,
-        fields,
-        classes: ["red", "green", "blue"].map(String::from).to_vec(),
-        made: [].into(),
-        about: About::default(),
-        statistics: None,
-        shards,
-    };
-    write_manifest(dir, &manifest).unwrap()
-}
-
-fn image(i: usize) -> Vec<u8> {
-    let (width, height) = (24 + i % 17, 20 + i % 13);
-    let value = |p: usize, c: usize| (p * (i + 3) % 50) as u8 + if c == i % 3 { 180 } else { 40 };
-    let pixels: Vec<u8> =
-        (0..width * height).flat_map(|p| [value(p, 0), value(p, 1), value(p, 2)]).collect();
-    let (width, height) = (width as u32, height as u32);
-    if i.is_multiple_of(4) {
-        encode_png(&pixels, width, height).unwrap()
-    } else {
-        encode_jpeg(&pixels, width, height, 90).unwrap()
-    }
-}
-
-/// A training in a folder of its own.
-struct Job {
-    dir: TempDir,
-    bundle: PathBuf,
-    options: Vec<String>,
-}
-
-impl Job {
-    fn new(bundle: &Path, options: &str) -> Self {
-        let options = options.split_whitespace().map(String::from).collect();
-        Self { dir: tempfile::tempdir().unwrap(), bundle: bundle.to_owned(), options }
-    }
-
-    fn command(&self, more: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gular-train"));
-        command.arg(&self.bundle).args(["--epochs", &EPOCHS.to_string()]);
-        command.args(["--batch-size", "8", "--size", "16", "--lr", "0.01", "--json"]);
-        command.arg("--checkpoint-dir").arg(self.checkpoints());
-        command.arg("--metrics").arg(self.dir.path().join("metrics"));
-        command.args(&self.options).args(more).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, more: &[&str]) -> Output {
-        self.command(more).output().unwrap()
-    }
-
-    fn checkpoints(&self) -> PathBuf {
-        self.dir.path().join("checkpoints")
-    }
-
-    fn weights(&self) -> Vec<u8> {
-        fs::read(self.checkpoints().join("weights.safetensors")).unwrap()
-    }
-
-    fn newest(&self) -> PathBuf {
-        let latest = fs::read_to_string(self.checkpoints().join("latest")).unwrap();
-        self.checkpoints().join(latest.trim())
-    }
-
-    /// Lines of `metrics.jsonl` without their times.
-    fn metrics(&self) -> Vec<Value> {
-        let path = self.dir.path().join("metrics/metrics.jsonl");
-        let lines = fs::read_to_string(path).unwrap_or_default();
-        let lines = lines.lines().filter_map(|line| serde_json::from_str(line).ok());
-        lines
-            .map(|mut line: Value| {
-                let line_of = line.as_object_mut().unwrap();
-                for timed in ["wall", "images_per_second", "waited_for_data"] {
-                    line_of.remove(timed);
-                }
-                line
-            })
-            .collect()
-    }
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("it was not ended by a signal")
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn report(output: &Output) -> Value {
-    assert_eq!(code(output), 0, "{}", said(output));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 /// The weights and metrics of an undisturbed training.
 fn undisturbed(bundle: &Path, options: &str) -> (Vec<u8>, Vec<Value>) {
