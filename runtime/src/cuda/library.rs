@@ -1,5 +1,6 @@
 //! libtorch's CUDA half, `libtorch_cuda.so`.
 
+use std::error::Error as _;
 use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -22,7 +23,26 @@ pub(super) fn open() -> Result<(), String> {
         // to find its symbols, which is an error and not undefined.
         let opened = unsafe { Library::open(Some(NAME), RTLD_NOW | RTLD_GLOBAL) };
         // Kernels stay registered, so that the library must stay.
-        opened.map(std::mem::forget).map_err(|e| e.to_string())
+        opened.map(std::mem::forget).map_err(|e| reason(&e))
     };
     OPENED.get_or_init(open).clone()
+}
+
+/// What the dynamic linker said: libloading has it as the cause.
+pub(super) fn reason(error: &libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_missing_library_is_named() {
+        // Where there is one, it opens, again and again.
+        if let Err(reason) = open() {
+            assert!(reason.contains(".so"), "{reason}");
+        }
+        assert_eq!(open(), open());
+    }
 }

@@ -16,6 +16,7 @@ use tch::{Kind, Tensor};
 
 use super::Gpu;
 use super::lanes::refused as refused_by_driver;
+use super::library::reason;
 use crate::Error;
 use crate::group::Group;
 
@@ -77,7 +78,7 @@ impl Api {
             };
             Ok(api)
         };
-        let opened = OPENED.get_or_init(|| open().map_err(|e: libloading::Error| e.to_string()));
+        let opened = OPENED.get_or_init(|| open().map_err(|e: libloading::Error| reason(&e)));
         let refused = |reason: &String| Error::Nccl { action: "open it", reason: reason.clone() };
         opened.as_ref().map_err(refused)
     }
@@ -280,4 +281,26 @@ fn number(kind: Kind) -> Option<c_int> {
         Kind::BFloat16 => 9,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_tells_its_version_or_is_named_as_missing() {
+        match Nccl::version() {
+            Ok((major, minor, _)) => {
+                assert!((major, minor) >= (2, 10));
+                // Symbols of other types would show here, without a GPU too.
+                let api = Api::open().unwrap();
+                let error = api.check("try", 4).unwrap_err().to_string();
+                assert_eq!(
+                    error,
+                    "NCCL: cannot try: invalid argument (run with NCCL_DEBUG=WARN for details)"
+                );
+            }
+            Err(error) => assert!(error.to_string().contains(NAME), "{error}"),
+        }
+    }
 }
