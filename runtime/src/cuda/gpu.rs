@@ -172,7 +172,7 @@ fn no_gpu(who: &str, error: &DriverError) -> Error {
 
 /// libtorch sees no GPU though the driver does.
 fn unseen(driver: (i32, i32)) -> Error {
-    if !tch::utils::has_cuda() {
+    if !tch::utils::has_cudart() {
         return Error::NoGpu {
             reason: "libtorch was asked about CUDA before its CUDA half was opened".into(),
             hint: "open the GPU first in the program, before seeds are set and tensors are pinned",
