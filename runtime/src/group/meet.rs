@@ -116,13 +116,15 @@ fn meet(
             return Err(GroupError::Missing { ranks, world_size, waited: host.timeout });
         }
         lobby.turn(arrived.values().map(|rank| rank.link.stream())).map_err(full)?;
-        for guest in std::mem::take(&mut lobby.guests) {
+        let mut guests = std::mem::take(&mut lobby.guests).into_iter();
+        while let Some(guest) = guests.next() {
             match step(host, guest, arrived, left) {
                 Step::Stays(guest) => lobby.guests.push(guest),
                 Step::Leaves => {}
                 Step::Counts(rank, new) => drop(arrived.insert(rank, new)),
                 Step::Contradicts(error, mut guest) => {
                     dismiss(&mut guest.link, &error);
+                    lobby.guests.extend(guests);
                     linger(host, lobby, &error, arrived.len(), left.min(LINGER));
                     return Err(error);
                 }
