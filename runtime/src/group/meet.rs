@@ -1,7 +1,8 @@
 //! Rank 0's side of the meeting: who has come, and whether all are of one training.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,13 @@ pub(super) struct Host<'a> {
     pub(super) cancel: &'a AtomicBool,
 }
 
+impl Host<'_> {
+    /// How many ranks there are besides rank 0.
+    fn others(&self) -> usize {
+        usize::try_from(self.world_size - 1).unwrap_or(usize::MAX)
+    }
+}
+
 /// What somebody has said so far.
 #[derive(Default)]
 enum Stage {
@@ -42,6 +50,8 @@ enum Stage {
     Welcomed {
         rank: u64,
     },
+    /// It cannot be one of us, and has had the answer.
+    Wrong,
 }
 
 /// A rank that waits for the others.
@@ -65,22 +75,11 @@ pub(super) fn host(
     host: &Host<'_>,
     listener: TcpListener,
 ) -> Result<(Vec<Member>, Invitation), GroupError> {
-    let begun = Instant::now();
+    let max_guests = host.others().saturating_add(STRANGERS);
+    let mut lobby = Lobby::new(listener, max_guests).map_err(|error| full(&error))?;
     let mut arrived = BTreeMap::new();
-    let met = meet(host, listener, begun, &mut arrived);
-    if let Err(error) = met {
-        // On cancelling, the others learn who went, not that they were cancelled.
-        let told = match &error {
-            GroupError::Cancelled => GroupError::Failed {
-                rank: 0,
-                address: "where all meet".into(),
-                reason: "it was asked to stop while the ranks were meeting".into(),
-            },
-            other => other.clone(),
-        };
-        for Arrived { link, .. } in arrived.values_mut() {
-            dismiss(link, &told);
-        }
+    if let Err(error) = meet(host, &mut lobby, &mut arrived) {
+        tell(host, lobby, &error, arrived);
         return Err(error);
     }
     let key = random_key().map_err(|error| GroupError::Listen {
@@ -91,21 +90,19 @@ pub(super) fn host(
     Ok(introduce(host, arrived, key))
 }
 
+/// There are too many connections, or no memory for them.
+fn full(error: &io::Error) -> GroupError {
+    let (address, reason) = ("the port where ranks meet".into(), error.to_string());
+    GroupError::Listen { rank: 0, address, reason }
+}
+
 fn meet(
     host: &Host<'_>,
-    listener: TcpListener,
-    begun: Instant,
+    lobby: &mut Lobby<Stage>,
     arrived: &mut BTreeMap<u64, Arrived>,
 ) -> Result<(), GroupError> {
-    let full = |error: std::io::Error| GroupError::Listen {
-        rank: 0,
-        address: "the meeting port".into(),
-        reason: error.to_string(),
-    };
-    let ranks = usize::try_from(host.world_size).unwrap_or(usize::MAX);
-    let max_guests = ranks.saturating_add(STRANGERS);
-    let mut lobby = Lobby::new(listener, max_guests).map_err(full)?;
-    while arrived.len() < ranks - 1 {
+    let begun = Instant::now();
+    while arrived.len() < host.others() {
         if host.cancel.load(Ordering::Relaxed) {
             return Err(GroupError::Cancelled);
         }
@@ -115,15 +112,18 @@ fn meet(
             let (ranks, world_size) = (fold(missing), host.world_size);
             return Err(GroupError::Missing { ranks, world_size, waited: host.timeout });
         }
-        lobby.turn(arrived.values().map(|rank| rank.link.stream())).map_err(full)?;
-        for guest in std::mem::take(&mut lobby.guests) {
+        lobby
+            .turn(arrived.values().map(|rank| rank.link.stream()))
+            .map_err(|error| full(&error))?;
+        let mut guests = std::mem::take(&mut lobby.guests).into_iter();
+        while let Some(guest) = guests.next() {
             match step(host, guest, arrived, left) {
                 Step::Stays(guest) => lobby.guests.push(guest),
                 Step::Leaves => {}
                 Step::Counts(rank, new) => drop(arrived.insert(rank, new)),
-                Step::Contradicts(error, mut guest) => {
-                    dismiss(&mut guest.link, &error);
-                    linger(host, lobby, &error, arrived.len(), left.min(LINGER));
+                Step::Contradicts(error, guest) => {
+                    lobby.guests.push(guest);
+                    lobby.guests.extend(guests);
                     return Err(error);
                 }
             }
@@ -155,6 +155,7 @@ fn step(
             Greeting::Stranger => return Step::Leaves,
             Greeting::Version(version) => {
                 guest.link.queue_bytes(&answer());
+                guest.stage = Stage::Wrong;
                 let reason = format!(
                     "a rank at {} speaks version {version} of how ranks meet, rank 0 version {VERSION}",
                     guest.address
@@ -165,6 +166,7 @@ fn step(
         };
         guest.link.queue_bytes(&answer());
         if let Some(reason) = wrong(host, &hello, guest.address, arrived) {
+            guest.stage = Stage::Wrong;
             return Step::Contradicts(GroupError::Different { reason }, guest);
         }
         let Hello { rank, about, .. } = hello;
@@ -247,20 +249,31 @@ fn first_difference(ours: &str, theirs: &str, place: &str) -> String {
     }
 }
 
-/// Tells the error to those who come a little later, too, until all have heard it.
-fn linger(
+/// Tells the error to all who have come, and to those who come a little later.
+fn tell(
     host: &Host<'_>,
     mut lobby: Lobby<Stage>,
     error: &GroupError,
-    arrived: usize,
-    limit: Duration,
+    mut arrived: BTreeMap<u64, Arrived>,
 ) {
     let begun = Instant::now();
-    // Those who wait, and the one who showed it. Processes are counted, not ranks: one
-    // that has a wrong rank is missing elsewhere.
-    let mut told = arrived + 1;
-    let others = usize::try_from(host.world_size).unwrap_or(usize::MAX).saturating_sub(1);
-    while told < others && begun.elapsed() < limit && !host.cancel.load(Ordering::Relaxed) {
+    let limit = match error {
+        GroupError::Different { .. } | GroupError::Lost { .. } => LINGER,
+        // Nobody else will come, or nobody here may wait.
+        _ => Duration::ZERO,
+    };
+    let stopped = GroupError::Failed {
+        rank: 0,
+        address: "where all meet".into(),
+        reason: "it was asked to stop while the ranks were meeting".into(),
+    };
+    let error = if *error == GroupError::Cancelled { &stopped } else { error };
+    for Arrived { link, .. } in arrived.values_mut() {
+        dismiss(link, error);
+    }
+    // Processes are counted, not ranks: one that has a wrong rank is missing elsewhere.
+    let mut told = arrived.len();
+    loop {
         for mut guest in std::mem::take(&mut lobby.guests) {
             if let Stage::Unknown = guest.stage {
                 match guest.link.take_hello() {
@@ -274,6 +287,10 @@ fn linger(
             }
             dismiss(&mut guest.link, error);
             told += 1;
+        }
+        let cancelled = host.cancel.load(Ordering::Relaxed);
+        if told >= host.others() || begun.elapsed() >= limit || cancelled {
+            return;
         }
         if lobby.turn(std::iter::empty()).is_err() {
             return;
@@ -312,12 +329,12 @@ fn introduce(
 /// `ring` as a rank at `from` can reach it, who reached rank 0 at `here`.
 ///
 /// Whoever came over loopback is on rank 0's machine; from another one it is at rank 0's address.
-fn reachable(ring: SocketAddr, from: SocketAddr, here: std::net::IpAddr) -> SocketAddr {
+fn reachable(ring: SocketAddr, from: SocketAddr, here: IpAddr) -> SocketAddr {
     let local = ring.ip().is_unspecified() || (ring.ip().is_loopback() && !from.ip().is_loopback());
     if local { SocketAddr::new(here, ring.port()) } else { ring }
 }
 
-fn random_key() -> std::io::Result<[u8; 16]> {
+fn random_key() -> io::Result<[u8; 16]> {
     let mut key = [0; 16];
     // As few bytes as this come all at once.
     rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
