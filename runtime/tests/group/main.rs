@@ -13,11 +13,12 @@ mod process;
 use std::env;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use gular_runtime::Error;
-use gular_runtime::group::{Group, GroupError};
+use gular_runtime::group::{Group, GroupError, GroupOptions, Rendezvous};
+use gular_runtime::{Error, RankSource, Ranks};
 use process::{JOB, Job, Rank, connect, hello, job, masked, one_end, port};
 use rustix::process::Signal;
 
@@ -278,4 +279,33 @@ fn one_rank_needs_no_others() {
     assert!(matches!(error, Error::Group(GroupError::Failed { rank: 0, .. })));
     assert!(group.all_reduce(&mut values).is_err());
     Group::alone().finish().expect("alone");
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_before_anybody_is_met() {
+    let check = |rank, about: &str, change: &dyn Fn(&mut GroupOptions), expected: &str| {
+        let mut options = GroupOptions::default();
+        change(&mut options);
+        let source = RankSource::Explicit;
+        let ranks = Ranks { rank, world_size: 2, local_rank: 0, source };
+        let place = Rendezvous { host: "127.0.0.1".into(), port: port() };
+        let joined = Group::join(&ranks, &place, about, &options, &AtomicBool::new(false));
+        assert_eq!(joined.expect_err("refused").to_string(), expected);
+    };
+    let second = |options: &mut GroupOptions| options.lost_after = Duration::from_millis(999);
+    check(0, "", &second, "option `lost_after`: less than a second");
+    let never = |options: &mut GroupOptions| options.operation_timeout = Duration::ZERO;
+    let expected = "option `rendezvous_timeout, operation_timeout`: no time at all";
+    check(0, "", &never, expected);
+    let any = |options: &mut GroupOptions| options.interface = "0.0.0.0".parse().ok();
+    check(1, "", &any, "option `interface`: it is no address of one machine");
+    let long = "x".repeat((8 << 20) + 1);
+    check(1, &long, &|_| {}, "option `about`: longer than 8 MiB");
+    let expected = "rank 2 of world size 2 (options): ranks count from 0 and end below it";
+    check(2, "", &|_| {}, expected);
+    // An address of documentation, which no machine has.
+    let other = |options: &mut GroupOptions| options.interface = "192.0.2.1".parse().ok();
+    let expected =
+        "rank 1 cannot listen on 192.0.2.1: Cannot assign requested address (os error 99)";
+    check(1, "", &other, expected);
 }
