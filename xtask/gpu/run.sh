@@ -107,10 +107,10 @@ done
 python3 - "$out" <<'END'
 import datetime, json, pathlib, platform, subprocess, sys
 out = pathlib.Path(sys.argv[1])
+query = "nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1"
 record = {
     "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-    "nvidia_smi": subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
-                                 capture_output=True, text=True).stdout.strip(),
+    "nvidia_smi": subprocess.run(query, shell=True, capture_output=True, text=True).stdout.strip(),
     "kernel": platform.release(),
 }
 for name in ("check", "sanitizer", "bench", "train", "peers"):
