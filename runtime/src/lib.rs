@@ -5,6 +5,10 @@
 //! state of a whole training; it needs libtorch. Feature `cuda` adds a GPU, found at
 //! run time. Feature `turbo` decodes JPEG with libjpeg-turbo.
 
+// Tests inside share `tests/fixtures` with those outside, who name it so.
+#[cfg(test)]
+extern crate self as gular_runtime;
+
 pub mod augment;
 mod cache;
 pub mod checkpoint;

@@ -214,7 +214,6 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_driver_says_so() {
-        // SAFETY of the question: see `driver`.
         if Gpu::open(None, 0).is_ok() {
             return; // there is one, and it computes
         }

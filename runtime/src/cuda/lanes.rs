@@ -6,7 +6,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DriverError,
 use cudarc::driver::{DevicePtr as _, sys};
 use tch::{Device, Kind, Tensor};
 
-use super::ring::Lanes;
+use super::ring::{Lanes, Views};
 use crate::Error;
 
 /// What a slot is filled with before each batch when it is to be seen that nobody reads it.
@@ -51,31 +51,6 @@ impl CudaLanes {
         Ok(Self { context: Arc::clone(context), copy, compute, slots, poison })
     }
 
-    /// The images of `slot`, `u8` of shape `[n, h, w, 3]`, and its labels, `i64` of shape
-    /// `[n_labels]`, as tensors over the slot's own memory: only for work that is given to
-    /// the compute stream before the slot is handed back.
-    #[expect(unsafe_code, reason = "tensors over memory that is not libtorch's")]
-    pub(crate) fn view(
-        &self,
-        slot: usize,
-        shape: [i64; 4],
-        n_labels: i64,
-    ) -> Result<(Tensor, Tensor), Error> {
-        let Slot { images, labels, .. } = &self.slots[slot];
-        let device = Device::Cuda(self.context.ordinal());
-        let (images, _none) = images.device_ptr(&self.compute);
-        let (labels, _none) = labels.device_ptr(&self.compute);
-        let (images, labels) = (images as usize as *const u8, labels as usize as *const u8);
-        // SAFETY: memory of this device, which the slot holds until after the streams are
-        // done; a batch is no longer than the slot (`upload` checks it), and its copy comes
-        // first on the compute stream. The ring is told when the last reader was given to
-        // that stream; a reader after that would see the next batch.
-        let images = unsafe { Tensor::f_from_blob(images, &shape, &[], Kind::Uint8, device) }?;
-        // SAFETY: as above.
-        let labels = unsafe { Tensor::f_from_blob(labels, &[n_labels], &[], Kind::Int64, device) }?;
-        Ok((images, labels))
-    }
-
     /// How an error of the driver is told.
     fn refused(&self, action: &'static str) -> impl Fn(DriverError) -> Error + use<> {
         let index = self.context.ordinal();
@@ -109,6 +84,7 @@ impl Lanes for CudaLanes {
 
     fn event(&self) -> Result<CudaEvent, Error> {
         // The host sleeps until it is past: a core that turns in circles could decode.
+        // cudarc's flags cannot be joined, so it keeps a time, too, which nobody reads.
         let flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
         self.context.new_event(Some(flags)).map_err(self.refused("make an event"))
     }
@@ -164,6 +140,29 @@ impl Lanes for CudaLanes {
         // An error here is that of an earlier call, which returned it.
         self.context.record_err(self.copy.synchronize());
         self.context.record_err(self.compute.synchronize());
+    }
+}
+
+impl Views for CudaLanes {
+    fn device(&self) -> Device {
+        Device::Cuda(self.context.ordinal())
+    }
+
+    #[expect(unsafe_code, reason = "tensors over memory that is not libtorch's")]
+    fn view(&self, slot: usize, shape: [i64; 4], n_labels: i64) -> Result<(Tensor, Tensor), Error> {
+        let Slot { images, labels, .. } = &self.slots[slot];
+        let device = self.device();
+        let (images, _none) = images.device_ptr(&self.compute);
+        let (labels, _none) = labels.device_ptr(&self.compute);
+        let (images, labels) = (images as usize as *const u8, labels as usize as *const u8);
+        // SAFETY: memory of this device, which the slot holds until after the streams are
+        // done; a batch is no longer than the slot (`upload` checks it), and its copy comes
+        // first on the compute stream. The ring is told when the last reader was given to
+        // that stream; a reader after that would see the next batch.
+        let images = unsafe { Tensor::f_from_blob(images, &shape, &[], Kind::Uint8, device) }?;
+        // SAFETY: as above.
+        let labels = unsafe { Tensor::f_from_blob(labels, &[n_labels], &[], Kind::Int64, device) }?;
+        Ok((images, labels))
     }
 }
 

@@ -17,4 +17,6 @@ pub use rates::{CopyRates, copy_rates};
 
 pub(crate) use lanes::CudaLanes;
 pub(crate) use pin::pin;
-pub(crate) use ring::{Held, Ring};
+#[cfg(test)]
+pub(crate) use ring::Lanes;
+pub(crate) use ring::{Held, Lent, Ring, Views};

@@ -8,7 +8,7 @@ use cudarc::driver::DriverError;
 
 use super::Gpu;
 use super::lanes::{CudaLanes, refused};
-use super::pin::pin;
+use super::pin::{Pinned, pin};
 use super::ring::{Held, Ring};
 use crate::Error;
 use crate::loader::pages;
@@ -65,16 +65,20 @@ fn plain(gpu: &Gpu, bytes: usize, time: Duration) -> Result<f64, DriverError> {
 }
 
 /// Page-locked memory that is uploaded and never changes.
-#[derive(Clone)]
-struct Same(Arc<(BytesMut, Vec<i64>)>);
+struct Same {
+    /// First, so that it is let go of before the memory is freed.
+    _lock: Pinned,
+    images: BytesMut,
+    labels: Vec<i64>,
+}
 
-impl Held for Same {
+impl Held for Arc<Same> {
     fn images(&self) -> &[u8] {
-        &self.0.0
+        &self.images
     }
 
     fn labels(&self) -> &[i64] {
-        &self.0.1
+        &self.labels
     }
 }
 
@@ -90,19 +94,21 @@ fn ring(
     memory.fill(1);
     let lock = pin(gpu.context(), &memory)?;
     memory.truncate(bytes);
-    let same = Same(Arc::new((memory, vec![7; rows])));
+    let same = Arc::new(Same { _lock: lock, images: memory, labels: vec![7; rows] });
     let lanes = CudaLanes::new(gpu.context(), ahead + 1, rows, row_bytes, false)?;
     let mut ring = Ring::new(lanes, ahead + 1)?;
     let mut batches = |n: u64| {
         for _ in 0..n {
             while ring.has_room() {
-                ring.upload(same.clone())?;
+                ring.upload(Arc::clone(&same), ())?;
             }
-            if let Some((lent, ())) = ring.take(|_| ())? {
+            if let Some((lent, ())) = ring.take()? {
                 ring.consumed(lent)?;
             }
             // As many as a loader would lend.
-            while ring.n_held() > ahead && ring.give_back_oldest()? {}
+            while ring.give_back_copied()? > ahead {
+                ring.give_back_oldest()?;
+            }
         }
         while ring.give_back_oldest()? {}
         Ok::<_, Error>(())
@@ -113,8 +119,5 @@ fn ring(
         batches(16)?;
         n += 16;
     }
-    let rate = (n * bytes as u64) as f64 / since.elapsed().as_secs_f64();
-    drop(ring);
-    drop(lock);
-    Ok(rate)
+    Ok((n * bytes as u64) as f64 / since.elapsed().as_secs_f64())
 }

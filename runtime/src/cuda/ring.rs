@@ -19,6 +19,8 @@
 
 use std::collections::VecDeque;
 
+use tch::{Device, Tensor};
+
 use crate::Error;
 
 /// The two streams of a device, and its slots.
@@ -45,6 +47,16 @@ pub(crate) trait Lanes {
     fn upload(&mut self, slot: usize, images: &[u8], labels: &[i64]) -> Result<(), Error>;
     /// Waits until both streams have done all they were given.
     fn finish(&self);
+}
+
+/// Slots as tensors.
+pub(crate) trait Views: Lanes {
+    /// Where the tensors are.
+    fn device(&self) -> Device;
+    /// The images of `slot`, `u8` of shape `[n, h, w, 3]`, and its labels, `i64` of shape
+    /// `[n_labels]`, over the slot's own memory: only for work that is given to the compute
+    /// stream before the slot is handed back.
+    fn view(&self, slot: usize, shape: [i64; 4], n_labels: i64) -> Result<(Tensor, Tensor), Error>;
 }
 
 /// A batch's memory on the host.
@@ -74,24 +86,24 @@ struct Slot<E> {
     consumed: E,
 }
 
-/// Device slots, used in turn. `B` is a batch on the host.
-pub(crate) struct Ring<L: Lanes, B: Held> {
+/// Device slots, used in turn. `B` is a batch on the host, `A` what is known of it.
+pub(crate) struct Ring<L: Lanes, B: Held, A> {
     lanes: L,
     slots: Vec<Slot<L::Event>>,
     /// The slot of the next upload.
     next: usize,
     /// Uploaded and not yet taken, oldest first.
-    ahead: VecDeque<(usize, B)>,
-    /// Taken, while their copy may still read the host's memory.
-    leaving: VecDeque<(usize, B)>,
+    ahead: VecDeque<(usize, A)>,
+    /// Whose memory a copy may still read, oldest first.
+    copying: VecDeque<(usize, B)>,
 }
 
-impl<L: Lanes, B: Held> Ring<L, B> {
-    /// Over the `n_slots` slots of `lanes`.
+impl<L: Lanes, B: Held, A> Ring<L, B, A> {
+    /// Over the `n_slots` slots of `lanes`: one that is computed on, the others ahead.
     pub(crate) fn new(lanes: L, n_slots: usize) -> Result<Self, Error> {
         let slot = |_| Ok(Slot { copied: lanes.event()?, consumed: lanes.event()? });
         let slots = (0..n_slots).map(slot).collect::<Result<_, Error>>()?;
-        Ok(Self { lanes, slots, next: 0, ahead: VecDeque::new(), leaving: VecDeque::new() })
+        Ok(Self { lanes, slots, next: 0, ahead: VecDeque::new(), copying: VecDeque::new() })
     }
 
     /// The streams and slots.
@@ -99,41 +111,47 @@ impl<L: Lanes, B: Held> Ring<L, B> {
         &self.lanes
     }
 
-    /// Begins to bring `batch` to the device; returns at once. One slot is left for the
-    /// batch that is being computed on: there must be room ([`Ring::has_room`]).
-    pub(crate) fn upload(&mut self, batch: B) -> Result<(), Error> {
-        debug_assert!(self.has_room());
-        let at = self.next;
-        self.next = (at + 1) % self.slots.len();
-        // The host's memory of the slot's last batch: `copied` is about to mean another.
-        while self.leaving.iter().any(|(slot, _)| *slot == at) {
-            self.give_back_oldest()?;
-        }
-        let slot = &self.slots[at];
-        self.lanes.copy_waits(&slot.consumed)?;
-        self.lanes.upload(at, batch.images(), batch.labels())?;
-        self.lanes.copy_records(&slot.copied)?;
-        self.ahead.push_back((at, batch));
-        Ok(())
-    }
-
     /// Whether a batch can be uploaded while another is computed on.
     pub(crate) fn has_room(&self) -> bool {
         self.ahead.len() + 1 < self.slots.len()
     }
 
-    /// The oldest batch: its slot, which the compute stream can read from now on, and
-    /// what `look` takes from it on the host.
-    pub(crate) fn take<T>(
-        &mut self,
-        look: impl FnOnce(&B) -> T,
-    ) -> Result<Option<(Lent, T)>, Error> {
-        let Some((slot, batch)) = self.ahead.pop_front() else { return Ok(None) };
-        let seen = look(&batch);
-        self.leaving.push_back((slot, batch));
+    /// Whether no batch is there to be taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ahead.is_empty()
+    }
+
+    /// Begins to bring `batch` to the device; returns at once. There must be room.
+    pub(crate) fn upload(&mut self, batch: B, about: A) -> Result<(), Error> {
+        debug_assert!(self.has_room());
+        let at = self.next;
+        // The host's memory of the slot's last batch: `copied` is about to mean another.
+        while self.copying.iter().any(|(slot, _)| *slot == at) {
+            self.give_back_oldest()?;
+        }
+        if let Err(error) = self.begin_copy(at, &batch) {
+            // A part of it may be under way, and `batch` is about to be filled anew.
+            self.lanes.finish();
+            return Err(error);
+        }
+        self.next = (at + 1) % self.slots.len();
+        self.ahead.push_back((at, about));
+        self.copying.push_back((at, batch));
+        Ok(())
+    }
+
+    fn begin_copy(&mut self, at: usize, batch: &B) -> Result<(), Error> {
+        let slot = &self.slots[at];
+        self.lanes.copy_waits(&slot.consumed)?;
+        self.lanes.upload(at, batch.images(), batch.labels())?;
+        self.lanes.copy_records(&slot.copied)
+    }
+
+    /// The oldest batch: its slot, which the compute stream can read from now on.
+    pub(crate) fn take(&mut self) -> Result<Option<(Lent, A)>, Error> {
+        let Some((slot, about)) = self.ahead.pop_front() else { return Ok(None) };
         self.lanes.compute_waits(&self.slots[slot].copied)?;
-        self.give_back_copied()?;
-        Ok(Some((Lent { slot }, seen)))
+        Ok(Some((Lent { slot }, about)))
     }
 
     /// What was given to the compute stream up to now was the last to read the slot.
@@ -142,43 +160,40 @@ impl<L: Lanes, B: Held> Ring<L, B> {
         self.lanes.compute_records(&self.slots[lent.slot].consumed)
     }
 
-    /// Gives batches whose copy is done back to the loader.
-    pub(crate) fn give_back_copied(&mut self) -> Result<(), Error> {
-        while let Some((slot, _)) = self.leaving.front() {
+    /// Gives batches whose copy is done back to the loader; how many are not.
+    pub(crate) fn give_back_copied(&mut self) -> Result<usize, Error> {
+        while let Some((slot, _)) = self.copying.front() {
             if !self.lanes.is_past(&self.slots[*slot].copied)? {
                 break;
             }
-            self.leaving.pop_front();
+            self.copying.pop_front();
         }
-        Ok(())
+        Ok(self.copying.len())
     }
 
-    /// Waits for the oldest copy that still reads the host's memory and gives the batch
-    /// back; whether there was one.
+    /// Waits for the oldest copy and gives its batch back; whether there was one.
     pub(crate) fn give_back_oldest(&mut self) -> Result<bool, Error> {
-        let Some((slot, _)) = self.leaving.front() else { return Ok(false) };
+        let Some((slot, _)) = self.copying.front() else { return Ok(false) };
         self.lanes.wait(&self.slots[*slot].copied)?;
-        self.leaving.pop_front();
+        self.copying.pop_front();
         Ok(true)
-    }
-
-    /// Batches of the loader that are not given back.
-    pub(crate) fn n_held(&self) -> usize {
-        self.ahead.len() + self.leaving.len()
     }
 
     /// Throws away what was uploaded and not taken.
     pub(crate) fn abandon(&mut self) {
+        if self.ahead.is_empty() && self.copying.is_empty() {
+            return;
+        }
         self.lanes.finish();
         self.ahead.clear();
-        self.leaving.clear();
+        self.copying.clear();
     }
 }
 
-impl<L: Lanes, B: Held> Drop for Ring<L, B> {
+impl<L: Lanes, B: Held, A> Drop for Ring<L, B, A> {
     /// Batches and slots are freed when nothing reads or writes them any more.
     fn drop(&mut self) {
-        self.abandon();
+        self.lanes.finish();
     }
 }
 
@@ -395,6 +410,17 @@ mod tests {
 
     /// Brings `n` batches through; returns how many reads saw another batch's bytes.
     fn torn(seed: u64, n_slots: usize, n: usize, forget: Forget) -> usize {
+        torn_or_left(seed, n_slots, n, forget, None)
+    }
+
+    /// The same, where after some batches those ahead are thrown away and begun again.
+    fn torn_or_left(
+        seed: u64,
+        n_slots: usize,
+        n: usize,
+        forget: Forget,
+        abandon_after: Option<usize>,
+    ) -> usize {
         let n_parts = n_slots + 2;
         let device = Rc::new(RefCell::new(Device {
             slots: vec![[POISON; LEN]; n_slots],
@@ -413,7 +439,8 @@ mod tests {
                     assert!(ring.give_back_oldest().unwrap(), "nothing to wait for");
                 }
                 let part = free.borrow_mut().pop().unwrap();
-                let images = [u8::try_from(uploaded % 200).unwrap(); LEN];
+                let value = u8::try_from(uploaded % 200).unwrap();
+                let images = [value; LEN];
                 device.borrow_mut().host[part] = images;
                 let labels = [i64::try_from(part).unwrap()];
                 let lease = Lease {
@@ -423,20 +450,26 @@ mod tests {
                     free: Rc::clone(&free),
                     given_back: Rc::clone(&given_back),
                 };
-                ring.upload(lease).unwrap();
+                ring.upload(lease, value).unwrap();
                 uploaded += 1;
             }
-            let (lent, expected) = ring.take(|batch| batch.images[0]).unwrap().unwrap();
+            let (lent, expected) = ring.take().unwrap().unwrap();
             for half in 0..2 {
                 let slot = lent.slot();
                 device.borrow_mut().compute.push_back(Work::Read { slot, half, expected });
             }
             device.borrow_mut().run();
             ring.consumed(lent).unwrap();
+            ring.give_back_copied().unwrap();
             taken += 1;
+            if Some(taken) == abandon_after {
+                // As at the end of an epoch that is left: what is ahead comes again.
+                ring.abandon();
+                uploaded = taken;
+            }
         }
         drop(ring);
-        assert_eq!(given_back.get(), n, "every batch is given back");
+        assert!(given_back.get() >= n && free.borrow().len() == n_parts, "all is given back");
         let device = device.borrow();
         assert_eq!(device.reads, 2 * n, "every batch is read");
         device.torn
@@ -447,6 +480,8 @@ mod tests {
         for seed in 0..400 {
             for n_slots in 2..5 {
                 assert_eq!(torn(seed, n_slots, 40, Forget::Nothing), 0, "{seed} {n_slots}");
+                let left = torn_or_left(seed, n_slots, 40, Forget::Nothing, Some(17));
+                assert_eq!(left, 0, "{seed} {n_slots}");
             }
         }
     }
@@ -472,12 +507,12 @@ mod tests {
         for part in 0..2 {
             let (device, given_back) = (Rc::clone(&device), Rc::clone(&given_back));
             let free = Rc::default();
-            ring.upload(Lease { device, images: [7; LEN], labels: [part], free, given_back })
-                .unwrap();
+            let lease = Lease { device, images: [7; LEN], labels: [part], free, given_back };
+            ring.upload(lease, ()).unwrap();
         }
-        assert_eq!((ring.n_held(), ring.has_room()), (2, false));
+        assert!(!ring.has_room() && !ring.is_empty());
         ring.abandon();
-        assert_eq!((ring.n_held(), given_back.get()), (0, 2));
-        assert!(ring.take(|_| ()).unwrap().is_none());
+        assert_eq!((ring.is_empty(), given_back.get()), (true, 2));
+        assert!(ring.take().unwrap().is_none());
     }
 }

@@ -202,6 +202,12 @@ impl Epoch<'_> {
         if self.ended { 0 } else { self.span.n_steps() - self.step }
     }
 
+    /// Whether the next batch, the end or an error is there without waiting.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ended || self.loader.ring.is_ready(self.step)
+    }
+
     fn take(&mut self) -> Result<Option<Batch>, Error> {
         let loader = &mut *self.loader;
         let Some(slot) = loader.ring.batch(self.step, &loader.meters)? else { return Ok(None) };

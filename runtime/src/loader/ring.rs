@@ -164,11 +164,14 @@ impl Ring {
         hold: &mut dyn FnMut(&[u8]) -> Result<Hold, Error>,
     ) -> Result<(), Error> {
         let state = self.lock();
-        debug_assert_eq!(state.free.len(), self.n_slots);
+        if state.free.len() < self.n_slots || self.holds.get().is_some() {
+            let reason = "it is in use, or another feed has it".into();
+            return Err(Error::Option { option: "loader", reason });
+        }
         let holds = state.free.iter().map(|slot| hold(&slot.images));
         let holds = holds.collect::<Result<_, Error>>()?;
-        let kept = self.holds.set(holds);
-        debug_assert!(kept.is_ok(), "held twice");
+        // Nobody else set it: the lock is held.
+        let _ = self.holds.set(holds);
         Ok(())
     }
 
@@ -260,6 +263,18 @@ impl Ring {
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
             meters.add(Stage::WaitForBatch, since.elapsed());
         }
+    }
+
+    /// Whether [`Ring::batch`] would return a batch, the end or an error at once.
+    #[cfg(feature = "cuda")]
+    pub(super) fn is_ready(&self, step: u64) -> bool {
+        let state = self.lock();
+        let number = state.run_number;
+        let complete =
+            |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
+        state.broken
+            || state.run.as_ref().is_none_or(|run| step >= run.span.n_steps())
+            || state.filling.iter().any(complete)
     }
 
     /// Takes a batch's slot back.

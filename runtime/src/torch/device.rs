@@ -1,106 +1,346 @@
 //! Batches on their way to a GPU.
 
-use tch::{Device, Kind, Tensor};
+use tch::{Kind, Tensor};
 
 use super::feed::{About, FeedOptions, TensorBatch};
 use super::numbers::{Converter, own};
-use crate::cuda::{CudaLanes, Gpu, Held, Ring, pin};
-use crate::order::LoaderState;
-use crate::{Batch, Error, Loader};
+use crate::cuda::{CudaLanes, Gpu, Held, Lent, Ring, Views, pin};
+use crate::{Batch, Epoch, Error, Loader};
 
 /// The ring of device slots of one loader.
-pub(super) struct DeviceFeed {
-    ring: Ring<CudaLanes, Uploaded>,
+pub(super) struct DeviceFeed<V: Views> {
+    ring: Ring<V, Batch, About>,
     /// How many of the loader's batches may be held at a time.
     may_hold: usize,
-    device: Device,
+    /// An error of the loader, told after the batches before it.
+    failed: Option<Error>,
 }
 
-/// A batch whose copy is under way or done.
-struct Uploaded {
-    batch: Batch,
-    state: LoaderState,
-}
-
-impl Held for Uploaded {
+impl Held for Batch {
     fn images(&self) -> &[u8] {
-        self.batch.images()
+        self.images()
     }
 
     fn labels(&self) -> &[i64] {
-        self.batch.labels()
+        self.labels()
     }
 }
 
-impl DeviceFeed {
-    pub(super) fn new(gpu: &Gpu, loader: &Loader, options: &FeedOptions) -> Result<Self, Error> {
-        let about = loader.options();
-        // One is filled while the others are held, or the loader could make none.
-        let may_hold = about.slots - 1;
-        if may_hold <= options.ahead {
-            let reason = format!(
-                "{} batches are held ahead on a GPU and one is computed on; {} slots are too few",
-                options.ahead, about.slots
-            );
-            return Err(Error::Option { option: "slots", reason });
-        }
+impl DeviceFeed<CudaLanes> {
+    /// Page-locks the loader's slots and allocates those of the GPU.
+    pub(super) fn on_gpu(gpu: &Gpu, loader: &Loader, options: &FeedOptions) -> Result<Self, Error> {
         let context = gpu.context();
-        loader.hold(&mut |memory| Ok(Box::new(pin(context, memory)?)))?;
+        let about = loader.options();
         let (width, height) = about.transform.size();
         let row_bytes = width as usize * height as usize * 3;
-        let n_slots = options.ahead + 1;
-        let rows = about.batch_size;
-        let lanes = CudaLanes::new(context, n_slots, rows, row_bytes, options.poison)?;
-        Ok(Self { ring: Ring::new(lanes, n_slots)?, may_hold, device: gpu.device() })
+        let lanes = |n_slots| {
+            loader.hold(&mut |memory| Ok(Box::new(pin(context, memory)?)))?;
+            CudaLanes::new(context, n_slots, about.batch_size, row_bytes, options.poison)
+        };
+        Self::new(loader, options, lanes)
     }
+}
 
-    /// Whether the loader can be asked for another batch; waits for a copy where it holds
-    /// too many of the loader's slots.
-    pub(super) fn has_room(&mut self) -> Result<bool, Error> {
-        if !self.ring.has_room() {
-            return Ok(false);
+impl<V: Views> DeviceFeed<V> {
+    /// Over the slots that `lanes` makes, told how many.
+    fn new(
+        loader: &Loader,
+        options: &FeedOptions,
+        lanes: impl FnOnce(usize) -> Result<V, Error>,
+    ) -> Result<Self, Error> {
+        let FeedOptions { ahead, .. } = *options;
+        // One is filled while the others are held, or the loader could make none.
+        let may_hold = loader.options().slots - 1;
+        if may_hold <= ahead {
+            let slots = may_hold + 1;
+            let reason =
+                format!("{slots} are too few for {ahead} ahead on a GPU, which needs 2 more");
+            return Err(Error::Option { option: "slots", reason });
         }
-        self.ring.give_back_copied()?;
-        while self.ring.n_held() >= self.may_hold && self.ring.give_back_oldest()? {}
-        Ok(true)
+        let n_slots = ahead + 1;
+        Ok(Self { ring: Ring::new(lanes(n_slots)?, n_slots)?, may_hold, failed: None })
     }
 
-    /// Begins to copy `batch`, after which the loader was in `state`.
-    pub(super) fn upload(&mut self, batch: Batch, state: LoaderState) -> Result<(), Error> {
-        self.ring.upload(Uploaded { batch, state })
+    /// The next batch of `batches`, and those after it on their way.
+    pub(super) fn next(
+        &mut self,
+        batches: &mut Epoch<'_>,
+        converter: &Converter,
+    ) -> Result<Option<TensorBatch>, Error> {
+        self.fill(batches)?;
+        let Some(batch) = self.take(converter)? else {
+            return self.failed.take().map_or(Ok(None), Err);
+        };
+        // Those that are ready are copied while the training computes on this one.
+        self.fill(batches)?;
+        Ok(Some(batch))
+    }
+
+    /// Uploads what the loader has, and waits for it only when there is nothing to take.
+    fn fill(&mut self, batches: &mut Epoch<'_>) -> Result<(), Error> {
+        while self.failed.is_none() && self.ring.has_room() {
+            let starved = self.ring.is_empty();
+            if !starved && !batches.is_ready() {
+                break;
+            }
+            while self.ring.give_back_copied()? >= self.may_hold {
+                if !starved {
+                    return Ok(());
+                }
+                self.ring.give_back_oldest()?;
+            }
+            match batches.next() {
+                None => break,
+                Some(Err(error)) => self.failed = Some(error),
+                Some(Ok(batch)) => {
+                    let about = About::of(&batch, batches.state());
+                    self.ring.upload(batch, about)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The oldest batch, as tensors.
-    pub(super) fn take(&mut self, converter: &Converter) -> Result<Option<TensorBatch>, Error> {
-        let look = |held: &Uploaded| {
-            let (width, height) = held.batch.size();
-            let n = held.batch.len() as i64;
-            let shape = [n, i64::from(height), i64::from(width), 3];
-            (shape, held.batch.labels().len() as i64, About::of(&held.batch, held.state.clone()))
-        };
-        let Some((lent, (shape, n_labels, about))) = self.ring.take(look)? else {
-            return Ok(None);
-        };
-        let made = if shape[0] == 0 {
-            // There is nothing in the slot.
-            Tensor::f_zeros(shape, (Kind::Uint8, self.device))
-                .and_then(|none| Ok((none, Tensor::f_zeros([0], (Kind::Int64, self.device))?)))
-                .map_err(Error::from)
-                .and_then(|(none, labels)| Ok((converter.convert(&none)?, labels)))
-        } else {
-            self.ring
-                .lanes()
-                .view(lent.slot(), shape, n_labels)
-                .and_then(|(bytes, labels)| Ok((converter.convert(&bytes)?, own(&labels)?)))
-        };
+    fn take(&mut self, converter: &Converter) -> Result<Option<TensorBatch>, Error> {
+        let Some((lent, about)) = self.ring.take()? else { return Ok(None) };
+        let made = self.tensors(&lent, &about, converter);
         // Also after an error: some of it may have been given to the stream.
         self.ring.consumed(lent)?;
         let (images, labels) = made?;
         Ok(Some(about.with(images, labels)))
     }
 
+    fn tensors(
+        &self,
+        lent: &Lent,
+        about: &About,
+        converter: &Converter,
+    ) -> Result<(Tensor, Tensor), Error> {
+        let lanes = self.ring.lanes();
+        let (width, height) = about.size;
+        let shape = [about.sample_ids.len() as i64, i64::from(height), i64::from(width), 3];
+        if shape[0] == 0 {
+            // There is nothing in the slot.
+            let none = |shape: &[i64], kind| Tensor::f_zeros(shape, (kind, lanes.device()));
+            return Ok((converter.convert(&none(&shape, Kind::Uint8)?)?, none(&[0], Kind::Int64)?));
+        }
+        let (bytes, labels) = lanes.view(lent.slot(), shape, about.n_labels)?;
+        Ok((converter.convert(&bytes)?, own(&labels)?))
+    }
+
     /// Throws away what is on its way.
     pub(super) fn abandon(&mut self) {
         self.ring.abandon();
+        self.failed = None;
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/fixtures/mod.rs"]
+mod fixtures;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
+    use tch::Device;
+
+    use super::fixtures::{Recipe, make};
+    use super::*;
+    use crate::cuda::Lanes;
+    use crate::torch::{Layout, Numbers};
+    use crate::{Bundle, LoaderOptions, Normalise, OnError, Split, Transform};
+
+    const SIDE: u32 = 16;
+
+    /// Slots on the processor, copied to at once and overwritten as soon as they may be.
+    struct HostLanes {
+        slots: Vec<RefCell<(Vec<u8>, Vec<i64>)>>,
+    }
+
+    impl Lanes for HostLanes {
+        type Event = ();
+
+        fn event(&self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn copy_records(&self, _event: &()) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn copy_waits(&self, _event: &()) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn compute_records(&self, _event: &()) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn compute_waits(&self, _event: &()) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn is_past(&self, _event: &()) -> Result<bool, Error> {
+            Ok(true)
+        }
+
+        fn wait(&self, _event: &()) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn upload(&mut self, slot: usize, images: &[u8], labels: &[i64]) -> Result<(), Error> {
+            let (to, to_labels) = &mut *self.slots[slot].borrow_mut();
+            to.fill(0xA5);
+            to[..images.len()].copy_from_slice(images);
+            to_labels[..labels.len()].copy_from_slice(labels);
+            Ok(())
+        }
+
+        fn finish(&self) {}
+    }
+
+    impl Views for HostLanes {
+        fn device(&self) -> Device {
+            Device::Cpu
+        }
+
+        fn view(&self, slot: usize, shape: [i64; 4], n: i64) -> Result<(Tensor, Tensor), Error> {
+            let (images, labels) = &*self.slots[slot].borrow();
+            let len = usize::try_from(shape.iter().product::<i64>()).unwrap();
+            let images = Tensor::f_from_data_size(&images[..len], &shape, Kind::Uint8)?;
+            Ok((images, Tensor::f_from_slice(&labels[..usize::try_from(n).unwrap()])?))
+        }
+    }
+
+    fn loader(bundle: &Arc<Bundle>, on_error: OnError) -> Loader {
+        let options = LoaderOptions {
+            batch_size: 3,
+            threads: 2,
+            transform: Transform::train(SIDE),
+            on_error,
+            ..LoaderOptions::new(Split::Train)
+        };
+        Loader::new(Arc::clone(bundle), options).unwrap()
+    }
+
+    fn device_feed(loader: &Loader, ahead: usize) -> Result<DeviceFeed<HostLanes>, Error> {
+        let options = FeedOptions { ahead, ..FeedOptions::default() };
+        let bytes = (SIDE * SIDE * 3 * 3) as usize;
+        let slot = || RefCell::new((vec![0; bytes], vec![0; 3]));
+        DeviceFeed::new(loader, &options, |n| {
+            Ok(HostLanes { slots: (0..n).map(|_| slot()).collect() })
+        })
+    }
+
+    fn converter() -> Converter {
+        let how = Normalise::default();
+        Converter::new(Numbers::Bytes, Layout::Contiguous, &how, Device::Cpu).unwrap()
+    }
+
+    /// What a batch holds: samples, labels, bytes.
+    type Seen = (Vec<u64>, Vec<i64>, Vec<u8>);
+
+    fn seen(batch: &TensorBatch) -> Seen {
+        let bytes = batch.images.permute([0, 2, 3, 1]).contiguous();
+        let mut images = vec![0; bytes.numel()];
+        bytes.copy_data_u8(&mut images, bytes.numel());
+        (batch.sample_ids.clone(), Vec::try_from(&batch.labels).unwrap(), images)
+    }
+
+    #[test]
+    fn batches_states_and_order_are_those_of_the_loader() {
+        let made = make(&Recipe::default());
+        let converter = converter();
+        for ahead in 1..3 {
+            let (mut plain, mut ahead_of) =
+                (loader(&made.bundle, OnError::Fail), loader(&made.bundle, OnError::Fail));
+            let mut feed = device_feed(&ahead_of, ahead).unwrap();
+            for epoch in 0..3 {
+                let mut batches = ahead_of.epoch(epoch);
+                let mut expected = plain.epoch(epoch);
+                while let Some(batch) = feed.next(&mut batches, &converter).unwrap() {
+                    let plain = expected.next().unwrap().unwrap();
+                    let labels = plain.labels().to_vec();
+                    let samples = plain.sample_ids().to_vec();
+                    assert_eq!(seen(&batch), (samples, labels, plain.images().to_vec()));
+                    assert_eq!(batch.state, expected.state(), "not that of batches ahead");
+                }
+                assert!(expected.next().is_none(), "a batch is missing");
+            }
+        }
+    }
+
+    #[test]
+    fn an_epoch_left_anywhere_leaves_nothing_behind() {
+        let made = make(&Recipe::default());
+        let converter = converter();
+        let mut loader = loader(&made.bundle, OnError::Fail);
+        let mut feed = device_feed(&loader, 2).unwrap();
+        let mut whole = Vec::new();
+        let mut batches = loader.epoch(1);
+        while let Some(batch) = feed.next(&mut batches, &converter).unwrap() {
+            whole.push((seen(&batch), batch.state));
+        }
+        drop(batches);
+        for stop in 0..whole.len() {
+            let mut batches = loader.epoch(1);
+            for (expected, _) in &whole[..stop] {
+                let batch = feed.next(&mut batches, &converter).unwrap().unwrap();
+                assert_eq!(&seen(&batch), expected);
+            }
+            feed.abandon();
+            drop(batches);
+            // Resumed where the last batch was handed out.
+            if let Some((_, state)) = stop.checked_sub(1).map(|last| &whole[last]) {
+                loader.restore(state).unwrap();
+                let mut batches = loader.epoch(1);
+                for (expected, _) in &whole[stop..] {
+                    let batch = feed.next(&mut batches, &converter).unwrap().unwrap();
+                    assert_eq!(&seen(&batch), expected);
+                }
+                assert!(feed.next(&mut batches, &converter).unwrap().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_comes_after_the_batches_before_it() {
+        let recipe = Recipe { replace: &[(7, b"no image".to_vec())], ..Recipe::default() };
+        let made = make(&recipe);
+        let converter = converter();
+        let (mut plain, mut ahead_of) =
+            (loader(&made.bundle, OnError::Fail), loader(&made.bundle, OnError::Fail));
+        let good = plain.epoch(0).take_while(Result::is_ok).count();
+        let mut feed = device_feed(&ahead_of, 2).unwrap();
+        let mut batches = ahead_of.epoch(0);
+        for _ in 0..good {
+            feed.next(&mut batches, &converter).unwrap().unwrap();
+        }
+        let error = feed.next(&mut batches, &converter).unwrap_err();
+        assert!(matches!(error, Error::Decode { .. }), "{error}");
+        drop(batches);
+
+        let (mut plain, mut ahead_of) =
+            (loader(&made.bundle, OnError::Skip), loader(&made.bundle, OnError::Skip));
+        let mut feed = device_feed(&ahead_of, 1).unwrap();
+        let mut batches = ahead_of.epoch(0);
+        for expected in plain.epoch(0) {
+            let (expected, batch) =
+                (expected.unwrap(), feed.next(&mut batches, &converter).unwrap().unwrap());
+            assert_eq!((batch.len(), batch.skipped), (expected.len(), expected.skipped().len()));
+        }
+    }
+
+    #[test]
+    fn a_loader_with_too_few_slots_is_refused() {
+        let made = make(&Recipe::default());
+        let loader = loader(&made.bundle, OnError::Fail);
+        assert_eq!(loader.options().slots, 4);
+        assert!(device_feed(&loader, 2).is_ok());
+        let error = device_feed(&loader, 3).err().unwrap();
+        assert!(matches!(error, Error::Option { option: "slots", .. }), "{error}");
     }
 }

@@ -8,6 +8,8 @@ use super::Place;
 #[cfg(feature = "cuda")]
 use super::device::DeviceFeed;
 use super::numbers::{Converter, Layout, Numbers};
+#[cfg(feature = "cuda")]
+use crate::cuda::CudaLanes;
 use crate::order::LoaderState;
 use crate::{Batch, Epoch, Error, Loader, Stats};
 
@@ -18,8 +20,8 @@ pub struct FeedOptions {
     pub numbers: Numbers,
     /// How they lie in memory.
     pub layout: Layout,
-    /// Batches on their way to a GPU, or there, while it computes on another; at least 1.
-    /// Each takes `batch * 3 * height * width` bytes there.
+    /// Batches on their way to a GPU, or there, while it computes on another; at least 1,
+    /// and the loader needs 2 slots more. Each takes `batch * 3 * height * width` bytes.
     pub ahead: usize,
     /// Overwrite the memory of a batch before it is used again, so that a reader that
     /// comes too late sees it. For checks; costs time.
@@ -72,7 +74,7 @@ pub struct Feed {
     options: FeedOptions,
     /// Before the loader, whose memory it copies from.
     #[cfg(feature = "cuda")]
-    gpu: Option<DeviceFeed>,
+    gpu: Option<DeviceFeed<CudaLanes>>,
     loader: Loader,
     /// After the batches handed out; the loader is ahead of them.
     state: LoaderState,
@@ -97,7 +99,7 @@ impl Feed {
             options,
             #[cfg(feature = "cuda")]
             gpu: match place {
-                Place::Gpu(gpu) => Some(DeviceFeed::new(gpu, &loader, &options)?),
+                Place::Gpu(gpu) => Some(DeviceFeed::on_gpu(gpu, &loader, &options)?),
                 Place::Cpu { .. } => None,
             },
             state: loader.state(),
@@ -108,6 +110,11 @@ impl Feed {
     /// The batches of `epoch`, as [`Loader::epoch`].
     pub fn epoch(&mut self, epoch: u64) -> FeedEpoch<'_> {
         let Self { device, converter, options, loader, state, .. } = self;
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            // Where the last epoch was forgotten and not dropped.
+            gpu.abandon();
+        }
         let batches = loader.epoch(epoch);
         *state = batches.state();
         FeedEpoch {
@@ -118,7 +125,7 @@ impl Feed {
             gpu: self.gpu.as_mut(),
             batches,
             state,
-            failed: None,
+            ended: false,
         }
     }
 
@@ -138,7 +145,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The loader, to ask it.
+    /// The loader, to ask it; its own state is ahead of [`Feed::state`] on a GPU.
     #[must_use]
     pub fn loader(&self) -> &Loader {
         &self.loader
@@ -163,11 +170,10 @@ pub struct FeedEpoch<'a> {
     converter: &'a Converter,
     options: FeedOptions,
     #[cfg(feature = "cuda")]
-    gpu: Option<&'a mut DeviceFeed>,
+    gpu: Option<&'a mut DeviceFeed<CudaLanes>>,
     batches: Epoch<'a>,
     state: &'a mut LoaderState,
-    /// An error of the loader, told after the batches before it.
-    failed: Option<Error>,
+    ended: bool,
 }
 
 impl FeedEpoch<'_> {
@@ -191,21 +197,12 @@ impl FeedEpoch<'_> {
         Ok(Some(About::of(&batch, self.batches.state()).with(images, labels)))
     }
 
-    /// Fills the ring, then takes the oldest batch from it.
-    #[cfg(feature = "cuda")]
-    fn on_gpu(&mut self) -> Result<Option<TensorBatch>, Error> {
-        let Some(gpu) = &mut self.gpu else { return self.on_cpu() };
-        while self.failed.is_none() && gpu.has_room()? {
-            match self.batches.next() {
-                None => break,
-                Some(Err(error)) => self.failed = Some(error),
-                Some(Ok(batch)) => gpu.upload(batch, self.batches.state())?,
-            }
+    fn take(&mut self) -> Result<Option<TensorBatch>, Error> {
+        #[cfg(feature = "cuda")]
+        if let Some(gpu) = &mut self.gpu {
+            return gpu.next(&mut self.batches, self.converter);
         }
-        match gpu.take(self.converter)? {
-            Some(batch) => Ok(Some(batch)),
-            None => self.failed.take().map_or(Ok(None), Err),
-        }
+        self.on_cpu()
     }
 }
 
@@ -213,16 +210,19 @@ impl Iterator for FeedEpoch<'_> {
     type Item = Result<TensorBatch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        #[cfg(feature = "cuda")]
-        let taken = self.on_gpu();
-        #[cfg(not(feature = "cuda"))]
-        let taken = self.on_cpu();
-        if let Ok(Some(batch)) = &taken {
-            self.state.clone_from(&batch.state);
+        if self.ended {
+            return None;
+        }
+        let taken = self.take();
+        match &taken {
+            Ok(Some(batch)) => self.state.clone_from(&batch.state),
+            _ => self.ended = true,
         }
         taken.transpose()
     }
 }
+
+impl std::iter::FusedIterator for FeedEpoch<'_> {}
 
 impl Drop for FeedEpoch<'_> {
     fn drop(&mut self) {
@@ -243,19 +243,32 @@ impl fmt::Debug for FeedEpoch<'_> {
 #[derive(Debug)]
 pub(super) struct About {
     pub(super) sample_ids: Vec<u64>,
-    pub(super) state: LoaderState,
-    pub(super) skipped: usize,
+    /// 0 for a bundle without labels.
+    #[cfg(feature = "cuda")]
+    pub(super) n_labels: i64,
+    /// (width, height)
+    #[cfg(feature = "cuda")]
+    pub(super) size: (u32, u32),
+    state: LoaderState,
+    skipped: usize,
 }
 
 impl About {
     /// Of `batch`, after which the loader was in `state`.
     pub(super) fn of(batch: &Batch, state: LoaderState) -> Self {
-        let skipped = batch.skipped().len();
-        Self { sample_ids: batch.sample_ids().to_vec(), state, skipped }
+        Self {
+            sample_ids: batch.sample_ids().to_vec(),
+            #[cfg(feature = "cuda")]
+            n_labels: batch.labels().len() as i64,
+            #[cfg(feature = "cuda")]
+            size: batch.size(),
+            state,
+            skipped: batch.skipped().len(),
+        }
     }
 
     pub(super) fn with(self, images: Tensor, labels: Tensor) -> TensorBatch {
-        let Self { sample_ids, state, skipped } = self;
+        let Self { sample_ids, state, skipped, .. } = self;
         TensorBatch { images, labels, sample_ids, state, skipped }
     }
 }
