@@ -3,7 +3,9 @@
 #![cfg(feature = "torch")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::net::TcpListener;
+#[path = "group/port.rs"]
+mod port;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -14,6 +16,7 @@ use gular_runtime::torch::{
     DataParallel, Optimiser, Place, Sgd, TrainState, describe, set_step_rng, set_threads, weights,
 };
 use gular_runtime::{Env, Ranks};
+use port::port;
 use safetensors::SafeTensors;
 use tch::nn::{self, ModuleT as _, VarStore};
 use tch::{Device, Kind, Tensor};
@@ -136,14 +139,10 @@ fn start(rank: u64, world_size: u64, port: u16, out: &Path) -> Child {
         .unwrap()
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// The weights of each rank.
 fn trained(world_size: u64) -> Vec<Vec<u8>> {
     let out = TempDir::new().unwrap();
-    let port = free_port();
+    let port = port();
     let ranks: Vec<Child> =
         (0..world_size).map(|rank| start(rank, world_size, port, out.path())).collect();
     for mut rank in ranks {

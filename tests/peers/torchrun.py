@@ -1,5 +1,6 @@
 """The trainer started by PyTorch's launcher, as several processes, which learn what one learns."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -25,6 +26,14 @@ def launch(n, *options, env=None):
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
 
 
+def free_port():
+    """One that is free together with the next, where ours meet; outside of those that connections go out from."""
+    for port in range(15000 + os.getpid() % 5000 * 2, 32000, 2):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)), socket.create_server(("127.0.0.1", port + 1)):
+            return port
+    raise AssertionError("no port is free")
+
+
 def main():
     make_images("images", 60)
     gular("pack", "images", "bundle")
@@ -42,8 +51,7 @@ def main():
             check(f"{name} is that of one process", abs(one[name] - two[name]) < 1e-3, f"{one[name]} and {two[name]}")
 
     # Static rendezvous: the agent's own store holds MASTER_PORT.
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     static = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nnodes=1", "--node-rank=0", "--master-addr=127.0.0.1",
               f"--master-port={port}", "--nproc-per-node=2", TRAIN, "bundle", *OPTIONS, "--batch-size", "4", "--checkpoint-dir", "static"]
     result = subprocess.run(static, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})

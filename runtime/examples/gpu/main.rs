@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! gpu check BUNDLE...    batches arrive whole, numbers are the processor's, NCCL adds up
+//! gpu sanitize BUNDLE... the part of it that `compute-sanitizer` is to look at
 //! gpu bench BUNDLE...    copies, images and training steps a second, as JSON on stdout
 //! ```
 //!
@@ -30,9 +31,14 @@ type Failure = Box<dyn Error>;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.split_first() {
-        Some((verb, bundles)) if verb == "check" && !bundles.is_empty() => check::run(bundles),
+        Some((verb, bundles)) if verb == "check" && !bundles.is_empty() => {
+            check::run(bundles, false)
+        }
+        Some((verb, bundles)) if verb == "sanitize" && !bundles.is_empty() => {
+            check::run(bundles, true)
+        }
         Some((verb, bundles)) if verb == "bench" && !bundles.is_empty() => bench::run(bundles),
-        _ => Err("usage: gpu check|bench BUNDLE...".into()),
+        _ => Err("usage: gpu check|sanitize|bench BUNDLE...".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

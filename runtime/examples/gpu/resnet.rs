@@ -28,7 +28,7 @@ impl ResNet50 {
         for (stage, (n, inner)) in STAGES.into_iter().enumerate() {
             for i in 0..n {
                 let stride = if stage > 0 && i == 0 { 2 } else { 1 };
-                let path = root / format!("stage{stage}.{i}");
+                let path = root / format!("stage{stage}") / i;
                 blocks.push(Block::new(&path, from, inner, stride));
                 from = inner * 4;
             }
@@ -76,4 +76,23 @@ fn conv(path: &Path<'_>, from: i64, to: i64, size: i64, stride: i64) -> Sequenti
         to,
         Default::default(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::{Device, nn::VarStore};
+
+    use super::*;
+
+    #[test]
+    fn it_has_the_size_of_resnet_50_and_learns() {
+        let store = VarStore::new(Device::Cpu);
+        let net = ResNet50::new(&store.root(), 1000);
+        let n: usize = store.trainable_variables().iter().map(Tensor::numel).sum();
+        assert_eq!(n, 25_557_032, "torchvision's resnet50 has as many");
+        let scores = net.forward(&Tensor::rand([2, 3, 64, 64], (Kind::Float, Device::Cpu)), true);
+        assert_eq!(scores.size(), [2, 1000]);
+        scores.square().mean(Kind::Float).backward();
+        assert!(store.trainable_variables().iter().all(|v| v.grad().defined()));
+    }
 }

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::CudaContext;
+use cudarc::driver::{CudaContext, DevicePtrMut as _};
 use libloading::os::unix::Library;
 use tch::{Kind, Tensor};
 
 use super::Gpu;
 use super::lanes::refused as refused_by_driver;
-use super::library::reason;
+use super::library::{self, reason};
 use crate::Error;
 use crate::group::Group;
 
@@ -34,6 +34,14 @@ const SUCCESS: Answer = 0;
 const IN_PROGRESS: Answer = 7;
 /// `ncclSum`.
 const SUM: c_int = 0;
+/// `ncclFloat32`.
+const FLOAT: c_int = 7;
+
+/// NCCL itself waits for ever.
+const INIT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Numbers of the large sum that is tried first; as many as a bucket has.
+const WARM_UP: usize = (25 << 20) / 4;
 
 #[derive(Clone, Copy)]
 struct Api {
@@ -58,6 +66,8 @@ impl Api {
     /// Opens the library, once.
     #[expect(unsafe_code, reason = "symbols of a C library")]
     fn open() -> Result<&'static Self, Error> {
+        // Which brings it along, wherever it lies.
+        let _ = library::open();
         static OPENED: OnceLock<Result<Api, String>> = OnceLock::new();
         let open = || {
             // SAFETY: the library that libtorch's CUDA half depends on and has opened;
@@ -132,8 +142,15 @@ impl Nccl {
         let comm = init(api, &context, group, id)?;
         let comm = Arc::new(Mutex::new(Some(comm)));
         let lost = Arc::clone(&comm);
-        group.on_failure(move |_| abort(api, &lost));
+        // In a thread of its own: those who watch over the group must not wait for NCCL.
+        group.on_failure(move |_| drop(thread::spawn(move || abort(api, &lost))));
         Ok(Self { comm, context })
+    }
+
+    /// Waits until all that was given to the GPU is done.
+    pub(crate) fn wait(&self) -> Result<(), Error> {
+        let index = self.context.ordinal();
+        self.context.synchronize().map_err(|e| refused_by_driver(index, "add up gradients", e))
     }
 
     /// The version of the library, such as 2.28.9.
@@ -254,17 +271,45 @@ fn init(
             // SAFETY: writes the communicator; the GPU is this thread's, as NCCL wants it.
             #[expect(unsafe_code, reason = "a C function")]
             let answer = unsafe { (api.init)(&raw mut comm, n, id, rank) };
-            api.check(action, answer).map(|()| Handle(comm))
+            api.check(action, answer)?;
+            let comm = Handle(comm);
+            // NCCL connects at the first sums, small and large ones in other ways; where a
+            // rank is lost meanwhile, nobody waits for this thread.
+            let stream = bound.default_stream();
+            for len in [1, WARM_UP] {
+                let numbers = stream.alloc_zeros::<f32>(len);
+                let mut numbers = numbers.map_err(|e| refused_by_driver(index, action, e))?;
+                let (start, _none) = numbers.device_ptr_mut(&stream);
+                let start = start as usize as *mut c_void;
+                // SAFETY: `len` numbers on this GPU, until the stream is done with them below.
+                #[expect(unsafe_code, reason = "a C function")]
+                let answer = unsafe {
+                    (api.all_reduce)(start, start, len, FLOAT, SUM, comm.0, ptr::null_mut())
+                };
+                api.check(action, answer)?;
+                bound.synchronize().map_err(|e| refused_by_driver(index, action, e))?;
+            }
+            Ok(comm)
         };
         // Whoever asked may have gone.
         drop(done.send(join()));
     };
     let thread = thread::Builder::new().name("gular-nccl".into()).spawn(work);
     thread.map_err(|source| Error::Thread { number: 1, wanted: 1, source })?;
+    let since = Instant::now();
     loop {
         match joined.recv_timeout(Duration::from_millis(200)) {
             Ok(comm) => return comm,
-            Err(mpsc::RecvTimeoutError::Timeout) => group.check()?,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                group.check()?;
+                if since.elapsed() > INIT_TIMEOUT {
+                    let reason = format!(
+                        "not connected after {INIT_TIMEOUT:?}, though all ranks live; \
+                         NCCL_SOCKET_IFNAME names the network to use"
+                    );
+                    return Err(Error::Nccl { action: "join the other ranks", reason });
+                }
+            }
             Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Error::Broken),
         }
     }
@@ -276,7 +321,7 @@ fn number(kind: Kind) -> Option<c_int> {
         Kind::Uint8 => 1,
         Kind::Int64 => 4,
         Kind::Half => 6,
-        Kind::Float => 7,
+        Kind::Float => FLOAT,
         Kind::Double => 8,
         Kind::BFloat16 => 9,
         _ => return None,

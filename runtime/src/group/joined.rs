@@ -267,6 +267,25 @@ impl Group {
         }
     }
 
+    /// What ended the training, for one who saw something fail between the ranks outside of
+    /// the group, such as in NCCL: that is a symptom. Waits shortly for the rank that is its
+    /// cause; where none shows, `reason` is what ends it.
+    #[must_use]
+    pub fn suspect(&self, reason: &str) -> Error {
+        let Place { rank, .. } = self.place;
+        let reason = reason.to_owned();
+        match &self.live {
+            Live::Together { watcher, .. } => {
+                watcher.end(GroupError::Broken { rank, other: self.place.next(), reason }).into()
+            }
+            Live::Alone(_) => {
+                self.fail(&reason);
+                let ended = self.check().err();
+                ended.unwrap_or_else(|| GroupError::Broken { rank, other: rank, reason }.into())
+            }
+        }
+    }
+
     /// Whether the training still goes on; for those who wait in something else.
     ///
     /// # Errors

@@ -25,6 +25,12 @@ pub trait AllReduce {
     /// # Errors
     /// When a rank is lost or has another size.
     fn sum(&self, tensor: &mut Tensor) -> Result<(), Error>;
+
+    /// Waits until all sums are done.
+    ///
+    /// # Errors
+    /// When a rank is lost.
+    fn wait(&self) -> Result<(), Error>;
 }
 
 /// Over TCP; tensors on the processor.
@@ -37,6 +43,11 @@ impl AllReduce for Group {
             _ => Err(Error::Tensors { reason: format!("a sum of kind {kind:?}") }),
         }
     }
+
+    /// A sum is done when it returns.
+    fn wait(&self) -> Result<(), Error> {
+        self.check()
+    }
 }
 
 /// Over NCCL; tensors on a GPU.
@@ -44,6 +55,10 @@ impl AllReduce for Group {
 impl AllReduce for Nccl {
     fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
         Self::sum(self, tensor)
+    }
+
+    fn wait(&self) -> Result<(), Error> {
+        Self::wait(self)
     }
 }
 
@@ -107,7 +122,7 @@ impl DataParallel {
         let named: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
         let trainable = named.into_values().filter(Tensor::requires_grad);
         let variables: Vec<Tensor> = trainable.collect();
-        if group.world_size() == 1 && !place.device().is_cuda() {
+        if group.world_size() == 1 {
             return Ok(Self { tensors: None, group, variables, buckets: Vec::new() });
         }
         let tensors: Option<Box<dyn AllReduce>> = match place {
@@ -156,7 +171,12 @@ impl DataParallel {
                     flat.f_narrow(0, part.start, part.len)?.f_copy_(&grad)?;
                 }
                 let _ = flat.f_mul_scalar_(n as f64 / total)?;
-                reduce.sum(flat)?;
+                // What ended the training says more than how it showed.
+                reduce.sum(flat).map_err(|error| match error {
+                    #[cfg(feature = "cuda")]
+                    Error::Nccl { .. } => self.group.suspect(&error.to_string()),
+                    other => other,
+                })?;
                 for part in parts.iter().filter(|part| used(part.variable)) {
                     let mut grad = self.variables[part.variable].f_grad()?;
                     let mean = flat.f_narrow(0, part.start, part.len)?.f_view_as(&grad)?;
@@ -192,18 +212,16 @@ impl DataParallel {
         }
         let wrong = |e: serde_json::Error| Error::Tensors { reason: e.to_string() };
         let first = self.group.rank() == 0;
-        let mut parts = [Vec::new(), Vec::new(), Vec::new()];
-        if first {
-            parts =
-                [weights(store)?, optimiser.state()?, serde_json::to_vec(state).map_err(wrong)?];
-        }
-        for part in &mut parts {
-            self.group.broadcast(part)?;
-        }
+        // As long on every rank, since they have the same model.
+        let (mut model, mut moments) = (weights(store)?, optimiser.state()?);
+        self.group.broadcast_into(&mut model)?;
+        self.group.broadcast_into(&mut moments)?;
+        let mut text = if first { serde_json::to_vec(state).map_err(wrong)? } else { Vec::new() };
+        self.group.broadcast(&mut text)?;
         if !first {
-            load_weights(store, &parts[0])?;
-            optimiser.restore(&parts[1])?;
-            *state = serde_json::from_slice(&parts[2]).map_err(wrong)?;
+            load_weights(store, &model)?;
+            optimiser.restore(&moments)?;
+            *state = serde_json::from_slice(&text).map_err(wrong)?;
         }
         Ok(())
     }
@@ -220,6 +238,11 @@ impl DataParallel {
     /// When a rank was lost before.
     pub fn finish(self) -> Result<(), Error> {
         let Self { tensors, group, .. } = self;
+        if let Some(tensors) = &tensors {
+            tensors.wait()?;
+            // Nobody's part is still needed by another.
+            group.barrier()?;
+        }
         drop(tensors);
         group.finish()
     }

@@ -8,6 +8,7 @@
 )]
 
 mod child;
+mod port;
 mod process;
 
 use std::env;
@@ -19,7 +20,8 @@ use std::time::Duration;
 
 use gular_runtime::group::{Group, GroupError, GroupOptions, Rendezvous};
 use gular_runtime::{Error, RankSource, Ranks};
-use process::{JOB, Job, Rank, connect, hello, job, masked, one_end, port};
+use port::port;
+use process::{JOB, Job, Rank, connect, hello, job, masked, one_end};
 use rustix::process::Signal;
 
 /// One rank; does nothing when it is not asked to.
@@ -130,9 +132,9 @@ fn different_operations_are_named_on_both_sides() {
 
 #[test]
 fn operation_that_one_rank_never_begins_ends_by_naming_it() {
-    let job = Job { operation_ms: 1500, lost_ms: 3000, ..job("stall", 3) };
+    let job = Job { operation_ms: 3000, lost_ms: 6000, ..job("stall", 3) };
     let end = one_end(&job.start_all());
-    let expected = "nothing moved for 1.5s in operation 2, all-reduce of 100 f64: \
+    let expected = "nothing moved for 3s in operation 2, all-reduce of 100 f64: \
                     rank 1 (127.0.0.1:*) has not begun it";
     assert_eq!(masked(&end), expected);
 }

@@ -2,14 +2,15 @@
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::port::port;
 
 pub(crate) const JOB: &str = "GULAR_TEST_GROUP_JOB";
 
@@ -42,16 +43,6 @@ pub(crate) fn job(case: &'static str, world_size: u64) -> Job {
     let (rendezvous_ms, operation_ms, lost_ms) = (60_000, 60_000, 30_000);
     let (rank, about) = (0, "model tiny/layer 3");
     Job { case, rank, world_size, port: port(), about, rendezvous_ms, operation_ms, lost_ms }
-}
-
-/// A free port, outside of those from which connections go out.
-pub(crate) fn port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 1500).expect("small") * 10;
-    (0..10_000)
-        .map(|_| 15_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 15_000)
-        .find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok())
-        .expect("a port is free")
 }
 
 impl Job {

@@ -7,34 +7,35 @@
 
 mod args;
 mod net;
+mod prepare;
+mod report;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Parser as _;
 use gular_runtime::checkpoint::Checkpoints;
-use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::metrics::Metrics;
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::schedule::Cosine;
 use gular_runtime::torch::{
-    self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, Place, TrainState,
+    self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, TrainState,
 };
 use gular_runtime::{
-    Bundle, Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, OpenOptions, Ranks,
-    Split, Stage, Stats, StopFlag, Transform, available_cores, jpeg_backend, open_bundle,
-    write_file,
+    Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, Ranks, Split, Stage, Stats,
+    StopFlag, Transform, available_cores, jpeg_backend, write_file,
 };
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use tch::nn::VarStore;
 use tch::{Kind, no_grad};
 
 use crate::args::{Args, Resume};
 use crate::net::Net;
+use crate::prepare::{meet, open};
+use crate::report::{loader_json, progress_bar};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -166,16 +167,14 @@ fn run(args: &Args) -> Result<End> {
         resumed_at: None,
     };
     match training.go(&mut train, &mut val) {
-        Ok(end) => {
-            if end == End::Done && first {
-                let mut summary = training.finish(&train.stats(), begin.elapsed().as_secs_f64())?;
+        Ok((end, summary)) => {
+            if let Some(mut summary) = summary.filter(|_| args.json) {
                 summary["bundle"] = bundle.digest().to_string().into();
                 summary["samples"] = bundle.n_samples(Split::Train).into();
                 summary["device"] = place.to_string().into();
                 summary["steps_per_epoch"] = steps_per_epoch.into();
-                if args.json {
-                    println!("{summary}");
-                }
+                summary["seconds"] = begin.elapsed().as_secs_f64().into();
+                println!("{summary}");
             }
             training.parallel.finish()?;
             Ok(end)
@@ -188,66 +187,10 @@ fn run(args: &Args) -> Result<End> {
     }
 }
 
-/// Meets the other processes of this training; alone, there is nobody to meet.
-fn meet(
-    args: &Args,
-    ranks: &Ranks,
-    env: &Env,
-    stop: &StopFlag,
-    bundle: &Bundle,
-    place: &Place,
-    store: &VarStore,
-) -> Result<Group> {
-    if ranks.world_size == 1 {
-        return Ok(Group::alone());
-    }
-    let explicit = args.master_addr.as_deref().zip(args.master_port);
-    let meeting = Rendezvous::discover(explicit, env)?;
-    // What would make another training of it: the others compare it with theirs.
-    let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
-    let Args { seed, epochs, batch_size, size, lr, dropout, order, .. } = args;
-    let about = format!(
-        "bundle {}\non {kind}\nseed {seed}\nepochs {epochs}\nbatch size {batch_size}\n\
-         size {size}\nlr {lr}\ndropout {dropout}\norder {order:?}\n{}",
-        bundle.digest(),
-        torch::describe(store),
-    );
-    let options = GroupOptions {
-        rendezvous_timeout: Duration::from_secs(args.rendezvous_timeout),
-        ..GroupOptions::default()
-    };
-    let group = Group::join(ranks, &meeting, &about, &options, stop.flag())?;
-    if ranks.rank == 0 {
-        eprintln!("{} processes have met", ranks.world_size);
-    }
-    Ok(group)
-}
-
-/// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
-/// when they are touched.
-fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
-    let template = "fetch {bar:30} {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}";
-    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(template)?);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
-    let options = OpenOptions { digest: args.digest, ..OpenOptions::default() };
-    let splits = [Split::Train, Split::Val];
-    let cache = args.cache.as_deref();
-    let opened = open_bundle(&args.bundle, &splits, options, cache, env, &progress, stop.flag())?;
-    bar.finish_and_clear();
-    if let Some(fetched) = opened.fetched {
-        let (came, kept) = (fetched.bytes_fetched, fetched.bytes_kept);
-        let (dir, seconds) = (fetched.dir, fetched.seconds);
-        eprintln!("fetched {came} bytes in {seconds:.2} s, {kept} were in the cache `{dir}`");
-    }
-    Ok(opened.bundle)
-}
-
 impl Training<'_> {
-    /// Trains from where an earlier run was stopped, if there was one.
-    fn go(&mut self, train: &mut Feed, val: &mut Feed) -> Result<End> {
+    /// Trains from where an earlier run was stopped, if there was one; at the end rank 0
+    /// writes the weights and has a summary.
+    fn go(&mut self, train: &mut Feed, val: &mut Feed) -> Result<(End, Option<Value>)> {
         if self.ranks.rank == 0 {
             self.load()?;
         }
@@ -260,17 +203,17 @@ impl Training<'_> {
         self.args.remember(&self.ranks, &mut self.state.figures);
         self.last_step = self.args.stop_after_steps.map(|n| self.state.step.saturating_add(n));
         for epoch in self.state.loader.epoch..self.args.epochs {
-            if self.epoch(train, epoch)? == End::Stopped {
-                return Ok(End::Stopped);
-            }
-            if self.evaluate(val, epoch)? == End::Stopped {
-                return Ok(End::Stopped);
+            if self.epoch(train, epoch)? == End::Stopped
+                || self.evaluate(val, epoch)? == End::Stopped
+            {
+                return Ok((End::Stopped, None));
             }
             // The next run is to begin with the next epoch.
             (self.state.loader.epoch, self.state.loader.consumed) = (epoch + 1, 0);
             self.save()?;
         }
-        Ok(End::Done)
+        let summary = self.files.is_some().then(|| self.finish(&train.stats())).transpose()?;
+        Ok((End::Done, summary))
     }
 
     /// Opens the files, and goes to the newest checkpoint.
@@ -308,7 +251,7 @@ impl Training<'_> {
 
     /// Trains on what is left of `epoch`.
     fn epoch(&mut self, train: &mut Feed, epoch: u64) -> Result<End> {
-        let bar = self.progress_bar(train, epoch)?;
+        let bar = progress_bar(train, epoch, self.args.epochs, self.files.is_some())?;
         let before = train.stats();
         let mut batches = train.epoch(epoch);
         while let Some(batch) = batches.next().transpose()? {
@@ -456,7 +399,7 @@ impl Training<'_> {
     }
 
     /// Writes the weights, and says what there is to say.
-    fn finish(&self, stats: &Stats, seconds: f64) -> Result<Value> {
+    fn finish(&self, stats: &Stats) -> Result<Value> {
         let weights = torch::weights(&self.store)?;
         let path = self.args.checkpoint_dir.join("weights.safetensors");
         write_file(&path, &weights).map_err(gular_runtime::Error::from)?;
@@ -468,8 +411,7 @@ impl Training<'_> {
             "images": figures.get("images").map(|n| *n as u64),
             "steps": self.state.step,
             "resumed_at_step": self.resumed_at,
-            "seconds": seconds,
-            "images_per_second": stats.images as f64 / seconds,
+            "images_per_second": stats.images_per_second(),
             "loss_first": figures.get("loss_first"),
             "loss_last": figures.get("loss_last"),
             "val_loss": figures.get("val_loss"),
@@ -480,37 +422,4 @@ impl Training<'_> {
             "loader": loader_json(stats),
         }))
     }
-
-    /// On stderr, of rank 0, and only when that is a terminal.
-    fn progress_bar(&self, train: &Feed, epoch: u64) -> Result<ProgressBar> {
-        if self.files.is_none() {
-            return Ok(ProgressBar::hidden());
-        }
-        let template = "{prefix} {bar:30} {pos}/{len} images, {per_sec}, {eta} left, {msg}";
-        let style = ProgressStyle::with_template(template).context("the bar's template")?;
-        let bar = ProgressBar::new(train.loader().n_positions()).with_style(style);
-        let state = train.state();
-        if state.epoch == epoch {
-            bar.set_position(state.consumed);
-            bar.reset_eta();
-        }
-        Ok(bar.with_prefix(format!("epoch {}/{}", epoch + 1, self.args.epochs)))
-    }
-}
-
-fn loader_json(stats: &Stats) -> Value {
-    let seconds = |stage| stats.of(stage).as_secs_f64();
-    json!({
-        "images": stats.images,
-        "bytes": stats.bytes,
-        "skipped": stats.skipped,
-        "threads": stats.threads,
-        "images_per_second": stats.images_per_second(),
-        "read_seconds": seconds(Stage::Read),
-        "check_seconds": seconds(Stage::Check),
-        "decode_seconds": seconds(Stage::Decode),
-        "wait_for_slot_seconds": seconds(Stage::WaitForSlot),
-        "wait_for_batch_seconds": seconds(Stage::WaitForBatch),
-        "bottleneck": stats.bottleneck(),
-    })
 }

@@ -3,15 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod job;
+#[path = "../../../runtime/tests/group/port.rs"]
+mod port;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use job::{Job, bundle, code, report, said};
+use port::port;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -28,8 +30,7 @@ impl Ranks {
 
     /// Starts all, told by options or, for odd ranks, as torchrun tells it.
     fn start(&self, more: &[&str]) -> Vec<Child> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (port, n) = (port.to_string(), self.jobs.len().to_string());
+        let (port, n) = (port().to_string(), self.jobs.len().to_string());
         let start = |(rank, job): (usize, &Job)| {
             let rank_text = rank.to_string();
             let mut command = job.command(more);

@@ -18,11 +18,11 @@ pub(crate) struct Settings {
     /// A folder of images, `class/file`
     #[arg(long, value_name = "DIR")]
     images: PathBuf,
-    /// Each image is packed this many times, under other names
-    #[arg(long, default_value_t = 24)]
-    copies: usize,
+    /// Images are packed again and again under other names, until there are about so many
+    #[arg(long, default_value_t = 12_000)]
+    samples: usize,
     /// How many bytes of images travel, in MB; the first of each class
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 24)]
     limit: u64,
     /// Make the folder, and run nothing
     #[arg(long)]
@@ -65,13 +65,13 @@ pub(crate) fn run(
         let why = if driver { "" } else { "This machine has no `nvidia-smi`, so no GPU. " };
         eprintln!(
             "{why}Carry the folder to a machine with a GPU and PyTorch 2.11, and run there\n  \
-             COPIES={} sh kit/run.sh out\nThen keep out/record.json as docs/bench/gpu-DATE.json.",
-            settings.copies
+             SAMPLES={} sh kit/run.sh out\nThen keep out/record.json as docs/bench/gpu-DATE.json.",
+            settings.samples
         );
         return Ok(());
     }
     let mut run = command("sh");
-    run.arg(kit.join("run.sh")).arg(&out).env("COPIES", settings.copies.to_string());
+    run.arg(kit.join("run.sh")).arg(&out).env("SAMPLES", settings.samples.to_string());
     process::run(&mut run)?;
     let record = workspace.root.join(format!("docs/bench/gpu-{}.json", date()));
     copy(&out.join("record.json"), &record)?;
@@ -116,4 +116,16 @@ fn copy_images(from: &Path, to: &Path, limit: u64) -> Result<(usize, u64)> {
     }
     ensure!(n > 0, "no image of `{}` fits into {limit} bytes", from.display());
     Ok((n, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_is_one() {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("gpu/run.sh");
+        let output = command("sh").arg("-n").arg(&script).output().expect("there is a shell");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }

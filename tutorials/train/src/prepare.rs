@@ -1,0 +1,72 @@
+//! Before the first step: the bundle, and the other processes.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use gular_runtime::group::{Group, GroupOptions, Rendezvous};
+use gular_runtime::torch::{self, Place};
+use gular_runtime::{Bundle, Env, OpenOptions, Ranks, Split, StopFlag, jpeg_backend, open_bundle};
+use indicatif::{ProgressBar, ProgressStyle};
+use tch::nn::VarStore;
+
+use crate::args::Args;
+
+/// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
+/// when they are touched.
+pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
+    let template = "fetch {bar:30} {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}";
+    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(template)?);
+    let progress = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let options = OpenOptions { digest: args.digest, ..OpenOptions::default() };
+    let splits = [Split::Train, Split::Val];
+    let cache = args.cache.as_deref();
+    let opened = open_bundle(&args.bundle, &splits, options, cache, env, &progress, stop.flag())?;
+    bar.finish_and_clear();
+    if let Some(fetched) = opened.fetched {
+        let (came, kept) = (fetched.bytes_fetched, fetched.bytes_kept);
+        let (dir, seconds) = (fetched.dir, fetched.seconds);
+        eprintln!("fetched {came} bytes in {seconds:.2} s, {kept} were in the cache `{dir}`");
+    }
+    Ok(opened.bundle)
+}
+
+/// Meets the other processes of this training; alone, there is nobody to meet.
+pub(crate) fn meet(
+    args: &Args,
+    ranks: &Ranks,
+    env: &Env,
+    stop: &StopFlag,
+    bundle: &Bundle,
+    place: &Place,
+    store: &VarStore,
+) -> Result<Group> {
+    if ranks.world_size == 1 {
+        return Ok(Group::alone());
+    }
+    let explicit = args.master_addr.as_deref().zip(args.master_port);
+    let meeting = Rendezvous::discover(explicit, env)?;
+    // What would make another training of it: the others compare it with theirs.
+    let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
+    let Args { seed, epochs, batch_size, size, lr, dropout, skip_broken, .. } = args;
+    let about = format!(
+        "bundle {}\non {kind}\ndecoder {}\nseed {seed}\nepochs {epochs}\n\
+         batch size {batch_size}\nsize {size}\nlr {lr}\ndropout {dropout}\norder {:?}\n\
+         skip broken {skip_broken}\n{}",
+        bundle.digest(),
+        jpeg_backend(),
+        args.order_kind(),
+        torch::describe(store),
+    );
+    let options = GroupOptions {
+        rendezvous_timeout: Duration::from_secs(args.rendezvous_timeout),
+        ..GroupOptions::default()
+    };
+    let group = Group::join(ranks, &meeting, &about, &options, stop.flag())?;
+    if ranks.rank == 0 {
+        eprintln!("{} processes have met", ranks.world_size);
+    }
+    Ok(group)
+}

@@ -1,0 +1,46 @@
+//! What a training says of itself.
+
+use anyhow::{Context as _, Result};
+use gular_runtime::torch::Feed;
+use gular_runtime::{Stage, Stats};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+/// On stderr, and only when that is a terminal; hidden where another rank shows it.
+pub(crate) fn progress_bar(
+    train: &Feed,
+    epoch: u64,
+    epochs: u64,
+    shown: bool,
+) -> Result<ProgressBar> {
+    if !shown {
+        return Ok(ProgressBar::hidden());
+    }
+    let template = "{prefix} {bar:30} {pos}/{len} images, {per_sec}, {eta} left, {msg}";
+    let style = ProgressStyle::with_template(template).context("the bar's template")?;
+    let bar = ProgressBar::new(train.loader().n_positions()).with_style(style);
+    let state = train.state();
+    if state.epoch == epoch {
+        bar.set_position(state.consumed);
+        bar.reset_eta();
+    }
+    Ok(bar.with_prefix(format!("epoch {}/{epochs}", epoch + 1)))
+}
+
+/// What the loader did and waited for.
+pub(crate) fn loader_json(stats: &Stats) -> Value {
+    let seconds = |stage| stats.of(stage).as_secs_f64();
+    json!({
+        "images": stats.images,
+        "bytes": stats.bytes,
+        "skipped": stats.skipped,
+        "threads": stats.threads,
+        "images_per_second": stats.images_per_second(),
+        "read_seconds": seconds(Stage::Read),
+        "check_seconds": seconds(Stage::Check),
+        "decode_seconds": seconds(Stage::Decode),
+        "wait_for_slot_seconds": seconds(Stage::WaitForSlot),
+        "wait_for_batch_seconds": seconds(Stage::WaitForBatch),
+        "bottleneck": stats.bottleneck(),
+    })
+}
