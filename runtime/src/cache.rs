@@ -42,7 +42,7 @@ pub struct Opened {
 pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
 /// Opens the bundle at `place`: a local folder, or a URL, with `#blake3=…` or
-/// without, whose `splits` are fetched into the node's cache first.
+/// without, whose `splits`, those that it has, are fetched into the node's cache first.
 ///
 /// The digest in `options` and that of the URL must agree.
 ///
@@ -70,7 +70,16 @@ pub fn open_bundle(
     }
     let client = Client::new(ClientOptions::new(env.clone()))?;
     let cache = Cache::at(cache, env);
-    let report = cache.fetch(&client, &url, splits, progress, cancel)?;
+    let mut wanted = splits.to_vec();
+    let report = loop {
+        match cache.fetch(&client, &url, &wanted, progress, cancel) {
+            // Only its manifest was read yet.
+            Err(Error::NoSplit { split, .. }) if wanted.len() > 1 => {
+                wanted.retain(|of| of.to_string() != split);
+            }
+            fetched => break fetched?,
+        }
+    };
     let dir = PathBuf::from(&report.dir);
     let digest = Digest::parse(&report.digest).ok();
     let bundle = Bundle::open(&dir, OpenOptions { digest, ..options })?;

@@ -20,6 +20,8 @@ pub enum Error {
         reason: String,
         /// What to do about it.
         hint: &'static str,
+        /// Whether there is a driver, so that a GPU was to be expected.
+        driver: bool,
     },
     /// The GPU, or its driver, refused.
     #[cfg(feature = "cuda")]
@@ -365,6 +367,14 @@ pub enum Error {
         /// Its value.
         value: String,
     },
+    /// A launcher that said half.
+    #[error("environment variable `{given}` is set and `{missing}` is not")]
+    RankHalf {
+        /// What is set.
+        given: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
     /// A rank that its world does not have.
     #[error(
         "rank {rank} of world size {world_size} ({origin}): ranks count from 0 and end below it"
@@ -489,6 +499,10 @@ impl Error {
             Self::CheckpointOfOtherBundle { .. } => Some(
                 "resume with the bundle the training began with, or begin anew with another checkpoint folder",
             ),
+            Self::RankHalf { .. } => Some("set both, or neither for a process that trains alone"),
+            Self::RankOutOfRange { origin: "options", .. } => {
+                Some("start as many processes as the world size says, with ranks from 0")
+            }
             Self::RankValue { .. } | Self::RankOutOfRange { .. } | Self::RankConflict { .. } => {
                 Some("give rank and world size as options; they go before the environment")
             }
@@ -513,6 +527,18 @@ impl Error {
             | Self::MetricName { .. }
             | Self::Signals(_) => None,
         }
+    }
+
+    /// Whether something ended because this process, or another rank of its group, was asked
+    /// to stop, and not because it failed: with its own stop flag set it is to be run again.
+    #[must_use]
+    pub fn is_stop(&self) -> bool {
+        matches!(
+            self,
+            Self::Group(_)
+                | Self::Pelican(gular_pelican::Error::Cancelled)
+                | Self::StageStopped { .. }
+        )
     }
 
     pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {

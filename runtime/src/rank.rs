@@ -55,6 +55,7 @@ impl Ranks {
     ///
     /// # Errors
     /// [`Error::RankValue`] for a variable that is no number;
+    /// [`Error::RankHalf`] for `RANK` or `WORLD_SIZE` alone;
     /// [`Error::RankOutOfRange`] when the rank is not below the world size;
     /// [`Error::RankConflict`] when two launchers differ.
     pub fn discover(explicit: Option<(u64, u64)>, env: &Env) -> Result<Self, Error> {
@@ -66,6 +67,12 @@ impl Ranks {
         }
         let found = launchers(env)?;
         let Some(first) = found.first().map(Found::ranks) else {
+            // Each process for itself would train on everything and save to the same place.
+            for (given, missing) in [("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")] {
+                if env.get(given).is_some() && env.get(missing).is_none() {
+                    return Err(Error::RankHalf { given, missing });
+                }
+            }
             return Ok(Self { rank: 0, world_size: 1, local_rank: 0, source: RankSource::Single });
         };
         let first = first.with_local_rank(&found).checked()?;
@@ -132,11 +139,18 @@ impl RankSource {
 /// How many cores decoding may use: those this process may run on (affinity and
 /// cgroup quota), or `OMP_NUM_THREADS` when that is fewer. HTCondor sets it to the slot's cores.
 ///
-/// torchrun sets it to 1 for several processes on a machine unless it is set before.
+/// torchrun sets that to 1 for several processes on a machine, whatever cores there are, and
+/// binds none to any: there they share the cores, by `LOCAL_WORLD_SIZE`.
 /// Slurm jobs often see one core only; warn when this is below the threads asked for.
 #[must_use]
 pub fn available_cores(env: &Env) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
+    let local = env.get("LOCAL_WORLD_SIZE").and_then(|n| n.parse::<usize>().ok());
+    if let Some(local) = local.filter(|n| *n > 1)
+        && env.get("OMP_NUM_THREADS") == Some("1")
+    {
+        return (cores / local).max(1);
+    }
     // A list gives one number per nesting level; the first is the outermost.
     let omp = env.get("OMP_NUM_THREADS").and_then(|text| text.split(',').next());
     match omp.and_then(|text| text.trim().parse().ok()) {
@@ -331,6 +345,16 @@ mod tests {
              ranks count from 0 and end below it",
         );
         check_error(
+            None,
+            &[("RANK", "1")],
+            "environment variable `RANK` is set and `WORLD_SIZE` is not",
+        );
+        check_error(
+            None,
+            &[("WORLD_SIZE", "2"), ("RANK", "")],
+            "environment variable `WORLD_SIZE` is set and `RANK` is not",
+        );
+        check_error(
             Some((0, 0)),
             &[],
             "rank 0 of world size 0 (options): ranks count from 0 and end below it",
@@ -340,6 +364,20 @@ mod tests {
             &[("PMI_RANK", "-1"), ("PMI_SIZE", "4")],
             "environment variable `PMI_RANK` is `-1`, expected a whole number from 0",
         );
+    }
+
+    #[test]
+    fn processes_of_torchrun_share_the_cores() {
+        let all = available_cores(&Env::default());
+        let cores = |omp, local| {
+            let pairs = [("OMP_NUM_THREADS", omp), ("LOCAL_WORLD_SIZE", local)];
+            available_cores(&Env::from_pairs(&pairs))
+        };
+        assert_eq!(cores("1", "2"), (all / 2).max(1));
+        assert_eq!(cores("1", "1000"), 1);
+        // One process, or a number that somebody chose.
+        assert_eq!(cores("1", "1"), 1);
+        assert_eq!(cores("2", "2"), all.min(2));
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn loader(bundle: &Arc<Bundle>) -> Loader {
 
 fn feed(bundle: &Arc<Bundle>, numbers: Numbers, layout: Layout) -> Feed {
     let options = FeedOptions { numbers, layout, ..FeedOptions::default() };
-    Feed::new(loader(bundle), &Place::Cpu { why: None }, options).unwrap()
+    Feed::new(loader(bundle), &Place::cpu(), options).unwrap()
 }
 
 /// Whether two tensors hold the same bits.
@@ -94,7 +94,7 @@ fn nothing_ahead_is_refused() {
     let made = make(&Recipe::default());
     let bundle = &made.bundle;
     let options = FeedOptions { ahead: 0, ..FeedOptions::default() };
-    let error = Feed::new(loader(bundle), &Place::Cpu { why: None }, options).unwrap_err();
+    let error = Feed::new(loader(bundle), &Place::cpu(), options).unwrap_err();
     assert!(matches!(error, Error::Option { option: "ahead", .. }), "{error}");
 }
 
@@ -104,7 +104,7 @@ fn without_a_gpu_auto_is_the_processor_and_says_why() {
     match Compute::Cuda(None).open(&ranks) {
         Ok(gpu) => assert!(gpu.device().is_cuda()),
         Err(error) => {
-            let Place::Cpu { why } = Compute::Auto.open(&ranks).unwrap() else { panic!() };
+            let Place::Cpu { why, .. } = Compute::Auto.open(&ranks).unwrap() else { panic!() };
             assert_eq!(why, Some(error.to_string()));
         }
     }

@@ -60,7 +60,7 @@ fn samples(step: usize, n: i64) -> (Tensor, Tensor) {
 fn train(group: Group) -> Vec<u8> {
     let Net { mut store, layers } = net();
     let (rank, world_size) = (group.rank() as i64, group.world_size() as i64);
-    let place = Place::Cpu { why: None };
+    let place = Place::cpu();
     let mut parallel = DataParallel::new(group, &store, &place).unwrap();
     let mut optimiser = Sgd::new(&store, 0.9);
     optimiser.weight_decay = 0.01;

@@ -138,7 +138,7 @@ fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<()
 
 fn same_bits(gpu: &Gpu, bundle: &Arc<Bundle>, n: Numbers, layout: Layout) -> Result<(), Failure> {
     let options = FeedOptions { numbers: n, layout, ..FeedOptions::default() };
-    let cpu = Place::Cpu { why: None };
+    let cpu = Place::cpu();
     let mut here = Feed::new(loader(bundle, BATCH, SIZE)?, &cpu, options)?;
     let mut there = feed(gpu, bundle, options)?;
     let mut expected = here.epoch(3);
@@ -163,7 +163,7 @@ fn same_bits(gpu: &Gpu, bundle: &Arc<Bundle>, n: Numbers, layout: Layout) -> Res
 fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<(), Failure> {
     let options = FeedOptions { numbers: Numbers::Bytes, poison: true, ..FeedOptions::default() };
     let mut first = feed(gpu, bundle, options)?;
-    let mut whole = Feed::new(loader(bundle, BATCH, SIZE)?, &Place::Cpu { why: None }, options)?;
+    let mut whole = Feed::new(loader(bundle, BATCH, SIZE)?, &Place::cpu(), options)?;
     let whole = whole.epoch(1).collect::<Result<Vec<_>, _>>()?;
     for stop in [1, 2, whole.len() / 2, whole.len() - 1] {
         let last = first.epoch(1).take(stop).last().ok_or("no batch")??;

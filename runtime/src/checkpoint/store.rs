@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{Digest, TEMP_PREFIX};
 use rustix::fs::{CWD, RenameFlags};
+use tempfile::TempDir;
 
 use super::record::{CHECKPOINT_VERSION, FORMAT, FileRecord, RECORD_NAME, Record, RecordFault};
 use crate::Error;
@@ -52,6 +53,8 @@ impl Checkpoints {
     /// [`Error::Io`].
     pub fn open(dir: &Path, bundle: Digest, keep: NonZeroUsize) -> Result<Self, Error> {
         fs::create_dir_all(dir).map_err(|e| Error::io("create the folder", dir, e))?;
+        // That nothing can be written shows now, and not after the first epoch.
+        temp_folder(dir)?;
         Ok(Self { dir: dir.to_owned(), bundle, keep })
     }
 
@@ -71,11 +74,7 @@ impl Checkpoints {
         check_names(files.iter().map(|(name, _)| *name))?;
         self.refuse_strangers()?;
         self.remove_leftovers();
-        let temp = tempfile::Builder::new()
-            .prefix(TEMP_PREFIX)
-            .permissions(fs::Permissions::from_mode(0o755))
-            .tempdir_in(&self.dir)
-            .map_err(|e| Error::io("create a temporary folder in", &self.dir, e))?;
+        let temp = temp_folder(&self.dir)?;
         let mut records = Vec::with_capacity(files.len());
         for (name, bytes) in files {
             let bytes = bytes.as_ref();
@@ -338,4 +337,14 @@ fn read(
     let mut bytes = Vec::new();
     file.take(len).read_to_end(&mut bytes).map_err(refused)?;
     Ok(bytes)
+}
+
+/// A folder in `dir` that goes when it is dropped.
+fn temp_folder(dir: &Path) -> Result<TempDir, Error> {
+    let made = tempfile::Builder::new()
+        .prefix(TEMP_PREFIX)
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempdir_in(dir);
+    // tempfile names the folder in its error, too.
+    made.map_err(|e| Error::io("create a temporary folder in", dir, e.kind().into()))
 }

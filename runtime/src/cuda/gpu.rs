@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, DriverError, result, sys};
+use libloading::os::unix::Library;
 use tch::{Device, Kind, Tensor};
 
 use super::lanes::refused;
@@ -44,6 +45,7 @@ impl Gpu {
         library::open().map_err(|reason| Error::NoGpu {
             reason: format!("libtorch's CUDA half cannot be opened: {reason}"),
             hint: "run with a libtorch for CUDA: the `lib` folder of PyTorch's package, with LD_LIBRARY_PATH",
+            driver: true,
         })?;
         if !tch::Cuda::is_available() {
             return Err(unseen(driver));
@@ -100,6 +102,7 @@ impl Gpu {
                 Err(Error::NoGpu {
                     reason: format!("{self} does not compute: {text}"),
                     hint: "`gular image check` shows which GPUs a libtorch has code for; 2.7.0 is for those before compute capability 7.5",
+                    driver: true,
                 })
             }
         }
@@ -119,15 +122,67 @@ impl fmt::Display for Gpu {
     }
 }
 
+/// What is asked of the driver. Of one that lacks a function cudarc would panic.
+const FUNCTIONS: [&str; 34] = [
+    "cuCtxGetCurrent",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDeviceGetCount",
+    "cuDeviceGetName",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuDevicePrimaryCtxRetain",
+    "cuDeviceTotalMem_v2",
+    "cuDriverGetVersion",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventQuery",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuInit",
+    "cuMemAllocAsync",
+    "cuMemAlloc_v2",
+    "cuMemFreeAsync",
+    "cuMemFreeHost",
+    "cuMemFree_v2",
+    "cuMemGetInfo_v2",
+    "cuMemHostAlloc",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemsetD8Async",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+];
+
 /// The driver, started: the newest CUDA it serves.
-#[expect(unsafe_code, reason = "two questions that cudarc has no function for")]
+#[expect(unsafe_code, reason = "questions that cudarc has no function for")]
 fn driver() -> Result<(i32, i32), Error> {
     // SAFETY: opens `libcuda` and closes it again; its initialisers do nothing that matters.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::NoGpu {
             reason: "there is no NVIDIA driver (libcuda.so.1)".into(),
             hint: "ask the batch system for a GPU; in a container: `apptainer run --nv`, `podman run --device nvidia.com/gpu=all`",
+            driver: false,
         });
+    }
+    // SAFETY: as above; cudarc takes what has the first of these names, too.
+    let library = unsafe { Library::new("libcuda.so").or_else(|_| Library::new("libcuda.so.1")) };
+    if let Ok(library) = library {
+        // SAFETY: only their addresses are looked up.
+        let lacks = |name: &&&str| unsafe { library.get::<*const ()>(name.as_bytes()) }.is_err();
+        if let Some(name) = FUNCTIONS.iter().find(lacks) {
+            return Err(Error::NoGpu {
+                reason: format!("the driver's library has no function `{name}`"),
+                hint: "it is too old, or one for building only (`stubs`): `ldconfig -p | grep libcuda` shows where it lies",
+                driver: true,
+            });
+        }
     }
     result::init().map_err(|e| no_gpu("the driver", &e))?;
     let mut version = 0;
@@ -156,7 +211,7 @@ fn choose(index: Option<usize>, local_rank: u64, n: usize) -> Result<usize, Erro
         0 => "ask the batch system for a GPU; CUDA_VISIBLE_DEVICES may hide it",
         _ => "start one process a GPU, or name one with `cuda:N`",
     };
-    Err(Error::NoGpu { reason, hint })
+    Err(Error::NoGpu { reason, hint, driver: true })
 }
 
 fn no_gpu(who: &str, error: &DriverError) -> Error {
@@ -166,7 +221,8 @@ fn no_gpu(who: &str, error: &DriverError) -> Error {
         (name.unwrap_or_else(|_| format!("{:?}", error.0)), text.unwrap_or_default());
     Error::NoGpu {
         reason: format!("{who} answers {name}: {text}"),
-        hint: "`nvidia-smi` shows whether driver and GPU work; in a container it needs `--nv`",
+        hint: "`nvidia-smi` shows whether driver and GPU work; CUDA_VISIBLE_DEVICES may hide the GPU; a container needs `--nv`",
+        driver: true,
     }
 }
 
@@ -176,12 +232,14 @@ fn unseen(driver: (i32, i32)) -> Error {
         return Error::NoGpu {
             reason: "libtorch was asked about CUDA before its CUDA half was opened".into(),
             hint: "open the GPU first in the program, before seeds are set and tensors are pinned",
+            driver: true,
         };
     }
     let (major, minor) = driver;
     Error::NoGpu {
         reason: format!("libtorch cannot use this driver, which serves CUDA up to {major}.{minor}"),
         hint: "libtorch 2.11.0 needs a driver for CUDA 13.0 (580 or newer), 2.7.0 one for CUDA 12 (525 or newer)",
+        driver: true,
     }
 }
 

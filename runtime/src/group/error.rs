@@ -128,8 +128,11 @@ impl GroupError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NoPlace { .. } | Self::Place { .. } => Some(
-                "in a Slurm job: `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))` before `srun`; torchrun sets both",
+            Self::Place { .. } => {
+                Some("give the port that rank 0 is to wait at, the same to all ranks")
+            }
+            Self::NoPlace { .. } => Some(
+                "give host and port of rank 0 as options, or set them; in a Slurm job: `export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))` before `srun`; torchrun sets both",
             ),
             Self::Listen { .. } => Some(
                 "set MASTER_PORT to a free port on all ranks, or raise the limit of open files (`ulimit -n`) for many ranks",

@@ -27,6 +27,8 @@ pub enum Place {
     Cpu {
         /// Why it is no GPU; `None` where none was asked for.
         why: Option<String>,
+        /// What to do about it, where a driver made a GPU to be expected.
+        hint: Option<String>,
     },
     /// A GPU.
     #[cfg(feature = "cuda")]
@@ -43,9 +45,12 @@ impl Compute {
     /// With [`Compute::Cuda`], `Error::NoGpu` saying what is missing.
     pub fn open(self, ranks: &Ranks) -> Result<Place, Error> {
         match self {
-            Self::Cpu => Ok(Place::Cpu { why: None }),
+            Self::Cpu => Ok(Place::cpu()),
             Self::Cuda(index) => gpu(index, ranks),
-            Self::Auto => gpu(None, ranks).or_else(|e| Ok(Place::Cpu { why: Some(e.to_string()) })),
+            Self::Auto => gpu(None, ranks).or_else(|error| {
+                let hint = error.hint().filter(|_| expected(&error));
+                Ok(Place::Cpu { why: Some(error.to_string()), hint })
+            }),
         }
     }
 }
@@ -67,6 +72,12 @@ impl FromStr for Compute {
 }
 
 impl Place {
+    /// The processor, where nobody asked for a GPU.
+    #[must_use]
+    pub fn cpu() -> Self {
+        Self::Cpu { why: None, hint: None }
+    }
+
     /// As tch names it.
     #[must_use]
     pub fn device(&self) -> Device {
@@ -81,12 +92,23 @@ impl Place {
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Cpu { why: None } => f.write_str("the processor"),
-            Self::Cpu { why: Some(why) } => write!(f, "the processor: {why}"),
+            Self::Cpu { why: None, .. } => f.write_str("the processor"),
+            Self::Cpu { why: Some(why), .. } => write!(f, "the processor: {why}"),
             #[cfg(feature = "cuda")]
             Self::Gpu(gpu) => gpu.fmt(f),
         }
     }
+}
+
+/// Whether there should have been a GPU.
+#[cfg(feature = "cuda")]
+fn expected(error: &Error) -> bool {
+    matches!(error, Error::NoGpu { driver: true, .. })
+}
+
+#[cfg(not(feature = "cuda"))]
+fn expected(_error: &Error) -> bool {
+    false
 }
 
 #[cfg(feature = "cuda")]

@@ -81,7 +81,7 @@ pub fn describe(store: &VarStore) -> String {
 /// # use gular_runtime::torch::{DataParallel, Place};
 /// # use tch::{Device, nn::VarStore};
 /// # fn step() -> Result<(), gular_runtime::Error> {
-/// # let (group, store, place) = (Group::alone(), VarStore::new(Device::Cpu), Place::Cpu { why: None });
+/// # let (group, store, place) = (Group::alone(), VarStore::new(Device::Cpu), Place::cpu());
 /// let mut parallel = DataParallel::new(group, &store, &place)?;
 /// // … the mean loss of this rank's 32 samples, backward …
 /// let samples = parallel.average_gradients(32)?;

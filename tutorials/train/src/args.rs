@@ -36,16 +36,16 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub(crate) epochs: u64,
     /// Samples a step, of each process
-    #[arg(long, default_value_t = 32, value_name = "N")]
-    pub(crate) batch_size: usize,
+    #[arg(long, default_value = "32", value_name = "N")]
+    pub(crate) batch_size: NonZeroUsize,
     /// Side of the pictures the network sees, in pixels
     #[arg(long, default_value_t = 64, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(8..=4096))]
     pub(crate) size: u32,
     /// The highest learning rate, after the warm-up
-    #[arg(long, default_value_t = 3e-3, value_name = "RATE")]
+    #[arg(long, default_value_t = 3e-3, value_name = "RATE", value_parser = rate, allow_negative_numbers = true)]
     pub(crate) lr: f64,
     /// How many of the last layer's inputs are left out while training, 0 to 1
-    #[arg(long, default_value_t = 0.1, value_name = "PART")]
+    #[arg(long, default_value_t = 0.1, value_name = "PART", value_parser = part, allow_negative_numbers = true)]
     pub(crate) dropout: f64,
     /// Of weights, order, augmentation and dropout
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -60,8 +60,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// Threads that compute; part of what makes a training reproducible
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) torch_threads: usize,
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub(crate) torch_threads: NonZeroUsize,
     /// Where checkpoints and, at the end, `weights.safetensors` go
     #[arg(long, default_value = "checkpoints", value_name = "DIR")]
     pub(crate) checkpoint_dir: PathBuf,
@@ -94,7 +94,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST", requires = "master_port")]
     pub(crate) master_addr: Option<String>,
     /// The port rank 0 waits at [default: MASTER_PORT]
-    #[arg(long, value_name = "PORT", requires = "master_addr")]
+    #[arg(long, value_name = "PORT", requires = "master_addr", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) master_port: Option<u16>,
     /// How long the processes wait for each other at the start
     #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -125,6 +125,19 @@ pub(crate) enum Resume {
     Never,
 }
 
+fn rate(text: &str) -> Result<f64, String> {
+    number(text, "a number above 0", |n| n > 0.0)
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    number(text, "a number from 0 and below 1", |n| (0.0..1.0).contains(&n))
+}
+
+fn number(text: &str, expected: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number.filter(|n| n.is_finite() && fits(*n)).ok_or_else(|| format!("expected {expected}"))
+}
+
 impl Args {
     pub(crate) fn order_kind(&self) -> OrderKind {
         match self.order {
@@ -138,12 +151,12 @@ impl Args {
     /// state holds.
     fn settings(&self, ranks: &Ranks) -> [(&'static str, f64); 7] {
         [
-            ("batch-size", self.batch_size as f64),
+            ("batch-size", self.batch_size.get() as f64),
             ("dropout", self.dropout),
             ("epochs", self.epochs as f64),
             ("lr", self.lr),
             ("size", f64::from(self.size)),
-            ("torch-threads", self.torch_threads as f64),
+            ("torch-threads", self.torch_threads.get() as f64),
             ("world-size", ranks.world_size as f64),
         ]
     }

@@ -11,18 +11,19 @@ mod prepare;
 mod report;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser as _;
 use gular_runtime::checkpoint::Checkpoints;
 use gular_runtime::metrics::Metrics;
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::schedule::Cosine;
 use gular_runtime::torch::{
-    self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, TrainState,
+    self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, Place, TrainState,
 };
 use gular_runtime::{
     Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, Ranks, Split, Stage, Stats,
@@ -35,7 +36,7 @@ use tch::{Kind, no_grad};
 use crate::args::{Args, Resume};
 use crate::net::Net;
 use crate::prepare::{meet, open};
-use crate::report::{loader_json, progress_bar};
+use crate::report::{loader_json, progress_bar, say};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -43,18 +44,25 @@ fn main() -> ExitCode {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::Stopped) => ExitCode::from(EXIT_CHECKPOINTED),
         Err(error) => {
-            let own = error.downcast_ref::<gular_runtime::Error>();
-            // The library's own messages say their causes already.
-            match own {
-                Some(own) => eprintln!("error: {own}"),
-                None => eprintln!("error: {error:#}"),
-            }
-            let hint = own.and_then(gular_runtime::Error::hint);
-            if let Some(hint) = hint {
-                eprintln!("hint: {hint}");
+            say!("error: {}", words(&error));
+            if let Some(hint) = own(&error).and_then(gular_runtime::Error::hint) {
+                say!("hint: {hint}");
             }
             ExitCode::from(2)
         }
+    }
+}
+
+/// The library's error, if it is one.
+fn own(error: &anyhow::Error) -> Option<&gular_runtime::Error> {
+    error.downcast_ref()
+}
+
+/// An error with its causes; the library's own messages say theirs already.
+fn words(error: &anyhow::Error) -> String {
+    match own(error) {
+        Some(own) => own.to_string(),
+        None => format!("{error:#}"),
     }
 }
 
@@ -92,22 +100,45 @@ struct Files {
 }
 
 fn run(args: &Args) -> Result<End> {
-    let begin = Instant::now();
     let stop = StopFlag::install()?;
+    let mut begun = false;
+    match train(args, &stop, &mut begun) {
+        // While it was fetched, or the others were waited for: nothing is lost.
+        Err(error)
+            if !begun
+                && stop.requested()
+                && own(&error).is_some_and(gular_runtime::Error::is_stop) =>
+        {
+            say!("stopped before the first step");
+            Ok(End::Stopped)
+        }
+        ended => ended,
+    }
+}
+
+fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
+    let begin = Instant::now();
     let env = Env::process();
     let ranks = Ranks::discover(args.rank.zip(args.world_size), &env)?;
     let first = ranks.rank == 0;
     // Before anything else asks libtorch for a GPU.
     let place = args.device.open(&ranks)?;
-    torch::set_threads(args.torch_threads);
+    torch::set_threads(args.torch_threads.get());
 
     // The data: a folder is opened, a URL is fetched into the node's cache first.
-    let bundle = Arc::new(open(args, &env, &stop)?);
+    let bundle = Arc::new(open(args, &env, stop)?);
     let n_classes = bundle.manifest().classes.len();
     ensure!(n_classes > 0, "the bundle has no classes; pack it with labels");
     if first {
-        eprintln!("bundle {}, {}", bundle.digest(), jpeg_backend());
-        eprintln!("computing on {place}");
+        say!("bundle {}, {}", bundle.digest(), jpeg_backend());
+    }
+    match &place {
+        // Of every rank: one that computes elsewhere than the others is not to go unseen.
+        Place::Cpu { why: Some(why), hint: Some(hint) } => {
+            say!("warning: rank {} computes on the processor: {why}\nhint: {hint}", ranks.rank);
+        }
+        place if first => say!("computing on {place}"),
+        _ => {}
     }
     let loader = |split| {
         let kind = match split {
@@ -116,7 +147,7 @@ fn run(args: &Args) -> Result<End> {
             _ => OrderKind::Elastic,
         };
         let options = LoaderOptions {
-            batch_size: args.batch_size,
+            batch_size: args.batch_size.get(),
             order: OrderSpec { kind, seed: args.seed, drop_last: false },
             rank: ranks.rank,
             world_size: ranks.world_size,
@@ -141,7 +172,7 @@ fn run(args: &Args) -> Result<End> {
     let optimiser = AdamW::new(&store);
 
     // The other processes, if there are any: they must be of the same training.
-    let group = meet(args, &ranks, &env, &stop, &bundle, &place, &store)?;
+    let group = meet(args, &ranks, &env, stop, &bundle, &place, &store)?;
     let parallel = DataParallel::new(group, &store, &place)?;
 
     let state = TrainState {
@@ -162,26 +193,28 @@ fn run(args: &Args) -> Result<End> {
         parallel,
         state,
         files: None,
-        stop,
+        stop: stop.clone(),
         last_step: None,
         resumed_at: None,
     };
+    *begun = true;
     match training.go(&mut train, &mut val) {
         Ok((end, summary)) => {
             if let Some(mut summary) = summary.filter(|_| args.json) {
                 summary["bundle"] = bundle.digest().to_string().into();
                 summary["samples"] = bundle.n_samples(Split::Train).into();
-                summary["device"] = place.to_string().into();
+                summary["device"] = if place.device().is_cuda() { "cuda" } else { "cpu" }.into();
+                summary["place"] = place.to_string().into();
                 summary["steps_per_epoch"] = steps_per_epoch.into();
                 summary["seconds"] = begin.elapsed().as_secs_f64().into();
-                println!("{summary}");
+                writeln!(std::io::stdout(), "{summary}").context("cannot write the summary")?;
             }
             training.parallel.finish()?;
             Ok(end)
         }
         Err(error) => {
             // So that the others end too, and say why.
-            training.parallel.group().fail(&format!("{error:#}"));
+            training.parallel.group().fail(&words(&error));
             Err(error)
         }
     }
@@ -228,19 +261,18 @@ impl Training<'_> {
                 *resume == Resume::Auto,
                 "there is a checkpoint, `{path}`, and `--resume never`"
             );
-            loaded.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            loaded.warnings.iter().for_each(|warning| say!("warning: {warning}"));
             if found.decoder != self.state.decoder {
-                eprintln!(
+                say!(
                     "warning: it was trained with {}, this build has {}: pixels differ a little",
-                    found.decoder, self.state.decoder
+                    found.decoder,
+                    self.state.decoder
                 );
             }
             for (name, was, now) in self.args.changes(&self.ranks, &found.figures) {
-                eprintln!(
-                    "warning: it was begun with `--{name} {was}`, now it is {now}: other weights"
-                );
+                say!("warning: it was begun with `--{name} {was}`, now it is {now}: other weights");
             }
-            eprintln!("resuming at step {} from `{path}`", found.step);
+            say!("resuming at step {} from `{path}`", found.step);
             self.state = found;
         }
         let resumed_at = Some(self.state.step).filter(|step| *step > 0);
@@ -340,7 +372,7 @@ impl Training<'_> {
         let (loss, accuracy) = (sum / n, right / n);
         if self.files.is_some() {
             let percent = 100.0 * accuracy;
-            eprintln!("epoch {}: val loss {loss:.3}, accuracy {percent:.1} %", epoch + 1);
+            say!("epoch {}: val loss {loss:.3}, accuracy {percent:.1} %", epoch + 1);
         }
         self.state.figures.insert("val_loss".into(), loss);
         self.state.figures.insert("val_accuracy".into(), accuracy);
@@ -370,7 +402,7 @@ impl Training<'_> {
         self.parallel.sum(&mut rate)?;
         let [rate] = rate;
         if self.files.is_some() {
-            eprintln!("epoch {}: loss {loss:.3}, {rate:.0} images/s", epoch + 1);
+            say!("epoch {}: loss {loss:.3}, {rate:.0} images/s", epoch + 1);
         }
         self.log(
             epoch,
@@ -394,7 +426,7 @@ impl Training<'_> {
 
     fn say_stopped(&self, when: &str, path: Option<String>) {
         if let Some(path) = path {
-            eprintln!("stopped {when} step {}; saved `{path}`", self.state.step);
+            say!("stopped {when} step {}; saved `{path}`", self.state.step);
         }
     }
 
@@ -404,7 +436,10 @@ impl Training<'_> {
         let path = self.args.checkpoint_dir.join("weights.safetensors");
         write_file(&path, &weights).map_err(gular_runtime::Error::from)?;
         let digest = Digest::of(&weights);
-        eprintln!("{stats}\nweights {digest} in `{}`", path.display());
+        if self.ranks.world_size > 1 {
+            say!("of rank 0:");
+        }
+        say!("{stats}\nweights {digest} in `{}`", path.display());
         let figures = &self.state.figures;
         Ok(json!({
             "world_size": self.ranks.world_size,

@@ -1,5 +1,6 @@
 //! Before the first step: the bundle, and the other processes.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,6 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::VarStore;
 
 use crate::args::Args;
+use crate::report::say;
 
 /// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
 /// when they are touched.
@@ -28,7 +30,7 @@ pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
     if let Some(fetched) = opened.fetched {
         let (came, kept) = (fetched.bytes_fetched, fetched.bytes_kept);
         let (dir, seconds) = (fetched.dir, fetched.seconds);
-        eprintln!("fetched {came} bytes in {seconds:.2} s, {kept} were in the cache `{dir}`");
+        say!("fetched {came} bytes in {seconds:.2} s, {kept} were in the cache `{dir}`");
     }
     Ok(opened.bundle)
 }
@@ -50,11 +52,11 @@ pub(crate) fn meet(
     let meeting = Rendezvous::discover(explicit, env)?;
     // What would make another training of it: the others compare it with theirs.
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
-    let Args { seed, epochs, batch_size, size, lr, dropout, skip_broken, .. } = args;
+    let Args { seed, epochs, batch_size, size, lr, dropout, torch_threads, skip_broken, .. } = args;
     let about = format!(
         "bundle {}\non {kind}\ndecoder {}\nseed {seed}\nepochs {epochs}\n\
          batch size {batch_size}\nsize {size}\nlr {lr}\ndropout {dropout}\norder {:?}\n\
-         skip broken {skip_broken}\n{}",
+         torch threads {torch_threads}\nskip broken {skip_broken}\n{}",
         bundle.digest(),
         jpeg_backend(),
         args.order_kind(),
@@ -64,9 +66,14 @@ pub(crate) fn meet(
         rendezvous_timeout: Duration::from_secs(args.rendezvous_timeout),
         ..GroupOptions::default()
     };
+    let n = ranks.world_size;
+    if ranks.rank == 0 {
+        let (port, seconds) = (meeting.port, args.rendezvous_timeout);
+        say!("waiting for {} other processes at port {port}, up to {seconds} s", n - 1);
+    }
     let group = Group::join(ranks, &meeting, &about, &options, stop.flag())?;
     if ranks.rank == 0 {
-        eprintln!("{} processes have met", ranks.world_size);
+        say!("{n} processes have met");
     }
     Ok(group)
 }

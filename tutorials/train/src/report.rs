@@ -6,6 +6,15 @@ use gular_runtime::{Stage, Stats};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
+/// As `eprintln`, but a training does not end because nobody reads its log, or because
+/// there is no room for it.
+macro_rules! say {
+    ($($what:tt)*) => {{
+        let _ = writeln!(std::io::stderr(), $($what)*);
+    }};
+}
+pub(crate) use say;
+
 /// On stderr, and only when that is a terminal; hidden where another rank shows it.
 pub(crate) fn progress_bar(
     train: &Feed,

@@ -7,6 +7,7 @@ mod job;
 mod port;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -187,4 +188,30 @@ fn a_training_goes_on_with_another_number_of_processes() {
     let told = said(&alone);
     assert_eq!(report(&alone)["resumed_at_step"], 7);
     assert!(told.contains("begun with `--world-size 2`, now it is 1"), "{told}");
+}
+
+#[test]
+fn sigterm_while_the_processes_meet_is_to_be_run_again() {
+    let dir = colours();
+    let job = Job::new(dir.path(), "--rank 0 --world-size 2 --master-addr 127.0.0.1");
+    let port = port().to_string();
+    let mut command = job.command(&["--master-port", &port]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    while !told.contains("waiting for 1 other processes") {
+        assert!(stderr.read_line(&mut told).unwrap() > 0, "it ended: {told}");
+    }
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(85));
+}
+
+#[test]
+fn a_launcher_that_says_half_is_refused() {
+    let dir = colours();
+    let job = Job::new(dir.path(), "");
+    let output = job.command(&[]).env("RANK", "1").output().unwrap();
+    let told = said(&output);
+    assert_eq!(code(&output), 2, "{told}");
+    assert!(told.contains("`RANK` is set and `WORLD_SIZE` is not"), "{told}");
 }

@@ -23,6 +23,14 @@ fn undisturbed(bundle: &Path, options: &str) -> (Vec<u8>, Vec<Value>) {
     (job.weights(), job.metrics())
 }
 
+/// Lays the bundle in `set` out as `gular publish` does: set/v1/manifest.json beside
+/// set/data; its URL.
+fn published(set: &Path, digest: Digest) -> String {
+    fs::create_dir(set.join("v1")).unwrap();
+    fs::rename(set.join("manifest.json"), set.join("v1/manifest.json")).unwrap();
+    format!("file://{}/v1#blake3={}", set.display(), digest.hex())
+}
+
 #[test]
 fn a_training_stopped_at_any_step_ends_with_the_same_bits() {
     let dir = tempfile::tempdir().unwrap();
@@ -116,10 +124,7 @@ fn a_bundle_by_url_gives_the_same_bits_and_is_fetched_once() {
     let (set, cache) = (dir.path().join("set"), dir.path().join("cache"));
     let digest = bundle(&set, 0);
     let (weights, _) = undisturbed(&set, "");
-    // As it is published: set/v1/manifest.json beside set/data.
-    fs::create_dir(set.join("v1")).unwrap();
-    fs::rename(set.join("manifest.json"), set.join("v1/manifest.json")).unwrap();
-    let url = format!("file://{}/v1#blake3={}", set.display(), digest.hex());
+    let url = published(&set, digest);
     let mut job = Job::new(Path::new(&url), "--checkpoint-every 3");
     job.options.extend(["--cache".into(), cache.display().to_string()]);
     let first = job.run(&["--stop-after-steps", "4"]);
@@ -130,6 +135,39 @@ fn a_bundle_by_url_gives_the_same_bits_and_is_fetched_once() {
     report(&second);
     assert!(!said(&second).contains(", 0 were in the cache"), "{}", said(&second));
     assert!(job.weights() == weights, "other weights");
+}
+
+#[test]
+fn a_published_bundle_needs_no_samples_to_test() {
+    let dir = tempfile::tempdir().unwrap();
+    let (set, cache) = (dir.path().join("set"), dir.path().join("cache"));
+    let digest = bundle_of(&set, 0, 0);
+    let url = published(&set, digest);
+    let mut job = Job::new(Path::new(&url), "");
+    job.options.extend(["--cache".into(), cache.display().to_string()]);
+    let report = report(&job.run(&[]));
+    assert_eq!((&report["val_loss"], &report["steps"]), (&Value::Null, &18.into()));
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let job = Job::new(dir.path(), "");
+    for (option, value) in [
+        ("--dropout", "2"),
+        ("--dropout", "nan"),
+        ("--lr", "inf"),
+        ("--lr", "-1"),
+        ("--batch-size", "0"),
+        ("--torch-threads", "0"),
+        ("--device", "gpu"),
+    ] {
+        let output = job.run(&[option, value]);
+        let told = said(&output);
+        assert_eq!(code(&output), 2, "{option} {value}: {told}");
+        assert!(told.contains(&format!("invalid value '{value}' for '{option}")), "{told}");
+    }
 }
 
 #[test]

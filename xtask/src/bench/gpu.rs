@@ -39,6 +39,9 @@ pub(crate) fn run(
     let kit = work.join("kit");
     let _ = fs::remove_dir_all(&kit);
     fs::create_dir_all(&kit)?;
+    // First, since building takes minutes.
+    let (n, bytes) =
+        copy_images(&settings.images, &kit.join("images"), settings.limit * 1_000_000)?;
     let gular = cargo::build(workspace, ready, Program::Gular, Profile::Release)?;
     let train = cargo::build(workspace, ready, Program::Train, Profile::Release)?;
     let mut build = cargo::cargo(workspace, ready, "build");

@@ -84,7 +84,8 @@ enum What {
         rounds: usize,
     },
     /// The GPU path: checks, copies, images and training steps a second beside PyTorch's
-    /// DataLoader, as a folder to carry to a machine with a GPU, where it needs no Rust;
+    /// DataLoader, as a folder, target/bench/gpu/kit, to carry to a machine with a GPU, where
+    /// it needs PyTorch and no Rust: `sh kit/run.sh out`. Run at once where there is a GPU;
     /// writes docs/bench/gpu-DATE.json.
     Gpu(gpu::Settings),
     /// Container images of torch's CUDA libraries: ours, ours again with another program,

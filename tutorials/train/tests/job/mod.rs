@@ -45,6 +45,9 @@ pub(crate) fn write_bundle(
     for (split, samples) in
         [(Split::Train, 0..20), (Split::Train, 20..44), (Split::Val, 44..44 + n_val)]
     {
+        if samples.is_empty() {
+            continue;
+        }
         let mut writer =
             ShardWriter::create(&data, &ShardSpec::new(Envelope::Shards, split, &fields)).unwrap();
         for i in samples {
