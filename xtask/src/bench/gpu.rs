@@ -58,8 +58,6 @@ pub(crate) fn run(
     for name in ["run.sh", "peers.py"] {
         copy(&workspace.root.join("xtask/gpu").join(name), &kit.join(name))?;
     }
-    let (n, bytes) =
-        copy_images(&settings.images, &kit.join("images"), settings.limit * 1_000_000)?;
     eprintln!("{n} images, {:.1} MB, in `{}`", bytes as f64 / 1e6, kit.display());
 
     let out = work.join("out");
