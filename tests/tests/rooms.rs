@@ -57,8 +57,8 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
             "UdpSocket",
             "UnixStream",
         ],
-        "opens sockets; only `pelican` does",
-        &["crates/pelican/"],
+        "opens sockets; only `pelican` does, and ranks that meet",
+        &["crates/pelican/", "runtime/src/group/"],
     ),
     (
         &[
@@ -190,9 +190,12 @@ fn a_library_that_prints_or_looks_around_is_a_fault() {
     check(
         "crates/bundle/src/a.rs",
         "use std::net::TcpStream;\n",
-        &["crates/bundle/src/a.rs:1: `std::net` opens sockets; only `pelican` does"],
+        &[
+            "crates/bundle/src/a.rs:1: `std::net` opens sockets; only `pelican` does, and ranks that meet",
+        ],
     );
     check("crates/pelican/src/a.rs", "use std::net::TcpStream;\n", &[]);
+    check("runtime/src/group/a.rs", "use std::net::TcpStream;\n", &[]);
     check("pack/src/scan.rs", "/// Never calls println!().\nfn f() {} // std::env\n", &[]);
     check("pack/src/scan.rs", "const V: &str = env!(\"CARGO_PKG_VERSION\");\n", &[]);
     check(
