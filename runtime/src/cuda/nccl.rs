@@ -107,8 +107,18 @@ impl Api {
 /// The ranks' GPUs as one.
 #[derive(Debug)]
 pub struct Nccl {
-    comm: Arc<Mutex<Option<Handle>>>,
+    comm: Arc<Mutex<Shared>>,
     context: Arc<CudaContext>,
+    /// Dropped, it ends the thread that looks for errors.
+    _watch: mpsc::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Until it is ended.
+    handle: Option<Handle>,
+    /// Why it was ended.
+    reason: &'static str,
 }
 
 /// A communicator; used behind a lock.
@@ -140,17 +150,29 @@ impl Nccl {
         let id = UniqueId(<[u8; 128]>::map(id, u8::cast_signed));
         let context = Arc::clone(gpu.context());
         let comm = init(api, &context, group, id)?;
-        let comm = Arc::new(Mutex::new(Some(comm)));
+        let reason = "a rank was lost";
+        let comm = Arc::new(Mutex::new(Shared { handle: Some(comm), reason }));
+        let (watch, ended) = mpsc::channel();
+        let watched = Arc::clone(&comm);
+        let thread = thread::Builder::new().name("gular-nccl".into());
+        let spawned = thread.spawn(move || look_for_errors(api, &watched, &ended));
+        spawned.map_err(|source| Error::Thread { number: 1, wanted: 1, source })?;
         let lost = Arc::clone(&comm);
         // In a thread of its own: those who watch over the group must not wait for NCCL.
         group.on_failure(move |_| drop(thread::spawn(move || abort(api, &lost))));
-        Ok(Self { comm, context })
+        Ok(Self { comm, context, _watch: watch })
     }
 
-    /// Waits until all that was given to the GPU is done.
+    /// Waits until all that was given to the GPU is done, and sees that it was done: sums
+    /// that were ended leave anything behind.
     pub(crate) fn wait(&self) -> Result<(), Error> {
-        let index = self.context.ordinal();
-        self.context.synchronize().map_err(|e| refused_by_driver(index, "add up gradients", e))
+        let (index, action) = (self.context.ordinal(), "add up gradients");
+        self.context.synchronize().map_err(|e| refused_by_driver(index, action, e))?;
+        let shared = self.comm.lock().unwrap_or_else(PoisonError::into_inner);
+        match shared.handle {
+            Some(_) => Ok(()),
+            None => Err(Error::Nccl { action, reason: shared.reason.into() }),
+        }
     }
 
     /// The version of the library, such as 2.28.9.
@@ -181,9 +203,9 @@ impl Nccl {
         }
         let bound = self.context.bind_to_thread();
         bound.map_err(|e| refused_by_driver(self.context.ordinal(), action, e))?;
-        let comm = self.comm.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Handle(comm)) = *comm else {
-            return Err(refused("a rank was lost".into()));
+        let shared = self.comm.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Handle(comm)) = shared.handle else {
+            return Err(refused(shared.reason.into()));
         };
         let (start, n) = (tensor.data_ptr(), tensor.numel());
         let mut later = SUCCESS;
@@ -206,7 +228,7 @@ impl Drop for Nccl {
     fn drop(&mut self) {
         if let Ok(api) = Api::open() {
             // What was given to the stream is done first, unless a rank was lost.
-            if self.comm.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            if self.comm.lock().unwrap_or_else(PoisonError::into_inner).handle.is_some() {
                 self.context.record_err(self.context.synchronize());
             }
             abort(api, &self.comm);
@@ -215,12 +237,12 @@ impl Drop for Nccl {
 }
 
 /// Ends the communicator, and with it kernels that wait for other ranks.
-fn abort(api: &Api, comm: &Mutex<Option<Handle>>) {
+fn abort(api: &Api, comm: &Mutex<Shared>) {
     let since = Instant::now();
     loop {
         let held = match comm.try_lock() {
-            Ok(mut comm) => comm.take(),
-            Err(TryLockError::Poisoned(comm)) => comm.into_inner().take(),
+            Ok(mut shared) => shared.handle.take(),
+            Err(TryLockError::Poisoned(shared)) => shared.into_inner().handle.take(),
             Err(TryLockError::WouldBlock) => {
                 // A call that connects to a lost rank may not come back at all.
                 if since.elapsed() > Duration::from_secs(10) {
@@ -236,6 +258,24 @@ fn abort(api: &Api, comm: &Mutex<Option<Handle>>) {
             let _ = unsafe { (api.abort)(comm) };
         }
         return;
+    }
+}
+
+/// Ends the communicator when NCCL itself reports an error, such as a network that fails
+/// between ranks that live: its kernels would wait for ever, and the host for them.
+fn look_for_errors(api: &Api, comm: &Mutex<Shared>, ended: &mpsc::Receiver<()>) {
+    while ended.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        let Ok(mut shared) = comm.try_lock() else { continue };
+        let Some(Handle(handle)) = shared.handle else { return };
+        let mut answer = SUCCESS;
+        // SAFETY: a communicator that is not aborted: the lock is held.
+        #[expect(unsafe_code, reason = "a C function")]
+        let asked = unsafe { (api.async_error)(handle, &raw mut answer) };
+        if api.check("look", asked).and_then(|()| api.check("look", answer)).is_err() {
+            shared.reason = "a connection between the GPUs failed; NCCL_DEBUG=WARN says which";
+            drop(shared);
+            return abort(api, comm);
+        }
     }
 }
 

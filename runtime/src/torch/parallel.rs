@@ -171,12 +171,7 @@ impl DataParallel {
                     flat.f_narrow(0, part.start, part.len)?.f_copy_(&grad)?;
                 }
                 let _ = flat.f_mul_scalar_(n as f64 / total)?;
-                // What ended the training says more than how it showed.
-                reduce.sum(flat).map_err(|error| match error {
-                    #[cfg(feature = "cuda")]
-                    Error::Nccl { .. } => self.group.suspect(&error.to_string()),
-                    other => other,
-                })?;
+                reduce.sum(flat).map_err(|error| ended(&self.group, error))?;
                 for part in parts.iter().filter(|part| used(part.variable)) {
                     let mut grad = self.variables[part.variable].f_grad()?;
                     let mean = flat.f_narrow(0, part.start, part.len)?.f_view_as(&grad)?;
@@ -186,6 +181,18 @@ impl DataParallel {
             Ok::<_, Error>(())
         })?;
         Ok(total as u64)
+    }
+
+    /// Waits until all sums are done, and sees that no rank was lost in one of them: to be
+    /// asked before weights are kept, since on a GPU a step is given before it is done.
+    ///
+    /// # Errors
+    /// What ended the training.
+    pub fn check(&self) -> Result<(), Error> {
+        if let Some(tensors) = &self.tensors {
+            tensors.wait().map_err(|error| ended(&self.group, error))?;
+        }
+        self.group.check()
     }
 
     /// Each of `values` becomes the sum over all ranks.
@@ -239,7 +246,7 @@ impl DataParallel {
     pub fn finish(self) -> Result<(), Error> {
         let Self { tensors, group, .. } = self;
         if let Some(tensors) = &tensors {
-            tensors.wait()?;
+            tensors.wait().map_err(|error| ended(&group, error))?;
             // Nobody's part is still needed by another.
             group.barrier()?;
         }
@@ -253,6 +260,17 @@ impl std::fmt::Debug for DataParallel {
         let (rank, n) = (self.group.rank(), self.group.world_size());
         write!(f, "DataParallel(rank {rank} of {n}, {} buckets)", self.buckets.len())
     }
+}
+
+/// What ended the training: it says more than how that showed between GPUs.
+fn ended(group: &Group, error: Error) -> Error {
+    #[cfg(feature = "cuda")]
+    if let Error::Nccl { .. } = &error {
+        return group.suspect(&error.to_string());
+    }
+    #[cfg(not(feature = "cuda"))]
+    let _ = group;
+    error
 }
 
 /// Memory for the gradients of `variables`.

@@ -419,7 +419,7 @@ impl Training<'_> {
     fn save(&self) -> Result<Option<String>> {
         let Some(files) = &self.files else { return Ok(None) };
         // Weights that a lost rank had a part in are not to be kept.
-        self.parallel.group().check()?;
+        self.parallel.check()?;
         let path = torch::save(&files.checkpoints, &self.state, &self.store, &self.optimiser)?;
         Ok(Some(path.display().to_string()))
     }
