@@ -285,6 +285,12 @@ pub enum Error {
     /// A thread of the loader ended by a panic of its own.
     #[error("a thread of the loader ended by a panic")]
     Broken,
+    /// Another training has its checkpoints there, and still runs.
+    #[error("another training uses the checkpoint folder `{dir}`")]
+    CheckpointsInUse {
+        /// The folder.
+        dir: String,
+    },
     /// A checkpoint is not what was saved.
     #[error("checkpoint `{path}` is damaged: {reason}")]
     CheckpointDamaged {
@@ -487,6 +493,9 @@ impl Error {
             Self::Panicked { .. } | Self::Broken => {
                 Some("please report this as a bug, with the sample")
             }
+            Self::CheckpointsInUse { .. } => Some(
+                "wait for its end, or name another folder; processes of one training need a rank each",
+            ),
             Self::CheckpointDamaged { .. } => {
                 Some("remove this folder; the checkpoint before it is loaded instead")
             }

@@ -171,6 +171,7 @@ fn a_save_touches_no_checkpoint_of_another_bundle() {
     let dir = tempfile::tempdir().unwrap();
     let ours = open(dir.path(), 1);
     save(&ours, 1000);
+    drop(ours);
     let other = Digest::of(b"another bundle");
     let strange = Checkpoints::open(dir.path(), other, NonZeroUsize::MIN).unwrap();
     for step in [1, 1000, 2000] {
@@ -178,7 +179,19 @@ fn a_save_touches_no_checkpoint_of_another_bundle() {
         assert!(matches!(error, Error::CheckpointOfOtherBundle { .. }), "step {step}: {error}");
     }
     assert_eq!(names(dir.path()), ["latest", "step-0000001000"]);
-    assert_eq!(newest(&ours).step, 1000);
+    drop(strange);
+    assert_eq!(newest(&open(dir.path(), 1)).step, 1000);
+}
+
+#[test]
+fn a_folder_is_for_one_training_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path(), 1);
+    let error = Checkpoints::open(dir.path(), bundle(), NonZeroUsize::MIN).unwrap_err();
+    assert!(matches!(error, Error::CheckpointsInUse { .. }), "{error}");
+    drop(first);
+    save(&open(dir.path(), 1), 3);
+    assert_eq!(names(dir.path()), ["latest", "step-0000000003"]);
 }
 
 #[test]

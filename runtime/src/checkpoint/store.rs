@@ -8,7 +8,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{Digest, TEMP_PREFIX};
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 use super::record::{CHECKPOINT_VERSION, FORMAT, FileRecord, RECORD_NAME, Record, RecordFault};
@@ -22,10 +23,11 @@ const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// The checkpoints of one training on one bundle.
 ///
-/// Saves are for one process at a time; a second one would take the first
-/// one's temporary folder for a leftover.
-#[derive(Debug, Clone)]
+/// They belong to one training at a time: the folder is locked for as long as this lives,
+/// where its file system has locks.
+#[derive(Debug)]
 pub struct Checkpoints {
+    _lock: File,
     dir: PathBuf,
     bundle: Digest,
     keep: NonZeroUsize,
@@ -50,12 +52,18 @@ impl Checkpoints {
     /// After a save the `keep` newest ones stay.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::CheckpointsInUse`]; [`Error::Io`], also when nothing can be written there.
     pub fn open(dir: &Path, bundle: Digest, keep: NonZeroUsize) -> Result<Self, Error> {
         fs::create_dir_all(dir).map_err(|e| Error::io("create the folder", dir, e))?;
+        let lock = File::open(dir).map_err(|e| Error::io("open the folder", dir, e))?;
+        // The kernel lets go of it when its process ends, however it does. Some network file
+        // systems lock no folders, which is another error.
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(Error::CheckpointsInUse { dir: dir.display().to_string() });
+        }
         // That nothing can be written shows now, and not after the first epoch.
         temp_folder(dir)?;
-        Ok(Self { dir: dir.to_owned(), bundle, keep })
+        Ok(Self { _lock: lock, dir: dir.to_owned(), bundle, keep })
     }
 
     /// Saves `files` (name, bytes) as the checkpoint after `step`, and gives its folder.
