@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -96,6 +97,10 @@ pub(crate) struct Args {
     /// The port rank 0 waits at [default: MASTER_PORT]
     #[arg(long, value_name = "PORT", requires = "master_addr", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) master_port: Option<u16>,
+    /// The address of this machine at which the other processes reach it, where it has a
+    /// faster network beside the first [default: that from which it reached rank 0]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) interface: Option<IpAddr>,
     /// How long the processes wait for each other at the start
     #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rendezvous_timeout: u64,

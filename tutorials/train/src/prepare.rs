@@ -64,6 +64,7 @@ pub(crate) fn meet(
     );
     let options = GroupOptions {
         rendezvous_timeout: Duration::from_secs(args.rendezvous_timeout),
+        interface: args.interface,
         ..GroupOptions::default()
     };
     let n = ranks.world_size;
