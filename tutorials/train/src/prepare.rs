@@ -70,7 +70,7 @@ pub(crate) fn meet(
     let n = ranks.world_size;
     if ranks.rank == 0 {
         let (port, seconds) = (meeting.port, args.rendezvous_timeout);
-        say!("waiting for {} other processes at port {port}, up to {seconds} s", n - 1);
+        say!("waiting at port {port} for all {n} processes, up to {seconds} s");
     }
     let group = Group::join(ranks, &meeting, &about, &options, stop.flag())?;
     if ranks.rank == 0 {

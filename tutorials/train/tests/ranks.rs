@@ -199,7 +199,7 @@ fn sigterm_while_the_processes_meet_is_to_be_run_again() {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut told = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    while !told.contains("waiting for 1 other processes") {
+    while !told.contains("for all 2 processes") {
         assert!(stderr.read_line(&mut told).unwrap() > 0, "it ended: {told}");
     }
     signal(&child, "TERM");
