@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     #[arg(long, default_value_t = 12_000)]
     samples: usize,
     /// How many bytes of images travel, in MB; the first of each class
-    #[arg(long, default_value_t = 24)]
+    #[arg(long, default_value_t = 16)]
     limit: u64,
     /// Make the folder, and run nothing
     #[arg(long)]
