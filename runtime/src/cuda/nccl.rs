@@ -19,6 +19,7 @@ use super::lanes::refused as refused_by_driver;
 use super::library::{self, reason};
 use crate::Error;
 use crate::group::Group;
+use crate::torch::BUCKET_BYTES;
 
 const NAME: &str = "libnccl.so.2";
 
@@ -41,7 +42,7 @@ const FLOAT: c_int = 7;
 const INIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Numbers of the large sum that is tried first; as many as a bucket has.
-const WARM_UP: usize = (25 << 20) / 4;
+const WARM_UP: usize = BUCKET_BYTES / size_of::<f32>();
 
 #[derive(Clone, Copy)]
 struct Api {

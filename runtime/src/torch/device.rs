@@ -61,44 +61,53 @@ impl<V: Views> DeviceFeed<V> {
         Ok(Self { ring: Ring::new(lanes(n_slots)?, n_slots)?, may_hold, failed: None })
     }
 
-    /// The next batch of `batches`, and those after it on their way.
+    /// The next batch of `batches`, and those after it on their way. Waits for the loader
+    /// only when there is no batch to take.
     pub(super) fn next(
         &mut self,
         batches: &mut Epoch<'_>,
         converter: &Converter,
     ) -> Result<Option<TensorBatch>, Error> {
-        self.fill(batches)?;
+        if self.failed.is_none() && self.ring.is_empty() {
+            self.upload_next(batches)?;
+        }
+        self.top_up(batches)?;
         let Some(batch) = self.take(converter)? else {
             return self.failed.take().map_or(Ok(None), Err);
         };
-        // Those that are ready are copied while the training computes on this one.
-        self.fill(batches)?;
+        // These are copied while the training computes on this one.
+        self.top_up(batches)?;
         Ok(Some(batch))
     }
 
-    /// Uploads what the loader has, and waits for it only when there is nothing to take.
-    fn fill(&mut self, batches: &mut Epoch<'_>) -> Result<(), Error> {
-        while self.failed.is_none() && self.ring.has_room() {
-            let starved = self.ring.is_empty();
-            if !starved && !batches.is_ready() {
-                break;
+    /// Uploads what the loader has ready, as far as there is room.
+    fn top_up(&mut self, batches: &mut Epoch<'_>) -> Result<(), Error> {
+        while self.failed.is_none()
+            && self.ring.has_room()
+            && batches.is_ready()
+            && self.ring.give_back_copied()? < self.may_hold
+            && self.upload_next(batches)?
+        {}
+        Ok(())
+    }
+
+    /// Waits for the loader's next batch and uploads it; whether there was one.
+    fn upload_next(&mut self, batches: &mut Epoch<'_>) -> Result<bool, Error> {
+        while self.ring.give_back_copied()? >= self.may_hold {
+            self.ring.give_back_oldest()?;
+        }
+        match batches.next() {
+            None => Ok(false),
+            Some(Err(error)) => {
+                self.failed = Some(error);
+                Ok(false)
             }
-            while self.ring.give_back_copied()? >= self.may_hold {
-                if !starved {
-                    return Ok(());
-                }
-                self.ring.give_back_oldest()?;
-            }
-            match batches.next() {
-                None => break,
-                Some(Err(error)) => self.failed = Some(error),
-                Some(Ok(batch)) => {
-                    let about = About::of(&batch, batches.state());
-                    self.ring.upload(batch, about)?;
-                }
+            Some(Ok(batch)) => {
+                let about = About::of(&batch, batches.state());
+                self.ring.upload(batch, about)?;
+                Ok(true)
             }
         }
-        Ok(())
     }
 
     /// The oldest batch, as tensors.
@@ -158,6 +167,8 @@ mod tests {
     /// Slots on the processor, copied to at once and overwritten as soon as they may be.
     struct HostLanes {
         slots: Vec<RefCell<(Vec<u8>, Vec<i64>)>>,
+        /// Whether copies are seen to be done without waiting for them.
+        quick: bool,
     }
 
     impl Lanes for HostLanes {
@@ -184,7 +195,7 @@ mod tests {
         }
 
         fn is_past(&self, _event: &()) -> Result<bool, Error> {
-            Ok(true)
+            Ok(self.quick)
         }
 
         fn wait(&self, _event: &()) -> Result<(), Error> {
@@ -227,11 +238,15 @@ mod tests {
     }
 
     fn device_feed(loader: &Loader, ahead: usize) -> Result<DeviceFeed<HostLanes>, Error> {
+        feed_of(loader, ahead, true)
+    }
+
+    fn feed_of(loader: &Loader, ahead: usize, quick: bool) -> Result<DeviceFeed<HostLanes>, Error> {
         let options = FeedOptions { ahead, ..FeedOptions::default() };
         let bytes = (SIDE * SIDE * 3 * 3) as usize;
         let slot = || RefCell::new((vec![0; bytes], vec![0; 3]));
         DeviceFeed::new(loader, &options, |n| {
-            Ok(HostLanes { slots: (0..n).map(|_| slot()).collect() })
+            Ok(HostLanes { slots: (0..n).map(|_| slot()).collect(), quick })
         })
     }
 
@@ -332,6 +347,20 @@ mod tests {
                 (expected.unwrap(), feed.next(&mut batches, &converter).unwrap().unwrap());
             assert_eq!((batch.len(), batch.skipped), (expected.len(), expected.skipped().len()));
         }
+    }
+
+    #[test]
+    fn a_batch_that_is_there_waits_for_none_after_it() {
+        let made = make(&Recipe::default());
+        let mut loader = loader(&made.bundle, OnError::Fail);
+        let mut feed = feed_of(&loader, 2, false).unwrap();
+        let mut batches = loader.epoch(0);
+        // All slots but one are lent, so that the loader can make one batch and no other;
+        // to ask for the next would be an error, told at its turn.
+        let lent: Vec<_> = batches.by_ref().take(3).map(Result::unwrap).collect();
+        assert!(feed.next(&mut batches, &converter()).unwrap().is_some());
+        drop(lent);
+        assert!(feed.next(&mut batches, &converter()).unwrap().is_some());
     }
 
     #[test]

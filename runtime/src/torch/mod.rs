@@ -18,6 +18,8 @@ pub use compute::{Compute, Place};
 pub use feed::{Feed, FeedEpoch, FeedOptions, TensorBatch};
 pub use numbers::{Layout, Numbers};
 pub use optimiser::{AdamW, Optimiser, Sgd};
+#[cfg(feature = "cuda")]
+pub(crate) use parallel::BUCKET_BYTES;
 pub use parallel::{AllReduce, DataParallel, describe};
 pub use training::{TrainState, load_newest, save, set_step_rng, set_threads};
 pub use weights::{load_weights, weights};

@@ -15,7 +15,7 @@ use crate::group::Group;
 
 /// Numbers that are added up in one piece. Larger pieces wait longer for the first byte,
 /// smaller ones more often; PyTorch's `DistributedDataParallel` takes as much.
-const BUCKET_BYTES: usize = 25 << 20;
+pub(crate) const BUCKET_BYTES: usize = 25 << 20;
 
 /// Adds tensors up over all ranks.
 pub trait AllReduce {
