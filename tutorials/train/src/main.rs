@@ -200,6 +200,7 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     *begun = true;
     match training.go(&mut train, &mut val) {
         Ok((end, summary)) => {
+            training.parallel.finish()?;
             if let Some(mut summary) = summary.filter(|_| args.json) {
                 summary["bundle"] = bundle.digest().to_string().into();
                 summary["samples"] = bundle.n_samples(Split::Train).into();
@@ -209,7 +210,6 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
                 summary["seconds"] = begin.elapsed().as_secs_f64().into();
                 writeln!(std::io::stdout(), "{summary}").context("cannot write the summary")?;
             }
-            training.parallel.finish()?;
             Ok(end)
         }
         Err(error) => {
