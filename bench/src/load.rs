@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_image::{DecodeOptions, Decoder, Limits, read_header};
+use gular_codec::{DecodeOptions, Decoder, Limits, read_header};
 use gular_runtime::order::KeyedRng;
 use gular_runtime::{Bundle, Loader, LoaderOptions, OnError, Split, Transform};
 
@@ -80,7 +80,7 @@ impl Decode {
         }
     }
 
-    fn decode(&mut self, sample: usize, bytes: &[u8]) -> Result<(), gular_image::Error> {
+    fn decode(&mut self, sample: usize, bytes: &[u8]) -> Result<(), gular_codec::Error> {
         let (width, height) = read_header(bytes, &self.limits)?.upright_size();
         let mut rng = KeyedRng::of_sample(0, 0, sample as u64);
         let place = self.transform.place(width, height, &mut rng);

@@ -19,7 +19,7 @@ pub(crate) fn machine(scratch: &Path, cores: usize, library: Option<&Hdf5>) -> M
         memory_available: kilobytes(&memory, "MemAvailable:"),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         scratch: scratch.display().to_string(),
-        jpeg: gular_image::jpeg_backend().to_string(),
+        jpeg: gular_codec::jpeg_backend().to_string(),
         hdf5: library.map(|library| library.name.clone()),
     }
 }

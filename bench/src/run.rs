@@ -500,7 +500,7 @@ mod tests {
         let (images, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
         std::fs::create_dir_all(images.join("a")).unwrap();
         for i in 0..3_u8 {
-            let image = gular_image::encode_png(&[i; 48], 4, 4).unwrap();
+            let image = gular_codec::encode_png(&[i; 48], 4, 4).unwrap();
             std::fs::write(images.join(format!("a/{i}.png")), image).unwrap();
         }
         let never = AtomicBool::new(false);

@@ -1,7 +1,7 @@
 //! Whatever the bytes, decoding ends in a picture of the promised size or an error.
 #![no_main]
 
-use gular_image::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
+use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let limits = Limits { max_pixels: 1 << 20 };

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use gular_image::{DecodeOptions, Decoder, Format, Limits, read_header};
+use gular_codec::{DecodeOptions, Decoder, Format, Limits, read_header};
 use rustix::buffer::spare_capacity;
 
 use crate::Check;
@@ -73,7 +73,7 @@ impl InputReader {
         if self.check == Check::None {
             return Ok(());
         }
-        let image = |e: gular_image::Error| (e.to_string(), e.hint());
+        let image = |e: gular_codec::Error| (e.to_string(), e.hint());
         let format = Format::sniff(bytes);
         let named = media_type_of(record.key.as_str()).unwrap_or_default();
         if let Some(format) = format.filter(|f| f.media_type() != named) {

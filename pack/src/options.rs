@@ -53,7 +53,7 @@ impl Default for PlanOptions {
             payload: PayloadOptions::Encoded,
             check: Check::Header,
             on_error: OnError::Fail,
-            max_pixels: gular_image::Limits::default().max_pixels,
+            max_pixels: gular_codec::Limits::default().max_pixels,
             about: About::default(),
             memory: 256 << 20,
         }

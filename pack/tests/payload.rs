@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{Bundle, Dtype, Field, FieldKind, MadeValue, OpenOptions, Payload, Split};
-use gular_image::{DecodeOptions, Decoder, Format, Limits, encode_png, read_header};
+use gular_codec::{DecodeOptions, Decoder, Format, Limits, encode_png, read_header};
 use gular_pack::{
     Depth, Error, Fit, OnError, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions,
     pack,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gular_bundle::Field;
-use gular_image::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
+use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 use gular_runtime::{
     Bundle, Check, Env, Loader, LoaderOptions, OpenOptions, Split, Stats, Transform,
     available_cores, jpeg_backend,

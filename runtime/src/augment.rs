@@ -5,7 +5,7 @@
 //! torchvision: `RandomResizedCrop`, `RandomHorizontalFlip`, `Resize`,
 //! `CenterCrop`; the random numbers are ours.
 
-use gular_image::{Rect, Resize};
+use gular_codec::{Rect, Resize};
 
 use crate::order::KeyedRng;
 

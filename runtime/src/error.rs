@@ -225,7 +225,7 @@ pub enum Error {
         /// Its row in the shard.
         row: usize,
         /// What is wrong with it.
-        source: gular_image::Error,
+        source: gular_codec::Error,
     },
     /// The bundle's samples are nothing the loader can make pictures of.
     #[error(

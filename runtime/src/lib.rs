@@ -33,7 +33,7 @@ pub use error::Error;
 pub use gular_bundle::{
     Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split, write_file,
 };
-pub use gular_image::{JpegBackend, Limits, jpeg_backend};
+pub use gular_codec::{JpegBackend, Limits, jpeg_backend};
 pub use gular_pelican::Env;
 pub use loader::{
     Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats, stored_picture,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fixtures::{Recipe, label, make, open};
 use gular_bundle::{Dtype, Field, FieldName};
-use gular_image::{DecodeOptions, Decoder, Resize, encode_png};
+use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{Batch, Error, Loader, LoaderOptions, OnError, Split, Stage, Transform};
 
@@ -182,7 +182,7 @@ fn rows_are_what_the_decoder_makes_of_the_whole_sample() {
         for (id, row) in batch.sample_ids().iter().zip(batch.images().chunks(9 * 5 * 3)) {
             assert_eq!(*id, next);
             let image = decoder.decode(&fixtures::image(next as usize)).unwrap();
-            let expected = gular_image::resize(&image, &Resize::to(9, 5)).unwrap();
+            let expected = gular_codec::resize(&image, &Resize::to(9, 5)).unwrap();
             assert_eq!(row, expected.data());
             next += 1;
         }
@@ -204,7 +204,7 @@ fn evaluation_takes_the_middle_of_the_resized_picture() {
     let image = Decoder::new(DecodeOptions::default()).decode(&fixtures::image(1000)).unwrap();
     let (w, h) = (image.width(), image.height());
     let to = if w <= h { (12, 12 * h / w) } else { (12 * w / h, 12) };
-    let whole = gular_image::resize(&image, &Resize::to(to.0, to.1)).unwrap();
+    let whole = gular_codec::resize(&image, &Resize::to(to.0, to.1)).unwrap();
     let middle = |length: u32| (f64::from(length - 10) / 2.0).round_ties_even() as usize;
     for y in 0..10 {
         let from = ((middle(to.1) + y) * to.0 as usize + middle(to.0)) * 3;

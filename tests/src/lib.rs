@@ -75,7 +75,7 @@ pub fn finish(command: &mut Command) -> Outcome {
 pub fn jpeg(i: u32) -> Vec<u8> {
     let (w, h) = (40 + i % 23, 30 + i % 7);
     let pixels: Vec<u8> = (0..w * h * 3).map(|p| ((p * 7) ^ (i * 31)) as u8).collect();
-    gular_image::encode_jpeg(&pixels, w, h, 85).expect("a small picture encodes")
+    gular_codec::encode_jpeg(&pixels, w, h, 85).expect("a small picture encodes")
 }
 
 /// A PNG of its own for each `i`, of noise, so that it takes `side`² · 3 bytes.
@@ -90,7 +90,7 @@ pub fn noisy_png(i: u32, side: u32) -> Vec<u8> {
         (state >> 56) as u8
     };
     let pixels: Vec<u8> = (0..side * side * 3).map(noise).collect();
-    gular_image::encode_png(&pixels, side, side).expect("a small picture encodes")
+    gular_codec::encode_png(&pixels, side, side).expect("a small picture encodes")
 }
 
 /// Writes a file and its folders.

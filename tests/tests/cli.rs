@@ -139,7 +139,7 @@ fn contact_sheet_and_extract() {
     let outcome = run(["inspect", text(&out), "--sheet", text(&sheet)]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let header =
-        gular_image::read_header(&fs::read(&sheet).unwrap(), &gular_image::Limits::default())
+        gular_codec::read_header(&fs::read(&sheet).unwrap(), &gular_codec::Limits::default())
             .unwrap();
     // Ten columns and a row for each of three classes.
     assert_eq!((header.width, header.height), (10 * 100 + 4, 3 * 100 + 4));

@@ -33,7 +33,7 @@ pub(crate) enum Program {
 
 /// The package that cannot be built without libtorch.
 const TRAIN: &str = "gular-train";
-const TURBO: &str = "gular-image/turbo";
+const TURBO: &str = "gular-codec/turbo";
 
 impl Set {
     /// The package selection for cargo.
@@ -50,9 +50,9 @@ impl Set {
                     "-p",
                     TRAIN,
                     "-p",
-                    "gular-image",
+                    "gular-codec",
                     "--features",
-                    "gular-runtime/cuda,gular-image/turbo",
+                    "gular-runtime/cuda,gular-codec/turbo",
                 ]
             }
         }
@@ -102,7 +102,7 @@ pub(crate) fn build(
     let mut build = cargo(workspace, ready, "build");
     build.args(["--message-format=json-render-diagnostics", "--bins", "-p", package]);
     if ready.turbo {
-        build.args(["--features", TURBO, "-p", "gular-image"]);
+        build.args(["--features", TURBO, "-p", "gular-codec"]);
     }
     if profile == Profile::Release {
         build.arg("--release");

@@ -28,7 +28,7 @@ impl Depths {
         let bits = if media_type_of(key) == Some("image/png") {
             let mut start = [0; 25];
             let read = File::open(source.join(key)).and_then(|mut f| f.read_exact(&mut start));
-            read.ok().and_then(|()| gular_image::bit_depth(&start))
+            read.ok().and_then(|()| gular_codec::bit_depth(&start))
         } else {
             Some(8)
         };

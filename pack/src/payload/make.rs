@@ -1,6 +1,6 @@
 //! The value of one image.
 
-use gular_image::{Decoder, Error, Image, JpegEncoder, Resize, resize};
+use gular_codec::{Decoder, Error, Image, JpegEncoder, Resize, resize};
 
 use super::{Depth, Recipe};
 use crate::sums::Sums;

@@ -10,7 +10,7 @@ mod options;
 mod recipe;
 
 pub(crate) use depth::Depths;
-pub use gular_image::Fit;
+pub use gular_codec::Fit;
 pub(crate) use make::{Maker, Value};
 pub use options::{Depth, PayloadOptions, RawOptions, ReencodeOptions};
 pub(crate) use recipe::Recipe;

@@ -1,6 +1,6 @@
 //! What can be chosen.
 
-use gular_image::Fit;
+use gular_codec::Fit;
 
 use crate::Error;
 

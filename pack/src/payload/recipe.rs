@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gular_bundle::{Dtype, Field, FieldName, MadeValue, Payload};
-use gular_image::{Fit, JpegEncoder, jpeg_backend};
+use gular_codec::{Fit, JpegEncoder, jpeg_backend};
 use serde::Serialize;
 
 use super::{Depth, Depths, PayloadOptions, RawOptions};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_image::{encode_jpeg, encode_png};
+use gular_codec::{encode_jpeg, encode_png};
 use gular_pack::{Error, PackOptions, PlanOptions, Report, pack};
 
 /// A JPEG of its own for each `i`.

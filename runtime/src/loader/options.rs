@@ -1,7 +1,7 @@
 //! What a loader is told.
 
 use gular_bundle::Split;
-use gular_image::{JpegBackend, Limits};
+use gular_codec::{JpegBackend, Limits};
 
 use super::Normalise;
 use crate::Error;

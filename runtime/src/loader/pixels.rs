@@ -1,7 +1,7 @@
 //! Samples stored as pixels: payload `raw`.
 
 use gular_bundle::Dtype;
-use gular_image::{Error, Image, Rect, Resizer};
+use gular_codec::{Error, Image, Rect, Resizer};
 
 use crate::augment::Placement;
 

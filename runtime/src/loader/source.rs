@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use gular_bundle::{Bundle, Field, SampleId, Split};
-use gular_image::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
+use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
 use super::LoaderOptions;
 use super::pixels::{PixelTools, Pixels, copy};
@@ -113,7 +113,7 @@ impl Source {
         stored: &[u8],
         ticket: &mut Ticket,
         tools: &mut Tools,
-    ) -> Result<(), gular_image::Error> {
+    ) -> Result<(), gular_codec::Error> {
         let Tools { decoder, pixels: pixel_tools, whole, .. } = tools;
         let (width, height) = match &self.pixels {
             Some(pixels) => (pixels.width, pixels.height),
@@ -141,7 +141,7 @@ impl Source {
             .map_or_else(|_| format!("{} {sample}", self.split), |key| key.as_str().to_owned())
     }
 
-    fn decode_error(&self, sample: u64, id: SampleId, source: gular_image::Error) -> Error {
+    fn decode_error(&self, sample: u64, id: SampleId, source: gular_codec::Error) -> Error {
         let shard = self.bundle.manifest().shards.get(id.shard);
         Error::Decode {
             key: self.name(sample),
@@ -173,7 +173,7 @@ mod tests {
         let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);
         let mut writer = ShardWriter::create(&data, &spec).unwrap();
         let pixels: Vec<u8> = (0..SIDE * SIDE * 3).map(|i| i as u8).collect();
-        let image = gular_image::encode_png(&pixels, SIDE, SIDE).unwrap();
+        let image = gular_codec::encode_png(&pixels, SIDE, SIDE).unwrap();
         writer.push(&BundlePath::parse("0.png").unwrap(), &[&image]).unwrap();
         let manifest = Manifest {
             envelope: Envelope::Shards,

@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use gular_bundle::{Digest, Dtype, Field, FieldName};
-use gular_image::encode_png;
+use gular_codec::encode_png;
 use job::{EPOCHS, Job, STEPS_PER_EPOCH, bundle, bundle_of, code, report, said, write_bundle};
 use serde_json::Value;
 
@@ -234,7 +234,7 @@ fn the_network_learns_and_the_report_says_how_much() {
     assert_eq!((number("images"), number("samples")), (8.0 * 44.0, 44.0));
     assert_eq!(report["bundle"], digest.to_string());
     assert_eq!(report["weights"], Digest::of(&job.weights()).to_string());
-    assert_eq!(report["decoder"], gular_image::jpeg_backend());
+    assert_eq!(report["decoder"], gular_codec::jpeg_backend());
 }
 
 #[test]

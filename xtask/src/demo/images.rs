@@ -37,9 +37,9 @@ fn image(class: usize, png: bool, rng: &mut Rng) -> Result<(&'static str, Vec<u8
     let pixels = draw(class, w, h, rng);
     let (w, h) = (w as u32, h as u32);
     Ok(if png {
-        ("png", gular_image::encode_png(&pixels, w, h)?)
+        ("png", gular_codec::encode_png(&pixels, w, h)?)
     } else {
-        ("jpg", gular_image::encode_jpeg(&pixels, w, h, 85)?)
+        ("jpg", gular_codec::encode_jpeg(&pixels, w, h, 85)?)
     })
 }
 

@@ -10,7 +10,7 @@ use gular_bundle::{
     About, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldName, Manifest, Payload, ShardSpec,
     ShardWriter, Split, write_manifest,
 };
-use gular_image::{encode_jpeg, encode_png};
+use gular_codec::{encode_jpeg, encode_png};
 use serde_json::Value;
 use tempfile::TempDir;
 

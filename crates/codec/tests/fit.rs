@@ -8,7 +8,7 @@ use fixtures::{
     decoder, exif, picture,
     png::{Png, samples, write},
 };
-use gular_image::{
+use gular_codec::{
     Error, Fit, JpegBackend, Orientation, Rect, Resize, bit_depth, encode_jpeg, encode_png, resize,
 };
 

@@ -1,12 +1,12 @@
 //! Images a second on one core: full decode, and random crops resized to 224.
 //!
-//! `cargo run --release -p gular-image --features turbo --example decode_rate -- DIR [PASSES]`
+//! `cargo run --release -p gular-codec --features turbo --example decode_rate -- DIR [PASSES]`
 
 #![allow(clippy::print_stdout, reason = "a program whose output is its table")]
 
 use std::{error::Error, fs, path::Path, time::Instant};
 
-use gular_image::{DecodeOptions, Decoder, JpegBackend, Limits, Rect, Resize, read_header};
+use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, Rect, Resize, read_header};
 
 const SIDE: u32 = 224;
 

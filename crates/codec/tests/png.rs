@@ -8,7 +8,7 @@ use fixtures::{
     decoder, exif,
     png::{Png, samples, write},
 };
-use gular_image::{Format, JpegBackend, Limits, Orientation, read_header};
+use gular_codec::{Format, JpegBackend, Limits, Orientation, read_header};
 
 const PALETTE: [u8; 48] = {
     let mut palette = [0; 48];

@@ -114,7 +114,7 @@ pub(crate) struct PackArgs {
     #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT")]
     pub(crate) on_error: OnErrorArg,
     /// Images of more pixels are refused
-    #[arg(long, value_name = "N", default_value_t = gular_image::Limits::default().max_pixels)]
+    #[arg(long, value_name = "N", default_value_t = gular_codec::Limits::default().max_pixels)]
     pub(crate) max_pixels: u64,
     /// Memory for sorting paths; more are sorted on disk
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = bytes)]

@@ -5,7 +5,7 @@
 mod fixtures;
 
 use fixtures::{decoder, distance, picture};
-use gular_image::{
+use gular_codec::{
     Error, Filter, Image, JpegBackend, Rect, Resize, Resizer, encode_jpeg, encode_png, resize,
 };
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use fixtures::{Random, cut, decoder, distance};
-use gular_image::{Error, Format, JpegBackend, Rect};
+use gular_codec::{Error, Format, JpegBackend, Rect};
 
 fn samples() -> Vec<(PathBuf, Vec<u8>)> {
     let Some(dir) = std::env::var_os("GULAR_SAMPLE_IMAGES") else {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gular_bundle::{Bundle, Dtype, Field, SampleId, Split};
-use gular_image::{DecodeOptions, Decoder, Image, Resize, encode_png, resize};
+use gular_codec::{DecodeOptions, Decoder, Image, Resize, encode_png, resize};
 use gular_runtime::order::{KeyedPermutation, key};
 use gular_runtime::stored_picture;
 

@@ -7,7 +7,7 @@ use gular_bundle::{
     Backend, Bundle, Digest, Error, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, OpenOptions,
     ReadAt,
 };
-use gular_image::Format;
+use gular_codec::Format;
 use serde_json::Value;
 
 use super::{bundle, describe, file};

@@ -8,7 +8,7 @@ use fixtures::{
     BASELINE, Kind, Random, decoder, exif, jpeg, kinds, picture,
     png::{Png, chunk, write},
 };
-use gular_image::{
+use gular_codec::{
     DecodeOptions, Decoder, Error, Format, JpegBackend, Limits, Rect, Resize, encode_jpeg,
     encode_png, read_header,
 };

@@ -7,7 +7,7 @@ mod fixtures;
 use fixtures::{
     BASELINE, Colour, Kind, decoder, distance, exif, expected, jpeg, kinds, picture, raw_decoder,
 };
-use gular_image::{Error, Format, Image, JpegBackend, Limits, Orientation, read_header};
+use gular_codec::{Error, Format, Image, JpegBackend, Limits, Orientation, read_header};
 use jpeg_encoder::SamplingFactor;
 
 const SIZES: [(u32, u32); 8] =

@@ -8,7 +8,7 @@ use fixtures::{
     Random, cut, decoder, exif, jpeg, kinds, picture,
     png::{Png, write},
 };
-use gular_image::{Decoder, Error, Filter, JpegBackend, Rect, Resize, Resizer};
+use gular_codec::{Decoder, Error, Filter, JpegBackend, Rect, Resize, Resizer};
 
 const SIZE: (u32, u32) = (203, 131);
 
