@@ -1,14 +1,61 @@
 //! `gular adopt`.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
-use gular_pack::{AdoptOptions, AdoptReport, adopt};
+use clap::Args;
+use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, adopt};
 
-use crate::args::{AdoptArgs, Output};
 use crate::convert::{stopped, with_bar};
 use crate::exit::{Exit, Failure};
-use crate::show;
+use crate::shared::{AboutArgs, Jobs, Output};
 use crate::stop::Stop;
+use crate::{show, units};
+
+/// Make a bundle of files that are there already, without copying them
+///
+/// Takes WebDataset tars, Hugging Face Arrow and uncompressed Parquet, HDF5, safetensors,
+/// SquashFS images with stored blocks, uncompressed MosaicML MDS shards, FFCV betons; files or
+/// folders of one format. OUT gets the manifest, an index for each file, and links to the
+/// files, which must stay as they are. What cannot be read in place is refused, with what to
+/// do instead. When interrupted, run the same command again.
+///
+/// Example: gular adopt birds-*.tar --out birds/
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct AdoptArgs {
+    /// Files, or folders of them
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The folder of the new bundle
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// The column of images [default: `image`, `jpg` and the like, or the only one that can be]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) image: Option<String>,
+    /// The column of labels: integers or class names; `folder` takes the folders of keys
+    /// [default: `label`, `cls` and the like; `folder` in SquashFS images]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) label: Option<String>,
+    /// The column of keys; `none` makes them of file names and rows [default: `key`, `__key__`,
+    /// `filename` and the like, where its texts are all different]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key: Option<String>,
+    /// The split of all files; `folder`: by the first folder of keys [default: by words in their
+    /// names and folders, else train; `folder` in SquashFS images where it can be]
+    #[arg(long, value_name = "SPLIT", value_parser = adopt_split)]
+    pub(crate) split: Option<AdoptSplit>,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// Memory for comparing keys; more are sorted on disk
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes)]
+    pub(crate) memory: u64,
+    /// Only say what there is: fields, columns left out, samples
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
+}
 
 pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
@@ -69,4 +116,8 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
         }
     }
     text
+}
+
+fn adopt_split(text: &str) -> Result<AdoptSplit, String> {
+    if text == "folder" { Ok(AdoptSplit::Folder) } else { units::split(text).map(AdoptSplit::All) }
 }

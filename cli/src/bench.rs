@@ -1,20 +1,140 @@
 //! `gular bench`.
 
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Mutex;
 
+use clap::{Args, ValueEnum};
 use gular_bench::{
     BenchOptions, CacheState, Error, Estimate, Kind, Order, Progress, bench, estimate,
 };
-use gular_bundle::Backend;
+use gular_bundle::{Backend, Envelope};
 use indicatif::ProgressBar;
 
-use crate::args::{BenchArgs, BenchOrderArg, BenchRows, CacheArg, KindArg, Output, ReaderArg};
 use crate::exit::{Exit, Failure};
 use crate::page::{self, Page};
 use crate::payload::PayloadArg;
 use crate::progress::{bytes_bar, steps_bar};
-use crate::show;
+use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
+use crate::{show, units};
+
+/// Measure which envelope, payload and reader serve your data, and say which to pick
+///
+/// SRC is a directory of images or a bundle. The same samples are written in every
+/// envelope, and as plain files, to a new folder below --scratch, which is removed at
+/// the end. Rows are all combinations of envelope, payload, reader, order, threads and
+/// page cache; each round takes every row once, so that other work on the machine hits
+/// all alike. For comparison: the plain files, the HDF5 library's own reads where it is
+/// installed, and a hand-written loop that reads every byte. Batches (--kind load) are
+/// decoded, cropped and resized as in a training.
+///
+/// Cold: the row's files are written back and given to posix_fadvise(DONTNEED) before
+/// each repetition; no root is needed, and what a disk or file server caches stays.
+///
+/// Example: gular bench photos/ --quick --html bench.html
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct BenchArgs {
+    /// A directory of images, or a bundle
+    pub(crate) src: PathBuf,
+    /// What the other options start from: `jsc-1.1` is exercise 1.1 of JSC's course on data
+    /// loading, which compares file formats by whole epochs: fixed length or not, mapped or
+    /// not, shuffled or not, cold and warm
+    #[arg(long, value_name = "NAME", value_parser = ["jsc-1.1"], group = "start")]
+    pub(crate) preset: Option<String>,
+    /// A minute or less: shuffled, warm, all threads, 100 MB
+    #[arg(long, group = "start")]
+    pub(crate) quick: bool,
+    /// All payloads, threads in powers of two, five rounds of a second
+    #[arg(long, group = "start")]
+    pub(crate) full: bool,
+    /// The figures and the advice as one page with plots, which needs no network; replaces an
+    /// earlier page, and no other file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// The folder below which bundles and files are written [default: TMPDIR or /tmp]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+    /// Bytes of images used, spread over all of SRC [default: 1GB]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    pub(crate) limit: Option<u64>,
+    /// Only say what would be written where, and about how long it would take
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) rows: BenchRows,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+}
+
+/// Which combinations are measured, and how long.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Rows")]
+pub(crate) struct BenchRows {
+    /// Envelopes, such as `shards,tar` [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::envelope)]
+    pub(crate) envelope: Vec<Envelope>,
+    /// `encoded`, `reencoded` (JPEG, long side 512, quality 90), `raw` (pixels of --size)
+    /// [default: encoded]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub(crate) payload: Vec<PayloadArg>,
+    /// `pread`, `map` [default: both]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub(crate) reader: Vec<ReaderArg>,
+    /// `shuffled`, `sequential` [default: both]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub(crate) order: Vec<BenchOrderArg>,
+    /// Numbers of threads, such as `1,2,8` [default: 1 and all cores]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) threads: Vec<NonZeroUsize>,
+    /// `warm`, `cold` [default: both]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub(crate) cache: Vec<CacheArg>,
+    /// `read` (bytes), `load` (batches of decoded pictures, by the first reader and order)
+    /// [default: both]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    pub(crate) kind: Vec<KindArg>,
+    /// No plain files, HDF5 library and hand-written loops
+    #[arg(long)]
+    pub(crate) no_baselines: bool,
+    /// Side of decoded pictures, in pixels [default: 224]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) size: Option<u32>,
+    /// Samples a batch [default: 64]
+    #[arg(long, value_name = "N")]
+    pub(crate) batch_size: Option<NonZeroUsize>,
+    /// Repetitions of each row [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<NonZeroUsize>,
+    /// The longest a repetition takes; a cold one ends with the epoch [default: 0.5]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ReaderArg {
+    Pread,
+    Map,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum BenchOrderArg {
+    Shuffled,
+    Sequential,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CacheArg {
+    Warm,
+    Cold,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum KindArg {
+    Read,
+    Load,
+}
 
 pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;

@@ -1,15 +1,74 @@
 //! `gular convert` and `gular export`.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 
+use clap::Args;
+use gular_bundle::Envelope;
 use gular_pack::{ConvertOptions, Error, ExportOptions, Progress, Target};
 use indicatif::ProgressBar;
 
-use crate::args::{ConvertArgs, ConvertTo, ExportArgs, Output};
 use crate::exit::{Exit, Failure};
 use crate::progress::bytes_bar;
-use crate::show;
+use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
+use crate::{show, units};
+
+/// Write a bundle again in another envelope, or as plain files
+///
+/// Samples, their order, shards and splits stay, and each is compared with its digest;
+/// so converting back gives the first bundle, digest and all. `directory` gives
+/// OUT/split/key (OUT/key, where all keys begin with their split) and
+/// OUT/split/samples.tsv. When interrupted, run the same command again.
+///
+/// Example: gular convert bundle/ bundle-hf/ --envelope arrow
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ConvertArgs {
+    /// The bundle's folder
+    pub(crate) bundle: PathBuf,
+    /// The new folder; must not exist, be empty, or hold the same interrupted conversion
+    pub(crate) out: PathBuf,
+    /// shards, arrow, parquet, hdf5, tar, squashfs, or directory
+    #[arg(long, value_name = "FORMAT", value_parser = convert_to)]
+    pub(crate) envelope: ConvertTo,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// Only say what would be written
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Parsed `--envelope` of `gular convert`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ConvertTo {
+    Bundle(Envelope),
+    Directory,
+}
+
+/// Write a bundle to one file, to be carried elsewhere
+///
+/// A zstd-compressed tar of the bundle's folder, every byte checked on its way. `tar` or any
+/// unpacker gives the bundle back. To give samples to other tools, use `gular convert`.
+///
+/// Example: gular export bundle/ --tar-zst bundle.tar.zst
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ExportArgs {
+    /// The bundle's folder
+    pub(crate) bundle: PathBuf,
+    /// The new file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tar_zst: PathBuf,
+    /// zstd's level, 1 to 19; images hardly shrink
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub(crate) level: i32,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// Only say what would be written
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
 
 pub(crate) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
@@ -113,4 +172,13 @@ pub(crate) fn stopped(error: Error, stop: &Stop) -> Failure {
         failure.exit = exit;
     }
     failure
+}
+
+fn convert_to(text: &str) -> Result<ConvertTo, String> {
+    match text {
+        "directory" => Ok(ConvertTo::Directory),
+        _ => units::envelope(text)
+            .map(ConvertTo::Bundle)
+            .map_err(|e| e.replace(" are", ", directory are")),
+    }
 }

@@ -1,16 +1,78 @@
 //! `gular federation`.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use clap::{Args, Subcommand};
 use gular_pelican::federation::{self, Federation, Options, TokenRequest, mint};
 
-use crate::args::{FederationArgs, FederationVerb, Output, ServeArgs, TokenArgs};
 use crate::exit::{Exit, Failure};
-use crate::show;
+use crate::shared::Output;
 use crate::stop::Stop;
+use crate::{show, units};
+
+/// A federation on this machine, for development and lessons
+#[derive(Debug, Args)]
+pub(crate) struct FederationArgs {
+    #[command(subcommand)]
+    pub(crate) verb: FederationVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FederationVerb {
+    Serve(ServeArgs),
+    Token(TokenArgs),
+}
+
+/// Serve discovery, director, origin and cache from one process, until it is stopped
+///
+/// For development only: it listens on 127.0.0.1 and nowhere else. Prints its URL
+/// on stdout once it serves, and on stderr what to paste into another shell.
+/// Objects are files below DIR/origin.
+///
+/// Example: gular federation serve federation/
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ServeArgs {
+    /// Where keys, objects and copies are kept; made when there is none
+    pub(crate) dir: PathBuf,
+    /// The port of discovery and director; 0 for any
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) port: u16,
+    /// What object names begin with
+    #[arg(long, value_name = "PATH", default_value = "/gular")]
+    pub(crate) namespace: String,
+    /// Reading takes no token; writing always does
+    #[arg(long)]
+    pub(crate) public_read: bool,
+}
+
+/// Print a token for a federation that `gular federation serve` serves
+///
+/// A PATH is relative to the namespace: `/` is all of it. At least one is needed, and
+/// each may be repeated.
+///
+/// Example: gular federation token federation/ --read / --create /photos
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct TokenArgs {
+    /// The folder that is served
+    pub(crate) dir: PathBuf,
+    /// Read and list below PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) read: Vec<String>,
+    /// Write new objects below PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) create: Vec<String>,
+    /// Write, overwrite and delete below PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) modify: Vec<String>,
+    /// How long it is valid, in s, m or h; 1h at most
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = units::lifetime)]
+    pub(crate) lifetime: Duration,
+}
 
 pub(crate) fn run(args: &FederationArgs, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {

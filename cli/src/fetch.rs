@@ -1,15 +1,47 @@
 //! `gular fetch`.
 
-use gular_bundle::MANIFEST_NAME;
+use std::path::PathBuf;
+
+use clap::Args;
+use gular_bundle::{MANIFEST_NAME, Split};
 use gular_runtime::fetch::{
     BundleUrl, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object,
 };
 
-use crate::args::{FetchArgs, Output};
 use crate::exit::{Exit, Failure};
+use crate::network::Network;
 use crate::progress::bytes_bar;
+use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{network, show};
+use crate::{network, show, units};
+
+/// Fetch a published bundle, or one object, each block checked as it lands
+///
+/// DIR becomes a local bundle. When interrupted, even by kill -9, run the same
+/// command again: what is there is checked and kept. An object that is no bundle
+/// goes to DIR under its own name; begun ones are kept when the URL has a digest.
+/// Exit code 1: what came is not what its digest says.
+///
+/// Example: gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct FetchArgs {
+    /// NAME/VERSION with the bundle's digest, as `publish` printed it, or an object
+    pub(crate) url: String,
+    /// The folder of the local copy
+    pub(crate) dir: PathBuf,
+    /// Only these splits, such as `train,val`
+    #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
+    pub(crate) split: Vec<Split>,
+    /// Read from the origin instead of caches
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// Only say what would be fetched
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) network: Network,
+}
 
 pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;

@@ -2,12 +2,29 @@
 
 use std::fmt::Write as _;
 
+use clap::Args;
 use serde_json::json;
 
-use crate::args::{LsArgs, Output};
 use crate::exit::{Exit, Failure};
+use crate::network::Access;
+use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{network, show};
+
+/// List a collection of a federation
+///
+/// Example: gular ls pelican://osg-htc.org/mylab/birds
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct LsArgs {
+    /// A collection, or an object
+    pub(crate) url: String,
+    /// Lengths in bytes too
+    #[arg(long, short)]
+    pub(crate) long: bool,
+    #[command(flatten)]
+    pub(crate) access: Access,
+}
 
 pub(crate) fn run(args: &LsArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;

@@ -2,7 +2,6 @@
 //! the rooms; here it is only joined and shown.
 
 mod adopt;
-mod args;
 mod bench;
 mod convert;
 mod exit;
@@ -17,16 +16,58 @@ mod page;
 mod payload;
 mod progress;
 mod publish;
+mod shared;
 mod show;
 mod stage;
 mod stop;
 mod table;
+mod units;
 mod verify;
 
-use clap::Parser as _;
+use clap::{Parser, Subcommand};
 
-use crate::args::{Cli, Verb};
 use crate::exit::{Exit, Failure};
+use crate::shared::Output;
+
+/// Packs images into hashed bundles that training jobs read fast.
+///
+/// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage
+/// errors too), 130 and 143 stopped by a signal.
+#[derive(Debug, Parser)]
+#[command(name = "gular", version, max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  gular pack photos/ bundle/              photos/class/file or photos/{train,val,test}/class/file
+  gular verify bundle/                    every byte against its digest
+  gular inspect bundle/ --sheet sheet.png what is in it, and a contact sheet
+  gular publish bundle/ URL               to a Pelican federation; prints URL#blake3=…
+  gular fetch URL#blake3=… bundle/        from its caches, checked block by block
+  gular convert bundle/ hf/ --envelope arrow   the same samples, for other people's tools
+  gular stage bundle/ -- python train.py {}    a copy in the node's memory while it runs";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Pack(pack::PackArgs),
+    Adopt(adopt::AdoptArgs),
+    Convert(convert::ConvertArgs),
+    Export(convert::ExportArgs),
+    Inspect(inspect::InspectArgs),
+    Verify(verify::VerifyArgs),
+    Publish(publish::PublishArgs),
+    Fetch(fetch::FetchArgs),
+    Stage(stage::StageArgs),
+    Bench(bench::BenchArgs),
+    Image(image::args::ImageArgs),
+    Ls(ls::LsArgs),
+    Federation(federation::FederationArgs),
+}
 
 fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
@@ -54,4 +95,15 @@ fn main() -> std::process::ExitCode {
         Verb::Federation(args) => federation::run(args, &cli.output),
     };
     exit.unwrap_or_else(Failure::report).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
 }

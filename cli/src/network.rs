@@ -1,10 +1,33 @@
 //! What the verbs that use a network share.
 
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
 use gular_pelican::{Client, ClientOptions, Env, Error, Url};
 
-use crate::args::Access;
 use crate::exit::Failure;
 use crate::stop::Stop;
+
+/// How a federation is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct Access {
+    /// A file with the bearer token [default: BEARER_TOKEN, BEARER_TOKEN_FILE, and the other places
+    /// that HTCondor and WLCG name]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+}
+
+/// For verbs that move many objects.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Network {
+    /// Objects at a time
+    #[arg(long, value_name = "N", default_value = "4", help_heading = "Network")]
+    pub(crate) parallel: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) access: Access,
+}
 
 /// A client that finds tokens, certificates and proxies in the environment.
 pub(crate) fn client(access: &Access) -> Result<Client, Failure> {

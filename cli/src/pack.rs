@@ -2,20 +2,130 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Mutex;
 
-use gular_bundle::Split;
+use clap::{Args, ValueEnum};
+use gular_bundle::{Envelope, Split};
 use gular_pack::{
     Check, Error, Labels, Layout, OnError, PackOptions, PackOrder, PlanOptions, Progress, Report,
     SplitReport,
 };
 use indicatif::ProgressBar;
 
-use crate::args::{CheckArg, LabelsArg, LayoutArg, OnErrorArg, OrderArg, Output, PackArgs};
 use crate::exit::{Exit, Failure};
+use crate::payload::PayloadArgs;
 use crate::progress::{bytes_bar, counter};
+use crate::shared::{AboutArgs, Jobs, Output};
 use crate::stop::Stop;
-use crate::{show, table};
+use crate::{show, table, units};
+
+/// Pack a directory of JPEG and PNG images into a new bundle
+///
+/// SRC holds `split/class/file` (when its folders are named train, val or
+/// valid or validation, test) or `class/file`; class names become labels in
+/// sorted order. Images are taken byte for byte, unless --payload asks for pixels
+/// or JPEG of a chosen size. The same images and options give the same bundle
+/// digest on any machine and with any --jobs. When interrupted, run the same
+/// command again: finished shards are kept.
+///
+/// Example: gular pack photos/ bundle/ --split train=0.9,val=0.1
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct PackArgs {
+    /// The directory of images
+    pub(crate) src: PathBuf,
+    /// The folder of the new bundle; must not exist, be empty, or hold the same interrupted pack
+    pub(crate) out: PathBuf,
+    /// What the top-level folders of SRC are
+    #[arg(long, value_enum, default_value_t = LayoutArg::Auto)]
+    pub(crate) layout: LayoutArg,
+    /// Where labels come from; with `none`, folders mean nothing and files may lie anywhere
+    #[arg(long, value_enum, default_value_t = LabelsArg::Folder)]
+    pub(crate) labels: LabelsArg,
+    /// A file with one class name a line, which fixes their order [default: folder names, sorted]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) classes: Option<PathBuf>,
+    /// Fractions that sum to 1, such as `train=0.8,val=0.1,test=0.1`, where folders do not say the
+    /// split. Each image falls by a hash of --seed and its path, so it keeps its split when others
+    /// come or go; --dry-run shows the counts [default: all train]
+    #[arg(long, value_name = "FRACTIONS", value_parser = fractions)]
+    pub(crate) split: Option<Fractions>,
+    /// The order of samples within a split; `sorted` is that of torchvision's ImageFolder
+    #[arg(long, value_enum, default_value_t = OrderArg::Shuffled)]
+    pub(crate) order: OrderArg,
+    /// Chooses splits and shuffled order
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Bytes of source files (with --payload raw of pixels) a shard takes; KiB, MiB, GiB, KB, MB, GB or plain bytes
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = units::bytes)]
+    pub(crate) shard_size: u64,
+    /// The file format of the shards; all read at the same speed, each is for other tools:
+    /// safetensors (shards), Hugging Face (arrow, parquet), HDF5, WebDataset (tar), a mounted
+    /// file system (squashfs)
+    #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = units::envelope)]
+    pub(crate) envelope: Envelope,
+    /// How closely images are looked at: magic and header, every pixel, or not at all
+    #[arg(long, value_enum, default_value_t = CheckArg::Header)]
+    pub(crate) check: CheckArg,
+    /// What happens when an image cannot be packed; `skip` lists it in OUT/skipped.jsonl
+    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT")]
+    pub(crate) on_error: OnErrorArg,
+    /// Images of more pixels are refused
+    #[arg(long, value_name = "N", default_value_t = gular_codec::Limits::default().max_pixels)]
+    pub(crate) max_pixels: u64,
+    /// Memory for sorting paths; more are sorted on disk
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes)]
+    pub(crate) memory: u64,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// Scan and plan only: counts, bytes, shards; decodes no image, writes nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) payload: PayloadArgs,
+    #[command(flatten)]
+    pub(crate) about: AboutArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LayoutArg {
+    /// Splits when all are named so, else classes
+    Auto,
+    /// split/class/file
+    Split,
+    /// class/file
+    Class,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum LabelsArg {
+    Folder,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OrderArg {
+    Shuffled,
+    Sorted,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum CheckArg {
+    Header,
+    Full,
+    None,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OnErrorArg {
+    Fail,
+    Skip,
+}
+
+/// Parsed `--split`.
+#[derive(Debug, Clone)]
+pub(crate) struct Fractions(pub(crate) Vec<(Split, f64)>);
 
 pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
@@ -175,4 +285,31 @@ fn classes(report: &Report) -> String {
         (name.clone(), report.splits.values().map(of_split).collect())
     };
     table::classes(&splits, n_classes, names.into_iter().map(row))
+}
+
+fn fractions(text: &str) -> Result<Fractions, String> {
+    let mut fractions: Vec<(Split, f64)> = Vec::new();
+    for part in text.split(',') {
+        let (name, value) =
+            part.split_once('=').ok_or(format!("`{part}` is not `split=fraction`"))?;
+        let split = Split::parse(name.trim())
+            .ok_or(format!("`{name}` is no split; train, val and test are"))?;
+        let value: f64 = value.trim().parse().map_err(|_| format!("`{value}` is no number"))?;
+        if fractions.iter().any(|(s, _)| *s == split) {
+            return Err(format!("`{split}` occurs twice"));
+        }
+        fractions.push((split, value));
+    }
+    Ok(Fractions(fractions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_name_each_split_once() {
+        assert!(fractions("train=0.5,train=0.5").is_err());
+        assert_eq!(fractions("train=0.5,val=0.5").unwrap().0.len(), 2);
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::args::Output;
+use crate::shared::Output;
 
 /// A bar over bytes with rate and time left, in the units of the summary.
 pub(crate) fn bytes_bar(what: &'static str, total: u64, output: &Output) -> ProgressBar {

@@ -6,15 +6,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use gular_bundle::{Backend, DATA_DIR, Digest, MANIFEST_NAME, Manifest, ReadAt};
 use gular_pelican::{Client, Error, IfTaken, Upload, Uploaded, Url, parallel};
 use gular_verify::{Mode, VerifyOptions};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use crate::args::{Output, PublishArgs};
 use crate::exit::{Exit, Failure};
+use crate::network::Network;
 use crate::progress::bytes_bar;
+use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{network, show};
 
@@ -34,6 +36,30 @@ struct Report {
     renamed: Vec<String>,
     dry_run: bool,
     seconds: f64,
+}
+
+/// Publish a bundle, or one file, to a Pelican federation
+///
+/// A bundle's URL names its version: NAME/VERSION. Its files go to NAME/data,
+/// which versions share, the manifest to NAME/VERSION last. Each object is
+/// compared with the local file at the origin (length and digest). What is there
+/// already is not sent again, so the same command resumes, and two publishers do
+/// not disturb each other. Nothing is ever overwritten. The token needs
+/// storage.create and storage.read.
+///
+/// Example: gular publish bundle/ pelican://osg-htc.org/mylab/birds/v1
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct PublishArgs {
+    /// The bundle's folder, or a file
+    pub(crate) from: PathBuf,
+    /// Where to: NAME/VERSION of a bundle, the object's name for a file
+    pub(crate) url: String,
+    /// Only say what would be sent
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) network: Network,
 }
 
 pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> {

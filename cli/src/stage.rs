@@ -10,16 +10,56 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use clap::Args;
 use gular_pelican::Env;
-use gular_runtime::stage::{StageEvent, StageOptions, StageReport, Staged, plan, stage};
+use gular_runtime::stage::{StageEvent, StageOptions, StageReport, StageTo, Staged, plan, stage};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::args::{Output, StageArgs};
 use crate::exit::{Exit, Failure};
 use crate::progress::bytes_bar;
+use crate::shared::{Jobs, Output};
 use crate::show;
+
+/// Copy data to the node's memory or disk once, for as long as a command runs
+///
+/// SRC is a bundle, the URL of one, or a directory of files. All processes of a
+/// user on a node share one copy: the first makes it, the others wait, the last
+/// removes it; what a killed run left, the next one removes. Bundles are checked
+/// block by block; nothing is written unless it fits in memory, cgroup and disk.
+///
+/// COMMAND finds the copy's path in GULAR_STAGED and in place of `{}` in its
+/// arguments; signals are passed on to its process group, its exit code is ours
+/// (128 + n for signal n). Without COMMAND the path is printed, and the copy
+/// stays until SIGTERM or SIGINT.
+///
+/// Example: gular stage bundle/ -- python train.py --data {}
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct StageArgs {
+    /// A bundle's folder or URL, or a directory
+    pub(crate) src: String,
+    /// `auto`: /dev/shm when less than half of what is available is taken, else scratch; `shm`;
+    /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp; or a folder that exists
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = stage_to)]
+    pub(crate) to: StageTo,
+    /// A bundle's samples as plain files, with the names that `gular convert --envelope
+    /// directory` gives them
+    #[arg(long)]
+    pub(crate) unpack: bool,
+    /// Leave the copy at the end, for later runs; one without --keep removes it
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Only say where it would go and whether it fits
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// What to run, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
 
 pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
     let relay = Relay::install()?;
@@ -60,6 +100,15 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
     };
     staged.release()?;
     exit
+}
+
+fn stage_to(text: &str) -> Result<StageTo, std::convert::Infallible> {
+    Ok(match text {
+        "auto" => StageTo::Auto,
+        "shm" => StageTo::Shm,
+        "scratch" => StageTo::Scratch,
+        dir => StageTo::Dir(dir.into()),
+    })
 }
 
 /// Where the copy is. With a command stdout is the command's, but for `--json`.

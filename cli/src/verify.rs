@@ -1,16 +1,64 @@
 //! `gular verify`.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
+use clap::Args;
+use gular_bundle::{Digest, Split};
 use gular_pelican::Url;
 use gular_runtime::fetch::BundleUrl;
 use gular_verify::{Error, Fault, Mode, Report, VerifyOptions};
 
-use crate::args::{Output, VerifyArgs};
 use crate::exit::{Exit, Failure};
+use crate::network::Access;
 use crate::progress::bytes_bar;
+use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
-use crate::{network, show};
+use crate::{network, show, units};
+
+/// Prove a bundle sound, or list every fault
+///
+/// A published bundle is streamed and kept nowhere; a fault is what no server of
+/// its federation has right.
+///
+/// Examples: gular verify bundle/ --digest blake3:0a1b…
+///           gular verify 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct VerifyArgs {
+    /// The bundle's folder, or the URL it is published at
+    #[arg(value_name = "DIR|URL")]
+    pub(crate) place: PathBuf,
+    /// Manifest, indexes, and the lengths of shards; reads no sample
+    #[arg(long, group = "mode")]
+    pub(crate) quick: bool,
+    /// Every byte of every file (the default)
+    #[arg(long, group = "mode")]
+    pub(crate) full: bool,
+    /// Quick, and this share of the samples, such as `1%` or `0.01`; of a URL the whole
+    /// MiB blocks that hold them
+    #[arg(long, group = "mode", value_name = "SHARE", value_parser = units::share)]
+    pub(crate) sample: Option<f64>,
+    /// Only these splits, such as `train,val`: for folders that hold a part of the bundle
+    #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
+    pub(crate) split: Vec<Split>,
+    /// Chooses the samples of --sample
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// The bundle digest it must have
+    #[arg(long, value_name = "BLAKE3", value_parser = Digest::parse)]
+    pub(crate) digest: Option<Digest>,
+    /// Keys listed for one fault; the rest are counted
+    #[arg(long, value_name = "N", default_value_t = gular_verify::VerifyOptions::default().max_keys)]
+    pub(crate) max_keys: usize,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// Read a URL from its origin instead of caches
+    #[arg(long, help_heading = "Network")]
+    pub(crate) direct: bool,
+    #[command(flatten)]
+    pub(crate) access: Access,
+}
 
 pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;

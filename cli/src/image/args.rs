@@ -86,7 +86,7 @@ pub(crate) struct PlaceArgs {
     #[arg(long)]
     pub(crate) offline: bool,
     /// Bytes that an archive or image may have unpacked
-    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = crate::args::bytes)]
+    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
     pub(crate) max_unpacked: u64,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Space that compressed blocks may take in the cache
-    #[arg(long, default_value = "16GiB", value_name = "SIZE", value_parser = crate::args::bytes)]
+    #[arg(long, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
     pub(crate) cache_size: u64,
     #[command(flatten)]
     pub(crate) sources: SourceArgs,

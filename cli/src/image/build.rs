@@ -20,10 +20,10 @@ use super::cargo::{self, Program};
 use super::places::{Cache, Place};
 use super::transport::Web;
 use super::{check, lock, replay};
-use crate::args::Output;
 use crate::exit::{Exit, Failure};
 use crate::network::ended;
 use crate::progress::bytes_bar;
+use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
 

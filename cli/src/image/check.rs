@@ -16,8 +16,8 @@ use serde::Serialize;
 use super::args::{CheckArgs, FormatArg, PlaceArgs};
 use super::places::Cache;
 use super::replay;
-use crate::args::Output;
 use crate::exit::{Exit, Failure};
+use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
 

@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use super::args::InspectArgs;
 use super::check;
-use crate::args::Output;
 use crate::exit::{Exit, Failure};
+use crate::shared::Output;
 use crate::show;
 
 /// What `--json` shows.

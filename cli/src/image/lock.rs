@@ -9,10 +9,10 @@ use serde::Serialize;
 use super::args::{LockArgs, PlaceArgs, SourceArgs};
 use super::places::{Cache, Place, sources};
 use super::transport::Web;
-use crate::args::Output;
 use crate::exit::{Exit, Failure};
 use crate::network::ended;
 use crate::progress::{bytes_bar, counter};
+use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
 

@@ -12,8 +12,8 @@ mod replay;
 mod transport;
 
 use self::args::{ImageArgs, ImageVerb};
-use crate::args::Output;
 use crate::exit::{Exit, Failure};
+use crate::shared::Output;
 
 pub(crate) fn run(args: &ImageArgs, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use gular_bundle::Bundle;
 use serde_json::{Value, json};
 
+use super::args::InspectArgs;
 use super::describe::{self, COUNTED_INDEX_BYTES, Counts, text_of};
 use super::run::emit;
 use super::{samples, sheet};
-use crate::args::{InspectArgs, Output};
 use crate::exit::{Exit, Failure};
 use crate::progress::counter;
+use crate::shared::Output;
 use crate::show;
 
 /// Everything about the bundle that was asked for.

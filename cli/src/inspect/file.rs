@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::describe::text_of;
 use super::run::emit;
-use crate::args::Output;
 use crate::exit::{Exit, Failure};
+use crate::shared::Output;
 use crate::show;
 
 /// Header and digest of a safetensors file.

@@ -1,5 +1,6 @@
 //! `gular inspect`.
 
+mod args;
 mod bundle;
 mod describe;
 mod file;
@@ -7,4 +8,5 @@ mod run;
 mod samples;
 mod sheet;
 
+pub(crate) use args::InspectArgs;
 pub(crate) use run::run;

@@ -10,9 +10,10 @@ use gular_bundle::{
 use gular_codec::Format;
 use serde_json::Value;
 
+use super::args::InspectArgs;
 use super::{bundle, describe, file};
-use crate::args::{InspectArgs, Output};
 use crate::exit::{Exit, Failure};
+use crate::shared::Output;
 use crate::show;
 
 pub(crate) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> {

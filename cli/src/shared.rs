@@ -1,0 +1,60 @@
+//! Flags that several verbs have.
+
+use std::num::NonZeroUsize;
+
+use clap::Args;
+
+/// What is shown, for every verb.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct Output {
+    /// Print the result as one JSON object on stdout
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No progress and no summary; errors and faults still show
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// How many threads work, for every verb that has some.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Jobs {
+    /// Threads [default: the cores this process may use]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Jobs {
+    pub(crate) fn count(self) -> usize {
+        self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from)
+    }
+}
+
+/// Texts for the manifest.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Manifest")]
+pub(crate) struct AboutArgs {
+    /// The dataset's name, for the manifest
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name: Option<String>,
+    /// What it holds
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+    /// Its licence, as an SPDX expression where there is one
+    #[arg(long, value_name = "SPDX")]
+    pub(crate) licence: Option<String>,
+    /// How to cite it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) citation: Option<String>,
+}
+
+impl From<&AboutArgs> for gular_bundle::About {
+    fn from(args: &AboutArgs) -> Self {
+        Self {
+            name: args.name.clone(),
+            description: args.description.clone(),
+            licence: args.licence.clone(),
+            citation: args.citation.clone(),
+        }
+    }
+}
