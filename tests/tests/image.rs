@@ -5,9 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use gular_tests::{Outcome, finish, gular};
 use serde_json::Value;
@@ -248,5 +250,65 @@ fn a_damaged_sif_is_told_from_a_sound_one() {
         assert!(outcome.stderr.contains("flipped.sif"), "{}", outcome.stderr);
         assert!(outcome.stderr.contains("damaged"), "{}", outcome.stderr);
         assert_eq!(outcome.stdout, "", "{words:?}");
+    }
+}
+
+/// Answers 404 to all, and keeps what it was asked.
+struct Recorder {
+    url: String,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Recorder {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+        let kept = Arc::clone(&heads);
+        // Ends with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = BufReader::new(stream.unwrap());
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
+                kept.lock().unwrap().push(head);
+                let answer =
+                    b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                stream.get_mut().write_all(answer).unwrap();
+            }
+        });
+        Self { url, heads }
+    }
+}
+
+#[test]
+fn no_archive_and_no_index_sees_a_token_for_storage() {
+    const SECRET: &str = "a-token-for-storage";
+    let torch = "[cuda]\ntorch = \"2.11.0\"\n";
+    for (base, more, asked) in [
+        ("debian = \"bookworm\"", "", "/archive/dists/bookworm/"),
+        ("scratch = true", torch, "/index/"),
+    ] {
+        let recorder = Recorder::start();
+        let recipe = format!("[image]\nname = \"tool\"\n[base]\n{base}\n{more}");
+        let case = Case::new(&recipe);
+        fs::write(case.at("token"), SECRET).unwrap();
+        fs::create_dir(case.at("creds")).unwrap();
+        fs::write(case.at("creds/scitokens.use"), SECRET).unwrap();
+        let mut command = Command::new(gular());
+        command.args(["image", "lock", "--mirror"]).arg(format!("{}/archive", recorder.url));
+        command.arg("--security").arg(format!("{}/security", recorder.url));
+        command.arg("--index").arg(format!("{}/index", recorder.url));
+        command.current_dir(case.dir.path()).env("GULAR_IMAGE_CACHE", case.at("cache"));
+        command.env("BEARER_TOKEN", SECRET).env("BEARER_TOKEN_FILE", case.at("token"));
+        command.env("TOKEN", case.at("token")).env("_CONDOR_CREDS", case.at("creds"));
+        let outcome = finish(&mut command);
+        assert_eq!(outcome.code, Some(2), "{}{}", outcome.stdout, outcome.stderr);
+        let heads = recorder.heads.lock().unwrap();
+        assert!(heads.iter().any(|head| head.contains(asked)), "{heads:?} {}", outcome.stderr);
+        for head in heads.iter() {
+            let head = head.to_ascii_lowercase();
+            assert!(!head.contains("authorization") && !head.contains(SECRET), "{head}");
+        }
     }
 }

@@ -17,7 +17,10 @@ pub(super) struct Web<'a> {
 
 impl<'a> Web<'a> {
     pub(super) fn new(stop: &'a Stop) -> Result<Self, Failure> {
-        let client = Client::new(ClientOptions::new(Env::process()))?;
+        let mut options = ClientOptions::new(Env::process());
+        // Packages are public, and their archives are no business of a token for storage.
+        options.find_tokens = false;
+        let client = Client::new(options)?;
         Ok(Self { client, cancel: &stop.flag })
     }
 }

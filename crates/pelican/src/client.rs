@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::director::Namespace;
 use crate::http::{Http, Response, Server, Timeouts};
 use crate::route::Routes;
-use crate::token::{Action, Finder, Found, Want};
+use crate::token::{Action, Finder, Pick, Want};
 use crate::{Env, Error, Token, Url};
 
 /// A server that failed is tried last for this long.
@@ -25,6 +25,10 @@ pub struct ClientOptions {
     pub env: Env,
     /// A file with the token to use, before all that the environment names.
     pub token_file: Option<PathBuf>,
+    /// Whether to look for a token where [`token_file`](Self::token_file) gives none that
+    /// fits. What is found is sent only to servers of a federation, for a namespace that
+    /// trusts the token's issuer.
+    pub find_tokens: bool,
     /// For TCP, proxy and TLS together.
     pub connect_timeout: Duration,
     /// Without a byte either way, a server counts as dead.
@@ -48,6 +52,7 @@ impl ClientOptions {
         Self {
             env,
             token_file: None,
+            find_tokens: true,
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(60),
             patience: Duration::from_secs(180),
@@ -108,10 +113,11 @@ impl Client {
             expect: Duration::from_secs(2),
         };
         let uid = rustix::process::getuid().as_raw();
+        let finder = Finder::new(options.token_file.clone(), &options.env, uid);
         Ok(Self(Arc::new(Inner {
             http: Http::new(&options.env, timeouts)?,
             routes: Routes::new(&options.env)?,
-            finder: Finder::new(options.token_file.clone(), &options.env, uid),
+            finder: if options.find_tokens { finder } else { finder.explicit_only() },
             cooling: Mutex::default(),
             runtime: Some(runtime),
             options,
@@ -142,13 +148,23 @@ async fn cancelled(cancel: &AtomicBool) {
 }
 
 impl Inner {
-    /// The token for `action` on `url`, read anew each time: jobs outlast tokens.
+    /// The token to send for `action` on `url`, read anew each time: jobs outlast tokens.
+    /// Without a namespace it is the one that the user named, or none.
     pub(crate) fn token(
         &self,
         url: &Url,
         action: Action,
         namespace: Option<&Namespace>,
-    ) -> Result<Option<Found>, Error> {
+    ) -> Result<Option<Token>, Error> {
+        Ok(self.pick(url, action, namespace)?.send.map(|found| found.token))
+    }
+
+    fn pick(
+        &self,
+        url: &Url,
+        action: Action,
+        namespace: Option<&Namespace>,
+    ) -> Result<Pick, Error> {
         let want = Want { token_name: url.token_name(), action, path: url.path(), namespace };
         Ok(self.finder.find(&want, SystemTime::now())?)
     }
@@ -162,7 +178,7 @@ impl Inner {
         if namespace.is_some_and(|namespace| !namespace.require_token) {
             return Ok(None);
         }
-        Ok(self.token(url, Action::Read, namespace)?.map(|found| found.token))
+        self.token(url, Action::Read, namespace)
     }
 
     /// The error for a 401 or 403.
@@ -188,13 +204,13 @@ impl Inner {
         server: &Server,
         status: u16,
     ) -> Error {
-        let found = match self.token(url, what, namespace) {
-            Ok(found) => found,
+        let pick = match self.pick(url, what, namespace) {
+            Ok(pick) => pick,
             Err(error) => return error,
         };
         let now = SystemTime::now();
         let want = Want { token_name: url.token_name(), action: what, path: url.path(), namespace };
-        let diagnosis = self.finder.diagnose(found.as_ref(), &want, now);
+        let diagnosis = self.finder.diagnose(&pick, &want, now);
         let action = match what {
             Action::Read => "read",
             Action::Create | Action::Modify => "write",

@@ -21,6 +21,7 @@ use crate::client::Inner;
 use crate::director::{Namespace, Source, join, parse_answer, server_prefix};
 use crate::http::{Fault, Request, Response, Server};
 use crate::token::Action;
+use crate::url::redact;
 use crate::{Env, Error, Scheme, Token, Url};
 
 /// The Go client's and pelicanfs' terms.
@@ -237,17 +238,20 @@ impl Inner {
         let mark = if query.is_empty() { "" } else { "?" };
         let target = format!("{base}{}{mark}{query}", url.request_path());
         let request = Request::new(verb.method(), &server, target).header(CONTENT_LENGTH, "0");
-        // Reads go without a token first: most namespaces are open, and a director
-        // that wants one says so. Writes always need one.
-        let token = self.token(url, verb.action(), None)?.map(|found| found.token);
-        let first = if verb == Verb::Write { token.as_ref() } else { None };
-        let response = self.ask_patiently(url, verb, &request, first).await?;
-        let response = match response.status {
-            401 | 403 | 404 if first.is_none() && token.is_some() => {
-                self.ask_patiently(url, verb, &request, token.as_ref()).await?
+        // Directors demand no token, caches and origins do; so it goes without, but for
+        // a write with the token that the user named. One that does demand it says so.
+        let named = self.token(url, verb.action(), None)?;
+        let first = named.as_ref().filter(|_| verb == Verb::Write);
+        let mut response = self.ask_patiently(url, verb, &request, first).await?;
+        if first.is_none() && matches!(response.status, 401 | 403 | 404) {
+            // What was found goes only to whoever names its issuer.
+            let namespace = parse_answer(&response.headers).namespace;
+            let token = self.token(url, verb.action(), namespace.as_ref())?;
+            if let Some(token) = named.or(token) {
+                response.finish().await;
+                response = self.ask_patiently(url, verb, &request, Some(&token)).await?;
             }
-            _ => response,
-        };
+        }
         self.understand(url, verb, &server, response).await
     }
 
@@ -261,7 +265,11 @@ impl Inner {
         let status = response.status;
         match status {
             200..=399 => {}
-            401 | 403 => return Err(self.denied(verb.action(), url, None, server, response).await),
+            401 | 403 => {
+                let namespace = parse_answer(&response.headers).namespace;
+                let action = verb.action();
+                return Err(self.denied(action, url, namespace.as_ref(), server, response).await);
+            }
             404 => {
                 let (url, server, said) =
                     (url.to_string(), server.to_string(), said(response).await);
@@ -393,8 +401,9 @@ impl Inner {
         match json.get("director_endpoint").and_then(|v| v.as_str()).filter(|s| !s.is_empty()) {
             None => Ok(Director::Standalone(server)),
             Some(url) => {
-                let (server, base) = Server::split(url)
-                    .ok_or_else(|| format!("its director_endpoint `{url}` is no http(s) URL"))?;
+                let (server, base) = Server::split(url).ok_or_else(|| {
+                    format!("its director_endpoint `{}` is no http(s) URL", redact(url))
+                })?;
                 Ok(Director::At(server, base.trim_end_matches('/').to_owned()))
             }
         }

@@ -519,7 +519,7 @@ impl Inner {
         request: &Request,
     ) -> Result<Result<Response, Fault>, Error> {
         let namespace = route.namespace.as_ref();
-        let token = self.token(url, Action::Read, namespace)?.map(|found| found.token);
+        let token = self.token(url, Action::Read, namespace)?;
         let first = match self.http.send(&request.clone().token(token.as_ref())).await {
             Ok(response) => response,
             // No trial mends a certificate.
@@ -549,7 +549,7 @@ impl Inner {
     /// One PUT; the second value says whether part of it may lie there.
     async fn put(&self, job: &Job<'_>, route: &Route, place: &Place) -> Result<(Put, bool), Error> {
         let namespace = route.namespace.as_ref();
-        let token = self.token(job.url, Action::Create, namespace)?.map(|found| found.token);
+        let token = self.token(job.url, Action::Create, namespace)?;
         let mark = if place.target.contains('?') { '&' } else { '?' };
         let target = format!("{}{mark}oss.asize={}", place.target, job.local.len);
         let request = Request::new(Method::PUT, &place.server, target)

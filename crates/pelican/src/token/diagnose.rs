@@ -113,6 +113,16 @@ pub enum Diagnosis {
         /// For whom it is meant; empty when it does not say.
         found: Vec<String>,
     },
+    /// It was found, not named by the user, and nothing says that the place it would be
+    /// sent to trusts who made it; so it was not sent.
+    Withheld {
+        /// Where the token is from.
+        from: String,
+        /// Whom it names.
+        issuer: Option<String>,
+        /// Whom the namespace trusts; empty when nobody says.
+        trusted: Vec<String>,
+    },
     /// Nothing wrong was found.
     Unexplained {
         /// Where the token is from.
@@ -149,11 +159,27 @@ fn judge_times(claims: &Claims, from: &str, now: SystemTime) -> Option<Diagnosis
     Some(Diagnosis::NotYetValid { from, left })
 }
 
+/// Why a token that was found, and not named by the user, is not sent; `None` where the
+/// namespace trusts its issuer. Most tokens are good at any server that trusts their
+/// issuer, so whoever else received one could use it there.
+pub(crate) fn withheld(found: &Found, namespace: Option<&Namespace>) -> Option<Diagnosis> {
+    let issuer = Claims::decode(&found.token).and_then(|claims| claims.issuer);
+    let trusted = namespace.map_or(&[][..], |namespace| &namespace.issuers);
+    if is_trusted(issuer.as_deref(), trusted) {
+        return None;
+    }
+    let (from, trusted) = (found.from.clone(), trusted.to_vec());
+    Some(Diagnosis::Withheld { from, issuer, trusted })
+}
+
+fn is_trusted(issuer: Option<&str>, trusted: &[String]) -> bool {
+    let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
+    issuer.is_some_and(|issuer| trusted.iter().any(|trusted| same(trusted, issuer)))
+}
+
 fn judge_issuer(claims: &Claims, from: &str, namespace: Option<&Namespace>) -> Option<Diagnosis> {
     let expected = &namespace?.issuers;
-    let same = |a: &str, b: &str| a.trim_end_matches('/') == b.trim_end_matches('/');
-    let trusted = |issuer: &String| expected.iter().any(|trusted| same(trusted, issuer));
-    if expected.is_empty() || claims.issuer.as_ref().is_some_and(trusted) {
+    if expected.is_empty() || is_trusted(claims.issuer.as_deref(), expected) {
         return None;
     }
     Some(Diagnosis::Issuer {
@@ -305,6 +331,10 @@ impl Diagnosis {
                 "get a token with the audience `https://wlcg.cern.ch/jwt/v1/any` (WLCG) or `ANY` \
                  (SciTokens), or with the server's own"
             }
+            Self::Withheld { .. } => {
+                "get a token from an issuer that the namespace trusts, or name this one's file with \
+                 `--token` to send it all the same"
+            }
             Self::Unexplained { opaque: true, .. } => "ask its issuer whether it is still valid",
             Self::Unexplained { opaque: false, .. } => {
                 "the server may not know the issuer's keys, or deny the path for reasons of its own; \
@@ -383,6 +413,25 @@ impl fmt::Display for Diagnosis {
                     f,
                     "the token from {from} is meant for {found}, which may not be this server"
                 )
+            }
+            Self::Withheld { from, issuer, trusted } => {
+                write!(f, "the token from {from} was not sent: ")?;
+                let trusts = List(trusted, "nobody");
+                match issuer {
+                    _ if trusted.is_empty() => {
+                        f.write_str("nothing says that its issuer is trusted there")
+                    }
+                    None => {
+                        write!(f, "it does not say who issued it, the namespace trusts {trusts}")
+                    }
+                    Some(issuer) => {
+                        write!(
+                            f,
+                            "it is issued by {}, the namespace trusts {trusts}",
+                            Shown(issuer)
+                        )
+                    }
+                }
             }
             Self::Unexplained { from, opaque: true } => {
                 write!(f, "the server refused the token from {from}, which only it can read")

@@ -1,4 +1,6 @@
-//! Where a token lies. The order of Pelican's own client:
+//! Where a token is looked for, in the order of Pelican's own client. Only the file
+//! that the user named is sent to any server that the user named; a token that was found
+//! is sent only where the namespace trusts its issuer.
 //!
 //! ```text
 //! the file named by the user
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::claims::Claims;
-use super::diagnose::judge;
+use super::diagnose::{judge, withheld};
 use super::{Action, Diagnosis, Token};
 use crate::Env;
 use crate::director::Namespace;
@@ -48,6 +50,15 @@ pub(crate) struct Found {
     pub(crate) expires: Option<SystemTime>,
     /// What speaks against it; it is used all the same, for there was none better.
     pub(crate) doubt: Option<Diagnosis>,
+}
+
+/// The outcome of a search.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Pick {
+    /// The token to send.
+    pub(crate) send: Option<Found>,
+    /// Why the first token that was found is not sent.
+    pub(crate) withheld: Option<Diagnosis>,
 }
 
 /// The file that the user named gives no token.
@@ -91,6 +102,8 @@ impl TokenError {
 #[derive(Debug, Clone)]
 pub(crate) struct Finder {
     explicit: Option<PathBuf>,
+    /// Whether to look elsewhere too.
+    search: bool,
     env: Env,
     uid: u32,
     tmp: PathBuf,
@@ -122,53 +135,59 @@ impl Finder {
         Self::with_tmp(explicit, env, uid, Path::new("/tmp"))
     }
 
-    /// The same with another `/tmp`.
-    pub(crate) fn with_tmp(explicit: Option<PathBuf>, env: &Env, uid: u32, tmp: &Path) -> Self {
-        Self { explicit, env: env.clone(), uid, tmp: tmp.to_owned() }
+    /// The same, which looks only at the file that the user named.
+    pub(crate) fn explicit_only(self) -> Self {
+        Self { search: false, ..self }
     }
 
-    /// The first token that nothing speaks against; else the one with the least, of
-    /// those the first. `None` when there is none at all.
+    /// The same with another `/tmp`.
+    pub(crate) fn with_tmp(explicit: Option<PathBuf>, env: &Env, uid: u32, tmp: &Path) -> Self {
+        Self { explicit, search: true, env: env.clone(), uid, tmp: tmp.to_owned() }
+    }
+
+    /// Of the tokens that may be sent, the first that nothing speaks against; else the
+    /// one with the least, of those the first.
     ///
     /// # Errors
     /// [`TokenError`] when the file that the user named gives none.
-    pub(crate) fn find(
-        &self,
-        want: &Want<'_>,
-        now: SystemTime,
-    ) -> Result<Option<Found>, TokenError> {
+    pub(crate) fn find(&self, want: &Want<'_>, now: SystemTime) -> Result<Pick, TokenError> {
         let explicit = self.explicit.as_ref().map(|path| self.read_explicit(path)).transpose()?;
         let others = self.places(want).into_iter().filter_map(|place| {
             let token = self.read(&place).ok()?;
             Some((token, place.to_string()))
         });
+        let named = explicit.into_iter().map(|(token, from)| (token, from, true));
+        let others = others.map(|(token, from)| (token, from, false));
         let mut best: Option<(u8, Found)> = None;
-        for (token, from) in explicit.into_iter().chain(others) {
+        let mut kept_back = None;
+        for (token, from, named) in named.chain(others) {
             let expires = Claims::decode(&token).and_then(|claims| claims.expires);
             let mut found = Found { token, from, expires, doubt: None };
+            if !named && let Some(why) = withheld(&found, want.namespace) {
+                kept_back.get_or_insert(why);
+                continue;
+            }
             let diagnosis = judge(&found, want, now);
             let weight = diagnosis.weight();
-            if weight == 0 {
-                return Ok(Some(found));
+            if weight > 0 {
+                found.doubt = Some(diagnosis);
             }
-            found.doubt = Some(diagnosis);
             if best.as_ref().is_none_or(|(least, _)| weight < *least) {
                 best = Some((weight, found));
             }
+            if weight == 0 {
+                break;
+            }
         }
-        Ok(best.map(|(_, found)| found))
+        Ok(Pick { send: best.map(|(_, found)| found), withheld: kept_back })
     }
 
-    /// Why a server refused, given the token that it got.
-    pub(crate) fn diagnose(
-        &self,
-        found: Option<&Found>,
-        want: &Want<'_>,
-        now: SystemTime,
-    ) -> Diagnosis {
-        match found {
-            Some(found) => judge(found, want, now),
-            None => Diagnosis::NoToken { looked: self.looked(want) },
+    /// Why a server refused, given the token that it got, or none.
+    pub(crate) fn diagnose(&self, pick: &Pick, want: &Want<'_>, now: SystemTime) -> Diagnosis {
+        match (&pick.send, &pick.withheld) {
+            (Some(found), _) => judge(found, want, now),
+            (None, Some(withheld)) => withheld.clone(),
+            (None, None) => Diagnosis::NoToken { looked: self.looked(want) },
         }
     }
 
@@ -178,6 +197,9 @@ impl Finder {
             Ok(_) => place.to_string(),
             Err(missing) => format!("{place} ({missing})"),
         };
+        if !self.search {
+            return vec!["no place but `--token`".to_owned()];
+        }
         let unset = ["BEARER_TOKEN", "BEARER_TOKEN_FILE"].into_iter();
         let unset = unset.filter(|name| self.env.get(name).is_none());
         let unset = unset.map(|name| format!("`{name}` (not set)"));
@@ -186,6 +208,9 @@ impl Finder {
 
     /// All places but the explicit one, in order.
     fn places(&self, want: &Want<'_>) -> Vec<Place> {
+        if !self.search {
+            return Vec::new();
+        }
         let variable = |name| self.env.get(name).map(|_| Place::Variable(name));
         let path = |name| self.env.get(name).map(PathBuf::from);
         let bearer = format!("bt_u{}", self.uid);
@@ -315,14 +340,30 @@ impl std::fmt::Display for Place {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::sync::LazyLock;
     use std::time::Duration;
 
     use super::super::claims::tests::jwt;
     use super::*;
 
     const NOW: u64 = 1_000_000;
-    const WANT: Want<'_> =
-        Want { action: Action::Read, path: "/ns/x", namespace: None, token_name: None };
+    /// What is found is sent there, when it is from this issuer.
+    static NAMESPACE: LazyLock<Namespace> = LazyLock::new(|| Namespace {
+        prefix: "/ns".to_owned(),
+        issuers: vec!["https://iss".to_owned()],
+        ..Namespace::default()
+    });
+
+    fn want() -> Want<'static> {
+        let namespace = Some(&*NAMESPACE);
+        Want { action: Action::Read, path: "/ns/x", namespace, token_name: None }
+    }
+
+    /// A token of that issuer for each name.
+    fn good(name: &str) -> String {
+        let claims = format!(r#"{{"iss":"https://iss","jti":"{name}","scope":"read:/"}}"#);
+        jwt(&claims).secret().to_owned()
+    }
 
     fn now() -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(NOW)
@@ -355,11 +396,12 @@ mod tests {
             path
         }
 
-        /// Variables; a value that begins with `@` is a path in the folder.
+        /// Variables; a value that begins with `@` is a path in the folder, one with `!` a token.
         fn env(&self, pairs: &[(&str, &str)]) -> Env {
-            let value = |v: &str| match v.strip_prefix('@') {
-                Some(name) => self.path(name).to_str().unwrap().to_owned(),
-                None => v.to_owned(),
+            let value = |v: &str| match (v.strip_prefix('@'), v.strip_prefix('!')) {
+                (Some(name), _) => self.path(name).to_str().unwrap().to_owned(),
+                (_, Some(name)) => good(name),
+                _ => v.to_owned(),
             };
             let pairs: Vec<_> = pairs.iter().map(|(n, v)| (*n, value(v))).collect();
             let pairs: Vec<_> = pairs.iter().map(|(n, v)| (*n, v.as_str())).collect();
@@ -371,13 +413,13 @@ mod tests {
         }
 
         fn found(&self, env: &[(&str, &str)], want: &Want<'_>) -> Option<String> {
-            let found = self.finder(None, env).find(want, now()).unwrap()?;
+            let found = self.finder(None, env).find(want, now()).unwrap().send?;
             Some(found.token.secret().to_owned())
         }
     }
 
     const ALL: &[(&str, &str)] = &[
-        ("BEARER_TOKEN", "bearer"),
+        ("BEARER_TOKEN", "!bearer"),
         ("BEARER_TOKEN_FILE", "@bearer-file"),
         ("XDG_RUNTIME_DIR", "@run"),
         ("TOKEN", "@token-file"),
@@ -400,14 +442,14 @@ mod tests {
             "creds/b.use",
         ];
         for name in files {
-            places.write(name, &format!("{name}\n"));
+            places.write(name, &format!("{}\n", good(name)));
         }
         places.write("creds/0.top", "no");
-        let want = Want { token_name: Some("my.name"), ..WANT };
-        assert_eq!(places.found(ALL, &want).as_deref(), Some("bearer"));
+        let want = Want { token_name: Some("my.name"), ..want() };
+        assert_eq!(places.found(ALL, &want).as_deref(), Some(good("bearer").as_str()));
         let env = &ALL[1..];
         for name in files {
-            assert_eq!(places.found(env, &want).as_deref(), Some(name));
+            assert_eq!(places.found(env, &want), Some(good(name)));
             fs::remove_file(places.path(name)).unwrap();
         }
         assert_eq!(places.found(env, &want), None);
@@ -416,18 +458,22 @@ mod tests {
     #[test]
     fn condors_credentials_are_below_the_scratch_folder_too() {
         let places = Places::new();
-        places.write("scratch/.condor_creds/x.use", "{\"access_token\": \"abc\"}");
+        places.write(
+            "scratch/.condor_creds/x.use",
+            &format!(r#"{{"access_token": "{}"}}"#, good("x")),
+        );
         let scratch = ("_CONDOR_SCRATCH_DIR", "@scratch");
-        assert_eq!(places.found(&[scratch], &WANT).as_deref(), Some("abc"));
-        assert_eq!(places.found(&[scratch, ("_CONDOR_CREDS", "@creds")], &WANT), None);
-        assert_eq!(places.found(&[("_CONDOR_CREDS", "@none")], &WANT), None);
+        assert_eq!(places.found(&[scratch], &want()), Some(good("x")));
+        assert_eq!(places.found(&[scratch, ("_CONDOR_CREDS", "@creds")], &want()), None);
+        assert_eq!(places.found(&[("_CONDOR_CREDS", "@none")], &want()), None);
     }
 
     #[test]
     fn the_first_acceptable_token_wins_over_the_first_found() {
         let places = Places::new();
         let token = |exp: u64, scope: &str| {
-            jwt(&format!("{{\"exp\":{exp},\"scope\":\"{scope}\"}}")).secret().to_owned()
+            let claims = format!(r#"{{"iss":"https://iss","exp":{exp},"scope":"{scope}"}}"#);
+            jwt(&claims).secret().to_owned()
         };
         let expired = token(NOW - 1, "read:/");
         let writes = token(NOW + 99, "write:/");
@@ -436,15 +482,16 @@ mod tests {
         places.write("token-file", &good);
         let env = [("BEARER_TOKEN", expired.as_str()), ALL[1], ALL[3]];
         let finder = places.finder(None, &env);
-        let found = finder.find(&WANT, now()).unwrap().unwrap();
+        let pick = finder.find(&want(), now()).unwrap();
+        let found = pick.send.clone().unwrap();
         assert_eq!(found.from, format!("file `{}`", places.path("token-file").display()));
         assert_eq!(found.expires, Some(now() + Duration::from_secs(99)));
         assert_eq!((found.token.secret(), &found.doubt), (good.as_str(), &None));
-        assert_eq!(finder.diagnose(Some(&found), &WANT, now()).weight(), 0);
+        assert_eq!(finder.diagnose(&pick, &want(), now()).weight(), 0);
 
         // None is fine: the first, with the reason.
         fs::remove_file(places.path("token-file")).unwrap();
-        let found = finder.find(&WANT, now()).unwrap().unwrap();
+        let found = finder.find(&want(), now()).unwrap().send.unwrap();
         assert_eq!(found.from, "`BEARER_TOKEN`");
         assert!(matches!(found.doubt, Some(Diagnosis::Expired { .. })));
         assert!(!format!("{found:?} {finder:?}").contains(&expired));
@@ -453,11 +500,61 @@ mod tests {
     #[test]
     fn a_doubtful_token_is_better_than_a_faulty_one() {
         let places = Places::new();
-        let doubtful = jwt("{\"aud\":\"elsewhere\",\"scope\":\"read:/\"}");
+        let doubtful = jwt(r#"{"iss":"https://iss","aud":"elsewhere","scope":"read:/"}"#);
         places.write("token-file", doubtful.secret());
-        let faulty = jwt("{\"scope\":\"\"}");
+        let faulty = jwt(r#"{"iss":"https://iss","scope":""}"#);
         let env = [("BEARER_TOKEN", faulty.secret()), ALL[3]];
-        assert_eq!(places.found(&env, &WANT).as_deref(), Some(doubtful.secret()));
+        assert_eq!(places.found(&env, &want()).as_deref(), Some(doubtful.secret()));
+    }
+
+    #[test]
+    fn what_is_found_goes_only_where_its_issuer_is_trusted() {
+        let places = Places::new();
+        let foreign = jwt(r#"{"iss":"https://elsewhere","scope":"read:/"}"#);
+        let open = Namespace { issuers: Vec::new(), ..NAMESPACE.clone() };
+        let nothing_says = "was not sent: nothing says that its issuer is trusted there";
+        let trusts = "the namespace trusts `https://iss`";
+        for (namespace, secret, expected) in [
+            (
+                Some(&*NAMESPACE),
+                foreign.secret(),
+                format!("issued by `https://elsewhere`, {trusts}"),
+            ),
+            (Some(&*NAMESPACE), "opaque", format!("does not say who issued it, {trusts}")),
+            (Some(&open), good("x").as_str(), nothing_says.to_owned()),
+            (Some(&open), "opaque", nothing_says.to_owned()),
+            (None, good("x").as_str(), nothing_says.to_owned()),
+        ] {
+            let want = Want { namespace, ..want() };
+            let found = places.finder(None, &[("BEARER_TOKEN", secret)]);
+            let pick = found.find(&want, now()).unwrap();
+            assert_eq!(pick.send, None, "{expected}");
+            let diagnosis = found.diagnose(&pick, &want, now());
+            let shown = diagnosis.to_string();
+            assert!(shown.starts_with("the token from `BEARER_TOKEN` was not sent: "), "{shown}");
+            assert!(shown.ends_with(&expected) && !shown.contains(secret), "{shown}");
+            assert!(diagnosis.hint().contains("--token"));
+            // The user's own word is enough.
+            let named = places.finder(Some(places.write("mine", secret)), &[]);
+            let sent = named.find(&want, now()).unwrap().send.unwrap();
+            assert_eq!(sent.token.secret(), secret);
+        }
+    }
+
+    #[test]
+    fn another_token_takes_the_place_of_one_that_is_kept_back() {
+        let places = Places::new();
+        places.write("token-file", &good("x"));
+        let env = [("BEARER_TOKEN", "opaque"), ALL[3]];
+        assert_eq!(places.found(&env, &want()), Some(good("x")));
+        let only = places.finder(Some(places.write("mine", "named")), &env).explicit_only();
+        assert_eq!(only.find(&want(), now()).unwrap().send.unwrap().token.secret(), "named");
+        let only = places.finder(None, &env).explicit_only();
+        let pick = only.find(&want(), now()).unwrap();
+        assert_eq!(pick, Pick::default());
+        assert!(
+            only.diagnose(&pick, &want(), now()).to_string().contains("no place but `--token`")
+        );
     }
 
     #[test]
@@ -465,7 +562,8 @@ mod tests {
         let places = Places::new();
         let path = places.write("mine", "one");
         let finder = places.finder(Some(path), ALL);
-        let secret = || finder.find(&WANT, now()).unwrap().unwrap().token.secret().to_owned();
+        let secret =
+            || finder.find(&want(), now()).unwrap().send.unwrap().token.secret().to_owned();
         assert_eq!(secret(), "one");
         places.write("mine", "two");
         assert_eq!(secret(), "two");
@@ -473,7 +571,7 @@ mod tests {
 
     #[track_caller]
     fn check_explicit_error(places: &Places, path: &Path, part: &str) {
-        let error = places.finder(Some(path.to_owned()), ALL).find(&WANT, now()).unwrap_err();
+        let error = places.finder(Some(path.to_owned()), ALL).find(&want(), now()).unwrap_err();
         let shown = error.to_string();
         assert!(shown.contains(part) && shown.contains(path.to_str().unwrap()), "{shown}");
         assert!(!shown.contains("secret") && !error.hint().is_empty(), "{shown}");
@@ -495,21 +593,21 @@ mod tests {
     #[test]
     fn the_shared_folder_is_not_trusted() {
         let places = Places::new();
-        let path = places.write("tmp/bt_uUID", "good");
-        assert_eq!(places.found(&[], &WANT).as_deref(), Some("good"));
+        let path = places.write("tmp/bt_uUID", &good("x"));
+        assert_eq!(places.found(&[], &want()), Some(good("x")));
         for (mode, fine) in [(0o644, true), (0o620, false), (0o602, false), (0o400, true)] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(places.found(&[], &WANT).is_some(), fine, "{mode:o}");
+            assert_eq!(places.found(&[], &want()).is_some(), fine, "{mode:o}");
         }
         fs::remove_file(&path).unwrap();
-        symlink(places.write("elsewhere", "good"), &path).unwrap();
-        assert_eq!(places.found(&[], &WANT), None);
+        symlink(places.write("elsewhere", &good("x")), &path).unwrap();
+        assert_eq!(places.found(&[], &want()), None);
 
         let other = places.uid + 1;
         places.write(&format!("tmp/bt_u{other}"), "theirs");
         let finder = Finder::with_tmp(None, &Env::default(), other, &places.path("tmp"));
-        assert!(finder.find(&WANT, now()).unwrap().is_none());
-        let shown = finder.diagnose(None, &WANT, now()).to_string();
+        assert!(finder.find(&want(), now()).unwrap().send.is_none());
+        let shown = finder.diagnose(&Pick::default(), &want(), now()).to_string();
         assert!(shown.contains("owned by someone else"), "{shown}");
     }
 
@@ -518,8 +616,8 @@ mod tests {
         let places = Places::new();
         places.write("bearer-file", "no token secret");
         let finder = places.finder(None, &[ALL[1], ALL[2]]);
-        assert!(finder.find(&WANT, now()).unwrap().is_none());
-        let shown = finder.diagnose(None, &WANT, now()).to_string();
+        assert!(finder.find(&want(), now()).unwrap().send.is_none());
+        let shown = finder.diagnose(&Pick::default(), &want(), now()).to_string();
         let file = |name: &str| format!("file `{}`", places.path(name).display());
         let expected = format!(
             "no token was found; looked at `BEARER_TOKEN` (not set), {} (neither a token nor JSON \

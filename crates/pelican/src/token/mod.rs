@@ -9,4 +9,4 @@ pub use bearer::Token;
 pub(crate) use claims::Claims;
 pub use diagnose::{Action, Diagnosis};
 pub use find::TokenError;
-pub(crate) use find::{Finder, Found, Want};
+pub(crate) use find::{Finder, Found, Pick, Want};

@@ -7,4 +7,5 @@
 
 mod reading;
 mod server;
+mod tokens;
 mod writing;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gular_pelican::{BLOCK_BYTES, Client, Error, Object, Url};
 
-use crate::server::{Head, Server, Talk, client, client_with, noise};
+use crate::server::{Head, Server, Talk, client, client_named, noise};
 
 const LEN: usize = 3 * BLOCK_BYTES + 1000;
 
@@ -94,7 +94,7 @@ fn redirects_of_a_single_server_are_followed_without_the_token_elsewhere() {
         }
         true
     });
-    let client = client_with(&[("BEARER_TOKEN", "secret")]);
+    let (client, _token) = client_named("secret", &[]);
     let url = index.url("/simple/x");
     assert!(stream(&client, &url, &bytes).unwrap() == bytes);
     let found = client.stat(&url, &AtomicBool::new(false)).unwrap();
@@ -296,7 +296,7 @@ fn a_token_goes_in_the_header_alone_and_into_no_message() {
         talk.answer("403 Forbidden", "", b"Unable to open; permission denied");
         true
     });
-    let client = client_with(&[("BEARER_TOKEN", "s3cr3t-token")]);
+    let (client, _token) = client_named("s3cr3t-token", &[]);
     let error = stream(&client, &server.url("/x"), &noise(10)).unwrap_err();
     assert!(matches!(error, Error::Denied { status: 403, .. }), "{error}");
     let shown = format!("{error} {error:?} {client:?} {:?}", error.hint());

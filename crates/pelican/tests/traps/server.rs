@@ -1,12 +1,16 @@
 //! A server whose every byte a test decides.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use gular_pelican::{Client, ClientOptions, Env, Url};
+use tempfile::NamedTempFile;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A request head, as it came.
 #[derive(Debug, Clone)]
@@ -35,10 +39,15 @@ impl Head {
 
 /// One connection.
 pub(crate) struct Talk {
-    stream: TcpStream,
+    stream: Box<dyn Wire>,
+    tcp: TcpStream,
     /// Which connection of the server, from 0.
     pub(crate) number: usize,
 }
+
+trait Wire: Read + Write {}
+
+impl<T: Read + Write> Wire for T {}
 
 impl Talk {
     /// The next request; `None` when the client is gone.
@@ -73,15 +82,15 @@ impl Talk {
 
     /// Bytes that come within a moment.
     pub(crate) fn stray(&mut self) -> usize {
-        self.stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        self.tcp.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         let n = self.body(1 << 20).len();
-        self.stream.set_read_timeout(None).unwrap();
+        self.tcp.set_read_timeout(None).unwrap();
         n
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         // A client that is gone is what some checks want.
-        let _ = self.stream.write_all(bytes.as_ref());
+        let _ = self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush());
     }
 
     /// An answer with a body and its length.
@@ -104,7 +113,7 @@ impl Talk {
 
     /// Ends the connection.
     pub(crate) fn close(&self) {
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.tcp.shutdown(Shutdown::Both);
     }
 }
 
@@ -115,15 +124,48 @@ pub(crate) struct Server {
     connections: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     address: std::net::SocketAddr,
+    /// What to trust, of a server that speaks TLS.
+    certificate: Option<NamedTempFile>,
 }
 
 impl Server {
     /// `serve` is given each request; a connection goes on while it says so.
     pub(crate) fn start(serve: impl Fn(&mut Talk, &Head) -> bool + Send + Sync + 'static) -> Self {
+        Self::start_on(None, serve)
+    }
+
+    /// The same over TLS, as `localhost`.
+    pub(crate) fn start_tls(
+        serve: impl Fn(&mut Talk, &Head) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let mut certificate = NamedTempFile::new().unwrap();
+        certificate.write_all(made.cert.pem().as_bytes()).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let mut server = Self::start_on(Some(Arc::new(config)), serve);
+        server.certificate = Some(certificate);
+        server
+    }
+
+    fn start_on(
+        tls: Option<Arc<ServerConfig>>,
+        serve: impl Fn(&mut Talk, &Head) -> bool + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let url = match tls {
+            Some(_) => format!("https://localhost:{}", address.port()),
+            None => format!("http://{address}"),
+        };
         let server = Self {
-            url: format!("http://{address}"),
+            url,
+            certificate: None,
             heads: Arc::default(),
             connections: Arc::default(),
             stop: Arc::default(),
@@ -139,8 +181,16 @@ impl Server {
                 }
                 let number = connections.fetch_add(1, Ordering::Relaxed);
                 let (serve, heads) = (Arc::clone(&serve), Arc::clone(&heads));
-                let mut talk = Talk { stream: stream.unwrap(), number };
+                let (tcp, tls) = (stream.unwrap(), tls.clone());
                 std::thread::spawn(move || {
+                    let plain = tcp.try_clone().unwrap();
+                    let stream: Box<dyn Wire> = match tls {
+                        None => Box::new(plain),
+                        Some(tls) => {
+                            Box::new(StreamOwned::new(ServerConnection::new(tls).unwrap(), plain))
+                        }
+                    };
+                    let mut talk = Talk { stream, tcp, number };
                     while let Some(head) = talk.head() {
                         heads.lock().unwrap().push(head.clone());
                         if !serve(&mut talk, &head) {
@@ -155,6 +205,11 @@ impl Server {
 
     pub(crate) fn url(&self, path: &str) -> Url {
         Url::parse(&format!("{}{path}", self.url)).unwrap()
+    }
+
+    /// The file to name in `SSL_CERT_FILE`.
+    pub(crate) fn certificate(&self) -> &str {
+        self.certificate.as_ref().unwrap().path().to_str().unwrap()
     }
 
     /// The requests so far.
@@ -185,12 +240,25 @@ pub(crate) fn client() -> Client {
 }
 
 pub(crate) fn client_with(env: &[(&str, &str)]) -> Client {
+    Client::new(options(env)).unwrap()
+}
+
+/// The same, to which the user named a file with `token`; and that file.
+pub(crate) fn client_named(token: &str, env: &[(&str, &str)]) -> (Client, NamedTempFile) {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(token.as_bytes()).unwrap();
+    let mut options = options(env);
+    options.token_file = Some(file.path().to_owned());
+    (Client::new(options).unwrap(), file)
+}
+
+fn options(env: &[(&str, &str)]) -> ClientOptions {
     let mut options = ClientOptions::new(Env::from_pairs(env));
     options.connect_timeout = Duration::from_secs(5);
     options.stall_timeout = Duration::from_secs(4);
     options.patience = Duration::from_secs(12);
     options.settle = Duration::from_millis(600);
-    Client::new(options).unwrap()
+    options
 }
 
 /// Bytes that repeat nowhere near.

@@ -1,0 +1,194 @@
+//! Who sees a token: what was found goes only to servers of a federation, for a
+//! namespace that trusts its issuer; what the user named goes where the user said.
+
+use std::sync::atomic::AtomicBool;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gular_pelican::{Client, Error, IfTaken, Upload, Url};
+
+use crate::server::{Head, Server, Talk, client_named, client_with};
+
+const ISSUER: &str = "https://issuer.example";
+
+/// A token of that issuer, of no use to anybody.
+fn token(issuer: &str) -> String {
+    let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let claims = format!(r#"{{"iss":"{issuer}","scope":"storage.read:/ storage.create:/"}}"#);
+    format!("{}.{}.c2lnbmF0dXJl", part(r#"{"alg":"ES256"}"#), part(&claims))
+}
+
+fn has_token(head: &Head) -> bool {
+    head.raw.to_ascii_lowercase().contains("authorization")
+}
+
+/// A federation: discovery over TLS, a director, and one server that is cache and
+/// origin. All of them remember what they were asked.
+struct Federation {
+    discovery: Server,
+    director: Server,
+    storage: Server,
+}
+
+impl Federation {
+    /// Its namespace trusts `issuer`; its director lets nobody pass without a token
+    /// when it is `strict`.
+    fn start(issuer: Option<&str>, strict: bool) -> Self {
+        let storage = Server::start(|talk, head| {
+            if has_token(head) {
+                talk.answer("200 OK", "", b"data");
+            } else {
+                talk.answer("403 Forbidden", "Connection: Close\r\n", b"permission denied");
+            }
+            has_token(head)
+        });
+        let to = storage.url.clone();
+        let issuer = issuer.map(|issuer| format!("X-Pelican-Authorization: issuer={issuer}\r\n"));
+        let director = Server::start(move |talk, head| {
+            let namespace = format!(
+                "X-Pelican-Namespace: namespace=/ns, require-token=true, collections-url={to}\r\n{}",
+                issuer.as_deref().unwrap_or_default()
+            );
+            let link =
+                format!("Link: <{to}{}>; rel=\"duplicate\"; pri=1; depth=1\r\n", head.path());
+            if strict && !has_token(head) {
+                talk.answer("401 Unauthorized", &namespace, b"");
+            } else {
+                talk.answer("307 Temporary Redirect", &format!("{namespace}{link}"), b"");
+            }
+            true
+        });
+        let to = director.url.clone();
+        let discovery = Server::start_tls(move |talk, _| {
+            talk.answer("200 OK", "", format!("{{\"director_endpoint\": \"{to}\"}}").as_bytes());
+            true
+        });
+        Self { discovery, director, storage }
+    }
+
+    fn url(&self) -> Url {
+        Url::parse(&format!("{}/ns/x", self.discovery.url.replace("https", "pelican"))).unwrap()
+    }
+
+    fn trust(&self) -> (&str, &str) {
+        ("SSL_CERT_FILE", self.discovery.certificate())
+    }
+
+    /// How many of the requests to the director and to the storage had a token, and
+    /// how many had none.
+    fn seen(&self) -> [(usize, usize); 2] {
+        assert!(!self.discovery.heads().iter().any(has_token), "discovery is open to all");
+        [&self.director, &self.storage].map(|server| {
+            let heads = server.heads();
+            let with = heads.iter().filter(|head| has_token(head)).count();
+            (with, heads.len() - with)
+        })
+    }
+}
+
+fn read(client: &Client, url: &Url) -> Result<Vec<u8>, Error> {
+    client.read(url, 1000, &|_| Ok(()), &AtomicBool::new(false))
+}
+
+/// Everything that a client can ask for; the errors that came of it.
+fn do_all(client: &Client, url: &Url) -> Vec<String> {
+    let cancel = AtomicBool::new(false);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let upload = Upload { from: file.path(), to: url, if_taken: IfTaken::Refuse, absent: true };
+    [
+        read(client, url).map(drop),
+        read(client, &url.direct()).map(drop),
+        client.stat(url, &cancel).map(drop),
+        client.list(url, &cancel).map(drop),
+        client.upload(&upload, false, &|_| {}, &cancel).map(drop),
+    ]
+    .map(|result| result.unwrap_err().to_string())
+    .into()
+}
+
+#[test]
+fn another_federation_never_sees_a_token_that_was_found() {
+    let foreign = token("https://elsewhere.example");
+    for (secret, issuer, why) in [
+        (foreign.as_str(), Some(ISSUER), "it is issued by `https://elsewhere.example`"),
+        (foreign.as_str(), None, "nothing says that its issuer is trusted there"),
+        ("opaque-secret", Some(ISSUER), "it does not say who issued it"),
+        ("opaque-secret", None, "nothing says that its issuer is trusted there"),
+    ] {
+        for strict in [false, true] {
+            let federation = Federation::start(issuer, strict);
+            let client = client_with(&[federation.trust(), ("BEARER_TOKEN", secret)]);
+            let errors = do_all(&client, &federation.url());
+            for error in &errors {
+                let told = error.contains("the token from `BEARER_TOKEN` was not sent: ");
+                assert!(told && error.contains(why) && !error.contains(secret), "{error}");
+            }
+            let [director, storage] = federation.seen();
+            assert_eq!((director.0, storage.0), (0, 0), "{issuer:?} {strict}");
+            assert!(director.1 > 0 && (strict || storage.1 > 0), "nobody was asked");
+        }
+    }
+}
+
+#[test]
+fn a_token_that_was_found_goes_to_a_namespace_that_trusts_its_issuer() {
+    for strict in [false, true] {
+        let federation = Federation::start(Some(ISSUER), strict);
+        let env = [federation.trust(), ("BEARER_TOKEN", &token(ISSUER))];
+        assert_eq!(read(&client_with(&env), &federation.url()).unwrap(), b"data");
+        // The director is asked without, and gets it when it asks for it.
+        let director = if strict { (1, 1) } else { (0, 1) };
+        assert_eq!(federation.seen(), [director, (1, 0)]);
+    }
+}
+
+#[test]
+fn a_token_that_the_user_named_goes_where_the_user_said() {
+    let federation = Federation::start(None, true);
+    let (client, _token) = client_named("opaque-secret", &[federation.trust()]);
+    assert_eq!(read(&client, &federation.url()).unwrap(), b"data");
+    assert_eq!(federation.seen()[1], (1, 0));
+}
+
+fn ask_for_a_token(talk: &mut Talk, head: &Head) -> bool {
+    if has_token(head) {
+        talk.answer("200 OK", "", b"data");
+    } else {
+        talk.answer("401 Unauthorized", "WWW-Authenticate: Bearer\r\n", b"");
+    }
+    true
+}
+
+#[test]
+fn an_https_server_sees_only_the_token_that_the_user_named() {
+    for (server, is_tls) in
+        [(Server::start_tls(ask_for_a_token), true), (Server::start(ask_for_a_token), false)]
+    {
+        let trust = is_tls.then(|| ("SSL_CERT_FILE", server.certificate()));
+        let trust: Vec<_> = trust.into_iter().collect();
+        for secret in [token(ISSUER), "opaque-secret".to_owned()] {
+            let mut env = trust.clone();
+            env.push(("BEARER_TOKEN", &secret));
+            for error in do_all(&client_with(&env), &server.url("/x")) {
+                assert!(error.contains("was not sent") && !error.contains(&secret), "{error}");
+            }
+            assert!(!server.heads().iter().any(has_token), "{is_tls}");
+        }
+        let (client, _token) = client_named("opaque-secret", &trust);
+        assert_eq!(read(&client, &server.url("/x")).unwrap(), b"data");
+    }
+}
+
+#[test]
+fn a_named_token_is_sent_in_plain_text_to_this_machine_alone() {
+    // The answer leads away over plain HTTP, which is not followed with a token.
+    let other = Server::start(ask_for_a_token);
+    let to = other.url.replace("127.0.0.1", "127.0.0.2");
+    let server = Server::start(move |talk, _| {
+        talk.answer("302 Found", &format!("Location: {to}/x\r\n"), b"");
+        true
+    });
+    let (client, _token) = client_named("opaque-secret", &[]);
+    assert!(read(&client, &server.url("/x")).is_err());
+    assert!(!other.heads().iter().any(has_token));
+}
