@@ -46,6 +46,8 @@ pub(crate) struct FetchArgs {
 pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let mut url: BundleUrl = args.url.parse()?;
+    // As it is shown: without secrets of its query.
+    let asked = url.url.to_string();
     if args.direct {
         url.url = url.url.direct();
     }
@@ -76,7 +78,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
-        show::text(&text(&report, url.digest.is_some(), &args.url))?;
+        show::text(&text(&report, url.digest.is_some(), &asked))?;
     }
     Ok(Exit::Done)
 }

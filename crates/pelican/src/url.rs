@@ -199,7 +199,7 @@ impl fmt::Display for Url {
         let host =
             if matches!(self.shown.as_str(), "osdf" | "stash") { "" } else { &self.authority };
         write!(f, "{}://{host}{}", self.shown, self.path())?;
-        if self.query.is_empty() { Ok(()) } else { write!(f, "?{}", redact(&self.query)) }
+        if self.query.is_empty() { Ok(()) } else { write!(f, "?{}", redact_query(&self.query)) }
     }
 }
 
@@ -209,19 +209,49 @@ impl fmt::Debug for Url {
     }
 }
 
-/// `text` without the values of query parameters that carry tokens.
+/// The parts of a query that are shown. Any other may be a secret: `authz`, a cloud
+/// store's signature, a service's key.
+const SHOWN_KEYS: [&str; 4] = ["directread", "prefercached", "skipstat", "oss.asize"];
+
+/// A URL, or path and query, without what may be secret: the user's name and password,
+/// and of the query all but [`SHOWN_KEYS`].
 pub(crate) fn redact(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for part in text.split_inclusive(['?', '&']) {
-        match part.split_once('=') {
-            Some((name, value)) if matches!(name, "authz" | "access_token") => {
-                let end = if value.ends_with('&') { "&" } else { "" };
-                out.push_str(&format!("{name}=…{end}"));
+    let (place, query) = text.split_once('?').map_or((text, None), |(p, q)| (p, Some(q)));
+    let place = match place.split_once("://") {
+        Some((scheme, rest)) => {
+            let end = rest.find('/').unwrap_or(rest.len());
+            let (authority, path) = rest.split_at(end);
+            match authority.rsplit_once('@') {
+                Some((_, host)) => format!("{scheme}://…@{host}{path}"),
+                None => place.to_owned(),
             }
-            _ => out.push_str(part),
         }
+        None => place.to_owned(),
+    };
+    match query {
+        Some(query) => format!("{place}?{}", redact_query(query)),
+        None => place,
     }
-    out
+}
+
+/// A query without the values of all but [`SHOWN_KEYS`].
+fn redact_query(query: &str) -> String {
+    let part = |part: &str| match part.split_once('=') {
+        Some((key, _)) if !SHOWN_KEYS.contains(&key) => format!("{key}=…"),
+        None if !SHOWN_KEYS.contains(&part) && !part.is_empty() => "…".to_owned(),
+        _ => part.to_owned(),
+    };
+    query.split('&').map(part).collect::<Vec<_>>().join("&")
+}
+
+/// Words of a server, in which URLs may stand.
+pub(crate) fn redact_words(text: &str) -> String {
+    text.split_inclusive(char::is_whitespace).map(redact_word).collect()
+}
+
+fn redact_word(word: &str) -> String {
+    let end = word.trim_end();
+    format!("{}{}", redact(end), word.get(end.len()..).unwrap_or_default())
 }
 
 /// Percent-encodes a decoded path; what RFC 3986 calls unreserved and `/` stay.
@@ -388,13 +418,41 @@ mod tests {
     }
 
     #[test]
-    fn tokens_in_a_query_do_not_show() {
-        let text = "https://h/a?x=1&authz=secret1&access_token=secret2";
-        let url = Url::parse(text).unwrap();
-        for shown in [url.to_string(), format!("{url:?}"), redact(text)] {
-            assert!(!shown.contains("secret") && shown.contains("x=1"), "{shown}");
+    fn of_a_query_only_what_is_known_shows() {
+        let shown = "https://h/a?directread&skipstat=true&prefercached=x&oss.asize=12";
+        assert_eq!(redact(shown), shown);
+        assert_eq!(redact("/a?oss.asize=12"), "/a?oss.asize=12");
+        let text = "https://h/a?x=secret0&authz=secret1&access_token=secret2&secret3&sig=s?secret4\
+                    &X-Amz-Signature=secret5&oss.asize=7&X-Amz-Credential=secret6#secret7";
+        let expected = "https://h/a?x=…&authz=…&access_token=…&…&sig=…&X-Amz-Signature=…\
+                        &oss.asize=7&X-Amz-Credential=…";
+        assert_eq!(redact(text), expected);
+        let url = Url::parse(text.split('#').next().unwrap()).unwrap();
+        for shown in [url.to_string(), format!("{url:?}")] {
+            assert_eq!(shown, expected);
         }
-        let error = Url::parse("htps://h/a?authz=secret1").unwrap_err().to_string();
-        assert!(!error.contains("secret"), "{error}");
+        // What is sent is whole.
+        assert!(url.query().contains("secret6"));
+        for bad in ["htps://h/a?authz=secret", "https://h/a?x=secret#y", "https://h/a?pack&secret"]
+        {
+            let error = Url::parse(bad).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+        }
+        let error = Url::parse("https://me:secret@h/a").unwrap_err().to_string();
+        assert!(error.contains("https://…@h/a") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn of_a_servers_words_no_query_shows() {
+        check_words("no such file", "no such file");
+        check_words("why? because", "why? because");
+        check_words(
+            "at  https://h/a?sig=secret\t`/x?secret` not",
+            "at  https://h/a?sig=…\t`/x?… not",
+        );
+    }
+
+    fn check_words(text: &str, expected: &str) {
+        assert_eq!(redact_words(text), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens show in no output. [`Site::run`] looks for the real one in all that
+//! Tokens show in no output, and of a URL's query only what is known to be no secret. [`Site::run`] looks for the real one in all that
 //! the other checks print; here are those that servers refuse.
 
 use std::fs;
@@ -36,5 +36,36 @@ fn a_token_that_is_refused_shows_in_no_output() {
                 assert!(!shown, "{outcome:?}");
             }
         }
+    }
+}
+
+#[test]
+fn a_secret_in_a_query_shows_in_no_output() {
+    let site = Site::shared();
+    let (dir, collection) = (site.scratch(), site.collection("query"));
+    put(dir.path(), "file", b"x");
+    let object = format!("{collection}/object");
+    assert_eq!(site.run(["publish", text(&dir.path().join("file")), &object]).code, Some(0));
+    let query = "X-Amz-Signature=s3cret-1&sig=s3cret-2&authz=s3cret-3&s3cret-4&oss.asize=1";
+    let absent = format!("{collection}/absent?{query}");
+    let object = format!("{object}?{query}");
+    let (copy, other) = (dir.path().join("copy"), dir.path().join("other"));
+    for (args, expected) in [
+        (&["fetch", &object, text(&copy)][..], Some(0)),
+        (&["fetch", &object, text(&other), "--direct", "--json"], Some(0)),
+        (&["fetch", &absent, text(&copy)], Some(2)),
+        (&["fetch", &format!("{object}#x"), text(&copy)], Some(2)),
+        (&["fetch", &format!("htps://h/x?{query}"), text(&copy)], Some(2)),
+        (&["ls", &object], None),
+        (&["ls", &absent, "--json"], None),
+        (&["verify", &absent], None),
+        (&["verify", &absent, "--json"], None),
+        (&["publish", text(&dir.path().join("file")), &object], None),
+        (&["publish", text(&dir.path().join("file")), &object, "--dry-run", "--json"], None),
+    ] {
+        let outcome = site.run(args);
+        assert!(expected.is_none_or(|code| outcome.code == Some(code)), "{args:?} {outcome:?}");
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(!said.is_empty() && !said.contains("s3cret"), "{args:?} {said}");
     }
 }
