@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`assemble`] | base, libraries and program laid over each other |
 //! | [`blocks`] | what earlier images lend to later ones |
-//! | [`build`] | all of it: from a recipe and its lock to an image and its files |
 //! | [`check`] | whether an image could run |
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
@@ -12,6 +11,7 @@
 //! | [`export`] | the same image for other tools, facts for jobs |
 //! | [`fetch`] | archives from elsewhere, verified |
 //! | [`lock`] | `image.lock`: the exact archives |
+//! | [`make`] | all of it: from a recipe and its lock to an image and its files |
 //! | [`oci`] | images as registries know them |
 //! | [`recipe`] | what is asked for |
 //! | [`replay`] | HTCondor's lines, tried on an image |
@@ -24,7 +24,6 @@
 
 pub mod assemble;
 pub mod blocks;
-pub mod build;
 pub mod check;
 pub mod cuda;
 pub mod debian;
@@ -34,8 +33,8 @@ mod error;
 pub mod export;
 pub mod fetch;
 pub mod lock;
+pub mod make;
 pub mod oci;
-mod opened;
 pub mod recipe;
 pub mod replay;
 mod rfc3339;
@@ -44,7 +43,8 @@ pub mod sbom;
 pub mod sif;
 pub mod singularity;
 pub mod store;
+mod stored_image;
 pub mod wheel;
 
 pub use self::error::{Error, Result};
-pub use self::opened::{Opened, Part};
+pub use self::stored_image::{Part, StoredImage};

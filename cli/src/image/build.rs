@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use gular_containers::assemble::Parts;
 use gular_containers::blocks::BlockCache;
-use gular_containers::build::{self, Asked, Image, Output as Written, Places, Step, Writing};
 use gular_containers::check::{Report, size};
 use gular_containers::export::Facts;
 use gular_containers::lock::Lock;
+use gular_containers::make::{self, Asked, Image, Output as Written, Places, Step, Writing};
 use gular_containers::oci::{Compressor, LayerCache};
 use gular_containers::replay::Replay;
 use gular_containers::sif::Squash;
@@ -158,7 +158,7 @@ fn assembled(
         bar.set_length(total);
         bar.set_position(done);
     };
-    let unpacked = build::unpack(lock, &places, web, &told, &stop.flag);
+    let unpacked = make::unpack(lock, &places, web, &told, &stop.flag);
     bar.finish_and_clear();
     let unpacked = unpacked.map_err(|error| ended(error, stop))?;
     let parts = Parts {
@@ -171,7 +171,7 @@ fn assembled(
     let cargo_lock = program.and_then(|program| program.cargo_lock.as_deref());
     let host_paths = check::host_paths();
     let asked = Asked { form: check::form(&formats(args), squash(args)), host_paths: &host_paths };
-    Ok(build::image(&parts, lock, &place.text, cargo_lock, &asked)?)
+    Ok(make::image(&parts, lock, &place.text, cargo_lock, &asked)?)
 }
 
 fn write(

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gular_containers::Opened;
+use gular_containers::StoredImage;
 use gular_containers::check::{Finding, Form, Report, Runs, Severity};
 use gular_containers::export::Facts;
 use gular_containers::oci::Compressor;
@@ -71,13 +71,13 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// An image that was written, its files in the cache.
-pub(super) fn open(path: &Path, place: &PlaceArgs) -> Result<Opened, Failure> {
+pub(super) fn open(path: &Path, place: &PlaceArgs) -> Result<StoredImage, Failure> {
     let cache = Cache::new(place)?;
-    Ok(Opened::open(path, &cache.store(), &limits(place))?)
+    Ok(StoredImage::open(path, &cache.store(), &limits(place))?)
 }
 
 /// A name with the digest of another file: caches would give out the wrong one.
-fn misnamed(image: &Opened) -> Option<Finding> {
+fn misnamed(image: &StoredImage) -> Option<Finding> {
     let stem = image.path.file_stem()?.to_str()?;
     let (_, word) = stem.rsplit_once('-')?;
     let digest = image.digest.as_deref()?.rsplit(':').next()?;
@@ -101,7 +101,7 @@ pub(super) fn limits(place: &PlaceArgs) -> Limits {
 }
 
 /// The facts of a file.
-pub(super) fn facts(image: &Opened, report: &Report) -> Facts {
+pub(super) fn facts(image: &StoredImage, report: &Report) -> Facts {
     let name = image.path.file_name().unwrap_or_default().to_string_lossy();
     Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest.as_deref())
 }

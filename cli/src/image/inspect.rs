@@ -7,7 +7,7 @@ use gular_containers::check::Report;
 use gular_containers::export::Facts;
 use gular_containers::recipe::Target;
 use gular_containers::rootfs::What;
-use gular_containers::{Opened, Part};
+use gular_containers::{Part, StoredImage};
 use serde::Serialize;
 
 use super::args::InspectArgs;
@@ -82,7 +82,7 @@ fn packages(sbom: Option<&str>) -> Vec<Package> {
     all.filter_map(package).collect()
 }
 
-fn files(image: &Opened) -> Vec<Listed> {
+fn files(image: &StoredImage) -> Vec<Listed> {
     let nodes = image.tree.iter().skip(1);
     let listed = nodes.map(|(path, node)| Listed {
         path: path.to_string(),

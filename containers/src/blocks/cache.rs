@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
-use super::Lent;
+use super::EarlierBlocks;
+use super::earlier_blocks::read_list;
 use super::files::{Files, Placed, find_digests, hex};
-use super::lent::read_list;
 use crate::{Error, Result};
 
 /// An image goes when a newer one has this part of its blocks, in percent: a
@@ -37,8 +37,8 @@ impl BlockCache {
 
     /// What is there. What is damaged is removed; a folder that cannot be read is
     /// taken for empty.
-    pub(crate) fn lend(&self) -> Lent {
-        let mut lent = Lent::default();
+    pub(crate) fn lend(&self) -> EarlierBlocks {
+        let mut lent = EarlierBlocks::default();
         for folder in self.folders() {
             if lent.add(&folder).is_none() {
                 self.remove(&folder);
@@ -50,7 +50,7 @@ impl BlockCache {
     /// Keeps `image`, in which `files` lie, and lets others go.
     pub(crate) fn keep(
         &self,
-        lent: &Lent,
+        lent: &EarlierBlocks,
         (path, image): (&Path, &File),
         mut files: Vec<Placed>,
         threads: NonZeroUsize,

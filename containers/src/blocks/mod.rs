@@ -14,9 +14,9 @@
 //! anew.
 
 mod cache;
+mod earlier_blocks;
 mod files;
-mod lent;
 
 pub use self::cache::BlockCache;
+pub(crate) use self::earlier_blocks::{EarlierBlocks, Found};
 pub(crate) use self::files::{Placed, RUN_BLOCKS, key};
-pub(crate) use self::lent::{Found, Lent};

@@ -18,14 +18,14 @@
 //! ```
 
 mod keys;
-mod parts;
+mod sections;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
 
-pub use self::parts::{App, Base, Cuda, Image, Platform, Runtime, Target, Torch};
+pub use self::sections::{App, Base, Cuda, Image, Platform, Runtime, Target, Torch};
 use crate::{Error, Result};
 
 /// Largest recipe read.

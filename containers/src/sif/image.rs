@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use super::squash::{Squashed, Watch, settings, squash};
 use super::{Arch, Kind, Settings, Writer};
-use crate::blocks::{BlockCache, Lent};
+use crate::blocks::{BlockCache, EarlierBlocks};
 use crate::rootfs::{Rootfs, identify};
 use crate::{Error, Result};
 
@@ -101,7 +101,7 @@ fn fill(
     tree: &Rootfs,
     contents: &Contents<'_>,
     file: File,
-    lent: &Lent,
+    lent: &EarlierBlocks,
     watch: &Watch<'_>,
 ) -> Result<(File, Squashed)> {
     let failed = |source: io::Error| Error::Write { source };

@@ -14,7 +14,7 @@ use gular_squashfs::write::{
 
 use super::image::{Contents, Squash};
 use super::write::Writer;
-use crate::blocks::{Found, Lent, Placed, RUN_BLOCKS, key};
+use crate::blocks::{EarlierBlocks, Found, Placed, RUN_BLOCKS, key};
 use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
 use crate::{Error, Result};
 
@@ -64,7 +64,7 @@ pub(super) fn squash(
     tree: &Rootfs,
     contents: &Contents<'_>,
     sink: &mut Writer,
-    lent: &Lent,
+    lent: &EarlierBlocks,
     watch: &Watch<'_>,
 ) -> Result<Squashed> {
     let (options, settings) = (options(contents), settings(contents));
@@ -138,7 +138,7 @@ struct Files<'a> {
     settings: String,
     /// Whether somebody wants to know where the blocks lie.
     keeps: bool,
-    lent: &'a Lent,
+    lent: &'a EarlierBlocks,
     watch: &'a Watch<'a>,
     /// Data, key, and the digests of its runs where they are known.
     lendable: Vec<(FileData, String, Vec<String>)>,

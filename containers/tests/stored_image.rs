@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::Opened;
+use gular_containers::StoredImage;
 use gular_containers::check::{About, Form, Report, Severity, check};
 use gular_containers::recipe::{Runtime, Target};
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
@@ -26,7 +26,7 @@ fn file(text: &str) -> What {
 /// A SIF that was opened, the tree it was written from, and the folder of its files.
 struct Case {
     tree: Rootfs,
-    opened: Opened,
+    opened: StoredImage,
     recipe: String,
     _dir: tempfile::TempDir,
 }
@@ -51,7 +51,7 @@ impl Case {
         let to = dir.path().join("a-0123456789ab.sif");
         write_image(&tree, &contents, &to, &|_| {}, &AtomicBool::new(false)).unwrap();
         let store = Store::new(&dir.path().join("store"));
-        let opened = Opened::open(&to, &store, &Limits::default()).unwrap();
+        let opened = StoredImage::open(&to, &store, &Limits::default()).unwrap();
         Self { tree, opened, recipe: recipe.to_owned(), _dir: dir }
     }
 

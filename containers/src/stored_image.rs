@@ -21,7 +21,7 @@ const MAX_TEXT: u64 = 16 << 20;
 /// An image: its files, and what it says of itself.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Opened {
+pub struct StoredImage {
     /// Where it is.
     pub path: PathBuf,
     /// What kind of file it is.
@@ -64,7 +64,7 @@ pub struct Part {
     pub digest: Option<String>,
 }
 
-impl Opened {
+impl StoredImage {
     /// Opens a `.sif`, the folder of an OCI layout, or an OCI archive; its files go
     /// through `store`.
     ///
@@ -122,7 +122,7 @@ impl Opened {
     }
 }
 
-fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
+fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
     let sif = Sif::open(path)?;
     let mut tree = sif.rootfs(store, limits)?;
     tree.set_layers(layer);
@@ -148,7 +148,7 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
         bytes: object.bytes,
         digest: None,
     });
-    Ok(Opened {
+    Ok(StoredImage {
         digest: Some(format!("blake3:{}", blake3_of(path)?.to_hex())),
         form: Form::Sif(squash),
         arch: sif.arch.unwrap_or(Arch::Amd64),
@@ -179,7 +179,7 @@ fn layer(path: &RootPath) -> Layer {
     }
 }
 
-fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
+fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
     let layout = Layout::open(path)?;
     // Whichever of the processors known it is for.
     let image = [Arch::Amd64, Arch::Arm64].map(|arch| layout.image(None, arch));
@@ -196,7 +196,7 @@ fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<Opened> {
         bytes: layer.bytes,
         digest: Some(format!("sha256:{}", layer.sha256)),
     });
-    Ok(Opened {
+    Ok(StoredImage {
         form,
         arch: image.arch,
         bytes: image.layers.iter().map(|layer| layer.bytes).sum(),

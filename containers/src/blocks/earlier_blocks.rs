@@ -14,7 +14,7 @@ const MAX_LIST: u64 = 64 << 20;
 
 /// All that was in the cache when the image was begun.
 #[derive(Debug, Default)]
-pub(crate) struct Lent {
+pub(crate) struct EarlierBlocks {
     images: Vec<Image>,
     /// By key: number of the image, and the place in it.
     files: HashMap<String, (usize, Placed)>,
@@ -36,7 +36,7 @@ pub(crate) struct Found<'a> {
     pub(crate) placed: &'a Placed,
 }
 
-impl Lent {
+impl EarlierBlocks {
     /// Reads what is said in `folder`. `None` when that is damaged.
     pub(super) fn add(&mut self, folder: &Path) -> Option<()> {
         let list = read_list(folder)?;
