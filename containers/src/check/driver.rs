@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::finding::Finding;
+use super::gpus::GpuTable;
 use super::inventory::Inventory;
-use super::{Finding, GpuTable};
 
 /// Oldest Linux driver by CUDA's major number: within one, newer minor numbers
 /// run on the driver of the first ("CUDA minor version compatibility" of

@@ -5,9 +5,9 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
+use super::finding::{Finding, Severity};
 use super::inventory::{Elf, Inventory};
 use super::sites::{GPUS, Gpu};
-use super::{Finding, Severity};
 use crate::cuda::{Architectures, Capability};
 use crate::recipe::Target;
 use crate::rootfs::Source;

@@ -12,6 +12,7 @@
 
 mod about;
 mod driver;
+mod finding;
 mod gpus;
 mod inventory;
 mod libraries;
@@ -23,8 +24,9 @@ mod sites;
 
 pub use self::about::{About, Form};
 pub use self::driver::{CudaRuntime, minimum_driver};
+pub use self::finding::{Finding, Severity};
 pub use self::gpus::{GpuLibrary, GpuRow, GpuTable, Runs};
-pub use self::report::{Finding, Report, Severity};
+pub use self::report::Report;
 pub use self::runtime::size;
 
 use self::inventory::Inventory;
