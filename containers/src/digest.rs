@@ -1,32 +1,175 @@
-//! SHA-256, as archives and indexes write it; BLAKE3 of whole files.
+//! SHA-256, as archives, indexes and registries write it; BLAKE3 of whole files.
 
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sha2::{Digest as _, Sha256};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use sha2::Digest as _;
 
 use crate::{Error, Result};
 
-/// Bytes as lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// A SHA-256. Its text, in JSON and TOML too, is 64 lower-case hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sha256([u8; 32]);
+
+/// A SHA-256 as OCI writes digests: `sha256:` before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OciDigest(pub Sha256);
+
+/// What identifies an image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ImageDigest {
+    /// Of a SIF: BLAKE3 of the whole file. Its text is `blake3:` and hex.
+    Sif(blake3::Hash),
+    /// Of an OCI image: that of its manifest.
+    Oci(OciDigest),
 }
 
-/// SHA-256 in hex.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+/// A text that should be a digest and is not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a SHA-256: expected {expected}64 lower-case hexadecimal digits")]
+pub struct NotADigest {
+    text: String,
+    expected: &'static str,
 }
 
-/// SHA-256 of a file in hex.
-pub(crate) fn sha256_of(path: &Path) -> Result<String> {
-    let mut file = File::open(path).map_err(Error::io("open", path))?;
-    let bytes = file.metadata().map_err(Error::io("read", path))?.len();
-    let mut hasher = Sha256::new();
-    feed(&mut hasher, &mut file, path, bytes, &|_| {}, &AtomicBool::new(false))?;
-    Ok(hex(&hasher.finalize()))
+impl Sha256 {
+    /// Of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::of_all(sha2::Sha256::new_with_prefix(bytes))
+    }
+
+    /// Of a file.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Changed`] when the file is cut while it is read.
+    pub fn of_file(path: &Path) -> Result<Self> {
+        let mut file = File::open(path).map_err(Error::io("open", path))?;
+        let bytes = file.metadata().map_err(Error::io("read", path))?.len();
+        let mut hasher = sha2::Sha256::new();
+        feed(&mut hasher, &mut file, path, bytes, &|_| {}, &AtomicBool::new(false))?;
+        Ok(Self::of_all(hasher))
+    }
+
+    /// Of all that a hasher was given.
+    pub(crate) fn of_all(hasher: sha2::Sha256) -> Self {
+        Self(hasher.finalize().into())
+    }
 }
+
+impl ImageDigest {
+    /// Hexadecimal digits alone, without the name of the function.
+    pub fn hex(&self) -> String {
+        match self {
+            Self::Sif(hash) => hash.to_hex().to_string(),
+            Self::Oci(OciDigest(sha256)) => sha256.to_string(),
+        }
+    }
+}
+
+impl From<Sha256> for OciDigest {
+    fn from(sha256: Sha256) -> Self {
+        Self(sha256)
+    }
+}
+
+impl FromStr for Sha256 {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        let wrong = || NotADigest { text: text.to_owned(), expected: "" };
+        let mut bytes = [0; 32];
+        if text.len() != 64 {
+            return Err(wrong());
+        }
+        let digit = |digit: u8| match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        };
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let &[high, low] = digits else { return Err(wrong()) };
+            let (Some(high), Some(low)) = (digit(high), digit(low)) else { return Err(wrong()) };
+            *byte = high << 4 | low;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl FromStr for OciDigest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        let sha256 = text.strip_prefix("sha256:").and_then(|hex| hex.parse().ok());
+        sha256
+            .map(Self)
+            .ok_or_else(|| NotADigest { text: text.to_owned(), expected: "`sha256:` and " })
+    }
+}
+
+impl FromStr for ImageDigest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        match text.strip_prefix("blake3:").map(blake3::Hash::from_hex) {
+            Some(Ok(hash)) => Ok(Self::Sif(hash)),
+            _ => text.parse().map(Self::Oci).map_err(|_| NotADigest {
+                text: text.to_owned(),
+                expected: "`blake3:` or `sha256:` and ",
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Sha256 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Display for OciDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256:{}", self.0)
+    }
+}
+
+impl fmt::Display for ImageDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sif(hash) => write!(f, "blake3:{hash}"),
+            Self::Oci(digest) => digest.fmt(f),
+        }
+    }
+}
+
+/// All three are known by their text: in debug output, in JSON and in TOML.
+macro_rules! by_text {
+    ($($name:ident),*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+
+by_text!(Sha256, OciDigest, ImageDigest);
 
 /// BLAKE3 of a file.
 pub(crate) fn blake3_of(path: &Path) -> Result<blake3::Hash> {
@@ -36,14 +179,9 @@ pub(crate) fn blake3_of(path: &Path) -> Result<blake3::Hash> {
     Ok(hasher.finalize())
 }
 
-/// Whether a text is a SHA-256 as [`sha256`] writes it.
-pub(crate) fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 /// Takes the next `bytes` of a file into `hasher`; `progress` hears how many are through.
 pub(crate) fn feed(
-    hasher: &mut Sha256,
+    hasher: &mut sha2::Sha256,
     file: &mut File,
     path: &Path,
     bytes: u64,
@@ -67,4 +205,40 @@ pub(crate) fn feed(
         progress(done);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    #[test]
+    fn a_digest_is_read_as_it_is_written() {
+        let sha256 = Sha256::of(b"");
+        assert_eq!(sha256.to_string(), EMPTY);
+        assert_eq!(EMPTY.parse(), Ok(sha256));
+        let json = |value: &dyn Fn() -> serde_json::Result<String>| value().unwrap();
+        assert_eq!(json(&|| serde_json::to_string(&sha256)), format!("\"{EMPTY}\""));
+        for text in [format!("sha256:{EMPTY}"), format!("blake3:{EMPTY}")] {
+            let digest: ImageDigest = text.parse().unwrap();
+            assert_eq!((digest.to_string(), digest.hex()), (text, EMPTY.to_owned()));
+            let again = serde_json::from_str(&json(&|| serde_json::to_string(&digest))).unwrap();
+            assert_eq!(digest, again);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_digest_is_refused() {
+        let upper = EMPTY.to_ascii_uppercase();
+        for text in ["", &EMPTY[1..], &upper, &format!("{EMPTY}0"), &EMPTY.replace('e', "g"), "é"]
+        {
+            let error = text.parse::<Sha256>().unwrap_err().to_string();
+            assert!(error.contains("expected 64 lower-case"), "{error}");
+            assert!(format!("sha256:{text}").parse::<OciDigest>().is_err(), "{text}");
+        }
+        let error = EMPTY.parse::<OciDigest>().unwrap_err().to_string();
+        assert!(error.contains("expected `sha256:` and 64"), "{error}");
+        assert!(format!("sha512:{EMPTY}").parse::<ImageDigest>().is_err());
+    }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::Sha256;
+
 /// This room's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -194,9 +196,9 @@ pub enum Error {
         /// The file or URL.
         path: String,
         /// What its bytes give.
-        found: String,
+        found: Sha256,
         /// What they should give.
-        expected: String,
+        expected: Sha256,
     },
     /// A file that is not here, and may not be fetched.
     #[error("`{name}` is not on this machine, and nothing may be fetched")]

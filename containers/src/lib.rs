@@ -46,5 +46,6 @@ pub mod store;
 mod stored_image;
 pub mod wheel;
 
+pub use self::digest::{ImageDigest, NotADigest, OciDigest, Sha256};
 pub use self::error::{Error, Result};
 pub use self::stored_image::{Part, StoredImage};

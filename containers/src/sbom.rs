@@ -14,9 +14,8 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::digest::sha256;
 use crate::rfc3339;
-use crate::{Error, Result};
+use crate::{Error, OciDigest, Result, Sha256};
 
 /// What is in an image.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +30,8 @@ pub struct Sbom<'a> {
     pub debs: &'a [Deb],
     /// Python wheels that libraries were taken from.
     pub wheels: &'a [Wheel],
-    /// The image it is built on: its manifest's digest, `sha256:` and hex.
-    pub base: Option<&'a str>,
+    /// The image it is built on: its manifest's digest.
+    pub base: Option<OciDigest>,
     /// The program.
     pub program: Option<&'a Program>,
     /// Crates in the program: see [`crates`].
@@ -48,8 +47,8 @@ pub struct Deb {
     pub version: String,
     /// Its architecture: `amd64`, `all`.
     pub arch: String,
-    /// SHA-256 of its file in hex.
-    pub sha256: String,
+    /// SHA-256 of its file.
+    pub sha256: Sha256,
     /// Where it is.
     pub url: Option<String>,
 }
@@ -61,8 +60,8 @@ pub struct Wheel {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// SHA-256 of its file in hex.
-    pub sha256: String,
+    /// SHA-256 of its file.
+    pub sha256: Sha256,
     /// Its licence, as its metadata names it.
     pub license: Option<String>,
     /// Where it is.
@@ -76,8 +75,8 @@ pub struct Program {
     pub name: String,
     /// Its version, where it is known.
     pub version: Option<String>,
-    /// SHA-256 of the file in hex.
-    pub sha256: String,
+    /// SHA-256 of the file.
+    pub sha256: Sha256,
 }
 
 /// A crate.
@@ -89,8 +88,8 @@ pub struct Crate {
     pub version: String,
     /// Where it is from, as `Cargo.lock` says; none for one of the workspace.
     pub source: Option<String>,
-    /// SHA-256 of its archive in hex.
-    pub checksum: Option<String>,
+    /// SHA-256 of its archive.
+    pub checksum: Option<Sha256>,
 }
 
 /// The document's text.
@@ -109,7 +108,7 @@ pub fn spdx(of: &Sbom<'_>) -> String {
             name: &deb.name,
             version: Some(&deb.version),
             purpose: "LIBRARY",
-            sha256: Some(&deb.sha256),
+            sha256: Some(deb.sha256),
             url: deb.url.as_deref(),
             purl: Some(purl),
             ..Package::default()
@@ -122,15 +121,15 @@ pub fn spdx(of: &Sbom<'_>) -> String {
             name: &wheel.name,
             version: Some(&wheel.version),
             purpose: "LIBRARY",
-            sha256: Some(&wheel.sha256),
+            sha256: Some(wheel.sha256),
             url: wheel.url.as_deref(),
             license: wheel.license.as_deref(),
             purl: Some(format!("pkg:pypi/{}@{}", escaped(&name), escaped(&wheel.version))),
         });
         document.relate(&image, "CONTAINS", &id);
     }
-    if let Some(digest) = of.base {
-        let sha256 = digest.strip_prefix("sha256:");
+    if let Some(OciDigest(sha256)) = of.base {
+        let sha256 = Some(sha256);
         let base = Package { name: "base", purpose: "CONTAINER", sha256, ..Package::default() };
         let id = document.add(base);
         document.relate(&image, "CONTAINS", &id);
@@ -141,7 +140,7 @@ pub fn spdx(of: &Sbom<'_>) -> String {
             name: &program.name,
             version: program.version.as_deref(),
             purpose: "APPLICATION",
-            sha256: Some(&program.sha256),
+            sha256: Some(program.sha256),
             ..Package::default()
         });
         document.relate(&image, "CONTAINS", &around);
@@ -157,7 +156,7 @@ pub fn spdx(of: &Sbom<'_>) -> String {
             name: &one.name,
             version: Some(&one.version),
             purpose: "LIBRARY",
-            sha256: one.checksum.as_deref(),
+            sha256: one.checksum,
             url: registry.as_deref().or(git),
             purl: of_registry
                 .then(|| format!("pkg:cargo/{}@{}", escaped(&one.name), escaped(&one.version))),
@@ -185,7 +184,7 @@ pub fn crates(text: &str, root: Option<&str>) -> Result<Vec<Crate>> {
         name: String,
         version: String,
         source: Option<String>,
-        checksum: Option<String>,
+        checksum: Option<Sha256>,
         #[serde(default)]
         dependencies: Vec<String>,
     }
@@ -230,7 +229,7 @@ pub fn crates(text: &str, root: Option<&str>) -> Result<Vec<Crate>> {
         name: package.name.clone(),
         version: package.version.clone(),
         source: package.source.clone(),
-        checksum: package.checksum.clone(),
+        checksum: package.checksum,
     };
     let mut crates: Vec<_> = wanted.iter().filter_map(|at| lock.package.get(*at)).map(of).collect();
     crates.sort();
@@ -244,7 +243,7 @@ struct Package<'a> {
     name: &'a str,
     version: Option<&'a str>,
     purpose: &'static str,
-    sha256: Option<&'a str>,
+    sha256: Option<Sha256>,
     url: Option<&'a str>,
     license: Option<&'a str>,
     purl: Option<String>,
@@ -355,7 +354,7 @@ impl Document {
         if !texts.is_empty() {
             document["hasExtractedLicensingInfos"] = json!(texts);
         }
-        let digest = sha256(document.to_string().as_bytes());
+        let digest = Sha256::of(document.to_string().as_bytes());
         let name = escaped(of.name);
         document["documentNamespace"] =
             json!(format!("https://gular.invalid/spdx/{name}-{digest}"));

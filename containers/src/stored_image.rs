@@ -13,7 +13,7 @@ use crate::recipe::{Recipe, Target};
 use crate::rootfs::{Layer, RootPath, Rootfs, What};
 use crate::sif::{Arch, Kind, Sif, Squash};
 use crate::store::{Limits, Store};
-use crate::{Error, Result};
+use crate::{Error, ImageDigest, OciDigest, Result};
 
 /// Longest script, list of labels or of contents that is read.
 const MAX_TEXT: u64 = 16 << 20;
@@ -30,8 +30,8 @@ pub struct StoredImage {
     pub arch: Arch,
     /// Its bytes on the disk.
     pub bytes: u64,
-    /// Of a SIF `blake3:` and hex, of the whole file; of OCI that of its manifest.
-    pub digest: Option<String>,
+    /// What identifies it.
+    pub digest: Option<ImageDigest>,
     /// Seconds since 1970.
     pub created: Option<i64>,
     /// All its files.
@@ -59,9 +59,9 @@ pub struct Part {
     pub kind: String,
     /// Its bytes.
     pub bytes: u64,
-    /// A layer's digest, `sha256:` and hex.
+    /// A layer's digest.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
+    pub digest: Option<OciDigest>,
 }
 
 impl StoredImage {
@@ -149,7 +149,7 @@ fn sif(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
         digest: None,
     });
     Ok(StoredImage {
-        digest: Some(format!("blake3:{}", blake3_of(path)?.to_hex())),
+        digest: Some(ImageDigest::Sif(blake3_of(path)?)),
         form: Form::Sif(squash),
         arch: sif.arch.unwrap_or(Arch::Amd64),
         bytes: std::fs::metadata(path).map_err(Error::io("read", path))?.len(),
@@ -194,13 +194,13 @@ fn layout(path: &Path, store: &Store, limits: &Limits) -> Result<StoredImage> {
         name: layer.part.map_or("layer", Layer::name).to_owned(),
         kind: "layer".to_owned(),
         bytes: layer.bytes,
-        digest: Some(format!("sha256:{}", layer.sha256)),
+        digest: Some(layer.sha256.into()),
     });
     Ok(StoredImage {
         form,
         arch: image.arch,
         bytes: image.layers.iter().map(|layer| layer.bytes).sum(),
-        digest: Some(image.digest.clone()),
+        digest: Some(ImageDigest::Oci(image.digest)),
         created: None,
         program: command.filter(|c| c.starts_with('/')).and_then(|c| RootPath::inside(c)),
         recipe: read(&tree, ".singularity.d/Singularity")?.unwrap_or_default(),

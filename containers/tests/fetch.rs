@@ -45,7 +45,7 @@ fn a_file_is_fetched_once() {
     let mut shelf = Shelf::default();
     shelf.put(B, bytes.clone());
     let path = get(&archives, &shelf, &bytes).unwrap();
-    assert_eq!(path, archives.dir.join(sha256(&bytes)));
+    assert_eq!(path, archives.dir.join(sha256(&bytes).to_string()));
     assert_eq!(fs::read(&path).unwrap(), bytes);
     assert_eq!(shelf.asked(), [format!("stream 0 {A}"), format!("stream 0 {B}")]);
     get(&archives, &shelf, &bytes).unwrap();
@@ -119,7 +119,7 @@ fn other_bytes_are_refused_and_the_next_place_asked() {
             _ => format!("{A}: more than 3300000 bytes came"),
         };
         assert!(error.contains(&says), "{error}");
-        assert!(!archives.dir.join(sha256(&bytes)).exists());
+        assert!(!archives.dir.join(sha256(&bytes).to_string()).exists());
         shelf.put(B, bytes.clone());
         let path = get(&archives, &shelf, &bytes).unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes);
@@ -186,11 +186,8 @@ fn names_that_lead_elsewhere_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let archives = archives(dir.path());
     let good = artifact(b"x");
-    for (file_name, sha256) in
-        [("../x", good.sha256.as_str()), ("x", "../../x"), ("", &good.sha256), ("x", "")]
-    {
-        let (file_name, sha256) = (file_name.to_owned(), sha256.to_owned());
-        let bad = Artifact { file_name, sha256, ..good.clone() };
+    for file_name in ["../x", "", "x/y", ".."] {
+        let bad = Artifact { file_name: file_name.to_owned(), ..good.clone() };
         let refused = archives.get(&bad, &Shelf::default(), &|_| {}, &AtomicBool::new(false));
         assert!(matches!(refused, Err(Error::Path { .. })));
     }

@@ -9,10 +9,10 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::Error;
 use gular_containers::oci::{Compressor, Config, LayerCache, write_archive, write_layout};
 use gular_containers::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use gular_containers::sif::Arch;
+use gular_containers::{Error, OciDigest};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -90,7 +90,7 @@ fn every_descriptor_holds_and_every_file_is_there() {
         let layout = dir.path().join("image");
         let written = write(&layout, compressor, 2, write_layout).unwrap();
         let index = json(&layout.join("index.json"));
-        assert_eq!(index["manifests"][0]["digest"], format!("sha256:{}", written.digest));
+        assert_eq!(index["manifests"][0]["digest"], written.digest.to_string());
         let manifest: Value =
             serde_json::from_slice(&blob(&layout, &index["manifests"][0])).unwrap();
         let config: Value = serde_json::from_slice(&blob(&layout, &manifest["config"])).unwrap();
@@ -183,7 +183,7 @@ fn what_is_there_stays_and_what_fails_leaves_nothing() {
 }
 
 /// Writes the layout `to` with a cache of `limit` bytes in `dir`.
-fn cached(to: &Path, dir: &Path, limit: u64, cancel: &AtomicBool) -> Result<Vec<String>, Error> {
+fn cached(to: &Path, dir: &Path, limit: u64, cancel: &AtomicBool) -> Result<Vec<OciDigest>, Error> {
     let cache = LayerCache::new(dir, limit);
     let config = Config {
         tag: "v1",

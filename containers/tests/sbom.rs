@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gular_containers::Sha256;
 use gular_containers::sbom::{Crate, Deb, Program, Sbom, Wheel, crates, spdx};
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ dependencies = ["rand 0.8.5 (registry+https://github.com/rust-lang/crates.io-ind
 name = "tch"
 version = "0.24.0+x"
 source = "registry+https://github.com/rust-lang/crates.io-index"
-checksum = "aa11"
+checksum = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 dependencies = ["train-not"]
 
 [[package]]
@@ -37,29 +38,34 @@ dependencies = ["tch"]
 name = "rand"
 version = "0.8.5"
 source = "registry+https://github.com/rust-lang/crates.io-index"
-checksum = "bb22"
+checksum = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
 [[package]]
 name = "rand"
 version = "0.9.1"
 source = "registry+https://github.com/rust-lang/crates.io-index"
-checksum = "cc33"
+checksum = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc"
 
 [[package]]
 name = "unused"
 version = "1.0.0"
 "#;
 
+/// One digit, 64 times.
+fn sha256(digit: char) -> Sha256 {
+    digit.to_string().repeat(64).parse().unwrap()
+}
+
 fn deb(name: &str, version: &str) -> Deb {
     let (name, version) = (name.to_owned(), version.to_owned());
-    Deb { name, version, arch: "amd64".to_owned(), sha256: "0".repeat(64), url: None }
+    Deb { name, version, arch: "amd64".to_owned(), sha256: sha256('0'), url: None }
 }
 
 fn wheel(name: &str, license: Option<&str>) -> Wheel {
     Wheel {
         name: name.to_owned(),
         version: "2.11.0+cpu".to_owned(),
-        sha256: "1".repeat(64),
+        sha256: sha256('1'),
         license: license.map(str::to_owned),
         url: Some("https://files.pythonhosted.org/x.whl".to_owned()),
     }
@@ -79,7 +85,7 @@ fn document(time: u64) -> Value {
         wheel("two", Some("(MIT OR Apache-2.0) AND Zlib")),
         wheel("none", None),
     ];
-    let program = Program { name: "train".to_owned(), version: None, sha256: "2".repeat(64) };
+    let program = Program { name: "train".to_owned(), version: None, sha256: sha256('2') };
     let crates = crates(LOCK, Some("train")).unwrap();
     let sbom = Sbom {
         name: "train",
@@ -87,7 +93,7 @@ fn document(time: u64) -> Value {
         tool: "gular-0.1.0",
         debs: &debs,
         wheels: &wheels,
-        base: Some("sha256:4444"),
+        base: Some(sha256('4').into()),
         program: Some(&program),
         crates: &crates,
     };
@@ -209,7 +215,7 @@ fn crates_are_those_that_the_program_needs() {
     let expected = ["local 0.2.0", "rand 0.8.5", "rand 0.9.1", "tch 0.24.0+x", "train-not 1.0.0"];
     assert_eq!(names(&of_train), expected);
     let by_name: BTreeMap<_, _> = of_train.iter().map(|one| (one.name.as_str(), one)).collect();
-    assert_eq!(by_name["tch"].checksum.as_deref(), Some("aa11"));
+    assert_eq!(by_name["tch"].checksum, Some(sha256('a')));
     for (text, root, says) in [
         ("[[package]]\nname = 3", None, "line 2"),
         (LOCK, Some("none"), "no package `none`"),

@@ -235,7 +235,7 @@ fn write(
     }
     if let Some(first) = built.outputs.first() {
         let name = first.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        built.facts = image.facts.clone().of_file(&name, first.bytes, Some(&first.digest));
+        built.facts = image.facts.clone().of_file(&name, first.bytes, Some(first.digest));
     }
     Ok(())
 }

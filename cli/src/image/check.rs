@@ -80,7 +80,7 @@ pub(super) fn open(path: &Path, place: &PlaceArgs) -> Result<StoredImage, Failur
 fn misnamed(image: &StoredImage) -> Option<Finding> {
     let stem = image.path.file_stem()?.to_str()?;
     let (_, word) = stem.rsplit_once('-')?;
-    let digest = image.digest.as_deref()?.rsplit(':').next()?;
+    let digest = image.digest?.hex();
     let is_digest = word.len() == 16 && word.bytes().all(|b| b.is_ascii_hexdigit());
     (matches!(image.form, Form::Sif(_)) && is_digest && !digest.starts_with(word)).then(|| {
         Finding {
@@ -103,7 +103,7 @@ pub(super) fn limits(place: &PlaceArgs) -> Limits {
 /// The facts of a file.
 pub(super) fn facts(image: &StoredImage, report: &Report) -> Facts {
     let name = image.path.file_name().unwrap_or_default().to_string_lossy();
-    Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest.as_deref())
+    Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest)
 }
 
 /// What an image is that is to be written in these formats.

@@ -113,7 +113,7 @@ fn text(inspected: &Inspected<'_>) -> String {
         let _ = writeln!(text, "{name:<18}{value}");
     };
     line("image", facts.image.as_deref().unwrap_or_default());
-    line("digest", facts.digest.as_deref().unwrap_or_default());
+    line("digest", &facts.digest.map(|digest| digest.to_string()).unwrap_or_default());
     line("platform", &format!("linux/{}", facts.arch));
     let bytes = show::size(facts.bytes.unwrap_or(0));
     line("size", &format!("{bytes}, {} unpacked", show::size(facts.unpacked_bytes)));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use gular_containers::Sha256;
 use gular_containers::lock::{self, Lock};
 use serde::Serialize;
 
@@ -136,11 +137,11 @@ pub(super) fn write(place: &Place, text: &str) -> Result<(), Failure> {
 
 /// Names with versions: new, gone, of another version or digest.
 fn changes(old: Option<&Lock>, new: &Lock) -> (Vec<String>, Vec<String>, Vec<String>) {
-    let all = |lock: &Lock| -> BTreeMap<String, (String, String)> {
+    let all = |lock: &Lock| -> BTreeMap<String, (String, Sha256)> {
         let debs = lock.debs.iter().map(|deb| (&deb.name, &deb.version, &deb.sha256));
         let wheels = lock.wheels.iter().map(|wheel| (&wheel.name, &wheel.version, &wheel.sha256));
-        let one = |(name, version, sha): (&String, &String, &String)| {
-            (name.clone(), (version.clone(), sha.clone()))
+        let one = |(name, version, sha): (&String, &String, &Sha256)| {
+            (name.clone(), (version.clone(), *sha))
         };
         debs.chain(wheels).map(one).collect()
     };

@@ -13,9 +13,8 @@ use liblzma::read::XzDecoder;
 use liblzma::stream::Stream;
 
 use super::{Archive, Keyring, paragraphs};
-use crate::digest::{is_sha256, sha256};
 use crate::fetch::{Fault, Transport};
-use crate::{Error, Result};
+use crate::{Error, Result, Sha256};
 
 /// Debian's largest is 220 KB.
 const MAX_RELEASE: u64 = 8 << 20;
@@ -43,7 +42,7 @@ pub struct Release {
     by_hash: bool,
     suite: String,
     /// Path, SHA-256, bytes.
-    files: Vec<(String, String, u64)>,
+    files: Vec<(String, Sha256, u64)>,
 }
 
 impl Release {
@@ -105,10 +104,15 @@ impl Release {
         for line in fields.get("SHA256").unwrap_or_default().lines() {
             let mut parts = line.split_whitespace();
             let (digest, bytes, path) = (parts.next(), parts.next(), parts.next());
-            match (digest, bytes.and_then(|bytes| bytes.parse().ok()), path, parts.next()) {
+            match (
+                digest.map(str::parse),
+                bytes.and_then(|bytes| bytes.parse().ok()),
+                path,
+                parts.next(),
+            ) {
                 (None, ..) => {}
-                (Some(digest), Some(bytes), Some(path), None) if is_sha256(digest) => {
-                    files.push((path.to_owned(), digest.to_owned(), bytes));
+                (Some(Ok(digest)), Some(bytes), Some(path), None) => {
+                    files.push((path.to_owned(), digest, bytes));
                 }
                 _ => return Err(wrong(format!("`{line}` is no line of SHA256"))),
             }
@@ -152,7 +156,7 @@ impl Release {
             Some(found) => found,
         };
         let compressed = read.map_err(|fault| fault.into_error(&url))?;
-        let found = sha256(&compressed);
+        let found = Sha256::of(&compressed);
         if found != *digest {
             let reason = format!("it has SHA-256 {found}, the Release file says {digest}");
             let hint =

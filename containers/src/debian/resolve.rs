@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::control::paragraphs;
 use super::relation::{Relation, relations};
 use super::{Paragraph, Version};
-use crate::{Error, Result};
+use crate::{Error, Result, Sha256};
 
 /// What only scripts at installation need, which are never run here.
 const INSTALL_ONLY: [&str; 2] = ["debconf", "dpkg"];
@@ -25,8 +25,8 @@ pub struct Package {
     pub root: Arc<str>,
     /// The file's length in bytes.
     pub bytes: u64,
-    /// The file's SHA-256 in hex.
-    pub sha256: String,
+    /// The file's SHA-256.
+    pub sha256: Sha256,
     /// Its architecture, `all` among them.
     pub arch: String,
     needs: Vec<Vec<Relation>>,
@@ -138,10 +138,7 @@ fn package(paragraph: &Paragraph, path: &str, root: &Arc<str>) -> Result<Package
     let version = Version::new(field("Version")?);
     let filename = field("Filename")?.to_owned();
     let bytes = field("Size")?.parse().map_err(|_| wrong("Size"))?;
-    let sha256 = field("SHA256")?.to_ascii_lowercase();
-    if sha256.len() != 64 || !sha256.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(wrong("SHA256"));
-    }
+    let sha256 = field("SHA256")?.to_ascii_lowercase().parse().map_err(|_| wrong("SHA256"))?;
     if filename.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
         return Err(wrong("Filename"));
     }

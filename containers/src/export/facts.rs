@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ImageDigest;
 use crate::check::Report;
 use crate::sif::Arch;
 
@@ -18,8 +19,8 @@ pub struct Facts {
     pub image: Option<String>,
     /// The image's bytes, which a job's disk must hold.
     pub bytes: Option<u64>,
-    /// Digest: of a SIF that of the file, `blake3:` and hex; of OCI that of the manifest.
-    pub digest: Option<String>,
+    /// What identifies it.
+    pub digest: Option<ImageDigest>,
     /// Bytes of all files, unpacked.
     pub unpacked_bytes: u64,
     /// `amd64` or `arm64`.
@@ -64,10 +65,10 @@ impl Facts {
 
     /// The same, of the file that was written.
     #[must_use]
-    pub fn of_file(mut self, name: &str, bytes: u64, digest: Option<&str>) -> Self {
+    pub fn of_file(mut self, name: &str, bytes: u64, digest: Option<ImageDigest>) -> Self {
         self.image = Some(name.to_owned());
         self.bytes = Some(bytes);
-        self.digest = digest.map(str::to_owned);
+        self.digest = digest;
         self
     }
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 use tempfile::NamedTempFile;
 
 use super::{Artifact, Fault, Transport};
-use crate::digest::{feed, hex};
-use crate::{Error, Result};
+use crate::digest::feed;
+use crate::{Error, Result, Sha256};
 
 /// A transfer goes on at a multiple of this: transports ask for no finer place.
 const BLOCK: u64 = 1 << 20;
@@ -56,7 +56,7 @@ impl Archives {
                 return Ok(path);
             }
         }
-        let path = self.dir.join(&artifact.sha256);
+        let path = self.dir.join(artifact.sha256.to_string());
         if has_len(&path, artifact.bytes) {
             match check(&path, artifact, progress, cancel) {
                 Err(Error::Digest { .. }) if !self.offline => {
@@ -108,14 +108,14 @@ fn check(
         let reason = format!("it has {found} bytes, expected {}", artifact.bytes);
         return Err(Error::Archive { path: path.display().to_string(), reason });
     }
-    let mut hasher = Sha256::new();
+    let mut hasher = sha2::Sha256::new();
     feed(&mut hasher, &mut file, path, found, progress, cancel)?;
-    let found = hex(&hasher.finalize());
+    let found = Sha256::of_all(hasher);
     if found == artifact.sha256 {
         return Ok(());
     }
     let path = path.display().to_string();
-    Err(Error::Digest { path, found, expected: artifact.sha256.clone() })
+    Err(Error::Digest { path, found, expected: artifact.sha256 })
 }
 
 fn has_len(path: &Path, bytes: u64) -> bool {
@@ -200,7 +200,7 @@ impl Part {
             self.file.set_len(0).map_err(|e| self.failed("write", e))?;
             // What lay there from before may be what is wrong.
             if from == 0 {
-                let expected = &artifact.sha256;
+                let expected = artifact.sha256;
                 let reason = format!("{url} has SHA-256 {found}, expected {expected}");
                 let hint = "its bytes changed since the lock was made, or on the way: lock again, or name another mirror";
                 return Err(Fill::Next(reason, Some(hint.to_owned())));
@@ -216,7 +216,7 @@ impl Part {
         transport: &dyn Transport,
         progress: &dyn Fn(u64),
         cancel: &AtomicBool,
-    ) -> std::result::Result<(u64, String), Fill> {
+    ) -> std::result::Result<(u64, Sha256), Fill> {
         let there = self.file.metadata().map_err(|e| self.failed("read", e))?.len();
         let from = match there {
             whole if whole == artifact.bytes => whole,
@@ -227,7 +227,7 @@ impl Part {
             self.file.set_len(from).map_err(|e| self.failed("write", e))?;
         }
         self.file.seek(SeekFrom::Start(0)).map_err(|e| self.failed("read", e))?;
-        let mut hasher = Sha256::new();
+        let mut hasher = sha2::Sha256::new();
         feed(&mut hasher, &mut self.file, &self.path, from, progress, cancel)
             .map_err(Fill::Fatal)?;
         let mut done = from;
@@ -264,7 +264,7 @@ impl Part {
                 return Err(Fill::Next(reason, None));
             }
         }
-        Ok((from, hex(&hasher.finalize())))
+        Ok((from, Sha256::of_all(hasher)))
     }
 
     fn failed(&self, action: &'static str, source: io::Error) -> Fill {

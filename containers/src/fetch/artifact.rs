@@ -1,7 +1,6 @@
 //! What is fetched.
 
-use crate::digest::is_sha256;
-use crate::{Error, Result};
+use crate::{Error, Result, Sha256};
 
 /// A file of known bytes, and where to get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,8 +11,8 @@ pub struct Artifact {
     pub file_name: String,
     /// Its length.
     pub bytes: u64,
-    /// Its SHA-256, 64 lower-case hexadecimal digits.
-    pub sha256: String,
+    /// Its SHA-256.
+    pub sha256: Sha256,
     /// Where it is, the best place first.
     pub urls: Vec<String>,
 }
@@ -24,9 +23,6 @@ impl Artifact {
         if !is_file_name(&self.file_name) {
             let path = self.file_name.clone();
             return Err(Error::Path { path, reason: "it is no plain file name" });
-        }
-        if !is_sha256(&self.sha256) {
-            return Err(Error::Path { path: self.sha256.clone(), reason: "it is no SHA-256" });
         }
         Ok(())
     }

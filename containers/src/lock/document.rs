@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::digest::sha256;
 use crate::fetch::{Artifact, file_name};
 use crate::recipe::{Platform, Recipe};
-use crate::{Error, Result};
+use crate::{Error, OciDigest, Result, Sha256};
 
 /// What an image is made of: from `image.lock`, or just found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub struct Lock {
     /// Seconds since 1970: the time of every file in the image, and of the image.
     pub time: u64,
     /// Digest of what the recipe said that this depends on: [`recipe_digest`].
-    pub recipe: String,
+    pub recipe: OciDigest,
     /// What it was resolved for.
     pub platform: Platform,
     /// The Debian archive, when the base is made of its packages.
@@ -55,8 +54,8 @@ pub struct Deb {
     pub arch: String,
     /// Length of its file.
     pub bytes: u64,
-    /// SHA-256 of its file in hex.
-    pub sha256: String,
+    /// SHA-256 of its file.
+    pub sha256: Sha256,
     /// Where it is.
     pub urls: Vec<String>,
 }
@@ -71,8 +70,8 @@ pub struct Wheel {
     pub version: String,
     /// Length of its file.
     pub bytes: u64,
-    /// SHA-256 of its file in hex.
-    pub sha256: String,
+    /// SHA-256 of its file.
+    pub sha256: Sha256,
     /// Where it is.
     pub urls: Vec<String>,
     /// Its licence, as its metadata names it.
@@ -86,8 +85,8 @@ pub struct Wheel {
 pub struct Oci {
     /// As the recipe gives it.
     pub path: PathBuf,
-    /// Of its manifest for the platform: `sha256:` and hex.
-    pub digest: String,
+    /// Of its manifest for the platform.
+    pub digest: OciDigest,
 }
 
 impl Lock {
@@ -118,7 +117,7 @@ impl Lock {
 /// Digest of the parts of a recipe that decide which archives are needed: base,
 /// torch and platform. The program, its environment and labels may change without a
 /// new lock.
-pub fn recipe_digest(recipe: &Recipe) -> String {
+pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
     let base = &recipe.base;
     let parts = json!({
         "platform": recipe.image.platform.to_string(),
@@ -128,26 +127,25 @@ pub fn recipe_digest(recipe: &Recipe) -> String {
         "packages": base.packages,
         "torch": recipe.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref()).map(|torch| &torch.0),
     });
-    format!("sha256:{}", sha256(parts.to_string().as_bytes()))
+    Sha256::of(parts.to_string().as_bytes()).into()
 }
 
 impl Deb {
     /// Its file.
     pub fn artifact(&self) -> Artifact {
-        artifact(&self.name, self.bytes, &self.sha256, &self.urls)
+        artifact(&self.name, self.bytes, self.sha256, &self.urls)
     }
 }
 
 impl Wheel {
     /// Its file.
     pub fn artifact(&self) -> Artifact {
-        artifact(&self.name, self.bytes, &self.sha256, &self.urls)
+        artifact(&self.name, self.bytes, self.sha256, &self.urls)
     }
 }
 
 /// The file is called as its first address ends.
-fn artifact(name: &str, bytes: u64, sha256: &str, urls: &[String]) -> Artifact {
+fn artifact(name: &str, bytes: u64, sha256: Sha256, urls: &[String]) -> Artifact {
     let file_name = urls.first().and_then(|url| file_name(url)).unwrap_or_default();
-    let (name, sha256) = (name.to_owned(), sha256.to_owned());
-    Artifact { name, file_name, bytes, sha256, urls: urls.to_vec() }
+    Artifact { name: name.to_owned(), file_name, bytes, sha256, urls: urls.to_vec() }
 }

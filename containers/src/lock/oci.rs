@@ -24,14 +24,14 @@ mod tests {
 
     use super::*;
     use crate::Error;
-    use crate::digest::sha256;
+    use crate::Sha256;
 
     /// A layout with two images below an index of its own.
     fn layout(dir: &Path) -> [String; 2] {
         fs::create_dir_all(dir.join("blobs/sha256")).unwrap();
         let put = |media: &str, document: &Value| {
             let text = document.to_string();
-            let digest = format!("sha256:{}", sha256(text.as_bytes()));
+            let digest = format!("sha256:{}", Sha256::of(text.as_bytes()));
             fs::write(blob(dir, &digest), &text).unwrap();
             let media = format!("application/vnd.oci.image.{media}.v1+json");
             json!({ "mediaType": media, "digest": digest, "size": text.len() })
@@ -68,10 +68,10 @@ mod tests {
         archive.finish().unwrap();
         for path in ["base", "base.tar"] {
             let (found, created) = digest(dir.path(), Path::new(path), Arch::Amd64).unwrap();
-            assert_eq!(found, Oci { path: path.into(), digest: amd.clone() });
+            assert_eq!(found, Oci { path: path.into(), digest: amd.parse().unwrap() });
             assert_eq!(created, Some(1_783_764_997));
             let (found, created) = digest(dir.path(), Path::new(path), Arch::Arm64).unwrap();
-            assert_eq!((&found.digest, created), (&arm, None));
+            assert_eq!((found.digest.to_string(), created), (arm.clone(), None));
         }
     }
 
@@ -96,7 +96,7 @@ mod tests {
         let index = |manifests: &[&Value]| json!({ "manifests": manifests }).to_string();
         // A second image for the same processor, by its own manifest.
         let text = fs::read_to_string(blob(&base, &amd)).unwrap() + " ";
-        let second = format!("sha256:{}", sha256(text.as_bytes()));
+        let second = format!("sha256:{}", Sha256::of(text.as_bytes()));
         fs::write(blob(&base, &second), text).unwrap();
         let second = manifest(&second);
         for (index, expected) in [

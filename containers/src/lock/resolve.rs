@@ -168,7 +168,7 @@ fn deb(package: &Package, sources: &Sources, snapshot: &str) -> Result<Deb> {
         version: package.version.to_string(),
         arch: package.arch.clone(),
         bytes: package.bytes,
-        sha256: package.sha256.clone(),
+        sha256: package.sha256,
         urls,
     })
 }

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::Result;
 use crate::assemble::{Assembled, Parts, assemble};
 use crate::check::{About, Form, Report, check};
-use crate::digest::sha256_of;
 use crate::export::Facts;
 use crate::lock::Lock;
 use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::sbom::{self, Sbom};
 use crate::sif::Arch;
 use crate::singularity::{self, Description};
+use crate::{Result, Sha256};
 
 /// An image: its files, and what is said about them.
 #[derive(Debug)]
@@ -129,14 +128,14 @@ fn contents(
         name: deb.name.clone(),
         version: deb.version.clone(),
         arch: deb.arch.clone(),
-        sha256: deb.sha256.clone(),
+        sha256: deb.sha256,
         url: deb.urls.first().cloned(),
     });
     let taken = lock.wheels.iter().filter(|wheel| assembled.wheels.contains(&wheel.name));
     let wheels = taken.map(|wheel| sbom::Wheel {
         name: wheel.name.clone(),
         version: wheel.version.clone(),
-        sha256: wheel.sha256.clone(),
+        sha256: wheel.sha256,
         license: wheel.license.clone(),
         url: wheel.urls.first().cloned(),
     });
@@ -144,7 +143,7 @@ fn contents(
     let crates = cargo_lock.map(|text| sbom::crates(text, package)).transpose()?;
     let program = parts.program.map(|path| -> Result<_> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(sbom::Program { name, version: None, sha256: sha256_of(path)? })
+        Ok(sbom::Program { name, version: None, sha256: Sha256::of_file(path)? })
     });
     Ok(sbom::spdx(&Sbom {
         name: &parts.recipe.image.name,
@@ -152,7 +151,7 @@ fn contents(
         tool: concat!("gular-", env!("CARGO_PKG_VERSION")),
         debs: &debs.collect::<Vec<_>>(),
         wheels: &wheels.collect::<Vec<_>>(),
-        base: lock.oci.as_ref().map(|oci| oci.digest.as_str()),
+        base: lock.oci.as_ref().map(|oci| oci.digest),
         program: program.transpose()?.as_ref(),
         crates: &crates.unwrap_or_default(),
     }))
@@ -174,7 +173,7 @@ fn labels(parts: &Parts<'_>, lock: &Lock) -> BTreeMap<String, String> {
         add("org.opencontainers.image.base.name", format!("debian:{}", debian.suite));
     }
     if let Some(oci) = &lock.oci {
-        add("org.opencontainers.image.base.digest", oci.digest.clone());
+        add("org.opencontainers.image.base.digest", oci.digest.to_string());
     }
     labels.extend(parts.recipe.labels.clone());
     labels

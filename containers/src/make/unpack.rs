@@ -66,7 +66,7 @@ pub fn unpack(
     for artifact in &missing {
         let told = |done: u64| progress(Step::Fetch, before + done, total);
         let path = archives.get(artifact, transport, &told, cancel)?;
-        fetched.insert(artifact.sha256.clone(), path);
+        fetched.insert(artifact.sha256, path);
         before += artifact.bytes;
     }
     let mut done = 0;
@@ -120,7 +120,7 @@ fn base(
     let layout = Layout::open(&path)?;
     let image = layout.image(None, lock.platform.0)?;
     if image.digest != oci.digest {
-        let (found, expected) = (&image.digest, &oci.digest);
+        let (found, expected) = (image.digest, oci.digest);
         return Err(Error::Lock {
             path: path.display().to_string(),
             line: 1,

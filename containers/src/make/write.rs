@@ -14,7 +14,7 @@ use crate::digest::blake3_of;
 use crate::oci::{self, Compressor, Config, LayerCache};
 use crate::rootfs::What;
 use crate::sif::{self, Contents, Squash};
-use crate::{Error, Result};
+use crate::{Error, ImageDigest, OciDigest, Result};
 
 /// Hexadecimal digits of a digest in a name: 64 bits, as in the names of shards.
 const NAME_DIGITS: usize = 16;
@@ -29,8 +29,8 @@ pub struct Output {
     pub path: PathBuf,
     /// Its bytes; of a folder those of all its files.
     pub bytes: u64,
-    /// Of a SIF `blake3:` and hex, of the whole file; of OCI that of the manifest, `sha256:` and hex.
-    pub digest: String,
+    /// What identifies it.
+    pub digest: ImageDigest,
     /// Digests of OCI layers: name, of the tar, of the blob, bytes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<OutputLayer>,
@@ -46,10 +46,10 @@ pub struct Output {
 pub struct OutputLayer {
     /// `base`, `cuda`, `libtorch`, `app`.
     pub name: &'static str,
-    /// Of the uncompressed tar, `sha256:` and hex.
-    pub diff_id: String,
-    /// Of the blob, `sha256:` and hex.
-    pub digest: String,
+    /// Of the uncompressed tar.
+    pub diff_id: OciDigest,
+    /// Of the blob.
+    pub digest: OciDigest,
     /// Bytes of the blob.
     pub bytes: u64,
 }
@@ -126,14 +126,14 @@ impl Image {
         let part = scratch.path().join("image.sif");
         let written = sif::write_image(&self.tree, &contents, &part, with.progress, with.cancel)?;
         let hash = blake3_of(&part)?;
-        let digest = hash.to_hex();
-        let path = with.dir.join(format!("{}-{}.sif", self.name, &digest[..NAME_DIGITS]));
+        let digest = ImageDigest::Sif(hash);
+        let path = with.dir.join(format!("{}-{}.sif", self.name, short(digest)));
         let was_there = settle(&part, &path, || Ok(blake3_of(&path)? == hash))?;
         Ok(Output {
             format: "sif",
             path,
             bytes: written.bytes,
-            digest: format!("blake3:{digest}"),
+            digest,
             layers: Vec::new(),
             was_there,
             not_cached: written.not_kept.map(|error| error.to_string()),
@@ -181,27 +181,28 @@ impl Image {
         let scratch = scratch.map_err(Error::io("create", with.dir))?;
         let part = scratch.path().join("image");
         let written = write(&self.tree, &config, &part)?;
-        let path =
-            with.dir.join(format!("{}-{}.{suffix}", self.name, &written.digest[..NAME_DIGITS]));
+        let digest = ImageDigest::Oci(written.digest);
+        let path = with.dir.join(format!("{}-{}.{suffix}", self.name, short(digest)));
         let same = || Ok(bytes_below(&path)? == bytes_below(&part)?);
         let was_there = settle(&part, &path, same)?;
-        let layers =
-            written.layers.into_iter().map(|(layer, diff_id, digest, bytes)| OutputLayer {
-                name: layer.name(),
-                diff_id: format!("sha256:{diff_id}"),
-                digest: format!("sha256:{digest}"),
-                bytes,
-            });
+        let layers = written.layers.into_iter().map(|(layer, diff_id, digest, bytes)| {
+            OutputLayer { name: layer.name(), diff_id, digest, bytes }
+        });
         Ok(Output {
             format,
             bytes: bytes_below(&path)?,
             path,
-            digest: format!("sha256:{}", written.digest),
+            digest,
             layers: layers.collect(),
             was_there,
             not_cached: None,
         })
     }
+}
+
+/// The part of a digest that goes into a name.
+fn short(digest: ImageDigest) -> String {
+    digest.hex().chars().take(NAME_DIGITS).collect()
 }
 
 /// Gives what was written its name. What has it already stays: it is the same, by

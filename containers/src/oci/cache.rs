@@ -16,9 +16,8 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use super::layer::{Compressor, Packed};
-use crate::Result;
-use crate::digest::sha256_of;
 use crate::rootfs::{Node, RootPath, identify};
+use crate::{Result, Sha256};
 
 /// Changes when a layer's bytes would, of the same files.
 const PACKER: u32 = 1;
@@ -33,8 +32,8 @@ pub struct LayerCache {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
-    diff_id: String,
-    digest: String,
+    diff_id: Sha256,
+    digest: Sha256,
     bytes: u64,
 }
 
@@ -50,7 +49,7 @@ impl LayerCache {
         let (about, blob) = self.paths(key);
         let entry: Entry = serde_json::from_slice(&fs::read(&about).ok()?).ok()?;
         let good = fs::metadata(&blob).is_ok_and(|meta| meta.len() == entry.bytes)
-            && sha256_of(&blob).is_ok_and(|digest| digest == entry.digest);
+            && Sha256::of_file(&blob).is_ok_and(|digest| digest == entry.digest);
         if !good {
             // Unlinked, not mended: a layout may have the same file.
             let _ = fs::remove_file(&about);
@@ -84,11 +83,7 @@ impl LayerCache {
             io::copy(&mut File::open(from)?, &mut temp)?;
             temp.persist(&blob).map_err(|e| e.error)?;
         }
-        let entry = Entry {
-            diff_id: packed.diff_id.clone(),
-            digest: packed.digest.clone(),
-            bytes: packed.bytes,
-        };
+        let entry = Entry { diff_id: packed.diff_id, digest: packed.digest, bytes: packed.bytes };
         let mut temp = NamedTempFile::new_in(&self.dir)?;
         serde_json::to_writer(&mut temp, &entry)?;
         temp.persist(about).map_err(|e| e.error)?;

@@ -7,13 +7,12 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 use tar::{EntryType, Header};
 
 use super::gzip::Gzip;
-use crate::digest::hex;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
-use crate::{Error, Result};
+use crate::{Error, Result, Sha256};
 
 /// How layers are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,13 +38,13 @@ const ZSTD_LEVEL: i32 = 3;
 /// Bytes that zstd gives to a thread at a time: part of what makes its output.
 const ZSTD_JOB: u32 = 8 << 20;
 
-/// A layer's two digests, SHA-256 in hex, and its length compressed.
+/// A layer's two digests, SHA-256, and its length compressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Packed {
     /// Of the tar: the same whatever the compressor.
-    pub(super) diff_id: String,
+    pub(super) diff_id: Sha256,
     /// Of the blob.
-    pub(super) digest: String,
+    pub(super) digest: Sha256,
     pub(super) bytes: u64,
 }
 
@@ -259,18 +258,18 @@ fn write_error(source: io::Error) -> Error {
 /// Hashes and counts what goes through.
 pub(super) struct Hashing<W> {
     sink: W,
-    hasher: Sha256,
+    hasher: sha2::Sha256,
     bytes: u64,
 }
 
 impl<W: Write> Hashing<W> {
     pub(super) fn new(sink: W) -> Self {
-        Self { sink, hasher: Sha256::new(), bytes: 0 }
+        Self { sink, hasher: sha2::Sha256::new(), bytes: 0 }
     }
 
-    /// SHA-256 in hex, bytes, sink.
-    pub(super) fn finish(self) -> (String, u64, W) {
-        (hex(&self.hasher.finalize()), self.bytes, self.sink)
+    /// SHA-256, bytes, sink.
+    pub(super) fn finish(self) -> (Sha256, u64, W) {
+        (Sha256::of_all(self.hasher), self.bytes, self.sink)
     }
 }
 

@@ -8,16 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 use tempfile::{NamedTempFile, TempDir};
 
 use super::cache::{self, LayerCache};
 use super::layer::{self, Compressor, Packed, Watch};
-use crate::digest::hex;
 use crate::rfc3339;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs};
 use crate::sif::Arch;
-use crate::{Error, Result};
+use crate::{Error, OciDigest, Result, Sha256};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
@@ -51,14 +49,14 @@ pub struct Config<'a> {
     pub cancel: &'a AtomicBool,
 }
 
-/// An image that was written. Digests are SHA-256 in hex.
+/// An image that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
     /// Of the manifest: the image's identity in registries.
-    pub digest: String,
+    pub digest: OciDigest,
     /// Name, digest of the tar, digest and bytes of the blob, in the image's order.
-    pub layers: Vec<(Layer, String, String, u64)>,
+    pub layers: Vec<(Layer, OciDigest, OciDigest, u64)>,
 }
 
 /// Writes the folder `to`, which must not be there: built beside it, then renamed.
@@ -130,7 +128,7 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
         .map(|(layer, packed)| {
             json!({
                 "mediaType": config.compressor.media_type(),
-                "digest": format!("sha256:{}", packed.digest),
+                "digest": OciDigest(packed.digest),
                 "size": packed.bytes,
                 "annotations": { "org.gular.layer": layer.name() },
             })
@@ -155,9 +153,10 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
             .map_err(Error::io("write", &path))?;
     }
     sync(&blobs)?;
-    let written =
-        |(layer, packed): (Layer, Packed)| (layer, packed.diff_id, packed.digest, packed.bytes);
-    Ok(Written { digest: manifest.0, layers: layers.into_iter().map(written).collect() })
+    let written = |(layer, packed): (Layer, Packed)| {
+        (layer, packed.diff_id.into(), packed.digest.into(), packed.bytes)
+    };
+    Ok(Written { digest: manifest.0.into(), layers: layers.into_iter().map(written).collect() })
 }
 
 /// Puts a layer's blob into `blobs`: from the cache, or made.
@@ -172,7 +171,7 @@ fn pack(
     let cache = config.layers.zip(key.as_deref());
     let taken = blobs.join(".taken");
     if let Some(packed) = cache.and_then(|(cache, key)| cache.take(key, &taken)) {
-        let path = blobs.join(&packed.digest);
+        let path = blobs.join(packed.digest.to_string());
         fs::rename(&taken, &path).map_err(Error::io("create", &path))?;
         return Ok(packed);
     }
@@ -182,7 +181,7 @@ fn pack(
     let packed = layer::write(nodes, compressor, threads, time, watch, &mut sink)?;
     sink.flush().map_err(|source| Error::Write { source })?;
     drop(sink);
-    let path = blobs.join(&packed.digest);
+    let path = blobs.join(packed.digest.to_string());
     keep(temp, &path)?;
     if let Some((cache, key)) = cache {
         cache.keep(key, &packed, &path);
@@ -198,8 +197,7 @@ fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> Value {
         .iter()
         .map(|(layer, _)| json!({ "created": created, "created_by": format!("gular: {}", layer.name()) }))
         .collect();
-    let diff_ids: Vec<_> =
-        layers.iter().map(|(_, packed)| format!("sha256:{}", packed.diff_id)).collect();
+    let diff_ids: Vec<_> = layers.iter().map(|(_, packed)| OciDigest(packed.diff_id)).collect();
     let mut inner = json!({ "Env": env, "Labels": config.labels, "WorkingDir": "/" });
     if !config.command.is_empty() {
         inner["Entrypoint"] = json!(config.command);
@@ -214,17 +212,17 @@ fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> Value {
     })
 }
 
-fn descriptor(media_type: &str, (digest, bytes): &(String, usize)) -> Value {
-    json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes })
+fn descriptor(media_type: &str, (digest, bytes): &(Sha256, usize)) -> Value {
+    json!({ "mediaType": media_type, "digest": OciDigest(*digest), "size": bytes })
 }
 
 /// Writes a small blob, keys sorted; returns its digest and length.
-fn blob(blobs: &Path, value: &Value) -> Result<(String, usize)> {
+fn blob(blobs: &Path, value: &Value) -> Result<(Sha256, usize)> {
     let text = value.to_string();
-    let digest = hex(&Sha256::digest(text.as_bytes()));
+    let digest = Sha256::of(text.as_bytes());
     let mut temp = NamedTempFile::new_in(blobs).map_err(Error::io("create", blobs))?;
     temp.write_all(text.as_bytes()).map_err(|source| Error::Write { source })?;
-    keep(temp, &blobs.join(&digest))?;
+    keep(temp, &blobs.join(digest.to_string()))?;
     Ok((digest, text.len()))
 }
 

@@ -1,5 +1,6 @@
 //! What one archive holds.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -63,22 +64,22 @@ impl Store {
         Self { dir: dir.to_owned() }
     }
 
-    /// Whether the archive with this SHA-256 in hex is in it.
-    pub fn has(&self, sha256: &str) -> bool {
-        self.dir.join(sha256).join(LISTING).is_file()
+    /// Whether the archive with this digest is in it.
+    pub fn has(&self, digest: &(impl Display + ?Sized)) -> bool {
+        self.dir.join(digest.to_string()).join(LISTING).is_file()
     }
 
-    /// The archive with this SHA-256 in hex: from the store, or unpacked into it
+    /// The archive with this digest: from the store, or unpacked into it
     /// by `fill`, whose errors leave nothing behind.
     ///
     /// # Errors
     /// Those of `fill`, [`Error::Io`].
     pub fn listing(
         &self,
-        sha256: &str,
+        digest: &(impl Display + ?Sized),
         fill: impl FnOnce(&mut Filling) -> Result<()>,
     ) -> Result<Listing> {
-        let dir = self.dir.join(sha256);
+        let dir = self.dir.join(digest.to_string());
         let path = dir.join(LISTING);
         match fs::read(&path) {
             Ok(bytes) => {

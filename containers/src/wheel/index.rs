@@ -1,6 +1,6 @@
 //! One project's page of an index: links to files.
 
-use crate::digest::is_sha256;
+use crate::Sha256;
 use crate::fetch::file_name;
 use crate::sif::Arch;
 
@@ -12,7 +12,7 @@ use super::version::Version;
 pub(super) struct Offer {
     pub(super) version: Version,
     pub(super) url: String,
-    pub(super) sha256: String,
+    pub(super) sha256: Sha256,
     /// Taken back by who made it (PEP 592).
     pub(super) yanked: bool,
     tags: Tags,
@@ -67,8 +67,7 @@ pub(super) fn offers(html: &str, page: &str, project: &str) -> Vec<Offer> {
             continue;
         };
         let sha256 = fragment.split('&').find_map(|part| part.strip_prefix("sha256="));
-        let Some(sha256) = sha256.map(str::to_ascii_lowercase).filter(|text| is_sha256(text))
-        else {
+        let Some(Ok(sha256)) = sha256.map(|text| text.to_ascii_lowercase().parse()) else {
             continue;
         };
         let Some(url) = join(page, link) else { continue };
@@ -223,7 +222,7 @@ mod tests {
             assert_eq!(found.len(), 1, "{link}");
             assert!(found[0].url.ends_with(&format!("/p/{wheel}")), "{}", found[0].url);
             assert_eq!(found[0].version.as_str(), "2.7.1+cu126");
-            assert_eq!(found[0].sha256, SHA);
+            assert_eq!(found[0].sha256.to_string(), SHA);
             assert_eq!((found[0].rank(Arch::Amd64), found[0].rank(Arch::Arm64)), (Some(3), None));
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
 
+use gular_containers::Sha256;
 use gular_containers::fetch::{Fault, Transport};
 
 /// Documents by URL, and what was asked of them.
@@ -71,7 +72,9 @@ impl Transport for Shelf {
     }
 }
 
-pub(crate) fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> Sha256 {
     use sha2::Digest as _;
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digest = sha2::Sha256::digest(bytes);
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    hex.parse().unwrap()
 }

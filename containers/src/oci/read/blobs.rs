@@ -6,11 +6,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use sha2::Digest as _;
 
-use crate::digest::{hex, is_sha256};
 use crate::rootfs::RootPath;
-use crate::{Error, Result};
+use crate::{Error, Result, Sha256};
 
 /// Largest JSON document read; registries take no manifest over 4 MiB.
 const MAX_JSON: u64 = 4 << 20;
@@ -34,8 +33,7 @@ enum Place {
 /// What a descriptor says of a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expected {
-    /// SHA-256 in hex.
-    pub(super) sha256: String,
+    pub(super) sha256: Sha256,
     pub(super) bytes: u64,
 }
 
@@ -70,7 +68,7 @@ impl Blobs {
     /// A JSON document, checked.
     pub(super) fn document(&self, expected: &Expected) -> Result<Vec<u8>> {
         if expected.bytes > MAX_JSON {
-            let (sha256, bytes) = (&expected.sha256, expected.bytes);
+            let (sha256, bytes) = (expected.sha256, expected.bytes);
             return Err(self.bad(format!("`sha256:{sha256}` has {bytes} bytes, over {MAX_JSON}")));
         }
         let mut blob = self.blob(expected)?;
@@ -97,7 +95,7 @@ impl Blobs {
         if found == expected.sha256 {
             return Ok(());
         }
-        let expected = &expected.sha256;
+        let expected = expected.sha256;
         Err(self.bad(format!("blob `sha256:{expected}` is damaged: its SHA-256 is {found}")))
     }
 
@@ -125,11 +123,6 @@ impl Blobs {
     fn missing(&self, name: &str) -> Error {
         self.bad(format!("`{name}` is not there"))
     }
-}
-
-/// The SHA-256 of a digest's text, `sha256:` before it.
-pub(super) fn sha256_of(digest: &str) -> Option<&str> {
-    digest.strip_prefix("sha256:").filter(|hex| is_sha256(hex))
 }
 
 /// Where the files of a tar lie.
@@ -191,20 +184,20 @@ impl Read for Part<'_> {
 /// Hashes what is read.
 pub(super) struct Hashing<R> {
     reader: R,
-    hasher: Sha256,
+    hasher: sha2::Sha256,
     /// Bytes that were read.
     pub(super) bytes: u64,
 }
 
 impl<R: Read> Hashing<R> {
     pub(super) fn new(reader: R) -> Self {
-        Self { reader, hasher: Sha256::new(), bytes: 0 }
+        Self { reader, hasher: sha2::Sha256::new(), bytes: 0 }
     }
 
-    /// Reads what is left; SHA-256 of all in hex.
-    pub(super) fn finish(mut self) -> io::Result<String> {
+    /// Reads what is left; SHA-256 of all.
+    pub(super) fn finish(mut self) -> io::Result<Sha256> {
         io::copy(&mut self, &mut io::sink())?;
-        Ok(hex(&self.hasher.finalize()))
+        Ok(Sha256::of_all(self.hasher))
     }
 }
 

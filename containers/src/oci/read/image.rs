@@ -6,10 +6,10 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::blobs::{Blobs, Expected, sha256_of};
-use crate::Result;
+use super::blobs::{Blobs, Expected};
 use crate::rootfs::Layer;
 use crate::sif::Arch;
+use crate::{OciDigest, Result, Sha256};
 
 /// Indexes below each other at most.
 const MAX_DEPTH: usize = 4;
@@ -31,8 +31,8 @@ pub struct Layout {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Image {
-    /// Of its manifest: `sha256:` and hex.
-    pub digest: String,
+    /// Of its manifest.
+    pub digest: OciDigest,
     /// Processor of its programs.
     pub arch: Arch,
     /// Environment variables.
@@ -53,10 +53,10 @@ pub struct Image {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LayerBlob {
-    /// SHA-256 of the blob in hex.
-    pub sha256: String,
-    /// SHA-256 of the tar in hex.
-    pub diff_id: String,
+    /// SHA-256 of the blob.
+    pub sha256: Sha256,
+    /// SHA-256 of the tar.
+    pub diff_id: Sha256,
     /// Length of the blob.
     pub bytes: u64,
     /// As the manifest says: how it is compressed.
@@ -203,11 +203,14 @@ impl Layout {
     }
 
     fn expected(&self, descriptor: &Descriptor) -> Result<Expected> {
-        let sha256 = sha256_of(&descriptor.digest).ok_or_else(|| {
-            let digest = &descriptor.digest;
-            self.blobs.bad(format!("digest `{digest}`, expected `sha256:` and 64 digits"))
-        })?;
-        Ok(Expected { sha256: sha256.to_owned(), bytes: descriptor.size })
+        let digest = self.digest("digest", &descriptor.digest)?;
+        Ok(Expected { sha256: digest.0, bytes: descriptor.size })
+    }
+
+    fn digest(&self, what: &str, text: &str) -> Result<OciDigest> {
+        text.parse().map_err(|_| {
+            self.blobs.bad(format!("{what} `{text}`, expected `sha256:` and 64 digits"))
+        })
     }
 }
 
@@ -270,7 +273,7 @@ impl Search<'_> {
         let env = inner.env.unwrap_or_default();
         let env = env.iter().map(|setting| setting.split_once('=').unwrap_or((setting, "")));
         self.found.push(Image {
-            digest: descriptor.digest.clone(),
+            digest: self.layout.digest("digest", &descriptor.digest)?,
             arch: self.arch,
             env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             entrypoint: inner.entrypoint.unwrap_or_default(),
@@ -296,15 +299,13 @@ impl Search<'_> {
         let mut all = Vec::new();
         for (i, (layer, id)) in layers.iter().zip(ids).enumerate() {
             let Expected { sha256, bytes } = self.layout.expected(layer)?;
-            let diff_id = sha256_of(id).ok_or_else(|| {
-                blobs.bad(format!("diff ID `{id}`, expected `sha256:` and 64 digits"))
-            })?;
+            let diff_id = self.layout.digest("diff ID", id)?.0;
             // Only a history of as many steps says which made what.
             let made = made.get(i).filter(|_| made.len() == layers.len());
             let part = made.and_then(|step| step.created_by.as_deref()?.strip_prefix("gular: "));
             all.push(LayerBlob {
                 sha256,
-                diff_id: diff_id.to_owned(),
+                diff_id,
                 bytes,
                 media_type: layer.media_type.clone(),
                 part: Layer::ALL.into_iter().find(|layer| Some(layer.name()) == part),

@@ -6,7 +6,7 @@ use super::blobs::{Blobs, Expected, Hashing};
 use super::image::{Image, LayerBlob, Layout};
 use crate::rootfs::{Layer, Rootfs};
 use crate::store::{Kind, Limits, Listing, Store, unpack_tar};
-use crate::{Error, Result};
+use crate::{Error, Result, Sha256};
 
 /// What may follow a layer's last member: tar pads to records of some kilobytes.
 const MAX_PADDING: u64 = 64 << 20;
@@ -90,7 +90,7 @@ impl Layout {
             let most = read.saturating_add(MAX_PADDING.min(limits.bytes.max(1 << 20)));
             let diff_id = padding(tar, most).map_err(|e| self.blobs.bad(e.to_string()))?;
             if diff_id != layer.diff_id {
-                let expected = &layer.diff_id;
+                let expected = layer.diff_id;
                 return Err(self
                     .blobs
                     .bad(format!("unpacked it has SHA-256 {diff_id}, its diff ID is {expected}")));
@@ -126,11 +126,11 @@ impl Layout {
 }
 
 fn expected(layer: &LayerBlob) -> Expected {
-    Expected { sha256: layer.sha256.clone(), bytes: layer.bytes }
+    Expected { sha256: layer.sha256, bytes: layer.bytes }
 }
 
 /// Reads what follows the archive, up to so many bytes in all.
-fn padding<R: Read>(mut tar: Hashing<R>, most: u64) -> io::Result<String> {
+fn padding<R: Read>(mut tar: Hashing<R>, most: u64) -> io::Result<Sha256> {
     let left = most.saturating_sub(tar.bytes);
     io::copy(&mut (&mut tar).take(left), &mut io::sink())?;
     if tar.bytes >= most && tar.read(&mut [0])? > 0 {
