@@ -35,6 +35,7 @@ pub mod fetch;
 pub mod lock;
 pub mod make;
 pub mod oci;
+mod package;
 pub mod recipe;
 pub mod replay;
 mod rfc3339;
@@ -48,4 +49,5 @@ pub mod wheel;
 
 pub use self::digest::{ImageDigest, NotADigest, OciDigest, Sha256};
 pub use self::error::{Error, Result};
+pub use self::package::Package;
 pub use self::stored_image::{Part, StoredImage};

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::rfc3339;
-use crate::{Error, OciDigest, Result, Sha256};
+use crate::{Error, OciDigest, Package, Result, Sha256};
 
 /// What is in an image.
 #[derive(Debug, Clone, Default)]
@@ -27,45 +27,15 @@ pub struct Sbom<'a> {
     /// Who made it: `gular-0.1.0`.
     pub tool: &'a str,
     /// Debian packages.
-    pub debs: &'a [Deb],
+    pub debs: &'a [Package],
     /// Python wheels that libraries were taken from.
-    pub wheels: &'a [Wheel],
+    pub wheels: &'a [&'a Package],
     /// The image it is built on: its manifest's digest.
     pub base: Option<OciDigest>,
     /// The program.
     pub program: Option<&'a Program>,
     /// Crates in the program: see [`crates`].
     pub crates: &'a [Crate],
-}
-
-/// A Debian package.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deb {
-    /// Its name.
-    pub name: String,
-    /// Its version, epoch included.
-    pub version: String,
-    /// Its architecture: `amd64`, `all`.
-    pub arch: String,
-    /// SHA-256 of its file.
-    pub sha256: Sha256,
-    /// Where it is.
-    pub url: Option<String>,
-}
-
-/// A wheel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wheel {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// SHA-256 of its file.
-    pub sha256: Sha256,
-    /// Its licence, as its metadata names it.
-    pub license: Option<String>,
-    /// Where it is.
-    pub url: Option<String>,
 }
 
 /// The program of an image.
@@ -95,34 +65,34 @@ pub struct Crate {
 /// The document's text.
 pub fn spdx(of: &Sbom<'_>) -> String {
     let mut document = Document::default();
-    let image = document.add(Package { name: of.name, purpose: "CONTAINER", ..Package::default() });
+    let image = document.add(Entry { name: of.name, purpose: "CONTAINER", ..Entry::default() });
     document.relate("SPDXRef-DOCUMENT", "DESCRIBES", &image);
     for deb in of.debs {
         let purl = format!(
             "pkg:deb/debian/{}@{}?arch={}",
             escaped(&deb.name),
             escaped(&deb.version),
-            deb.arch
+            deb.arch.as_deref().unwrap_or_default()
         );
-        let id = document.add(Package {
+        let id = document.add(Entry {
             name: &deb.name,
             version: Some(&deb.version),
             purpose: "LIBRARY",
             sha256: Some(deb.sha256),
-            url: deb.url.as_deref(),
+            url: deb.urls.first().map(String::as_str),
             purl: Some(purl),
-            ..Package::default()
+            ..Entry::default()
         });
         document.relate(&image, "CONTAINS", &id);
     }
     for wheel in of.wheels {
         let name = wheel.name.to_ascii_lowercase().replace('_', "-");
-        let id = document.add(Package {
+        let id = document.add(Entry {
             name: &wheel.name,
             version: Some(&wheel.version),
             purpose: "LIBRARY",
             sha256: Some(wheel.sha256),
-            url: wheel.url.as_deref(),
+            url: wheel.urls.first().map(String::as_str),
             license: wheel.license.as_deref(),
             purl: Some(format!("pkg:pypi/{}@{}", escaped(&name), escaped(&wheel.version))),
         });
@@ -130,18 +100,18 @@ pub fn spdx(of: &Sbom<'_>) -> String {
     }
     if let Some(OciDigest(sha256)) = of.base {
         let sha256 = Some(sha256);
-        let base = Package { name: "base", purpose: "CONTAINER", sha256, ..Package::default() };
+        let base = Entry { name: "base", purpose: "CONTAINER", sha256, ..Entry::default() };
         let id = document.add(base);
         document.relate(&image, "CONTAINS", &id);
     }
     let mut around = image.clone();
     if let Some(program) = of.program {
-        around = document.add(Package {
+        around = document.add(Entry {
             name: &program.name,
             version: program.version.as_deref(),
             purpose: "APPLICATION",
             sha256: Some(program.sha256),
-            ..Package::default()
+            ..Entry::default()
         });
         document.relate(&image, "CONTAINS", &around);
     }
@@ -152,7 +122,7 @@ pub fn spdx(of: &Sbom<'_>) -> String {
             format!("https://static.crates.io/crates/{name}/{version}/download")
         });
         let git = one.source.as_deref().filter(|source| source.starts_with("git+"));
-        let id = document.add(Package {
+        let id = document.add(Entry {
             name: &one.name,
             version: Some(&one.version),
             purpose: "LIBRARY",
@@ -160,7 +130,7 @@ pub fn spdx(of: &Sbom<'_>) -> String {
             url: registry.as_deref().or(git),
             purl: of_registry
                 .then(|| format!("pkg:cargo/{}@{}", escaped(&one.name), escaped(&one.version))),
-            ..Package::default()
+            ..Entry::default()
         });
         document.relate(&around, "CONTAINS", &id);
     }
@@ -239,7 +209,7 @@ pub fn crates(text: &str, root: Option<&str>) -> Result<Vec<Crate>> {
 
 /// One package of the document.
 #[derive(Default)]
-struct Package<'a> {
+struct Entry<'a> {
     name: &'a str,
     version: Option<&'a str>,
     purpose: &'static str,
@@ -260,7 +230,7 @@ struct Document {
 
 impl Document {
     /// Adds a package; its identifier.
-    fn add(&mut self, package: Package<'_>) -> String {
+    fn add(&mut self, package: Entry<'_>) -> String {
         let version = package.version.map_or_else(String::new, |version| format!("-{version}"));
         let id = self.id(&format!("SPDXRef-Package-{}{version}", package.name));
         let license = package.license.map(|text| self.license(text));

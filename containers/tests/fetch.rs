@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_containers::Error;
-use gular_containers::fetch::{Archives, Artifact};
+use gular_containers::fetch::Archives;
+use gular_containers::{Error, Package};
 use support::{Shelf, sha256};
 
 const A: &str = "https://a.example/pool/x_1.deb";
@@ -20,13 +20,15 @@ fn bytes() -> Vec<u8> {
     (0..3_300_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-fn artifact(bytes: &[u8]) -> Artifact {
-    Artifact {
+fn package(bytes: &[u8]) -> Package {
+    Package {
         name: "x".to_owned(),
-        file_name: "x_1.deb".to_owned(),
+        version: "1".to_owned(),
+        arch: Some("all".to_owned()),
         bytes: bytes.len() as u64,
         sha256: sha256(bytes),
         urls: vec![A.to_owned(), B.to_owned()],
+        license: None,
     }
 }
 
@@ -35,7 +37,7 @@ fn archives(dir: &Path) -> Archives {
 }
 
 fn get(archives: &Archives, shelf: &Shelf, bytes: &[u8]) -> Result<PathBuf, Error> {
-    archives.get(&artifact(bytes), shelf, &|_| {}, &AtomicBool::new(false))
+    archives.get(&package(bytes), shelf, &|_| {}, &AtomicBool::new(false))
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn a_cut_transfer_goes_on_where_it_was_even_elsewhere() {
     );
     let heard = std::sync::Mutex::new(Vec::new());
     let progress = |done| heard.lock().unwrap().push(done);
-    archives.get(&artifact(&bytes), &shelf, &progress, &AtomicBool::new(false)).unwrap();
+    archives.get(&package(&bytes), &shelf, &progress, &AtomicBool::new(false)).unwrap();
     assert_eq!(shelf.asked(), [format!("stream 2097152 {A}")]);
     let heard = heard.into_inner().unwrap();
     assert!(heard.is_sorted() && heard.last() == Some(&(bytes.len() as u64)), "{heard:?}");
@@ -175,7 +177,7 @@ fn stopping_keeps_what_came() {
     shelf.put(A, bytes.clone());
     let cancel = AtomicBool::new(false);
     let progress = |done| cancel.store(done >= 2 << 20, Ordering::Relaxed);
-    let stopped = archives.get(&artifact(&bytes), &shelf, &progress, &cancel);
+    let stopped = archives.get(&package(&bytes), &shelf, &progress, &cancel);
     assert!(matches!(stopped, Err(Error::Cancelled)));
     get(&archives, &shelf, &bytes).unwrap();
     assert_eq!(shelf.asked(), [format!("stream 0 {A}"), format!("stream 2097152 {A}")]);
@@ -185,9 +187,9 @@ fn stopping_keeps_what_came() {
 fn names_that_lead_elsewhere_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let archives = archives(dir.path());
-    let good = artifact(b"x");
-    for file_name in ["../x", "", "x/y", ".."] {
-        let bad = Artifact { file_name: file_name.to_owned(), ..good.clone() };
+    let good = package(b"x");
+    for url in ["https://a.example/..", "https://a.example/", "https://a.example/%2e%2e%2fx"] {
+        let bad = Package { urls: vec![url.to_owned()], ..good.clone() };
         let refused = archives.get(&bad, &Shelf::default(), &|_| {}, &AtomicBool::new(false));
         assert!(matches!(refused, Err(Error::Path { .. })));
     }

@@ -10,10 +10,10 @@ use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_containers::Error;
 use gular_containers::fetch::Archives;
 use gular_containers::lock::{Lock, Sources, lock, vendor};
 use gular_containers::recipe::Recipe;
+use gular_containers::{Error, Package};
 use support::{Shelf, sha256};
 use zip::CompressionMethod;
 use zip::write::SimpleFileOptions;
@@ -351,8 +351,7 @@ fn a_vendor_folder_has_every_archive_and_nothing_else_and_serves_offline() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     there.sort();
-    let mut expected: Vec<String> =
-        found.artifacts().into_iter().map(|one| one.file_name).collect();
+    let mut expected: Vec<String> = found.packages().filter_map(Package::file_name).collect();
     expected.sort();
     assert_eq!(there, expected);
     // What is damaged there is put right, the rest is left alone.
@@ -363,7 +362,7 @@ fn a_vendor_folder_has_every_archive_and_nothing_else_and_serves_offline() {
     put().unwrap();
     assert!(shelf.asked().is_empty(), "the cache has it");
     let offline = Archives { dir: dir.path().join("none"), vendor: vec![to], offline: true };
-    for artifact in found.artifacts() {
-        offline.get(&artifact, &shelf, &|_| {}, &cancel).unwrap();
+    for package in found.packages() {
+        offline.get(package, &shelf, &|_| {}, &cancel).unwrap();
     }
 }

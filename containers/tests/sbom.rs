@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gular_containers::Sha256;
-use gular_containers::sbom::{Crate, Deb, Program, Sbom, Wheel, crates, spdx};
+use gular_containers::sbom::{Crate, Program, Sbom, crates, spdx};
+use gular_containers::{Package, Sha256};
 use serde_json::Value;
 
 const LOCK: &str = r#"
@@ -56,18 +56,27 @@ fn sha256(digit: char) -> Sha256 {
     digit.to_string().repeat(64).parse().unwrap()
 }
 
-fn deb(name: &str, version: &str) -> Deb {
-    let (name, version) = (name.to_owned(), version.to_owned());
-    Deb { name, version, arch: "amd64".to_owned(), sha256: sha256('0'), url: None }
+fn deb(name: &str, version: &str) -> Package {
+    Package {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        arch: Some("amd64".to_owned()),
+        bytes: 1,
+        sha256: sha256('0'),
+        urls: Vec::new(),
+        license: None,
+    }
 }
 
-fn wheel(name: &str, license: Option<&str>) -> Wheel {
-    Wheel {
+fn wheel(name: &str, license: Option<&str>) -> Package {
+    Package {
         name: name.to_owned(),
         version: "2.11.0+cpu".to_owned(),
+        arch: None,
+        bytes: 1,
         sha256: sha256('1'),
         license: license.map(str::to_owned),
-        url: Some("https://files.pythonhosted.org/x.whl".to_owned()),
+        urls: vec!["https://files.pythonhosted.org/x.whl".to_owned()],
     }
 }
 
@@ -92,7 +101,7 @@ fn document(time: u64) -> Value {
         time,
         tool: "gular-0.1.0",
         debs: &debs,
-        wheels: &wheels,
+        wheels: &wheels.iter().collect::<Vec<_>>(),
         base: Some(sha256('4').into()),
         program: Some(&program),
         crates: &crates,

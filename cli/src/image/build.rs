@@ -161,10 +161,11 @@ fn assembled(
     let unpacked = make::unpack(lock, &places, web, &told, &stop.flag);
     bar.finish_and_clear();
     let unpacked = unpacked.map_err(|error| ended(error, stop))?;
+    let (base, wheels) = unpacked.into_parts();
     let parts = Parts {
         recipe: &place.recipe,
-        base: unpacked.base(),
-        wheels: unpacked.wheels(),
+        base,
+        wheels,
         program: program.map(|program| program.path.as_path()),
         dir: &place.dir,
     };

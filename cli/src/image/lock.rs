@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use gular_containers::Sha256;
 use gular_containers::lock::{self, Lock};
+use gular_containers::{Package, Sha256};
 use serde::Serialize;
 
 use super::args::{LockArgs, PlaceArgs, SourceArgs};
@@ -138,12 +138,9 @@ pub(super) fn write(place: &Place, text: &str) -> Result<(), Failure> {
 /// Names with versions: new, gone, of another version or digest.
 fn changes(old: Option<&Lock>, new: &Lock) -> (Vec<String>, Vec<String>, Vec<String>) {
     let all = |lock: &Lock| -> BTreeMap<String, (String, Sha256)> {
-        let debs = lock.debs.iter().map(|deb| (&deb.name, &deb.version, &deb.sha256));
-        let wheels = lock.wheels.iter().map(|wheel| (&wheel.name, &wheel.version, &wheel.sha256));
-        let one = |(name, version, sha): (&String, &String, &Sha256)| {
-            (name.clone(), (version.clone(), *sha))
-        };
-        debs.chain(wheels).map(one).collect()
+        let one =
+            |package: &Package| (package.name.clone(), (package.version.clone(), package.sha256));
+        lock.packages().map(one).collect()
     };
     let (old, new) = (old.map(all).unwrap_or_default(), all(new));
     let shown = |name: &String, version: &String| format!("{name} {version}");

@@ -9,34 +9,25 @@ use crate::store::Listing;
 
 /// The base of an image.
 #[derive(Debug)]
-pub enum Base<'a> {
+pub enum Base {
     /// Nothing.
     Scratch,
-    /// Debian packages.
-    Debian(Vec<Deb<'a>>),
+    /// Files of Debian packages.
+    Debian(Vec<Listing>),
     /// Another image: its files and its environment.
     Image(Rootfs, BTreeMap<String, String>),
 }
 
-/// An unpacked Debian package.
-#[derive(Debug)]
-pub struct Deb<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Its files.
-    pub files: Listing,
-}
-
 /// The base's files and environment.
-pub(super) fn lay(base: &Base<'_>) -> Result<(Rootfs, BTreeMap<String, String>)> {
+pub(super) fn lay(base: &Base) -> Result<(Rootfs, BTreeMap<String, String>)> {
     match base {
         Base::Scratch => Ok((Rootfs::default(), BTreeMap::new())),
         Base::Image(tree, env) => Ok((tree.clone(), env.clone())),
         Base::Debian(debs) => {
             let mut tree = Rootfs::default();
             debian::prepare(&mut tree, Layer::Base)?;
-            for deb in debs {
-                deb.files.add_some_to(&mut tree, Layer::Base, is_wanted)?;
+            for files in debs {
+                files.add_some_to(&mut tree, Layer::Base, is_wanted)?;
             }
             debian::finish(&mut tree, Layer::Base)?;
             Ok((tree, BTreeMap::new()))

@@ -9,7 +9,7 @@ use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{self, Closure, Facts, Fault};
 use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use crate::store::Kind;
-use crate::{Error, Result};
+use crate::{Error, Package, Result};
 
 pub(super) struct Libraries {
     /// Wheels that something was taken from.
@@ -87,7 +87,7 @@ pub(super) fn add(
 /// All shared libraries that stand in a folder `lib` of a wheel.
 fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
     let mut candidates: BTreeMap<String, Candidate> = BTreeMap::new();
-    for (wheel, files) in &parts.wheels {
+    for (Package { name: wheel, .. }, files) in &parts.wheels {
         for entry in &files.entries {
             let Kind::File(..) = entry.kind else { continue };
             let Some((folder, name)) = entry.path.rsplit_once('/') else { continue };
@@ -97,7 +97,7 @@ fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
             let candidate = Candidate {
                 what: files.what(entry)?,
                 layer: layer_of(wheel),
-                wheel: Some((*wheel).to_owned()),
+                wheel: Some(wheel.clone()),
             };
             if let Some(there) = candidates.insert(name.to_owned(), candidate) {
                 let other = there.wheel.unwrap_or_default();

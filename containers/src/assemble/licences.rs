@@ -1,14 +1,14 @@
 //! What the wheels say about copying them.
 
 use super::Parts;
-use crate::Result;
 use crate::rootfs::{RootPath, Rootfs};
 use crate::store::Kind;
+use crate::{Package, Result};
 
 /// Adds the licences of the wheels named, as they are, below `/usr/share/licenses`.
 /// Debian's stand in its packages.
 pub(super) fn add(tree: &mut Rootfs, parts: &Parts<'_>, wheels: &[String]) -> Result<()> {
-    for (name, files) in &parts.wheels {
+    for (Package { name, .. }, files) in &parts.wheels {
         if !wheels.iter().any(|wheel| wheel == name) {
             continue;
         }

@@ -16,11 +16,11 @@ mod licences;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use self::base::{Base, Deb};
-use crate::Result;
+pub use self::base::Base;
 use crate::recipe::Recipe;
 use crate::rootfs::{RootPath, Rootfs};
 use crate::store::Listing;
+use crate::{Package, Result};
 
 /// Where programs stand in an image.
 pub const BIN: &str = "app/bin";
@@ -33,9 +33,9 @@ pub struct Parts<'a> {
     /// What is asked for.
     pub recipe: &'a Recipe,
     /// What is under everything else.
-    pub base: Base<'a>,
-    /// Unpacked wheels: name and files.
-    pub wheels: Vec<(&'a str, Listing)>,
+    pub base: Base,
+    /// Wheels, and their files.
+    pub wheels: Vec<(&'a Package, Listing)>,
     /// The program, built; `None` when the recipe has none or does not embed it.
     pub program: Option<&'a Path>,
     /// The folder that relative paths of the recipe start from.

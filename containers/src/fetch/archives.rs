@@ -10,9 +10,9 @@ use std::time::Duration;
 use sha2::Digest as _;
 use tempfile::NamedTempFile;
 
-use super::{Artifact, Fault, Transport};
+use super::{Fault, Transport};
 use crate::digest::feed;
-use crate::{Error, Result, Sha256};
+use crate::{Error, Package, Result, Sha256};
 
 /// A transfer goes on at a multiple of this: transports ask for no finer place.
 const BLOCK: u64 = 1 << 20;
@@ -33,7 +33,7 @@ pub struct Archives {
 
 impl Archives {
     /// The file with these bytes: from a vendor folder, the cache, or fetched.
-    /// `progress` hears how many bytes of it are there, of the artifact's.
+    /// `progress` hears how many bytes of it are there, of the package's.
     ///
     /// Whatever is there already is read whole; what is damaged in the cache is
     /// fetched again. What a stopped transfer left is used by the next one.
@@ -43,22 +43,25 @@ impl Archives {
     /// [`Error::Digest`] for a file of a vendor folder, [`Error::Io`], [`Error::Cancelled`].
     pub fn get(
         &self,
-        artifact: &Artifact,
+        package: &Package,
         transport: &dyn Transport,
         progress: &dyn Fn(u64),
         cancel: &AtomicBool,
     ) -> Result<PathBuf> {
-        artifact.check()?;
+        let file_name = package.file_name().ok_or_else(|| {
+            let path = package.urls.first().unwrap_or(&package.name).clone();
+            Error::Path { path, reason: "it does not end in a plain file name" }
+        })?;
         for dir in &self.vendor {
-            let path = dir.join(&artifact.file_name);
+            let path = dir.join(&file_name);
             if path.is_file() {
-                check(&path, artifact, progress, cancel)?;
+                check(&path, package, progress, cancel)?;
                 return Ok(path);
             }
         }
-        let path = self.dir.join(artifact.sha256.to_string());
-        if has_len(&path, artifact.bytes) {
-            match check(&path, artifact, progress, cancel) {
+        let path = self.dir.join(package.sha256.to_string());
+        if has_len(&path, package.bytes) {
+            match check(&path, package, progress, cancel) {
                 Err(Error::Digest { .. }) if !self.offline => {
                     fs::remove_file(&path).map_err(Error::io("remove", &path))?;
                 }
@@ -66,17 +69,17 @@ impl Archives {
             }
         }
         if self.offline {
-            return Err(Error::Offline { name: artifact.file_name.clone() });
+            return Err(Error::Offline { name: file_name });
         }
         fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
-        let Some(mut part) = Part::open(&self.dir, &path, artifact, cancel)? else {
-            progress(artifact.bytes);
+        let Some(mut part) = Part::open(&self.dir, &path, package, cancel)? else {
+            progress(package.bytes);
             return Ok(path);
         };
         let mut said = Vec::new();
         let mut hint = None;
-        for url in &artifact.urls {
-            match part.fill(url, artifact, transport, progress, cancel) {
+        for url in &package.urls {
+            match part.fill(url, package, transport, progress, cancel) {
                 Ok(()) => {
                     part.finish(&path)?;
                     return Ok(path);
@@ -91,31 +94,31 @@ impl Archives {
         if said.is_empty() {
             said.push("nothing says where it is".to_owned());
         }
-        Err(Error::Fetch { name: artifact.file_name.clone(), reason: said.join("; "), hint })
+        Err(Error::Fetch { name: file_name, reason: said.join("; "), hint })
     }
 }
 
-/// Refuses a file that is not the artifact.
+/// Refuses a file that is not the package.
 fn check(
     path: &Path,
-    artifact: &Artifact,
+    package: &Package,
     progress: &dyn Fn(u64),
     cancel: &AtomicBool,
 ) -> Result<()> {
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let found = file.metadata().map_err(Error::io("read", path))?.len();
-    if found != artifact.bytes {
-        let reason = format!("it has {found} bytes, expected {}", artifact.bytes);
+    if found != package.bytes {
+        let reason = format!("it has {found} bytes, expected {}", package.bytes);
         return Err(Error::Archive { path: path.display().to_string(), reason });
     }
     let mut hasher = sha2::Sha256::new();
     feed(&mut hasher, &mut file, path, found, progress, cancel)?;
     let found = Sha256::of_all(hasher);
-    if found == artifact.sha256 {
+    if found == package.sha256 {
         return Ok(());
     }
     let path = path.display().to_string();
-    Err(Error::Digest { path, found, expected: artifact.sha256 })
+    Err(Error::Digest { path, found, expected: package.sha256 })
 }
 
 fn has_len(path: &Path, bytes: u64) -> bool {
@@ -143,10 +146,10 @@ impl Part {
     fn open(
         dir: &Path,
         whole: &Path,
-        artifact: &Artifact,
+        package: &Package,
         cancel: &AtomicBool,
     ) -> Result<Option<Self>> {
-        let path = dir.join(format!("{}.part", artifact.sha256));
+        let path = dir.join(format!("{}.part", package.sha256));
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
@@ -169,7 +172,7 @@ impl Part {
                     return Ok(Some(Self { file, path, private: Some(private) }));
                 }
             }
-            if has_len(whole, artifact.bytes) {
+            if has_len(whole, package.bytes) {
                 let _ = fs::remove_file(&path);
                 return Ok(None);
             }
@@ -187,20 +190,20 @@ impl Part {
     fn fill(
         &mut self,
         url: &str,
-        artifact: &Artifact,
+        package: &Package,
         transport: &dyn Transport,
         progress: &dyn Fn(u64),
         cancel: &AtomicBool,
     ) -> std::result::Result<(), Fill> {
         loop {
-            let (from, found) = self.attempt(url, artifact, transport, progress, cancel)?;
-            if found == artifact.sha256 {
+            let (from, found) = self.attempt(url, package, transport, progress, cancel)?;
+            if found == package.sha256 {
                 return Ok(());
             }
             self.file.set_len(0).map_err(|e| self.failed("write", e))?;
             // What lay there from before may be what is wrong.
             if from == 0 {
-                let expected = artifact.sha256;
+                let expected = package.sha256;
                 let reason = format!("{url} has SHA-256 {found}, expected {expected}");
                 let hint = "its bytes changed since the lock was made, or on the way: lock again, or name another mirror";
                 return Err(Fill::Next(reason, Some(hint.to_owned())));
@@ -212,15 +215,15 @@ impl Part {
     fn attempt(
         &mut self,
         url: &str,
-        artifact: &Artifact,
+        package: &Package,
         transport: &dyn Transport,
         progress: &dyn Fn(u64),
         cancel: &AtomicBool,
     ) -> std::result::Result<(u64, Sha256), Fill> {
         let there = self.file.metadata().map_err(|e| self.failed("read", e))?.len();
         let from = match there {
-            whole if whole == artifact.bytes => whole,
-            cut if cut < artifact.bytes => cut - cut % BLOCK,
+            whole if whole == package.bytes => whole,
+            cut if cut < package.bytes => cut - cut % BLOCK,
             _ => 0,
         };
         if there != from {
@@ -231,14 +234,14 @@ impl Part {
         feed(&mut hasher, &mut self.file, &self.path, from, progress, cancel)
             .map_err(Fill::Fatal)?;
         let mut done = from;
-        if from < artifact.bytes {
+        if from < package.bytes {
             let mut sink = |bytes: &[u8]| {
                 if cancel.load(Ordering::Relaxed) {
                     return Err(io::ErrorKind::Interrupted.into());
                 }
                 done += bytes.len() as u64;
-                if done > artifact.bytes {
-                    let reason = format!("more than {} bytes came", artifact.bytes);
+                if done > package.bytes {
+                    let reason = format!("more than {} bytes came", package.bytes);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
                 }
                 hasher.update(bytes);
@@ -246,7 +249,7 @@ impl Part {
                 progress(done);
                 Ok(())
             };
-            let streamed = transport.stream(url, artifact.bytes, from, &mut sink);
+            let streamed = transport.stream(url, package.bytes, from, &mut sink);
             match streamed {
                 Ok(()) => {}
                 Err(_) if cancel.load(Ordering::Relaxed) => {
@@ -259,8 +262,8 @@ impl Part {
                 Err(Fault::Failed { message, hint }) => return Err(Fill::Next(message, hint)),
                 Err(other) => return Err(Fill::Next(format!("{url}: {other}"), None)),
             }
-            if done != artifact.bytes {
-                let reason = format!("{url} ended after {done} of {} bytes", artifact.bytes);
+            if done != package.bytes {
+                let reason = format!("{url} ended after {done} of {} bytes", package.bytes);
                 return Err(Fill::Next(reason, None));
             }
         }

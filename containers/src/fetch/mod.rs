@@ -7,10 +7,7 @@
 //! ```
 
 mod archives;
-mod artifact;
 mod transport;
 
 pub use self::archives::Archives;
-pub use self::artifact::Artifact;
-pub(crate) use self::artifact::file_name;
 pub use self::transport::{Fault, Transport};

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::fetch::{Artifact, file_name};
 use crate::recipe::{Platform, Recipe};
-use crate::{Error, OciDigest, Result, Sha256};
+use crate::{Error, OciDigest, Package, Result, Sha256};
 
 /// What an image is made of: from `image.lock`, or just found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +22,9 @@ pub struct Lock {
     /// The image it begins with.
     pub oci: Option<Oci>,
     /// Debian packages, by name.
-    pub debs: Vec<Deb>,
+    pub debs: Vec<Package>,
     /// Wheels, by name.
-    pub wheels: Vec<Wheel>,
+    pub wheels: Vec<Package>,
 }
 
 /// A Debian archive.
@@ -40,43 +39,6 @@ pub struct Debian {
     pub security: String,
     /// `20260712T101637Z`: when snapshot.debian.org has these packages.
     pub snapshot: String,
-}
-
-/// A Debian package.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Deb {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// Its architecture, `all` among them.
-    pub arch: String,
-    /// Length of its file.
-    pub bytes: u64,
-    /// SHA-256 of its file.
-    pub sha256: Sha256,
-    /// Where it is.
-    pub urls: Vec<String>,
-}
-
-/// A Python wheel, of which the libraries are wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wheel {
-    /// Its name: `torch`, `nvidia-cudnn-cu13`.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// Length of its file.
-    pub bytes: u64,
-    /// SHA-256 of its file.
-    pub sha256: Sha256,
-    /// Where it is.
-    pub urls: Vec<String>,
-    /// Its licence, as its metadata names it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub license: Option<String>,
 }
 
 /// An image that was given.
@@ -102,15 +64,14 @@ impl Lock {
         }
     }
 
-    /// Bytes of all files that are needed.
+    /// Bytes of all packages' files.
     pub fn bytes(&self) -> u64 {
-        self.artifacts().iter().map(|artifact| artifact.bytes).sum()
+        self.packages().map(|package| package.bytes).sum()
     }
 
-    /// All files that are needed.
-    pub fn artifacts(&self) -> Vec<Artifact> {
-        let debs = self.debs.iter().map(Deb::artifact);
-        debs.chain(self.wheels.iter().map(Wheel::artifact)).collect()
+    /// All packages: Debian's, then wheels.
+    pub fn packages(&self) -> impl Iterator<Item = &Package> {
+        self.debs.iter().chain(&self.wheels)
     }
 }
 
@@ -128,24 +89,4 @@ pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
         "torch": recipe.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref()).map(|torch| &torch.0),
     });
     Sha256::of(parts.to_string().as_bytes()).into()
-}
-
-impl Deb {
-    /// Its file.
-    pub fn artifact(&self) -> Artifact {
-        artifact(&self.name, self.bytes, self.sha256, &self.urls)
-    }
-}
-
-impl Wheel {
-    /// Its file.
-    pub fn artifact(&self) -> Artifact {
-        artifact(&self.name, self.bytes, self.sha256, &self.urls)
-    }
-}
-
-/// The file is called as its first address ends.
-fn artifact(name: &str, bytes: u64, sha256: Sha256, urls: &[String]) -> Artifact {
-    let file_name = urls.first().and_then(|url| file_name(url)).unwrap_or_default();
-    Artifact { name: name.to_owned(), file_name, bytes, sha256, urls: urls.to_vec() }
 }

@@ -9,6 +9,6 @@ mod resolve;
 mod text;
 mod vendor;
 
-pub use self::document::{Deb, Debian, Lock, Oci, Wheel, recipe_digest};
+pub use self::document::{Debian, Lock, Oci, recipe_digest};
 pub use self::resolve::{DEFAULT_SUITE, Sources, lock};
 pub use self::vendor::vendor;

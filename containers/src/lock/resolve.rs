@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::document::{Deb, Debian, Lock, recipe_digest};
+use super::document::{Debian, Lock, recipe_digest};
 use super::oci;
-use crate::debian::{Archive, DEFAULT_PACKAGES, Keyring, Package, Release, resolve, snapshot};
-use crate::fetch::{Transport, file_name};
+use crate::debian::{self, Archive, DEFAULT_PACKAGES, Keyring, Release, resolve, snapshot};
+use crate::fetch::Transport;
 use crate::recipe::Recipe;
 use crate::wheel;
-use crate::{Error, Result};
+use crate::{Error, Package, Result, package};
 
 /// The release taken when a recipe names none: glibc 2.36, which is enough for the
 /// libraries that `--nv` brings from a host, and old enough to be well known.
@@ -152,23 +152,24 @@ fn platform_name(lock: &Lock) -> &'static str {
 }
 
 /// A package with its addresses: at the mirror, and where it stays for good.
-fn deb(package: &Package, sources: &Sources, snapshot: &str) -> Result<Deb> {
+fn deb(package: &debian::Package, sources: &Sources, snapshot: &str) -> Result<Package> {
     let mut urls = vec![format!("{}/{}", package.root, package.filename)];
     if !snapshot.is_empty() {
         let security = *package.root == *sources.debian_security.trim_end_matches('/');
         let archive = if security { "debian-security" } else { "debian" };
         urls.push(format!("{SNAPSHOT}/{archive}/{snapshot}/{}", package.filename));
     }
-    if urls.iter().any(|url| file_name(url).is_none()) {
+    if urls.iter().any(|url| package::file_name(url).is_none()) {
         let reason = format!("`{}` is no file's name", package.filename);
         return Err(Error::Package { name: package.name.clone(), reason, hint: None });
     }
-    Ok(Deb {
+    Ok(Package {
         name: package.name.clone(),
         version: package.version.to_string(),
-        arch: package.arch.clone(),
+        arch: Some(package.arch.clone()),
         bytes: package.bytes,
         sha256: package.sha256,
         urls,
+        license: None,
     })
 }

@@ -17,10 +17,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{Deb, Debian, Lock, Oci, Wheel};
-use crate::fetch::file_name;
+use super::document::{Debian, Lock, Oci};
+use crate::package::file_name;
 use crate::recipe::Platform;
-use crate::{Error, OciDigest, Result};
+use crate::{Error, OciDigest, Package, Result};
 
 /// Of the format.
 const VERSION: u32 = 1;
@@ -48,9 +48,9 @@ struct Text {
     #[serde(skip_serializing_if = "Option::is_none")]
     oci: Option<Oci>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    deb: Vec<Deb>,
+    deb: Vec<Package>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    wheel: Vec<Wheel>,
+    wheel: Vec<Package>,
 }
 
 impl Lock {
@@ -134,9 +134,9 @@ impl Lock {
         }
         let mut names = BTreeSet::new();
         let mut files = BTreeSet::new();
-        let debs = self.debs.iter().map(|deb| ("deb", &deb.name, &deb.urls));
-        let wheels = self.wheels.iter().map(|one| ("wheel", &one.name, &one.urls));
-        for (kind, name, urls) in debs.chain(wheels) {
+        let debs = self.debs.iter().map(|deb| ("deb", deb));
+        for (kind, package) in debs.chain(self.wheels.iter().map(|wheel| ("wheel", wheel))) {
+            let Package { name, urls, .. } = package;
             let wrong = |reason: String| Err((format!("\"{name}\""), reason));
             let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
             let first = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
@@ -145,6 +145,12 @@ impl Lock {
             }
             if !names.insert((kind, name)) {
                 return wrong(format!("{kind} `{name}` is there twice"));
+            }
+            match (kind, &package.arch, &package.license) {
+                ("deb", Some(_), None) | ("wheel", None, _) => {}
+                ("deb", None, _) => return wrong(format!("deb `{name}` has no `arch`")),
+                ("deb", ..) => return wrong(format!("deb `{name}` has a `license`")),
+                _ => return wrong(format!("wheel `{name}` has an `arch`")),
             }
             for url in urls {
                 let scheme = ["https://", "http://", "file://"].iter().any(|s| url.starts_with(s));
@@ -171,13 +177,14 @@ mod tests {
 
     fn lock() -> Lock {
         let sha256: Sha256 = "0123456789abcdef".repeat(4).parse().unwrap();
-        let deb = |name: &str| Deb {
+        let deb = |name: &str| Package {
             name: name.to_owned(),
             version: "1:2.36-9+deb12u9".to_owned(),
-            arch: "amd64".to_owned(),
+            arch: Some("amd64".to_owned()),
             bytes: 77,
             sha256,
             urls: vec![format!("https://deb.debian.org/debian/pool/{name}_2_amd64.deb")],
+            license: None,
         };
         Lock {
             time: 1_783_764_997,
@@ -191,9 +198,10 @@ mod tests {
             }),
             oci: Some(Oci { path: "base".into(), digest: sha256.into() }),
             debs: vec![deb("libc6"), deb("bash")],
-            wheels: vec![Wheel {
+            wheels: vec![Package {
                 name: "torch".to_owned(),
                 version: "2.11.0".to_owned(),
+                arch: None,
                 bytes: 530_604_548,
                 sha256,
                 urls: vec!["https://files.pythonhosted.org/packages/torch-2.11.0.whl".to_owned()],
@@ -214,7 +222,7 @@ mod tests {
         let mut sorted = lock();
         sorted.debs.reverse();
         assert_eq!(read, sorted);
-        let files: Vec<_> = read.artifacts().into_iter().map(|one| one.file_name).collect();
+        let files: Vec<_> = read.packages().filter_map(Package::file_name).collect();
         assert_eq!(files, ["bash_2_amd64.deb", "libc6_2_amd64.deb", "torch-2.11.0.whl"]);
     }
 
@@ -237,6 +245,8 @@ mod tests {
             ),
             ("pool/libc6_2", "pool/bash_2", 27, "`bash_2_amd64.deb` is there twice"),
             ("bytes = 77", "bytes = -77", 22, "-77"),
+            ("arch = \"amd64\"\n", "", 19, "deb `bash` has no `arch`"),
+            ("license = ", "arch = ", 35, "wheel `torch` has an `arch`"),
             ("[debian]", "[debian", 8, ""),
         ] {
             let changed = text.replacen(from, to, 1);

@@ -23,17 +23,19 @@ pub fn vendor(
     cancel: &AtomicBool,
 ) -> Result<()> {
     fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-    for artifact in lock.artifacts() {
-        let progress = |done: u64| progress(&artifact.name, done);
-        let to = dir.join(&artifact.file_name);
+    for package in lock.packages() {
+        let progress = |done: u64| progress(&package.name, done);
+        // Archives refuse one without.
+        let file_name = package.file_name().unwrap_or_default();
+        let to = dir.join(&file_name);
         let there = Archives { dir: archives.dir.clone(), vendor: vec![dir.into()], offline: true };
-        if to.exists() && there.get(&artifact, transport, &progress, cancel).is_ok() {
+        if to.exists() && there.get(package, transport, &progress, cancel).is_ok() {
             continue;
         }
-        let from = archives.get(&artifact, transport, &progress, cancel)?;
+        let from = archives.get(package, transport, &progress, cancel)?;
         let part = tempfile::Builder::new().prefix(".part-").tempdir_in(dir);
         let part = part.map_err(Error::io("create", dir))?;
-        let new = part.path().join(&artifact.file_name);
+        let new = part.path().join(&file_name);
         // A copy: a link would carry what happens to it here into the cache.
         fs::copy(&from, &new).map_err(Error::io("write", &to))?;
         fs::rename(&new, &to).map_err(Error::io("create", &to))?;

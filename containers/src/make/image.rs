@@ -124,21 +124,7 @@ fn contents(
     assembled: &Assembled,
     cargo_lock: Option<&str>,
 ) -> Result<String> {
-    let debs = lock.debs.iter().map(|deb| sbom::Deb {
-        name: deb.name.clone(),
-        version: deb.version.clone(),
-        arch: deb.arch.clone(),
-        sha256: deb.sha256,
-        url: deb.urls.first().cloned(),
-    });
     let taken = lock.wheels.iter().filter(|wheel| assembled.wheels.contains(&wheel.name));
-    let wheels = taken.map(|wheel| sbom::Wheel {
-        name: wheel.name.clone(),
-        version: wheel.version.clone(),
-        sha256: wheel.sha256,
-        license: wheel.license.clone(),
-        url: wheel.urls.first().cloned(),
-    });
     let package = parts.recipe.app.as_ref().and_then(|app| app.package.as_deref());
     let crates = cargo_lock.map(|text| sbom::crates(text, package)).transpose()?;
     let program = parts.program.map(|path| -> Result<_> {
@@ -149,8 +135,8 @@ fn contents(
         name: &parts.recipe.image.name,
         time: lock.time,
         tool: concat!("gular-", env!("CARGO_PKG_VERSION")),
-        debs: &debs.collect::<Vec<_>>(),
-        wheels: &wheels.collect::<Vec<_>>(),
+        debs: &lock.debs,
+        wheels: &taken.collect::<Vec<_>>(),
         base: lock.oci.as_ref().map(|oci| oci.digest),
         program: program.transpose()?.as_ref(),
         crates: &crates.unwrap_or_default(),

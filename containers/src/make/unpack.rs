@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::assemble::{Base, Deb};
+use crate::assemble::Base;
 use crate::debian;
-use crate::fetch::{Archives, Artifact, Transport};
+use crate::fetch::{Archives, Transport};
 use crate::lock::{Lock, Oci};
 use crate::oci::{Layout, Parts};
 use crate::rootfs::Rootfs;
 use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
 use crate::wheel::unpack_wheel;
-use crate::{Error, Result};
+use crate::{Error, Package, Result};
 
 /// What is being done, for a progress bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +25,9 @@ pub enum Step {
 
 /// All archives of a lock.
 #[derive(Debug)]
-pub struct Unpacked {
-    debs: Vec<(String, Listing)>,
-    wheels: Vec<(String, Listing)>,
+pub struct Unpacked<'a> {
+    debs: Vec<Listing>,
+    wheels: Vec<(&'a Package, Listing)>,
     image: Option<(Rootfs, BTreeMap<String, String>)>,
 }
 
@@ -48,62 +48,60 @@ pub struct Places<'a> {
 ///
 /// # Errors
 /// Those of [`Archives::get`], [`unpack_deb`] and [`unpack_wheel`]; [`Error::Cancelled`].
-pub fn unpack(
-    lock: &Lock,
+pub fn unpack<'a>(
+    lock: &'a Lock,
     places: &Places<'_>,
     transport: &dyn Transport,
     progress: &dyn Fn(Step, u64, u64),
     cancel: &AtomicBool,
-) -> Result<Unpacked> {
+) -> Result<Unpacked<'a>> {
     let Places { dir, archives, store, limits } = *places;
-    let artifacts = lock.artifacts();
-    let missing: Vec<&Artifact> =
-        artifacts.iter().filter(|artifact| !store.has(&artifact.sha256)).collect();
-    let total: u64 = missing.iter().map(|artifact| artifact.bytes).sum();
+    let missing: Vec<&Package> =
+        lock.packages().filter(|package| !store.has(&package.sha256)).collect();
+    let total: u64 = missing.iter().map(|package| package.bytes).sum();
     let mut before = 0;
     // Each is read whole once, to be checked; it is unpacked from where it was found.
     let mut fetched = BTreeMap::new();
-    for artifact in &missing {
+    for package in &missing {
         let told = |done: u64| progress(Step::Fetch, before + done, total);
-        let path = archives.get(artifact, transport, &told, cancel)?;
-        fetched.insert(artifact.sha256, path);
-        before += artifact.bytes;
+        let path = archives.get(package, transport, &told, cancel)?;
+        fetched.insert(package.sha256, path);
+        before += package.bytes;
     }
     let mut done = 0;
-    let mut listing = |artifact: &Artifact,
-                       fill: fn(&mut Filling, &Path, &Limits) -> Result<()>| {
+    let mut listing = |package: &Package, fill: fn(&mut Filling, &Path, &Limits) -> Result<()>| {
         if cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
-        let found = fetched.get(&artifact.sha256);
-        let listing = store.listing(&artifact.sha256, |filling| match found {
+        let found = fetched.get(&package.sha256);
+        let listing = store.listing(&package.sha256, |filling| match found {
             Some(path) => fill(filling, path, limits),
             // Its listing was there a moment ago, and is damaged.
             None => {
-                let path = archives.get(artifact, transport, &|_| {}, cancel)?;
+                let path = archives.get(package, transport, &|_| {}, cancel)?;
                 fill(filling, &path, limits)
             }
         })?;
         if found.is_some() {
-            done += artifact.bytes;
+            done += package.bytes;
             progress(Step::Unpack, done, total);
         }
         Ok(listing)
     };
     let mut debs = Vec::new();
     for deb in &lock.debs {
-        debs.push((deb.name.clone(), listing(&deb.artifact(), package)?));
+        debs.push(listing(deb, unpack_package)?);
     }
     let mut wheels = Vec::new();
     for wheel in &lock.wheels {
-        wheels.push((wheel.name.clone(), listing(&wheel.artifact(), unpack_wheel)?));
+        wheels.push((wheel, listing(wheel, unpack_wheel)?));
     }
     let image = lock.oci.as_ref().map(|oci| base(lock, oci, dir, store, limits)).transpose()?;
     Ok(Unpacked { debs, wheels, image })
 }
 
 /// A package's files, and what it says of itself.
-fn package(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> {
+fn unpack_package(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<()> {
     unpack_deb(filling, deb, limits)?;
     debian::status(filling, deb, limits)
 }
@@ -132,20 +130,14 @@ fn base(
     Ok((tree, image.env))
 }
 
-impl Unpacked {
-    /// What is under everything else.
-    pub fn base(&self) -> Base<'_> {
-        match &self.image {
-            Some((tree, env)) => Base::Image(tree.clone(), env.clone()),
+impl<'a> Unpacked<'a> {
+    /// What is under everything else, and the wheels.
+    pub fn into_parts(self) -> (Base, Vec<(&'a Package, Listing)>) {
+        let base = match self.image {
+            Some((tree, env)) => Base::Image(tree, env),
             None if self.debs.is_empty() => Base::Scratch,
-            None => Base::Debian(
-                self.debs.iter().map(|(name, files)| Deb { name, files: files.clone() }).collect(),
-            ),
-        }
-    }
-
-    /// Names and files of the wheels.
-    pub fn wheels(&self) -> Vec<(&str, Listing)> {
-        self.wheels.iter().map(|(name, files)| (name.as_str(), files.clone())).collect()
+            None => Base::Debian(self.debs),
+        };
+        (base, self.wheels)
     }
 }

@@ -9,9 +9,8 @@ use super::requirement::Requirement;
 use super::tail::{self, MAX_METADATA};
 use super::version::{Specifier, Version};
 use crate::fetch::{Fault, Transport};
-use crate::lock::Wheel;
 use crate::sif::Arch;
-use crate::{Error, Result};
+use crate::{Error, Package, Result};
 
 /// torch's page is 320 KB.
 const MAX_PAGE: u64 = 64 << 20;
@@ -40,7 +39,7 @@ pub fn torch(
     index: &str,
     transport: &dyn Transport,
     progress: &dyn Fn(&str),
-) -> Result<Vec<Wheel>> {
+) -> Result<Vec<Package>> {
     let (number, cpu) = match version.strip_suffix("+cpu") {
         Some(number) => (number, true),
         None => (version, false),
@@ -78,7 +77,7 @@ pub fn torch(
         todo.extend(found.metadata.needs.iter().filter(counts).cloned());
     }
     let found = search.found.into_values().filter(|found| found.name != TOOLKIT);
-    Ok(found.map(Found::into_wheel).collect())
+    Ok(found.map(Found::into_package).collect())
 }
 
 /// What has been looked up.
@@ -98,10 +97,11 @@ struct Found {
 }
 
 impl Found {
-    fn into_wheel(self) -> Wheel {
-        Wheel {
+    fn into_package(self) -> Package {
+        Package {
             name: self.name,
             version: self.offer.version.as_str().to_owned(),
+            arch: None,
             bytes: self.bytes,
             sha256: self.offer.sha256,
             urls: vec![self.offer.url],

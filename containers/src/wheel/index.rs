@@ -1,7 +1,7 @@
 //! One project's page of an index: links to files.
 
 use crate::Sha256;
-use crate::fetch::file_name;
+use crate::package::file_name;
 use crate::sif::Arch;
 
 use super::requirement::normal;

@@ -1,30 +1,37 @@
-//! What is fetched.
+//! A package: one archive that an image is made of, from lock to list of contents.
 
-use crate::{Error, Result, Sha256};
+use serde::{Deserialize, Serialize};
 
-/// A file of known bytes, and where to get it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Artifact {
-    /// What it is called in messages: a package's name.
+use crate::Sha256;
+
+/// A Debian package or a Python wheel: a file of known bytes, and where to get it.
+///
+/// As tables of `image.lock` have it. Its file is called as its first URL ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// Its name: `libc6`, `nvidia-cudnn-cu13`.
     pub name: String,
-    /// Its file name: one safe segment.
-    pub file_name: String,
-    /// Its length.
+    /// Its version, a Debian epoch included.
+    pub version: String,
+    /// A Debian package's architecture: `amd64`, `all`. Wheels have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// Length of its file.
     pub bytes: u64,
-    /// Its SHA-256.
+    /// SHA-256 of its file.
     pub sha256: Sha256,
     /// Where it is, the best place first.
     pub urls: Vec<String>,
+    /// A wheel's licence, as its metadata names it. Debian's are in the packages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub license: Option<String>,
 }
 
-impl Artifact {
-    /// Refuses what could name another place on the disk.
-    pub(super) fn check(&self) -> Result<()> {
-        if !is_file_name(&self.file_name) {
-            let path = self.file_name.clone();
-            return Err(Error::Path { path, reason: "it is no plain file name" });
-        }
-        Ok(())
+impl Package {
+    /// Its file's name: one safe segment. `None` when its first URL does not end in one.
+    pub fn file_name(&self) -> Option<String> {
+        self.urls.first().and_then(|url| file_name(url))
     }
 }
 
