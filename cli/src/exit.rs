@@ -62,6 +62,12 @@ fn verdict(error: &gular_bundle::Error) -> Exit {
     }
 }
 
+impl From<gular_files::Error> for Failure {
+    fn from(error: gular_files::Error) -> Self {
+        gular_bundle::Error::from(error).into()
+    }
+}
+
 impl From<gular_bundle::Error> for Failure {
     fn from(error: gular_bundle::Error) -> Self {
         let hint = error.hint().map(str::to_owned);

@@ -25,7 +25,7 @@ impl Page {
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
         let temp = tempfile::Builder::new()
-            .prefix(gular_bundle::TEMP_PREFIX)
+            .prefix(gular_files::TEMP_PREFIX)
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder.unwrap_or(Path::new(".")))
             .map_err(|e| cannot(&path, &e))?;

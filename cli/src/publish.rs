@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use gular_bundle::{Backend, DATA_DIR, Digest, MANIFEST_NAME, Manifest, ReadAt};
-use gular_pelican::{Client, Error, IfTaken, Upload, Uploaded, Url, parallel};
+use gular_files::parallel;
+use gular_pelican::{Client, Error, IfTaken, Upload, Uploaded, Url};
 use gular_verify::{Mode, VerifyOptions};
 use indicatif::ProgressBar;
 use serde::Serialize;

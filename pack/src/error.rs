@@ -373,3 +373,10 @@ impl Error {
         Self::Io { action, path: path.as_ref().display().to_string(), source }
     }
 }
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        // As the files of a bundle's own writer: a full disk is told alike.
+        Self::Bundle(error.into())
+    }
+}

@@ -19,9 +19,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{
-    DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, ShardEntry, TEMP_PREFIX, write_file,
-    write_manifest,
+    DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, ShardEntry, write_manifest,
 };
+use gular_files::{TEMP_PREFIX, write_file};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BadInput;

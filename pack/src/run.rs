@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Field, MadeValue, Manifest, ShardEntry, Statistics, TEMP_PREFIX};
+use gular_bundle::{Field, MadeValue, Manifest, ShardEntry, Statistics};
+use gular_files::TEMP_PREFIX;
 
 use crate::out::{Done, OutDir};
 use crate::plan::{Plan, PlanBuilder};

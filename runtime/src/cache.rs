@@ -13,9 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{
-    Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, Split, write_file,
-};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, Split};
+use gular_files::write_file;
 use gular_pelican::{Client, ClientOptions, Env};
 
 use crate::Error;

@@ -554,3 +554,9 @@ impl Error {
         Self::Io { action, path: path.as_ref().display().to_string(), source }
     }
 }
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        Self::io(error.action, error.path, error.source)
+    }
+}

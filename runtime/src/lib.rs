@@ -30,10 +30,9 @@ pub mod torch;
 pub use augment::Transform;
 pub use cache::{Cache, Opened, Progress, open_bundle};
 pub use error::Error;
-pub use gular_bundle::{
-    Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split, write_file,
-};
+pub use gular_bundle::{Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split};
 pub use gular_codec::{JpegBackend, Limits, jpeg_backend};
+pub use gular_files::write_file;
 pub use gular_pelican::Env;
 pub use loader::{
     Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats, stored_picture,

@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gular_bundle::{Digest, TEMP_PREFIX};
+use gular_bundle::Digest;
+use gular_files::TEMP_PREFIX;
 use gular_runtime::Error;
 use gular_runtime::checkpoint::{Checkpoints, Loaded};
 

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{DATA_DIR, Digest, MANIFEST_NAME, TEMP_PREFIX};
+use gular_bundle::{DATA_DIR, Digest, MANIFEST_NAME};
+use gular_files::TEMP_PREFIX;
 use gular_pelican::{Client, ClientOptions};
 use gular_runtime::fetch::{
     BundleUrl, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object,

@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use gular_bundle::{DATA_DIR, Manifest, TEMP_PREFIX};
+use gular_bundle::{DATA_DIR, Manifest};
+use gular_files::TEMP_PREFIX;
 
 /// Files named one by one, of each kind; more are counted.
 const MAX_NAMED: usize = 20;

@@ -12,7 +12,8 @@ use gular_bundle::{
     BLOCK_BYTES, DATA_DIR, Digest, FileEntry, Index, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest,
     ShardEntry, block_cv,
 };
-use gular_pelican::{Client, Error as Pelican, MAX_RENAMES, Object, Url, parallel};
+use gular_files::parallel;
+use gular_pelican::{Client, Error as Pelican, MAX_RENAMES, Object, Url};
 
 use crate::report::{ByteRange, Fault, FaultKind, Report, merged, reason};
 use crate::samples::{touches, unit};

@@ -62,7 +62,7 @@ pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<Shown, Fai
     }
     let size = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let png = encode_png(&sheet, size(width), size(height)).map_err(|e| Failure::new(e, None))?;
-    gular_bundle::write_file(out, &png)?;
+    gular_files::write_file(out, &png)?;
     Ok(shown)
 }
 

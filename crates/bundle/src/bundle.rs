@@ -512,7 +512,7 @@ pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<Digest, Error> 
     let path = dir.join(MANIFEST_NAME);
     let bytes = manifest.to_bytes();
     Manifest::parse(&path.display().to_string(), &bytes)?;
-    crate::write_file(&path, &bytes)?;
+    gular_files::write_file(&path, &bytes)?;
     Ok(Digest::of(&bytes))
 }
 

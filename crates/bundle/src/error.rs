@@ -222,3 +222,9 @@ impl Error {
         Self::Malformed { path: path.into(), reason: reason.into() }
     }
 }
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        Self::io(error.action, error.path, error.source)
+    }
+}

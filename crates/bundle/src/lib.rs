@@ -25,7 +25,6 @@ mod block;
 mod bundle;
 mod digest;
 mod dtype;
-mod durable;
 mod envelope;
 mod error;
 mod field;
@@ -40,7 +39,6 @@ pub use block::{BLOCK_BYTES, BlockCv, block_cv, merge, n_blocks};
 pub use bundle::{Bundle, Check, OpenOptions, SampleId, Shard, write_manifest};
 pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
-pub use durable::{TEMP_PREFIX, WriteBack, write_file};
 pub use envelope::{
     BundleNames, Column, FieldPlaces, FixedPlaces, InPlace, Run, SAMPLES_NAME, SampleFiles, Seen,
     ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place, rebuild_index,

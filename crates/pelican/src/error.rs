@@ -232,3 +232,9 @@ impl Error {
 fn is_certificate(attempt: &Attempt) -> bool {
     attempt.fault.contains("invalid peer certificate")
 }
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        Self::io(error.action, &error.path, error.source)
+    }
+}

@@ -133,10 +133,7 @@ pub(crate) fn write(
     let folder = to.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
     let mut here = File::open(from).map_err(|e| Error::io("open", from, e))?;
-    let mut temp = tempfile::Builder::new()
-        .prefix(".gular-tmp-")
-        .tempfile_in(folder)
-        .map_err(|e| Error::io("create a temporary file in", folder, e))?;
+    let mut temp = gular_files::temp_in(folder)?;
     let mut piece = vec![0; PIECE];
     loop {
         if cancel.load(Ordering::Relaxed) {
@@ -147,17 +144,14 @@ pub(crate) fn write(
         temp.write_all(bytes).map_err(|e| Error::io("write", &to, e))?;
         progress(n as u64);
     }
-    temp.as_file().sync_all().map_err(|e| Error::io("write", &to, e))?;
     {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = fs::Permissions::from_mode(0o644);
         temp.as_file().set_permissions(mode).map_err(|e| Error::io("write", &to, e))?;
     }
-    match temp.persist_noclobber(&to) {
-        Ok(_) => {}
+    match gular_files::persist_new(temp, &to) {
         // Whoever was first is compared with by the caller.
-        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(e) => return Err(Error::io("rename to", &to, e.error)),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        done => Ok(done.map(drop)?),
     }
-    File::open(folder).and_then(|dir| dir.sync_all()).map_err(|e| Error::io("sync", folder, e))
 }

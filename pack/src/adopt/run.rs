@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use gular_bundle::{
     About, Backend, BundlePath, Digest, Envelope, Field, FieldKind, FileEntry, InPlace, MadeValue,
-    Manifest, Payload, ReadAt, Seen, ShardEntry, Split, index_in_place, survey, write_file,
+    Manifest, Payload, ReadAt, Seen, ShardEntry, Split, index_in_place, survey,
 };
+use gular_files::write_file;
 use serde::Serialize;
 
 use crate::adopt::columns::{self, Roles, Take, Wanted, choose};

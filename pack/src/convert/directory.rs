@@ -6,9 +6,8 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{
-    BundleNames, BundlePath, SAMPLES_NAME, Split, file_head, samples_header, write_file,
-};
+use gular_bundle::{BundleNames, BundlePath, SAMPLES_NAME, Split, file_head, samples_header};
+use gular_files::write_file;
 
 use crate::Error;
 use crate::convert::run::Work;

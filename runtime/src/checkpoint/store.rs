@@ -7,7 +7,8 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Digest, TEMP_PREFIX};
+use gular_bundle::Digest;
+use gular_files::TEMP_PREFIX;
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
 use rustix::io::Errno;
 use tempfile::TempDir;
@@ -110,7 +111,7 @@ impl Checkpoints {
         // What lies under the temporary name now is the checkpoint replaced, if
         // there was one; it goes only when the new one is durable.
         drop(temp);
-        gular_bundle::write_file(&self.dir.join(LATEST_NAME), format!("{name}\n").as_bytes())?;
+        gular_files::write_file(&self.dir.join(LATEST_NAME), format!("{name}\n").as_bytes())?;
         self.remove_old(step);
         Ok(path)
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{TEMP_PREFIX, WriteBack};
+use gular_files::{TEMP_PREFIX, WriteBack};
 
 use crate::Error;
 

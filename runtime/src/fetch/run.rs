@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use gular_bundle::{
     BLOCK_BYTES, Backend, DATA_DIR, Digest, FileEntry, Index, MANIFEST_NAME, ReadAt, ShardEntry,
-    Split, block_cv, n_blocks, write_file,
+    Split, block_cv, n_blocks,
 };
-use gular_pelican::{Client, Object, parallel};
+use gular_files::{parallel, write_file};
+use gular_pelican::{Client, Object};
 
 use super::disk::{FolderLock, Partial, free_bytes};
 use super::remote::{RemoteBundle, read_if_sound};

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
     BLOCK_BYTES, Bundle, BundleNames, BundlePath, DATA_DIR, Digest, MANIFEST_NAME, SAMPLES_NAME,
-    Split, TEMP_PREFIX, file_head, n_blocks, samples_header,
+    Split, file_head, n_blocks, samples_header,
 };
-use gular_pelican::parallel;
+use gular_files::{TEMP_PREFIX, parallel};
 
 use super::source::{Directory, PlainFile};
 use crate::Error;

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use std::io::Write as _;
 
+use gular_files::{WriteBack, temp_in};
 use tempfile::NamedTempFile;
 
 use crate::block::{BlockCv, BlockHasher};
-use crate::durable::{WriteBack, temp_in};
 use crate::{Digest, Error};
 
 /// Writes go out in pieces of this many bytes: small ones leave the page cache

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::durable::{persist, temp_in};
+use gular_files::{persist, temp_in};
+
 use crate::envelope::{Out, arrow, hdf5, parquet, shards, squashfs, tar};
 use crate::index::IndexBuilder;
 use crate::{

@@ -1,8 +1,11 @@
-//! Several objects at once.
+//! One pool of worker threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+/// How often the caller's flag is looked at while jobs run.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Works on `jobs` in order, at most `at_once` at a time, each with a flag that
 /// is set when the caller's `cancel` is or another job has failed; then no more are
@@ -19,7 +22,8 @@ pub fn parallel<T: Sync, E: Send>(
 ) -> Result<(), E> {
     let stop = AtomicBool::new(cancel.load(Ordering::Relaxed));
     let failed = Mutex::new(None);
-    let (next, running) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
+    let running = Running::default();
     let worker = || {
         // By its drop: a job that panics must not leave the others waited for.
         let _done = Done(&running);
@@ -36,33 +40,64 @@ pub fn parallel<T: Sync, E: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 0..at_once.clamp(1, jobs.len().max(1)) {
-            running.fetch_add(1, Ordering::Relaxed);
+            running.add();
             if std::thread::Builder::new().spawn_scoped(scope, worker).is_err() {
-                running.fetch_sub(1, Ordering::Relaxed);
+                running.remove();
                 break;
             }
         }
-        if running.load(Ordering::Relaxed) == 0 && next.load(Ordering::Relaxed) == 0 {
+        if running.n() == 0 && next.load(Ordering::Relaxed) == 0 {
             // A system that gives no thread at all: one after another, here.
-            running.fetch_add(1, Ordering::Relaxed);
+            running.add();
             worker();
         }
-        while running.load(Ordering::Relaxed) > 0 {
+        while running.wait() {
             if cancel.load(Ordering::Relaxed) {
                 stop.store(true, Ordering::Relaxed);
             }
-            std::thread::sleep(Duration::from_millis(10));
         }
     });
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
+/// How many workers there are.
+#[derive(Default)]
+struct Running {
+    n: Mutex<usize>,
+    none: Condvar,
+}
+
+impl Running {
+    fn n(&self) -> usize {
+        *self.n.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self) {
+        *self.n.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    fn remove(&self) {
+        let mut n = self.n.lock().unwrap_or_else(PoisonError::into_inner);
+        *n -= 1;
+        if *n == 0 {
+            self.none.notify_all();
+        }
+    }
+
+    /// Waits until there is none, or for a moment; whether there are any.
+    fn wait(&self) -> bool {
+        let n = self.n.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.none.wait_timeout_while(n, LOOK, |n| *n > 0);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 > 0
+    }
+}
+
 /// Counts a worker out.
-struct Done<'a>(&'a AtomicUsize);
+struct Done<'a>(&'a Running);
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.remove();
     }
 }
 

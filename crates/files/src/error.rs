@@ -1,0 +1,46 @@
+//! What went wrong with which file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Something that could not be done to a file or folder.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {action} `{}`: {source}", path.display())]
+pub struct Error {
+    /// What was tried: `write`, `rename to`.
+    pub action: &'static str,
+    /// With what.
+    pub path: PathBuf,
+    /// Why it failed.
+    pub source: io::Error,
+}
+
+impl Error {
+    pub(crate) fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self { action, path: path.to_owned(), source }
+    }
+
+    /// The kind of the error below.
+    #[must_use]
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        error.source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_action_and_file() {
+        let error = Error::new("rename to", Path::new("/a/b"), io::Error::other("no"));
+        assert_eq!(error.to_string(), "cannot rename to `/a/b`: no");
+        assert_eq!(error.kind(), io::ErrorKind::Other);
+    }
+}

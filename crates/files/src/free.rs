@@ -1,0 +1,58 @@
+//! What a file system has room for.
+
+use std::path::Path;
+
+use crate::Error;
+
+/// What an ordinary user may still write; `u64::MAX` where the file system sets
+/// no limit of its own (a tmpfs without a size, Btrfs for files).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Free {
+    /// Bytes.
+    pub bytes: u64,
+    /// Files and folders.
+    pub files: u64,
+}
+
+impl Default for Free {
+    /// No limit that we know of.
+    fn default() -> Self {
+        Self { bytes: u64::MAX, files: u64::MAX }
+    }
+}
+
+/// What is free where `path` is, or will be: the nearest folder above it that
+/// exists is asked.
+///
+/// # Errors
+/// When the system does not answer for that folder.
+pub fn free(path: &Path) -> Result<Free, Error> {
+    let mut above = path.ancestors().filter(|above| !above.as_os_str().is_empty());
+    let there = above.find(|above| above.exists()).unwrap_or(Path::new("."));
+    let found = rustix::fs::statvfs(there)
+        .map_err(|e| Error::new("ask for the free space of", there, e.into()))?;
+    let limit = |total: u64, free: u64| if total > 0 { free } else { u64::MAX };
+    Ok(Free {
+        bytes: limit(found.f_blocks, found.f_bavail.saturating_mul(found.f_frsize)),
+        files: limit(found.f_files, found.f_favail),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_yet_is_measured_above_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = free(&dir.path().join("a/b/c")).unwrap();
+        assert!(found.bytes > 0 && found.files > 0, "{found:?}");
+        assert_eq!(free(Path::new("no-such-folder-here/x")).is_ok(), free(Path::new(".")).is_ok());
+    }
+
+    #[test]
+    fn no_size_is_no_limit() {
+        // /proc has neither blocks nor files.
+        assert_eq!(free(Path::new("/proc")).unwrap(), Free::default());
+    }
+}

@@ -1,0 +1,26 @@
+//! What every room that touches a disk needs, each rule once: files that
+//! appear whole, locks with their fall-back, free space, one worker pool, and
+//! byte sizes in words.
+//!
+//! Nothing here knows a format or opens a socket. Errors say what was done to
+//! which file; rooms turn them into their own with `From`.
+
+mod error;
+mod free;
+mod lock;
+mod lock_file;
+mod pool;
+mod size;
+mod who;
+mod whole;
+mod write_back;
+
+pub use error::Error;
+pub use free::{Free, free};
+pub use lock::{Lock, LockMode};
+pub use pool::parallel;
+pub use size::Size;
+pub use whole::{
+    TEMP_PREFIX, folder_of, persist, persist_new, sync_folder, temp_in, temp_with_mode, write_file,
+};
+pub use write_back::WriteBack;

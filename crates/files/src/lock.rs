@@ -1,0 +1,330 @@
+//! Locks between processes, by flock where the file system has it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use crate::Error;
+use crate::lock_file::{LockFile, Times};
+
+/// How long to wait before a lock is tried again.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Who else may hold the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// Nobody.
+    Exclusive,
+    /// Whoever takes it so, too.
+    Shared,
+}
+
+/// A held lock; dropping it lets others have it, and so does the end of the process.
+///
+/// It is a flock of a file. Lustre without its option `flock`, some FUSE file
+/// systems and folders on NFS have none (ENOSYS, EOPNOTSUPP, EINVAL, ENOLCK, EBADF);
+/// there a file beside it, made by one process only and touched every few seconds,
+/// is the lock. When its process is gone it is taken over: at once on the same machine,
+/// and after a minute without a touch when another machine made it.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+    remove: bool,
+    /// Set where flock is missing.
+    _beside: Option<LockFile>,
+}
+
+impl Lock {
+    /// Locks the file at `path`, which is created when missing; `None` while others
+    /// hold it, or when its last holder has just removed it.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, or cannot be locked in either way.
+    pub fn try_at(path: &Path, mode: LockMode) -> Result<Option<Self>, Error> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(|e| Error::new("open", path, e))?;
+        Ok(Self::try_on(file, path, mode)?.filter(Self::is_current))
+    }
+
+    /// As [`Self::try_at`], again and again. `keep_waiting` is called before each further
+    /// try with the time waited; `None` when it says no.
+    ///
+    /// # Errors
+    /// As [`Self::try_at`].
+    pub fn wait_at(
+        path: &Path,
+        mode: LockMode,
+        keep_waiting: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Option<Self>, Error> {
+        let begin = Instant::now();
+        loop {
+            let lock = Self::try_at(path, mode)?;
+            if lock.is_some() || !keep_waiting(begin.elapsed()) {
+                return Ok(lock);
+            }
+            thread::sleep(PATIENCE);
+        }
+    }
+
+    /// Locks an open file or folder; `None` while others hold it. `path` is its name, and
+    /// where flock is missing the lock is a file beside that. Whether it still has that
+    /// name is for the caller to ask: [`Self::is_current`].
+    ///
+    /// # Errors
+    /// When it cannot be locked in either way.
+    pub fn try_on(file: File, path: &Path, mode: LockMode) -> Result<Option<Self>, Error> {
+        Self::try_with(&flock, Times::default(), file, path, mode)
+    }
+
+    pub(crate) fn try_with(
+        flock: &dyn Fn(&File, LockMode) -> io::Result<bool>,
+        times: Times,
+        file: File,
+        path: &Path,
+        mode: LockMode,
+    ) -> Result<Option<Self>, Error> {
+        let beside = match flock(&file, mode) {
+            Ok(true) => None,
+            Ok(false) => return Ok(None),
+            Err(e) if is_missing(&e) => {
+                let beside = LockFile::try_beside(path, mode, times);
+                match beside.map_err(|e| Error::new("lock", path, e))? {
+                    None => return Ok(None),
+                    beside => beside,
+                }
+            }
+            Err(e) => return Err(Error::new("lock", path, e)),
+        };
+        Ok(Some(Self { file, path: path.to_owned(), remove: false, _beside: beside }))
+    }
+
+    /// Whether the locked file still has its name. A holder may have removed or replaced
+    /// it between the opening and the locking; such a lock keeps nobody out.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        // The link count of the open file comes first: an NFS client may answer for the
+        // name from its cache, for up to a minute.
+        let ours = self.file.metadata().ok().filter(|ours| ours.nlink() > 0);
+        let there = fs::symlink_metadata(&self.path).ok();
+        let id = |of: fs::Metadata| (of.dev(), of.ino());
+        ours.map(id).is_some_and(|ours| there.map(id) == Some(ours))
+    }
+
+    /// The locked file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes the file when the lock is dropped, while it is still held.
+    #[must_use]
+    pub fn removed_when_dropped(mut self) -> Self {
+        self.remove = true;
+        self
+    }
+
+    /// Lets others have it even if a child process has inherited the open file, which
+    /// would go on holding it past a drop.
+    pub fn release(self) {
+        // Fails only where there is no flock, and nothing to unlock.
+        let _ = self.file.unlock();
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.remove && self.is_current() {
+            // One that stays behind does no harm.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn flock(file: &File, mode: LockMode) -> io::Result<bool> {
+    let locked = match mode {
+        LockMode::Exclusive => file.try_lock(),
+        LockMode::Shared => file.try_lock_shared(),
+    };
+    match locked {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
+/// Whether the file system has no such lock. EBADF is how NFS refuses a file that is not
+/// open for writing, as no folder is.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::NOLCK | Errno::BADF)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use LockMode::{Exclusive, Shared};
+
+    use super::*;
+
+    type Flock = dyn Fn(&File, LockMode) -> io::Result<bool> + Sync;
+
+    fn open(path: &Path) -> File {
+        File::options().create(true).truncate(false).read(true).write(true).open(path).unwrap()
+    }
+
+    fn lock(back_end: &Flock, path: &Path, mode: LockMode) -> Option<Lock> {
+        Lock::try_with(back_end, Times::default(), open(path), path, mode).unwrap()
+    }
+
+    /// Runs `check` with flock, and with each answer of a file system without.
+    fn both(check: &dyn Fn(&Flock, &Path)) {
+        let dir = || tempfile::tempdir().unwrap();
+        check(&flock, &dir().path().join("f"));
+        for errno in [Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL, Errno::NOLCK, Errno::BADF] {
+            check(&move |_: &File, _| Err(errno.into()), &dir().path().join("f"));
+        }
+    }
+
+    #[test]
+    fn an_exclusive_lock_is_held_by_one_until_it_is_dropped() {
+        both(&|back_end, path| {
+            let held = lock(back_end, path, Exclusive).unwrap();
+            assert!(lock(back_end, path, Exclusive).is_none());
+            assert!(lock(back_end, path, Shared).is_none());
+            drop(held);
+            drop(lock(back_end, path, Exclusive).unwrap());
+            lock(back_end, path, Exclusive).unwrap().release();
+            drop(lock(back_end, path, Shared).unwrap());
+        });
+    }
+
+    #[test]
+    fn a_shared_lock_keeps_out_only_exclusive_ones() {
+        both(&|back_end, path| {
+            let first = lock(back_end, path, Shared).unwrap();
+            let second = lock(back_end, path, Shared).unwrap();
+            assert!(lock(back_end, path, Exclusive).is_none());
+            drop(first);
+            assert!(lock(back_end, path, Exclusive).is_none());
+            drop(second);
+            drop(lock(back_end, path, Exclusive).unwrap());
+        });
+    }
+
+    #[test]
+    fn nothing_stays_beside_a_lock_that_was_dropped() {
+        both(&|back_end, path| {
+            drop(lock(back_end, path, Exclusive).unwrap());
+            drop(lock(back_end, path, Shared).unwrap().removed_when_dropped());
+            assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+        });
+    }
+
+    #[test]
+    fn two_are_never_inside() {
+        both(&|back_end, path| {
+            let (inside, entered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let mut left = 5;
+                        while left > 0 {
+                            let Some(held) = lock(back_end, path, Exclusive) else {
+                                thread::sleep(Duration::from_millis(1));
+                                continue;
+                            };
+                            assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                            entered.fetch_add(1, SeqCst);
+                            thread::sleep(Duration::from_micros(300));
+                            inside.fetch_sub(1, SeqCst);
+                            drop(held);
+                            left -= 1;
+                        }
+                    });
+                }
+            });
+            assert_eq!(entered.into_inner(), 20);
+        });
+    }
+
+    #[test]
+    fn a_removed_or_replaced_file_is_not_current() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let held = Lock::try_at(&path, Exclusive).unwrap().unwrap();
+        assert!(held.is_current());
+        fs::remove_file(&path).unwrap();
+        assert!(!held.is_current());
+        fs::write(&path, "another").unwrap();
+        assert!(!held.is_current());
+        // What it does not hold it does not remove.
+        drop(held.removed_when_dropped());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn who_waits_is_asked_and_may_give_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let held = Lock::try_at(&path, Exclusive).unwrap().unwrap();
+        let mut asked = 0;
+        let mut twice = |_| {
+            asked += 1;
+            asked < 2
+        };
+        assert!(Lock::wait_at(&path, Exclusive, &mut twice).unwrap().is_none());
+        assert_eq!(asked, 2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(20));
+                drop(held);
+            });
+            assert!(Lock::wait_at(&path, Exclusive, &mut |_| true).unwrap().is_some());
+        });
+    }
+
+    #[test]
+    fn a_folder_can_be_locked_too() {
+        both(&|back_end, path| {
+            fs::create_dir(path).unwrap();
+            let on = || {
+                let folder = File::open(path).unwrap();
+                let inside = path.join(".lock");
+                Lock::try_with(back_end, Times::default(), folder, &inside, Exclusive).unwrap()
+            };
+            let held = on().unwrap();
+            assert!(on().is_none());
+            drop(held);
+            assert!(on().is_some());
+        });
+    }
+
+    #[test]
+    fn other_faults_are_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let fails = |_: &File, _| Err(Errno::IO.into());
+        let result = Lock::try_with(&fails, Times::default(), open(&path), &path, Exclusive);
+        let text = result.unwrap_err().to_string();
+        assert!(text.starts_with(&format!("cannot lock `{}`: ", path.display())), "{text}");
+        let missing = dir.path().join("no/f");
+        let error = Lock::try_at(&missing, Exclusive).unwrap_err();
+        assert_eq!((error.action, error.kind()), ("open", io::ErrorKind::NotFound));
+    }
+}

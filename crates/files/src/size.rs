@@ -1,0 +1,45 @@
+//! Byte counts in words.
+
+use std::fmt;
+
+/// Bytes with a decimal unit, as download pages and `df -H` give them: `1.5 GB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // One decimal is shown: what a float loses above 2^53 is not.
+        let mut value = self.0 as f64;
+        for unit in ["B", "KB", "MB", "GB", "TB"] {
+            if value < 1000.0 {
+                return match unit {
+                    "B" => write!(f, "{} B", self.0),
+                    _ => write!(f, "{value:.1} {unit}"),
+                };
+            }
+            value /= 1000.0;
+        }
+        write!(f, "{value:.1} PB")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_well() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1000, "1.0 KB"),
+            (1500, "1.5 KB"),
+            (72_900_000, "72.9 MB"),
+            (2_400_000_000, "2.4 GB"),
+            (10_000_000_000_000, "10.0 TB"),
+            (u64::MAX, "18446.7 PB"),
+        ] {
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Files that appear whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use rustix::io::Errno;
+use tempfile::NamedTempFile;
+
+use crate::Error;
+
+/// Temporary files of this project start so; a killed writer leaves them, and
+/// nothing but a writer's own clean-up removes them.
+pub const TEMP_PREFIX: &str = ".gular-tmp-";
+
+/// A temporary file in `dir` that all may read; gone when it is dropped.
+///
+/// # Errors
+/// When none can be created there.
+pub fn temp_in(dir: &Path) -> Result<NamedTempFile, Error> {
+    temp_with_mode(dir, 0o644)
+}
+
+/// As [`temp_in`], with this mode less the umask.
+///
+/// # Errors
+/// When none can be created there.
+pub fn temp_with_mode(dir: &Path, mode: u32) -> Result<NamedTempFile, Error> {
+    tempfile::Builder::new()
+        .prefix(TEMP_PREFIX)
+        .permissions(fs::Permissions::from_mode(mode))
+        .tempfile_in(dir)
+        .map_err(|e| Error::new("create a temporary file in", dir, e))
+}
+
+/// Gives `temp` its final name, in its own folder: fsync, rename, fsync of the folder.
+///
+/// A file of that name is replaced. For content-addressed names that is safe: what
+/// was there held the same bytes, unless it was damaged.
+///
+/// # Errors
+/// Then nothing of that name was changed, unless only the folder's fsync failed.
+pub fn persist(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
+    temp.as_file().sync_all().map_err(|e| Error::new("write", to, e))?;
+    let file = temp.persist(to).map_err(|e| Error::new("rename to", to, e.error))?;
+    sync_folder(folder_of(to))?;
+    Ok(file)
+}
+
+/// As [`persist`], but never onto a file that exists.
+///
+/// # Errors
+/// Of kind [`io::ErrorKind::AlreadyExists`] when there is one; else as [`persist`].
+pub fn persist_new(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
+    temp.as_file().sync_all().map_err(|e| Error::new("write", to, e))?;
+    let file = temp.persist_noclobber(to).map_err(|e| Error::new("rename to", to, e.error))?;
+    sync_folder(folder_of(to))?;
+    Ok(file)
+}
+
+/// Writes `bytes` to `path` under a temporary name, then renames.
+///
+/// # Errors
+/// Then nothing of that name was created or changed.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut temp = temp_in(folder_of(path))?;
+    temp.write_all(bytes).map_err(|e| Error::new("write", path, e))?;
+    persist(temp, path).map(drop)
+}
+
+/// Makes the names in `dir` as durable as its files.
+///
+/// File systems that cannot do that for folders (some FUSE and network ones) are
+/// taken as they are: nothing better can be asked of them.
+///
+/// # Errors
+/// Any other fault of the disk.
+pub fn sync_folder(dir: &Path) -> Result<(), Error> {
+    let synced = File::open(dir).and_then(|dir| dir.sync_all());
+    tolerate(synced).map_err(|e| Error::new("sync the folder", dir, e))
+}
+
+fn tolerate(synced: io::Result<()>) -> io::Result<()> {
+    synced.or_else(|e| match Errno::from_io_error(&e) {
+        Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(()),
+        _ => Err(e),
+    })
+}
+
+/// The folder that holds `path`; a bare name is in the current one, which
+/// `Path::parent` calls by an empty name.
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let name = |e: io::Result<fs::DirEntry>| e.unwrap().file_name().into_string().unwrap();
+        fs::read_dir(dir).unwrap().map(name).collect()
+    }
+
+    #[test]
+    fn a_bare_name_is_in_the_current_folder() {
+        for (path, folder) in [("a", "."), ("./a", "."), ("b/a", "b"), ("/a", "/")] {
+            assert_eq!(folder_of(Path::new(path)), Path::new(folder), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_file_has_its_bytes_and_nothing_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        for text in ["first", "second"] {
+            write_file(&path, text.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        assert_eq!(names(dir.path()), ["f"]);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o600, 0o600, "{mode:o}");
+    }
+
+    #[test]
+    fn what_is_there_is_not_overwritten_by_a_new_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let put = |text: &str| {
+            let mut temp = temp_in(dir.path()).unwrap();
+            temp.write_all(text.as_bytes()).unwrap();
+            persist_new(temp, &path)
+        };
+        put("first").unwrap();
+        let error = put("second").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        assert_eq!(names(dir.path()), ["f"]);
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let error = write_file(Path::new("/no/such/folder/f"), b"").unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("cannot create a temporary file in `/no/such/folder`: "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn folders_without_fsync_are_taken_as_they_are() {
+        let of = |errno: Errno| tolerate(Err(errno.into()));
+        for errno in [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP] {
+            of(errno).unwrap();
+        }
+        of(Errno::IO).unwrap_err();
+        of(Errno::NOSPC).unwrap_err();
+        let error = sync_folder(Path::new("/no/such/folder")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}
