@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::image::hints::hint;
 use crate::show;
 
 /// Exit codes, the same for every verb.
@@ -110,7 +111,7 @@ impl From<gular_containers::Error> for Failure {
             gular_containers::Error::Digest { .. } => Exit::Unsound,
             _ => Exit::Failed,
         };
-        Self { exit, ..Self::new(&error, error.hint()) }
+        Self { exit, ..Self::new(&error, hint(&error)) }
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) enum Verb {
     Fetch(fetch::FetchArgs),
     Stage(stage::StageArgs),
     Bench(bench::BenchArgs),
-    Image(image::args::ImageArgs),
+    Image(image::ImageArgs),
     Ls(ls::LsArgs),
     Federation(federation::FederationArgs),
 }

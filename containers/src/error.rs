@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::Sha256;
+use crate::{OciDigest, Sha256};
 
 /// This room's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -151,11 +151,60 @@ pub enum Error {
         line: usize,
         /// What is wrong there.
         reason: String,
+    },
+    /// An `image.lock` of another version of its format.
+    #[error("`{path}` line {line}: format version {found}, this build reads {supported}")]
+    LockVersion {
+        /// The file.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+        /// Its version.
+        found: u32,
+        /// The newest that is read.
+        supported: u32,
+    },
+    /// There is no recipe.
+    #[error("there is no recipe `{path}`")]
+    NoRecipe {
+        /// Where it should be.
+        path: String,
+    },
+    /// There is no lock beside a recipe.
+    #[error("there is no `{path}`")]
+    NoLock {
+        /// Where it should be.
+        path: String,
+    },
+    /// A folder of packages that is not there.
+    #[error("there is no folder `{path}`")]
+    NoFolder {
+        /// Where it should be.
+        path: String,
+    },
+    /// A lock that can be made with a network only.
+    #[error("what an image takes cannot be found out without a network")]
+    NotOffline,
+    /// The image that another begins with is not that of the lock.
+    #[error("`{path}`: this image has the digest {found}, the lock says {expected}")]
+    BaseChanged {
+        /// The image.
+        path: String,
+        /// Its digest.
+        found: OciDigest,
+        /// That of the lock.
+        expected: OciDigest,
+    },
+    /// A recipe's program that could not be built.
+    #[error("{reason}")]
+    Program {
+        /// What is in the way.
+        reason: String,
         /// What may help.
         hint: Option<String>,
     },
     /// An `image.lock` of another recipe.
-    #[error("`{path}` was made from a recipe that said something else")]
+    #[error("`{path}` is out of date: the recipe has changed")]
     Stale {
         /// The file.
         path: String,
@@ -228,50 +277,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// What to do about it, if anything helps.
-    pub fn hint(&self) -> Option<String> {
+    /// What the bytes themselves suggest: the key that was probably meant, the versions
+    /// that there are. What else helps depends on the program, which words it.
+    pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Io { source, .. } | Self::Write { source }
-                if source.kind() == io::ErrorKind::StorageFull =>
-            {
-                Some("free some space, or name another folder".to_owned())
-            }
             Self::Recipe { hint, .. }
             | Self::Package { hint, .. }
-            | Self::Lock { hint, .. }
             | Self::Release { hint, .. }
             | Self::Wheel { hint, .. }
-            | Self::Fetch { hint, .. } => hint.clone(),
-            Self::Io { .. }
-            | Self::Write { .. }
-            | Self::Path { .. }
-            | Self::Conflict { .. }
-            | Self::Cancelled => None,
-            Self::Digest { .. } => {
-                Some("remove it and fetch it again; another mirror may be right".to_owned())
-            }
-            Self::Stale { .. } => {
-                Some("make it again with `gular image lock`, or take the recipe back".to_owned())
-            }
-            Self::Offline { .. } => Some("fetch once without `--offline`".to_owned()),
-            Self::Exists { .. } => Some("remove it, or name another".to_owned()),
-            Self::Other { .. } => Some(
-                "if it was cut or damaged, remove it; if it was signed, give it another name, or build with another `--out`".to_owned(),
-            ),
-            Self::Changed { .. } => Some("build again while nothing writes to it".to_owned()),
-            Self::Damaged { .. } => {
-                Some("remove its folder: the archive is unpacked again".to_owned())
-            }
-            Self::Limit { what: "bytes", .. } => {
-                Some("if it is to be trusted, raise `--max-unpacked`".to_owned())
-            }
-            Self::Squash { .. } | Self::Limit { .. } | Self::Read { .. } => None,
-            Self::Debian { .. } | Self::Archive { .. } => {
-                Some("fetch it again; is the mirror whole?".to_owned())
-            }
-            Self::Sif { .. } | Self::Oci { .. } | Self::Elf { .. } => Some(
-                "build or copy the file again; compare its size with the original's".to_owned(),
-            ),
+            | Self::Program { hint, .. }
+            | Self::Fetch { hint, .. } => hint.as_deref(),
+            _ => None,
         }
     }
 

@@ -1,74 +1,65 @@
-//! Builds the program of a recipe.
+//! Builds the program of a recipe by cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use gular_containers::Error;
+use gular_containers::make::{Compile, Program};
 use gular_containers::recipe::App;
 use serde_json::Value;
 
-use crate::exit::Failure;
-
-/// A program, and the lock file of the workspace it was built in.
-pub(super) struct Program {
-    pub(super) path: PathBuf,
-    pub(super) cargo_lock: Option<String>,
+/// Runs cargo, whose own messages go to stderr.
+pub(super) struct Cargo {
+    pub(super) offline: bool,
+    pub(super) quiet: bool,
 }
 
-/// The program a recipe names: built by cargo, or there already. `dir` is the recipe's.
-pub(super) fn program(
-    app: &App,
-    dir: &Path,
-    offline: bool,
-    quiet: bool,
-) -> Result<Option<Program>, Failure> {
-    if !app.embed {
-        return Ok(None);
-    }
-    if let Some(path) = &app.path {
-        return Ok(Some(Program { path: dir.join(path), cargo_lock: None }));
-    }
-    match &app.package {
-        Some(package) => build(app, package, dir, offline, quiet).map(Some),
-        None => Ok(None),
+impl Compile for Cargo {
+    fn compile(&self, app: &App, package: &str, dir: &Path) -> Result<Program, Error> {
+        let bin = match &app.bin {
+            Some(bin) => bin.clone(),
+            None => only_program(app, package, dir)?,
+        };
+        let text = output(
+            &mut self.rustc(app, package, &bin, dir),
+            &format!("build `{bin}` of the package `{package}`"),
+        )?;
+        let path = programs(&text)
+            .into_iter()
+            .next()
+            .ok_or_else(|| failed(format!("cargo named no program `{bin}` that it built"), None))?;
+        let cargo_lock = lock_file(&text).and_then(|path| std::fs::read_to_string(path).ok());
+        Ok(Program { path, cargo_lock })
     }
 }
 
-/// Runs cargo, whose own messages go to stderr. The program looks for its libraries
-/// in `../lib` beside its folder, where the image has them.
-fn build(
-    app: &App,
-    package: &str,
-    dir: &Path,
-    offline: bool,
-    quiet: bool,
-) -> Result<Program, Failure> {
-    let bin = match &app.bin {
-        Some(bin) => bin.clone(),
-        None => only_program(app, package, dir)?,
-    };
-    let mut cargo = cargo(app, "rustc", dir);
-    cargo.args(["--release", "--package", package, "--bin", &bin]);
-    cargo.arg("--message-format=json-render-diagnostics");
-    if offline {
-        cargo.arg("--offline");
+impl Cargo {
+    /// The program looks for its libraries in `../lib` beside its folder, where the
+    /// image has them.
+    fn rustc(&self, app: &App, package: &str, bin: &str, dir: &Path) -> Command {
+        let mut cargo = cargo(app, "rustc", dir);
+        cargo.args(["--release", "--package", package, "--bin", bin]);
+        cargo.arg("--message-format=json-render-diagnostics");
+        if self.offline {
+            cargo.arg("--offline");
+        }
+        if self.quiet {
+            cargo.arg("--quiet");
+        }
+        if !app.features.is_empty() {
+            cargo.arg("--features").arg(app.features.join(","));
+        }
+        cargo.args(["--", "-C", "link-arg=-Wl,-rpath,$ORIGIN/../lib"]);
+        cargo
     }
-    if quiet {
-        cargo.arg("--quiet");
-    }
-    if !app.features.is_empty() {
-        cargo.arg("--features").arg(app.features.join(","));
-    }
-    cargo.args(["--", "-C", "link-arg=-Wl,-rpath,$ORIGIN/../lib"]);
-    let text = output(&mut cargo, &format!("build `{bin}` of the package `{package}`"))?;
-    let path = programs(&text).into_iter().next().ok_or_else(|| {
-        Failure::new(format!("cargo named no program `{bin}` that it built"), None)
-    })?;
-    let cargo_lock = lock_file(&text).and_then(|path| std::fs::read_to_string(path).ok());
-    Ok(Program { path, cargo_lock })
+}
+
+fn failed(reason: String, hint: Option<String>) -> Error {
+    Error::Program { reason, hint }
 }
 
 /// The package's only program, or that of its name.
-fn only_program(app: &App, package: &str, dir: &Path) -> Result<String, Failure> {
+fn only_program(app: &App, package: &str, dir: &Path) -> Result<String, Error> {
     let mut cargo = cargo(app, "metadata", dir);
     cargo.args(["--no-deps", "--format-version", "1"]);
     let text = output(&mut cargo, "read the workspace")?;
@@ -77,7 +68,7 @@ fn only_program(app: &App, package: &str, dir: &Path) -> Result<String, Failure>
     let Some(found) = packages.iter().find(|found| found["name"] == package) else {
         let names: Vec<_> = packages.iter().filter_map(|found| found["name"].as_str()).collect();
         let message = format!("the workspace has no package `{package}`");
-        return Err(Failure::new(message, Some(format!("it has: {}", names.join(", ")))));
+        return Err(failed(message, Some(format!("it has: {}", names.join(", ")))));
     };
     let targets = found["targets"].as_array().into_iter().flatten();
     let bins = targets.filter(|target| {
@@ -89,13 +80,13 @@ fn only_program(app: &App, package: &str, dir: &Path) -> Result<String, Failure>
         [] => {
             let hint = "name a package with a `src/main.rs` or a `[[bin]]`";
             let message = format!("the package `{package}` has no program");
-            Err(Failure::new(message, Some(hint.to_owned())))
+            Err(failed(message, Some(hint.to_owned())))
         }
         several if several.contains(&package) => Ok(package.to_owned()),
         several => {
             let message =
                 format!("the package `{package}` has several programs: {}", several.join(", "));
-            Err(Failure::new(message, Some("name one by `bin = \"…\"` in `[app]`".to_owned())))
+            Err(failed(message, Some("name one by `bin = \"…\"` in `[app]`".to_owned())))
         }
     }
 }
@@ -111,16 +102,16 @@ fn cargo(app: &App, verb: &str, dir: &Path) -> Command {
 }
 
 /// What cargo prints on stdout.
-fn output(cargo: &mut Command, what: &str) -> Result<String, Failure> {
+fn output(cargo: &mut Command, what: &str) -> Result<String, Error> {
     let output = cargo.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|e| {
         let hint =
             "install Rust (https://rustup.rs), or name a built program: `path = \"…\"` in `[app]`";
-        Failure::new(format!("cannot start `cargo`: {e}"), Some(hint.to_owned()))
+        failed(format!("cannot start `cargo`: {e}"), Some(hint.to_owned()))
     })?;
     if !output.status.success() {
         let hint = "see cargo's message above";
         let message = format!("cargo could not {what}: {}", output.status);
-        return Err(Failure::new(message, Some(hint.to_owned())));
+        return Err(failed(message, Some(hint.to_owned())));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -1,25 +1,50 @@
 //! `gular image check`, and how its findings are shown.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use gular_containers::StoredImage;
 use gular_containers::check::{Finding, Form, Report, Runs, Severity};
 use gular_containers::export::Facts;
-use gular_containers::oci::Compressor;
-use gular_containers::replay::Replay;
-use gular_containers::sif::Squash;
-use gular_containers::store::Limits;
+use gular_containers::replay::{Replay, Replays, judge};
 use gular_pelican::Env;
 use serde::Serialize;
 
-use super::args::{CheckArgs, FormatArg, PlaceArgs};
-use super::places::Cache;
+use super::places::{PlaceArgs, tools};
 use super::replay;
 use crate::exit::{Exit, Failure};
+use crate::network::ended;
 use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
+
+/// Say whether an image will run where it should
+///
+/// Looks for libraries that are missing or too old, GPUs without code in the CUDA libraries,
+/// drivers that are too old, what Apptainer and HTCondor expect inside, secrets and names
+/// that caches would mix up; with --replay also whether HTCondor's own lines for testing and
+/// starting a job work. Asks for the GPUs and the Apptainer of the recipe inside, unless told
+/// otherwise. Takes a .sif, an OCI layout or an OCI archive, whoever made it. Exit code 1 when it would fail.
+///
+/// Example: gular image check train-0123456789abcdef.sif --gpus 8.0,9.0
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct CheckArgs {
+    /// A .sif, the folder of an OCI layout, or an OCI archive
+    pub(super) image: PathBuf,
+    /// Compute capabilities it must run on, such as 8.0,9.0 [default: the recipe's]
+    #[arg(long, value_delimiter = ',', value_name = "CC")]
+    pub(super) gpus: Vec<gular_containers::cuda::Capability>,
+    /// The oldest Apptainer it must run under [default: the recipe's, else 1.1]
+    #[arg(long, value_name = "VERSION")]
+    pub(super) apptainer: Option<gular_containers::recipe::Runtime>,
+    /// Also replay HTCondor's lines, which starts programs of the image: for images you trust
+    #[arg(long)]
+    pub(super) replay: bool,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+}
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
@@ -42,15 +67,8 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
     report.findings.extend(misnamed(&image));
     let mut replayed = Vec::new();
     if args.replay {
-        let cache = Cache::new(&args.place)?;
-        if let Form::Sif(_) = image.form {
-            replayed = replay::of_sif(&image.path, &cache, &stop)?;
-        }
-        if replayed.is_empty() {
-            replayed =
-                replay::of_tree(&image.tree, image.arch, image.program.as_ref(), &cache, &stop)?;
-        }
-        replay::judge(&replayed, &mut report);
+        replayed = replay_all(&image, &args.place, &stop).map_err(|error| ended(error, &stop))?;
+        judge(&replayed, &mut report);
     }
     let facts = facts(&image, &report);
     if output.json {
@@ -70,10 +88,23 @@ pub(super) fn run(args: &CheckArgs, output: &Output) -> Result<Exit, Failure> {
     if report.refused() { Ok(Exit::Unsound) } else { Ok(Exit::Done) }
 }
 
+/// By Apptainer on a SIF where it is installed, else on the image's files.
+fn replay_all(image: &StoredImage, place: &PlaceArgs, stop: &Stop) -> Result<Vec<Replay>, Failure> {
+    let (cache, tools) = (place.cache()?, tools());
+    let replays = Replays { tools: &tools, temp: cache.folder()?, cancel: &stop.flag };
+    let mut replayed = Vec::new();
+    if let Form::Sif(_) = image.form {
+        replayed = replays.of_sif(&image.path)?;
+    }
+    if replayed.is_empty() {
+        replayed = replays.of_tree(&image.tree, image.arch, image.program.as_ref())?;
+    }
+    Ok(replayed)
+}
+
 /// An image that was written, its files in the cache.
 pub(super) fn open(path: &Path, place: &PlaceArgs) -> Result<StoredImage, Failure> {
-    let cache = Cache::new(place)?;
-    Ok(StoredImage::open(path, &cache.store(), &limits(place))?)
+    Ok(StoredImage::open(path, &place.cache()?.store(), &place.limits())?)
 }
 
 /// A name with the digest of another file: caches would give out the wrong one.
@@ -95,26 +126,10 @@ fn misnamed(image: &StoredImage) -> Option<Finding> {
     })
 }
 
-/// How much may be unpacked.
-pub(super) fn limits(place: &PlaceArgs) -> Limits {
-    Limits { bytes: place.max_unpacked, ..Limits::default() }
-}
-
 /// The facts of a file.
 pub(super) fn facts(image: &StoredImage, report: &Report) -> Facts {
     let name = image.path.file_name().unwrap_or_default().to_string_lossy();
     Facts::of(report, image.arch).of_file(&name, image.bytes, image.digest)
-}
-
-/// What an image is that is to be written in these formats.
-pub(super) fn form(formats: &[FormatArg], squash: Squash) -> Form {
-    if formats.contains(&FormatArg::Sif) {
-        return Form::Sif(Some(squash));
-    }
-    Form::Oci(Some(match squash {
-        Squash::Gzip => Compressor::Gzip,
-        Squash::Zstd => Compressor::Zstd,
-    }))
 }
 
 /// Paths of this machine that no image should name.

@@ -1,15 +1,43 @@
 //! `gular image export`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::{Args, ValueEnum};
 use gular_containers::export;
+use gular_containers::make::Project;
 use gular_containers::recipe::Target;
 
-use super::args::{ExportArg, ExportArgs};
 use super::check;
-use super::places::Place;
+use super::places::PlaceArgs;
 use crate::exit::{Exit, Failure};
 use crate::show;
+
+/// Write a definition file, a Dockerfile, or the facts that jobs ask for
+///
+/// `def` and `dockerfile` rebuild something close with other tools, for those who must; `facts`
+/// is JSON: minimum compute capability, CUDA runtime, driver, bytes.
+///
+/// Example: gular image export facts train-0123456789abcdef.sif
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct ExportArgs {
+    /// What to write to stdout
+    #[arg(value_enum)]
+    pub(super) what: ExportArg,
+    /// A recipe (for def and dockerfile), or an image (for facts)
+    pub(super) from: PathBuf,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ExportArg {
+    /// Apptainer's definition file
+    Def,
+    Dockerfile,
+    /// JSON for job files
+    Facts,
+}
 
 pub(super) fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     match args.what {
@@ -20,26 +48,22 @@ pub(super) fn run(args: &ExportArgs) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         ExportArg::Def | ExportArg::Dockerfile => {
-            let place = Place::open(&args.from)?;
-            let lock = place.lock()?.ok_or_else(|| {
-                let message = format!("there is no `{}`", place.lock_path.display());
-                Failure::new(message, Some("make it: `gular image lock`".to_owned()))
-            })?;
-            lock.check(&place.recipe, &place.lock_path.display().to_string())?;
-            let program = program(&place);
+            let project = Project::open(&args.from)?;
+            let lock = project.current_lock()?;
+            let program = program(&project);
             let write = match args.what {
                 ExportArg::Def => export::definition,
                 _ => export::dockerfile,
             };
-            show::stdout(write(&place.recipe, &lock, program.as_deref()).as_bytes())?;
+            show::stdout(write(&project.recipe, &lock, program.as_deref()).as_bytes())?;
             Ok(Exit::Done)
         }
     }
 }
 
 /// Where the program is, or will be when cargo has built it.
-fn program(place: &Place) -> Option<String> {
-    let app = place.recipe.app.as_ref().filter(|app| app.embed)?;
+fn program(project: &Project) -> Option<String> {
+    let app = project.recipe.app.as_ref().filter(|app| app.embed)?;
     if let Some(path) = &app.path {
         return Some(path.display().to_string());
     }

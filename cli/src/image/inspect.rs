@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
+use clap::Args;
 use gular_containers::check::Report;
 use gular_containers::export::Facts;
 use gular_containers::recipe::Target;
@@ -10,11 +12,26 @@ use gular_containers::rootfs::What;
 use gular_containers::{Part, StoredImage};
 use serde::Serialize;
 
-use super::args::InspectArgs;
 use super::check;
+use super::places::PlaceArgs;
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
+
+/// Show what an image holds: objects, layers, environment, labels, GPUs, packages
+///
+/// Example: gular image inspect train-0123456789abcdef.sif
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct InspectArgs {
+    /// A .sif, the folder of an OCI layout, or an OCI archive
+    pub(super) image: PathBuf,
+    /// Also list all files
+    #[arg(long)]
+    pub(super) files: bool,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+}
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]

@@ -1,21 +1,48 @@
 //! `gular image lock`.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::path::PathBuf;
 
-use gular_containers::lock::{self, Lock};
-use gular_containers::{Package, Sha256};
+use clap::Args;
+use gular_containers::make::{LockOrder, Locked, Project, lock};
+use gular_containers::{Error, Package};
 use serde::Serialize;
 
-use super::args::{LockArgs, PlaceArgs, SourceArgs};
-use super::places::{Cache, Place, sources};
+use super::places::{PlaceArgs, SourceArgs};
 use super::transport::Web;
+use super::watch::Bars;
 use crate::exit::{Exit, Failure};
 use crate::network::ended;
-use crate::progress::{bytes_bar, counter};
 use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
+
+/// Find out which packages an image takes, and write them to image.lock
+///
+/// Resolves Debian packages (the archive's signature is checked) and the wheels of torch
+/// with NVIDIA's libraries; writes names, versions, lengths, SHA-256 and URLs. Nothing large
+/// is fetched, unless --vendor asks for it.
+///
+/// Example: gular image lock image.toml --vendor vendor/
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct LockArgs {
+    /// The recipe
+    #[arg(default_value = "image.toml")]
+    pub(super) recipe: PathBuf,
+    /// Also fetch every package into DIR; `gular image build --vendor DIR` then needs no network
+    #[arg(long, value_name = "DIR")]
+    pub(super) vendor: Option<PathBuf>,
+    /// Only say whether image.lock fits the recipe; 1 when it does not
+    #[arg(long, conflicts_with_all = ["vendor", "dry_run"])]
+    pub(super) check: bool,
+    /// Resolve, and say what would change; nothing is written
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) sources: SourceArgs,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+}
 
 /// What `--json` shows.
 #[derive(Debug, Serialize)]
@@ -34,45 +61,20 @@ struct Report {
 
 pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
-    let place = Place::open(&args.recipe)?;
-    let shown = place.lock_path.display().to_string();
     if args.check {
-        return fits(&place, &shown);
+        return fits(&Project::open(&args.recipe)?);
     }
-    // What cannot be read is made anew.
-    let old = place.lock().unwrap_or_default();
-    let web = Web::new(&stop)?;
-    let lock = resolve(&place, &args.sources, &args.place, &web, output, &stop)?;
-    let text = lock.to_text();
-    let same = fs::read_to_string(&place.lock_path).is_ok_and(|there| there == text);
-    if !args.dry_run && !same {
-        write(&place, &text)?;
-    }
-    if let Some(dir) = &args.vendor {
-        let cache = Cache::new(&args.place)?;
-        let archives = cache.archives(std::slice::from_ref(dir), args.place.offline);
-        let bar = bytes_bar("fetch", lock.bytes(), output);
-        let told = |name: &str, done: u64| {
-            bar.set_message(format!("fetch {name}"));
-            bar.set_position(done);
-        };
-        let done = lock::vendor(&lock, &archives, dir, &web, &told, &stop.flag);
-        bar.finish_and_clear();
-        done.map_err(|error| ended(error, &stop))?;
-    }
-    let (added, removed, changed) = changes(old.as_ref(), &lock);
-    let report = Report {
-        lock: shown,
+    let order = LockOrder {
+        recipe: args.recipe.clone(),
+        sources: args.sources.sources(),
+        vendor: args.vendor.clone(),
+        cache: args.place.cache()?,
+        offline: args.place.offline,
         dry_run: args.dry_run,
-        written: !args.dry_run && !same,
-        debian_packages: lock.debs.len(),
-        wheels: lock.wheels.len(),
-        bytes: lock.bytes(),
-        added,
-        removed,
-        changed,
-        vendor: args.vendor.as_ref().map(|dir| dir.display().to_string()),
     };
+    let web = Web::new(&stop)?;
+    let locked = lock(&order, &web, &Bars::new(output, &stop));
+    let report = report(args, &locked.map_err(|error| ended(error, &stop))?);
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
@@ -82,79 +84,37 @@ pub(super) fn run(args: &LockArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 /// Whether the lock is there and fits the recipe.
-fn fits(place: &Place, shown: &str) -> Result<Exit, Failure> {
-    let mut unfit = match place.lock()? {
-        Some(lock) => match lock.check(&place.recipe, shown) {
-            Ok(()) => return Ok(Exit::Done),
-            Err(error) => Failure::from(error),
-        },
-        None => {
-            let hint = "make it: `gular image lock`";
-            Failure::new(format!("there is no `{shown}`"), Some(hint.to_owned()))
+fn fits(project: &Project) -> Result<Exit, Failure> {
+    match project.current_lock() {
+        Ok(_) => Ok(Exit::Done),
+        Err(error @ (Error::NoLock { .. } | Error::Stale { .. })) => {
+            let mut unfit = Failure::from(error);
+            unfit.exit = Exit::Unsound;
+            Err(unfit)
         }
-    };
-    unfit.exit = Exit::Unsound;
-    Err(unfit)
-}
-
-/// Resolves the recipe against the archives.
-pub(super) fn resolve(
-    place: &Place,
-    from: &SourceArgs,
-    places: &PlaceArgs,
-    web: &Web<'_>,
-    output: &Output,
-    stop: &Stop,
-) -> Result<Lock, Failure> {
-    if places.offline && place.recipe.needs_network() {
-        let hint = "lock once without `--offline`; with image.lock nothing is resolved again";
-        let message = "what an image takes cannot be found out without a network";
-        return Err(Failure::new(message, Some(hint.to_owned())));
+        Err(error) => Err(error.into()),
     }
-    let bar = counter("resolve", output);
-    let told = |what: &str| {
-        bar.set_message(format!("resolve {what}"));
-        bar.inc(1);
-    };
-    let lock = lock::lock(&place.recipe, &sources(from, &place.dir), web, &told);
-    bar.finish_and_clear();
-    lock.map_err(|error| ended(error, stop))
 }
 
-/// Writes the lock beside its place and renames it.
-pub(super) fn write(place: &Place, text: &str) -> Result<(), Failure> {
-    let path = &place.lock_path;
-    let failed =
-        |e: std::io::Error| Failure::new(format!("cannot write `{}`: {e}", path.display()), None);
-    let mut temp = tempfile::NamedTempFile::new_in(&place.dir).map_err(failed)?;
-    std::io::Write::write_all(&mut temp, text.as_bytes()).map_err(failed)?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    temp.as_file().set_permissions(mode).map_err(failed)?;
-    temp.as_file().sync_all().map_err(failed)?;
-    temp.persist(path).map_err(|e| failed(e.error))?;
-    Ok(())
-}
-
-/// Names with versions: new, gone, of another version or digest.
-fn changes(old: Option<&Lock>, new: &Lock) -> (Vec<String>, Vec<String>, Vec<String>) {
-    let all = |lock: &Lock| -> BTreeMap<String, (String, Sha256)> {
-        let one =
-            |package: &Package| (package.name.clone(), (package.version.clone(), package.sha256));
-        lock.packages().map(one).collect()
-    };
-    let (old, new) = (old.map(all).unwrap_or_default(), all(new));
-    let shown = |name: &String, version: &String| format!("{name} {version}");
-    let added = new.iter().filter(|(name, _)| !old.contains_key(*name));
-    let removed = old.iter().filter(|(name, _)| !new.contains_key(*name));
-    let changed = new.iter().filter_map(|(name, (version, sha))| {
-        let (before, old_sha) = old.get(name)?;
-        (old_sha != sha).then(|| format!("{name} {before} -> {version}"))
+fn report(args: &LockArgs, locked: &Locked) -> Report {
+    let Locked { lock, changes, .. } = locked;
+    let shown = |package: &Package| format!("{} {}", package.name, package.version);
+    let changed = changes.changed.iter().map(|(before, now)| {
+        let Package { name, version, .. } = now;
+        format!("{name} {} -> {version}", before.version)
     });
-    (
-        added.map(|(name, (version, _))| shown(name, version)).collect(),
-        removed.map(|(name, (version, _))| shown(name, version)).collect(),
-        changed.collect(),
-    )
+    Report {
+        lock: locked.path.display().to_string(),
+        dry_run: args.dry_run,
+        written: locked.written,
+        debian_packages: lock.debs.len(),
+        wheels: lock.wheels.len(),
+        bytes: lock.bytes(),
+        added: changes.added.iter().map(shown).collect(),
+        removed: changes.removed.iter().map(shown).collect(),
+        changed: changed.collect(),
+        vendor: args.vendor.as_ref().map(|dir| dir.display().to_string()),
+    }
 }
 
 fn words(report: &Report) -> String {

@@ -1,19 +1,49 @@
 //! `gular image`.
 
-pub(crate) mod args;
 mod build;
 mod cargo;
 mod check;
 mod export;
+pub(crate) mod hints;
 mod inspect;
 mod lock;
 mod places;
 mod replay;
 mod transport;
+mod watch;
 
-use self::args::{ImageArgs, ImageVerb};
+use clap::{Args, Subcommand};
+
+use self::build::BuildArgs;
+use self::check::CheckArgs;
+use self::export::ExportArgs;
+use self::inspect::InspectArgs;
+use self::lock::LockArgs;
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
+
+/// Build container images from a recipe: SIF for Apptainer, OCI for all others
+///
+/// A recipe is a TOML file: a base, a program, libtorch with NVIDIA's libraries, and the
+/// GPUs it must run on. `image.lock` beside it names every package by its digest, so that
+/// the same recipe gives the same bytes on any machine. No root, no daemon, no Docker.
+///
+/// Example: gular image build image.toml
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ImageArgs {
+    #[command(subcommand)]
+    verb: ImageVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ImageVerb {
+    Lock(LockArgs),
+    Build(BuildArgs),
+    Check(CheckArgs),
+    Inspect(InspectArgs),
+    Export(ExportArgs),
+}
 
 pub(crate) fn run(args: &ImageArgs, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {

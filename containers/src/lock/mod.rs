@@ -1,14 +1,16 @@
 //! `image.lock`: the exact archives an image is made of.
 //!
-//! One TOML file beside the recipe. `lock` asks mirrors and indexes what is
+//! One TOML file beside the recipe. [`resolve`] asks mirrors and indexes what is
 //! there and writes it; everything after that needs the bytes it names and no others.
 
+mod changes;
 mod document;
 mod oci;
 mod resolve;
 mod text;
 mod vendor;
 
+pub use self::changes::Changes;
 pub use self::document::{Debian, Lock, Oci, recipe_digest};
-pub use self::resolve::{DEFAULT_SUITE, Sources, lock};
+pub use self::resolve::{DEFAULT_SUITE, Sources, resolve};
 pub use self::vendor::vendor;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::document::{Debian, Lock, recipe_digest};
 use super::oci;
-use crate::debian::{self, Archive, DEFAULT_PACKAGES, Keyring, Release, resolve, snapshot};
+use crate::debian::{self, Archive, DEFAULT_PACKAGES, Keyring, Release, snapshot};
 use crate::fetch::Transport;
 use crate::recipe::Recipe;
 use crate::wheel;
@@ -34,31 +34,30 @@ pub struct Sources {
     pub index: String,
     /// Seconds since 1970 now: a Release file that is no longer valid is refused.
     pub now: u64,
-    /// The folder that a relative `oci` of the recipe is in.
-    pub dir: PathBuf,
 }
 
 impl Sources {
     /// The public ones.
-    pub fn new(now: u64, dir: &Path) -> Self {
+    pub fn new(now: u64) -> Self {
         Self {
             debian: "https://deb.debian.org/debian".to_owned(),
             debian_security: "https://deb.debian.org/debian-security".to_owned(),
             keyrings: Vec::new(),
             index: "https://pypi.org/simple".to_owned(),
             now,
-            dir: dir.to_owned(),
         }
     }
 }
 
-/// Finds out what the recipe's parts are today. `progress` hears what is being asked for.
+/// Finds out what the recipe's parts are today. `dir` is the recipe's folder; `progress`
+/// hears what is being asked for.
 ///
 /// # Errors
 /// [`Error::Package`], [`Error::Release`], [`Error::Wheel`] for what is not there or not
 /// to be trusted; [`Error::Fetch`], [`Error::Debian`], [`Error::Archive`], [`Error::Io`].
-pub fn lock(
+pub fn resolve(
     recipe: &Recipe,
+    dir: &Path,
     sources: &Sources,
     transport: &dyn Transport,
     progress: &dyn Fn(&str),
@@ -75,11 +74,11 @@ pub fn lock(
     };
     if let Some(path) = &recipe.base.oci {
         progress(&path.display().to_string());
-        let (oci, created) = oci::digest(&sources.dir, path, platform.0)?;
+        let (oci, created) = oci::digest(dir, path, platform.0)?;
         lock.time = created.unwrap_or(0);
         lock.oci = Some(oci);
     } else if !recipe.base.scratch {
-        debian(recipe, sources, transport, progress, &mut lock)?;
+        debian_base(recipe, sources, transport, progress, &mut lock)?;
     }
     if let Some(torch) = recipe.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref()) {
         lock.wheels = wheel::torch(&torch.0, platform.0, &sources.index, transport, progress)?;
@@ -91,7 +90,7 @@ pub fn lock(
 const DEFAULT: &str = "default";
 
 /// The packages of a Debian base.
-fn debian(
+fn debian_base(
     recipe: &Recipe,
     sources: &Sources,
     transport: &dyn Transport,
@@ -129,7 +128,7 @@ fn debian(
     if let Some(at) = wanted.iter().position(|name| name == DEFAULT) {
         wanted.splice(at..=at, DEFAULT_PACKAGES.iter().map(|(name, _)| (*name).to_owned()));
     }
-    let packages = resolve(&archive, &wanted)?;
+    let packages = debian::resolve(&archive, &wanted)?;
     let newest = releases.iter().map(|release| release.date).max().unwrap_or(0);
     let snapshot = snapshot(newest).unwrap_or_default();
     let official = releases.iter().all(|release| release.origin.as_deref() == Some(DEBIAN));

@@ -63,7 +63,7 @@ impl Lock {
         let len = fs::metadata(path).map_err(Error::io("read", path))?.len();
         if len > MAX_BYTES {
             let reason = format!("{len} bytes, over the limit of {MAX_BYTES}");
-            return Err(Error::Lock { path: shown, line: 1, reason, hint: None });
+            return Err(Error::Lock { path: shown, line: 1, reason });
         }
         Self::parse(&fs::read_to_string(path).map_err(Error::io("read", path))?, &shown)
     }
@@ -74,24 +74,25 @@ impl Lock {
     /// [`Error::Lock`] with the line: what is no TOML, a newer version, an unknown
     /// key, a digest, name or address that cannot be one.
     pub fn parse(text: &str, path: &str) -> Result<Self> {
-        let wrong = |at: usize, reason: String, hint: &str| {
-            let line = text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
-            Error::Lock { path: path.to_owned(), line, reason, hint: Some(hint.to_owned()) }
+        let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+        let wrong = |at: usize, reason: String| Error::Lock {
+            path: path.to_owned(),
+            line: line(at),
+            reason,
         };
-        let again = "make it again with `gular image lock`";
         let bad = |e: &toml::de::Error| {
-            wrong(e.span().map_or(0, |span| span.start), e.message().to_owned(), again)
+            wrong(e.span().map_or(0, |span| span.start), e.message().to_owned())
         };
         let head: Head = toml::from_str(text).map_err(|e| bad(&e))?;
         if head.version != VERSION {
-            let reason = format!("format version {}, this build reads {VERSION}", head.version);
-            let hint = if head.version > VERSION { "read it with a newer release" } else { again };
-            return Err(wrong(text.find("version").unwrap_or(0), reason, hint));
+            let line = line(text.find("version").unwrap_or(0));
+            let (path, found) = (path.to_owned(), head.version);
+            return Err(Error::LockVersion { path, line, found, supported: VERSION });
         }
         let read: Text = toml::from_str(text).map_err(|e| bad(&e))?;
         let platform = Platform::parse(&read.platform);
         let platform =
-            platform.map_err(|reason| wrong(text.find("platform").unwrap_or(0), reason, again))?;
+            platform.map_err(|reason| wrong(text.find("platform").unwrap_or(0), reason))?;
         let lock = Self {
             time: read.time,
             recipe: read.recipe,
@@ -102,7 +103,7 @@ impl Lock {
             wheels: read.wheel,
         };
         if let Err((place, reason)) = lock.sound() {
-            return Err(wrong(text.find(&place).unwrap_or(0), reason, again));
+            return Err(wrong(text.find(&place).unwrap_or(0), reason));
         }
         Ok(lock)
     }
@@ -230,7 +231,6 @@ mod tests {
     fn what_cannot_be_is_said_with_its_line() {
         let text = lock().to_text();
         for (from, to, line, says) in [
-            ("version = 1", "version = 2", 3, "format version 2, this build reads 1"),
             ("time = ", "tme = ", 4, "unknown field `tme`"),
             ("linux/amd64", "linux/sparc", 6, "platform `linux/sparc`"),
             ("\"libc6\"", "\"../x\"", 27, "`../x` is no package's name"),
@@ -252,14 +252,18 @@ mod tests {
             let changed = text.replacen(from, to, 1);
             assert_ne!(changed, text, "{from}");
             match Lock::parse(&changed, "image.lock") {
-                Err(Error::Lock { line: found, reason, hint, .. }) => {
+                Err(Error::Lock { line: found, reason, .. }) => {
                     assert!(reason.contains(says), "{to}: {reason}");
                     assert_eq!(found, line, "{to}: {reason}");
-                    assert!(hint.is_some());
                 }
                 other => panic!("{to}: {other:?}"),
             }
         }
+        let newer = Lock::parse(&text.replacen("version = 1", "version = 2", 1), "image.lock");
+        let error = newer.unwrap_err();
+        assert!(matches!(error, Error::LockVersion { found: 2, supported: 1, .. }));
+        let expected = "`image.lock` line 3: format version 2, this build reads 1";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::fetch::{Archives, Transport};
 use crate::{Error, Result};
 
 /// Puts every file of a lock into `dir` under its own name, and nothing else; one that
-/// is there and right stays. `progress` hears an archive's name and how many of its
-/// bytes are there.
+/// is there and right stays. `progress` hears an archive's name, and how many bytes of
+/// all are there.
 ///
 /// # Errors
 /// As [`Archives::get`].
@@ -23,13 +23,15 @@ pub fn vendor(
     cancel: &AtomicBool,
 ) -> Result<()> {
     fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    let mut before = 0;
     for package in lock.packages() {
-        let progress = |done: u64| progress(&package.name, done);
+        let progress = |done: u64| progress(&package.name, before + done);
         // Archives refuse one without.
         let file_name = package.file_name().unwrap_or_default();
         let to = dir.join(&file_name);
         let there = Archives { dir: archives.dir.clone(), vendor: vec![dir.into()], offline: true };
         if to.exists() && there.get(package, transport, &progress, cancel).is_ok() {
+            before += package.bytes;
             continue;
         }
         let from = archives.get(package, transport, &progress, cancel)?;
@@ -39,6 +41,7 @@ pub fn vendor(
         // A copy: a link would carry what happens to it here into the cache.
         fs::copy(&from, &new).map_err(Error::io("write", &to))?;
         fs::rename(&new, &to).map_err(Error::io("create", &to))?;
+        before += package.bytes;
     }
     Ok(())
 }

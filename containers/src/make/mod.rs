@@ -1,15 +1,77 @@
-//! From a recipe and its lock to an image that can be written.
+//! From a recipe to an image on the disk: the whole sequence, as one call.
 //!
 //! ```text
-//! image.lock ─ fetch ▶ archives ─ unpack ▶ store ┐
-//! recipe ─────────────────────────────────────────┼─ assemble ▶ describe ▶ Image ─▶ SIF, OCI
-//! program ────────────────────────────────────────┘
+//! image.toml ─ lock ▶ image.lock ─ fetch ▶ archives ─ unpack ▶ store ┐
+//! recipe ────────────────────────────────────────────────────────────┼─ assemble ▶ check ▶ Image
+//! program ───────────────────────────────────────────────────────────┘        replay ▶ SIF, OCI
+//! ```
+//!
+//! [`lock`] writes `image.lock` beside a recipe; [`build`] takes it (or makes it first) and
+//! writes the image. Bytes come by a [`Transport`](crate::fetch::Transport), a program that cargo
+//! must build by [`Compile`], and a [`Watch`] hears how far it is and says when to stop:
+//!
+//! ```
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use gular_containers::fetch::{Fault, Transport};
+//! use gular_containers::lock::Sources;
+//! use gular_containers::make::{Cache, Order, build};
+//!
+//! /// A recipe that takes nothing from elsewhere needs no network.
+//! struct Nowhere;
+//!
+//! impl Transport for Nowhere {
+//!     fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
+//!         Err(Fault::NotFound(url.to_owned()))
+//!     }
+//!     fn stream(
+//!         &self,
+//!         url: &str,
+//!         _bytes: u64,
+//!         _from: u64,
+//!         _sink: &mut dyn FnMut(&[u8]) -> std::io::Result<()>,
+//!     ) -> Result<(), Fault> {
+//!         Err(Fault::NotFound(url.to_owned()))
+//!     }
+//!     fn len(&self, url: &str) -> Result<Option<u64>, Fault> {
+//!         Err(Fault::NotFound(url.to_owned()))
+//!     }
+//! }
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let dir = dir.path();
+//! std::fs::write(dir.join("hello"), "hello")?;
+//! let recipe = dir.join("image.toml");
+//! std::fs::write(
+//!     &recipe,
+//!     "[image]\nname = \"data\"\n[base]\nscratch = true\n[app.files]\n\"srv/hello\" = \"hello\"\n",
+//! )?;
+//! let cache = Cache::new(&dir.join("cache"));
+//! let mut order = Order::new(&recipe, cache, Sources::new(0));
+//! order.out = dir.join("out");
+//! let built = build(&order, &Nowhere, &AtomicBool::new(false))?;
+//! assert!(built.outputs[0].path.is_file());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod build;
+mod cache;
 mod image;
+mod lock;
+mod order;
+mod program;
+mod project;
 mod unpack;
+mod watch;
 mod write;
 
+pub use self::build::{Built, build};
+pub use self::cache::Cache;
 pub use self::image::{Asked, Image, image};
-pub use self::unpack::{Places, Step, Unpacked, unpack};
+pub use self::lock::{LockOrder, Locked, lock};
+pub use self::order::{Compression, Format, Order};
+pub use self::program::{Compile, Program};
+pub use self::project::Project;
+pub use self::unpack::{Places, Unpacked, unpack};
+pub use self::watch::{Note, Relocked, Step, Watch};
 pub use self::write::{Output, OutputLayer, Writing};

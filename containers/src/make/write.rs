@@ -1,14 +1,15 @@
 //! Images on the disk, named by their contents.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
-use super::Image;
+use super::project::write_whole;
+use super::{Format, Image};
 use crate::blocks::BlockCache;
 use crate::digest::blake3_of;
 use crate::oci::{self, Compressor, Config, LayerCache};
@@ -23,8 +24,8 @@ const NAME_DIGITS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Output {
-    /// `sif`, `oci` or `oci-archive`.
-    pub format: &'static str,
+    /// What it is.
+    pub format: Format,
     /// Where it is.
     pub path: PathBuf,
     /// Its bytes; of a folder those of all its files.
@@ -95,21 +96,24 @@ impl Image {
         let stem = [".sif", ".oci.tar", ".oci"].iter().find_map(|suffix| name.strip_suffix(suffix));
         let dir = beside.path.parent().unwrap_or(Path::new("."));
         let path = dir.join(format!("{}.spdx.json", stem.unwrap_or(&name)));
-        let mut temp = tempfile::NamedTempFile::with_prefix_in(".gular-", dir)
-            .map_err(Error::io("create", dir))?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        temp.as_file().set_permissions(mode).map_err(Error::io("write", &path))?;
-        temp.write_all(self.sbom.as_bytes()).map_err(Error::io("write", &path))?;
-        temp.as_file().sync_all().map_err(Error::io("write", &path))?;
-        temp.persist(&path).map_err(|e| Error::io("create", &path)(e.error))?;
+        write_whole(&path, &self.sbom)?;
         Ok(path)
     }
 
-    /// Writes `NAME-HASH.sif`.
+    /// Writes it in one format, under a name with its digest.
     ///
     /// # Errors
-    /// Those of [`sif::write_image`].
-    pub fn write_sif(&self, with: &Writing<'_>) -> Result<Output> {
+    /// Those of [`sif::write_image`], [`oci::write_layout`] and [`oci::write_archive`];
+    /// [`Error::Other`] when something else has its name.
+    pub fn write(&self, format: Format, with: &Writing<'_>) -> Result<Output> {
+        match format {
+            Format::Sif => self.write_sif(with),
+            Format::Oci => self.write_oci(with, format, "oci", oci::write_layout),
+            Format::OciArchive => self.write_oci(with, format, "oci.tar", oci::write_archive),
+        }
+    }
+
+    fn write_sif(&self, with: &Writing<'_>) -> Result<Output> {
         let contents = Contents {
             arch: self.arch,
             time: u32::try_from(self.time).unwrap_or(u32::MAX),
@@ -130,7 +134,7 @@ impl Image {
         let path = with.dir.join(format!("{}-{}.sif", self.name, short(digest)));
         let was_there = settle(&part, &path, || Ok(blake3_of(&path)? == hash))?;
         Ok(Output {
-            format: "sif",
+            format: Format::Sif,
             path,
             bytes: written.bytes,
             digest,
@@ -140,26 +144,10 @@ impl Image {
         })
     }
 
-    /// Writes an OCI layout, the folder `NAME-HASH.oci`.
-    ///
-    /// # Errors
-    /// Those of [`oci::write_layout`].
-    pub fn write_oci(&self, with: &Writing<'_>) -> Result<Output> {
-        self.oci(with, "oci", "oci", oci::write_layout)
-    }
-
-    /// Writes an OCI archive, `NAME-HASH.oci.tar`.
-    ///
-    /// # Errors
-    /// Those of [`oci::write_archive`].
-    pub fn write_archive(&self, with: &Writing<'_>) -> Result<Output> {
-        self.oci(with, "oci-archive", "oci.tar", oci::write_archive)
-    }
-
-    fn oci(
+    fn write_oci(
         &self,
         with: &Writing<'_>,
-        format: &'static str,
+        format: Format,
         suffix: &str,
         write: fn(&crate::rootfs::Rootfs, &Config<'_>, &Path) -> Result<oci::Written>,
     ) -> Result<Output> {

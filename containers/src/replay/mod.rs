@@ -12,6 +12,7 @@ mod apptainer;
 mod folder;
 mod namespace;
 mod process;
+mod replays;
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -21,6 +22,7 @@ use serde::Serialize;
 
 pub use self::apptainer::with_apptainer;
 pub use self::namespace::in_namespace;
+pub use self::replays::{Replays, Tools, judge};
 
 /// One line that was replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

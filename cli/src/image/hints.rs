@@ -1,0 +1,49 @@
+//! What to do about an error of the image room, in words of this program.
+
+use std::io;
+
+use gular_containers::Error;
+
+/// What the user can do next, if anything helps.
+pub(crate) fn hint(error: &Error) -> Option<String> {
+    // What the bytes themselves say: a near name, other versions.
+    if let Some(hint) = error.hint() {
+        return Some(hint.to_owned());
+    }
+    let hint = match error {
+        Error::Io { source, .. } | Error::Write { source }
+            if source.kind() == io::ErrorKind::StorageFull =>
+        {
+            "free some space, or name another folder"
+        }
+        Error::NoRecipe { .. } => "write one: `gular image --help` and docs/images.md show how",
+        Error::NoLock { .. } => "make it: `gular image lock`",
+        Error::NoFolder { .. } => "fill it: `gular image lock --vendor DIR`",
+        Error::NotOffline => {
+            "lock once without `--offline`; with image.lock nothing is resolved again"
+        }
+        Error::LockVersion { found, supported, .. } if found > supported => {
+            "read it with a newer release"
+        }
+        Error::Lock { .. } | Error::LockVersion { .. } => "make it again with `gular image lock`",
+        Error::BaseChanged { .. } => "it changed: `gular image lock` takes it as it is now",
+        Error::Stale { .. } => {
+            "make it again with `gular image lock`, or undo the change to the recipe"
+        }
+        Error::Offline { .. } => "fetch once without `--offline`",
+        Error::Digest { .. } => "remove it and fetch it again; another mirror may be right",
+        Error::Exists { .. } => "remove it, or name another",
+        Error::Other { .. } => {
+            "if it was cut or damaged, remove it; if it was signed, give it another name, or build with another `--out`"
+        }
+        Error::Changed { .. } => "build again while nothing writes to it",
+        Error::Damaged { .. } => "remove its folder: the archive is unpacked again",
+        Error::Limit { what: "bytes", .. } => "if you trust it, raise `--max-unpacked`",
+        Error::Debian { .. } | Error::Archive { .. } => "fetch it again; is the mirror complete?",
+        Error::Sif { .. } | Error::Oci { .. } | Error::Elf { .. } => {
+            "build or copy the file again; compare its size with the original's"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}

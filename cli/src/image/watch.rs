@@ -1,0 +1,105 @@
+//! Progress of `gular image` on stderr.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+use gular_containers::make::{Note, Relocked, Step, Watch};
+use indicatif::ProgressBar;
+
+use crate::progress::{bytes_bar, counter};
+use crate::shared::Output;
+use crate::show;
+use crate::stop::Stop;
+
+/// Shows one bar at a time, and stops when a signal came.
+pub(super) struct Bars<'a> {
+    output: &'a Output,
+    stop: &'a Stop,
+    bar: Mutex<Option<(Step, ProgressBar)>>,
+}
+
+impl<'a> Bars<'a> {
+    pub(super) fn new(output: &'a Output, stop: &'a Stop) -> Self {
+        Self { output, stop, bar: Mutex::default() }
+    }
+
+    /// Does something with the bar of a step, which takes the place of the one before.
+    fn with(&self, step: Step, act: impl FnOnce(&ProgressBar)) {
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        if bar.as_ref().is_none_or(|(of, _)| *of != step)
+            && let Some((_, old)) = bar.replace((step, self.make(step)))
+        {
+            old.finish_and_clear();
+        }
+        if let Some((_, bar)) = bar.as_ref() {
+            act(bar);
+        }
+    }
+
+    fn make(&self, step: Step) -> ProgressBar {
+        match step {
+            Step::Resolve => counter(word(step), self.output),
+            _ => bytes_bar(word(step), 0, self.output),
+        }
+    }
+}
+
+fn word(step: Step) -> &'static str {
+    match step {
+        Step::Resolve => "resolve",
+        Step::Fetch => "fetch",
+        Step::Unpack => "unpack",
+        _ => "write",
+    }
+}
+
+impl Watch for Bars<'_> {
+    fn cancel(&self) -> &AtomicBool {
+        &self.stop.flag
+    }
+
+    fn working_on(&self, step: Step, what: &str) {
+        self.with(step, |bar| {
+            bar.set_message(format!("{} {what}", word(step)));
+            if step == Step::Resolve {
+                bar.inc(1);
+            }
+        });
+    }
+
+    fn progress(&self, step: Step, done: u64, total: u64) {
+        self.with(step, |bar| {
+            bar.set_length(total);
+            bar.set_position(done);
+        });
+    }
+
+    fn ended(&self, _step: Step) {
+        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, bar)) = bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn note(&self, note: &Note<'_>) {
+        if self.output.quiet {
+            return;
+        }
+        let text = match note {
+            Note::Relocked { path, why } => {
+                let why = match why {
+                    Relocked::Missing => "there was none",
+                    Relocked::RecipeChanged => "the recipe changed",
+                };
+                format!("wrote `{}`: {why}", path.display())
+            }
+            Note::Brought(library) => {
+                let library = library.display();
+                format!("`{library}` of this machine goes in: the program names its folder")
+            }
+            Note::NotCached(why) => format!("the next build will compress all again: {why}"),
+            _ => return,
+        };
+        show::message("note", &text);
+    }
+}

@@ -1,0 +1,189 @@
+//! One call from a recipe to images on the disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::program::program;
+use super::{
+    Asked, Format, Image, Note, Order, Output, Places, Program, Project, Step, Watch, Writing,
+    lock, unpack,
+};
+use crate::assemble::Parts;
+use crate::check::{Report, size};
+use crate::export::Facts;
+use crate::fetch::Transport;
+use crate::lock::Lock;
+use crate::replay::{Replay, Replays, judge};
+use crate::{Error, Result};
+
+/// What came of a build; as JSON too.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Built {
+    /// Whether nothing was to be written.
+    pub dry_run: bool,
+    /// Files and folders written; none when the image was refused.
+    pub outputs: Vec<Output>,
+    /// The list of contents beside each, SPDX.
+    pub sbom: Vec<PathBuf>,
+    /// What jobs have to ask for.
+    pub facts: Facts,
+    /// Whether it would run: the check, sizes and replays together.
+    pub check: Report,
+    /// HTCondor's lines, as far as they could be tried.
+    pub replay: Vec<Replay>,
+    /// Number of files inside.
+    pub files: u64,
+    /// Time that all of it took.
+    pub seconds: f64,
+}
+
+/// Builds an image: locks the recipe where needed, fetches and unpacks the packages,
+/// adds the program, checks and replays the result, and writes it.
+///
+/// An image that would not run is no error: [`Built::check`] says so, and nothing is
+/// written then, unless [`Order::force`] is set.
+///
+/// # Errors
+/// As [`Project::open`], [`lock::lock`](super::lock()), [`unpack`], [`image`](super::image()) and
+/// [`Image::write`]; [`Error::NoFolder`] for a vendor folder that is not there;
+/// [`Error::Program`]; [`Error::Cancelled`].
+pub fn build(order: &Order<'_>, transport: &dyn Transport, watch: &dyn Watch) -> Result<Built> {
+    let start = Instant::now();
+    let project = Project::open(&order.recipe)?;
+    let lock = lock::current(order, &project, transport, watch)?;
+    let program = program(order, &project)?;
+    let image = assembled(order, &project, &lock, program.as_ref(), transport, watch)?;
+    image.brought.iter().for_each(|library| watch.note(&Note::Brought(library)));
+    let mut built = Built {
+        dry_run: order.dry_run,
+        outputs: Vec::new(),
+        sbom: Vec::new(),
+        facts: image.facts.clone(),
+        check: image.report.clone(),
+        replay: Vec::new(),
+        files: image.files(),
+        seconds: 0.0,
+    };
+    if !built.check.refused() {
+        let replays = replays(order, watch)?;
+        built.replayed(replays.of_tree(&image.tree, image.arch, image.program.as_ref())?);
+    }
+    if !order.dry_run && (!built.check.refused() || order.force) {
+        write(order, &image, watch, &mut built)?;
+    }
+    built.seconds = start.elapsed().as_secs_f64();
+    Ok(built)
+}
+
+/// Fetches and unpacks the packages, and lays all together.
+fn assembled(
+    order: &Order<'_>,
+    project: &Project,
+    lock: &Lock,
+    program: Option<&Program>,
+    transport: &dyn Transport,
+    watch: &dyn Watch,
+) -> Result<Image> {
+    if let Some(dir) = order.vendor.iter().find(|dir| !dir.is_dir()) {
+        return Err(Error::NoFolder { path: dir.display().to_string() });
+    }
+    let archives = order.cache.archives(&order.vendor, order.offline);
+    let (store, limits) = (order.cache.store(), &order.limits);
+    let places = Places { dir: &project.dir, archives: &archives, store: &store, limits };
+    let (base, wheels) = unpack(lock, &places, transport, watch)?.into_parts();
+    let parts = Parts {
+        recipe: &project.recipe,
+        base,
+        wheels,
+        program: program.map(|program| program.path.as_path()),
+        dir: &project.dir,
+    };
+    let cargo_lock = program.and_then(|program| program.cargo_lock.as_deref());
+    let asked = Asked { form: order.form(), host_paths: &order.host_paths };
+    super::image(&parts, lock, &project.text, cargo_lock, &asked)
+}
+
+fn replays<'a>(order: &'a Order<'_>, watch: &'a dyn Watch) -> Result<Replays<'a>> {
+    let temp = order.cache.folder()?;
+    Ok(Replays { tools: &order.tools, temp, cancel: watch.cancel() })
+}
+
+/// Writes every format, tries what was written, and takes back what is refused then.
+fn write(order: &Order<'_>, image: &Image, watch: &dyn Watch, built: &mut Built) -> Result<()> {
+    write_formats(order, image, watch, built)?;
+    for output in &built.outputs {
+        let name = output.path.display().to_string();
+        built.check.findings.extend(size(&name, output.bytes));
+    }
+    let replays = replays(order, watch)?;
+    let sifs = built.outputs.iter().filter(|output| output.format == Format::Sif);
+    let sifs: Vec<PathBuf> = sifs.map(|output| output.path.clone()).collect();
+    for sif in sifs {
+        built.replayed(replays.of_sif(&sif)?);
+    }
+    if built.check.refused() && !order.force {
+        // What was there before stays: it has this name, and was not made now.
+        for output in built.outputs.drain(..).filter(|output| !output.was_there) {
+            remove(&output.path)?;
+        }
+    }
+    for output in &built.outputs {
+        built.sbom.push(image.write_sbom(output)?);
+    }
+    if let Some(first) = built.outputs.first() {
+        let name = first.path.file_name().unwrap_or_default().to_string_lossy();
+        built.facts = image.facts.clone().of_file(&name, first.bytes, Some(first.digest));
+    }
+    Ok(())
+}
+
+fn write_formats(
+    order: &Order<'_>,
+    image: &Image,
+    watch: &dyn Watch,
+    built: &mut Built,
+) -> Result<()> {
+    let blocks = order.cache.blocks(order.cache_bytes);
+    let layers = order.cache.layers(order.cache_bytes);
+    let formats = order.each_format();
+    let total = image.bytes() * formats.len() as u64;
+    for (n, format) in formats.into_iter().enumerate() {
+        let before = image.bytes() * n as u64;
+        let told = |done: u64| watch.progress(Step::Write, before + done, total);
+        let with = Writing {
+            dir: &order.out,
+            squash: order.compression.squash(),
+            compressor: order.compression.compressor(),
+            threads: order.threads,
+            blocks: Some(&blocks),
+            layers: Some(&layers),
+            progress: &told,
+            cancel: watch.cancel(),
+        };
+        let written = image.write(format, &with);
+        watch.ended(Step::Write);
+        let written = written?;
+        if let Some(why) = &written.not_cached {
+            watch.note(&Note::NotCached(why));
+        }
+        built.outputs.push(written);
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.map_err(Error::io("remove", path))
+}
+
+impl Built {
+    /// Takes in what replays said.
+    fn replayed(&mut self, replays: Vec<Replay>) {
+        judge(&replays, &mut self.check);
+        self.replay.extend(replays);
+    }
+}

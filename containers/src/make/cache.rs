@@ -1,0 +1,59 @@
+//! What one build keeps for the next.
+
+use std::path::{Path, PathBuf};
+
+use crate::blocks::BlockCache;
+use crate::fetch::Archives;
+use crate::oci::LayerCache;
+use crate::store::Store;
+use crate::{Error, Result};
+
+/// A folder of a user or a machine, shared by all builds.
+///
+/// ```text
+/// CACHE/archives   packages as they were fetched
+/// CACHE/store-1    packages, unpacked; the number changes with what they become
+/// CACHE/blocks     compressed blocks of SIFs
+/// CACHE/layers     OCI layers
+/// ```
+#[derive(Debug, Clone)]
+pub struct Cache {
+    dir: PathBuf,
+}
+
+impl Cache {
+    /// A cache in this folder, which is made when something comes into it.
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// Packages as they were fetched. `vendor` are folders to look into first.
+    pub fn archives(&self, vendor: &[PathBuf], offline: bool) -> Archives {
+        Archives { dir: self.dir.join("archives"), vendor: vendor.to_vec(), offline }
+    }
+
+    /// Packages, unpacked.
+    pub fn store(&self) -> Store {
+        Store::new(&self.dir.join("store-1"))
+    }
+
+    /// Blocks of SIFs, of at most `limit` bytes.
+    pub fn blocks(&self, limit: u64) -> BlockCache {
+        BlockCache::new(&self.dir.join("blocks"), limit)
+    }
+
+    /// OCI layers, of at most `limit` bytes.
+    pub fn layers(&self, limit: u64) -> LayerCache {
+        LayerCache::new(&self.dir.join("layers"), limit)
+    }
+
+    /// The folder itself, which is on one file system with the files in it; made when
+    /// it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn folder(&self) -> Result<&Path> {
+        std::fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
+        Ok(&self.dir)
+    }
+}

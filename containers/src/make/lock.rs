@@ -1,0 +1,102 @@
+//! `image.lock`, made and written.
+
+use std::path::PathBuf;
+
+use super::{Cache, Note, Order, Project, Relocked, Step, Watch};
+use crate::fetch::Transport;
+use crate::lock::{self, Changes, Lock, Sources};
+use crate::{Error, Result};
+
+/// A lock that is to be made.
+#[derive(Debug, Clone)]
+pub struct LockOrder {
+    /// The recipe; its lock is beside it.
+    pub recipe: PathBuf,
+    /// Who is asked.
+    pub sources: Sources,
+    /// A folder that gets every package, too.
+    pub vendor: Option<PathBuf>,
+    /// What builds keep.
+    pub cache: Cache,
+    /// Fetch nothing.
+    pub offline: bool,
+    /// Write no lock.
+    pub dry_run: bool,
+}
+
+/// A lock that was made.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Locked {
+    /// What it says.
+    pub lock: Lock,
+    /// Its file.
+    pub path: PathBuf,
+    /// Whether the file was written: it said something else before, or was not there.
+    pub written: bool,
+    /// What is not as in the lock before.
+    pub changes: Changes,
+}
+
+/// Finds out which packages a recipe takes today, and writes them to the lock beside it.
+///
+/// # Errors
+/// As [`Project::open`] and [`lock::resolve`]; [`Error::NotOffline`]; as
+/// [`lock::vendor`] when a folder is to be filled.
+pub fn lock(order: &LockOrder, transport: &dyn Transport, watch: &dyn Watch) -> Result<Locked> {
+    let project = Project::open(&order.recipe)?;
+    // What cannot be read is made again.
+    let old = project.lock().unwrap_or_default();
+    let lock = resolve(&project, &order.sources, order.offline, transport, watch)?;
+    let written = !order.dry_run && project.write_lock(&lock)?;
+    if let Some(dir) = &order.vendor {
+        let archives = order.cache.archives(std::slice::from_ref(dir), order.offline);
+        let total = lock.bytes();
+        let told = |name: &str, done: u64| {
+            watch.working_on(Step::Fetch, name);
+            watch.progress(Step::Fetch, done, total);
+        };
+        let filled = lock::vendor(&lock, &archives, dir, transport, &told, watch.cancel());
+        watch.ended(Step::Fetch);
+        filled?;
+    }
+    let changes = Changes::between(old.as_ref(), &lock);
+    Ok(Locked { lock, path: project.lock_path, written, changes })
+}
+
+/// The lock beside the recipe; made when there is none, made again when the recipe
+/// changed.
+pub(super) fn current(
+    order: &Order<'_>,
+    project: &Project,
+    transport: &dyn Transport,
+    watch: &dyn Watch,
+) -> Result<Lock> {
+    let why = match project.current_lock() {
+        Err(Error::NoLock { .. }) if !order.locked => Relocked::Missing,
+        Err(Error::Stale { .. }) if !order.locked => Relocked::RecipeChanged,
+        found => return found,
+    };
+    let lock = resolve(project, &order.sources, order.offline, transport, watch)?;
+    if !order.dry_run {
+        project.write_lock(&lock)?;
+        watch.note(&Note::Relocked { path: &project.lock_path, why });
+    }
+    Ok(lock)
+}
+
+fn resolve(
+    project: &Project,
+    sources: &Sources,
+    offline: bool,
+    transport: &dyn Transport,
+    watch: &dyn Watch,
+) -> Result<Lock> {
+    if offline && project.recipe.needs_network() {
+        return Err(Error::NotOffline);
+    }
+    let told = |what: &str| watch.working_on(Step::Resolve, what);
+    let lock = lock::resolve(&project.recipe, &project.dir, sources, transport, &told);
+    watch.ended(Step::Resolve);
+    lock
+}

@@ -1,0 +1,141 @@
+//! What is asked of a build.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Cache, Compile};
+use crate::check::Form;
+use crate::lock::Sources;
+use crate::oci::Compressor;
+use crate::replay::Tools;
+use crate::sif::Squash;
+use crate::store::Limits;
+
+/// Space that compressed blocks, and layers, take in a cache.
+const CACHE_BYTES: u64 = 16 << 30;
+
+/// An image that is to be built.
+#[derive(Clone)]
+pub struct Order<'a> {
+    /// The recipe; its lock is beside it.
+    pub recipe: PathBuf,
+    /// The folder for the image and its list of contents.
+    pub out: PathBuf,
+    /// What to write.
+    pub formats: Vec<Format>,
+    /// Of a SIF's files and of OCI layers.
+    pub compression: Compression,
+    /// This program instead of the one that the recipe names.
+    pub program: Option<PathBuf>,
+    /// Builds the recipe's program when cargo must.
+    pub compile: Option<&'a dyn Compile>,
+    /// Who is asked for a lock when there is none.
+    pub sources: Sources,
+    /// Folders with packages, looked into first.
+    pub vendor: Vec<PathBuf>,
+    /// What builds keep.
+    pub cache: Cache,
+    /// Bytes that compressed blocks, and layers, may each take in the cache.
+    pub cache_bytes: u64,
+    /// How much an archive may become.
+    pub limits: Limits,
+    /// Threads that compress; they change no byte.
+    pub threads: NonZeroUsize,
+    /// Fetch nothing.
+    pub offline: bool,
+    /// Refuse to make or change the lock.
+    pub locked: bool,
+    /// Write the image even if the check refuses it.
+    pub force: bool,
+    /// Do everything but write the lock and the image.
+    pub dry_run: bool,
+    /// Paths of this machine that nothing inside should name.
+    pub host_paths: Vec<String>,
+    /// What replays HTCondor's lines.
+    pub tools: Tools,
+}
+
+impl Order<'_> {
+    /// A SIF in the recipe's folder; nothing is replayed.
+    pub fn new(recipe: &Path, cache: Cache, sources: Sources) -> Self {
+        let folder = recipe.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Self {
+            recipe: recipe.to_owned(),
+            out: folder.unwrap_or(Path::new(".")).to_owned(),
+            formats: vec![Format::Sif],
+            compression: Compression::Gzip,
+            program: None,
+            compile: None,
+            sources,
+            vendor: Vec::new(),
+            cache,
+            cache_bytes: CACHE_BYTES,
+            limits: Limits::default(),
+            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            offline: false,
+            locked: false,
+            force: false,
+            dry_run: false,
+            host_paths: Vec::new(),
+            tools: Tools::default(),
+        }
+    }
+
+    /// Each format once, in the order they were named.
+    pub(super) fn each_format(&self) -> Vec<Format> {
+        let mut formats = Vec::new();
+        for format in &self.formats {
+            if !formats.contains(format) {
+                formats.push(*format);
+            }
+        }
+        formats
+    }
+
+    /// What the check takes the image for: where there are several formats, the SIF.
+    pub(super) fn form(&self) -> Form {
+        match self.formats.contains(&Format::Sif) {
+            true => Form::Sif(Some(self.compression.squash())),
+            false => Form::Oci(Some(self.compression.compressor())),
+        }
+    }
+}
+
+/// What an image is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// `NAME-HASH.sif`, for Apptainer.
+    Sif,
+    /// `NAME-HASH.oci`, the folder of an OCI layout.
+    Oci,
+    /// `NAME-HASH.oci.tar`, that layout as one tar.
+    OciArchive,
+}
+
+/// How files and layers are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Read everywhere.
+    Gzip,
+    /// Smaller and faster; refused by Apptainer before 1.4.
+    Zstd,
+}
+
+impl Compression {
+    pub(super) fn squash(self) -> Squash {
+        match self {
+            Self::Gzip => Squash::Gzip,
+            Self::Zstd => Squash::Zstd,
+        }
+    }
+
+    pub(super) fn compressor(self) -> Compressor {
+        match self {
+            Self::Gzip => Compressor::Gzip,
+            Self::Zstd => Compressor::Zstd,
+        }
+    }
+}

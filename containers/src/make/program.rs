@@ -1,0 +1,48 @@
+//! The program that goes into an image.
+
+use std::path::{Path, PathBuf};
+
+use super::{Order, Project};
+use crate::recipe::App;
+use crate::{Error, Result};
+
+/// A program on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Text of the `Cargo.lock` of the workspace it was built in, for the list of
+    /// contents.
+    pub cargo_lock: Option<String>,
+}
+
+/// Builds the program of a cargo package. The caller gives it, since this room starts
+/// no compiler.
+pub trait Compile {
+    /// Builds a program of `package` with what else `app` says. `dir` is the recipe's
+    /// folder. The program must look for its libraries in `$ORIGIN/../lib`.
+    ///
+    /// # Errors
+    /// [`Error::Program`].
+    fn compile(&self, app: &App, package: &str, dir: &Path) -> Result<Program>;
+}
+
+/// The program of an order: named there, compiled, or there already.
+pub(super) fn program(order: &Order<'_>, project: &Project) -> Result<Option<Program>> {
+    let there = |path: PathBuf| Ok(Some(Program { path, cargo_lock: None }));
+    if let Some(path) = &order.program {
+        return there(path.clone());
+    }
+    let Some(app) = project.recipe.app.as_ref().filter(|app| app.embed) else { return Ok(None) };
+    if let Some(path) = &app.path {
+        return there(project.dir.join(path));
+    }
+    match (&app.package, order.compile) {
+        (Some(package), Some(cargo)) => cargo.compile(app, package, &project.dir).map(Some),
+        (Some(package), None) => Err(Error::Program {
+            reason: format!("nothing here can build the package `{package}`"),
+            hint: Some("name a built program: `path = \"…\"` in `[app]`".to_owned()),
+        }),
+        (None, _) => Ok(None),
+    }
+}

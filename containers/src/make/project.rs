@@ -1,0 +1,96 @@
+//! A recipe, and the files around it.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::lock::Lock;
+use crate::recipe::Recipe;
+use crate::{Error, Result};
+
+/// A recipe on the disk, and the files around it.
+///
+/// ```text
+/// DIR/NAME.toml   the recipe; its relative paths start from DIR
+/// DIR/NAME.lock   made from it
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Project {
+    /// The recipe.
+    pub recipe: Recipe,
+    /// Its text, which goes into images.
+    pub text: String,
+    /// Its folder.
+    pub dir: PathBuf,
+    /// `image.lock` beside `image.toml`.
+    pub lock_path: PathBuf,
+}
+
+impl Project {
+    /// Reads and checks a recipe.
+    ///
+    /// # Errors
+    /// [`Error::NoRecipe`]; as [`Recipe::open`].
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.exists() {
+            return Err(Error::NoRecipe { path: path.display().to_string() });
+        }
+        let recipe = Recipe::open(path)?;
+        let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or(Path::new(".")).to_owned();
+        Ok(Self { recipe, text, dir, lock_path: path.with_extension("lock") })
+    }
+
+    /// The lock beside the recipe; `None` when there is none. It may be out of date.
+    ///
+    /// # Errors
+    /// As [`Lock::open`].
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        self.lock_path.exists().then(|| Lock::open(&self.lock_path)).transpose()
+    }
+
+    /// The lock beside the recipe, which was made from what the recipe says now.
+    ///
+    /// # Errors
+    /// [`Error::NoLock`], [`Error::Stale`]; as [`Lock::open`].
+    pub fn current_lock(&self) -> Result<Lock> {
+        let path = self.lock_path.display().to_string();
+        let Some(lock) = self.lock()? else { return Err(Error::NoLock { path }) };
+        lock.check(&self.recipe, &path)?;
+        Ok(lock)
+    }
+
+    /// Writes the lock beside its place and renames it. Whether that changed anything.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write_lock(&self, lock: &Lock) -> Result<bool> {
+        let text = lock.to_text();
+        if self.has_lock_text(&text) {
+            return Ok(false);
+        }
+        write_whole(&self.lock_path, &text)?;
+        Ok(true)
+    }
+
+    fn has_lock_text(&self, text: &str) -> bool {
+        fs::read_to_string(&self.lock_path).is_ok_and(|there| there == text)
+    }
+}
+
+/// Writes a file that everybody may read and that is there whole or not at all.
+pub(super) fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temp = NamedTempFile::with_prefix_in(".gular-", dir);
+    let mut temp = temp.map_err(Error::io("create", path))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    let written = temp.as_file().set_permissions(mode);
+    let written = written.and_then(|()| temp.write_all(text.as_bytes()));
+    written.and_then(|()| temp.as_file().sync_all()).map_err(Error::io("write", path))?;
+    temp.persist(path).map_err(|e| Error::io("create", path)(e.error))?;
+    Ok(())
+}

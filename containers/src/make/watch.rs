@@ -1,0 +1,69 @@
+//! How far the work is, and how it is stopped.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// Work that takes a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// Mirrors and indexes are asked what they have.
+    Resolve,
+    /// Archives are fetched: bytes of all of them.
+    Fetch,
+    /// Archives are unpacked: bytes of all of them.
+    Unpack,
+    /// Images are written: bytes of all files, once per format.
+    Write,
+}
+
+/// Something that a person may want to know, and no error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note<'a> {
+    /// `image.lock` was written.
+    Relocked {
+        /// The file.
+        path: &'a Path,
+        /// Why the one before would not do.
+        why: Relocked,
+    },
+    /// This library of this machine goes into the image: the program names its folder.
+    Brought(&'a Path),
+    /// The cache did not take an image's blocks, for this reason: the next build
+    /// compresses all of them again.
+    NotCached(&'a str),
+}
+
+/// Why a lock was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Relocked {
+    /// There was none.
+    Missing,
+    /// The recipe changed.
+    RecipeChanged,
+}
+
+/// Hears how far the work is, and says when to stop. A bare flag hears nothing.
+pub trait Watch: Sync {
+    /// Set when the work is to stop; it then ends with [`Error::Cancelled`](crate::Error::Cancelled).
+    fn cancel(&self) -> &AtomicBool;
+
+    /// What a step is working on: a list of packages, a package.
+    fn working_on(&self, _step: Step, _what: &str) {}
+
+    /// Bytes that a step has done, and bytes in all.
+    fn progress(&self, _step: Step, _done: u64, _total: u64) {}
+
+    /// A step has ended, well or not.
+    fn ended(&self, _step: Step) {}
+
+    /// Something to know.
+    fn note(&self, _note: &Note<'_>) {}
+}
+
+impl Watch for AtomicBool {
+    fn cancel(&self) -> &AtomicBool {
+        self
+    }
+}
