@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use gular_pelican::federation::{self, Federation, Options, TokenRequest, mint};
+use gular_federation::{Federation, Options, TokenRequest, mint};
 
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
@@ -165,8 +165,8 @@ fn token(args: &TokenArgs, output: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-impl From<federation::Error> for Failure {
-    fn from(error: federation::Error) -> Self {
+impl From<gular_federation::Error> for Failure {
+    fn from(error: gular_federation::Error) -> Self {
         Self::new(&error, error.hint().map(str::to_owned))
     }
 }

@@ -23,7 +23,7 @@ enum May {
 use May::{Use, UseAll};
 
 /// Room, what it may use, whether it is a library.
-const ROOMS: [(&str, May, bool); 15] = [
+const ROOMS: [(&str, May, bool); 16] = [
     ("pack", Use(&["crates/bundle", "crates/codec", "crates/files"]), true),
     ("verify", Use(&["crates/bundle", "crates/files", "crates/pelican"]), true),
     ("runtime", Use(&["crates/bundle", "crates/codec", "crates/files", "crates/pelican"]), true),
@@ -38,12 +38,13 @@ const ROOMS: [(&str, May, bool); 15] = [
     ("crates/files", Use(&[]), true),
     ("crates/squashfs", Use(&[]), true),
     ("crates/pelican", Use(&["crates/files"]), true),
+    ("crates/federation", Use(&["crates/pelican"]), true),
     ("crates/jobs", Use(&[]), true),
     ("cli", UseAll, false),
 ];
 
-/// What any room's tests may use, to make their own data.
-const TESTS_MAY_USE: [&str; 2] = ["crates/bundle", "crates/codec"];
+/// What any room's tests may use, to make their own data and to have a server.
+const TESTS_MAY_USE: [&str; 3] = ["crates/bundle", "crates/codec", "crates/federation"];
 
 /// Words that libraries do not contain outside their tests, why, and who may.
 const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
@@ -59,7 +60,7 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
             "UnixStream",
         ],
         "opens sockets; only `pelican` does, and ranks that meet",
-        &["crates/pelican/", "runtime/src/group/"],
+        &["crates/federation/", "crates/pelican/", "runtime/src/group/"],
     ),
     (
         &[

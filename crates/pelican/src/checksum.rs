@@ -21,7 +21,7 @@ pub(crate) const WANT_DIGEST: &str = "crc32c,md5";
 
 /// What a server sums with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Algorithm {
+pub enum Algorithm {
     /// Castagnoli's polynomial (RFC 3720, appendix B.4).
     Crc32c,
     /// RFC 1321.
@@ -34,7 +34,8 @@ pub(crate) enum Algorithm {
 
 impl Algorithm {
     /// Its name in a header.
-    pub(crate) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Crc32c => "crc32c",
             Self::Md5 => "md5",
@@ -59,11 +60,11 @@ impl Algorithm {
 
 /// A checksum, shown as `crc32c:f6cfe9c8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Checksum {
+pub struct Checksum {
     /// What it was made with.
-    pub(crate) algorithm: Algorithm,
+    pub algorithm: Algorithm,
     /// Big-endian: 16 bytes for md5, 4 for the others.
-    pub(crate) value: Vec<u8>,
+    pub value: Vec<u8>,
 }
 
 impl fmt::Display for Checksum {
@@ -99,7 +100,7 @@ fn decode_hex(text: &str) -> Option<Vec<u8>> {
 
 /// Sums bytes as they pass.
 #[derive(Debug, Clone)]
-pub(crate) struct Summer(State);
+pub struct Summer(State);
 
 #[derive(Debug, Clone)]
 enum State {
@@ -111,7 +112,8 @@ enum State {
 
 impl Summer {
     /// A sum over no bytes yet.
-    pub(crate) fn new(algorithm: Algorithm) -> Self {
+    #[must_use]
+    pub fn new(algorithm: Algorithm) -> Self {
         Self(match algorithm {
             Algorithm::Crc32c => State::Crc32c(0),
             Algorithm::Md5 => State::Md5(Box::default()),
@@ -121,7 +123,7 @@ impl Summer {
     }
 
     /// Adds `bytes`, which follow those added before.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
             State::Crc32c(sum) => *sum = crc32c::crc32c_append(*sum, bytes),
             State::Md5(md5) => md5.update(bytes),
@@ -131,7 +133,8 @@ impl Summer {
     }
 
     /// The checksum of all bytes added.
-    pub(crate) fn finish(self) -> Checksum {
+    #[must_use]
+    pub fn finish(self) -> Checksum {
         let (algorithm, value) = match self.0 {
             State::Crc32c(sum) => (Algorithm::Crc32c, sum.to_be_bytes().to_vec()),
             State::Md5(md5) => (Algorithm::Md5, md5.finalize().to_vec()),

@@ -8,8 +8,6 @@
 //!        ─ upload ───────▶ upload ├─▶ route (discovery, director) ─▶ http
 //!        ─ stat, list ───▶ stat ┘       token (found, diagnosed)
 //! ```
-//!
-//! [`federation`] is the other side of it: servers for development and tests.
 
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
@@ -19,11 +17,11 @@ mod client;
 mod director;
 mod env;
 mod error;
-pub mod federation;
 mod http;
 mod listing;
 mod local;
 mod path;
+pub mod protocol;
 mod read;
 mod redirect;
 mod route;

@@ -3,7 +3,8 @@
 /// The part of `path` below `base`, without a `/` in front: empty when they are the
 /// same, `None` when `path` is not below. Matched at `/`, so `/foobar` is not below
 /// `/foo`. A `/` at either end of `base` is of no account.
-pub(crate) fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
+#[must_use]
+pub fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
     let path = path.trim_start_matches('/');
     let rest = path.strip_prefix(base.trim_matches('/'))?;
     let at_segment = rest.is_empty() || rest.starts_with('/') || rest.len() == path.len();

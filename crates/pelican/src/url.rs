@@ -255,7 +255,8 @@ fn redact_word(word: &str) -> String {
 }
 
 /// Percent-encodes a decoded path; what RFC 3986 calls unreserved and `/` stay.
-pub(crate) fn encode_path(path: &str) -> String {
+#[must_use]
+pub fn encode_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
@@ -268,7 +269,8 @@ pub(crate) fn encode_path(path: &str) -> String {
 }
 
 /// Decodes percent-encoding; `None` when it is cut or not UTF-8.
-pub(crate) fn percent_decode(text: &str) -> Option<String> {
+#[must_use]
+pub fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
@@ -296,8 +298,9 @@ fn decode_path(path: &str) -> Result<String, String> {
     }
 }
 
-/// Servers cut names at `?` even when it is encoded, so it is no part of a name.
-pub(crate) fn is_segment(segment: &str) -> bool {
+/// Whether `segment` can be one name of a path. Servers cut names at `?` even when it is encoded, so it is no part of a name.
+#[must_use]
+pub fn is_segment(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..")
         && !segment.contains(|c: char| c.is_control() || matches!(c, '?' | '#' | '\\' | '/'))
 }

@@ -11,7 +11,7 @@ use super::Token;
 
 /// What names a token's scopes have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Profile {
+pub enum Profile {
     /// `storage.read:/path`, told by the claim `wlcg.ver`.
     Wlcg,
     /// `read:/path`, told by the claim `ver`, such as `scitoken:2.0`.
@@ -22,24 +22,26 @@ pub(crate) enum Profile {
 
 /// The claims of a JWT (RFC 7519) that servers decide by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Claims {
+pub struct Claims {
     /// `exp`.
-    pub(crate) expires: Option<SystemTime>,
+    pub expires: Option<SystemTime>,
     /// `nbf`.
-    pub(crate) not_before: Option<SystemTime>,
+    pub not_before: Option<SystemTime>,
     /// `iss`.
-    pub(crate) issuer: Option<String>,
+    pub issuer: Option<String>,
     /// `aud`; empty when there is none.
-    pub(crate) audience: Vec<String>,
+    pub audience: Vec<String>,
     /// The words of `scope`, such as `storage.read:/path`.
-    pub(crate) scopes: Vec<String>,
-    pub(crate) profile: Profile,
+    pub scopes: Vec<String>,
+    /// Which names its scopes have.
+    pub profile: Profile,
 }
 
 impl Claims {
     /// The claims in `token`; `None` when it is no JWT, which is no fault: such a token
     /// is opaque to all but the server.
-    pub(crate) fn decode(token: &Token) -> Option<Self> {
+    #[must_use]
+    pub fn decode(token: &Token) -> Option<Self> {
         let mut parts = token.secret().split('.');
         let (Some(_), Some(payload), Some(_), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())

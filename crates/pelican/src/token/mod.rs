@@ -6,7 +6,7 @@ mod diagnose;
 mod find;
 
 pub use bearer::Token;
-pub(crate) use claims::Claims;
+pub use claims::{Claims, Profile};
 pub use diagnose::{Action, Diagnosis};
 pub use find::TokenError;
 pub(crate) use find::{Finder, Found, Pick, Want};

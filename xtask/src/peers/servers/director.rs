@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use gular_pelican::federation::{Caches, Federation, Options, Origin};
+use gular_federation::{Caches, Federation, Options, Origin};
 
 use super::xrootd::{ISSUER, NAMESPACE};
 

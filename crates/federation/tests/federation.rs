@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use gular_pelican::Token;
-use gular_pelican::federation::{
+use gular_federation::{
     Caches, Error, Federation, MAX_LIFETIME, Options, Origin, TokenRequest, mint,
 };
+use gular_pelican::Token;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};

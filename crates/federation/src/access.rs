@@ -10,10 +10,11 @@ use hyper::http::request::Parts;
 use super::issuer::Issuer;
 use super::name::Name;
 use super::reply::{Answer, refuse};
-use crate::Token;
-use crate::path::below;
-use crate::token::{Action, Claims};
-use crate::url::percent_decode;
+use gular_pelican::Action;
+use gular_pelican::Token;
+use gular_pelican::protocol::Claims;
+use gular_pelican::protocol::below;
+use gular_pelican::protocol::percent_decode;
 
 /// Decides by token, verb and name.
 pub(super) struct Guard {

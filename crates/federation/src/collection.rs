@@ -11,7 +11,7 @@ use super::name::Name;
 use super::object::{blocking, fault_answer};
 use super::reply::{Answer, refuse};
 use super::store::{Fault, Store};
-use crate::url::encode_path;
+use gular_pelican::protocol::encode_path;
 
 /// Collections with more entries are not listed: the answer is made in memory.
 const MAX_ENTRIES: usize = 100_000;

@@ -1,7 +1,7 @@
 //! Names of objects and collections, as requests spell them.
 
-use crate::path::below;
-use crate::url::{encode_path, is_segment, percent_decode};
+use gular_pelican::protocol::below;
+use gular_pelican::protocol::{encode_path, is_segment, percent_decode};
 
 // What file systems take.
 const MAX_SEGMENT_BYTES: usize = 255;

@@ -13,13 +13,13 @@ use tokio::time::timeout;
 
 use super::access::{Admitted, Guard};
 use super::collection;
+use super::server::Counters;
 use super::name::Name;
 use super::object::{self, blocking, fault_answer};
 use super::reply::{Answer, done, refuse};
 use super::serve::{Handler, drain};
-use super::server::Counters;
 use super::store::{Fault, Found, Store};
-use crate::token::Action;
+use gular_pelican::Action;
 
 /// An upload that sends nothing for so long is over.
 const STALL: Duration = Duration::from_secs(60);

@@ -10,8 +10,8 @@ use super::Error;
 use super::folder::Folder;
 use super::issuer::{AUDIENCE, Issuer};
 use super::name::Name;
-use crate::Token;
-use crate::url::is_segment;
+use gular_pelican::Token;
+use gular_pelican::protocol::is_segment;
 
 /// The longest that a token lives.
 // An hour: enough for a lesson, and soon worthless in a shell's history.

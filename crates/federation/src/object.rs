@@ -12,7 +12,7 @@ use super::body::Body;
 use super::range::{self, Asked};
 use super::reply::{Answer, refuse};
 use super::store::{Fault, Found};
-use crate::checksum::{Algorithm, Summer};
+use gular_pelican::protocol::{Algorithm, Summer};
 
 /// The answer to GET or HEAD of the object `found`.
 pub(super) async fn answer(parts: &Parts, found: Found) -> Result<Answer, Answer> {

@@ -13,14 +13,14 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::access::Guard;
 use super::collection;
+use super::server::Counters;
 use super::name::Name;
 use super::object::{self, blocking, fault_answer};
 use super::origin::Origin;
 use super::reply::{Answer, refuse};
 use super::serve::{Handler, drain};
-use super::server::Counters;
 use super::store::{Fault, Found, Store};
-use crate::token::Action;
+use gular_pelican::Action;
 
 /// Held while an object is fetched.
 type Lock = tokio::sync::Mutex<()>;

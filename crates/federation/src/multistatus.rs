@@ -5,7 +5,7 @@ use std::fs::Metadata;
 use std::time::SystemTime;
 
 use super::object::date;
-use crate::url::encode_path;
+use gular_pelican::protocol::encode_path;
 
 /// A `multistatus` document of these entries, each the path of a request and what
 /// lies there. Paths are percent-encoded, as RFC 4918 has it.

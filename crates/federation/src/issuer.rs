@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::Error;
 use super::folder::Folder;
-use crate::Token;
-use crate::token::Claims;
+use gular_pelican::Token;
+use gular_pelican::protocol::Claims;
 
 /// "Any server" in the WLCG profile.
 pub(super) const AUDIENCE: &str = "https://wlcg.cern.ch/jwt/v1/any";

@@ -142,7 +142,9 @@ impl Store {
             let Ok(name) = entry.file_name().into_string() else { continue };
             // One that vanished meanwhile is no fault.
             let Ok(metadata) = entry.metadata() else { continue };
-            if crate::url::is_segment(&name) && (metadata.is_dir() || metadata.is_file()) {
+            if gular_pelican::protocol::is_segment(&name)
+                && (metadata.is_dir() || metadata.is_file())
+            {
                 entries.push((name, metadata));
             }
             if entries.len() > limit {

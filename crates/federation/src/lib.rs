@@ -1,4 +1,4 @@
-//! The embedded development federation: discovery, director, origin and cache in
+//! A Pelican federation for development: discovery, director, origin and cache in
 //! one process, for tutorials and tests.
 //!
 //! ```text
@@ -18,6 +18,9 @@
 //! machine only, its tokens for an hour at most. What it answers is what Pelican's
 //! own services answer, as far as clients look at it; among that, a cache that never
 //! learns of a change.
+
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
 mod access;
 mod authority;

@@ -7,11 +7,11 @@ use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use serde_json::json;
 
+use super::server::Counters;
 use super::issuer::Issuer;
 use super::name::Name;
 use super::reply::{self, Answer, done};
 use super::serve::{Handler, drain};
-use super::server::Counters;
 
 /// Redirects.
 pub(super) struct Director {
