@@ -13,7 +13,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::access::Guard;
 use super::collection;
-use super::server::Counters;
+use super::counters::Counters;
 use super::name::Name;
 use super::object::{self, blocking, fault_answer};
 use super::origin::Origin;

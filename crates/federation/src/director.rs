@@ -7,7 +7,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use serde_json::json;
 
-use super::server::Counters;
+use super::counters::Counters;
 use super::issuer::Issuer;
 use super::name::Name;
 use super::reply::{self, Answer, done};

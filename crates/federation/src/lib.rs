@@ -27,6 +27,7 @@ mod authority;
 mod body;
 mod cache;
 mod collection;
+mod counters;
 mod director;
 mod error;
 mod folder;
@@ -43,7 +44,8 @@ mod serve;
 mod server;
 mod store;
 
+pub use counters::Counts;
 pub use error::Error;
 pub use mint::{MAX_LIFETIME, TokenRequest, mint};
 pub use options::{Caches, Options, Origin};
-pub use server::{Counts, Federation};
+pub use server::Federation;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::access::{Admitted, Guard};
 use super::collection;
-use super::server::Counters;
+use super::counters::Counters;
 use super::name::Name;
 use super::object::{self, blocking, fault_answer};
 use super::reply::{Answer, done, refuse};

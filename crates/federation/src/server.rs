@@ -5,7 +5,6 @@ use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -15,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use super::access::Guard;
 use super::authority::{self, CA_FILE};
 use super::cache::Cache;
+use super::counters::{Counters, Counts};
 use super::director::Director;
 use super::folder::{Folder, State};
 use super::issuer::Issuer;
@@ -151,12 +151,7 @@ impl Federation {
     /// What was asked of it so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts {
-            director_queries: self.counters.director_queries.value(),
-            origin_reads: self.counters.origin_reads.value(),
-            cache_hits: self.counters.cache_hits.value(),
-            cache_misses: self.counters.cache_misses.value(),
-        }
+        self.counters.counts()
     }
 }
 
@@ -175,40 +170,6 @@ impl Drop for Federation {
 impl fmt::Debug for Federation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Federation").field("url", &self.url).finish_non_exhaustive()
-    }
-}
-
-/// What was asked of a federation's own servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
-    /// Requests to the director, discovery not counted.
-    pub director_queries: u64,
-    /// Objects read from the origin, by clients or the cache.
-    pub origin_reads: u64,
-    /// Reads that the cache had a copy for.
-    pub cache_hits: u64,
-    /// Reads that made the cache fetch an object.
-    pub cache_misses: u64,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) director_queries: Counter,
-    pub(super) origin_reads: Counter,
-    pub(super) cache_hits: Counter,
-    pub(super) cache_misses: Counter,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(super) fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
     }
 }
 
