@@ -124,17 +124,28 @@ impl From<gular_pelican::Error> for Failure {
     }
 }
 
+impl From<gular_transfer::Error> for Failure {
+    fn from(error: gular_transfer::Error) -> Self {
+        match error {
+            gular_transfer::Error::Pelican(error) => error.into(),
+            gular_transfer::Error::Bundle(error) => error.into(),
+            error => {
+                use gular_transfer::Error::{AnotherBundle, ObjectDigest};
+                let unsound = matches!(error, AnotherBundle { .. } | ObjectDigest { .. });
+                let exit = if unsound { Exit::Unsound } else { Exit::Failed };
+                Self { exit, ..Self::new(&error, error.hint()) }
+            }
+        }
+    }
+}
+
 impl From<gular_runtime::Error> for Failure {
     fn from(error: gular_runtime::Error) -> Self {
         match error {
             gular_runtime::Error::Pelican(error) => error.into(),
             gular_runtime::Error::Bundle(error) => error.into(),
-            error => {
-                use gular_runtime::Error::{AnotherBundle, ObjectDigest};
-                let unsound = matches!(error, AnotherBundle { .. } | ObjectDigest { .. });
-                let exit = if unsound { Exit::Unsound } else { Exit::Failed };
-                Self { exit, ..Self::new(&error, error.hint()) }
-            }
+            gular_runtime::Error::Transfer(error) => error.into(),
+            error => Self::new(&error, error.hint()),
         }
     }
 }

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_bundle::{MANIFEST_NAME, Split};
-use gular_runtime::fetch::{
-    BundleUrl, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object,
-};
+use gular_transfer::{BundleUrl, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
@@ -96,7 +94,7 @@ fn target(
     client: &gular_pelican::Client,
     url: &BundleUrl,
     stop: &Stop,
-) -> Result<Target, gular_runtime::Error> {
+) -> Result<Target, gular_transfer::Error> {
     use gular_pelican::Error::NotFound;
     let stat = client.stat(&url.url, &stop.flag)?;
     let len = match (stat.collection, stat.len_bytes) {
@@ -105,11 +103,13 @@ fn target(
     };
     match (RemoteBundle::open(client, url, &stop.flag), len) {
         (Ok(remote), _) => Ok(Target::Bundle(Box::new(remote))),
-        (Err(gular_runtime::Error::Pelican(NotFound { .. })), _) if stat.collection.is_some() => {
+        (Err(gular_transfer::Error::Pelican(NotFound { .. })), _) if stat.collection.is_some() => {
             let (url, name) = (url.url.to_string(), MANIFEST_NAME);
-            Err(gular_runtime::Error::NoManifest { url, name })
+            Err(gular_transfer::Error::NoManifest { url, name })
         }
-        (Err(gular_runtime::Error::Pelican(NotFound { .. })), Some(len)) => Ok(Target::Object(len)),
+        (Err(gular_transfer::Error::Pelican(NotFound { .. })), Some(len)) => {
+            Ok(Target::Object(len))
+        }
         (Err(error), _) => Err(error),
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use gular_bundle::{Digest, Split};
 use gular_pelican::Url;
-use gular_runtime::fetch::BundleUrl;
+use gular_transfer::BundleUrl;
 use gular_verify::{Error, Fault, Mode, Report, VerifyOptions};
 
 use crate::exit::{Exit, Failure};

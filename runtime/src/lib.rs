@@ -1,7 +1,7 @@
-//! Inside the training job: bundles fetched, orders, loader, tensors, checkpoints,
-//! metrics, and how the ranks of one training add up their numbers.
+//! Inside the training job: orders, loader, tensors, checkpoints, metrics, and how the
+//! ranks of one training add up their numbers.
 //!
-//! Feature `torch` adds batches as tensors, optimisers whose state saves and the
+//! Feature `net` adds bundles fetched from a federation. Feature `torch` adds batches as tensors, optimisers whose state saves and the
 //! state of a whole training; it needs libtorch. Feature `cuda` adds a GPU, found at
 //! run time. Feature `turbo` decodes JPEG with libjpeg-turbo.
 
@@ -10,30 +10,30 @@
 extern crate self as gular_runtime;
 
 pub mod augment;
-mod cache;
 pub mod checkpoint;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod error;
-pub mod fetch;
 pub mod group;
 mod loader;
 pub mod metrics;
 pub mod order;
 mod rank;
 pub mod schedule;
+#[cfg(feature = "net")]
 pub mod stage;
 mod stop;
 #[cfg(feature = "torch")]
 pub mod torch;
 
 pub use augment::Transform;
-pub use cache::{Cache, Opened, Progress, open_bundle};
 pub use error::Error;
 pub use gular_bundle::{Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split};
 pub use gular_codec::{JpegBackend, Limits, jpeg_backend};
 pub use gular_files::write_file;
 pub use gular_pelican::Env;
+#[cfg(feature = "net")]
+pub use gular_transfer::{Cache, Opened, Progress, open_bundle};
 pub use loader::{
     Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats, stored_picture,
 };

@@ -26,7 +26,12 @@ use May::{Use, UseAll};
 const ROOMS: [(&str, May, bool); 16] = [
     ("pack", Use(&["crates/bundle", "crates/codec", "crates/files"]), true),
     ("verify", Use(&["crates/bundle", "crates/files", "crates/pelican"]), true),
-    ("runtime", Use(&["crates/bundle", "crates/codec", "crates/files", "crates/pelican"]), true),
+    ("transfer", Use(&["crates/bundle", "crates/files", "crates/pelican"]), true),
+    (
+        "runtime",
+        Use(&["crates/bundle", "crates/codec", "crates/files", "crates/pelican", "transfer"]),
+        true,
+    ),
     ("bench", Use(&["crates/bundle", "crates/codec", "crates/files", "pack", "runtime"]), true),
     ("containers", Use(&["crates/files", "crates/squashfs"]), true),
     // A lesson uses what a user would.

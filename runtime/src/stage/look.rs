@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Bundle, Check, Digest, MANIFEST_NAME, OpenOptions};
 use gular_pelican::{Client, ClientOptions, Env};
+use gular_transfer::{BundleUrl, Cache, RemoteBundle, Trust};
 
 use super::room::Need;
 use super::run::StageOptions;
 use super::source::{Directory, Source};
-use crate::fetch::{BundleUrl, RemoteBundle, Trust};
-use crate::{Cache, Error};
+use crate::Error;
 
 /// A source, and whence.
 pub(super) struct Found {
@@ -85,7 +85,7 @@ pub(super) fn remote(
     env: &Env,
     cancel: &AtomicBool,
 ) -> Result<RemoteBundle, Error> {
-    RemoteBundle::open(&Client::new(ClientOptions::new(env.clone()))?, url, cancel)
+    Ok(RemoteBundle::open(&Client::new(ClientOptions::new(env.clone()))?, url, cancel)?)
 }
 
 /// The bundle at `url` from the node's cache, which gets what it has not; all of it is

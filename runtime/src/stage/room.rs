@@ -149,7 +149,7 @@ impl StageTo {
     /// `/dev` lies below `root`.
     pub(super) fn folders(&self, env: &Env, root: &Path) -> Vec<PathBuf> {
         let shm = || root.join("dev/shm");
-        let scratch = || crate::cache::scratch(env).map_or_else(|| "/tmp".into(), PathBuf::from);
+        let scratch = || gular_transfer::scratch(env).map_or_else(|| "/tmp".into(), PathBuf::from);
         match self {
             Self::Auto => vec![shm(), scratch()],
             Self::Shm => vec![shm()],

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use gular_pelican::{Client, ClientOptions, Env};
+use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, fetch_trusting};
 
 use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
@@ -13,8 +14,7 @@ use super::folder::{Folder, Gate, PATIENCE, State};
 use super::look::{Found, cached_samples, look, remote};
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::Source;
-use crate::fetch::{BundleUrl, FetchOptions, Trust, fetch_trusting};
-use crate::{Cache, Error};
+use crate::Error;
 
 /// What is staged, and how.
 #[derive(Debug, Clone)]
@@ -401,7 +401,8 @@ impl Work<'_> {
                 let client = Client::new(ClientOptions::new(self.env.clone()))?;
                 let options = FetchOptions::default();
                 let (trust, cancel) = (Trust::Nothing, self.cancel);
-                fetch_trusting(&client, remote, to, &options, trust, &progress, cancel).map(drop)
+                fetch_trusting(&client, remote, to, &options, trust, &progress, cancel)?;
+                Ok(())
             }
         }
     }

@@ -8,10 +8,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{Bundle, DATA_DIR, Field, MANIFEST_NAME, Split, StreamDigest, file_head};
+use gular_transfer::RemoteBundle;
 
 use super::room::Need;
 use crate::Error;
-use crate::fetch::RemoteBundle;
 
 /// A source that was looked at, and not read yet.
 #[derive(Debug)]

@@ -25,7 +25,8 @@ pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
     let options = OpenOptions { digest: args.digest, ..OpenOptions::default() };
     let splits = [Split::Train, Split::Val];
     let cache = args.cache.as_deref();
-    let opened = open_bundle(&args.bundle, &splits, options, cache, env, &progress, stop.flag())?;
+    let opened = open_bundle(&args.bundle, &splits, options, cache, env, &progress, stop.flag())
+        .map_err(gular_runtime::Error::from)?;
     bar.finish_and_clear();
     if let Some(fetched) = opened.fetched {
         let (came, kept) = (fetched.bytes_fetched, fetched.bytes_kept);

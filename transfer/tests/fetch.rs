@@ -9,13 +9,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{DATA_DIR, Digest, MANIFEST_NAME};
+use fixtures::BLOCK;
+use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions, Split};
 use gular_files::TEMP_PREFIX;
-use gular_pelican::{Client, ClientOptions};
-use gular_runtime::fetch::{
-    BundleUrl, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object,
+use gular_pelican::{Client, ClientOptions, Env};
+use gular_transfer::{
+    BundleUrl, Cache, Error, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object,
+    open_bundle,
 };
-use gular_runtime::{Cache, Env, Error, OpenOptions, Split, open_bundle};
 use tempfile::TempDir;
 
 /// A bundle as it lies at an origin: `set/v1/manifest.json`, `set/data/…`.
@@ -26,31 +27,18 @@ struct Published {
     big: String,
 }
 
-const BLOCK: usize = 1 << 20;
-
 fn publish() -> Published {
-    // The random tail makes one shard three blocks long; the decoder never sees it.
-    let mut image = fixtures::image(0);
-    let mut noise = 1_u32;
-    image.extend((0..2 * BLOCK + 1000).map(|_| {
-        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (noise >> 24) as u8
-    }));
-    let replace = [(0, image)];
-    let recipe = fixtures::Recipe { replace: &replace, ..fixtures::Recipe::default() };
-    let made = fixtures::make(&recipe);
     let dir = tempfile::tempdir().unwrap();
     let set = dir.path().join("set");
-    fs::create_dir_all(set.join("v1")).unwrap();
-    fs::create_dir_all(set.join(DATA_DIR)).unwrap();
-    fs::copy(made.dir.path().join(MANIFEST_NAME), set.join("v1").join(MANIFEST_NAME)).unwrap();
-    for entry in fs::read_dir(made.dir.path().join(DATA_DIR)).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), set.join(DATA_DIR).join(entry.file_name())).unwrap();
-    }
-    let shards = &made.bundle.manifest().shards;
-    let big = shards.iter().max_by_key(|s| s.file.bytes).unwrap().file.name.to_string();
-    Published { dir, digest: made.bundle.digest(), big }
+    let digest = fixtures::make(&set, &[100, 2 * BLOCK + 1000, 5000]);
+    let big = open(&set).manifest().shards[1].file.name.to_string();
+    fs::create_dir(set.join("v1")).unwrap();
+    fs::rename(set.join(MANIFEST_NAME), set.join("v1").join(MANIFEST_NAME)).unwrap();
+    Published { dir, digest, big }
+}
+
+fn open(dir: &Path) -> Bundle {
+    Bundle::open(dir, OpenOptions::default()).unwrap()
 }
 
 impl Published {
@@ -129,7 +117,7 @@ fn a_split_alone_is_a_bundle_that_can_be_completed() {
     let report = published.fetch_with(to.path(), &some).unwrap();
     assert_eq!(report.files, 3);
     assert_eq!(fs::read_dir(to.path().join(DATA_DIR)).unwrap().count(), 2);
-    let bundle = fixtures::open(to.path());
+    let bundle = open(to.path());
     bundle.read(bundle.locate(Split::Val, 0).unwrap(), 0, &mut Vec::new()).unwrap();
     published.fetch(to.path()).unwrap();
     published.check_same(to.path());
@@ -192,7 +180,7 @@ fn a_damaged_object_is_an_error_that_names_it_and_leaves_no_bundle() {
     fs::write(published.object(&format!("{}~1", published.big)), sound).unwrap();
     let report = published.fetch(to.path()).unwrap();
     assert!(report.bytes_kept >= BLOCK as u64, "{report:?}");
-    fixtures::open(to.path());
+    open(to.path());
 }
 
 #[test]
@@ -306,8 +294,9 @@ fn a_cached_bundle_needs_no_network_and_a_changed_one_is_an_error() {
     get(&without).unwrap();
 
     let manifest = published.dir.path().join("set/v1").join(MANIFEST_NAME);
-    let other = fixtures::make(&fixtures::Recipe { train: &[3], ..fixtures::Recipe::default() });
-    fs::copy(other.dir.path().join(MANIFEST_NAME), &manifest).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    fixtures::make(other.path(), &[3]);
+    fs::copy(other.path().join(MANIFEST_NAME), &manifest).unwrap();
     let error = get(&without).unwrap_err();
     assert!(matches!(error, Error::BundleChanged { .. }), "{error}");
     // By its digest it is found without asking.

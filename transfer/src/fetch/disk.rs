@@ -112,7 +112,7 @@ pub(super) fn free_bytes(dir: &Path) -> Option<u64> {
 /// Whoever holds the lock of a folder writes to it; the others wait. Its file is
 /// removed by whoever is done.
 #[derive(Debug)]
-pub(crate) struct FolderLock {
+pub struct FolderLock {
     path: PathBuf,
     /// Its lock ends when it is closed, by a kill too.
     _file: File,
@@ -120,7 +120,7 @@ pub(crate) struct FolderLock {
 
 impl FolderLock {
     /// Waits for the lock of `dir`.
-    pub(crate) fn wait(dir: &Path, cancelled: &dyn Fn() -> bool) -> Result<Self, Error> {
+    pub fn wait(dir: &Path, cancelled: &dyn Fn() -> bool) -> Result<Self, Error> {
         let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
         let open = || {
             fs::OpenOptions::new()

@@ -17,7 +17,6 @@ mod run;
 
 pub use object::fetch_object;
 pub use remote::{BundleUrl, RemoteBundle};
-pub use run::{FetchOptions, FetchReport, fetch};
+pub use run::{FetchOptions, FetchReport, Trust, fetch, fetch_trusting};
 
-pub(crate) use disk::FolderLock;
-pub(crate) use run::{Trust, fetch_trusting};
+pub use disk::FolderLock;

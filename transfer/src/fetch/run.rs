@@ -59,7 +59,7 @@ pub struct FetchReport {
 
 /// What a file that bears its final name is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// Every byte is checked again.
     Nothing,
     /// A file of the right length got its name when it had been checked.
@@ -86,7 +86,7 @@ pub fn fetch(
     fetch_trusting(client, remote, dir, options, Trust::Nothing, progress, cancel)
 }
 
-pub(crate) fn fetch_trusting(
+pub fn fetch_trusting(
     client: &Client,
     remote: &RemoteBundle,
     dir: &Path,

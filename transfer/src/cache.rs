@@ -86,7 +86,7 @@ pub fn open_bundle(
 }
 
 /// The job's own scratch folder, which the batch system removes.
-pub(crate) fn scratch(env: &Env) -> Option<&str> {
+pub fn scratch(env: &Env) -> Option<&str> {
     ["_CONDOR_SCRATCH_DIR", "SLURM_TMPDIR", "TMPDIR"].iter().find_map(|name| env.get(name))
 }
 
@@ -124,7 +124,7 @@ impl Cache {
         self.fetch_trusting(client, url, splits, Trust::Names, progress, cancel)
     }
 
-    pub(crate) fn fetch_trusting(
+    pub fn fetch_trusting(
         &self,
         client: &Client,
         url: &BundleUrl,
@@ -147,7 +147,7 @@ impl Cache {
     }
 
     /// The bundle, when all files of it are here, by their lengths.
-    pub(crate) fn whole(&self, digest: Digest, options: &OpenOptions) -> Option<Bundle> {
+    pub fn whole(&self, digest: Digest, options: &OpenOptions) -> Option<Bundle> {
         self.check_own().ok()?;
         let dir = self.root.join(digest.hex());
         let bundle =
@@ -161,11 +161,7 @@ impl Cache {
     }
 
     /// Waits until nobody writes to the bundle, and keeps others from it.
-    pub(crate) fn lock(
-        &self,
-        digest: Digest,
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<FolderLock, Error> {
+    pub fn lock(&self, digest: Digest, cancelled: &dyn Fn() -> bool) -> Result<FolderLock, Error> {
         FolderLock::wait(&self.root.join(digest.hex()).join(DATA_DIR), cancelled)
     }
 

@@ -1,0 +1,182 @@
+//! What can go wrong between a federation and this machine.
+
+use std::io;
+use std::path::Path;
+
+use gular_bundle::Digest;
+
+/// Why a bundle could not be fetched or published.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `write`.
+        action: &'static str,
+        /// The file or folder.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The bundle could not be read.
+    #[error(transparent)]
+    Bundle(#[from] gular_bundle::Error),
+    /// A federation, server or token.
+    #[error(transparent)]
+    Pelican(#[from] gular_pelican::Error),
+    /// What stands behind `#` in a URL is no digest.
+    #[error("`#{text}` is no bundle digest, expected `#blake3=` and 64 hex digits")]
+    Fragment {
+        /// The refused text.
+        text: String,
+    },
+    /// A collection without a manifest.
+    #[error("`{url}` is a collection without a `{name}`, so it is no bundle")]
+    NoManifest {
+        /// The collection.
+        url: String,
+        /// What is missing.
+        name: &'static str,
+    },
+    /// A URL that is too short to name a version of a bundle.
+    #[error("the URL names no bundle, expected one that ends in NAME/VERSION")]
+    NoBundleUrl,
+    /// The bundle under a URL is not the one it was before.
+    #[error("`{url}` is bundle {found} now, it was {expected}")]
+    BundleChanged {
+        /// The URL, which carried no digest.
+        url: String,
+        /// The digest first seen.
+        expected: Digest,
+        /// The digest now.
+        found: Digest,
+    },
+    /// The folder holds another bundle.
+    #[error("`{dir}` holds bundle {found}, expected {expected}")]
+    OtherBundle {
+        /// The folder.
+        dir: String,
+        /// The bundle that was to be fetched.
+        expected: Digest,
+        /// The one that is there.
+        found: Digest,
+    },
+    /// A sound manifest, of another bundle.
+    #[error("`{url}` is bundle {found}, expected {expected}")]
+    AnotherBundle {
+        /// The URL.
+        url: String,
+        /// The digest asked for.
+        expected: Digest,
+        /// The one that is published there.
+        found: Digest,
+    },
+    /// A file that would be replaced by a fetched object.
+    #[error("`{path}` is there already, and is not known to be the object at `{url}`")]
+    Occupied {
+        /// The file.
+        path: String,
+        /// The object.
+        url: String,
+    },
+    /// A split that the bundle does not have.
+    #[error("the bundle has no split `{split}`; it has {has}")]
+    NoSplit {
+        /// The split asked for.
+        split: String,
+        /// Those there are.
+        has: String,
+    },
+    /// An object is not the one that was asked for.
+    #[error("`{url}` has digest {found}, expected {expected}")]
+    ObjectDigest {
+        /// The object.
+        url: String,
+        /// The digest asked for.
+        expected: Digest,
+        /// What came.
+        found: Digest,
+    },
+    /// Others may write to the cache, so its files cannot be trusted.
+    #[error("the cache `{dir}` belongs to somebody else, or others may write to it")]
+    SharedCache {
+        /// The cache's folder.
+        dir: String,
+    },
+    /// The file system has no room.
+    #[error("`{dir}` has {free} bytes free, {needed} are needed")]
+    NoSpace {
+        /// The folder.
+        dir: String,
+        /// Bytes still to be written.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+}
+
+impl Error {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Pelican(error) => error.hint(),
+            other => other.fixed_hint().map(str::to_owned),
+        }
+    }
+
+    fn fixed_hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Bundle(error) => error.hint(),
+            Self::Fragment { .. } => Some(
+                "`gular publish` and `gular pack` print the digest; without one, leave `#…` out",
+            ),
+            Self::NoManifest { .. } => {
+                Some("give the URL of a version; `gular ls` lists what is there")
+            }
+            Self::NoBundleUrl => Some("give the URL that `gular publish` printed"),
+            Self::BundleChanged { .. } => Some(
+                "a published version never changes: ask who published it; to accept it, give its digest: URL#blake3=…",
+            ),
+            Self::OtherBundle { .. } => Some("fetch into another folder"),
+            Self::AnotherBundle { .. } => {
+                Some("check the digest and the version in the URL; every server gives this one")
+            }
+            Self::Occupied { .. } => Some("remove it, or fetch into another folder"),
+            Self::NoSplit { .. } => Some("`gular inspect` shows the splits of a bundle"),
+            Self::ObjectDigest { .. } => Some(
+                "read it from its origin with `--direct`; if that differs too, it is another object",
+            ),
+            Self::SharedCache { .. } => {
+                Some("name a folder of your own with GULAR_CACHE, or `chmod go-w` this one")
+            }
+            Self::NoSpace { .. } => Some(
+                "free space, or use another folder; `--split` fetches a part of the bundle; what was fetched before is kept",
+            ),
+            Self::Io { action, source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
+                    "free space on this file system and run again; what was saved before is intact",
+                ),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    Some("check the permissions of the file and its folders")
+                }
+                _ if *action == "lock" => {
+                    Some("some network file systems have no locks: use a folder on a local disk")
+                }
+                _ => None,
+            },
+            Self::Pelican(_) => None,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self::Io { action, path: path.as_ref().display().to_string(), source }
+    }
+}
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        Self::io(error.action, error.path, error.source)
+    }
+}
