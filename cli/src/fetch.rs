@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_bundle::{MANIFEST_NAME, Split};
-use gular_transfer::{BundleUrl, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object};
+use gular_transfer::{
+    BundleUrl, Error, FetchOptions, FetchReport, RemoteBundle, Watch, fetch, fetch_object,
+};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
@@ -55,20 +57,19 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         bar.set_length(total);
         bar.set_position(done);
     };
+    let watch = Watch { progress: &progress, cancel: &stop.flag };
     let result = match target(&client, &url, &stop) {
         Ok(Target::Bundle(remote)) => {
             let options = FetchOptions {
                 splits: args.split.clone(),
                 parallel: args.network.parallel.get(),
                 dry_run: args.dry_run,
+                ..FetchOptions::default()
             };
-            fetch(&client, &remote, &args.dir, &options, &progress, &stop.flag)
+            fetch(&client, &remote, &args.dir, &options, watch)
         }
-        Ok(Target::Object(len)) => {
-            let (dir, dry_run) = (&args.dir, args.dry_run);
-            fetch_object(&client, &url, len, dir, dry_run, &progress, &stop.flag)
-                .map(|(report, _)| report)
-        }
+        Ok(Target::Object(len)) => fetch_object(&client, &url, len, &args.dir, args.dry_run, watch)
+            .map(|(report, _)| report),
         Err(error) => Err(error),
     };
     bar.finish_and_clear();
@@ -90,11 +91,7 @@ enum Target {
 
 /// A collection is a bundle when it has a manifest. Where nothing can be listed
 /// only the manifest tells the two apart.
-fn target(
-    client: &gular_pelican::Client,
-    url: &BundleUrl,
-    stop: &Stop,
-) -> Result<Target, gular_transfer::Error> {
+fn target(client: &gular_pelican::Client, url: &BundleUrl, stop: &Stop) -> Result<Target, Error> {
     use gular_pelican::Error::NotFound;
     let stat = client.stat(&url.url, &stop.flag)?;
     let len = match (stat.collection, stat.len_bytes) {
@@ -103,13 +100,11 @@ fn target(
     };
     match (RemoteBundle::open(client, url, &stop.flag), len) {
         (Ok(remote), _) => Ok(Target::Bundle(Box::new(remote))),
-        (Err(gular_transfer::Error::Pelican(NotFound { .. })), _) if stat.collection.is_some() => {
+        (Err(Error::Pelican(NotFound { .. })), _) if stat.collection.is_some() => {
             let (url, name) = (url.url.to_string(), MANIFEST_NAME);
-            Err(gular_transfer::Error::NoManifest { url, name })
+            Err(Error::NoManifest { url, name })
         }
-        (Err(gular_transfer::Error::Pelican(NotFound { .. })), Some(len)) => {
-            Ok(Target::Object(len))
-        }
+        (Err(Error::Pelican(NotFound { .. })), Some(len)) => Ok(Target::Object(len)),
         (Err(error), _) => Err(error),
     }
 }
@@ -131,17 +126,17 @@ fn text(report: &FetchReport, had_digest: bool, asked: &str) -> String {
         };
         text.push_str(&format!(
             "fetched {moved} to `{}`{kept}: {}, {:.2} s, {rate}/s\n",
-            report.dir,
+            report.dir.display(),
             show::count(report.files, "file"),
             report.seconds
         ));
     }
-    if !report.digest.is_empty() {
-        text.push_str(&format!("{}\n", report.digest));
-    }
-    if !had_digest && !report.digest.is_empty() {
-        let hex = report.digest.trim_start_matches("blake3:");
-        text.push_str(&format!("no digest was asked for; next time: {asked}#blake3={hex}\n"));
+    if let Some(digest) = report.digest {
+        text.push_str(&format!("{digest}\n"));
+        if !had_digest {
+            let hex = digest.hex();
+            text.push_str(&format!("no digest was asked for; next time: {asked}#blake3={hex}\n"));
+        }
     }
     text
 }

@@ -33,7 +33,7 @@ pub use gular_codec::{JpegBackend, Limits, jpeg_backend};
 pub use gular_files::write_file;
 pub use gular_pelican::Env;
 #[cfg(feature = "net")]
-pub use gular_transfer::{Cache, Opened, Progress, open_bundle};
+pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{
     Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats, stored_picture,
 };

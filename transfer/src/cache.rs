@@ -11,78 +11,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, Split};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions};
 use gular_files::write_file;
-use gular_pelican::{Client, ClientOptions, Env};
+use gular_pelican::{Client, Env};
 
-use crate::Error;
-use crate::fetch::{
-    BundleUrl, FetchOptions, FetchReport, FolderLock, RemoteBundle, Trust, fetch_trusting,
-};
+use crate::{BundleUrl, Error, FetchOptions, FetchReport, FolderLock, RemoteBundle, Watch, fetch};
 
 /// The node's folder of fetched bundles.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
-}
-
-/// A bundle that is open, and how it came here.
-#[derive(Debug)]
-pub struct Opened {
-    /// The bundle, all wanted splits of it on this machine.
-    pub bundle: Bundle,
-    /// What was fetched for it; `None` for a local folder.
-    pub fetched: Option<FetchReport>,
-}
-
-/// Told of bytes checked and of all there are, from any thread.
-pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
-
-/// Opens the bundle at `place`: a local folder, or a URL, with `#blake3=…` or
-/// without, whose `splits`, those that it has, are fetched into the node's cache first.
-///
-/// The digest in `options` and that of the URL must agree.
-///
-/// # Errors
-/// [`Error::Bundle`], [`Error::Pelican`], [`Error::NoSpace`], [`Error::BundleChanged`].
-pub fn open_bundle(
-    place: &str,
-    splits: &[Split],
-    options: OpenOptions,
-    cache: Option<&Path>,
-    env: &Env,
-    progress: &Progress<'_>,
-    cancel: &AtomicBool,
-) -> Result<Opened, Error> {
-    if !place.contains("://") {
-        let bundle = Bundle::open(Path::new(place), options)?;
-        return Ok(Opened { bundle, fetched: None });
-    }
-    let mut url: BundleUrl = place.parse()?;
-    if let Some(wanted) = options.digest {
-        if let Some(found) = url.digest.filter(|found| *found != wanted) {
-            return Err(Error::ObjectDigest { url: url.url.to_string(), expected: wanted, found });
-        }
-        url.digest = Some(wanted);
-    }
-    let client = Client::new(ClientOptions::new(env.clone()))?;
-    let cache = Cache::at(cache, env);
-    let mut wanted = splits.to_vec();
-    let report = loop {
-        match cache.fetch(&client, &url, &wanted, progress, cancel) {
-            // Only its manifest was read yet.
-            Err(Error::NoSplit { split, .. }) if wanted.len() > 1 => {
-                wanted.retain(|of| of.to_string() != split);
-            }
-            fetched => break fetched?,
-        }
-    };
-    let dir = PathBuf::from(&report.dir);
-    let digest = Digest::parse(&report.digest).ok();
-    let bundle = Bundle::open(&dir, OpenOptions { digest, ..options })?;
-    Ok(Opened { bundle, fetched: Some(report) })
 }
 
 /// The job's own scratch folder, which the batch system removes.
@@ -108,48 +47,37 @@ impl Cache {
         &self.root
     }
 
-    /// Brings `splits` (all when empty) of the bundle at `url` here, once for
-    /// all processes of this machine; without a network when all is here.
+    /// Brings the bundle at `url` here, once for all processes of this machine; without a
+    /// network when all is here.
+    ///
+    /// What is here was checked when it came: [`Trust::Names`](crate::Trust::Names) spares
+    /// checking it again.
     ///
     /// # Errors
-    /// [`Error::Pelican`], [`Error::NoSpace`], [`Error::BundleChanged`], [`Error::Io`].
+    /// [`Error::SharedCache`], [`Error::BundleChanged`], and those of
+    /// [`RemoteBundle::open`] and [`fetch`](crate::fetch()).
     pub fn fetch(
         &self,
         client: &Client,
         url: &BundleUrl,
-        splits: &[Split],
-        progress: &Progress<'_>,
-        cancel: &AtomicBool,
-    ) -> Result<FetchReport, Error> {
-        self.fetch_trusting(client, url, splits, Trust::Names, progress, cancel)
-    }
-
-    pub fn fetch_trusting(
-        &self,
-        client: &Client,
-        url: &BundleUrl,
-        splits: &[Split],
-        trust: Trust,
-        progress: &Progress<'_>,
-        cancel: &AtomicBool,
+        options: &FetchOptions,
+        watch: Watch<'_>,
     ) -> Result<FetchReport, Error> {
         self.create()?;
         let remote = match url.digest.and_then(|digest| self.manifest_of(digest)) {
             Some(manifest) => RemoteBundle::with(url, manifest)?,
-            None => RemoteBundle::open(client, url, cancel)?,
+            None => RemoteBundle::open(client, url, watch.cancel)?,
         };
         if url.digest.is_none() {
             self.remember(url, remote.digest())?;
         }
-        let dir = self.root.join(remote.digest().hex());
-        let options = FetchOptions { splits: splits.to_vec(), ..FetchOptions::default() };
-        fetch_trusting(client, &remote, &dir, &options, trust, progress, cancel)
+        fetch(client, &remote, &self.dir_of(remote.digest()), options, watch)
     }
 
     /// The bundle, when all files of it are here, by their lengths.
     pub fn whole(&self, digest: Digest, options: &OpenOptions) -> Option<Bundle> {
         self.check_own().ok()?;
-        let dir = self.root.join(digest.hex());
+        let dir = self.dir_of(digest);
         let bundle =
             Bundle::open(&dir, OpenOptions { digest: Some(digest), ..options.clone() }).ok()?;
         let has = |file: &FileEntry| {
@@ -161,8 +89,15 @@ impl Cache {
     }
 
     /// Waits until nobody writes to the bundle, and keeps others from it.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and [`gular_pelican::Error::Cancelled`] when `cancelled` says so.
     pub fn lock(&self, digest: Digest, cancelled: &dyn Fn() -> bool) -> Result<FolderLock, Error> {
-        FolderLock::wait(&self.root.join(digest.hex()).join(DATA_DIR), cancelled)
+        FolderLock::wait(&self.dir_of(digest).join(DATA_DIR), cancelled)
+    }
+
+    fn dir_of(&self, digest: Digest) -> PathBuf {
+        self.root.join(digest.hex())
     }
 
     fn create(&self) -> Result<(), Error> {
@@ -187,7 +122,7 @@ impl Cache {
     }
 
     fn manifest_of(&self, digest: Digest) -> Option<Vec<u8>> {
-        let bytes = fs::read(self.root.join(digest.hex()).join(MANIFEST_NAME)).ok()?;
+        let bytes = fs::read(self.dir_of(digest).join(MANIFEST_NAME)).ok()?;
         (Digest::of(&bytes) == digest).then_some(bytes)
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use gular_bundle::Digest;
+use gular_bundle::{Digest, Split};
 
 /// Why a bundle could not be fetched or published.
 #[derive(Debug, thiserror::Error)]
@@ -40,8 +40,17 @@ pub enum Error {
         name: &'static str,
     },
     /// A URL that is too short to name a version of a bundle.
-    #[error("the URL names no bundle, expected one that ends in NAME/VERSION")]
-    NoBundleUrl,
+    #[error("`{url}` is too short for a bundle, expected a URL that ends in NAME/VERSION")]
+    NoBundleUrl {
+        /// The URL.
+        url: String,
+    },
+    /// A file of a bundle that cannot be published under its name.
+    #[error("`{name}` cannot be the name of an object")]
+    ObjectName {
+        /// The refused name.
+        name: String,
+    },
     /// The bundle under a URL is not the one it was before.
     #[error("`{url}` is bundle {found} now, it was {expected}")]
     BundleChanged {
@@ -71,6 +80,8 @@ pub enum Error {
         expected: Digest,
         /// The one that is published there.
         found: Digest,
+        /// What each server has.
+        attempts: gular_pelican::Attempts,
     },
     /// A file that would be replaced by a fetched object.
     #[error("`{path}` is there already, and is not known to be the object at `{url}`")]
@@ -81,12 +92,12 @@ pub enum Error {
         url: String,
     },
     /// A split that the bundle does not have.
-    #[error("the bundle has no split `{split}`; it has {has}")]
+    #[error("the bundle has no split `{split}`; it has {}", listed(has))]
     NoSplit {
         /// The split asked for.
-        split: String,
+        split: Split,
         /// Those there are.
-        has: String,
+        has: Vec<Split>,
     },
     /// An object is not the one that was asked for.
     #[error("`{url}` has digest {found}, expected {expected}")]
@@ -135,7 +146,7 @@ impl Error {
             Self::NoManifest { .. } => {
                 Some("give the URL of a version; `gular ls` lists what is there")
             }
-            Self::NoBundleUrl => Some("give the URL that `gular publish` printed"),
+            Self::NoBundleUrl { .. } => Some("give the URL that `gular publish` printed"),
             Self::BundleChanged { .. } => Some(
                 "a published version never changes: ask who published it; to accept it, give its digest: URL#blake3=…",
             ),
@@ -166,7 +177,7 @@ impl Error {
                 }
                 _ => None,
             },
-            Self::Pelican(_) => None,
+            Self::Pelican(_) | Self::ObjectName { .. } => None,
         }
     }
 
@@ -179,4 +190,9 @@ impl From<gular_files::Error> for Error {
     fn from(error: gular_files::Error) -> Self {
         Self::io(error.action, error.path, error.source)
     }
+}
+
+fn listed(splits: &[Split]) -> String {
+    let splits: Vec<_> = splits.iter().map(|split| format!("`{split}`")).collect();
+    splits.join(", ")
 }

@@ -1,17 +1,27 @@
-//! Brings published bundles to this machine, and keeps them there.
+//! Publishes and fetches bundles: the one owner of the published layout, of bundle URLs,
+//! of remote manifests, and of a node's cache.
 //!
 //! ```text
-//! NAME/data/<split>-<16 hex>.<ext>   shards and indexes, shared by all versions
-//! NAME/<version>/manifest.json       written last
+//! BundleUrl ─▶ Published: the names of its parts ─▶ RemoteBundle: its manifest, checked
+//!                                                     │
+//! DIR/manifest.json, DIR/data/…  ◀──────── fetch ─────┘
+//!       ▲ Cache: one such folder per bundle, for all processes of a node
 //! ```
 
 mod cache;
 mod error;
 mod fetch;
+mod open;
+mod published;
+mod remote;
+mod url;
+mod watch;
 
-pub use cache::{Cache, Opened, Progress, open_bundle, scratch};
+pub use cache::{Cache, scratch};
 pub use error::Error;
-pub use fetch::{
-    BundleUrl, FetchOptions, FetchReport, FolderLock, RemoteBundle, Trust, fetch, fetch_object,
-    fetch_trusting,
-};
+pub use fetch::{FetchOptions, FetchReport, FolderLock, Trust, fetch, fetch_object};
+pub use open::{BundleOptions, Opened, open_bundle};
+pub use published::{Published, Stored};
+pub use remote::RemoteBundle;
+pub use url::BundleUrl;
+pub use watch::{Progress, Watch};

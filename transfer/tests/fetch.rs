@@ -14,8 +14,8 @@ use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions, Split};
 use gular_files::TEMP_PREFIX;
 use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{
-    BundleUrl, Cache, Error, FetchOptions, FetchReport, RemoteBundle, fetch, fetch_object,
-    open_bundle,
+    BundleOptions, BundleUrl, Cache, Error, FetchOptions, FetchReport, RemoteBundle, Trust, Watch,
+    fetch, fetch_object, open_bundle,
 };
 use tempfile::TempDir;
 
@@ -61,7 +61,7 @@ impl Published {
     fn fetch_with(&self, to: &Path, options: &FetchOptions) -> Result<FetchReport, Error> {
         let (client, cancel) = (client(), AtomicBool::new(false));
         let remote = RemoteBundle::open(&client, &self.url(), &cancel)?;
-        fetch(&client, &remote, to, options, &|_, _| (), &cancel)
+        fetch(&client, &remote, to, options, Watch::silent(&cancel))
     }
 
     /// Whether `dir` holds the whole bundle, byte for byte, and nothing else.
@@ -207,7 +207,8 @@ fn a_cancelled_fetch_goes_on_later() {
     let remote = RemoteBundle::open(&client, &published.url(), &cancel).unwrap();
     let stop = |_: u64, _: u64| cancel.store(true, Ordering::Relaxed);
     let options = FetchOptions { parallel: 1, ..FetchOptions::default() };
-    let error = fetch(&client, &remote, to.path(), &options, &stop, &cancel).unwrap_err();
+    let watch = Watch { progress: &stop, cancel: &cancel };
+    let error = fetch(&client, &remote, to.path(), &options, watch).unwrap_err();
     assert!(matches!(error, Error::Pelican(gular_pelican::Error::Cancelled)), "{error}");
     assert!(!to.path().join(MANIFEST_NAME).exists());
     published.fetch(to.path()).unwrap();
@@ -223,12 +224,12 @@ fn a_plain_object_is_fetched_with_its_digest_or_without() {
     let to = tempfile::tempdir().unwrap();
     let get = |url: &str| {
         let url: BundleUrl = url.parse().unwrap();
-        fetch_object(&client, &url, len, to.path(), false, &|_, _| (), &cancel)
+        fetch_object(&client, &url, len, to.path(), false, Watch::silent(&cancel))
     };
     let plain = format!("file://{}", path.display());
     let (report, file) = get(&plain).unwrap();
     assert_eq!(fs::read(&file).unwrap(), bytes);
-    assert_eq!(report.digest, Digest::of(&bytes).to_string());
+    assert_eq!(report.digest, Some(Digest::of(&bytes)));
     let (report, _) = get(&format!("{plain}#blake3={}", Digest::of(&bytes).hex())).unwrap();
     assert_eq!(report.bytes_fetched, 0);
     // What a killed run left is kept when it is the beginning, and only then.
@@ -258,21 +259,15 @@ fn many_openings_of_one_url_fetch_it_once() {
     let published = publish();
     let root = tempfile::tempdir().unwrap();
     let cache = root.path().join("cache");
+    let options = BundleOptions { cache: Some(cache.clone()), ..BundleOptions::default() };
     let fetched = AtomicU64::new(0);
     let total = published.fetch(&root.path().join("whole")).unwrap().bytes;
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let opened = open_bundle(
-                    &published.url().to_string(),
-                    &[],
-                    OpenOptions::default(),
-                    Some(&cache),
-                    &Env::default(),
-                    &|_, _| (),
-                    &AtomicBool::new(false),
-                )
-                .unwrap();
+                let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
+                let opened =
+                    open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
                 assert_eq!(opened.bundle.digest(), published.digest);
                 let report = opened.fetched.unwrap();
                 fetched.fetch_add(report.bytes_fetched, Ordering::Relaxed);
@@ -289,7 +284,8 @@ fn a_cached_bundle_needs_no_network_and_a_changed_one_is_an_error() {
     let root = tempfile::tempdir().unwrap();
     let cache = Cache::at(Some(root.path()), &Env::default());
     let (client, cancel) = (client(), AtomicBool::new(false));
-    let get = |url: &BundleUrl| cache.fetch(&client, url, &[], &|_, _| (), &cancel);
+    let options = FetchOptions { trust: Trust::Names, ..FetchOptions::default() };
+    let get = |url: &BundleUrl| cache.fetch(&client, url, &options, Watch::silent(&cancel));
     let without: BundleUrl = published.plain_url().parse().unwrap();
     get(&without).unwrap();
 
@@ -302,5 +298,21 @@ fn a_cached_bundle_needs_no_network_and_a_changed_one_is_an_error() {
     // By its digest it is found without asking.
     fs::remove_dir_all(published.dir.path().join("set")).unwrap();
     let report = get(&published.url()).unwrap();
-    assert_eq!(report.digest, published.digest.to_string());
+    assert_eq!(report.digest, Some(published.digest));
+}
+
+#[test]
+fn splits_that_a_bundle_has_not_are_left_out_and_named_when_none_is_left() {
+    let published = publish();
+    let root = tempfile::tempdir().unwrap();
+    let open = |splits: &[Split]| {
+        let cache = Some(root.path().join("cache"));
+        let options = BundleOptions { splits: splits.to_vec(), cache, ..BundleOptions::default() };
+        let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
+        open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel))
+    };
+    let opened = open(&[Split::Test, Split::Val]).unwrap();
+    assert_eq!(opened.fetched.unwrap().files, 3);
+    let error = open(&[Split::Test]).unwrap_err();
+    assert_eq!(error.to_string(), "the bundle has no split `test`; it has `train`, `val`");
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Bundle, Check, Digest, MANIFEST_NAME, OpenOptions};
+use gular_bundle::{Bundle, Check, MANIFEST_NAME, OpenOptions};
 use gular_pelican::{Client, ClientOptions, Env};
-use gular_transfer::{BundleUrl, Cache, RemoteBundle, Trust};
+use gular_transfer::{BundleUrl, Cache, FetchOptions, RemoteBundle, Trust, Watch};
 
 use super::room::Need;
 use super::run::StageOptions;
@@ -98,10 +98,11 @@ pub(super) fn cached_samples(
 ) -> Result<Bundle, Error> {
     let client = Client::new(ClientOptions::new(env.clone()))?;
     let cache = Cache::at(None, env);
-    let report = cache.fetch_trusting(&client, url, &[], trust, &|_, _| (), cancel)?;
-    let digest = Digest::parse(&report.digest).ok();
+    let options = FetchOptions { trust, ..FetchOptions::default() };
+    let report = cache.fetch(&client, url, &options, Watch::silent(cancel))?;
+    let digest = report.digest;
     let options = OpenOptions { check: Check::Always, digest, ..OpenOptions::default() };
-    Ok(Bundle::open(Path::new(&report.dir), options)?)
+    Ok(Bundle::open(&report.dir, options)?)
 }
 
 /// Whether a file by that name may be no manifest at all, and none of a later version.

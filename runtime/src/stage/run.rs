@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use gular_pelican::{Client, ClientOptions, Env};
-use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, fetch_trusting};
+use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 
 use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
@@ -399,9 +399,8 @@ impl Work<'_> {
             Source::Directory(directory) => copy.directory(directory),
             Source::Remote(remote) => {
                 let client = Client::new(ClientOptions::new(self.env.clone()))?;
-                let options = FetchOptions::default();
-                let (trust, cancel) = (Trust::Nothing, self.cancel);
-                fetch_trusting(&client, remote, to, &options, trust, &progress, cancel)?;
+                let watch = Watch { progress: &progress, cancel: self.cancel };
+                fetch(&client, remote, to, &FetchOptions::default(), watch)?;
                 Ok(())
             }
         }

@@ -12,11 +12,10 @@
 
 mod disk;
 mod object;
-mod remote;
+mod report;
 mod run;
 
-pub use object::fetch_object;
-pub use remote::{BundleUrl, RemoteBundle};
-pub use run::{FetchOptions, FetchReport, Trust, fetch, fetch_trusting};
-
 pub use disk::FolderLock;
+pub use object::fetch_object;
+pub use report::FetchReport;
+pub use run::{FetchOptions, Trust, fetch};

@@ -1,21 +1,19 @@
 //! One plain object that is no bundle.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{Digest, StreamDigest};
 use gular_pelican::{BLOCK_BYTES, Client, Object};
 
 use super::disk::{FolderLock, Partial, free_bytes};
-use super::remote::BundleUrl;
-use super::run::FetchReport;
-use crate::Error;
+use super::report::FetchReport;
+use crate::{BundleUrl, Error, Watch};
 
 /// Fetches the object at `url` to `dir/NAME`.
 ///
 /// Nothing but its digest can tell whether what a killed run left is right, so that
-/// is kept only when `url` has one. `progress` is told of bytes and of all there are.
+/// is kept only when `url` has one.
 ///
 /// # Errors
 /// [`Error::NoSpace`], [`Error::Occupied`], [`Error::Pelican`], [`Error::ObjectDigest`], [`Error::Io`].
@@ -25,15 +23,14 @@ pub fn fetch_object(
     len_bytes: u64,
     dir: &Path,
     dry_run: bool,
-    progress: &(dyn Fn(u64, u64) + Sync),
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<(FetchReport, PathBuf), Error> {
     let start = Instant::now();
     let to = dir.join(url.url.name());
-    let report = |digest: String, fetched: u64| FetchReport {
-        url: url.to_string(),
+    let report = |digest: Option<Digest>, fetched: u64| FetchReport {
+        url: url.clone(),
         digest,
-        dir: dir.display().to_string(),
+        dir: dir.to_owned(),
         files: 1,
         bytes: len_bytes,
         bytes_fetched: fetched,
@@ -41,19 +38,18 @@ pub fn fetch_object(
         dry_run,
         seconds: start.elapsed().as_secs_f64(),
     };
-    let wanted = url.digest.map_or_else(String::new, |digest| digest.to_string());
     if let Some(free) = free_bytes(dir).filter(|free| *free < len_bytes) {
         return Err(Error::NoSpace { dir: dir.display().to_string(), needed: len_bytes, free });
     }
     if dry_run {
-        return Ok((report(wanted, len_bytes), to));
+        return Ok((report(url.digest, len_bytes), to));
     }
     std::fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
-    let lock = FolderLock::wait(dir, &|| cancel.load(Ordering::Relaxed))?;
+    let lock = FolderLock::wait(dir, &|| watch.cancelled())?;
     if let Some(expected) = url.digest.filter(|_| to.is_file())
         && digest_of(&to)? == expected
     {
-        return Ok((report(wanted, 0), to));
+        return Ok((report(url.digest, 0), to));
     }
     if to.exists() || url.url.name().is_empty() {
         let (path, url) = (to.display().to_string(), url.to_string());
@@ -76,11 +72,11 @@ pub fn fetch_object(
         let mut sink = |position: u64, bytes: &[u8]| {
             hasher.update(bytes);
             partial.write(position, bytes)?;
-            progress(position + bytes.len() as u64, len_bytes);
+            (watch.progress)(position + bytes.len() as u64, len_bytes);
             Ok(())
         };
         if there < len_bytes || len_bytes == 0 {
-            client.stream(&object, blocks, &mut sink, cancel)?;
+            client.stream(&object, blocks, &mut sink, watch.cancel)?;
         }
         let found = hasher.finish();
         match url.digest {
@@ -95,7 +91,7 @@ pub fn fetch_object(
             _ => {
                 partial.finish()?;
                 drop(lock);
-                return Ok((report(found.to_string(), len_bytes - there), to));
+                return Ok((report(Some(found), len_bytes - there), to));
             }
         }
     }

@@ -13,8 +13,8 @@ use gular_files::{parallel, write_file};
 use gular_pelican::{Client, Object};
 
 use super::disk::{FolderLock, Partial, free_bytes};
-use super::remote::{RemoteBundle, read_if_sound};
-use crate::Error;
+use super::report::FetchReport;
+use crate::{Error, RemoteBundle, Watch};
 
 /// What is fetched, and how.
 #[derive(Debug, Clone)]
@@ -23,38 +23,17 @@ pub struct FetchOptions {
     pub splits: Vec<Split>,
     /// Shards at a time.
     pub parallel: usize,
+    /// What files that are there are worth.
+    pub trust: Trust,
     /// Only say what would be fetched.
     pub dry_run: bool,
 }
 
 impl Default for FetchOptions {
-    /// All splits, four shards at a time.
+    /// All splits, four shards at a time, every byte checked.
     fn default() -> Self {
-        Self { splits: Vec::new(), parallel: 4, dry_run: false }
+        Self { splits: Vec::new(), parallel: 4, trust: Trust::Nothing, dry_run: false }
     }
-}
-
-/// What was fetched.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct FetchReport {
-    /// `URL#blake3=…`.
-    pub url: String,
-    /// The bundle's identity.
-    pub digest: String,
-    /// Where it is now.
-    pub dir: String,
-    /// Files of the bundle that are in `dir` now, the manifest included.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Bytes that came over the network, checked.
-    pub bytes_fetched: u64,
-    /// Bytes that were there already and were checked again.
-    pub bytes_kept: u64,
-    /// Whether nothing was written.
-    pub dry_run: bool,
-    /// Wall-clock time.
-    pub seconds: f64,
 }
 
 /// What a file that bears its final name is worth.
@@ -68,32 +47,18 @@ pub enum Trust {
 
 /// Fetches `remote` into the folder `dir`, which becomes a local bundle.
 ///
-/// `progress` is told of bytes checked and of all there are, from any thread.
-/// What an earlier run left is checked and kept. One process at a time writes to
-/// a folder; others wait for it, then check what it brought.
+/// The progress is of bytes checked. What an earlier run left is checked and kept. One
+/// process at a time writes to a folder; others wait for it, then check what it brought.
 ///
 /// # Errors
 /// [`Error::NoSpace`] before anything is written, [`Error::OtherBundle`] when
-/// `dir` holds another one, [`Error::Pelican`], [`Error::Io`].
+/// `dir` holds another one, [`Error::NoSplit`], [`Error::Pelican`], [`Error::Io`].
 pub fn fetch(
     client: &Client,
     remote: &RemoteBundle,
     dir: &Path,
     options: &FetchOptions,
-    progress: &(dyn Fn(u64, u64) + Sync),
-    cancel: &AtomicBool,
-) -> Result<FetchReport, Error> {
-    fetch_trusting(client, remote, dir, options, Trust::Nothing, progress, cancel)
-}
-
-pub fn fetch_trusting(
-    client: &Client,
-    remote: &RemoteBundle,
-    dir: &Path,
-    options: &FetchOptions,
-    trust: Trust,
-    progress: &(dyn Fn(u64, u64) + Sync),
-    cancel: &AtomicBool,
+    watch: Watch<'_>,
 ) -> Result<FetchReport, Error> {
     let start = Instant::now();
     let wanted =
@@ -104,9 +69,9 @@ pub fn fetch_trusting(
     let of_shards = shards.iter().map(|s| s.file.bytes.saturating_add(s.index.bytes));
     let total = of_shards.fold(manifest_len, u64::saturating_add);
     let report = |fetched: u64, kept: u64| FetchReport {
-        url: remote.url().to_string(),
-        digest: remote.digest().to_string(),
-        dir: dir.display().to_string(),
+        url: remote.url().clone(),
+        digest: Some(remote.digest()),
+        dir: dir.to_owned(),
         files: 2 * shards.len() as u64 + 1,
         bytes: total,
         bytes_fetched: fetched,
@@ -124,14 +89,16 @@ pub fn fetch_trusting(
     let is_whole = |shard: &&ShardEntry| {
         [&shard.file, &shard.index].iter().all(|f| has_len(&data.join(f.name.as_str()), f))
     };
-    if trust == Trust::Names && dir.join(MANIFEST_NAME).exists() && shards.iter().all(is_whole) {
+    if options.trust == Trust::Names
+        && dir.join(MANIFEST_NAME).exists()
+        && shards.iter().all(is_whole)
+    {
         // Nothing to write, so no need to wait for who does.
-        progress(total, total);
+        (watch.progress)(total, total);
         return Ok(report(0, total));
     }
     fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
-    let cancelled = || cancel.load(Ordering::Relaxed);
-    let lock = FolderLock::wait(&data, &cancelled)?;
+    let lock = FolderLock::wait(&data, &|| watch.cancelled())?;
     // Again: whoever had the lock may have written meanwhile.
     check_same(dir, remote)?;
     check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;
@@ -141,16 +108,14 @@ pub fn fetch_trusting(
         if was_there {
             kept.fetch_add(n, Ordering::Relaxed);
         }
-        progress(done.fetch_add(n, Ordering::Relaxed) + n, total);
+        (watch.progress)(done.fetch_add(n, Ordering::Relaxed) + n, total);
     };
     let work = |shard: &&ShardEntry, stop: &AtomicBool| {
-        let job = Job { client, remote, data: &data, trust, advance: &advance, cancel: stop };
-        job.shard(shard)
+        let (data, trust, advance) = (data.as_path(), options.trust, &advance);
+        Job { client, remote, data, trust, advance, cancel: stop }.shard(shard)
     };
-    parallel(&shards, options.parallel, cancel, work)?;
-    if cancelled() {
-        return Err(gular_pelican::Error::Cancelled.into());
-    }
+    parallel(&shards, options.parallel, watch.cancel, work)?;
+    watch.check()?;
 
     let manifest = dir.join(MANIFEST_NAME);
     let was_there = manifest.exists();
@@ -169,9 +134,8 @@ fn check_splits(remote: &RemoteBundle, wanted: &[Split]) -> Result<(), Error> {
     match wanted.iter().find(|split| !has(**split)) {
         None => Ok(()),
         Some(split) => {
-            let names = Split::ALL.into_iter().filter(|split| has(*split));
-            let names: Vec<String> = names.map(|split| format!("`{split}`")).collect();
-            Err(Error::NoSplit { split: split.to_string(), has: names.join(", ") })
+            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
+            Err(Error::NoSplit { split: *split, has })
         }
     }
 }
@@ -322,4 +286,15 @@ impl Job<'_> {
 
 fn has_len(path: &Path, file: &FileEntry) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == file.bytes)
+}
+
+/// The bytes of a local file, when it is the one that `file` describes.
+fn read_if_sound(path: &Path, file: &FileEntry) -> Option<Vec<u8>> {
+    let source = ReadAt::open(path, Backend::Pread).ok()?;
+    if source.len_bytes() != file.bytes {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(file.bytes).ok()?];
+    source.read_at(0, &mut bytes).ok()?;
+    (Digest::of(&bytes) == file.digest).then_some(bytes)
 }

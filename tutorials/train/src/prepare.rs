@@ -6,7 +6,10 @@ use std::time::Duration;
 use anyhow::Result;
 use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::torch::{self, Place};
-use gular_runtime::{Bundle, Env, OpenOptions, Ranks, Split, StopFlag, jpeg_backend, open_bundle};
+use gular_runtime::{
+    Bundle, BundleOptions, Env, Error, OpenOptions, Ranks, Split, StopFlag, Watch, jpeg_backend,
+    open_bundle,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::VarStore;
 
@@ -22,15 +25,17 @@ pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
         bar.set_length(total);
         bar.set_position(done);
     };
-    let options = OpenOptions { digest: args.digest, ..OpenOptions::default() };
-    let splits = [Split::Train, Split::Val];
-    let cache = args.cache.as_deref();
-    let opened = open_bundle(&args.bundle, &splits, options, cache, env, &progress, stop.flag())
-        .map_err(gular_runtime::Error::from)?;
+    let options = BundleOptions {
+        splits: vec![Split::Train, Split::Val],
+        open: OpenOptions { digest: args.digest, ..OpenOptions::default() },
+        cache: args.cache.clone(),
+    };
+    let watch = Watch { progress: &progress, cancel: stop.flag() };
+    let opened = open_bundle(&args.bundle, &options, env, watch).map_err(Error::from)?;
     bar.finish_and_clear();
     if let Some(fetched) = opened.fetched {
         let (came, kept) = (fetched.bytes_fetched, fetched.bytes_kept);
-        let (dir, seconds) = (fetched.dir, fetched.seconds);
+        let (dir, seconds) = (fetched.dir.display(), fetched.seconds);
         say!("fetched {came} bytes in {seconds:.2} s, {kept} were in the cache `{dir}`");
     }
     Ok(opened.bundle)

@@ -1,0 +1,75 @@
+//! What a fetch did.
+
+use std::path::{Path, PathBuf};
+
+use gular_bundle::Digest;
+use serde::{Serialize, Serializer};
+
+use crate::BundleUrl;
+
+/// What was fetched.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FetchReport {
+    /// `URL#blake3=…`.
+    pub url: BundleUrl,
+    /// The bundle's identity, or the object's digest; none for an object that was not read
+    /// and whose URL has none.
+    #[serde(serialize_with = "digest")]
+    pub digest: Option<Digest>,
+    /// Where it is now.
+    #[serde(serialize_with = "path")]
+    pub dir: PathBuf,
+    /// Files of the bundle that are in `dir` now, the manifest included.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that came over the network, checked.
+    pub bytes_fetched: u64,
+    /// Bytes that were there already and were checked again.
+    pub bytes_kept: u64,
+    /// Whether nothing was written.
+    pub dry_run: bool,
+    /// Wall-clock time.
+    pub seconds: f64,
+}
+
+/// The empty text for none, as ever.
+fn digest<S: Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
+    match digest {
+        Some(digest) => serializer.collect_str(digest),
+        None => serializer.serialize_str(""),
+    }
+}
+
+/// Also a path that is not UTF-8, as it is shown.
+fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_of_an_unread_object_has_an_empty_digest() {
+        let check = |digest: Option<Digest>, expected: &str| {
+            let report = FetchReport {
+                url: "file:///a/v1".parse().unwrap(),
+                digest,
+                dir: "to".into(),
+                files: 1,
+                bytes: 2,
+                bytes_fetched: 2,
+                bytes_kept: 0,
+                dry_run: true,
+                seconds: 0.5,
+            };
+            let expected = format!(
+                r#"{{"url":"file:///a/v1","digest":"{expected}","dir":"to","files":1,"bytes":2,"bytes_fetched":2,"bytes_kept":0,"dry_run":true,"seconds":0.5}}"#
+            );
+            assert_eq!(serde_json::to_string(&report).unwrap(), expected);
+        };
+        check(None, "");
+        check(Some(Digest::of(b"")), &Digest::of(b"").to_string());
+    }
+}

@@ -1,0 +1,69 @@
+//! A bundle by its path or its URL.
+
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{Bundle, OpenOptions, Split};
+use gular_pelican::{Client, ClientOptions, Env};
+
+use crate::{BundleUrl, Cache, Error, FetchOptions, FetchReport, Trust, Watch};
+
+/// What of a bundle is opened, and how.
+#[derive(Debug, Clone, Default)]
+pub struct BundleOptions {
+    /// Of a URL these splits, those that the bundle has; all when empty.
+    pub splits: Vec<Split>,
+    /// How its files are read; its digest and that of a URL must agree.
+    pub open: OpenOptions,
+    /// The node's folder of fetched bundles; see [`Cache::at`].
+    pub cache: Option<PathBuf>,
+}
+
+/// A bundle that is open, and how it came here.
+#[derive(Debug)]
+pub struct Opened {
+    /// The bundle, all wanted splits of it on this machine.
+    pub bundle: Bundle,
+    /// What was fetched for it; `None` for a local folder.
+    pub fetched: Option<FetchReport>,
+}
+
+/// Opens the bundle at `place`: a local folder, or a URL, with `#blake3=…` or without,
+/// which is fetched into the node's cache first.
+///
+/// # Errors
+/// [`Error::Bundle`]; of a URL also those of [`Cache::fetch`], and [`Error::ObjectDigest`]
+/// when two digests are asked for.
+pub fn open_bundle(
+    place: &str,
+    options: &BundleOptions,
+    env: &Env,
+    watch: Watch<'_>,
+) -> Result<Opened, Error> {
+    if !place.contains("://") {
+        let bundle = Bundle::open(Path::new(place), options.open.clone())?;
+        return Ok(Opened { bundle, fetched: None });
+    }
+    let mut url: BundleUrl = place.parse()?;
+    if let Some(wanted) = options.open.digest {
+        if let Some(found) = url.digest.filter(|found| *found != wanted) {
+            return Err(Error::ObjectDigest { url: url.url.to_string(), expected: wanted, found });
+        }
+        url.digest = Some(wanted);
+    }
+    let client = Client::new(ClientOptions::new(env.clone()))?;
+    let cache = Cache::at(options.cache.as_deref(), env);
+    let splits = options.splits.clone();
+    let mut fetch = FetchOptions { splits, trust: Trust::Names, ..FetchOptions::default() };
+    let report = loop {
+        match cache.fetch(&client, &url, &fetch, watch) {
+            // Only its manifest was read yet.
+            Err(Error::NoSplit { split, .. }) if fetch.splits.len() > 1 => {
+                fetch.splits.retain(|wanted| *wanted != split);
+            }
+            fetched => break fetched?,
+        }
+    };
+    let open = OpenOptions { digest: report.digest, ..options.open.clone() };
+    let bundle = Bundle::open(&report.dir, open)?;
+    Ok(Opened { bundle, fetched: Some(report) })
+}

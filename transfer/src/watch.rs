@@ -1,0 +1,36 @@
+//! What a caller sees and stops.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gular_pelican::Error;
+
+/// Told of bytes done and of all there are, from any thread.
+pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
+
+/// How a caller follows a transfer, and ends it.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Told how far it is.
+    pub progress: &'a Progress<'a>,
+    /// Once set, the transfer ends as soon as it can.
+    pub cancel: &'a AtomicBool,
+}
+
+impl<'a> Watch<'a> {
+    /// Tells nobody.
+    #[must_use]
+    pub fn silent(cancel: &'a AtomicBool) -> Self {
+        Self { progress: &|_, _| (), cancel }
+    }
+
+    pub(crate) fn check(self) -> Result<(), Error> {
+        match self.cancelled() {
+            true => Err(Error::Cancelled),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn cancelled(self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+}
