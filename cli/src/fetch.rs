@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gular_bundle::{MANIFEST_NAME, Split};
-use gular_transfer::{
-    BundleUrl, Error, FetchOptions, FetchReport, RemoteBundle, Watch, fetch, fetch_object,
-};
+use gular_bundle::Split;
+use gular_transfer::{BundleUrl, FetchOptions, FetchReport, Remote, Watch, fetch, fetch_object};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
@@ -58,8 +56,8 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         bar.set_position(done);
     };
     let watch = Watch { progress: &progress, cancel: &stop.flag };
-    let result = match target(&client, &url, &stop) {
-        Ok(Target::Bundle(remote)) => {
+    let result = match Remote::find(&client, &url, &stop.flag) {
+        Ok(Remote::Bundle(remote)) => {
             let options = FetchOptions {
                 splits: args.split.clone(),
                 parallel: args.network.parallel.get(),
@@ -68,8 +66,10 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
             };
             fetch(&client, &remote, &args.dir, &options, watch)
         }
-        Ok(Target::Object(len)) => fetch_object(&client, &url, len, &args.dir, args.dry_run, watch)
-            .map(|(report, _)| report),
+        Ok(Remote::Object { len_bytes }) => {
+            fetch_object(&client, &url, len_bytes, &args.dir, args.dry_run, watch)
+                .map(|(report, _)| report)
+        }
         Err(error) => Err(error),
     };
     bar.finish_and_clear();
@@ -80,33 +80,6 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         show::text(&text(&report, url.digest.is_some(), &asked))?;
     }
     Ok(Exit::Done)
-}
-
-/// What a URL turned out to name.
-enum Target {
-    Bundle(Box<RemoteBundle>),
-    /// Its length in bytes.
-    Object(u64),
-}
-
-/// A collection is a bundle when it has a manifest. Where nothing can be listed
-/// only the manifest tells the two apart.
-fn target(client: &gular_pelican::Client, url: &BundleUrl, stop: &Stop) -> Result<Target, Error> {
-    use gular_pelican::Error::NotFound;
-    let stat = client.stat(&url.url, &stop.flag)?;
-    let len = match (stat.collection, stat.len_bytes) {
-        (Some(false), Some(len)) => return Ok(Target::Object(len)),
-        (_, len) => len,
-    };
-    match (RemoteBundle::open(client, url, &stop.flag), len) {
-        (Ok(remote), _) => Ok(Target::Bundle(Box::new(remote))),
-        (Err(Error::Pelican(NotFound { .. })), _) if stat.collection.is_some() => {
-            let (url, name) = (url.url.to_string(), MANIFEST_NAME);
-            Err(Error::NoManifest { url, name })
-        }
-        (Err(Error::Pelican(NotFound { .. })), Some(len)) => Ok(Target::Object(len)),
-        (Err(error), _) => Err(error),
-    }
 }
 
 fn text(report: &FetchReport, had_digest: bool, asked: &str) -> String {

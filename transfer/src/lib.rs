@@ -5,6 +5,7 @@
 //! BundleUrl ─▶ Published: the names of its parts ─▶ RemoteBundle: its manifest, checked
 //!                                                     │
 //! DIR/manifest.json, DIR/data/…  ◀──────── fetch ─────┘
+//!       │                        ───────── publish ───▶ data first, manifest last
 //!       ▲ Cache: one such folder per bundle, for all processes of a node
 //! ```
 
@@ -12,6 +13,7 @@ mod cache;
 mod error;
 mod fetch;
 mod open;
+mod publish;
 mod published;
 mod remote;
 mod url;
@@ -21,7 +23,8 @@ pub use cache::{Cache, scratch};
 pub use error::Error;
 pub use fetch::{FetchOptions, FetchReport, FolderLock, Trust, fetch, fetch_object};
 pub use open::{BundleOptions, Opened, open_bundle};
+pub use publish::{PublishOptions, PublishReport, SoundBundle, publish, publish_file};
 pub use published::{Published, Stored};
-pub use remote::RemoteBundle;
+pub use remote::{Remote, RemoteBundle};
 pub use url::BundleUrl;
 pub use watch::{Progress, Watch};

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Digest, FileEntry, MAX_MANIFEST_BYTES, Manifest};
+use gular_bundle::{Digest, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest};
 use gular_pelican::{Client, Error as Pelican, Url};
 
 use crate::{BundleUrl, Error, Published};
@@ -136,6 +136,46 @@ impl RemoteBundle {
             }
         };
         Ok(client.read(&self.url_of(file)?, file.bytes, &accepts, cancel)?)
+    }
+}
+
+/// What a URL turned out to name.
+#[derive(Debug)]
+pub enum Remote {
+    /// A bundle.
+    Bundle(Box<RemoteBundle>),
+    /// A plain object.
+    Object {
+        /// Its length in bytes.
+        len_bytes: u64,
+    },
+}
+
+impl Remote {
+    /// Finds out what is at `url`.
+    ///
+    /// A collection is a bundle when it has a manifest. Where nothing can be listed only
+    /// the manifest tells the two apart.
+    ///
+    /// # Errors
+    /// [`Error::NoManifest`] for another collection; those of [`Client::stat`] and
+    /// [`RemoteBundle::open`].
+    pub fn find(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<Self, Error> {
+        let stat = client.stat(&url.url, cancel)?;
+        let len = match (stat.collection, stat.len_bytes) {
+            (Some(false), Some(len_bytes)) => return Ok(Self::Object { len_bytes }),
+            (_, len) => len,
+        };
+        match (RemoteBundle::open(client, url, cancel), len) {
+            (Ok(remote), _) => Ok(Self::Bundle(Box::new(remote))),
+            (Err(Error::Pelican(Pelican::NotFound { .. })), _) if stat.collection.is_some() => {
+                Err(Error::NoManifest { url: url.url.to_string(), name: MANIFEST_NAME })
+            }
+            (Err(Error::Pelican(Pelican::NotFound { .. })), Some(len_bytes)) => {
+                Ok(Self::Object { len_bytes })
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 }
 

@@ -82,6 +82,13 @@ impl StreamDigest {
     }
 }
 
+/// As it is shown, `blake3:` and 64 hex digits.
+impl serde::Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl From<blake3::Hash> for Digest {
     fn from(hash: blake3::Hash) -> Self {
         Self(*hash.as_bytes())

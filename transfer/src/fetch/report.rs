@@ -12,9 +12,9 @@ use crate::BundleUrl;
 pub struct FetchReport {
     /// `URL#blake3=…`.
     pub url: BundleUrl,
-    /// The bundle's identity, or the object's digest; none for an object that was not read
-    /// and whose URL has none.
-    #[serde(serialize_with = "digest")]
+    /// The bundle's identity, or the object's digest; none, written as the empty text, for
+    /// an object that was not read and whose URL has none.
+    #[serde(serialize_with = "or_empty")]
     pub digest: Option<Digest>,
     /// Where it is now.
     #[serde(serialize_with = "path")]
@@ -33,10 +33,9 @@ pub struct FetchReport {
     pub seconds: f64,
 }
 
-/// The empty text for none, as ever.
-fn digest<S: Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
+fn or_empty<S: Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
     match digest {
-        Some(digest) => serializer.collect_str(digest),
+        Some(digest) => digest.serialize(serializer),
         None => serializer.serialize_str(""),
     }
 }

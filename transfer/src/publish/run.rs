@@ -1,0 +1,181 @@
+//! A bundle, or one file, from this machine to an origin.
+
+use std::cmp::Reverse;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use gular_bundle::MANIFEST_NAME;
+use gular_files::parallel;
+use gular_pelican::{Client, Error as Pelican, IfTaken, Upload, Uploaded, Url};
+
+use super::listing::Listing;
+use super::report::PublishReport;
+use super::sound::SoundBundle;
+use crate::{BundleUrl, Error, Published, Watch};
+
+/// How a bundle is published.
+#[derive(Debug, Clone)]
+pub struct PublishOptions {
+    /// Objects at a time.
+    pub parallel: usize,
+    /// Only say what would be sent.
+    pub dry_run: bool,
+}
+
+impl Default for PublishOptions {
+    /// Four objects at a time.
+    fn default() -> Self {
+        Self { parallel: 4, dry_run: false }
+    }
+}
+
+/// Publishes `sound` as the version `url`, NAME/VERSION.
+///
+/// What is there already is compared and kept. The progress is of bytes sent or found to be
+/// there; it goes back when an upload has to begin again.
+///
+/// # Errors
+/// [`Error::NoBundleUrl`]; [`gular_pelican::Error::Taken`], before anything is sent, when
+/// another bundle is that version; otherwise those of [`Client::upload`].
+pub fn publish(
+    client: &Client,
+    sound: &SoundBundle,
+    url: &Url,
+    options: &PublishOptions,
+    watch: Watch<'_>,
+) -> Result<PublishReport, Error> {
+    let start = Instant::now();
+    let published = Published::at(url)?;
+    let data = data_files(sound, &published)?;
+    let from = sound.bundle().dir().join(MANIFEST_NAME);
+    let manifest = [Item::new(from, published.manifest().clone())];
+    let total = data.iter().chain(&manifest).fold(0, |sum: u64, i| sum.saturating_add(i.bytes));
+    let sender = Sender { client, options, watch, total, moved: AtomicU64::new(0) };
+    // A version that another bundle has: known before anything is sent.
+    sender.check_version(&manifest)?;
+    let there = Listing::new(client, published.data(), watch.cancel);
+    let of_data = sender.send(&data, IfTaken::Rename, Some(&there))?;
+    // The manifest last: whoever sees it finds everything it lists.
+    let of_manifest = sender.send(&manifest, IfTaken::RenameIfCut, None)?;
+
+    let digest = Some(sound.bundle().digest());
+    let url = BundleUrl { url: published.version().clone(), digest };
+    Ok(sender.report(url, of_data.into_iter().chain(of_manifest), start))
+}
+
+/// Publishes the file `from`, which is no bundle, as the object `url`.
+///
+/// # Errors
+/// [`gular_pelican::Error::Taken`] when another object has that name; otherwise those of
+/// [`Client::upload`].
+pub fn publish_file(
+    client: &Client,
+    from: &Path,
+    url: &Url,
+    options: &PublishOptions,
+    watch: Watch<'_>,
+) -> Result<PublishReport, Error> {
+    let start = Instant::now();
+    let item = Item::new(from.to_owned(), url.clone());
+    let sender = Sender { client, options, watch, total: item.bytes, moved: AtomicU64::new(0) };
+    let done = sender.send(&[item], IfTaken::Refuse, None)?;
+    Ok(sender.report(BundleUrl { url: url.clone(), digest: None }, done, start))
+}
+
+/// One object.
+struct Item {
+    from: PathBuf,
+    to: Url,
+    bytes: u64,
+}
+
+impl Item {
+    fn new(from: PathBuf, to: Url) -> Self {
+        // One that cannot be read fails when it is sent.
+        let bytes = fs::metadata(&from).map_or(0, |metadata| metadata.len());
+        Self { from, to, bytes }
+    }
+}
+
+/// Shards and indexes in the order in which they are sent.
+fn data_files(sound: &SoundBundle, published: &Published) -> Result<Vec<Item>, Error> {
+    let bundle = sound.bundle();
+    let mut items = Vec::new();
+    for file in bundle.manifest().shards.iter().flat_map(|shard| [&shard.file, &shard.index]) {
+        let (from, to) = (bundle.path_of(file), published.url_of(file)?);
+        items.push(Item { from, to, bytes: file.bytes });
+    }
+    // Two shards of the same bytes are one object.
+    items.sort_by(|a, b| a.to.path().cmp(b.to.path()));
+    items.dedup_by(|a, b| a.to == b.to);
+    // Long ones first: none is left to run alone at the end.
+    items.sort_by_key(|item| Reverse(item.bytes));
+    Ok(items)
+}
+
+/// What sending an object needs of the whole.
+struct Sender<'a> {
+    client: &'a Client,
+    options: &'a PublishOptions,
+    watch: Watch<'a>,
+    total: u64,
+    moved: AtomicU64,
+}
+
+impl Sender<'_> {
+    fn check_version(&self, manifest: &[Item; 1]) -> Result<(), Error> {
+        let [Item { from, to, .. }] = manifest;
+        let upload = Upload { from, to, if_taken: IfTaken::RenameIfCut, absent: false };
+        self.client.upload(&upload, true, &|_| (), self.watch.cancel)?;
+        Ok(())
+    }
+
+    /// Sends all of them, or fails; returns what each was to be named, and what became of it.
+    fn send(
+        &self,
+        items: &[Item],
+        if_taken: IfTaken,
+        there: Option<&Listing<'_>>,
+    ) -> Result<Vec<(Url, Uploaded)>, Error> {
+        let done = Mutex::new(Vec::new());
+        parallel(items, self.options.parallel, self.watch.cancel, |item, stop| {
+            let absent = there.is_some_and(|there| there.lacks(item.to.name()));
+            let upload = Upload { from: &item.from, to: &item.to, if_taken, absent };
+            let dry_run = self.options.dry_run;
+            let uploaded = self.client.upload(&upload, dry_run, &|n| self.advance(n), stop)?;
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.push((item.to.clone(), uploaded));
+            Ok::<(), Pelican>(())
+        })?;
+        self.watch.check()?;
+        Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A trial that failed takes its bytes back.
+    fn advance(&self, n: i64) {
+        let by = n.unsigned_abs();
+        let now = match n >= 0 {
+            true => self.moved.fetch_add(by, Ordering::Relaxed).saturating_add(by),
+            false => self.moved.fetch_sub(by, Ordering::Relaxed).saturating_sub(by),
+        };
+        (self.watch.progress)(now, self.total);
+    }
+
+    fn report(
+        &self,
+        url: BundleUrl,
+        done: impl IntoIterator<Item = (Url, Uploaded)>,
+        start: Instant,
+    ) -> PublishReport {
+        let mut report = PublishReport::new(url, self.options.dry_run);
+        for (asked, uploaded) in done {
+            report.add(&asked, uploaded);
+        }
+        report.renamed.sort_by_key(Url::to_string);
+        report.seconds = start.elapsed().as_secs_f64();
+        report
+    }
+}

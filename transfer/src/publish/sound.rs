@@ -1,0 +1,36 @@
+//! The proof that what is published is sound.
+
+use std::path::Path;
+
+use gular_bundle::{Bundle, Digest, OpenOptions};
+
+use crate::Error;
+
+/// A local bundle that its owner has proved sound: what is damaged must not be spread.
+#[derive(Debug)]
+pub struct SoundBundle(Bundle);
+
+impl SoundBundle {
+    /// The bundle in `dir`, when `prove` has checked every byte of it.
+    ///
+    /// `prove` returns the digest of the bundle that it found sound. Nobody may write to
+    /// `dir` from then on until it is published.
+    ///
+    /// # Errors
+    /// That of `prove`; [`gular_bundle::Error::Digest`] when `dir` holds another bundle
+    /// than the one that was proved.
+    pub fn prove<E: From<Error>>(
+        dir: &Path,
+        prove: impl FnOnce(&Path) -> Result<Digest, E>,
+    ) -> Result<Self, E> {
+        let options = OpenOptions { digest: Some(prove(dir)?), ..OpenOptions::default() };
+        let bundle = Bundle::open(dir, options).map_err(Error::from)?;
+        Ok(Self(bundle))
+    }
+
+    /// The bundle.
+    #[must_use]
+    pub fn bundle(&self) -> &Bundle {
+        &self.0
+    }
+}

@@ -1,0 +1,277 @@
+//! Publishing to a folder by `file://` and to the embedded federation: what is there
+//! afterwards, whatever happened meanwhile.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod fixtures;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fixtures::BLOCK;
+use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions};
+use gular_pelican::federation::{Federation, Options, TokenRequest, mint};
+use gular_pelican::{Client, ClientOptions, Env, Error as Pelican, Url};
+use gular_transfer::{
+    Error, FetchOptions, PublishOptions, PublishReport, RemoteBundle, SoundBundle, Watch, fetch,
+    publish, publish_file,
+};
+use tempfile::TempDir;
+
+/// Where a bundle is published to, and what is stored there.
+struct Target {
+    dir: TempDir,
+    /// The folder in which the target keeps the objects of `set`.
+    set: PathBuf,
+    url: String,
+    client: Client,
+    _federation: Option<Federation>,
+}
+
+impl Target {
+    fn folder() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let set = dir.path().join("set");
+        let url = format!("file://{}", set.display());
+        let client = Client::new(ClientOptions::new(Env::default())).unwrap();
+        Self { dir, set, url, client, _federation: None }
+    }
+
+    fn federation() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let federation = Federation::start(&Options::new(dir.path())).unwrap();
+        let all = || vec!["/".to_owned()];
+        let request = TokenRequest { read: all(), create: all(), ..TokenRequest::default() };
+        let token = dir.path().join("token");
+        fs::write(&token, mint(dir.path(), &request).unwrap().secret()).unwrap();
+        let env = Env::from_pairs(&[
+            ("SSL_CERT_FILE", federation.ca_file().to_str().unwrap()),
+            ("BEARER_TOKEN_FILE", token.to_str().unwrap()),
+        ]);
+        let options =
+            ClientOptions { settle: Duration::from_millis(100), ..ClientOptions::new(env) };
+        let client = Client::new(options).unwrap();
+        let (set, url) = (dir.path().join("origin/gular/set"), format!("{}/set", federation.url()));
+        Self { dir, set, url, client, _federation: Some(federation) }
+    }
+
+    /// A bundle of three train shards, the second of several blocks.
+    fn bundle(&self) -> SoundBundle {
+        let dir = self.dir.path().join("bundle");
+        let digest = fixtures::make(&dir, &[100, 2 * BLOCK, 5000]);
+        SoundBundle::prove(&dir, |_| Ok::<_, Error>(digest)).unwrap()
+    }
+
+    fn version(&self, version: &str) -> Url {
+        Url::parse(&format!("{}/{version}", self.url)).unwrap()
+    }
+
+    fn publish(&self, sound: &SoundBundle) -> Result<PublishReport, Error> {
+        self.publish_with(sound, &PublishOptions::default())
+    }
+
+    fn publish_with(
+        &self,
+        sound: &SoundBundle,
+        options: &PublishOptions,
+    ) -> Result<PublishReport, Error> {
+        let cancel = AtomicBool::new(false);
+        publish(&self.client, sound, &self.version("v1"), options, Watch::silent(&cancel))
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.set.join("v1").join(MANIFEST_NAME)
+    }
+
+    /// The names of the data objects.
+    fn data(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.set.join(DATA_DIR)) else { return Vec::new() };
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.unwrap().file_name().to_string_lossy().into_owned()
+        };
+        let mut names: Vec<String> = entries.map(name).filter(|n| !n.starts_with('.')).collect();
+        names.sort();
+        names
+    }
+
+    /// Whether what is published is `sound`, as a reader of the target finds it.
+    fn check_published(&self, report: &PublishReport, sound: &SoundBundle) {
+        let (cancel, to) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
+        assert_eq!(report.digest, Some(sound.bundle().digest()));
+        let remote = RemoteBundle::open(&self.client, &report.url, &cancel).unwrap();
+        let options = FetchOptions::default();
+        fetch(&self.client, &remote, to.path(), &options, Watch::silent(&cancel)).unwrap();
+        let open = OpenOptions { digest: report.digest, ..OpenOptions::default() };
+        Bundle::open(to.path(), open).unwrap();
+    }
+}
+
+/// The data files of a bundle.
+fn files(sound: &SoundBundle) -> Vec<String> {
+    let shards = &sound.bundle().manifest().shards;
+    let mut names: Vec<String> =
+        shards.iter().flat_map(|s| [&s.file, &s.index]).map(|f| f.name.to_string()).collect();
+    names.sort();
+    names
+}
+
+/// Runs a check with each kind of target.
+fn with_each(check: impl Fn(&Target)) {
+    check(&Target::folder());
+    check(&Target::federation());
+}
+
+#[test]
+fn data_is_stored_before_the_manifest() {
+    with_each(|target| {
+        let sound = target.bundle();
+        let names = files(&sound);
+        let last = AtomicBool::new(false);
+        let progress = |done: u64, total: u64| {
+            if target.manifest().exists() {
+                assert_eq!(target.data(), names, "{done} of {total}");
+            }
+            last.store(done == total, Ordering::Relaxed);
+        };
+        let cancel = AtomicBool::new(false);
+        let watch = Watch { progress: &progress, cancel: &cancel };
+        let options = PublishOptions { parallel: 2, ..PublishOptions::default() };
+        let version = target.version("v1");
+        let report = publish(&target.client, &sound, &version, &options, watch).unwrap();
+        assert!(last.into_inner());
+        assert_eq!((report.objects, report.uploaded, report.identical), (9, 9, 0));
+        assert_eq!(report.bytes, report.bytes_uploaded);
+        assert_eq!(target.data(), names);
+        target.check_published(&report, &sound);
+    });
+}
+
+#[test]
+fn a_publish_that_is_cut_leaves_no_manifest_and_the_next_sends_the_rest() {
+    with_each(|target| {
+        let sound = target.bundle();
+        let cancel = AtomicBool::new(false);
+        // The big shard goes first and is there when the second object begins.
+        let stop = |_: u64, _: u64| {
+            cancel.fetch_or(!target.data().is_empty(), Ordering::Relaxed);
+        };
+        let watch = Watch { progress: &stop, cancel: &cancel };
+        let options = PublishOptions { parallel: 1, ..PublishOptions::default() };
+        let version = target.version("v1");
+        let error = publish(&target.client, &sound, &version, &options, watch).unwrap_err();
+        assert!(matches!(error, Error::Pelican(Pelican::Cancelled)), "{error}");
+        assert!(!target.set.join("v1").exists());
+        let stored = target.data().len();
+        assert!((1..8).contains(&stored), "{stored}");
+
+        let report = target.publish(&sound).unwrap();
+        assert!(report.identical >= 1 && report.uploaded >= 1, "{report:?}");
+        assert_eq!(report.identical + report.uploaded, 9);
+        target.check_published(&report, &sound);
+    });
+}
+
+#[test]
+fn a_burned_name_is_left_alone_and_the_next_one_taken() {
+    with_each(|target| {
+        let sound = target.bundle();
+        let burned = &files(&sound)[0];
+        let path = target.set.join(DATA_DIR).join(burned);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, b"cut").unwrap();
+        let report = target.publish(&sound).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"cut");
+        let url = format!("{}/{DATA_DIR}/{burned}~1", target.url);
+        assert_eq!(report.renamed, [Url::parse(&url).unwrap()]);
+        target.check_published(&report, &sound);
+    });
+}
+
+#[test]
+fn a_manifest_that_was_cut_gets_the_next_name() {
+    let target = Target::federation();
+    let sound = target.bundle();
+    let whole = fs::read(sound.bundle().dir().join(MANIFEST_NAME)).unwrap();
+    fs::create_dir_all(target.set.join("v1")).unwrap();
+    fs::write(target.manifest(), &whole[..whole.len() / 2]).unwrap();
+    let report = target.publish(&sound).unwrap();
+    assert_eq!(report.renamed.len(), 1, "{report:?}");
+    assert_eq!(fs::read(target.set.join("v1/manifest.json~1")).unwrap(), whole);
+    target.check_published(&report, &sound);
+}
+
+#[test]
+fn another_bundle_of_the_same_version_is_refused_before_anything_is_sent() {
+    with_each(|target| {
+        let sound = target.bundle();
+        fs::create_dir_all(target.set.join("v1")).unwrap();
+        fs::write(target.manifest(), b"{}").unwrap();
+        let error = target.publish(&sound).unwrap_err();
+        assert!(matches!(error, Error::Pelican(Pelican::Taken { .. })), "{error}");
+        assert!(!target.set.join(DATA_DIR).exists());
+    });
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_sent_and_writes_nothing() {
+    with_each(|target| {
+        let sound = target.bundle();
+        let dry = PublishOptions { dry_run: true, ..PublishOptions::default() };
+        let report = target.publish_with(&sound, &dry).unwrap();
+        assert_eq!((report.dry_run, report.uploaded, report.identical), (true, 9, 0));
+        assert!(!target.set.exists());
+        target.publish(&sound).unwrap();
+        let report = target.publish_with(&sound, &dry).unwrap();
+        assert_eq!((report.uploaded, report.identical), (0, 9));
+    });
+}
+
+#[test]
+fn what_nobody_proved_sound_is_not_published() {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = fixtures::make(dir.path(), &[100]);
+    let refused = |_: &Path| Err(Error::ObjectName { name: "damaged".into() });
+    let error = SoundBundle::prove(dir.path(), refused).unwrap_err();
+    assert!(matches!(error, Error::ObjectName { .. }), "{error}");
+    // Proved, and replaced by another bundle afterwards.
+    let replaced = |dir: &Path| {
+        fs::remove_file(dir.join(MANIFEST_NAME)).unwrap();
+        assert_ne!(fixtures::make(dir, &[101]), digest);
+        Ok::<Digest, Error>(digest)
+    };
+    let error = SoundBundle::prove(dir.path(), replaced).unwrap_err();
+    assert!(matches!(error, Error::Bundle(gular_bundle::Error::Digest { .. })), "{error}");
+}
+
+#[test]
+fn a_url_without_a_version_is_refused() {
+    let target = Target::folder();
+    let (sound, cancel) = (target.bundle(), AtomicBool::new(false));
+    let url = Url::parse("pelican://localhost").unwrap();
+    let options = PublishOptions::default();
+    let error = publish(&target.client, &sound, &url, &options, Watch::silent(&cancel));
+    assert!(matches!(error, Err(Error::NoBundleUrl { .. })), "{error:?}");
+}
+
+#[test]
+fn a_plain_file_keeps_its_name_or_is_refused() {
+    with_each(|target| {
+        let file = target.dir.path().join("f");
+        fs::write(&file, b"abc").unwrap();
+        let (url, cancel) = (target.version("f"), AtomicBool::new(false));
+        let send = || {
+            let options = PublishOptions::default();
+            publish_file(&target.client, &file, &url, &options, Watch::silent(&cancel))
+        };
+        let report = send().unwrap();
+        assert_eq!((report.url.to_string(), report.digest), (url.to_string(), None));
+        assert_eq!((report.uploaded, report.bytes_uploaded), (1, 3));
+        assert_eq!(send().unwrap().identical, 1);
+        fs::write(&file, b"abd").unwrap();
+        let error = send().unwrap_err();
+        assert!(matches!(error, Error::Pelican(Pelican::Taken { .. })), "{error}");
+        assert_eq!(fs::read(target.set.join("f")).unwrap(), b"abc");
+    });
+}
