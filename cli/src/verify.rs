@@ -125,9 +125,9 @@ fn published(
 }
 
 fn text(report: &Report) -> String {
-    let mut text = match report.digest.as_str() {
-        "" => faults(report),
-        digest => format!("bundle {digest}\n{}", faults(report)),
+    let mut text = match report.digest {
+        None => faults(report),
+        Some(digest) => format!("bundle {digest}\n{}", faults(report)),
     };
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");

@@ -25,7 +25,7 @@ use May::{Use, UseAll};
 /// Room, what it may use, whether it is a library.
 const ROOMS: [(&str, May, bool); 16] = [
     ("pack", Use(&["crates/bundle", "crates/codec", "crates/files"]), true),
-    ("verify", Use(&["crates/bundle", "crates/files", "crates/pelican"]), true),
+    ("verify", Use(&["crates/bundle", "crates/files", "crates/pelican", "transfer"]), true),
     ("transfer", Use(&["crates/bundle", "crates/files", "crates/pelican"]), true),
     (
         "runtime",

@@ -35,12 +35,9 @@ pub enum Error {
     /// A federation, server or token.
     #[error(transparent)]
     Pelican(#[from] gular_pelican::Error),
-    /// A URL that is too short to name a version of a bundle.
-    #[error("`{url}` is too short for a bundle, expected a URL that ends in NAME/VERSION")]
-    NoBundleUrl {
-        /// The URL.
-        url: String,
-    },
+    /// A published bundle that cannot be found.
+    #[error(transparent)]
+    Transfer(gular_transfer::Error),
     /// The bundle is of a later format.
     #[error(transparent)]
     TooNew(gular_bundle::Error),
@@ -68,6 +65,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Pelican(error) => error.hint(),
+            Self::Transfer(error) => error.hint(),
             other => other.fixed_hint().map(str::to_owned),
         }
     }
@@ -80,8 +78,19 @@ impl Error {
             }
             Self::Io { .. } => Some("check the path and its permissions"),
             Self::Manifest(error) | Self::TooNew(error) => error.hint(),
-            Self::NoBundleUrl { .. } => Some("give the URL that `gular publish` printed"),
-            Self::Pelican(_) | Self::Cancelled { .. } => None,
+            Self::Pelican(_) | Self::Transfer(_) | Self::Cancelled { .. } => None,
+        }
+    }
+}
+
+impl From<gular_transfer::Error> for Error {
+    fn from(error: gular_transfer::Error) -> Self {
+        match error {
+            gular_transfer::Error::Pelican(error) => Self::Pelican(error),
+            gular_transfer::Error::Bundle(error @ gular_bundle::Error::TooNew { .. }) => {
+                Self::TooNew(error)
+            }
+            error => Self::Transfer(error),
         }
     }
 }

@@ -9,13 +9,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    BLOCK_BYTES, DATA_DIR, Digest, FileEntry, Index, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest,
-    ShardEntry, block_cv,
+    BLOCK_BYTES, DATA_DIR, Digest, FileEntry, Index, Manifest, ShardEntry, block_cv,
 };
 use gular_files::parallel;
-use gular_pelican::{Client, Error as Pelican, MAX_RENAMES, Object, Url};
+use gular_pelican::{Attempts, Client, Error as Pelican, Object, Url};
+use gular_transfer::{BundleUrl, Error as Transfer, Published, RemoteBundle, Stored};
 
-use crate::report::{ByteRange, Fault, FaultKind, Report, merged, reason};
+use crate::report::{ByteRange, Fault, FaultKind, Report, merged};
 use crate::samples::{touches, unit};
 use crate::shard::{WRITTEN_WRONGLY, parse_index};
 use crate::walk::{always, manifest_fault};
@@ -39,21 +39,22 @@ pub fn verify_url(
     cancel: &AtomicBool,
 ) -> Result<Report, Error> {
     let start = Instant::now();
-    let (digest, manifest) = match read_manifest(client, url, options, cancel)? {
-        Ok(read) => read,
-        Err(fault) => {
-            let mut report = Report::new(Digest::of(b""), options.mode);
-            // None of the copies is a bundle's manifest.
-            report.digest.clear();
-            report.faults.push(fault);
+    let url = BundleUrl { url: url.clone(), digest: options.digest };
+    let remote = match RemoteBundle::open(client, &url, cancel) {
+        Ok(remote) => remote,
+        Err(
+            Transfer::Pelican(Pelican::Corrupt { attempts, .. })
+            | Transfer::AnotherBundle { attempts, .. },
+        ) => {
+            let mut report = Report::new(None, options.mode);
+            report.faults.push(no_manifest(&attempts));
             report.seconds = start.elapsed().as_secs_f64();
             return Ok(report);
         }
+        Err(error) => return Err(error.into()),
     };
-    let data = url.parent().and_then(|name| name.join(DATA_DIR));
-    let data = data.ok_or_else(|| Error::NoBundleUrl { url: url.to_string() })?;
-    let manifest = options.part_of(&manifest);
-    let mut report = Report::new(digest, options.mode);
+    let manifest = options.part_of(remote.manifest());
+    let mut report = Report::new(Some(remote.digest()), options.mode);
     let total = report.describe(&manifest, options.mode);
 
     let (read, checked) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -63,7 +64,7 @@ pub fn verify_url(
     let result = parallel(&numbered, options.jobs, cancel, |(number, entry), stop| {
         let walk = Walk {
             client,
-            data: &data,
+            published: remote.published(),
             manifest: &manifest,
             options,
             always: always(&manifest, options.mode),
@@ -93,44 +94,17 @@ pub fn verify_url(
     Ok(report)
 }
 
-/// The manifest and its digest, or what is wrong with every copy of it.
-fn read_manifest(
-    client: &Client,
-    url: &Url,
-    options: &VerifyOptions,
-    cancel: &AtomicBool,
-) -> Result<Result<(Digest, Manifest), Fault>, Error> {
-    let at = url.join(MANIFEST_NAME).ok_or_else(|| Error::NoBundleUrl { url: url.to_string() })?;
-    let shown = at.to_string();
-    let accepts = |bytes: &[u8]| {
-        let found = Digest::of(bytes);
-        if let Some(expected) = options.digest.filter(|expected| *expected != found) {
-            return Err(format!("its digest is {found}, expected {expected}"));
-        }
-        match Manifest::parse(&shown, bytes) {
-            // Another server would have the same.
-            Ok(_) | Err(gular_bundle::Error::TooNew { .. }) => Ok(()),
-            Err(error) => Err(reason(&error)),
-        }
-    };
-    match client.read(&at, MAX_MANIFEST_BYTES, &accepts, cancel) {
-        Ok(bytes) => match Manifest::parse(&shown, &bytes) {
-            Ok(manifest) => Ok(Ok((Digest::of(&bytes), manifest))),
-            Err(error) => Err(Error::TooNew(error)),
-        },
-        Err(Pelican::Corrupt { attempts, .. }) => {
-            let mut fault = manifest_fault(attempts.to_string());
-            fault.advice = PUBLISH_AGAIN;
-            Ok(Err(fault))
-        }
-        Err(error) => Err(error.into()),
-    }
+/// None of the copies is the bundle's manifest.
+fn no_manifest(attempts: &Attempts) -> Fault {
+    let mut fault = manifest_fault(attempts.to_string());
+    fault.advice = PUBLISH_AGAIN;
+    fault
 }
 
 /// What checking a shard needs of the whole.
 struct Walk<'a> {
     client: &'a Client,
-    data: &'a Url,
+    published: &'a Published,
     manifest: &'a Manifest,
     options: &'a VerifyOptions,
     always: Option<(usize, u64)>,
@@ -158,8 +132,7 @@ impl Check<'_> {
     }
 
     fn url_of(&self, file: &FileEntry) -> Result<Url, Error> {
-        let url = self.walk.data.join(file.name.as_str());
-        url.ok_or_else(|| Error::NoBundleUrl { url: format!("{}/{}", self.walk.data, file.name) })
+        Ok(self.walk.published.url_of(file)?)
     }
 
     fn shard(&mut self) -> Result<(), Error> {
@@ -205,29 +178,30 @@ impl Check<'_> {
         Ok(None)
     }
 
-    /// Compares the shard's length with the manifest's; a name burned by a cut
-    /// upload may have others after it.
+    /// Compares the shard's length with the manifest's.
     fn length(&mut self, index: &Index) -> Result<(), Error> {
-        let (url, expected) = (self.url_of(&self.entry.file)?, self.entry.file.bytes);
-        let mut first = None;
-        for renamed in 0..=MAX_RENAMES {
-            let name = if renamed == 0 { url.clone() } else { url.renamed(renamed) };
-            match self.walk.client.stat(&name, self.walk.cancel) {
-                Ok(stat) if stat.len_bytes == Some(expected) => return Ok(()),
-                Ok(stat) => drop(first.get_or_insert(stat.len_bytes)),
-                Err(Pelican::NotFound { server, .. }) if renamed == 0 => {
-                    self.missing(index, &server);
-                    return Ok(());
-                }
-                Err(Pelican::NotFound { .. }) => break,
-                Err(error) => return Err(error.into()),
+        let stored = self.stored()?;
+        self.judge(index, stored);
+        Ok(())
+    }
+
+    fn stored(&self) -> Result<Stored, Error> {
+        let Walk { client, published, cancel, .. } = self.walk;
+        Ok(published.stored(client, &self.entry.file, cancel)?)
+    }
+
+    fn judge(&mut self, index: &Index, stored: Stored) {
+        let expected = self.entry.file.bytes;
+        let found = match stored {
+            Stored::Whole => return,
+            Stored::Missing { server } => return self.missing(index, &server),
+            Stored::OtherLength(found) => {
+                found.map_or("an unknown number of".to_owned(), |n| n.to_string())
             }
-        }
-        let found = first.flatten().map_or("an unknown number of".to_owned(), |n| n.to_string());
+        };
         let message = format!("has {found} bytes, the manifest says {expected}");
         self.fault(FaultKind::Length, &self.entry.file, message).compared(&expected, &found);
         self.name_samples(index, |_| true);
-        Ok(())
     }
 
     fn missing(&mut self, index: &Index, server: &str) {
@@ -271,8 +245,10 @@ impl Check<'_> {
                     bad.push((ByteRange { start, end }, attempts.to_string()));
                     next += 1;
                     // Of another length, all of its blocks would be refused alike.
-                    if bad.len() == 1 && self.has_other_length(&url)? {
-                        return self.length(index);
+                    let stored = if bad.len() == 1 { self.stored()? } else { Stored::Whole };
+                    if stored != Stored::Whole {
+                        self.judge(index, stored);
+                        return Ok(());
                     }
                 }
                 Err(error) => return Err(error.into()),
@@ -288,20 +264,6 @@ impl Check<'_> {
         self.fault(FaultKind::Blocks, &entry.file, message).ranges.clone_from(&ranges);
         self.name_samples(index, |range| touches(&ranges, range));
         Ok(())
-    }
-
-    /// Whether the object has another length under every name it may have.
-    fn has_other_length(&self, url: &Url) -> Result<bool, Error> {
-        for renamed in 0..=MAX_RENAMES {
-            let name = if renamed == 0 { url.clone() } else { url.renamed(renamed) };
-            match self.walk.client.stat(&name, self.walk.cancel) {
-                Ok(stat) if stat.len_bytes == Some(self.entry.file.bytes) => return Ok(false),
-                Ok(_) => {}
-                Err(Pelican::NotFound { .. }) => break,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(true)
     }
 
     /// Names the samples with bytes in ranges that are bad, in the last fault.

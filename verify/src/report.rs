@@ -1,7 +1,7 @@
 //! What was found.
 
 use gular_bundle::{Digest, Manifest, ShardEntry, Split};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::Mode;
 
@@ -10,9 +10,10 @@ use crate::Mode;
 pub struct Report {
     /// Whether no fault was found.
     pub sound: bool,
-    /// The bundle digest: BLAKE3 of the manifest as it is; empty when no published
-    /// copy of it can be used.
-    pub digest: String,
+    /// The bundle digest: BLAKE3 of the manifest as it is; none, written as the empty
+    /// text, when no published copy of it can be used.
+    #[serde(serialize_with = "or_empty")]
+    pub digest: Option<Digest>,
     /// `quick`, `full` or `sample`.
     pub mode: &'static str,
     /// Shards by the manifest.
@@ -34,11 +35,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of a bundle of which nothing is known but its digest.
-    pub(crate) fn new(digest: Digest, mode: Mode) -> Self {
+    /// Of a bundle of which at most its digest is known.
+    pub(crate) fn new(digest: Option<Digest>, mode: Mode) -> Self {
         Self {
             sound: false,
-            digest: digest.to_string(),
+            digest,
             mode: match mode {
                 Mode::Quick => "quick",
                 Mode::Full => "full",
@@ -69,6 +70,13 @@ impl Report {
                 in_indexes.saturating_add((in_shards as f64 * fraction) as u64)
             }
         }
+    }
+}
+
+fn or_empty<S: Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
+    match digest {
+        Some(digest) => digest.serialize(serializer),
+        None => serializer.serialize_str(""),
     }
 }
 

@@ -34,7 +34,7 @@ pub fn verify(
     let source = open_manifest(dir)?;
     let len = source.len_bytes();
     let (digest, manifest) = read_manifest(&source, cancel)?;
-    let mut report = Report::new(digest, options.mode);
+    let mut report = Report::new(Some(digest), options.mode);
     report.bytes_read = len;
     if let Some(expected) = options.digest.filter(|d| *d != digest) {
         let mut fault = manifest_fault(format!("its digest is {digest}, expected {expected}"));
