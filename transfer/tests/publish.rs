@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fixtures::BLOCK;
 use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions};
-use gular_pelican::federation::{Federation, Options, TokenRequest, mint};
+use gular_federation::{Federation, Options, TokenRequest, mint};
 use gular_pelican::{Client, ClientOptions, Env, Error as Pelican, Url};
 use gular_transfer::{
     Error, FetchOptions, PublishOptions, PublishReport, RemoteBundle, SoundBundle, Watch, fetch,
