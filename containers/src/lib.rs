@@ -35,6 +35,7 @@ pub mod fetch;
 pub mod lock;
 pub mod make;
 pub mod oci;
+mod openpgp;
 mod package;
 pub mod recipe;
 pub mod replay;

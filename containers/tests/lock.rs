@@ -138,9 +138,9 @@ fn lists_that_nobody_vouches_for_are_refused() {
     let (error, _) = with(read("weak.InRelease"));
     assert!(error.contains("too weak"), "{error}");
     let (error, _) = with(replaced("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n", ""));
-    assert!(error.contains("no whole signed text"), "{error}");
+    assert!(error.contains("not a complete signed text"), "{error}");
     let (error, _) = with([b"Suite: bookworm\n\n".to_vec(), read("main.InRelease")].concat());
-    assert!(error.contains("no whole signed text"), "{error}");
+    assert!(error.contains("not a complete signed text"), "{error}");
     // Debian's own keys, when no others are named.
     let (error, _) = refused(|_, sources| sources.keyrings.clear());
     assert!(error.contains("no trusted key signed it"), "{error}");

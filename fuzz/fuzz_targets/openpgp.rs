@@ -1,0 +1,12 @@
+//! Keys and signed texts are read or refused, and nothing is believed that Debian did not sign.
+#![no_main]
+
+use gular_containers::debian::Keyring;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let mut keyring = Keyring::default();
+    let _ = keyring.add(bytes, "fuzz");
+    let _ = keyring.verify(bytes, 0, "fuzz");
+    let debian = Keyring::debian().expect("keys that this build has");
+    assert!(debian.verify(bytes, 0, "fuzz").is_err(), "a signature was forged");
+});
