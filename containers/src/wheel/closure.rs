@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use pep440_rs::Version;
+
 use super::index::{Offer, machine, offers};
 use super::marker::Environment;
 use super::metadata::Metadata;
 use super::requirement::Requirement;
 use super::tail::{self, MAX_METADATA};
-use super::version::{Specifier, Version};
+use super::version::Versions;
 use crate::fetch::{Fault, Transport};
 use crate::sif::Arch;
 use crate::{Error, Package, Result};
@@ -44,9 +46,9 @@ pub fn torch(
         Some(number) => (number, true),
         None => (version, false),
     };
-    let wanted = Version::parse(number).ok_or_else(|| Error::Wheel {
+    let wanted = number.parse().map_err(|_| Error::Wheel {
         name: "torch".to_owned(),
-        reason: format!("`{version}` is no version"),
+        reason: format!("`{version}` is not a version"),
         hint: None,
     })?;
     let index = index.trim_end_matches('/');
@@ -58,14 +60,14 @@ pub fn torch(
     let torch = Requirement {
         name: "torch".to_owned(),
         extras: Vec::new(),
-        versions: Specifier::exactly(wanted),
+        versions: Versions::Exactly(wanted),
         marker: None,
     };
     let mut todo = VecDeque::from([torch]);
     let mut seen = BTreeSet::new();
     while let Some(need) = todo.pop_front() {
         // The same package may be asked for once more, with other extras.
-        if !seen.insert((need.name.clone(), need.extras.clone(), need.versions.text())) {
+        if !seen.insert((need.name.clone(), need.extras.clone(), need.versions.to_string())) {
             continue;
         }
         let found = search.find(&need)?;
@@ -100,7 +102,7 @@ impl Found {
     fn into_package(self) -> Package {
         Package {
             name: self.name,
-            version: self.offer.version.as_str().to_owned(),
+            version: self.offer.version.to_string(),
             arch: None,
             bytes: self.bytes,
             sha256: self.offer.sha256,
@@ -114,20 +116,20 @@ impl Search<'_> {
     fn find(&mut self, need: &Requirement) -> Result<&Found> {
         let name = need.name.as_str();
         let wrong = |reason: String, hint: Option<String>| {
-            let name = format!("{name}{}", need.versions.text());
+            let name = format!("{name}{}", need.versions);
             Error::Wheel { name, reason, hint }
         };
         if let Some(there) = self.found.get(name) {
             let version = &there.offer.version;
             if !need.versions.holds(version) {
-                let reason = format!("another wheel needs version {}", version.as_str());
+                let reason = format!("another wheel needs version {version}");
                 return Err(wrong(reason, Some("try another version of torch".to_owned())));
             }
         } else {
             if self.found.len() >= MAX_WHEELS {
                 return Err(Error::Limit { what: "wheels", limit: MAX_WHEELS as u64 });
             }
-            (self.progress)(&format!("{name}{}", need.versions.text()));
+            (self.progress)(&format!("{name}{}", need.versions));
             let page = format!("{}/{name}/", self.index);
             let html = match self.transport.read(&page, MAX_PAGE) {
                 Ok(html) => String::from_utf8_lossy(&html).into_owned(),
@@ -168,12 +170,13 @@ impl Search<'_> {
 /// The best wheel of the newest version that will do; else why there is none.
 fn choose(
     offers: &[Offer],
-    versions: &Specifier,
+    versions: &Versions,
     arch: Arch,
 ) -> std::result::Result<Offer, (String, Option<String>)> {
     let exact = versions.is_exact();
     let suit = offers.iter().filter(|offer| {
-        versions.holds(&offer.version) && (exact || !offer.yanked && !offer.version.is_early())
+        versions.holds(&offer.version)
+            && (exact || !offer.yanked && !offer.version.any_prerelease())
     });
     let best = suit.clone().filter_map(|offer| Some((offer.rank(arch)?, offer)));
     // Of equals the one with the smallest name: the same whatever the page's order.
@@ -189,12 +192,12 @@ fn choose(
     }
     let mut there: Vec<&Version> = offers
         .iter()
-        .filter(|offer| offer.rank(arch).is_some() && !offer.version.is_early())
+        .filter(|offer| offer.rank(arch).is_some() && !offer.version.any_prerelease())
         .map(|offer| &offer.version)
         .collect();
     there.sort();
     there.dedup();
-    let newest: Vec<&str> = there.iter().rev().take(5).map(|version| version.as_str()).collect();
+    let newest: Vec<_> = there.iter().rev().take(5).map(ToString::to_string).collect();
     let hint = match newest.as_slice() {
         [] => "the index has no wheel of it at all for this platform".to_owned(),
         newest => format!("the newest are {}", newest.join(", ")),

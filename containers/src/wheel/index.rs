@@ -1,11 +1,12 @@
 //! One project's page of an index: links to files.
 
+use pep440_rs::Version;
+
 use crate::Sha256;
 use crate::package::file_name;
 use crate::sif::Arch;
 
 use super::requirement::normal;
-use super::version::Version;
 
 /// A wheel that an index offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +85,7 @@ pub(super) fn offers(html: &str, page: &str, project: &str) -> Vec<Offer> {
         if normal(distribution) != project {
             continue;
         }
-        let Some(version) = Version::parse(version) else { continue };
+        let Ok(version) = version.parse() else { continue };
         let tags = Tags {
             python: (*python).to_owned(),
             abi: (*abi).to_owned(),
@@ -221,7 +222,7 @@ mod tests {
             let found = page(&[&link]);
             assert_eq!(found.len(), 1, "{link}");
             assert!(found[0].url.ends_with(&format!("/p/{wheel}")), "{}", found[0].url);
-            assert_eq!(found[0].version.as_str(), "2.7.1+cu126");
+            assert_eq!(found[0].version.to_string(), "2.7.1+cu126");
             assert_eq!(found[0].sha256.to_string(), SHA);
             assert_eq!((found[0].rank(Arch::Amd64), found[0].rank(Arch::Arm64)), (Some(3), None));
         }

@@ -1,6 +1,14 @@
 //! When a requirement counts: `platform_system == "Linux" and extra == 'cublas'`.
+//!
+//! Not by `pep508_rs`: it brings 37 crates (URLs, regular expressions, Unicode tables),
+//! and its parser recurses at every parenthesis, so that a long row of them in a wheel's
+//! metadata overflows the stack.
 
-use super::version::{Specifier, Version};
+use std::str::FromStr as _;
+
+use pep440_rs::{Operator, Version};
+
+use super::version::Versions;
 
 /// How deep parentheses may nest.
 const MAX_DEPTH: usize = 32;
@@ -10,13 +18,23 @@ const MAX_DEPTH: usize = 32;
 pub(super) enum Marker {
     Any(Vec<Marker>),
     All(Vec<Marker>),
-    Is { left: Value, operator: String, right: Value },
+    Is { left: Value, relation: Relation, right: Value },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     Variable(String),
     Text(String),
+}
+
+/// How two values are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    /// As versions where both are, else as texts.
+    Is(Operator),
+    /// The left is a part of the right.
+    In,
+    NotIn,
 }
 
 /// Where it is asked.
@@ -41,14 +59,15 @@ impl Marker {
         match self {
             Self::Any(parts) => parts.iter().any(|part| part.holds(environment)),
             Self::All(parts) => parts.iter().all(|part| part.holds(environment)),
-            Self::Is { left, operator, right } => match (left, right) {
+            Self::Is { left, relation, right } => match (left, right) {
                 (Value::Variable(name), Value::Text(text)) if name == "extra" => {
                     let there = environment.extras.contains(&super::requirement::normal(text));
-                    if operator == "!=" { !there } else { there }
+                    match relation {
+                        Relation::Is(Operator::NotEqual) | Relation::NotIn => !there,
+                        Relation::Is(_) | Relation::In => there,
+                    }
                 }
-                (left, right) => {
-                    compare(environment.value(left), operator, environment.value(right))
-                }
+                (left, right) => relation.holds(environment.value(left), environment.value(right)),
             },
         }
     }
@@ -74,20 +93,21 @@ impl Environment<'_> {
     }
 }
 
-fn compare(left: &str, operator: &str, right: &str) -> bool {
-    match operator {
-        "in" => right.contains(left),
-        "not in" => !right.contains(left),
-        _ => {
-            let clause = Specifier::parse(&format!("{operator}{right}"));
-            match (Version::parse(left), clause) {
-                (Some(left), Some(clause)) => clause.holds(&left),
-                _ => match operator {
-                    "==" | "===" => left == right,
-                    "!=" => left != right,
-                    _ => false,
-                },
-            }
+impl Relation {
+    fn holds(self, left: &str, right: &str) -> bool {
+        let operator = match self {
+            Self::In => return right.contains(left),
+            Self::NotIn => return !right.contains(left),
+            Self::Is(operator) => operator,
+        };
+        let versions = Versions::parse(&format!("{operator}{right}"));
+        match (Version::from_str(left), versions) {
+            (Ok(left), Some(versions)) => versions.holds(&left),
+            _ => match operator {
+                Operator::Equal | Operator::ExactEqual => left == right,
+                Operator::NotEqual => left != right,
+                _ => false,
+            },
         }
     }
 }
@@ -97,7 +117,7 @@ enum Token {
     Open,
     Close,
     Word(String),
-    Operator(String),
+    Operator(Operator),
     Text(String),
 }
 
@@ -116,7 +136,7 @@ fn tokens(text: &str) -> Option<Vec<Token>> {
             '<' | '>' | '=' | '!' | '~' => {
                 let end = rest.find(|c: char| !"<>=!~".contains(c)).unwrap_or(rest.len());
                 let (operator, after) = split(end);
-                (Token::Operator(operator.to_owned()), after)
+                (Token::Operator(Operator::from_str(operator).ok()?), after)
             }
             c if c.is_ascii_alphabetic() => {
                 let word = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
@@ -157,17 +177,17 @@ fn one(tokens: &mut &[Token], depth: usize) -> Option<Marker> {
         return closed.then_some(inside);
     }
     let left = value(tokens)?;
-    let operator = match tokens.first()? {
-        Token::Operator(text) => text.clone(),
-        Token::Word(word) if word == "in" => word.clone(),
+    let relation = match tokens.first()? {
+        Token::Operator(operator) => Relation::Is(*operator),
+        Token::Word(word) if word == "in" => Relation::In,
         Token::Word(word) if word == "not" && tokens.get(1) == Some(&Token::Word("in".into())) => {
             *tokens = tokens.get(1..)?;
-            "not in".to_owned()
+            Relation::NotIn
         }
         _ => return None,
     };
     *tokens = tokens.get(1..)?;
-    Some(Marker::Is { left, operator, right: value(tokens)? })
+    Some(Marker::Is { left, relation, right: value(tokens)? })
 }
 
 fn value(tokens: &mut &[Token]) -> Option<Value> {

@@ -1,7 +1,7 @@
 //! Requirements (PEP 508): `cuda-toolkit[cublas,cudart]==13.0.2; platform_system == "Linux"`.
 
 use super::marker::Marker;
-use super::version::Specifier;
+use super::version::Versions;
 
 /// What one distribution needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) struct Requirement {
     /// As [`normal`] writes it.
     pub(super) name: String,
     pub(super) extras: Vec<String>,
-    pub(super) versions: Specifier,
+    pub(super) versions: Versions,
     /// When it is needed.
     pub(super) marker: Option<Marker>,
 }
@@ -32,7 +32,7 @@ impl Requirement {
         };
         let versions = versions.trim();
         let inside = versions.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
-        let versions = Specifier::parse(inside.unwrap_or(versions))?;
+        let versions = Versions::parse(inside.unwrap_or(versions))?;
         let extras = extras.split(',').map(normal).filter(|extra| !extra.is_empty()).collect();
         (!name.is_empty()).then(|| Self { name: normal(name), extras, versions, marker })
     }
@@ -61,12 +61,12 @@ mod tests {
         let read = Requirement::parse(text).unwrap();
         assert_eq!(read.name, "cuda-toolkit");
         assert_eq!(read.extras, ["cublas", "nvjitlink"]);
-        assert_eq!(read.versions.text(), "==13.0.2");
+        assert_eq!(read.versions.to_string(), "==13.0.2");
         assert!(read.marker.is_some());
         let read = Requirement::parse("Nvidia_cuDNN.cu12 (>=9,<10)").unwrap();
         assert_eq!(
-            (read.name.as_str(), read.versions.text().as_str()),
-            ("nvidia-cudnn-cu12", ">=9,<10")
+            (read.name.as_str(), read.versions.to_string().as_str()),
+            ("nvidia-cudnn-cu12", ">=9, <10")
         );
         assert!(Requirement::parse("filelock").unwrap().marker.is_none());
         for bad in ["", "==1", "a[b", "a @ https://x/y.whl", "a ==1; nonsense", "a (==1"] {
