@@ -68,7 +68,8 @@ impl Lock {
         Self::parse(&fs::read_to_string(path).map_err(Error::io("read", path))?, &shown)
     }
 
-    /// Reads and checks a text; `path` names it in errors.
+    /// Reads and checks a text; `path` names it in errors. Packages come in the order
+    /// of their names, whatever the order of the text.
     ///
     /// # Errors
     /// [`Error::Lock`] with the line: what is no TOML, a newer version, an unknown
@@ -93,7 +94,7 @@ impl Lock {
         let platform = Platform::parse(&read.platform);
         let platform =
             platform.map_err(|reason| wrong(text.find("platform").unwrap_or(0), reason))?;
-        let lock = Self {
+        let mut lock = Self {
             time: read.time,
             recipe: read.recipe,
             platform,
@@ -105,15 +106,14 @@ impl Lock {
         if let Err((place, reason)) = lock.sound() {
             return Err(wrong(text.find(&place).unwrap_or(0), reason));
         }
+        lock.sort();
         Ok(lock)
     }
 
     /// The file's text: equal locks, equal texts, packages by name.
     pub fn to_text(&self) -> String {
-        let by_name = |a: &str, b: &str| a.cmp(b);
-        let (mut deb, mut wheel) = (self.debs.clone(), self.wheels.clone());
-        deb.sort_by(|a, b| by_name(&a.name, &b.name));
-        wheel.sort_by(|a, b| by_name(&a.name, &b.name));
+        let mut sorted = self.clone();
+        sorted.sort();
         let text = Text {
             version: VERSION,
             time: self.time,
@@ -121,11 +121,16 @@ impl Lock {
             platform: self.platform.to_string(),
             debian: self.debian.clone(),
             oci: self.oci.clone(),
-            deb,
-            wheel,
+            deb: sorted.debs,
+            wheel: sorted.wheels,
         };
         // All of it is plain text, numbers and tables, which TOML has.
         format!("{HEAD}{}", toml::to_string_pretty(&text).unwrap_or_default())
+    }
+
+    fn sort(&mut self) {
+        self.debs.sort_by(|a, b| a.name.cmp(&b.name));
+        self.wheels.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     /// Where to look, and what is wrong there.
@@ -225,6 +230,19 @@ mod tests {
         assert_eq!(read, sorted);
         let files: Vec<_> = read.packages().filter_map(Package::file_name).collect();
         assert_eq!(files, ["bash_2_amd64.deb", "libc6_2_amd64.deb", "torch-2.11.0.whl"]);
+    }
+
+    #[test]
+    fn packages_in_another_order_are_the_same_lock() {
+        let text = lock().to_text();
+        let (head, packages) = text.split_once("[[deb]]").unwrap();
+        let (bash, rest) = packages.split_once("[[deb]]").unwrap();
+        let (libc, wheels) = rest.split_once("[[wheel]]").unwrap();
+        let turned = format!("{head}[[wheel]]{wheels}\n[[deb]]{libc}[[deb]]{}\n", bash.trim_end());
+        assert_ne!(turned, text);
+        let read = Lock::parse(&turned, "image.lock").unwrap();
+        assert_eq!(read, Lock::parse(&text, "image.lock").unwrap());
+        assert_eq!(read.to_text(), text);
     }
 
     #[test]
