@@ -22,6 +22,9 @@
 //! | [`store`] | unpacked archives on this machine |
 //! | [`wheel`] | libraries out of Python wheels |
 
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
+
 pub mod assemble;
 pub mod blocks;
 pub mod check;

@@ -245,17 +245,19 @@ impl Document {
             "primaryPackagePurpose": package.purpose,
         });
         if let Some(version) = package.version {
-            value["versionInfo"] = json!(version);
+            set(&mut value, "versionInfo", json!(version));
         }
         if let Some(sha256) = package.sha256 {
-            value["checksums"] = json!([{ "algorithm": "SHA256", "checksumValue": sha256 }]);
+            let checksums = json!([{ "algorithm": "SHA256", "checksumValue": sha256 }]);
+            set(&mut value, "checksums", checksums);
         }
         if let Some(purl) = package.purl {
-            value["externalRefs"] = json!([{
+            let refs = json!([{
                 "referenceCategory": "PACKAGE-MANAGER",
                 "referenceType": "purl",
                 "referenceLocator": purl,
             }]);
+            set(&mut value, "externalRefs", refs);
         }
         self.packages.push(value);
         id
@@ -322,13 +324,20 @@ impl Document {
         });
         let texts: Vec<_> = texts.collect();
         if !texts.is_empty() {
-            document["hasExtractedLicensingInfos"] = json!(texts);
+            set(&mut document, "hasExtractedLicensingInfos", json!(texts));
         }
         let digest = Sha256::of(document.to_string().as_bytes());
         let name = escaped(of.name);
-        document["documentNamespace"] =
-            json!(format!("https://gular.invalid/spdx/{name}-{digest}"));
+        let namespace = format!("https://gular.invalid/spdx/{name}-{digest}");
+        set(&mut document, "documentNamespace", json!(namespace));
         document.to_string()
+    }
+}
+
+/// Adds a member to an object.
+fn set(object: &mut Value, name: &str, member: Value) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(name.to_owned(), member);
     }
 }
 

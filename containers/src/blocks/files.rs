@@ -105,7 +105,9 @@ pub(super) fn find_digests(
         for worker in workers {
             let done = worker.join().map_err(|_| io::Error::other("a thread has ended"))??;
             for (number, digest) in done {
-                digests[number] = digest;
+                if let Some(place) = digests.get_mut(number) {
+                    *place = digest;
+                }
             }
         }
         Ok(())

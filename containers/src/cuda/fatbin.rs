@@ -107,10 +107,10 @@ impl Architectures {
         let mut at = 0;
         while at < len {
             let read = read_up_to(file, &mut window, at)?;
-            let bytes = &window[..read];
+            let bytes = window.get(..read).unwrap_or_default();
             let mut next = at + read.saturating_sub(MAGIC.len() - 1).max(1) as u64;
             let mut from = 0;
-            while let Some(hit) = find(&bytes[from..]) {
+            while let Some(hit) = bytes.get(from..).and_then(find) {
                 let start = at + (from + hit) as u64;
                 let Some(end) = found.region(file, start, len)? else {
                     from += hit + 1;
@@ -171,8 +171,8 @@ fn find(bytes: &[u8]) -> Option<usize> {
 
 fn read_up_to(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut done = 0;
-    while done < buffer.len() {
-        match file.read_at(&mut buffer[done..], at + done as u64) {
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + done as u64) {
             Ok(0) => break,
             Ok(n) => done += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -183,15 +183,20 @@ fn read_up_to(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+    u16::from_le_bytes(array_at(bytes, at))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default())
+    u32::from_le_bytes(array_at(bytes, at))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default())
+    u64::from_le_bytes(array_at(bytes, at))
+}
+
+/// Zeros where the bytes end before; headers are read whole.
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }
 
 #[cfg(test)]

@@ -72,8 +72,9 @@ fn constraint(text: &str) -> Option<Constraint> {
         (">>", Operator::Later),
         ("=", Operator::Exactly),
     ];
-    let (sign, operator) = operators.into_iter().find(|(sign, _)| text.starts_with(sign))?;
-    let version = text[sign.len()..].trim();
+    let read = |(sign, operator)| Some((text.strip_prefix(sign)?, operator));
+    let (version, operator) = operators.into_iter().find_map(read)?;
+    let version = version.trim();
     (!version.is_empty()).then(|| Constraint { operator, version: Version::new(version) })
 }
 

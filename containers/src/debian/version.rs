@@ -87,7 +87,8 @@ fn take<'a>(text: &mut &'a [u8], digits: bool) -> &'a [u8] {
 }
 
 fn digits(run: &[u8]) -> &[u8] {
-    &run[run.iter().position(|b| *b != b'0').unwrap_or(run.len())..]
+    let zeros = run.iter().take_while(|b| **b == b'0').count();
+    run.get(zeros..).unwrap_or_default()
 }
 
 /// `~` before the end of the text, that before letters, those before the rest.
@@ -130,7 +131,7 @@ mod tests {
                 assert_eq!(Version::new(a).cmp(&Version::new(b)), i.cmp(&j), "{a} and {b}");
             }
         }
-        for (a, b) in [("1.0", "1.0-0"), ("0:1", "1"), ("1.0", "1.00"), ("", "0")] {
+        for (a, b) in [("1.0", "1.0-0"), ("0:1", "1"), ("1.0", "1.00"), ("", "0"), ("1a", "1a0")] {
             assert_eq!(Version::new(a), Version::new(b), "{a} and {b}");
         }
     }

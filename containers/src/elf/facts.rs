@@ -43,7 +43,7 @@ impl Facts {
     /// [`Error::Elf`] for a damaged one, [`Error::Io`].
     pub fn read(source: &Source) -> Result<Option<Self>> {
         match source {
-            Source::Bytes(bytes) => parse(&bytes[..], "a file"),
+            Source::Bytes(bytes) => parse(&**bytes, "a file"),
             Source::File { path, .. } => Self::open(path),
         }
     }

@@ -49,12 +49,12 @@ impl<W: Write> Gzip<W> {
 impl<W: Write> Write for Gzip<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = self.threads * MEMBER_BYTES - self.pending.len();
-        let taken = bytes.len().min(room);
-        self.pending.extend_from_slice(&bytes[..taken]);
-        if taken == room {
+        let taken = bytes.get(..room).unwrap_or(bytes);
+        self.pending.extend_from_slice(taken);
+        if taken.len() == room {
             self.compress()?;
         }
-        Ok(taken)
+        Ok(taken.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

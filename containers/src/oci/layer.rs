@@ -186,7 +186,7 @@ fn entry<W: Write>(
     }
     header.set_cksum();
     match &node.what {
-        What::File(Source::Bytes(bytes)) => tar.append(&header, &bytes[..]).map_err(write_error),
+        What::File(Source::Bytes(bytes)) => tar.append(&header, &**bytes).map_err(write_error),
         What::File(Source::File { path, bytes, blake3 }) => {
             let file = File::open(path).map_err(Error::io("open", path))?;
             let hasher = blake3.map(|_| blake3::Hasher::new());
@@ -222,12 +222,12 @@ impl Read for Exact<'_> {
             return Err(io::Error::other("stopped"));
         }
         let room = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let read = self.file.read(&mut buffer[..room])?;
+        let read = self.file.read(buffer.get_mut(..room).unwrap_or_default())?;
         if read == 0 && room > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if let Some(hasher) = &mut self.hasher {
-            hasher.update(&buffer[..read]);
+            hasher.update(buffer.get(..read).unwrap_or_default());
         }
         self.left -= read as u64;
         (self.watch.progress)(self.watch.before + self.bytes - self.left);
@@ -276,7 +276,7 @@ impl<W: Write> Hashing<W> {
 impl<W: Write> Write for Hashing<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.sink.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
+        self.hasher.update(bytes.get(..written).unwrap_or_default());
         self.bytes += written as u64;
         Ok(written)
     }

@@ -142,9 +142,13 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
         "annotations": config.labels,
     });
     let manifest = blob(&blobs, &manifest)?;
-    let mut entry = descriptor(MANIFEST, &manifest);
-    entry["platform"] = json!({ "architecture": config.arch.name(), "os": "linux" });
-    entry["annotations"] = json!({ "org.opencontainers.image.ref.name": config.tag });
+    let entry = json!({
+        "mediaType": MANIFEST,
+        "digest": OciDigest(manifest.0),
+        "size": manifest.1,
+        "platform": { "architecture": config.arch.name(), "os": "linux" },
+        "annotations": { "org.opencontainers.image.ref.name": config.tag },
+    });
     let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [entry] });
     for (name, bytes) in [("index.json", index.to_string().as_bytes()), ("oci-layout", LAYOUT)] {
         let path = dir.join(name);
@@ -198,10 +202,11 @@ fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> Value {
         .map(|(layer, _)| json!({ "created": created, "created_by": format!("gular: {}", layer.name()) }))
         .collect();
     let diff_ids: Vec<_> = layers.iter().map(|(_, packed)| OciDigest(packed.diff_id)).collect();
-    let mut inner = json!({ "Env": env, "Labels": config.labels, "WorkingDir": "/" });
-    if !config.command.is_empty() {
-        inner["Entrypoint"] = json!(config.command);
-    }
+    let (labels, command) = (config.labels, config.command);
+    let inner = match command {
+        [] => json!({ "Env": env, "Labels": labels, "WorkingDir": "/" }),
+        _ => json!({ "Entrypoint": command, "Env": env, "Labels": labels, "WorkingDir": "/" }),
+    };
     json!({
         "architecture": config.arch.name(),
         "config": inner,

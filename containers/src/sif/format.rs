@@ -95,8 +95,12 @@ impl Entry {
         bytes[41..49].copy_from_slice(&self.time.to_le_bytes());
         bytes[49..57].copy_from_slice(&self.time.to_le_bytes());
         // 57..73: owner and group, root's.
-        bytes[73..73 + self.name.len()].copy_from_slice(self.name.as_bytes());
-        bytes[201..201 + extra.len()].copy_from_slice(&extra);
+        for (place, byte) in bytes[73..].iter_mut().zip(self.name.bytes().take(MAX_NAME)) {
+            *place = byte;
+        }
+        for (place, byte) in bytes[201..].iter_mut().zip(extra) {
+            *place = byte;
+        }
         bytes
     }
 }

@@ -76,7 +76,8 @@ impl Sif {
         let mut table = vec![0; bytes as usize];
         file.read_exact_at(&mut table, start).map_err(Error::io("read", path))?;
         let mut descriptors = Vec::new();
-        for entry in table.chunks_exact(DESCRIPTOR_BYTES).filter(|entry| entry[4] != 0) {
+        let (entries, _) = table.as_chunks::<DESCRIPTOR_BYTES>();
+        for entry in entries.iter().filter(|entry| entry[4] != 0) {
             let descriptor = descriptor(entry);
             let end = descriptor.offset.checked_add(descriptor.bytes);
             if end.is_none_or(|end| end > len) {
@@ -128,8 +129,8 @@ impl Sif {
     }
 }
 
-fn descriptor(entry: &[u8]) -> Descriptor {
-    let word = |at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().unwrap_or_default());
+fn descriptor(entry: &[u8; DESCRIPTOR_BYTES]) -> Descriptor {
+    let word = |at: usize| u32::from_le_bytes(array_at(entry, at));
     let name = &entry[73..201];
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     Descriptor {
@@ -142,5 +143,10 @@ fn descriptor(entry: &[u8]) -> Descriptor {
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default())
+    u64::from_le_bytes(array_at(bytes, at))
+}
+
+/// Zeros where the bytes end before; headers and descriptors are read whole.
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
 }

@@ -150,7 +150,7 @@ impl Files<'_> {
         self.watch.check()?;
         match source {
             Source::Bytes(bytes) => {
-                let data = self.writer.data(&mut &bytes[..]).map_err(wrong(path, self.watch))?;
+                let data = self.writer.data(&mut &**bytes).map_err(wrong(path, self.watch))?;
                 self.watch.advance(bytes.len() as u64);
                 Ok(data)
             }
@@ -285,7 +285,7 @@ fn digest_of(source: &Path, file: &mut File, watch: &Watch<'_>) -> Result<[u8; 3
         watch.check()?;
         match file.read(&mut buffer) {
             Ok(0) => break,
-            Ok(read) => hasher.update(&buffer[..read]),
+            Ok(read) => hasher.update(buffer.get(..read).unwrap_or_default()),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(failed()(e)),
         };
@@ -306,7 +306,7 @@ impl<R: Read> Read for Watched<'_, R> {
         self.watch.check().map_err(io::Error::other)?;
         let len = self.reader.read(buffer)?;
         if let Some(hasher) = &mut self.hasher {
-            hasher.update(&buffer[..len]);
+            hasher.update(buffer.get(..len).unwrap_or_default());
         }
         self.watch.advance(len as u64);
         Ok(len)

@@ -122,8 +122,9 @@ impl Part<'_> {
         let mut at = 0;
         while at < self.bytes {
             let len = usize::try_from(self.bytes - at).unwrap_or(BUFFER).min(BUFFER);
-            self.read_at(at, &mut buffer[..len])?;
-            hasher.update(&buffer[..len]);
+            let part = buffer.get_mut(..len).unwrap_or_default();
+            self.read_at(at, part)?;
+            hasher.update(part);
             at += len as u64;
         }
         Ok(hasher.finalize().to_hex().to_string())

@@ -81,7 +81,7 @@ impl Read for Metered<'_> {
         }
         let most = usize::try_from(self.header.get().min(self.left)).unwrap_or(usize::MAX);
         let most = most.min(buffer.len());
-        let read = self.inner.read(&mut buffer[..most])?;
+        let read = self.inner.read(buffer.get_mut(..most).unwrap_or_default())?;
         self.left -= read as u64;
         if self.header.get() != u64::MAX {
             self.header.set(self.header.get() - read as u64);
@@ -230,11 +230,9 @@ fn with_member<T>(
         reader
             .read_exact(&mut header)
             .map_err(|_| damaged(format!("it has no whole `{wanted}`")))?;
-        let field =
-            |range: std::ops::Range<usize>| String::from_utf8_lossy(&header[range]).into_owned();
-        let member = field(0..16);
+        let member = String::from_utf8_lossy(&header[..16]);
         let member = member.trim_end().trim_end_matches('/');
-        let size = field(48..58).trim().parse::<u64>();
+        let size = String::from_utf8_lossy(&header[48..58]).trim().parse::<u64>();
         let size = size.map_err(|_| damaged(format!("member `{member}` has no length")))?;
         if &header[58..] != b"`\n" {
             return Err(damaged(format!("member `{member}` has a damaged header")));

@@ -164,8 +164,9 @@ impl Filling {
             if self.bytes + len > limits.bytes {
                 return Err(Error::Limit { what: "bytes", limit: limits.bytes });
             }
-            hasher.update(&buffer[..read]);
-            sink.write_all(&buffer[..read]).map_err(Error::io("write", &place))?;
+            let read = buffer.get(..read).unwrap_or_default();
+            hasher.update(read);
+            sink.write_all(read).map_err(Error::io("write", &place))?;
         }
         sink.flush().map_err(Error::io("write", &place))?;
         self.bytes += len;
@@ -229,7 +230,7 @@ impl Write for Sink {
         match self.file.write(bytes) {
             Ok(written) => {
                 self.bytes += written as u64;
-                self.hasher.update(&bytes[..written]);
+                self.hasher.update(bytes.get(..written).unwrap_or_default());
                 Ok(written)
             }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Err(e),

@@ -171,7 +171,7 @@ struct Part<'a> {
 impl Read for Part<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.file.read_at(&mut buffer[..most], self.at)?;
+        let read = self.file.read_at(buffer.get_mut(..most).unwrap_or_default(), self.at)?;
         if read == 0 && most > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
