@@ -30,8 +30,7 @@ pub use augment::Transform;
 pub use error::Error;
 pub use gular_bundle::{Backend, Bundle, Check, Digest, DigestError, OpenOptions, SampleId, Split};
 pub use gular_codec::{JpegBackend, Limits, jpeg_backend};
-pub use gular_files::write_file;
-pub use gular_pelican::Env;
+pub use gular_files::{Env, write_file};
 #[cfg(feature = "net")]
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::thread;
 
-use gular_pelican::Env;
+use gular_files::Env;
 
 use crate::Error;
 

@@ -77,7 +77,7 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
             "env::home_dir",
         ],
         "reads its surroundings; a library is given an `Env`",
-        &["crates/pelican/src/env.rs"],
+        &["crates/files/src/env.rs"],
     ),
     (
         &[
@@ -193,7 +193,7 @@ fn a_library_that_prints_or_looks_around_is_a_fault() {
             "runtime/src/loader.rs:1: `std::env` reads its surroundings; a library is given an `Env`",
         ],
     );
-    check("crates/pelican/src/env.rs", "use std::env;\n", &[]);
+    check("crates/files/src/env.rs", "use std::env;\n", &[]);
     check(
         "crates/bundle/src/a.rs",
         "use std::net::TcpStream;\n",
@@ -215,6 +215,28 @@ fn a_library_that_prints_or_looks_around_is_a_fault() {
         "#[cfg(test)]\nuse std::env;\nuse std::env;\n",
         &["pack/src/scan.rs:3: `std::env` reads its surroundings; a library is given an `Env`"],
     );
+}
+
+/// The loader alone needs no network: what can be compiled without a server of any kind is
+/// compiled in minutes, and everywhere.
+#[test]
+fn a_loader_without_features_compiles_no_network() {
+    let compiled = |features: &[&str]| {
+        let tree = ["tree", "--package=gular-runtime", "--edges=normal", "--prefix=none"];
+        let text = cargo(&[&tree[..], features].concat());
+        let names = text.lines().filter_map(|line| line.split(' ').next());
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let network = ["gular-pelican", "gular-transfer", "hyper", "rustls", "tokio"];
+    let none = compiled(&[]);
+    assert!(none.iter().any(|name| name == "gular-bundle"), "{none:?}");
+    let found: Vec<_> = network.iter().filter(|name| none.iter().any(|n| n == *name)).collect();
+    assert!(found.is_empty(), "{found:?}");
+    let net = compiled(&["--features=net"]);
+    assert!(network.iter().all(|name| net.iter().any(|n| n == name)), "{net:?}");
 }
 
 fn room(folder: &str) -> Option<&'static (&'static str, May, bool)> {
@@ -313,16 +335,19 @@ fn root() -> PathBuf {
         .to_path_buf()
 }
 
+/// What cargo prints, without a network.
+fn cargo(args: &[&str]) -> String {
+    let cargo = env::var_os("CARGO").expect("cargo runs the tests and says where it is");
+    let command = Command::new(cargo).args(args).arg("--offline").current_dir(root()).output();
+    let output = command.expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("cargo prints UTF-8")
+}
+
 /// The packages as cargo sees them, features and kinds of dependency included.
 fn workspace_packages() -> Vec<Package> {
-    let cargo = env::var_os("CARGO").expect("cargo runs the tests and says where it is");
-    let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
-        .current_dir(root())
-        .output()
-        .expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let output = cargo(&["metadata", "--no-deps", "--format-version=1"]);
+    let metadata: Value = serde_json::from_str(&output).expect("cargo writes JSON");
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let folder = |path: &str| {

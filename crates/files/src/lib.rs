@@ -1,10 +1,11 @@
 //! What every room that touches a disk needs, each rule once: files that
-//! appear whole, locks with their fall-back, free space, one worker pool, and
-//! byte sizes in words.
+//! appear whole, locks with their fall-back, free space, one worker pool, byte
+//! sizes in words, and the environment as a value.
 //!
 //! Nothing here knows a format or opens a socket. Errors say what was done to
 //! which file; rooms turn them into their own with `From`.
 
+mod env;
 mod error;
 mod free;
 mod lock;
@@ -15,6 +16,7 @@ mod who;
 mod whole;
 mod write_back;
 
+pub use env::Env;
 pub use error::Error;
 pub use free::{Free, free};
 pub use lock::{Lock, LockMode};

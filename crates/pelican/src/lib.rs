@@ -15,7 +15,6 @@
 mod checksum;
 mod client;
 mod director;
-mod env;
 mod error;
 mod http;
 mod listing;
@@ -31,8 +30,8 @@ mod upload;
 mod url;
 
 pub use client::{Client, ClientOptions};
-pub use env::Env;
 pub use error::{Attempt, Attempts, Error};
+pub use gular_files::Env;
 pub use listing::Entry;
 pub use read::{BLOCK_BYTES, MAX_RENAMES, Object, Sink};
 pub use stat::Stat;

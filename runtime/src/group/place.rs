@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use gular_pelican::Env;
+use gular_files::Env;
 
 use super::GroupError;
 use crate::Error;
