@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::retry::Spent;
 use crate::{Diagnosis, TokenError, UrlError};
 
 /// One server that was tried, and why it did not do.
@@ -106,7 +107,7 @@ pub enum Error {
         reason: String,
     },
     /// Every server failed.
-    #[error("cannot {action} `{url}` ({} requests in {:.0} s): {attempts}", attempts.requests, elapsed.as_secs_f64())]
+    #[error("cannot {action} `{url}` ({}): {attempts}", Spent { requests: attempts.requests, elapsed: *elapsed })]
     Failed {
         /// `read`, `write`, `list`.
         action: &'static str,

@@ -23,6 +23,7 @@ mod path;
 pub mod protocol;
 mod read;
 mod redirect;
+mod retry;
 mod route;
 mod stat;
 mod token;

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use hyper::Method;
 use hyper::header::{CONTENT_LENGTH, HeaderName};
@@ -19,7 +19,9 @@ use tokio::time::sleep;
 
 use crate::client::Inner;
 use crate::director::{Namespace, Source, join, parse_answer, server_prefix};
+use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
+use crate::retry::{self, Policy, Retry};
 use crate::token::Action;
 use crate::url::redact;
 use crate::{Env, Error, Scheme, Token, Url};
@@ -30,9 +32,6 @@ const KEEP_ROUTE: Duration = Duration::from_secs(15 * 60);
 
 /// A director's or discovery host's JSON is a few hundred bytes.
 const MAX_JSON: usize = 1 << 20;
-
-/// Trials of a director that is busy, or restarting, or behind a broken proxy.
-const TRIALS: u32 = 5;
 
 /// What servers are wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -316,39 +315,32 @@ impl Inner {
         token: Option<&Token>,
     ) -> Result<Response, Error> {
         let request = request.clone().token(token);
-        let mut trial = 1;
+        let mut attempts = Attempts::default();
+        let mut retry = Retry::new(Policy::DIRECTOR, self.options.patience);
         loop {
-            let (fault, wait) = match self.http.send(&request).await {
+            let wait = match self.http.send(&request).await {
                 Ok(response) if !is_passing(&response) => return Ok(response),
                 Ok(response) => {
-                    let wait = retry_after(&response);
-                    (Ok(response), wait)
+                    let (status, wait) = (response.status, retry.again(retry_after(&response)));
+                    // It was the director's own after all, or nobody will ever do better.
+                    if status == 404 && wait.is_none() {
+                        return Ok(response);
+                    }
+                    attempts.add(&request.server, format!("{status}{}", said(response).await));
+                    wait
                 }
-                Err(fault) => (Err(fault), None),
+                Err(fault) => {
+                    attempts.add(&request.server, &fault);
+                    // No trial mends a certificate.
+                    if matches!(fault, Fault::Tls(_)) { None } else { retry.again(None) }
+                }
             };
-            let pause = wait.unwrap_or(Duration::from_secs(u64::from(3 * trial)));
-            if trial >= TRIALS || pause > self.options.patience {
-                return match fault {
-                    Ok(response) => Ok(response),
-                    Err(fault) => Err(self.director_failed(url, verb, &request, &fault, trial)),
-                };
-            }
-            trial += 1;
-            sleep(pause).await;
+            let Some(wait) = wait else {
+                let (action, url, elapsed) = (verb.name(), url.to_string(), retry.elapsed());
+                return Err(Error::Failed { action, url, attempts, elapsed });
+            };
+            sleep(wait).await;
         }
-    }
-
-    fn director_failed(
-        &self,
-        url: &Url,
-        verb: Verb,
-        request: &Request,
-        fault: &Fault,
-        trials: u32,
-    ) -> Error {
-        let reason = format!("its director `{}`, asked {trials} times: {fault}", request.server);
-        let (action, url) = (verb.name(), url.to_string());
-        Error::Unsupported { action, url, reason }
     }
 
     async fn director(&self, authority: &str) -> Result<Director, Error> {
@@ -373,24 +365,22 @@ impl Inner {
         let url = format!("https://{authority}/.well-known/pelican-configuration");
         let (server, target) = Server::split(&url).ok_or("its name is no host")?;
         let request = Request::new(Method::GET, &server, target);
-        let mut trial = 1;
+        let mut retry = Retry::new(Policy::DISCOVERY, self.options.patience);
         let response = loop {
-            let fault = match self.http.send(&request).await {
-                Ok(response) if response.status < 500 => break response,
+            let (fault, asked) = match self.http.send(&request).await {
+                Ok(response) if !matches!(response.status, 429 | 500..) => break response,
                 Ok(response) => {
-                    let status = response.status;
+                    let (status, asked) = (response.status, retry_after(&response));
                     response.finish().await;
-                    format!("it answers {status}")
+                    (format!("it answers {status}"), asked)
                 }
                 // Nothing of this passes within seconds.
                 Err(fault @ Fault::Tls(_)) => return Err(fault.to_string()),
-                Err(fault) => fault.to_string(),
+                Err(fault) => (fault.to_string(), None),
             };
-            if trial == 3 {
-                return Err(format!("{fault} (3 trials)"));
-            }
-            trial += 1;
-            sleep(Duration::from_secs(2)).await;
+            let spent = retry.spent();
+            let wait = retry.again(asked).ok_or_else(|| format!("{fault} ({spent})"))?;
+            sleep(wait).await;
         };
         if response.status != 200 {
             return Err(format!("`{target}` answers {}", response.status));
@@ -422,10 +412,10 @@ fn direct(url: &Url) -> Result<Route, Error> {
     Ok(Route { places: vec![place], namespace: None })
 }
 
-/// What `retry-after` asks for, at most an hour.
+/// What an answer's `Retry-After` asks for.
 pub(crate) fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds: u64 = response.header("retry-after")?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds.min(3600)))
+    let value = response.header("retry-after")?;
+    retry::retry_after(value, response.header("date"), SystemTime::now())
 }
 
 /// The words of an error, after `: `; nothing when it has none.

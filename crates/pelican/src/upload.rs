@@ -28,6 +28,7 @@ use crate::error::Attempts;
 use crate::http::{self, Fault, Request, Response};
 use crate::local::{self, Likeness};
 use crate::read::{MAX_RENAMES, numbered};
+use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb, header, retry_after, said};
 use crate::token::Action;
 use crate::{Error, Scheme, Url};
@@ -40,9 +41,6 @@ const PIECE: usize = 256 << 10;
 fn digest_patience(len: u64) -> Duration {
     Duration::from_secs(15 + len / (50 << 20))
 }
-
-/// Trials of one name while nothing of it has reached the origin.
-const TRIALS: u32 = 4;
 
 /// What to do when other bytes lie under the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,43 +275,30 @@ enum Put {
 
 impl Inner {
     async fn upload_to(&self, job: &Job<'_>) -> Result<Placed, Error> {
-        let start = Instant::now();
         let route = self.route(job.url, Verb::Write).await?;
         let mut attempts = Attempts::default();
-        let mut trial = 0_u32;
-        loop {
-            // The first one named is the one to write to; others are for when it is dead.
-            let places = route.places.len().max(1);
-            let index = usize::try_from(trial).unwrap_or(0) % places;
-            let Some(place) = route.places.get(index) else {
-                let reason = "the director names no origin".to_owned();
-                let url = job.url.to_string();
-                return Err(Error::Unsupported { action: "write", url, reason });
+        let mut retry = Retry::new(Policy::UPLOAD, self.options.patience);
+        // The first one named is the one to write to; others are for when it is dead.
+        for (trial, place) in route.places.iter().cycle().enumerate() {
+            let known = (job.absent && trial == 0).then_some(There::Nothing);
+            let (why, asked) = match self.upload_at(job, &route, place, known).await? {
+                Tried::Placed(placed) => return Ok(placed),
+                Tried::Again(why, asked) => (why, Some(asked)),
+                Tried::Failed(why) => (why, None),
             };
-            trial += 1;
-            let failed = |attempts: Attempts| {
-                let (url, elapsed) = (job.url.to_string(), start.elapsed());
-                Error::Failed { action: "write", url, attempts, elapsed }
+            attempts.add(&place.server, why);
+            if job.began.get() {
+                // Bytes went out, and that may well take longer than patience lasts.
+                retry.moved();
+            }
+            let Some(wait) = asked.and_then(|asked| retry.again(asked)) else {
+                let (url, elapsed) = (job.url.to_string(), retry.elapsed());
+                return Err(Error::Failed { action: "write", url, attempts, elapsed });
             };
-            let known = (job.absent && trial == 1).then_some(There::Nothing);
-            let fault = match self.upload_at(job, &route, place, known).await {
-                Ok(Tried::Placed(placed)) => return Ok(placed),
-                Ok(Tried::Again(why, after)) => {
-                    attempts.add(&place.server, why);
-                    if trial >= TRIALS {
-                        return Err(failed(attempts));
-                    }
-                    after
-                }
-                Ok(Tried::Failed(why)) => {
-                    attempts.add(&place.server, why);
-                    return Err(failed(attempts));
-                }
-                Err(error) => return Err(error),
-            };
-            let fault = fault.map(|after| after.min(self.options.patience));
-            sleep(fault.unwrap_or(Duration::from_secs(u64::from(trial * trial)))).await;
+            sleep(wait).await;
         }
+        let reason = "the director names no origin".to_owned();
+        Err(Error::Unsupported { action: "write", url: job.url.to_string(), reason })
     }
 
     async fn upload_at(

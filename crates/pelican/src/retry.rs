@@ -1,0 +1,253 @@
+//! When to ask again: one policy for all that a network refuses for a while.
+//!
+//! ```text
+//! fails ─▶ wait up to `first` ─▶ fails ─▶ up to twice that ─▶ … up to 30 s
+//!          at least what the server asks for (Retry-After)
+//! ```
+//!
+//! Each wait is drawn between nothing and its bound ("full jitter"): jobs that were
+//! started together and failed together must not come back together. Waiting ends
+//! when the trials are used up, or nothing has gone forward for as long as the
+//! caller has patience. Whoever waits, waits with [`tokio::time::sleep`], inside
+//! `Client::block`, so the cancel flag ends it at once.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The bound of a wait grows no further.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// A server may ask for no longer wait than this.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+
+/// How often to ask, and how long to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Policy {
+    /// Trials in all.
+    pub(crate) trials: u32,
+    /// The bound of the first wait; each later one is twice the one before.
+    pub(crate) first: Duration,
+}
+
+impl Policy {
+    /// An object's servers, all of them in turn: as long as there is patience.
+    pub(crate) const READ: Self = Self { trials: u32::MAX, first: Duration::from_secs(1) };
+    /// One name, while nothing that lies there is finished.
+    pub(crate) const UPLOAD: Self = Self { trials: 4, first: Duration::from_secs(2) };
+    /// A director that is busy, or restarting, or behind a broken proxy. The Go client
+    /// waits 3, 6, 9, 12 s.
+    pub(crate) const DIRECTOR: Self = Self { trials: 5, first: Duration::from_secs(4) };
+    /// A discovery host: the name may be mistyped, so that an answer is wanted soon.
+    pub(crate) const DISCOVERY: Self = Self { trials: 3, first: Duration::from_secs(2) };
+}
+
+/// The trials of one operation.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    policy: Policy,
+    patience: Duration,
+    begun: Instant,
+    /// When something last went forward.
+    since: Instant,
+    trials: u32,
+    bound: Duration,
+    random: RandomState,
+}
+
+impl Retry {
+    /// The first trial begins now; without progress, `patience` is what all may take.
+    pub(crate) fn new(policy: Policy, patience: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            policy,
+            patience,
+            begun: now,
+            since: now,
+            trials: 1,
+            bound: policy.first,
+            random: RandomState::new(),
+        }
+    }
+
+    /// Something was got for good: the waits begin again, and patience, which is as long
+    /// as `patience` from now on.
+    pub(crate) fn progressed(&mut self, patience: Duration) {
+        self.progressed_at(patience, Instant::now());
+    }
+
+    /// Something went forward: patience begins again.
+    pub(crate) fn moved(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// How long to wait before the next trial, after one that failed; at least `asked`,
+    /// which the server asked for. `None`: that was the last.
+    pub(crate) fn again(&mut self, asked: Option<Duration>) -> Option<Duration> {
+        self.again_at(asked, Instant::now())
+    }
+
+    /// What to tell of it.
+    pub(crate) fn spent(&self) -> Spent {
+        Spent { requests: self.trials, elapsed: self.begun.elapsed() }
+    }
+
+    /// Since the first trial began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    fn progressed_at(&mut self, patience: Duration, now: Instant) {
+        (self.since, self.patience, self.bound) = (now, patience, self.policy.first);
+    }
+
+    fn again_at(&mut self, asked: Option<Duration>, now: Instant) -> Option<Duration> {
+        let spent = now.saturating_duration_since(self.since);
+        let left = self.patience.checked_sub(spent).filter(|left| !left.is_zero())?;
+        if self.trials >= self.policy.trials {
+            return None;
+        }
+        let wait = asked.unwrap_or_default().saturating_add(self.draw(self.bound));
+        self.trials = self.trials.saturating_add(1);
+        self.bound = self.bound.saturating_mul(2).min(LONGEST);
+        // A last trial when patience ends, though the server wanted a longer wait.
+        Some(wait.min(left))
+    }
+
+    /// Anything up to `bound`, other than for other clients. The keys of std's hash
+    /// maps are from the system's random source: good enough to be apart.
+    fn draw(&self, bound: Duration) -> Duration {
+        let random = self.random.hash_one(self.trials);
+        bound.mul_f64(random as f64 / u64::MAX as f64)
+    }
+}
+
+/// How much was tried, as errors tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spent {
+    pub(crate) requests: u32,
+    pub(crate) elapsed: Duration,
+}
+
+impl fmt::Display for Spent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.requests == 1 { "" } else { "s" };
+        write!(f, "{} request{s} in {:.0} s", self.requests, self.elapsed.as_secs_f64())
+    }
+}
+
+/// What a `Retry-After` asks for (RFC 9110, section 10.2.3), seconds or a date, at most
+/// an hour. A date counts from `date`, the server's own clock, where the answer has one.
+pub(crate) fn retry_after(value: &str, date: Option<&str>, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    let asked = match value.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let until = httpdate::parse_http_date(value).ok()?;
+            let from = date.and_then(|date| httpdate::parse_http_date(date.trim()).ok());
+            until.duration_since(from.unwrap_or(now)).unwrap_or_default()
+        }
+    };
+    Some(asked.min(MAX_RETRY_AFTER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: Policy = Policy { trials: 6, first: Duration::from_secs(4) };
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn waits_stay_below_a_bound_that_doubles_up_to_half_a_minute() {
+        for bounds in [[4, 8, 16, 30, 30]; 200] {
+            let mut retry = Retry::new(POLICY, seconds(1000));
+            let now = retry.begun;
+            for bound in bounds {
+                assert!(retry.again_at(None, now).unwrap() <= seconds(bound));
+            }
+            assert_eq!(retry.again_at(None, now), None, "six trials");
+            assert_eq!(retry.spent().requests, 6);
+        }
+    }
+
+    #[test]
+    fn clients_that_fail_together_come_back_apart() {
+        let n = 1000;
+        let waits: Vec<Duration> = (0..n)
+            .map(|_| {
+                let mut retry = Retry::new(POLICY, seconds(1000));
+                let now = retry.begun;
+                retry.again_at(None, now).unwrap()
+            })
+            .collect();
+        // In each quarter of the four seconds a quarter of them, give or take far more
+        // than chance does.
+        for quarter in 0..4 {
+            let here = waits.iter().filter(|wait| wait.as_secs() == quarter).count();
+            assert!((n / 6..n / 3).contains(&here), "{here} in second {quarter}");
+        }
+        // One client's waits differ too.
+        let mut retry = Retry::new(Policy { trials: 100, first: LONGEST }, seconds(1000));
+        let now = retry.begun;
+        let mut own: Vec<_> = (0..50).filter_map(|_| retry.again_at(None, now)).collect();
+        own.sort_unstable();
+        own.dedup();
+        assert!(own.len() > 45, "{own:?}");
+    }
+
+    #[test]
+    fn a_server_is_not_asked_sooner_than_it_wants() {
+        for _ in 0..100 {
+            let mut retry = Retry::new(POLICY, seconds(1000));
+            let now = retry.begun;
+            let wait = retry.again_at(Some(seconds(60)), now).unwrap();
+            assert!((seconds(60)..=seconds(64)).contains(&wait), "{wait:?}");
+        }
+    }
+
+    #[test]
+    fn patience_bounds_all_waits_and_progress_renews_it() {
+        let mut retry = Retry::new(POLICY, seconds(10));
+        let begun = retry.begun;
+        let now = |n| begun + seconds(n);
+        // A last trial when patience ends.
+        assert_eq!(retry.again_at(Some(seconds(60)), now(4)), Some(seconds(6)));
+        assert_eq!(retry.again_at(None, now(10)), None);
+        assert_eq!(retry.again_at(None, now(11)), None);
+        retry.progressed_at(seconds(100), now(11));
+        assert!(retry.again_at(None, now(12)).unwrap() <= seconds(4), "the waits begin again");
+        assert_eq!(retry.again_at(Some(seconds(500)), now(12)), Some(seconds(99)));
+        assert_eq!(retry.again_at(None, now(111)), None);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        let check = |value: &str, date: Option<&str>, expected: Option<u64>| {
+            assert_eq!(retry_after(value, date, now), expected.map(seconds), "{value}");
+        };
+        check("7", None, Some(7));
+        check(" 0 ", None, Some(0));
+        check("100000", None, Some(3600));
+        check("Sun, 06 Nov 1994 08:50:07 GMT", None, Some(30));
+        check("Sunday, 06-Nov-94 08:50:07 GMT", None, Some(30));
+        // Its clock is ten minutes fast, and ours does not count.
+        check("Sun, 06 Nov 1994 09:00:07 GMT", Some("Sun, 06 Nov 1994 08:59:37 GMT"), Some(30));
+        check("Sun, 06 Nov 1994 08:00:00 GMT", None, Some(0));
+        check("Sat, 06 Nov 2094 08:00:00 GMT", None, Some(3600));
+        for bad in ["", "-1", "soon", "1.5", "Sun, 06 Nov"] {
+            check(bad, None, None);
+        }
+    }
+
+    #[test]
+    fn what_was_spent_is_told() {
+        let spent = |requests| Spent { requests, elapsed: seconds(31) };
+        assert_eq!(spent(5).to_string(), "5 requests in 31 s");
+        assert_eq!(spent(1).to_string(), "1 request in 31 s");
+    }
+}
