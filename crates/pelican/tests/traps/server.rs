@@ -243,6 +243,13 @@ pub(crate) fn client_with(env: &[(&str, &str)]) -> Client {
     Client::new(options(env)).unwrap()
 }
 
+/// The same with patience for machines that are busy.
+pub(crate) fn patient_client(env: &[(&str, &str)]) -> Client {
+    let mut options = options(env);
+    options.patience = Duration::from_secs(180);
+    Client::new(options).unwrap()
+}
+
 /// The same, to which the user named a file with `token`; and that file.
 pub(crate) fn client_named(token: &str, env: &[(&str, &str)]) -> (Client, NamedTempFile) {
     let mut file = NamedTempFile::new().unwrap();

@@ -1,0 +1,174 @@
+//! Who takes the bytes of an object, and says whether they are the right ones.
+
+use std::io;
+
+use crate::{Error, Url};
+
+/// Bytes of a block, the unit that is accepted or refused.
+pub const BLOCK_BYTES: usize = 1 << 20;
+
+/// An object whose bytes the caller can check, block by block.
+#[derive(Clone, Copy)]
+pub struct Object<'a> {
+    /// Its name.
+    pub url: &'a Url,
+    /// Its length in bytes.
+    pub len_bytes: u64,
+    /// Whether these are the bytes of that block ([`BLOCK_BYTES`] each, the last
+    /// one shorter; an empty object has one empty block).
+    pub accepts: &'a (dyn Fn(u64, &[u8]) -> bool + Sync),
+}
+
+/// Takes accepted bytes at their offset, in order.
+pub type Sink<'a> = dyn FnMut(u64, &[u8]) -> io::Result<()> + 'a;
+
+/// Why a taker stops.
+pub(crate) enum Stop {
+    /// These are not the bytes: try another server.
+    Refused(String),
+    /// It is of no use to go on.
+    Failed(Error),
+}
+
+/// Who takes the bytes of an object.
+pub(crate) trait Take {
+    /// The first byte not yet accepted: where the next server begins.
+    fn position(&self) -> u64;
+    /// The length it must have, when that is known.
+    fn len(&self) -> Option<u64>;
+    /// The most it may have.
+    fn limit(&self) -> u64;
+    /// The next bytes.
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Stop>;
+    /// There are no more.
+    fn end(&mut self) -> Result<(), Stop>;
+    /// Forgets what was taken and not accepted.
+    fn rewind(&mut self);
+}
+
+/// Blocks, each checked, then passed on.
+pub(crate) struct Blocks<'a> {
+    object: Object<'a>,
+    sink: &'a mut Sink<'a>,
+    position: u64,
+    block: Vec<u8>,
+    done: bool,
+}
+
+impl<'a> Blocks<'a> {
+    /// From `position` on, which begins a block.
+    pub(crate) fn new(object: Object<'a>, sink: &'a mut Sink<'a>, position: u64) -> Self {
+        Self { object, sink, position, block: Vec::new(), done: false }
+    }
+
+    fn close(&mut self) -> Result<(), Stop> {
+        let number = self.position / BLOCK_BYTES as u64;
+        if !(self.object.accepts)(number, &self.block) {
+            let end = self.position + self.block.len() as u64;
+            let reason = format!("bytes {} to {end} are not the expected ones", self.position);
+            return Err(Stop::Refused(reason));
+        }
+        (self.sink)(self.position, &self.block).map_err(|source| {
+            Stop::Failed(Error::Sink { url: self.object.url.to_string(), source })
+        })?;
+        self.position += self.block.len() as u64;
+        self.block.clear();
+        self.done = self.position == self.object.len_bytes;
+        Ok(())
+    }
+}
+
+impl Take for Blocks<'_> {
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.object.len_bytes)
+    }
+
+    fn limit(&self) -> u64 {
+        self.object.len_bytes
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) -> Result<(), Stop> {
+        while !bytes.is_empty() {
+            let left = self.object.len_bytes - self.position;
+            let size = usize::try_from(left).unwrap_or(BLOCK_BYTES).min(BLOCK_BYTES);
+            let room = size.saturating_sub(self.block.len());
+            if room == 0 {
+                return Err(Stop::Refused("it is longer than it should be".to_owned()));
+            }
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.block.extend_from_slice(now);
+            bytes = later;
+            if self.block.len() == size {
+                self.close()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Stop> {
+        // Only an empty object has a block that no byte closes.
+        if self.object.len_bytes == 0 && !self.done { self.close() } else { Ok(()) }
+    }
+
+    fn rewind(&mut self) {
+        self.block.clear();
+    }
+}
+
+/// All bytes in memory, accepted at the end.
+pub(crate) struct Whole<'a> {
+    url: &'a Url,
+    limit: u64,
+    accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Whole<'a> {
+    pub(crate) fn new(
+        url: &'a Url,
+        limit: u64,
+        accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
+    ) -> Self {
+        Self { url, limit, accepts, bytes: Vec::new() }
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+impl Take for Whole<'_> {
+    fn position(&self) -> u64 {
+        0
+    }
+
+    fn len(&self) -> Option<u64> {
+        None
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        let found = self.bytes.len() as u64 + bytes.len() as u64;
+        if found > self.limit {
+            let (url, limit) = (self.url.to_string(), self.limit);
+            return Err(Stop::Failed(Error::TooLarge { url, found, limit }));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Stop> {
+        (self.accepts)(&self.bytes).map_err(Stop::Refused)
+    }
+
+    fn rewind(&mut self) {
+        self.bytes.clear();
+    }
+}
