@@ -103,10 +103,14 @@ pub enum Error {
         reason: String,
     },
     /// An archive that becomes larger than is allowed.
-    #[error("an archive holds over {limit} {what}")]
+    #[error("`{path}` holds at least {found} {what}, over the limit of {limit}")]
     Limit {
+        /// The archive, or where it is from.
+        path: String,
         /// Of what there is too much.
         what: &'static str,
+        /// How much was found before it was given up.
+        found: u64,
         /// How much there may be.
         limit: u64,
     },

@@ -8,6 +8,7 @@
 //! Equal contents give equal bytes: the document's name space is a digest of them,
 //! and its time is the caller's.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
@@ -67,74 +68,71 @@ pub fn spdx(of: &Sbom<'_>) -> String {
     let mut document = Document::default();
     let image = document.add(Entry { name: of.name, purpose: "CONTAINER", ..Entry::default() });
     document.relate("SPDXRef-DOCUMENT", "DESCRIBES", &image);
-    for deb in of.debs {
-        let purl = format!(
-            "pkg:deb/debian/{}@{}?arch={}",
-            escaped(&deb.name),
-            escaped(&deb.version),
-            deb.arch.as_deref().unwrap_or_default()
-        );
-        let id = document.add(Entry {
-            name: &deb.name,
-            version: Some(&deb.version),
-            purpose: "LIBRARY",
-            sha256: Some(deb.sha256),
-            url: deb.urls.first().map(String::as_str),
-            purl: Some(purl),
-            ..Entry::default()
-        });
-        document.relate(&image, "CONTAINS", &id);
+    let base = of.base.map(|OciDigest(sha256)| Entry {
+        name: "base",
+        purpose: "CONTAINER",
+        sha256: Some(sha256),
+        ..Entry::default()
+    });
+    let wheels = of.wheels.iter().map(|package| wheel(package));
+    for entry in of.debs.iter().map(deb).chain(wheels).chain(base) {
+        document.add_to(&image, entry);
     }
-    for wheel in of.wheels {
-        let name = wheel.name.to_ascii_lowercase().replace('_', "-");
-        let id = document.add(Entry {
-            name: &wheel.name,
-            version: Some(&wheel.version),
-            purpose: "LIBRARY",
-            sha256: Some(wheel.sha256),
-            url: wheel.urls.first().map(String::as_str),
-            license: wheel.license.as_deref(),
-            purl: Some(format!("pkg:pypi/{}@{}", escaped(&name), escaped(&wheel.version))),
-        });
-        document.relate(&image, "CONTAINS", &id);
-    }
-    if let Some(OciDigest(sha256)) = of.base {
-        let sha256 = Some(sha256);
-        let base = Entry { name: "base", purpose: "CONTAINER", sha256, ..Entry::default() };
-        let id = document.add(base);
-        document.relate(&image, "CONTAINS", &id);
-    }
-    let mut around = image.clone();
-    if let Some(program) = of.program {
-        around = document.add(Entry {
-            name: &program.name,
-            version: program.version.as_deref(),
-            purpose: "APPLICATION",
-            sha256: Some(program.sha256),
-            ..Entry::default()
-        });
-        document.relate(&image, "CONTAINS", &around);
-    }
+    let program = of.program.map(|program| Entry {
+        name: &program.name,
+        version: program.version.as_deref(),
+        purpose: "APPLICATION",
+        sha256: Some(program.sha256),
+        ..Entry::default()
+    });
+    let around = program.map_or(image.clone(), |program| document.add_to(&image, program));
     for one in of.crates {
-        let of_registry = one.source.as_deref().is_some_and(|s| s.starts_with("registry+"));
-        let registry = of_registry.then(|| {
-            let (name, version) = (escaped(&one.name), escaped(&one.version));
-            format!("https://static.crates.io/crates/{name}/{version}/download")
-        });
-        let git = one.source.as_deref().filter(|source| source.starts_with("git+"));
-        let id = document.add(Entry {
-            name: &one.name,
-            version: Some(&one.version),
-            purpose: "LIBRARY",
-            sha256: one.checksum,
-            url: registry.as_deref().or(git),
-            purl: of_registry
-                .then(|| format!("pkg:cargo/{}@{}", escaped(&one.name), escaped(&one.version))),
-            ..Entry::default()
-        });
-        document.relate(&around, "CONTAINS", &id);
+        document.add_to(&around, of_crate(one));
     }
     document.text(of)
+}
+
+fn deb(package: &Package) -> Entry<'_> {
+    let (name, version) = (escaped(&package.name), escaped(&package.version));
+    let arch = package.arch.as_deref().unwrap_or_default();
+    of_package(package, format!("pkg:deb/debian/{name}@{version}?arch={arch}"))
+}
+
+fn wheel(package: &Package) -> Entry<'_> {
+    let name = package.name.to_ascii_lowercase().replace('_', "-");
+    of_package(package, format!("pkg:pypi/{}@{}", escaped(&name), escaped(&package.version)))
+}
+
+fn of_package(package: &Package, purl: String) -> Entry<'_> {
+    Entry {
+        name: &package.name,
+        version: Some(&package.version),
+        purpose: "LIBRARY",
+        sha256: Some(package.sha256),
+        url: package.urls.first().map(Cow::from),
+        license: package.license.as_deref(),
+        purl: Some(purl),
+    }
+}
+
+fn of_crate(one: &Crate) -> Entry<'_> {
+    let (name, version) = (escaped(&one.name), escaped(&one.version));
+    let source = one.source.as_deref().unwrap_or_default();
+    let (url, purl) = if source.starts_with("registry+") {
+        let url = format!("https://static.crates.io/crates/{name}/{version}/download");
+        (Some(Cow::from(url)), Some(format!("pkg:cargo/{name}@{version}")))
+    } else {
+        (source.starts_with("git+").then_some(Cow::from(source)), None)
+    };
+    Entry {
+        name: &one.name,
+        version: Some(&one.version),
+        purpose: "LIBRARY",
+        sha256: one.checksum,
+        url,
+        license: None,
+        purl,
+    }
 }
 
 /// The crates that a package of a workspace is made of, from the text of its
@@ -214,7 +212,7 @@ struct Entry<'a> {
     version: Option<&'a str>,
     purpose: &'static str,
     sha256: Option<Sha256>,
-    url: Option<&'a str>,
+    url: Option<Cow<'a, str>>,
     license: Option<&'a str>,
     purl: Option<String>,
 }
@@ -237,7 +235,7 @@ impl Document {
         let mut value = json!({
             "SPDXID": id,
             "name": package.name,
-            "downloadLocation": package.url.unwrap_or("NOASSERTION"),
+            "downloadLocation": package.url.as_deref().unwrap_or("NOASSERTION"),
             "filesAnalyzed": false,
             "licenseConcluded": "NOASSERTION",
             "licenseDeclared": license.unwrap_or_else(|| "NOASSERTION".to_owned()),
@@ -260,6 +258,13 @@ impl Document {
             set(&mut value, "externalRefs", refs);
         }
         self.packages.push(value);
+        id
+    }
+
+    /// Adds a package that is inside another; its identifier.
+    fn add_to(&mut self, around: &str, package: Entry<'_>) -> String {
+        let id = self.add(package);
+        self.relate(around, "CONTAINS", &id);
         id
     }
 

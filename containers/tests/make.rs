@@ -128,7 +128,7 @@ impl Watch for Heard {
     fn note(&self, note: &Note<'_>) {
         match note {
             Note::Relocked { why, .. } => self.say(format!("{why:?}")),
-            other => panic!("{other:?}"),
+            other => self.say(format!("{other:?}")),
         }
     }
 }

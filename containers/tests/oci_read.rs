@@ -304,7 +304,7 @@ fn what_layers_should_not_hold_is_refused() {
         ("hard link to /etc/passwd, where no file", vec![(Link, "x", "/etc/passwd", b"")]),
         ("hard link to /d, where no file", vec![(Directory, "d", "", b""), (Link, "x", "d", b"")]),
         ("/dev/sda is a device", vec![(Block, "dev/sda", "", b"")]),
-        ("over 50 nodes", many),
+        ("nodes, over the limit of 50", many),
         ("hides nothing", vec![(Regular, "etc/.wh.", "", b"")]),
         ("hides nothing", vec![(Regular, ".wh...", "", b"")]),
         (
@@ -315,7 +315,7 @@ fn what_layers_should_not_hold_is_refused() {
             "a file stands where a directory",
             vec![(Regular, "f", "", b""), (Regular, "f/x", "", b"")],
         ),
-        ("over 1048576 bytes", vec![(Regular, "x", "", &[1; (1 << 20) + 1])]),
+        ("bytes, over the limit of 1048576", vec![(Regular, "x", "", &[1; (1 << 20) + 1])]),
         (
             "sparse",
             vec![
@@ -336,7 +336,7 @@ fn what_layers_should_not_hold_is_refused() {
     let half = tar(&[(Regular, "x", "", &[1; 600_000])]);
     let other = tar(&[(Regular, "y", "", &[2; 600_000])]);
     let error = Made::of(&[half, other]).read(None).unwrap_err().to_string();
-    assert!(error.contains("over 1048576 bytes"), "{error}");
+    assert!(error.contains("bytes, over the limit of 1048576"), "{error}");
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn sparse(len: u64) -> Vec<u8> {
 fn archives_that_become_huge_are_stopped() {
     let made = Made::of(&[sparse(1000)]);
     assert_eq!(shown(&made.read(None).unwrap()), [format!("/huge {}", "\0".repeat(1000))]);
-    Made::of(&[sparse(1 << 40)]).refused("over 1048576 bytes");
+    Made::of(&[sparse(1 << 40)]).refused("bytes, over the limit of 1048576");
 
     // A name of 100 MB, a member of no kind that takes bytes, zeros behind the end.
     let mut header = Header::new_gnu();
@@ -388,7 +388,7 @@ fn archives_that_become_huge_are_stopped() {
     header.set_size(100 << 20);
     header.set_cksum();
     let dir = [header.as_bytes().as_slice(), &vec![0; 100 << 20], &[0; 1024]].concat();
-    Made::of(&[dir]).refused("over 1048576 bytes");
+    Made::of(&[dir]).refused("bytes, over the limit of 1048576");
 
     let padded = [tar(&[(Regular, "x", "", b"x")]), vec![0; 3 << 20]].concat();
     Made::of(&[padded]).refused("bytes without end");

@@ -141,8 +141,8 @@ fn what_no_image_should_hold_is_refused_and_nothing_is_left() {
         ("/pipe is a device, pipe or socket", squashed(&[(b"pipe", Node::Fifo)], None)),
         ("is not UTF-8", squashed(&[(b"a\xff", Node::Dir)], None)),
         ("is not UTF-8", squashed(&[(b"a", Node::Symlink(b"\xff".to_vec()))], None)),
-        ("over 10000 bytes", squashed(&[], Some(10_001))),
-        ("over 5 nodes", squashed(&many, None)),
+        ("bytes, over the limit of 10000", squashed(&[], Some(10_001))),
+        ("nodes, over the limit of 5", squashed(&many, None)),
         ("no SquashFS", vec![7; 5000]),
         ("is damaged", squashed(&[], Some(3))[..100].to_vec()),
     ];

@@ -97,8 +97,14 @@ fn what_no_image_should_hold_is_refused_and_nothing_is_left() {
         ("leads outside", tar(&[(EntryType::Link, "x", "../../etc/passwd", b"")])),
         ("device or pipe", tar(&[(EntryType::Block, "sda", "", b"")])),
         ("device or pipe", tar(&[(EntryType::Fifo, "pipe", "", b"")])),
-        ("over 10000 bytes", tar(&[(EntryType::Regular, "x", "", &[1; 10_001])])),
-        ("over 20 nodes", tar(&[(EntryType::Directory, "d", "", &b""[..]); 21])),
+        (
+            "`a.tar` holds at least 10001 bytes, over the limit of 10000",
+            tar(&[(EntryType::Regular, "x", "", &[1; 10_001])]),
+        ),
+        (
+            "`a.tar` holds at least 21 nodes, over the limit of 20",
+            tar(&[(EntryType::Directory, "d", "", &b""[..]); 21]),
+        ),
         ("without a target", tar(&[(EntryType::Symlink, "x", "", b"")])),
         ("a.tar", tar(&[(EntryType::Regular, "x", "", &[1; 5000])])[..2000].to_vec()),
         ("a.tar", vec![7; 4096]),

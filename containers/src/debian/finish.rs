@@ -166,7 +166,9 @@ fn certificates(tree: &mut Rootfs, layer: Layer) -> Result<()> {
 /// Appends a file's bytes.
 fn read(source: &Source, path: &RootPath, to: &mut Vec<u8>) -> Result<()> {
     if source.len() + to.len() as u64 > MAX_BYTES {
-        return Err(Error::Limit { what: "bytes of certificates", limit: MAX_BYTES });
+        let (path, found) = (path.to_string(), source.len() + to.len() as u64);
+        let what = "bytes of certificates";
+        return Err(Error::Limit { path, what, found, limit: MAX_BYTES });
     }
     match source {
         Source::Bytes(bytes) => to.extend_from_slice(bytes),

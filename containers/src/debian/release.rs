@@ -174,7 +174,8 @@ fn unpack(compressed: &[u8], url: &str) -> Result<String> {
     let mut plain = XzDecoder::new_stream(compressed, stream).take(MAX_PLAIN + 1);
     plain.read_to_string(&mut text).map_err(|e| wrong(e.to_string()))?;
     if text.len() as u64 > MAX_PLAIN {
-        return Err(Error::Limit { what: "bytes of package lists", limit: MAX_PLAIN });
+        let (path, found) = (url.to_owned(), text.len() as u64);
+        return Err(Error::Limit { path, what: "bytes of package lists", found, limit: MAX_PLAIN });
     }
     Ok(text)
 }

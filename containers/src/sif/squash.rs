@@ -68,7 +68,10 @@ pub(super) fn squash(
     watch: &Watch<'_>,
 ) -> Result<Squashed> {
     let (options, settings) = (options(contents), settings(contents));
-    let (_, root) = tree.iter().next().ok_or(Error::Limit { what: "nodes", limit: 0 })?;
+    let (_, root) = tree.iter().next().ok_or_else(|| {
+        let reason = "the image has no root folder".to_owned();
+        Error::Conflict { path: "/".to_owned(), reason }
+    })?;
     let meta = |node: &Node| Meta { mode: node.mode, uid: 0, gid: 0, mtime: contents.time };
     let root_wrong = wrong(&RootPath::ROOT, watch);
     let writer = squashfs::Writer::new(sink, options).map_err(&root_wrong)?;

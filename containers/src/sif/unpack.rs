@@ -54,6 +54,7 @@ impl Sif {
     }
 
     fn fill(&self, part: &Part<'_>, filling: &mut Filling, limits: &Limits) -> Result<()> {
+        filling.name_archive(&self.path.display().to_string());
         let mut walk = Walk::new(part).map_err(|e| self.damaged("", e))?;
         // Inodes and their first names.
         let mut names: HashMap<u64, String> = HashMap::new();
@@ -79,7 +80,9 @@ impl Sif {
                 }
                 Kind::File { size, .. } => {
                     if size > limits.bytes {
-                        return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+                        let (path, found) = (self.path.display().to_string(), size);
+                        let limit = limits.bytes;
+                        return Err(Error::Limit { path, what: "bytes", found, limit });
                     }
                     filling.add_file_by(&path, mode, limits, |sink| {
                         walk.copy_to(sink).map_err(|e| self.damaged(&path.to_string(), e))

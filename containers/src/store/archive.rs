@@ -40,6 +40,7 @@ pub fn unpack_tar(
     limits: &Limits,
 ) -> Result<()> {
     let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
+    filling.name_archive(name);
     let header = Cell::new(MAX_HEADER);
     // What is no file's bytes is headers: a few for each member.
     let most = limits.bytes.saturating_add(limits.entries.saturating_mul(MEMBER_HEADERS));
@@ -122,7 +123,8 @@ fn member<R: Read>(
         };
     }
     if entry.size() > limits.bytes {
-        return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+        let (path, found) = (name.to_owned(), entry.size());
+        return Err(Error::Limit { path, what: "bytes", found, limit: limits.bytes });
     }
     if sparse(entry).map_err(|e| damaged(format!("{path}: {e}")))? {
         return Err(damaged(format!("{path} is a sparse file in a form that is not read")));
@@ -190,8 +192,13 @@ pub fn deb_control(deb: &Path, limits: &Limits) -> Result<Control> {
         for (number, entry) in entries.enumerate() {
             let mut entry = entry.map_err(|e| damaged(e.to_string()))?;
             read += entry.size();
-            if read > limits.bytes || number as u64 >= limits.entries {
-                return Err(Error::Limit { what: "bytes of control files", limit: limits.bytes });
+            for (what, found, limit) in [
+                ("bytes of control files", read, limits.bytes),
+                ("control files", number as u64 + 1, limits.entries),
+            ] {
+                if found > limit {
+                    return Err(Error::Limit { path: name.to_owned(), what, found, limit });
+                }
             }
             let path = entry.path_bytes();
             let into = match path.strip_prefix(b"./").unwrap_or(&path) {

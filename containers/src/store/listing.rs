@@ -95,8 +95,7 @@ impl Store {
         fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
         let temp = TempDir::with_prefix_in(".part-", &self.dir);
         let temp = temp.map_err(Error::io("create", &self.dir))?;
-        let mut filling =
-            Filling { dir: temp.path().to_owned(), entries: Vec::new(), files: 0, bytes: 0 };
+        let mut filling = Filling::new(temp.path());
         fill(&mut filling)?;
         let part = temp.path().join(LISTING);
         let text = serde_json::to_vec(&filling.entries).unwrap_or_default();
@@ -117,19 +116,36 @@ impl Store {
 #[derive(Debug)]
 pub struct Filling {
     dir: PathBuf,
+    /// Names the archive in errors.
+    archive: String,
     entries: Vec<Entry>,
     files: u64,
     bytes: u64,
 }
 
 impl Filling {
+    fn new(dir: &Path) -> Self {
+        let (dir, archive) = (dir.to_owned(), String::new());
+        Self { dir, archive, entries: Vec::new(), files: 0, bytes: 0 }
+    }
+
+    /// Names the archive that it is filled from, for errors.
+    pub(crate) fn name_archive(&mut self, name: &str) {
+        name.clone_into(&mut self.archive);
+    }
+
+    fn over(&self, what: &'static str, found: u64, limit: u64) -> Error {
+        Error::Limit { path: self.archive.clone(), what, found, limit }
+    }
+
     /// Adds a node that is no file.
     ///
     /// # Errors
     /// [`Error::Limit`] over the limits.
     pub fn add(&mut self, path: &RootPath, mode: u16, kind: Kind, limits: &Limits) -> Result<()> {
-        if self.entries.len() as u64 >= limits.entries {
-            return Err(Error::Limit { what: "nodes", limit: limits.entries });
+        let found = self.entries.len() as u64 + 1;
+        if found > limits.entries {
+            return Err(self.over("nodes", found, limits.entries));
         }
         self.entries.push(Entry { path: path.as_str().to_owned(), mode: mode & 0o7777, kind });
         Ok(())
@@ -162,7 +178,7 @@ impl Filling {
             };
             len += read as u64;
             if self.bytes + len > limits.bytes {
-                return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+                return Err(self.over("bytes", self.bytes + len, limits.bytes));
             }
             let read = buffer.get(..read).unwrap_or_default();
             hasher.update(read);
@@ -195,10 +211,10 @@ impl Filling {
         let file = File::create_new(&place).map_err(Error::io("create", &place))?;
         let most = limits.bytes.saturating_sub(self.bytes);
         let hasher = blake3::Hasher::new();
-        let mut sink = Sink { file, hasher, bytes: 0, most, full: false, failed: None };
+        let mut sink = Sink { file, hasher, bytes: 0, most, over: None, failed: None };
         let written = write(&mut sink);
-        if sink.full {
-            return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+        if let Some(wanted) = sink.over {
+            return Err(self.over("bytes", self.bytes + wanted, limits.bytes));
         }
         if let Some(source) = sink.failed {
             return Err(Error::io("write", &place)(source));
@@ -217,14 +233,16 @@ struct Sink {
     hasher: blake3::Hasher,
     bytes: u64,
     most: u64,
-    full: bool,
+    /// Bytes that there would be, past `most`.
+    over: Option<u64>,
     failed: Option<io::Error>,
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes + bytes.len() as u64 > self.most {
-            self.full = true;
+        let wanted = self.bytes + bytes.len() as u64;
+        if wanted > self.most {
+            self.over = Some(wanted);
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         match self.file.write(bytes) {

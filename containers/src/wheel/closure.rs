@@ -127,7 +127,9 @@ impl Search<'_> {
             }
         } else {
             if self.found.len() >= MAX_WHEELS {
-                return Err(Error::Limit { what: "wheels", limit: MAX_WHEELS as u64 });
+                let limit = MAX_WHEELS as u64;
+                let (path, found) = (self.index.to_owned(), limit + 1);
+                return Err(Error::Limit { path, what: "wheels needed", found, limit });
             }
             (self.progress)(&format!("{name}{}", need.versions));
             let page = format!("{}/{name}/", self.index);

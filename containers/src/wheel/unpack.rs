@@ -27,8 +27,15 @@ pub fn unpack_wheel(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
     // Each entry is a jump, after which a buffer fills anew.
     let mut zip = ZipArchive::new(BufReader::with_capacity(32 << 10, file))
         .map_err(|e| damaged(format!("it is no whole wheel: {e}")))?;
+    filling.name_archive(&shown);
+    let over = |what: &'static str, found: u64, limit: u64| Error::Limit {
+        path: shown.clone(),
+        what,
+        found,
+        limit,
+    };
     if zip.len() as u64 > MAX_ENTRIES {
-        return Err(Error::Limit { what: "entries", limit: MAX_ENTRIES });
+        return Err(over("entries", zip.len() as u64, MAX_ENTRIES));
     }
     // The directory and the headers before the files say the same, each name once.
     zip.validate_header_consistency().map_err(|e| damaged(e.to_string()))?;
@@ -45,7 +52,7 @@ pub fn unpack_wheel(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
             return Err(damaged(format!("`{name}` is a link")));
         }
         if entry.size() > limits.bytes {
-            return Err(Error::Limit { what: "bytes", limit: limits.bytes });
+            return Err(over("bytes", entry.size(), limits.bytes));
         }
         let path = RootPath::new(&name).map_err(|e| damaged(e.to_string()))?;
         let mut entry = zip.by_index(number).map_err(|e| damaged(format!("`{name}`: {e}")))?;

@@ -152,7 +152,8 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
             return Err(bad(format!("it ends within `{name}`")));
         }
         if files.len() >= MAX_FILES {
-            return Err(Error::Limit { what: "files", limit: MAX_FILES as u64 });
+            let (path, limit) = (path.display().to_string(), MAX_FILES as u64);
+            return Err(Error::Limit { path, what: "files", found: limit + 1, limit });
         }
         if let Ok(name) = RootPath::new(&name) {
             files.insert(name.as_str().to_owned(), (start, bytes));

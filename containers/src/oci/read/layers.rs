@@ -148,11 +148,18 @@ fn named(blobs: &Blobs, layer: &str, error: Error) -> Error {
     }
 }
 
-/// Of what was left of a limit, the whole.
+/// Of what was left of a limit, the whole: layers before it count too.
 fn whole(error: Error, limits: &Limits) -> Error {
     match error {
-        Error::Limit { what: "bytes", .. } => Error::Limit { what: "bytes", limit: limits.bytes },
-        Error::Limit { what: "nodes", .. } => Error::Limit { what: "nodes", limit: limits.entries },
+        Error::Limit { path, what, found, limit: left } => {
+            let limit = match what {
+                "bytes" => limits.bytes,
+                "nodes" => limits.entries,
+                _ => left,
+            };
+            let before = limit.saturating_sub(left);
+            Error::Limit { path, what, found: found.saturating_add(before), limit }
+        }
         other => other,
     }
 }
