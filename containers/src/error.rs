@@ -223,6 +223,24 @@ pub enum Error {
         /// What may help.
         hint: Option<String>,
     },
+    /// A list of packages without a signature that counts.
+    #[error("`{url}`: {reason}")]
+    Untrusted {
+        /// The document.
+        url: String,
+        /// Who signed it, as far as that is known.
+        reason: String,
+        /// Whether a trusted key did, and is no longer valid.
+        expired: bool,
+    },
+    /// A wheel that an index does not have.
+    #[error("wheel `{name}`: the index `{index}` does not have it")]
+    NotInIndex {
+        /// Its name, with a version where one was asked for.
+        name: String,
+        /// The index's URL.
+        index: String,
+    },
     /// A wheel that cannot be had.
     #[error("wheel `{name}`: {reason}")]
     Wheel {

@@ -127,9 +127,8 @@ fn lists_that_nobody_vouches_for_are_refused() {
     let (error, _) = with(replaced(" 304 main", " 305 main"));
     assert!(error.contains("the signature of Test archive"), "{error}");
     assert!(error.ends_with("is bad: the text is not the one that was signed"), "{error}");
-    let (error, hint) = with(read("old.InRelease"));
+    let (error, _) = with(read("old.InRelease"));
     assert!(error.contains("no trusted key signed it, but "), "{error}");
-    assert!(hint.contains("--keyring"), "{hint}");
     let (error, _) = refused(|shelf, sources| {
         shelf.put(&main, read("old.InRelease"));
         sources.keyrings.push(data("old.gpg"));

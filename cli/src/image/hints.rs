@@ -30,6 +30,13 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::Stale { .. } => {
             "make it again with `gular image lock`, or undo the change to the recipe"
         }
+        Error::Untrusted { expired: true, .. } => {
+            "is this machine's clock right? newer keys come with `--keyring FILE`"
+        }
+        Error::Untrusted { .. } => {
+            "for another archive or a newer release name its keys with `--keyring FILE`"
+        }
+        Error::NotInIndex { .. } => "name another with `--index`",
         Error::Offline { .. } => "fetch once without `--offline`",
         Error::Digest { .. } => "remove it and fetch it again; another mirror may be right",
         Error::Exists { .. } => "remove it, or name another",
@@ -46,4 +53,28 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_bytes_suggest_goes_before_what_the_program_knows() {
+        let check = |error: &Error, expected: Option<&str>| {
+            assert_eq!(hint(error).as_deref(), expected, "{error}");
+        };
+        let (path, reason) = (String::new(), String::new());
+        let near = Some("did you mean `path`?".to_owned());
+        let recipe = Error::Recipe { path: path.clone(), line: 1, reason, hint: near.clone() };
+        check(&recipe, near.as_deref());
+        check(&Error::NoLock { path: path.clone() }, Some("make it: `gular image lock`"));
+        let limit = |what| Error::Limit { path: path.clone(), what, found: 2, limit: 1 };
+        check(&limit("bytes"), Some("if you trust it, raise `--max-unpacked`"));
+        check(&limit("nodes"), None);
+        let version =
+            |found| Error::LockVersion { path: path.clone(), line: 1, found, supported: 1 };
+        check(&version(2), Some("read it with a newer release"));
+        check(&version(0), Some("make it again with `gular image lock`"));
+    }
 }

@@ -71,7 +71,8 @@ impl Keyring {
     /// `now` is seconds since 1970, `url` names the document in errors.
     ///
     /// # Errors
-    /// [`Error::Release`].
+    /// [`Error::Release`] for a text that is not whole, or a bad signature;
+    /// [`Error::Untrusted`] without one that counts.
     pub fn verify(&self, document: &[u8], now: u64, url: &str) -> Result<String> {
         let refuse = |reason: String, hint: &str| {
             let hint = Some(hint.to_owned());
@@ -113,16 +114,13 @@ impl Keyring {
         if !late.is_empty() {
             let reason =
                 format!("it is signed by keys that are no longer valid: {}", late.join("; "));
-            return refuse(
-                reason,
-                "is this machine's clock right? newer keys come with `--keyring FILE`",
-            );
+            return Err(Error::Untrusted { url: url.to_owned(), reason, expired: true });
         }
         let mut reason = "no trusted key signed it".to_owned();
         if !unknown.is_empty() {
             let _ = write!(reason, ", but {}", unknown.join(", "));
         }
-        refuse(reason, "for another archive or a newer release name its keys with `--keyring FILE`")
+        Err(Error::Untrusted { url: url.to_owned(), reason, expired: false })
     }
 }
 

@@ -136,8 +136,8 @@ impl Search<'_> {
             let html = match self.transport.read(&page, MAX_PAGE) {
                 Ok(html) => String::from_utf8_lossy(&html).into_owned(),
                 Err(Fault::NotFound(_)) => {
-                    let reason = format!("the index `{}` does not have it", self.index);
-                    return Err(wrong(reason, Some("name another with `--index`".to_owned())));
+                    let name = format!("{name}{}", need.versions);
+                    return Err(Error::NotInIndex { name, index: self.index.to_owned() });
                 }
                 Err(fault) => return Err(fault.into_error(&page)),
             };
