@@ -99,8 +99,7 @@ fn bar(row: &Row, picked: Option<&Row>) -> Bar {
     Bar {
         name: row.spec.what.label(),
         value: rate.median,
-        min: rate.min,
-        max: rate.max,
+        range: (rate.min, rate.max),
         baseline: row.baseline,
         picked: picked.is_some_and(|picked| picked.spec == row.spec),
         text: grouped(rate.median),

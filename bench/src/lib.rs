@@ -38,4 +38,5 @@ pub use report::{
     Advice, Data, Machine, Method, Numbers, Report, Row, SourceBundle, Spread, Stored,
 };
 pub use run::{Estimate, Progress, bench, estimate};
+pub use svg::{Bar, Panel, chart};
 pub use table::{advice, table};

@@ -1,58 +1,141 @@
-//! Bars as SVG, by hand: no script, no font of its own, dark or light by the page.
+//! Bars as SVG, by hand: no script, no font of its own, dark or light by the page or the reader.
 
 use std::fmt::Write as _;
 
-/// One horizontal bar with the range of its rounds.
+/// One horizontal bar.
 #[derive(Debug, Clone)]
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    pub(crate) value: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
+pub struct Bar {
+    /// Written before it.
+    pub name: String,
+    /// Its length, in the unit of the drawing.
+    pub value: f64,
+    /// The range of its rounds, drawn as a line over its end where the two differ.
+    pub range: (f64, f64),
     /// There for comparison only: drawn in grey.
-    pub(crate) baseline: bool,
+    pub baseline: bool,
     /// The one that is recommended: named in bold.
-    pub(crate) picked: bool,
-    /// What is written behind it.
-    pub(crate) text: String,
+    pub picked: bool,
+    /// Written behind it.
+    pub text: String,
 }
 
-const WIDTH: f64 = 640.0;
-const LEFT: f64 = 170.0;
+/// Bars of one quantity in a [`chart`], with a line at a limit where there is one.
+#[derive(Debug, Clone)]
+pub struct Panel {
+    /// What is shown, with its unit and which way is better.
+    pub title: String,
+    /// At least one.
+    pub bars: Vec<Bar>,
+    /// Where the line is, and what it says.
+    pub limit: Option<(f64, &'static str)>,
+}
+
+const WIDTH: f64 = 720.0;
+const LEFT: f64 = 230.0;
 const RIGHT: f64 = 80.0;
 const HEIGHT: f64 = 18.0;
 const STEP: f64 = 26.0;
+// A panel's title above its bars, and room below them.
+const TITLE: f64 = 48.0;
+const BELOW: f64 = 16.0;
 
-/// Bars from zero on one scale, that of the longest.
+/// Bars from zero on one scale, that of the longest, for a page that has the colours.
 pub(crate) fn bars(bars: &[Bar], label: &str) -> String {
-    let most = bars.iter().map(|bar| bar.max.max(bar.value)).fold(1e-9, f64::max);
-    let x = |value: f64| LEFT + value / most * (WIDTH - LEFT - RIGHT);
     let height = bars.len() as f64 * STEP + 6.0;
     let mut out = format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">\n",
         escape(label)
     );
+    draw(&mut out, bars, 4.0, scale(bars, None));
+    out.push_str("</svg>\n");
+    out
+}
+
+/// A picture of its own: the panels, one below the other, and a caption; dark or light as its
+/// reader's settings say.
+#[must_use]
+pub fn chart(panels: &[Panel], caption: &str) -> String {
+    let height_of = |panel: &Panel| TITLE + panel.bars.len() as f64 * STEP + BELOW;
+    let height: f64 = panels.iter().map(height_of).sum::<f64>() + 40.0;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"14\">\n<style>\n\
+         text {{ fill: #222 }} .base {{ fill: #9aa5b1 }} .ours {{ fill: #0b7285 }} \
+         .range {{ fill: none; stroke: #222 }} .paper {{ fill: #fff }} \
+         .limit {{ stroke: #c92a2a; stroke-dasharray: 4 3 }}\n\
+         @media (prefers-color-scheme: dark) {{ text {{ fill: #e6e6e6 }} .base {{ fill: #5c6773 }} \
+         .ours {{ fill: #3bc9db }} .range {{ stroke: #e6e6e6 }} .paper {{ fill: #16191d }} \
+         .limit {{ stroke: #ff8787 }} }}\n\
+         </style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n"
+    );
+    let mut top = 0.0;
+    for panel in panels {
+        let _ = writeln!(
+            out,
+            "<text x=\"16\" y=\"{:.0}\" font-weight=\"600\">{}</text>",
+            top + 24.0,
+            escape(&panel.title)
+        );
+        let x = scale(&panel.bars, panel.limit.map(|(limit, _)| limit));
+        draw(&mut out, &panel.bars, top + TITLE, &x);
+        if let Some((limit, name)) = panel.limit {
+            let _ = writeln!(
+                out,
+                "<line class=\"limit\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"{1:.0}\" y2=\"{2:.0}\"/>\
+                 <text x=\"{0:.1}\" y=\"{3:.0}\" font-size=\"12\" text-anchor=\"end\">{4}</text>",
+                x(limit),
+                top + TITLE - 4.0,
+                top + height_of(panel) - BELOW,
+                top + TITLE - 8.0,
+                escape(name)
+            );
+        }
+        top += height_of(panel);
+    }
+    let _ = writeln!(
+        out,
+        "<text x=\"16\" y=\"{:.0}\" font-size=\"12\">{}</text>\n</svg>",
+        height - 14.0,
+        escape(caption)
+    );
+    out
+}
+
+/// Where a value lies, from zero to the largest.
+fn scale(bars: &[Bar], limit: Option<f64>) -> impl Fn(f64) -> f64 {
+    let values = bars.iter().map(|bar| bar.range.1.max(bar.value)).chain(limit);
+    let most = values.fold(1e-9, f64::max);
+    move |value| LEFT + value / most * (WIDTH - LEFT - RIGHT)
+}
+
+fn draw(out: &mut String, bars: &[Bar], top: f64, x: impl Fn(f64) -> f64) {
     for (number, bar) in bars.iter().enumerate() {
-        let y = number as f64 * STEP + 4.0;
+        let y = top + number as f64 * STEP;
         let (text, middle) = (y + 13.5, y + HEIGHT / 2.0);
         let class = if bar.baseline { "base" } else { "ours" };
         let weight = if bar.picked { " font-weight=\"700\"" } else { "" };
-        let (low, high, cap) = (x(bar.min), x(bar.max), middle - 3.0);
-        let _ = writeln!(
+        let _ = write!(
             out,
             "<text x=\"{:.0}\" y=\"{text:.1}\" text-anchor=\"end\"{weight}>{}</text>\
-             <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{HEIGHT}\"/>\
-             <path class=\"range\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {cap:.1}v6M{high:.1} {cap:.1}v6\"/>\
-             <text x=\"{:.1}\" y=\"{text:.1}\"{weight}>{}</text>",
+             <rect class=\"{class}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{HEIGHT}\"/>",
             LEFT - 8.0,
             escape(&bar.name),
             x(bar.value) - LEFT,
-            high + 6.0,
+        );
+        let (low, high, cap) = (x(bar.range.0), x(bar.range.1), middle - 3.0);
+        if low < high {
+            let _ = write!(
+                out,
+                "<path class=\"range\" d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {cap:.1}v6M{high:.1} {cap:.1}v6\"/>"
+            );
+        }
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{text:.1}\"{weight}>{}</text>",
+            high.max(x(bar.value)) + 6.0,
             escape(&bar.text),
         );
     }
-    out.push_str("</svg>\n");
-    out
 }
 
 /// `text` as HTML and XML have it.
@@ -64,17 +147,19 @@ pub(crate) fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn bars_lie_within_the_drawing() {
-        let bar = |name: &str, value: f64| Bar {
+    fn bar(name: &str, value: f64) -> Bar {
+        Bar {
             name: name.into(),
             value,
-            min: value / 2.0,
-            max: value * 1.5,
+            range: (value / 2.0, value * 1.5),
             baseline: value < 2.0,
             picked: false,
             text: format!("{value}"),
-        };
+        }
+    }
+
+    #[test]
+    fn bars_lie_within_the_drawing() {
         let svg = bars(&[bar("a <b> & \"c\"", 1.0), bar("d", 4.0)], "rates");
         let document = roxmltree::Document::parse(&svg).unwrap();
         let rects: Vec<_> = document.descendants().filter(|n| n.has_tag_name("rect")).collect();
@@ -93,5 +178,28 @@ mod tests {
         let widths = [number(&rects[0], "width"), number(&rects[1], "width")];
         assert!((widths[1] / widths[0] - 4.0).abs() < 0.02, "{widths:?}");
         assert!(document.descendants().any(|n| n.text() == Some("a <b> & \"c\"")), "{svg}");
+    }
+
+    #[test]
+    fn a_chart_is_a_document_with_every_title_bar_and_limit() {
+        let panel = |title: &str, limit| Panel {
+            title: title.into(),
+            bars: vec![bar("a & b", 1.0), bar("c", 4.0)],
+            limit,
+        };
+        let svg = chart(&[panel("rates", Some((20.0, "20 s"))), panel("sizes", None)], "caption");
+        let document = roxmltree::Document::parse(&svg).unwrap();
+        let count = |name: &str| document.descendants().filter(|n| n.has_tag_name(name)).count();
+        // The paper is a rectangle too.
+        assert_eq!((count("rect"), count("line"), count("path")), (5, 1, 4), "{svg}");
+        for text in ["rates", "20 s", "a & b", "sizes", "caption"] {
+            assert!(document.descendants().any(|n| n.text() == Some(text)), "`{text}` in {svg}");
+        }
+        let rects = document.descendants().filter(|n| n.has_tag_name("rect")).skip(1);
+        let widths: Vec<f64> =
+            rects.map(|rect| rect.attribute("width").unwrap().parse().unwrap()).collect();
+        // In the first panel the limit is the longest, in the second the range of `c`.
+        assert!((widths[0] - (WIDTH - LEFT - RIGHT) / 20.0).abs() < 0.1, "{widths:?}");
+        assert!((widths[2] - (WIDTH - LEFT - RIGHT) / 6.0).abs() < 0.1, "{widths:?}");
     }
 }
