@@ -1,7 +1,9 @@
 //! Which packages and features are built, decided here and nowhere else.
 //!
-//! Two sets, because cargo unites features of all packages it builds together:
-//! what must work without libtorch is built without it.
+//! Cargo unites the features of all packages that it builds together, so what must work without
+//! libtorch is built apart. Everything that is built, tested and run, but for benchmarks and
+//! images, is built in one of two sets, with the dev profile: demo, tests and peers share what
+//! they compile.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,68 +17,103 @@ use crate::workspace::{Workspace, cargo_program};
 
 /// Packages built together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Set {
-    /// Everything that needs no libtorch, default features only.
+pub enum Set {
+    /// Everything that needs no libtorch.
     Plain,
-    /// What has a form with libtorch or libjpeg-turbo, in that form.
+    /// What has a form with libtorch, in that form.
     Torch,
+    /// The codecs without libjpeg-turbo, which the other two have where it can be built.
+    Codec,
 }
 
-/// A program other packages' tests, or a person, run.
+/// A program that cargo builds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Program {
-    /// The command line tool; no libtorch in it.
-    Gular,
-    /// The tutorial's trainer.
-    Train,
+pub struct Artifact {
+    /// The package, and its folder: several may have a test of one name.
+    package: (&'static str, &'static str),
+    /// `bin`, `example` or `test`.
+    kind: &'static str,
+    name: &'static str,
+    /// Features of a release build; `turbo` only where libjpeg-turbo can be built.
+    features: &'static [&'static str],
 }
 
 /// The package that cannot be built without libtorch.
-const TRAIN: &str = "gular-train";
-const TURBO: &str = "gular-codec/turbo";
+const TRAIN_PACKAGE: &str = "gular-train";
+
+const CODEC: (&str, &str) = ("gular-codec", "crates/codec");
+const CONTAINERS: (&str, &str) = ("gular-containers", "containers");
+const FEDERATION_ROOM: (&str, &str) = ("gular-federation", "crates/federation");
+const RUNTIME: (&str, &str) = ("gular-runtime", "runtime");
+const SQUASHFS: (&str, &str) = ("gular-squashfs", "crates/squashfs");
+
+/// The command line tool; no libtorch in it.
+pub const GULAR: Artifact = Artifact::new(("gular", "cli"), "bin", "gular", &["turbo"]);
+/// The tutorial's trainer.
+pub const TRAIN: Artifact =
+    Artifact::new((TRAIN_PACKAGE, "tutorials/train"), "bin", "gular-train", &["turbo"]);
+/// The benchmarks.
+pub const BENCH: Artifact =
+    Artifact::new(("xtask-bench", "xtask/bench"), "bin", "xtask-bench", &[]);
+/// Makes the images of the demo.
+pub const DEMO_IMAGES: Artifact = Artifact::new(CODEC, "example", "demo_images", &[]);
+/// A director in front of other servers.
+pub const DIRECTOR: Artifact = Artifact::new(FEDERATION_ROOM, "example", "director", &[]);
+/// The GPU path's checks and rates.
+pub const GPU: Artifact = Artifact::new(RUNTIME, "example", "gpu", &["cuda", "turbo"]);
+/// The loader's rates.
+pub const LOAD_RATE: Artifact = Artifact::new(RUNTIME, "example", "load_rate", &["turbo"]);
+/// Prints an order, for Python to compare.
+pub const PRINT_ORDER: Artifact = Artifact::new(RUNTIME, "example", "print_order", &[]);
+/// Writes metrics, for `TensorBoard` to read.
+pub const WRITE_METRICS: Artifact = Artifact::new(RUNTIME, "example", "write_metrics", &[]);
+/// Makes an image of a folder.
+pub const SIF_OF_DIR: Artifact = Artifact::new(CONTAINERS, "example", "sif_of_dir", &[]);
+/// Makes a `SquashFS` image of a folder.
+pub const SQUASH_DIR: Artifact = Artifact::new(SQUASHFS, "example", "squash_dir", &[]);
+/// The checks of a federation.
+pub const FEDERATION: Artifact = Artifact::new(("gular-tests", "tests"), "test", "federation", &[]);
+
+impl Artifact {
+    const fn new(
+        package: (&'static str, &'static str),
+        kind: &'static str,
+        name: &'static str,
+        features: &'static [&'static str],
+    ) -> Self {
+        Self { package, kind, name, features }
+    }
+}
 
 impl Set {
-    /// The package selection for cargo.
-    pub(crate) fn args(self, turbo: bool) -> Vec<&'static str> {
-        match (self, turbo) {
-            (Self::Plain, _) => vec!["--workspace", "--exclude", TRAIN],
-            (Self::Torch, false) => {
-                vec!["-p", "gular-runtime", "-p", TRAIN, "--features", "gular-runtime/cuda"]
-            }
-            (Self::Torch, true) => {
+    /// The package selection for cargo; `turbo` says whether libjpeg-turbo can be built.
+    #[must_use]
+    pub fn args(self, turbo: bool) -> Vec<&'static str> {
+        let (mut args, features) = match self {
+            Self::Plain => (vec!["--workspace", "--exclude", TRAIN_PACKAGE], "gular-codec/turbo"),
+            Self::Torch => (
                 vec![
                     "-p",
                     "gular-runtime",
                     "-p",
-                    TRAIN,
-                    "-p",
-                    "gular-codec",
+                    TRAIN_PACKAGE,
                     "--features",
-                    "gular-runtime/cuda,gular-codec/turbo",
-                ]
-            }
+                    "gular-runtime/cuda",
+                ],
+                "gular-runtime/turbo",
+            ),
+            Self::Codec => return vec!["-p", "gular-codec"],
+        };
+        if turbo {
+            args.extend(["--features", features]);
         }
+        args
     }
-}
-
-impl Program {
-    fn package(self) -> &'static str {
-        match self {
-            Self::Gular => "gular",
-            Self::Train => TRAIN,
-        }
-    }
-}
-
-/// Build settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Profile {
-    Dev,
-    Release,
 }
 
 /// `cargo VERB …` in the workspace, able to find libtorch.
-pub(crate) fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
+#[must_use]
+pub fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
     let mut cargo = command(cargo_program());
     cargo.arg(verb).current_dir(&workspace.root);
     // What cargo told us about ourselves: build scripts that look at it would run
@@ -91,50 +128,60 @@ pub(crate) fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command
     cargo
 }
 
-/// Builds one program with everything it can use and returns its path.
-pub(crate) fn build(
+/// Builds programs of `set` as its tests are built, and returns their paths.
+///
+/// # Errors
+/// When one could not be built.
+pub fn build<const N: usize>(
     workspace: &Workspace,
     ready: &Ready,
-    program: Program,
-    profile: Profile,
-) -> Result<PathBuf> {
-    let package = program.package();
+    set: Set,
+    artifacts: [&Artifact; N],
+) -> Result<[PathBuf; N]> {
     let mut build = cargo(workspace, ready, "build");
-    build.args(["--message-format=json-render-diagnostics", "--bins", "-p", package]);
-    if ready.turbo {
-        build.args(["--features", TURBO, "-p", "gular-codec"]);
+    build.arg("--message-format=json-render-diagnostics").args(set.args(ready.turbo));
+    for artifact in artifacts {
+        build.arg(format!("--{}", artifact.kind)).arg(artifact.name);
     }
-    if profile == Profile::Release {
-        build.arg("--release");
+    let messages = messages(&mut build)?;
+    let mut paths = [const { PathBuf::new() }; N];
+    for (path, artifact) in paths.iter_mut().zip(artifacts) {
+        *path = artifact.path(&messages, workspace, &build)?;
     }
-    built(&mut build, &workspace.root, package)
+    Ok(paths)
 }
 
-/// Builds the test program `name` of the package in the folder `package` as
-/// `cargo xtask test` does, and returns its path.
-pub(crate) fn build_test(
-    workspace: &Workspace,
-    ready: &Ready,
-    package: &str,
-    name: &str,
-) -> Result<PathBuf> {
-    let mut build = cargo(workspace, ready, "test");
-    build.args(["--message-format=json-render-diagnostics", "--no-run", "--test", name]);
-    build.args(Set::Plain.args(ready.turbo));
-    built(&mut build, &workspace.root.join(package), name)
+/// Builds one program for speed, with everything it can use, and returns its path.
+///
+/// # Errors
+/// When it could not be built.
+pub fn build_release(workspace: &Workspace, ready: &Ready, artifact: &Artifact) -> Result<PathBuf> {
+    let mut build = cargo(workspace, ready, "build");
+    build.args(["--release", "--message-format=json-render-diagnostics", "-p", artifact.package.0]);
+    build.arg(format!("--{}", artifact.kind)).arg(artifact.name);
+    for feature in artifact.features.iter().filter(|name| ready.turbo || **name != "turbo") {
+        build.args(["--features", feature]);
+    }
+    artifact.path(&messages(&mut build)?, workspace, &build)
 }
 
-/// Runs a build that prints messages, and finds the program `name` in them, of a
-/// package below `dir`.
-fn built(build: &mut Command, dir: &Path, name: &str) -> Result<PathBuf> {
+/// What a build prints: one JSON object per line.
+fn messages(build: &mut Command) -> Result<String> {
     let output =
         build.stderr(Stdio::inherit()).output().with_context(|| process::cannot_start(build))?;
     if !output.status.success() {
         bail!("`{}` failed: {}", process::line(build), output.status);
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    executable(&text, dir, name)
-        .with_context(|| format!("`{}` named no program `{name}`", process::line(build)))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+impl Artifact {
+    /// Where `build` put it, as its messages say.
+    fn path(&self, messages: &str, workspace: &Workspace, build: &Command) -> Result<PathBuf> {
+        let dir = workspace.root.join(self.package.1);
+        executable(messages, &dir, self.name)
+            .with_context(|| format!("`{}` named no program `{}`", process::line(build), self.name))
+    }
 }
 
 /// The path of the program `name` in cargo's messages, one JSON object a line.

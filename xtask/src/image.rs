@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cargo::{self, Profile, Program};
+use crate::cargo;
 use crate::process::{self, command};
 use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
-    let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
+    let gular = cargo::build_release(&workspace, &ready, &cargo::GULAR)?;
     process::run(&mut command_of(&workspace, &ready, &gular, &args.rest))
 }
 

@@ -15,13 +15,13 @@ pub(crate) struct Args {}
 pub(crate) fn run(_args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
-    lint(&workspace, &ready)
+    lint(&workspace, &ready, &[Set::Plain, Set::Torch])
 }
 
 /// The whole of it, on a machine that is set up.
-pub(crate) fn lint(workspace: &Workspace, ready: &Ready) -> Result<()> {
+pub(crate) fn lint(workspace: &Workspace, ready: &Ready, sets: &[Set]) -> Result<()> {
     process::run(cargo(workspace, ready, "fmt").args(["--all", "--check"]))?;
-    for set in [Set::Plain, Set::Torch] {
+    for set in sets {
         let mut clippy = cargo(workspace, ready, "clippy");
         clippy.args(set.args(ready.turbo)).args(["--all-targets", "--", "-D", "warnings"]);
         process::run(&mut clippy)?;

@@ -10,14 +10,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// A command that never waits for a terminal.
-pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null());
     command
 }
 
 /// Runs `command`, its output going where ours goes.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
+pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| cannot_start(command))?;
     if !status.success() {
         bail!("`{}` failed: {status}", line(command));
@@ -26,7 +26,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs `command` and returns what it printed to stdout.
-pub(crate) fn stdout_of(command: &mut Command) -> Result<String> {
+pub fn stdout_of(command: &mut Command) -> Result<String> {
     let output =
         command.stderr(Stdio::inherit()).output().with_context(|| cannot_start(command))?;
     if !output.status.success() {
@@ -37,7 +37,7 @@ pub(crate) fn stdout_of(command: &mut Command) -> Result<String> {
 }
 
 /// Runs `command` silently; whether it could be started and succeeded.
-pub(crate) fn succeeds(command: &mut Command) -> bool {
+pub fn succeeds(command: &mut Command) -> bool {
     command
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -46,7 +46,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 }
 
 /// The executable file that `name` means: searched in `PATH` unless it has a `/`.
-pub(crate) fn find(name: impl AsRef<Path>) -> Option<PathBuf> {
+pub fn find(name: impl AsRef<Path>) -> Option<PathBuf> {
     let name = name.as_ref();
     if name.components().count() > 1 {
         return is_executable(name).then(|| name.to_path_buf());
@@ -57,7 +57,7 @@ pub(crate) fn find(name: impl AsRef<Path>) -> Option<PathBuf> {
 }
 
 /// The command as one would type it, program by its file name.
-pub(crate) fn line(command: &Command) -> String {
+pub fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let mut words =
         vec![program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()];
@@ -65,7 +65,8 @@ pub(crate) fn line(command: &Command) -> String {
     words.join(" ")
 }
 
-pub(crate) fn cannot_start(command: &Command) -> String {
+/// What to say when `command` cannot be started.
+pub fn cannot_start(command: &Command) -> String {
     format!("cannot start `{}`", command.get_program().to_string_lossy())
 }
 

@@ -2,17 +2,17 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::ops::AddAssign;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::cargo::{self, Profile, Program, Set};
+use crate::cargo::{self, Set};
 use crate::process;
 use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
 
-/// Run all tests that need no outside tool: first without libtorch, then with.
+/// Run all tests that need no outside tool: without libtorch, with it, and the codecs without
+/// libjpeg-turbo.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Passed on to every test program, for instance a part of a test's name
@@ -20,29 +20,8 @@ pub(crate) struct Args {
     rest: Vec<String>,
 }
 
-/// The project's programs, built before the tests that run them: those live in
-/// other packages, where cargo offers no path to them.
-#[derive(Debug, Clone)]
-pub(crate) struct Programs {
-    /// The command line tool.
-    pub(crate) gular: PathBuf,
-    /// The tutorial's trainer.
-    pub(crate) train: PathBuf,
-}
-
-impl Programs {
-    /// Builds both in the dev profile.
-    pub(crate) fn build(workspace: &Workspace, ready: &Ready) -> Result<Self> {
-        let gular = cargo::build(workspace, ready, Program::Gular, Profile::Dev)?;
-        let train = cargo::build(workspace, ready, Program::Train, Profile::Dev)?;
-        Ok(Self { gular, train })
-    }
-
-    /// Tells `command` where they are.
-    pub(crate) fn apply(&self, command: &mut Command) {
-        command.env("GULAR_BIN", &self.gular).env("GULAR_TRAIN_BIN", &self.train);
-    }
-}
+/// All that is tested.
+pub(crate) const ALL: [Set; 3] = [Set::Plain, Set::Torch, Set::Codec];
 
 /// What to run.
 #[derive(Debug)]
@@ -65,24 +44,31 @@ struct Counts {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
-    test(&workspace, &ready, &Options { long: false, rest: &args.rest })
+    test(&workspace, &ready, &ALL, &Options { long: false, rest: &args.rest })
 }
 
 /// The whole of it, on a machine that is set up.
 ///
 /// # Errors
 /// When a test failed or could not be built; after all others have run.
-pub(crate) fn test(workspace: &Workspace, ready: &Ready, options: &Options<'_>) -> Result<()> {
-    let programs = Programs::build(workspace, ready)?;
+pub(crate) fn test(
+    workspace: &Workspace,
+    ready: &Ready,
+    sets: &[Set],
+    options: &Options<'_>,
+) -> Result<()> {
+    // The program first: those of its tests that live in other packages are offered no path to it.
+    let [gular] = cargo::build(workspace, ready, Set::Plain, [&cargo::GULAR])?;
     let mut total = Counts::default();
     let mut broken = Vec::new();
-    for set in [Set::Plain, Set::Torch] {
+    // Without libjpeg-turbo the first set has the codecs as they are in the third.
+    for set in sets.iter().copied().filter(|set| *set != Set::Codec || ready.turbo) {
         let mut command = cargo::cargo(workspace, ready, "test");
         command.args(set.args(ready.turbo)).arg("--no-fail-fast").arg("--").args(options.rest);
         if options.long {
             command.env("GULAR_LONG_TESTS", "1");
         }
-        programs.apply(&mut command);
+        command.env("GULAR_BIN", &gular);
         let (counts, success) = counted(&mut command)?;
         total += counts;
         if !success {

@@ -10,16 +10,16 @@ use crate::process::{self, command};
 
 /// The workspace this program was built from.
 #[derive(Debug, Clone)]
-pub(crate) struct Workspace {
+pub struct Workspace {
     /// The folder of the workspace's Cargo.toml.
-    pub(crate) root: PathBuf,
+    pub root: PathBuf,
     /// Cargo's target folder, by default `target` in `root`.
-    pub(crate) target: PathBuf,
+    pub target: PathBuf,
 }
 
 impl Workspace {
     /// Asks cargo, so that `CARGO_TARGET_DIR` and configuration files count.
-    pub(crate) fn locate() -> Result<Self> {
+    pub fn locate() -> Result<Self> {
         let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let mut metadata = command(cargo_program());
@@ -37,12 +37,12 @@ impl Workspace {
     }
 
     /// `path` as a person in the workspace root would type it.
-    pub(crate) fn relative<'a>(&self, path: &'a Path) -> &'a Path {
+    pub fn relative<'a>(&self, path: &'a Path) -> &'a Path {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 }
 
 /// The cargo that runs this program, else the one in `PATH`.
-pub(crate) fn cargo_program() -> PathBuf {
+pub fn cargo_program() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }

@@ -1,5 +1,6 @@
 //! All that CI runs, one stage after another.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -7,6 +8,8 @@ use anyhow::{Context, Result};
 mod fuzz;
 mod older_line;
 
+use crate::cargo::Set;
+use crate::peers::venv;
 use crate::setup::{self, Line, free_bytes, human};
 use crate::workspace::Workspace;
 use crate::{demo, lint, peers, test};
@@ -24,11 +27,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let mut stages = Stages::new(&workspace);
     let ready = stages.run("setup", || setup::prepare(&workspace, Line::Current))?;
-    stages.run("lint", || lint::lint(&workspace, &ready))?;
+    venv::check_tools()?;
+    // Most of what the peers take is downloading their packages; meanwhile there is work to do.
+    // Should it fail, `peers` tries again and says why.
+    let packages = thread::spawn({
+        let workspace = workspace.clone();
+        move || venv::prepare(&workspace, &workspace.target.join("peers"))
+    });
+    stages.run("lint", || lint::lint(&workspace, &ready, &[Set::Plain, Set::Torch]))?;
     stages.run("test", || {
-        test::test(&workspace, &ready, &test::Options { long: args.long, rest: &[] })
+        let options = test::Options { long: args.long, rest: &[] };
+        test::test(&workspace, &ready, &test::ALL, &options)
     })?;
-    stages.run("peers", || peers::peers(&workspace, &ready, ""))?;
+    stages.run("peers", || {
+        let _ = packages.join();
+        peers::peers(&workspace, &ready, "")
+    })?;
     stages.run("demo", || demo::run(&demo::Args::short()))?;
     if args.long {
         stages.run("fuzz", || fuzz::run(&workspace, &ready))?;

@@ -15,7 +15,6 @@
 //! Everything it writes is in the target folder's `demo`, made anew each time.
 
 mod federation;
-mod images;
 mod stages;
 mod summary;
 
@@ -25,18 +24,14 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use self::federation::Federation;
 use self::stages::{Training, run as run_stage};
 use self::summary::Summary;
-use crate::cargo::{self, Profile, Program};
+use crate::cargo::{self, Set};
+use crate::process::{self, command};
 use crate::setup::{self, Line};
 use crate::workspace::Workspace;
-
-/// Images of each class in the set the demo makes: 320 to learn from, 80 to test.
-const TRAIN_PER_CLASS: usize = 80;
-const VAL_PER_CLASS: usize = 20;
 
 /// Set up, then do the main job: pack, publish, fetch, verify, train, be stopped,
 /// resume.
@@ -70,8 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(images.is_dir(), "`{}` is not a folder of images", images.display());
     }
     let ready = setup::prepare(&workspace, Line::Current)?;
-    let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
-    let train = cargo::build(&workspace, &ready, Program::Train, Profile::Release)?;
+    let programs = [&cargo::GULAR, &cargo::DEMO_IMAGES];
+    let [gular, demo_images] = cargo::build(&workspace, &ready, Set::Plain, programs)?;
+    let [train] = cargo::build(&workspace, &ready, Set::Torch, [&cargo::TRAIN])?;
 
     let start = Instant::now();
     let out = workspace.target.join("demo");
@@ -81,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fs::create_dir_all(&out)?;
     let source = match &args.images {
         Some(images) => images.clone(),
-        None => make_images(&out)?,
+        None => make_images(&demo_images, &out)?,
     };
 
     heading("pack", &source, &workspace);
@@ -160,15 +156,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn make_images(out: &Path) -> Result<PathBuf> {
+fn make_images(program: &Path, out: &Path) -> Result<PathBuf> {
     let dir = out.join("images");
-    let n = (TRAIN_PER_CLASS + VAL_PER_CLASS) * images::CLASSES.len();
-    let style =
-        ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} images, {per_sec}, {eta} left")?;
-    let bar = ProgressBar::new(n as u64).with_style(style).with_message("make");
-    images::write(&dir, TRAIN_PER_CLASS, VAL_PER_CLASS, &mut || bar.inc(1))?;
-    bar.finish_and_clear();
-    eprintln!("made {n} images of {}", images::CLASSES.join(", "));
+    eprintln!("making 400 images of discs, rings, squares and stripes");
+    process::run(command(program).arg(&dir))?;
     Ok(dir)
 }
 

@@ -17,17 +17,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-pub(crate) mod servers;
+pub mod servers;
 mod tally;
-pub(crate) mod venv;
+pub mod venv;
 
 use self::servers::Server;
 use self::tally::{Tally, tally_of};
-use crate::cargo::{Set, cargo};
+use crate::cargo::{self, Set};
 use crate::image;
 use crate::process::{self, command};
 use crate::setup::{self, Line, Ready};
-use crate::test::Programs;
 use crate::workspace::Workspace;
 
 /// Run the peer tests: PyTorch, TensorBoard, XRootD and others, and we, understand each other.
@@ -40,14 +39,14 @@ use crate::workspace::Workspace;
 /// URL is a collection they may write below; BEARER_TOKEN_FILE names a token with
 /// storage.read and storage.create for it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// Only files and servers whose name contains this
     #[arg(value_name = "PART")]
     filter: Option<String>,
 }
 
 /// `cargo xtask peers`.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     venv::check_tools()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
@@ -60,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// # Errors
 /// When one failed, after all have run; in CI also when one was skipped, since
 /// there every tool is meant to be installed.
-pub(crate) fn peers(workspace: &Workspace, ready: &Ready, filter: &str) -> Result<()> {
+pub fn peers(workspace: &Workspace, ready: &Ready, filter: &str) -> Result<()> {
     let files = peer_files(&workspace.root.join("tests/peers"), filter)?;
     let mut servers = Server::all();
     servers.retain(|server| server.name().contains(filter));
@@ -118,19 +117,25 @@ impl Surroundings {
     fn prepare(workspace: &Workspace, ready: &Ready) -> Result<Self> {
         let home = workspace.target.join("peers");
         let venv = venv::prepare(workspace, &home)?;
-        let programs = Programs::build(workspace, ready)?;
-        process::run(
-            cargo(workspace, ready, "build").args(Set::Plain.args(false)).arg("--examples"),
-        )?;
+        let [train] = cargo::build(workspace, ready, Set::Torch, [&cargo::TRAIN])?;
+        let programs = [
+            &cargo::GULAR,
+            &cargo::PRINT_ORDER,
+            &cargo::SIF_OF_DIR,
+            &cargo::SQUASH_DIR,
+            &cargo::WRITE_METRICS,
+        ];
+        let [gular, example, ..] = cargo::build(workspace, ready, Set::Plain, programs)?;
+        let examples = example.parent().context("a program is in a folder")?;
         let mut path = OsString::from(venv.join("bin"));
         if let Some(inherited) = env::var_os("PATH") {
             path.push(":");
             path.push(inherited);
         }
         let variables = BTreeMap::from([
-            ("GULAR_BIN", programs.gular.into_os_string()),
-            ("GULAR_TRAIN_BIN", with_libtorch(&programs.train, ready, &home)?.into_os_string()),
-            ("GULAR_PEER_EXAMPLES", workspace.target.join("debug/examples").into_os_string()),
+            ("GULAR_BIN", gular.into_os_string()),
+            ("GULAR_TRAIN_BIN", with_libtorch(&train, ready, &home)?.into_os_string()),
+            ("GULAR_PEER_EXAMPLES", examples.into()),
             ("PATH", path),
             ("PYTHONDONTWRITEBYTECODE", "1".into()),
             ("PYTHONUNBUFFERED", "1".into()),

@@ -1,6 +1,7 @@
 //! The Python environment of the peer tests, in the target folder.
 
 use std::fs;
+use std::io::{IsTerminal as _, stderr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -20,7 +21,7 @@ const NEEDED_BYTES: u64 = 8_000_000_000;
 
 /// # Errors
 /// When there is no Python that can make the environment.
-pub(super) fn check_tools() -> Result<()> {
+pub(crate) fn check_tools() -> Result<()> {
     let mut missing = Missing::default();
     missing.need(Tool::Venv, setup::venv());
     missing.check()
@@ -30,7 +31,7 @@ pub(super) fn check_tools() -> Result<()> {
 ///
 /// An environment cannot be renamed, its scripts hold its path; a stamp
 /// written last says that it is whole.
-pub(crate) fn prepare(workspace: &Workspace, dir: &Path) -> Result<PathBuf> {
+pub fn prepare(workspace: &Workspace, dir: &Path) -> Result<PathBuf> {
     let (venv, stamp, scratch) = (dir.join("venv"), dir.join("venv.stamp"), dir.join("scratch"));
     if fs::read_to_string(&stamp).is_ok_and(|text| text == REQUIREMENTS)
         && venv.join("bin/python").exists()
@@ -67,6 +68,9 @@ pub(crate) fn prepare(workspace: &Workspace, dir: &Path) -> Result<PathBuf> {
     pip.args(["--only-binary=:all:", "--no-compile", "--no-deps", "--requirement"])
         .arg(&requirements)
         .env("TMPDIR", &scratch);
+    if !stderr().is_terminal() {
+        pip.arg("--quiet");
+    }
     process::run(&mut pip).context("cannot install the peer tests' Python packages")?;
     let _ = fs::remove_dir_all(&scratch);
     fs::write(&stamp, REQUIREMENTS)

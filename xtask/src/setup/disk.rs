@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 /// Bytes that an ordinary user may still write where `path` lies.
-pub(crate) fn free_bytes(path: &Path) -> Result<u64> {
+pub fn free_bytes(path: &Path) -> Result<u64> {
     let stat = rustix::fs::statvfs(path)
         .with_context(|| format!("cannot ask for the free space of `{}`", path.display()))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -13,7 +13,7 @@ pub(crate) fn free_bytes(path: &Path) -> Result<u64> {
 
 /// # Errors
 /// When `path`'s file system has less than `needed` bytes free.
-pub(crate) fn require_free(path: &Path, needed: u64, purpose: &str) -> Result<()> {
+pub fn require_free(path: &Path, needed: u64, purpose: &str) -> Result<()> {
     let free = free_bytes(path)?;
     if free < needed {
         bail!(
@@ -27,7 +27,7 @@ pub(crate) fn require_free(path: &Path, needed: u64, purpose: &str) -> Result<()
 }
 
 /// Bytes in decimal units, as download pages and `df -H` give them.
-pub(crate) fn human(bytes: u64) -> String {
+pub fn human(bytes: u64) -> String {
     let (unit, name) = if bytes >= 1_000_000_000 { (1e9, "GB") } else { (1e6, "MB") };
     #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
     let value = bytes as f64 / unit;

@@ -19,7 +19,7 @@ use crate::workspace::Workspace;
 
 /// A supported libtorch release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Line {
+pub enum Line {
     /// 2.11.0, with tch 0.24: CUDA 13, compute capability 7.5 and newer.
     #[default]
     Current,
@@ -116,7 +116,7 @@ impl Line {
     }
 
     /// The release of the crate `tch` that fits.
-    pub(crate) fn tch(self) -> &'static str {
+    pub fn tch(self) -> &'static str {
         self.recipe().tch
     }
 

@@ -22,8 +22,8 @@ mod download;
 mod libtorch;
 mod tools;
 
-pub(crate) use disk::{free_bytes, human, require_free};
-pub(crate) use libtorch::Line;
+pub use disk::{free_bytes, human, require_free};
+pub use libtorch::Line;
 pub(crate) use tools::{Missing, Tool, venv};
 
 use crate::workspace::Workspace;
@@ -34,7 +34,7 @@ use crate::workspace::Workspace;
 /// `eval "$(cargo xtask setup)"`. An existing `LIBTORCH` of the right version is
 /// used as it is.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// Say what would be done, download nothing
     #[arg(long)]
     dry_run: bool,
@@ -46,17 +46,17 @@ pub(crate) struct Args {
 
 /// What a build needs from its environment.
 #[derive(Debug, Clone)]
-pub(crate) struct Ready {
+pub struct Ready {
     /// A folder with `lib` and `include`.
-    pub(crate) libtorch: PathBuf,
+    pub libtorch: PathBuf,
     /// Whether libjpeg-turbo can be built; zune-jpeg decodes otherwise.
-    pub(crate) turbo: bool,
+    pub turbo: bool,
     /// cmake, where it is not in `PATH`.
-    pub(crate) cmake: Option<PathBuf>,
+    pub cmake: Option<PathBuf>,
 }
 
 /// `cargo xtask setup`.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let ready =
         if args.dry_run { plan(&workspace, args.torch)? } else { prepare(&workspace, args.torch)? };
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Looks for every tool first, then fetches what is absent.
-pub(crate) fn prepare(workspace: &Workspace, line: Line) -> Result<Ready> {
+pub fn prepare(workspace: &Workspace, line: Line) -> Result<Ready> {
     let survey = Survey::of(workspace, line)?;
     fs::create_dir_all(&workspace.target)
         .with_context(|| format!("cannot make `{}`", workspace.target.display()))?;
@@ -77,6 +77,22 @@ pub(crate) fn prepare(workspace: &Workspace, line: Line) -> Result<Ready> {
         cmake::install(workspace, python)?;
     }
     Ok(survey.ready(workspace))
+}
+
+/// What can be built with what is here, libtorch apart; fetches nothing.
+///
+/// # Errors
+/// When a compiler is missing.
+pub fn without_libtorch(workspace: &Workspace) -> Result<Ready> {
+    let mut missing = Missing::default();
+    missing.need(Tool::CCompiler, tools::c_compiler());
+    missing.check()?;
+    let cmake = tools::nasm().and_then(|_| cmake::find(workspace));
+    if cmake.is_none() {
+        eprintln!("note: without nasm and cmake JPEG is decoded by zune-jpeg, somewhat slower");
+    }
+    // Named and not used: nothing that is built asks for it.
+    Ok(Ready::new(workspace, libtorch::home(workspace, Line::Current), cmake))
 }
 
 fn plan(workspace: &Workspace, line: Line) -> Result<Ready> {
@@ -144,16 +160,18 @@ impl Survey {
     }
 
     fn ready(self, workspace: &Workspace) -> Ready {
-        let own_cmake = cmake::program(workspace);
-        let turbo = self.cmake.is_some();
-        let cmake = self.cmake.map(|part| part.path).filter(|path| *path == own_cmake);
-        Ready { libtorch: self.libtorch.path, turbo, cmake }
+        Ready::new(workspace, self.libtorch.path, self.cmake.map(|part| part.path))
     }
 }
 
 impl Ready {
+    fn new(workspace: &Workspace, libtorch: PathBuf, cmake: Option<PathBuf>) -> Self {
+        let own_cmake = cmake::program(workspace);
+        Self { libtorch, turbo: cmake.is_some(), cmake: cmake.filter(|path| *path == own_cmake) }
+    }
+
     /// Lets `command`, and what it starts, build and run against libtorch.
-    pub(crate) fn apply(&self, command: &mut Command) {
+    pub fn apply(&self, command: &mut Command) {
         command
             .env("LIBTORCH", &self.libtorch)
             .env("LD_LIBRARY_PATH", self.library_path(env::var_os("LD_LIBRARY_PATH")));
@@ -177,7 +195,7 @@ impl Ready {
     }
 
     /// What a shell evaluates to find libtorch.
-    pub(crate) fn export_line(&self) -> String {
+    pub fn export_line(&self) -> String {
         let libtorch = quote(&self.libtorch);
         let lib = quote(&self.libtorch.join("lib"));
         let mut line = format!(
@@ -191,7 +209,7 @@ impl Ready {
 }
 
 /// One word of a POSIX shell.
-pub(crate) fn quote(path: &Path) -> String {
+pub fn quote(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(plain) {
@@ -236,8 +254,7 @@ mod tests {
     }
 
     #[test]
-    /// What a shell evaluates to find libtorch.
-    pub(crate) fn export_line_is_safe_to_evaluate() {
+    fn export_line_is_safe_to_evaluate() {
         let line = ready("/it's here", Some("/c make")).export_line();
         assert_eq!(
             line,

@@ -1,38 +1,66 @@
 //! Discovery and director in front of servers that have none.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
-use gular_federation::{Caches, Federation, Options, Origin};
+use serde_json::Value;
 
 use super::xrootd::{ISSUER, NAMESPACE};
+use crate::process;
 
 /// The embedded federation, sending clients to other servers; ends when dropped.
-pub(crate) struct Director {
-    _federation: Federation,
+pub struct Director {
+    process: Child,
     /// `pelican://localhost:PORT/test`.
-    pub(crate) url: String,
+    pub url: String,
     /// Who signed its certificate.
-    pub(crate) ca: PathBuf,
+    pub ca: PathBuf,
 }
 
 impl Director {
-    /// Starts one with its files in `dir`; with `tokens`, clients are told that all
-    /// takes tokens of [`ISSUER`].
-    pub(crate) fn start(dir: &Path, origin: &str, caches: &[String], tokens: bool) -> Result<Self> {
-        let options = Options {
-            namespace: NAMESPACE.to_owned(),
-            origin: Origin::External(origin.to_owned()),
-            caches: match caches {
-                [] => Caches::None,
-                caches => Caches::External(caches.to_vec()),
-            },
-            issuer: tokens.then(|| ISSUER.to_owned()),
-            require_token: tokens,
-            ..Options::new(dir)
-        };
-        let federation = Federation::start(&options).context("cannot start a director")?;
-        let (url, ca) = (federation.url(), federation.ca_file().to_owned());
-        Ok(Self { _federation: federation, url, ca })
+    /// Starts `program`, the example of that name, with its files in `dir`; with `tokens`,
+    /// clients are told that all takes tokens of [`ISSUER`].
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn start(
+        program: &Path,
+        dir: &Path,
+        origin: &str,
+        caches: &[String],
+        tokens: bool,
+    ) -> Result<Self> {
+        // Not `process::command`: it ends with its standard input, so also when we are killed.
+        let mut command = Command::new(program);
+        command.arg(dir).args([NAMESPACE, origin]);
+        for cache in caches {
+            command.args(["--cache", cache]);
+        }
+        if tokens {
+            command.args(["--issuer", ISSUER]);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let process = command.spawn().with_context(|| process::cannot_start(&command))?;
+        // From here on it is killed whatever happens.
+        let mut this = Self { process, url: String::new(), ca: PathBuf::new() };
+        let stdout = this.process.stdout.take().context("the director has no stdout")?;
+        let mut said = String::new();
+        BufReader::new(stdout).read_line(&mut said)?;
+        let said: Value = serde_json::from_str(&said).context("cannot start a director")?;
+        let text =
+            |key: &str| said[key].as_str().with_context(|| format!("it did not say `{key}`"));
+        this.url = text("url")?.to_owned();
+        this.ca = text("ca")?.into();
+        Ok(this)
+    }
+}
+
+impl Drop for Director {
+    fn drop(&mut self) {
+        // It has nothing to save.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }

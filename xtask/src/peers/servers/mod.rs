@@ -11,13 +11,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-pub(crate) mod director;
-pub(crate) mod xrootd;
+pub mod director;
+pub mod xrootd;
 
 use self::director::Director;
 use self::xrootd::{Issuer, Mode, Started, XRootD};
 use super::tally::{Tally, tally_of};
-use crate::cargo::{self, Profile, Program};
+use crate::cargo::{self, Set};
 use crate::process::command;
 use crate::setup::Ready;
 use crate::workspace::Workspace;
@@ -86,8 +86,8 @@ impl Server {
 
 /// Runs the suite against each of `servers`.
 pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> Result<Tally> {
-    let gular = cargo::build(workspace, ready, Program::Gular, Profile::Dev)?;
-    let suite = cargo::build_test(workspace, ready, "tests", "federation")?;
+    let programs = [&cargo::GULAR, &cargo::DIRECTOR, &cargo::FEDERATION];
+    let [gular, director, suite] = cargo::build(workspace, ready, Set::Plain, programs)?;
     let scripts = workspace.root.join("tests/peers/xrootd");
     let work = xrootd::work_folder(&workspace.target.join("peers/work"))?;
     let mut total = Tally::default();
@@ -105,7 +105,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
         checks.env("GULAR_BIN", &gular).env("RUST_TEST_THREADS", CHECKS_AT_ONCE);
         total.add(match server {
             Server::Named => checked(&mut checks, *server)?,
-            _ => against_xrootd(*server, &scripts, &work.join(server.name()), checks)?,
+            _ => against_xrootd(*server, &director, &scripts, &work.join(server.name()), checks)?,
         });
     }
     // Stays when a server's folder did.
@@ -117,6 +117,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
 /// when a check failed.
 fn against_xrootd(
     server: Server,
+    director: &Path,
     scripts: &Path,
     work: &Path,
     mut checks: Command,
@@ -126,7 +127,7 @@ fn against_xrootd(
     let mut failed: Option<Vec<String>> = None;
     let tally = loop {
         super::empty(work)?;
-        match Site::start(server, scripts, work)? {
+        match Site::start(server, director, scripts, work)? {
             Err(missing) => {
                 let mut tally = Tally::default();
                 tally.line(&format!("skip {}: {missing}", server.name()));
@@ -181,7 +182,12 @@ struct Site {
 
 impl Site {
     /// The inner error says what is missing, and how to install it.
-    fn start(server: Server, scripts: &Path, work: &Path) -> Result<Result<Self, String>> {
+    fn start(
+        server: Server,
+        director: &Path,
+        scripts: &Path,
+        work: &Path,
+    ) -> Result<Result<Self, String>> {
         let home = work.join("origin");
         let mut servers = Vec::new();
         // Starts one more; its URL, or what is missing.
@@ -216,8 +222,8 @@ impl Site {
         let token = work.join("token");
         fs::write(&token, issuer.token()?)
             .with_context(|| format!("cannot write `{}`", token.display()))?;
-        let director =
-            Director::start(&work.join("director"), &origin, &caches, server == Server::Token)?;
+        let tokens = server == Server::Token;
+        let director = Director::start(director, &work.join("director"), &origin, &caches, tokens)?;
         let certificates = servers.iter().filter_map(|server| server.ca.as_ref());
         let roots = work.join("roots.pem");
         join_files(certificates.chain([&director.ca]), &roots)?;

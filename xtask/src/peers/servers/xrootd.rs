@@ -12,35 +12,42 @@ use anyhow::{Context, Result, bail};
 use crate::process::{self, command};
 
 /// The namespace, and so the first part of every object's name.
-pub(crate) const NAMESPACE: &str = "/test";
+pub const NAMESPACE: &str = "/test";
 
 /// Never asked: its key lies where the server looks first.
-pub(crate) const ISSUER: &str = "https://issuer.example.invalid";
+pub const ISSUER: &str = "https://issuer.example.invalid";
 
 /// What a server is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Mode<'a> {
+pub enum Mode<'a> {
     /// Reads and writes without a token.
     Open,
     /// With tokens of [`ISSUER`], over TLS.
     Token,
     /// As `Open`, over the data of the server in this folder.
-    Beside { server: &'a Path },
+    Beside {
+        /// That server's folder.
+        server: &'a Path,
+    },
     /// Reads from the open server at this URL.
-    Cache { origin: &'a str },
+    Cache {
+        /// Of the open server.
+        origin: &'a str,
+    },
 }
 
 /// A running server; killed when dropped.
-pub(crate) struct XRootD {
+pub struct XRootD {
     process: Child,
     /// `http://localhost:PORT`.
-    pub(crate) url: String,
+    pub url: String,
     /// Who signed its certificate, when it has one.
-    pub(crate) ca: Option<PathBuf>,
+    pub ca: Option<PathBuf>,
 }
 
 /// Whether a server could be started.
-pub(crate) enum Started {
+pub enum Started {
+    /// It answers.
     Ready(XRootD),
     /// `TOOL missing, install: …`.
     Missing(String),
@@ -48,12 +55,12 @@ pub(crate) enum Started {
 
 impl XRootD {
     /// Starts one with all its files in `dir`, and waits until it answers.
-    pub(crate) fn start(scripts: &Path, dir: &Path, mode: Mode<'_>) -> Result<Started> {
+    pub fn start(scripts: &Path, dir: &Path, mode: Mode<'_>) -> Result<Started> {
         Self::start_with(scripts, dir, mode, &[])
     }
 
     /// The same with further lines of configuration.
-    pub(crate) fn start_with(
+    pub fn start_with(
         scripts: &Path,
         dir: &Path,
         mode: Mode<'_>,
@@ -98,7 +105,7 @@ impl XRootD {
 
 impl XRootD {
     /// Whether its process is gone, which nobody asked it to be.
-    pub(crate) fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(Some(_)))
     }
 }
@@ -112,16 +119,17 @@ impl Drop for XRootD {
 }
 
 /// Who signs the tokens.
-pub(crate) struct Issuer<'a> {
-    pub(crate) scripts: &'a Path,
+pub struct Issuer<'a> {
+    /// The folder of the scripts.
+    pub scripts: &'a Path,
     /// The folder of its key, made when it is not there.
-    pub(crate) keys: &'a Path,
+    pub keys: &'a Path,
 }
 
 impl Issuer<'_> {
     /// A token that may read and create everything, for an hour. Servers without
     /// tokens get one too: the suite looks whether it shows.
-    pub(crate) fn token(&self) -> Result<String> {
+    pub fn token(&self) -> Result<String> {
         let mut mint = command("python3");
         mint.arg(self.scripts.join("tokens.py")).arg("mint").arg("--keys").arg(self.keys);
         mint.args(["--issuer", ISSUER, "--scope", "storage.read:/ storage.create:/"]);
@@ -131,7 +139,7 @@ impl Issuer<'_> {
 
 /// `wanted`, or a folder of the system's when others cannot reach that: started
 /// by root, the servers run as another user.
-pub(crate) fn work_folder(wanted: &Path) -> Result<PathBuf> {
+pub fn work_folder(wanted: &Path) -> Result<PathBuf> {
     fs::create_dir_all(wanted).with_context(|| format!("cannot make `{}`", wanted.display()))?;
     let open_to_others = |dir: &Path| {
         fs::metadata(dir).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)

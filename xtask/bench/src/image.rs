@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use gular_bench::{Bar, Panel, chart};
 use serde_json::{Value, json};
 
+use xtask::process::{self, find};
+use xtask::workspace::Workspace;
+
 use super::pack::{walk, warm};
-use super::plot::{Bar, Panel, svg};
 use super::timed::{self, Timed, measure};
-use super::{machine, median};
-use crate::process::{self, find};
-use crate::workspace::Workspace;
+use super::{bar, machine, median};
 
 /// What is measured and how.
 #[derive(Debug, clap::Args)]
@@ -81,7 +82,7 @@ pub(crate) fn run(
         settings.threads
     );
     let plot = workspace.root.join("docs/bench/image.svg");
-    fs::write(&plot, svg(&panels(&rows), &caption))?;
+    fs::write(&plot, chart(&panels(&rows), &caption))?;
     let record = json!({
         "bench": "image", "machine": machine(), "files": files.len(), "bytes": bytes,
         "threads": settings.threads, "cache": "warm", "rows": rows,
@@ -182,11 +183,10 @@ impl Bench<'_> {
 }
 
 fn panels(rows: &[Value]) -> Vec<Panel> {
-    let bar = |row: &Value, value: f64| {
+    let bar_of = |row: &Value, value: f64, digits: usize| -> Bar {
         let (setting, program) = (&row["setting"], &row["program"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let name = format!("{}, {}", text(program), text(setting));
-        Bar { ours: name.starts_with("gular"), name, value }
+        bar(&format!("{}, {}", text(program), text(setting)), value, digits)
     };
     let seconds = |row: &Value| {
         let values = row["seconds"].as_array().into_iter().flatten();
@@ -196,15 +196,13 @@ fn panels(rows: &[Value]) -> Vec<Panel> {
     vec![
         Panel {
             title: "Making an image, seconds (shorter is better)".to_owned(),
-            bars: rows.iter().map(|row| bar(row, seconds(row))).collect(),
+            bars: rows.iter().map(|row| bar_of(row, seconds(row), 1)).collect(),
             limit: Some((LIMIT, "20 s")),
-            digits: 1,
         },
         Panel {
             title: "The image, GB (smaller is better)".to_owned(),
-            bars: rows.iter().map(|row| bar(row, bytes(row))).collect(),
+            bars: rows.iter().map(|row| bar_of(row, bytes(row), 2)).collect(),
             limit: None,
-            digits: 2,
         },
     ]
 }

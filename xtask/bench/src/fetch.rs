@@ -17,16 +17,23 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use gular_bench::{Panel, chart};
 use serde_json::{Value, json};
 
-use super::plot::{Bar, Panel, svg};
-use super::{machine, median};
-use crate::peers::servers::director::Director;
-use crate::peers::servers::xrootd::{Mode, NAMESPACE, Started, XRootD};
-use crate::workspace::Workspace;
+use xtask::peers::servers::director::Director;
+use xtask::peers::servers::xrootd::{Mode, NAMESPACE, Started, XRootD};
+use xtask::workspace::Workspace;
+
+use super::{bar, machine, median};
 
 /// What the server gives in a second, in bytes.
 const LIMIT: f64 = 500e6;
+
+/// The programs that are run.
+pub(crate) struct Programs {
+    pub(crate) gular: PathBuf,
+    pub(crate) director: PathBuf,
+}
 
 /// How much is fetched, and how often.
 pub(crate) struct Sizes {
@@ -37,7 +44,13 @@ pub(crate) struct Sizes {
     pub(crate) rounds: usize,
 }
 
-pub(crate) fn run(workspace: &Workspace, gular: &Path, sizes: &Sizes, work: &Path) -> Result<()> {
+pub(crate) fn run(
+    workspace: &Workspace,
+    programs: &Programs,
+    sizes: &Sizes,
+    work: &Path,
+) -> Result<()> {
+    let gular = programs.gular.as_path();
     let _ = fs::remove_dir_all(work);
     fs::create_dir_all(work)?;
     let b3sum = b3sum(&workspace.target.join("bench/tools"))?;
@@ -53,7 +66,8 @@ pub(crate) fn run(workspace: &Workspace, gular: &Path, sizes: &Sizes, work: &Pat
         Started::Missing(what) => bail!("{what}"),
     };
     let base = format!("{}{NAMESPACE}", origin.url);
-    let director = Director::start(&work.join("director"), &origin.url, &[], false)?;
+    let director =
+        Director::start(&programs.director, &work.join("director"), &origin.url, &[], false)?;
 
     let large = publish(gular, &work.join("large"), &base, "large", |dir| {
         files(dir, (0..sizes.large / 50_000_000).map(|_| 50_000_000))
@@ -337,23 +351,20 @@ fn report(
     eprintln!("peak memory of gular fetch: {:.1} MiB", record.peak_kib as f64 / 1024.0);
 
     let machine = machine();
-    let bar = |name: &str, value: f64, ours: bool| Bar { name: name.to_owned(), value, ours };
     let panels = [
         Panel {
             title: "One large bundle: MB/s, more is better".to_owned(),
-            bars: vec![bar("gular fetch", ours, true), bar("curl | tee | b3sum", curl, false)],
+            bars: vec![bar("gular fetch", ours, 0), bar("curl | tee | b3sum", curl, 0)],
             limit: Some((LIMIT / 1e6, "the server's limit, 500")),
-            digits: 0,
         },
         Panel {
             title: format!("{} small images here: seconds, less is better", sizes.images),
             bars: vec![
-                bar("gular fetch, ready to read", bundle, true),
-                bar("one zip, still packed", zip, false),
-                bar("one by one, pelicanfs", singles, false),
+                bar("gular fetch, ready to read", bundle, 1),
+                bar("one zip, still packed", zip, 1),
+                bar("one by one, pelicanfs", singles, 1),
             ],
             limit: None,
-            digits: 1,
         },
     ];
     let caption = format!(
@@ -363,7 +374,7 @@ fn report(
         machine["date"].as_str().unwrap_or_default()
     );
     let plot = workspace.root.join("docs/bench/fetch.svg");
-    fs::write(&plot, svg(&panels, &caption))?;
+    fs::write(&plot, chart(&panels, &caption))?;
     eprintln!("plot: {}", workspace.relative(&plot).display());
     let record = json!({
         "bench": "fetch", "machine": machine, "limit_bytes_per_second": LIMIT,

@@ -1,4 +1,6 @@
-//! Benchmarks: each compares with the peer in the same run and prints a dated record.
+//! Benchmarks, `cargo xtask bench VERB`: each compares with the peer in the same run and prints a
+//! dated record. A package of its own, so that no other task waits until it is compiled.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program, not a library")]
 
 mod envelopes;
 mod fetch;
@@ -6,25 +8,30 @@ mod gpu;
 mod image;
 mod pack;
 mod peers;
-mod plot;
 mod squashfs;
 mod timed;
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, exit};
 
 use anyhow::{Result, ensure};
+use clap::Parser;
+use gular_bench::Bar;
 use serde_json::{Value, json};
-
-use crate::cargo::{self, Profile, Program};
-use crate::peers::venv;
-use crate::process;
-use crate::setup::{self, Line, Ready};
-use crate::workspace::Workspace;
+use xtask::cargo::{self, Set};
+use xtask::peers::venv;
+use xtask::process::{self, command};
+use xtask::setup::{self, Line};
+use xtask::workspace::Workspace;
 
 /// Measure against the peers, in one run; a table on stderr, a record on stdout.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask bench",
+    bin_name = "cargo xtask bench",
+    disable_help_subcommand = true
+)]
+struct Args {
     #[command(subcommand)]
     what: What,
 }
@@ -110,42 +117,50 @@ enum What {
     },
 }
 
-/// `cargo xtask bench`.
-pub(crate) fn run(args: &Args) -> Result<()> {
+fn main() {
+    if let Err(error) = run(&Args::parse()) {
+        eprintln!("error: {error:#}");
+        exit(2);
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
     let work = workspace.target.join("bench");
     std::fs::create_dir_all(&work)?;
+    let release = |artifact| cargo::build_release(&workspace, &ready, artifact);
     match &args.what {
         What::Pack { images, copies, rounds } => {
             ensure!(*rounds > 0 && *copies > 0, "`--rounds` and `--copies` are at least 1");
-            let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
-            pack::run(&gular, images, *copies, *rounds, &work)
+            pack::run(&release(&cargo::GULAR)?, images, *copies, *rounds, &work)
         }
         What::Envelopes { images, rounds, seconds } => {
             ensure!(*rounds > 0, "`--rounds` is at least 1");
-            let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
+            let gular = release(&cargo::GULAR)?;
             envelopes::run(&workspace, &gular, images, (*rounds, *seconds), &work)
         }
         What::Fetch { large, images, singles, rounds } => {
             ensure!(*rounds > 0 && *images > 0, "`--rounds` and `--images` are at least 1");
-            let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Release)?;
+            let programs = fetch::Programs {
+                gular: release(&cargo::GULAR)?,
+                director: release(&cargo::DIRECTOR)?,
+            };
             let sizes = fetch::Sizes {
                 large: large * 1_000_000,
                 images: *images,
                 singles: *singles,
                 rounds: *rounds,
             };
-            fetch::run(&workspace, &gular, &sizes, &work.join("fetch"))
+            fetch::run(&workspace, &programs, &sizes, &work.join("fetch"))
         }
         What::Squashfs { source, threads, rounds } => {
             ensure!(*rounds > 0 && *threads > 0, "`--rounds` and `--threads` are at least 1");
-            let example = example(&workspace, &ready, "gular-squashfs", "squash_dir")?;
-            squashfs::run(&example, source, *threads, *rounds, &work)
+            squashfs::run(&release(&cargo::SQUASH_DIR)?, source, *threads, *rounds, &work)
         }
         What::Gpu(settings) => gpu::run(&workspace, &ready, settings, &work.join("gpu")),
         What::Image(settings) => {
-            let example = example(&workspace, &ready, "gular-containers", "sif_of_dir")?;
+            let example = release(&cargo::SIF_OF_DIR)?;
             image::run(&workspace, &example, settings, &work.join("image"))
         }
         What::Peers(settings) => {
@@ -156,38 +171,31 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 }
             };
             // Packing is not timed here.
-            let gular = cargo::build(&workspace, &ready, Program::Gular, Profile::Dev)?;
-            let mut build = cargo::cargo(&workspace, &ready, "build");
-            build.args(["--release", "-p", "gular-runtime", "--example", "load_rate"]);
-            if ready.turbo {
-                build.args(["--features", "turbo"]);
-            }
-            process::run(&mut build)?;
-            let load_rate = workspace.target.join("release/examples/load_rate");
-            let programs = peers::Programs { gular, load_rate, python };
+            let [gular] = cargo::build(&workspace, &ready, Set::Plain, [&cargo::GULAR])?;
+            let programs =
+                peers::Programs { gular, load_rate: release(&cargo::LOAD_RATE)?, python };
             peers::run(&workspace, &programs, settings, &work.join("peers"))
         }
         What::Load { bundle, size, batch_size, seconds } => {
-            let mut run = cargo::cargo(&workspace, &ready, "run");
-            run.args(["--release", "-p", "gular-runtime", "--example", "load_rate"]);
-            if ready.turbo {
-                run.args(["--features", "turbo"]);
-            }
-            run.arg("--").arg(std::path::absolute(bundle)?);
-            run.args([size.to_string(), batch_size.to_string(), seconds.to_string()]);
-            let status = run.status()?;
-            ensure!(status.success(), "`load_rate` ended with {status}");
+            let mut run = command(release(&cargo::LOAD_RATE)?);
+            run.arg(bundle).args([size.to_string(), batch_size.to_string(), seconds.to_string()]);
+            process::run(&mut run)?;
             eprintln!("{}", machine());
             Ok(())
         }
     }
 }
 
-/// Builds an example for speed.
-fn example(workspace: &Workspace, ready: &Ready, package: &str, name: &str) -> Result<PathBuf> {
-    let mut build = cargo::cargo(workspace, ready, "build");
-    process::run(build.args(["--release", "-p", package, "--example", name]))?;
-    Ok(workspace.target.join("release/examples").join(name))
+/// A bar of a plot, ours in colour; its value is shown with so many digits behind the point.
+pub(crate) fn bar(name: &str, value: f64, digits: usize) -> Bar {
+    Bar {
+        name: name.to_owned(),
+        value,
+        range: (value, value),
+        baseline: !name.starts_with("gular"),
+        picked: false,
+        text: format!("{value:.digits$}"),
+    }
 }
 
 /// The machine, for a record.

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
+use xtask::cargo;
+use xtask::process::{self, command, find};
+use xtask::setup::Ready;
+use xtask::workspace::Workspace;
+
 use super::date;
 use super::pack::walk;
-use crate::cargo::{self, Profile, Program};
-use crate::process::{self, command, find};
-use crate::setup::Ready;
-use crate::workspace::Workspace;
 
 /// What is measured and how.
 #[derive(Debug, clap::Args)]
@@ -42,12 +43,9 @@ pub(crate) fn run(
     // First, since building takes minutes.
     let (n, bytes) =
         copy_images(&settings.images, &kit.join("images"), settings.limit * 1_000_000)?;
-    let gular = cargo::build(workspace, ready, Program::Gular, Profile::Release)?;
-    let train = cargo::build(workspace, ready, Program::Train, Profile::Release)?;
-    let mut build = cargo::cargo(workspace, ready, "build");
-    build.args(["--release", "-p", "gular-runtime", "--example", "gpu", "--features"]);
-    process::run(build.arg(if ready.turbo { "cuda,turbo" } else { "cuda" }))?;
-    let gpu = workspace.target.join("release/examples/gpu");
+    let release = |artifact| cargo::build_release(workspace, ready, artifact);
+    let (gular, train) = (release(&cargo::GULAR)?, release(&cargo::TRAIN)?);
+    let gpu = release(&cargo::GPU)?;
     for (name, program) in [("gular", gular), ("gular-train", train), ("gpu", gpu)] {
         copy(&program, &kit.join(name))?;
         // Without symbols it travels faster.
@@ -56,7 +54,7 @@ pub(crate) fn run(
         }
     }
     for name in ["run.sh", "peers.py"] {
-        copy(&workspace.root.join("xtask/gpu").join(name), &kit.join(name))?;
+        copy(&workspace.root.join("xtask/bench/gpu").join(name), &kit.join(name))?;
     }
     eprintln!("{n} images, {:.1} MB, in `{}`", bytes as f64 / 1e6, kit.display());
 

@@ -20,9 +20,10 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use xtask::process::{self, command};
+use xtask::workspace::Workspace;
+
 use super::{machine, median};
-use crate::process::{self, command};
-use crate::workspace::Workspace;
 
 /// Peer and what decodes; the first is what most people run.
 const ROWS: [(&str, &str); 12] = [
@@ -194,7 +195,7 @@ impl Bench<'_> {
 
     fn script(&self, verb: &str) -> Command {
         let mut run = command(&self.programs.python);
-        run.arg(self.workspace.root.join("xtask/peers/bench/run.py")).arg(verb);
+        run.arg(self.workspace.root.join("xtask/bench/peers/run.py")).arg(verb);
         run.arg("--images").arg(self.folder());
         // Python's torch has its own libtorch.
         run.env_remove("LD_LIBRARY_PATH").env("PYTHONDONTWRITEBYTECODE", "1");

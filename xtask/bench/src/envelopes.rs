@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
+use xtask::workspace::Workspace;
+
 use super::{date, median};
-use crate::workspace::Workspace;
 
 /// Rates are the same when no envelope is further than this below the best.
 const SAME: f64 = 0.9;

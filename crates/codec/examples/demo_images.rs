@@ -1,31 +1,29 @@
-//! A small set of images a network can learn to tell apart.
+//! Writes the images of `cargo xtask demo`: a small set that a network can learn to tell apart.
 //!
-//! Four classes (discs, squares, stripes, rings) in random colours, places and
-//! sizes over a noisy background; 80 to 420 pixels a side; three of four are
-//! JPEG, the fourth PNG. Everything follows from the seed.
+//! `demo_images DIR` writes `DIR/{train,val}/{class}/{number}.{jpg,png}`: four classes (discs,
+//! squares, stripes, rings) in random colours, places and sizes over a noisy background; 80 to
+//! 420 pixels per side; three of four are JPEG, the fourth PNG. Equal runs write equal bytes.
 
-use std::fs;
+use std::error::Error;
 use std::path::Path;
+use std::{env, fs};
 
-use anyhow::{Context as _, Result};
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The classes, which are folder names below each split.
-pub(crate) const CLASSES: [&str; 4] = ["disc", "ring", "square", "stripes"];
+const CLASSES: [&str; 4] = ["disc", "ring", "square", "stripes"];
+/// Each split, and its images per class: 320 to learn from, 80 to test.
+const SPLITS: [(&str, usize); 2] = [("train", 80), ("val", 20)];
 
-/// Writes `DIR/{train,val}/{class}/{number}.{jpg,png}`, calling `tick` after each image.
-pub(crate) fn write(dir: &Path, train: usize, val: usize, tick: &mut dyn FnMut()) -> Result<()> {
-    for (split, n) in [("train", train), ("val", val)] {
+fn main() -> Result<()> {
+    let dir = env::args_os().nth(1).ok_or("usage: demo_images DIR")?;
+    for (split, n) in SPLITS {
         for (class, name) in CLASSES.into_iter().enumerate() {
-            let folder = dir.join(split).join(name);
-            fs::create_dir_all(&folder)
-                .with_context(|| format!("cannot make `{}`", folder.display()))?;
+            let folder = Path::new(&dir).join(split).join(name);
+            fs::create_dir_all(&folder)?;
             for i in 0..n {
-                let mut rng = Rng::new(split, class, i);
-                let (extension, bytes) = image(class, i % 4 == 3, &mut rng)?;
-                let path = folder.join(format!("{i:04}.{extension}"));
-                fs::write(&path, bytes)
-                    .with_context(|| format!("cannot write `{}`", path.display()))?;
-                tick();
+                let (extension, bytes) = image(class, i % 4 == 3, &mut Rng::new(split, class, i))?;
+                fs::write(folder.join(format!("{i:04}.{extension}")), bytes)?;
             }
         }
     }
@@ -73,7 +71,7 @@ fn draw(class: usize, w: usize, h: usize, rng: &mut Rng) -> Vec<u8> {
     pixels
 }
 
-/// A SplitMix64 generator, one for each image.
+/// A SplitMix64 generator, one per image.
 struct Rng(u64);
 
 impl Rng {
