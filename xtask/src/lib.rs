@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand};
 
 mod bench;
 pub mod cargo;
+mod check;
 mod ci;
 mod demo;
 mod image;
@@ -37,6 +38,7 @@ enum Verb {
     Demo(demo::Args),
     Test(test::Args),
     Lint(lint::Args),
+    Check(check::Args),
     Image(image::Args),
     Bench(bench::Args),
     Peers(peers::Args),
@@ -53,6 +55,7 @@ pub fn run() -> Result<()> {
         Verb::Demo(args) => demo::run(&args),
         Verb::Test(args) => test::run(&args),
         Verb::Lint(args) => lint::run(&args),
+        Verb::Check(args) => check::run(&args),
         Verb::Image(args) => image::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Peers(args) => peers::run(&args),

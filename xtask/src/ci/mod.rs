@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+mod deny;
 mod fuzz;
 mod older_line;
 
@@ -17,7 +18,8 @@ use crate::{demo, lint, peers, test};
 /// Run all that CI runs: lint, test, peers, demo.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also the long tests, the fuzz targets for a minute each, and libtorch 2.7.0
+    /// Also the long tests, the fuzz targets for a minute each, libtorch 2.7.0, and the licences
+    /// and sources of all crates
     #[arg(long)]
     long: bool,
 }
@@ -45,6 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })?;
     stages.run("demo", || demo::run(&demo::Args::short()))?;
     if args.long {
+        stages.run("deny", || deny::run(&workspace, &ready))?;
         stages.run("fuzz", || fuzz::run(&workspace, &ready))?;
         stages.run("libtorch 2.7.0", || older_line::run(&workspace))?;
     }
