@@ -125,6 +125,9 @@ impl AddAssign for Counts {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
     use super::*;
 
     fn check(line: &str, expected: Option<(u64, u64, u64)>) {
@@ -145,5 +148,33 @@ mod tests {
         );
         check("test fails ... ok", None);
         check("a test printed test result: ok. 9 passed; 0 failed; 0 ignored", None);
+    }
+
+    /// A room's test program is put together by hand, so a file could be left out of it.
+    #[test]
+    fn every_test_file_belongs_to_a_program() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("in the workspace");
+        let mut n_files = 0;
+        for room in ["", "crates", "tutorials"].iter().flat_map(|dir| folders(&root.join(dir))) {
+            let Ok(program) = fs::read_to_string(room.join("tests/main.rs")) else { continue };
+            let manifest = fs::read_to_string(room.join("Cargo.toml")).expect("a package");
+            for file in fs::read_dir(room.join("tests")).expect("a folder of tests") {
+                let path = file.expect("an entry").path();
+                let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+                let Some(module) = name.strip_suffix(".rs").filter(|name| *name != "main") else {
+                    continue;
+                };
+                let included = program.lines().any(|line| line == format!("mod {module};"))
+                    || manifest.contains(&format!("\"tests/{name}\""));
+                assert!(included, "`{}` is in no test program", path.display());
+                n_files += 1;
+            }
+        }
+        assert!(n_files > 5, "only {n_files} test files were found");
+    }
+
+    fn folders(dir: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(dir).expect("a folder of the workspace");
+        entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir()).collect()
     }
 }

@@ -1,11 +1,7 @@
 //! Pictures brought to a fixed size, with 8 and with 16 bits a sample.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod fixtures;
-
-use fixtures::{
-    decoder, exif, picture,
+use crate::fixtures::{
+    self, decoder, exif, picture,
     png::{Png, samples, write},
 };
 use gular_codec::{

@@ -1,10 +1,6 @@
 //! Files that are damaged, mislabelled or malicious.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod fixtures;
-
-use fixtures::{
+use crate::fixtures::{
     BASELINE, Kind, Random, decoder, exif, jpeg, kinds, picture,
     png::{Png, chunk, write},
 };

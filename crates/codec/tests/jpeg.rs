@@ -1,10 +1,6 @@
 //! Every kind of JPEG, on every backend of the build.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod fixtures;
-
-use fixtures::{
+use crate::fixtures::{
     BASELINE, Colour, Kind, decoder, distance, exif, expected, jpeg, kinds, picture, raw_decoder,
 };
 use gular_codec::{Error, Format, Image, JpegBackend, Limits, Orientation, read_header};

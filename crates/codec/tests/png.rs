@@ -1,10 +1,6 @@
 //! Every kind of PNG.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod fixtures;
-
-use fixtures::{
+use crate::fixtures::{
     decoder, exif,
     png::{Png, samples, write},
 };

@@ -1,10 +1,6 @@
 //! Regions: the pixels of the full decode, for less work.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod fixtures;
-
-use fixtures::{
+use crate::fixtures::{
     Random, cut, decoder, exif, jpeg, kinds, picture,
     png::{Png, write},
 };

@@ -1,10 +1,6 @@
 //! Resizing and encoding, held against slow and obvious versions.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
-mod fixtures;
-
-use fixtures::{decoder, distance, picture};
+use crate::fixtures::{decoder, distance, picture};
 use gular_codec::{
     Error, Filter, Image, JpegBackend, Rect, Resize, Resizer, encode_jpeg, encode_png, resize,
 };

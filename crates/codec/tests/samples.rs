@@ -1,16 +1,11 @@
 //! Real photographs, from the folder named by `GULAR_SAMPLE_IMAGES`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![allow(clippy::print_stdout, reason = "says what was skipped, or measured")]
-
-mod fixtures;
-
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use fixtures::{Random, cut, decoder, distance};
+use crate::fixtures::{Random, cut, decoder, distance};
 use gular_codec::{Error, Format, JpegBackend, Rect};
 
 fn samples() -> Vec<(PathBuf, Vec<u8>)> {

@@ -1,7 +1,5 @@
 //! Images we write, read by `backhand`.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::num::NonZeroUsize;

@@ -1,8 +1,6 @@
 //! Files of an image come back byte by byte, whoever wrote it and however it is
 //! compressed.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};

@@ -1,7 +1,5 @@
 //! Files written from blocks of another image, in part or whole.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::num::NonZeroUsize;
 
 use gular_squashfs::write::{

@@ -1,0 +1,16 @@
+//! The tests of `codec` from outside, as one program: linking many takes longer than the tests.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking and says what it skips"
+)]
+
+mod fit;
+mod fixtures;
+mod hostile;
+mod jpeg;
+mod png;
+mod region;
+mod resize;
+mod samples;

@@ -1,0 +1,8 @@
+//! The tests of `squashfs` from outside, as one program: linking many takes longer than the tests.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod backhand;
+mod contents;
+mod parts;
+mod read;
