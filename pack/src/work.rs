@@ -11,11 +11,11 @@ use std::sync::{Mutex, PoisonError};
 use gular_bundle::{Field, ShardSpec, ShardWriter, Split};
 
 use crate::error::{BadInput, BadInputs};
-use crate::feed::{Feed, Item};
 use crate::input::InputReader;
 use crate::out::{Done, Free, OutDir};
 use crate::payload::{Maker, Recipe};
 use crate::plan::{Plan, PlanShard, Record};
+use crate::read_ahead::{Item, ReadAhead};
 use crate::run::{PackOptions, Progress, run_id, still_needed};
 use crate::sums::Sums;
 use crate::{Error, OnError};
@@ -98,7 +98,7 @@ impl Work<'_> {
     ) -> Result<Option<Done>, Error> {
         let Some(shard) = self.plan.shards.get(number) else { return Ok(None) };
         let statistics = shard.split == Split::Train;
-        let feed = Feed::new(self.plan.records(shard)?, ahead);
+        let feed = ReadAhead::new(self.plan.records(shard)?, ahead);
         let written = std::thread::scope(|scope| {
             for _ in 0..readers {
                 scope.spawn(|| {

@@ -34,7 +34,7 @@ pub use gular_files::{Env, write_file};
 #[cfg(feature = "net")]
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{
-    Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Stage, Stats, stored_picture,
+    Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Phase, Stats, stored_picture,
 };
 pub use rank::{RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, StopFlag};

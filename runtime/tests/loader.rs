@@ -13,7 +13,7 @@ use fixtures::{Recipe, label, make, open};
 use gular_bundle::{Dtype, Field, FieldName};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
-use gular_runtime::{Batch, Error, Loader, LoaderOptions, OnError, Split, Stage, Transform};
+use gular_runtime::{Batch, Error, Loader, LoaderOptions, OnError, Phase, Split, Transform};
 
 const SIDE: u32 = 16;
 const N: u64 = 25;
@@ -429,7 +429,7 @@ fn stages_are_counted() {
     assert_eq!((stats.images, stats.samples, stats.batches, stats.skipped), (N, N, 7, 0));
     let bytes: usize = (0..N as usize).map(|i| fixtures::image(i).len()).sum();
     assert_eq!((stats.bytes, stats.threads), (bytes as u64, 3));
-    for stage in [Stage::Read, Stage::Check, Stage::Decode] {
+    for stage in [Phase::Read, Phase::Check, Phase::Decode] {
         assert!(!stats.of(stage).is_zero(), "{}", stage.name());
     }
 }

@@ -245,7 +245,7 @@ fn unseen(driver: (i32, i32)) -> Error {
 
 #[expect(unsafe_code, reason = "cudarc calls turning its own synchronisation off unsafe")]
 fn forgo_tracking(context: &Arc<CudaContext>) {
-    // SAFETY: all order between our streams is made by our own events (`Ring`); a lack of
+    // SAFETY: all order between our streams is made by our own events (`DeviceSlots`); a lack of
     // one would be a torn batch, which `gpu check` looks for.
     unsafe { context.disable_event_tracking() };
 }

@@ -6,7 +6,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DriverError,
 use cudarc::driver::{DevicePtr as _, sys};
 use tch::{Device, Kind, Tensor};
 
-use super::ring::{Lanes, Views};
+use super::device_slots::{Lanes, Views};
 use crate::Error;
 
 /// What a slot is filled with before each batch when it is to be seen that nobody reads it.

@@ -3,20 +3,20 @@
 //!
 //! Nothing of it is linked, so one program runs with and without a GPU.
 
+mod device_slots;
 mod gpu;
 mod lanes;
 mod library;
 mod nccl;
 mod pin;
 mod rates;
-mod ring;
 
 pub use gpu::Gpu;
 pub use nccl::Nccl;
 pub use rates::{CopyRates, copy_rates};
 
+#[cfg(test)]
+pub(crate) use device_slots::Lanes;
+pub(crate) use device_slots::{DeviceSlots, Held, Lent, Views};
 pub(crate) use lanes::CudaLanes;
 pub(crate) use pin::pin;
-#[cfg(test)]
-pub(crate) use ring::Lanes;
-pub(crate) use ring::{Held, Lent, Ring, Views};

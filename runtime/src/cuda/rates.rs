@@ -7,9 +7,9 @@ use bytes::BytesMut;
 use cudarc::driver::DriverError;
 
 use super::Gpu;
+use super::device_slots::{DeviceSlots, Held};
 use super::lanes::{CudaLanes, refused};
 use super::pin::{Pinned, pin};
-use super::ring::{Held, Ring};
 use crate::Error;
 use crate::loader::pages;
 
@@ -96,7 +96,7 @@ fn ring(
     memory.truncate(bytes);
     let same = Arc::new(Same { _lock: lock, images: memory, labels: vec![7; rows] });
     let lanes = CudaLanes::new(gpu.context(), ahead + 1, rows, row_bytes, false)?;
-    let mut ring = Ring::new(lanes, ahead + 1)?;
+    let mut ring = DeviceSlots::new(lanes, ahead + 1)?;
     let mut batches = |n: u64| {
         for _ in 0..n {
             while ring.has_room() {

@@ -12,8 +12,8 @@ use super::lobby::{listen, listen_everywhere};
 use super::meet::{self, Host};
 use super::number::Number;
 use super::operation::{Kind, Operation};
+use super::rank_ring::{self, Patience, Place, RankRing};
 use super::relay::{Relay, Source, Target};
-use super::ring::{self, Patience, Place, Ring};
 use super::shared::Shared;
 use super::watch::{Member, Watcher};
 use super::wire::MAX_ABOUT;
@@ -68,7 +68,7 @@ pub struct Group {
 
 enum Live {
     Alone(Shared),
-    Together { watcher: Watcher, ring: Mutex<Ring> },
+    Together { watcher: Watcher, ring: Mutex<RankRing> },
 }
 
 impl Group {
@@ -345,7 +345,7 @@ impl Group {
     fn run(
         &self,
         operation: Operation,
-        body: impl FnOnce(&mut Ring, Operation, &Patience<'_>) -> Result<(), GroupError>,
+        body: impl FnOnce(&mut RankRing, Operation, &Patience<'_>) -> Result<(), GroupError>,
     ) -> Result<(), Error> {
         self.check()?;
         let Live::Together { watcher, ring } = &self.live else { return Ok(()) };
@@ -377,10 +377,10 @@ fn connect_ring(
     watcher: &Watcher,
     options: &GroupOptions,
     cancel: &AtomicBool,
-) -> Result<Ring, GroupError> {
+) -> Result<RankRing, GroupError> {
     let shared = &watcher.shared;
     let limit = options.rendezvous_timeout.min(RING_TIMEOUT);
-    let mut ring = ring::connect(place, invitation, listener, shared, limit, cancel)?;
+    let mut ring = rank_ring::connect(place, invitation, listener, shared, limit, cancel)?;
     let handles = ring.handles().map_err(|error| GroupError::Broken {
         rank: place.rank,
         other: place.next(),
@@ -396,7 +396,7 @@ fn connect_ring(
 
 /// A sum with one number a rank is done when all have taken part.
 fn barrier(
-    ring: &mut Ring,
+    ring: &mut RankRing,
     place: Place,
     operation: Operation,
     patience: &Patience<'_>,

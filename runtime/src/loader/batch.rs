@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::batch_slots::{BatchSlots, Slot};
 use super::normalise::Table;
-use super::ring::{Ring, Slot};
 use crate::Error;
 
 /// Samples of one step; its memory goes back to the loader when it is dropped.
@@ -16,7 +16,7 @@ pub struct Batch {
     size: (u32, u32),
     skipped: Vec<Error>,
     table: Arc<Table>,
-    ring: Arc<Ring>,
+    ring: Arc<BatchSlots>,
 }
 
 impl Batch {
@@ -25,7 +25,7 @@ impl Batch {
         size: (u32, u32),
         labelled: bool,
         table: Arc<Table>,
-        ring: Arc<Ring>,
+        ring: Arc<BatchSlots>,
     ) -> Self {
         let faults = std::mem::take(&mut slot.faults);
         let gone: Vec<usize> = faults.iter().map(|(row, _)| *row).collect();

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use gular_bundle::{Bundle, Digest};
 
-use super::normalise::Table;
 #[cfg(feature = "cuda")]
-use super::ring::Hold;
-use super::ring::{Ring, Run, Slot, Span};
+use super::batch_slots::Hold;
+use super::batch_slots::{BatchSlots, Run, Slot, Span};
+use super::normalise::Table;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
@@ -46,7 +46,7 @@ pub struct Loader {
     counted: Stats,
     table: Arc<Table>,
     meters: Arc<Meters>,
-    ring: Arc<Ring>,
+    ring: Arc<BatchSlots>,
     _pool: Pool,
 }
 
@@ -67,7 +67,7 @@ impl Loader {
         let threads = if options.threads == 0 { cores } else { options.threads };
         let source = Arc::new(Source::new(bundle, &options)?);
         let rows = options.batch_size;
-        let ring = Arc::new(Ring::new(options.slots, rows, options.row_bytes()?)?);
+        let ring = Arc::new(BatchSlots::new(options.slots, rows, options.row_bytes()?)?);
         let meters = Arc::new(Meters::default());
         let pool = Pool::start(threads, &ring, &source, &meters)?;
         Ok(Self {
@@ -160,7 +160,7 @@ impl Loader {
         &self.options
     }
 
-    /// What each stage did and waited since the loader was made.
+    /// What each phase did and waited since the loader was made.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counted;

@@ -16,20 +16,20 @@
 //! [`LoaderOptions::slots`] batches and what each thread's decoder holds.
 
 mod batch;
+mod batch_slots;
 mod epoch;
 mod normalise;
 mod options;
 mod pixels;
-mod ring;
 mod source;
 mod stats;
 mod worker;
 
 pub use batch::Batch;
+#[cfg(feature = "cuda")]
+pub(crate) use batch_slots::pages;
 pub use epoch::{Epoch, Loader};
 pub use normalise::Normalise;
 pub use options::{LoaderOptions, OnError};
 pub use pixels::stored_picture;
-#[cfg(feature = "cuda")]
-pub(crate) use ring::pages;
-pub use stats::{Stage, Stats};
+pub use stats::{Phase, Stats};

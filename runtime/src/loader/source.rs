@@ -7,9 +7,9 @@ use gular_bundle::{Bundle, Field, SampleId, Split};
 use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
 use super::LoaderOptions;
+use super::batch_slots::Ticket;
 use super::pixels::{PixelTools, Pixels, copy};
-use super::ring::Ticket;
-use super::stats::{Meters, Stage};
+use super::stats::{Meters, Phase};
 use crate::Error;
 use crate::augment::Transform;
 use crate::order::KeyedRng;
@@ -92,15 +92,15 @@ impl Source {
     ) -> Result<Option<i64>, Error> {
         let id = self.bundle.locate(self.split, ticket.sample)?;
         let mut buffer = std::mem::take(&mut tools.stored);
-        let shard = meters.time(Stage::Read, || self.bundle.shard(id.shard))?;
-        let stored = meters.time(Stage::Read, || {
+        let shard = meters.time(Phase::Read, || self.bundle.shard(id.shard))?;
+        let stored = meters.time(Phase::Read, || {
             let stored = shard.view(id.row, self.image, &mut buffer)?;
             touch(stored);
             Ok::<_, Error>(stored)
         })?;
         meters.count(stored.len());
-        meters.time(Stage::Check, || shard.check(id.row, self.image, stored))?;
-        let made = meters.time(Stage::Decode, || self.picture(stored, ticket, tools));
+        meters.time(Phase::Check, || shard.check(id.row, self.image, stored))?;
+        let made = meters.time(Phase::Decode, || self.picture(stored, ticket, tools));
         if buffer.capacity() <= KEPT_BYTES {
             tools.stored = buffer;
         }
@@ -159,7 +159,7 @@ mod tests {
         ShardSpec, ShardWriter, write_manifest,
     };
 
-    use super::super::ring::{Ring, Run, Span};
+    use super::super::batch_slots::{BatchSlots, Run, Span};
     use super::*;
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
 
@@ -195,7 +195,7 @@ mod tests {
         let options =
             LoaderOptions { transform: Transform::eval(SIDE), ..LoaderOptions::new(Split::Train) };
         let source = Source::new(bundle, &options).unwrap();
-        let ring = Ring::new(2, 1, (SIDE * SIDE * 3) as usize).unwrap();
+        let ring = BatchSlots::new(2, 1, (SIDE * SIDE * 3) as usize).unwrap();
         let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
         let order = EpochOrder::new(&order, &[1], 0, 1);
         let span = Span::new(0, 1, 1, false);

@@ -1,4 +1,4 @@
-//! What each stage did and waited, so that a user sees the bottleneck.
+//! What each phase did and waited, so that a user sees the bottleneck.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Where a loader's time goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum Phase {
     /// Bytes from the shard; a page not in memory waits for its disk here.
     Read,
     /// BLAKE3 over a sample seen for the first time.
@@ -19,7 +19,7 @@ pub enum Stage {
     WaitForBatch,
 }
 
-impl Stage {
+impl Phase {
     const ALL: [Self; 5] =
         [Self::Read, Self::Check, Self::Decode, Self::WaitForSlot, Self::WaitForBatch];
 
@@ -39,8 +39,8 @@ impl Stage {
 /// Sums since the loader was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Time in each stage, in the order of [`Stage`]: of all threads together,
-    /// but of the training for [`Stage::WaitForBatch`].
+    /// Time in each phase, in the order of [`Phase`]: of all threads together,
+    /// but of the training for [`Phase::WaitForBatch`].
     pub time: [Duration; 5],
     /// Samples made, those prefetched and thrown away included.
     pub samples: u64,
@@ -61,10 +61,10 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Time in `stage`.
+    /// Time in `phase`.
     #[must_use]
-    pub fn of(&self, stage: Stage) -> Duration {
-        self.time[stage as usize]
+    pub fn of(&self, phase: Phase) -> Duration {
+        self.time[phase as usize]
     }
 
     /// What was added after `earlier`, an earlier answer of the same loader.
@@ -97,7 +97,7 @@ impl Stats {
     #[must_use]
     pub fn bottleneck(&self) -> Option<&'static str> {
         let [read, check, decode, ..] = self.time;
-        let waited = self.of(Stage::WaitForBatch);
+        let waited = self.of(Phase::WaitForBatch);
         if self.batches == 0 {
             None
         } else if waited * 20 < self.elapsed {
@@ -120,11 +120,11 @@ impl Stats {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{:<16}{:>10}{:>14}", "stage", "seconds", "us a sample")?;
-        for stage in Stage::ALL {
-            let seconds = self.of(stage).as_secs_f64();
+        writeln!(f, "{:<16}{:>10}{:>14}", "phase", "seconds", "us a sample")?;
+        for phase in Phase::ALL {
+            let seconds = self.of(phase).as_secs_f64();
             let each = seconds * 1e6 / self.samples.max(1) as f64;
-            writeln!(f, "{:<16}{seconds:>10.2}{each:>14.1}", stage.name())?;
+            writeln!(f, "{:<16}{seconds:>10.2}{each:>14.1}", phase.name())?;
         }
         write!(
             f,
@@ -154,16 +154,16 @@ pub(super) struct Meters {
 }
 
 impl Meters {
-    pub(super) fn add(&self, stage: Stage, time: Duration) {
+    pub(super) fn add(&self, phase: Phase, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.time[stage as usize].fetch_add(nanos, Ordering::Relaxed);
+        self.time[phase as usize].fetch_add(nanos, Ordering::Relaxed);
     }
 
     /// Does `job` and counts its time, whether it succeeds or not.
-    pub(super) fn time<T>(&self, stage: Stage, job: impl FnOnce() -> T) -> T {
+    pub(super) fn time<T>(&self, phase: Phase, job: impl FnOnce() -> T) -> T {
         let since = Instant::now();
         let done = job();
-        self.add(stage, since.elapsed());
+        self.add(phase, since.elapsed());
         done
     }
 
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_names_stages_bottleneck_and_a_bad_setting() {
+    fn the_table_names_phases_bottleneck_and_a_bad_setting() {
         let ms = Duration::from_millis;
         let stats = Stats {
             time: [ms(10), ms(20), ms(1500), ms(0), ms(800)],
@@ -201,7 +201,7 @@ mod tests {
             cores: 2,
         };
         let expected = "\
-stage              seconds   us a sample
+phase              seconds   us a sample
 read                  0.01          10.0
 check                 0.02          20.0
 decode                1.50        1500.0

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::ring::Ring;
+use super::batch_slots::BatchSlots;
 use super::source::Source;
 use super::stats::Meters;
 use crate::Error;
@@ -12,14 +12,14 @@ use crate::Error;
 /// A fixed pool; dropped, it waits for the samples in the making, no more.
 #[derive(Debug)]
 pub(super) struct Pool {
-    ring: Arc<Ring>,
+    ring: Arc<BatchSlots>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Pool {
     pub(super) fn start(
         n: usize,
-        ring: &Arc<Ring>,
+        ring: &Arc<BatchSlots>,
         source: &Arc<Source>,
         meters: &Arc<Meters>,
     ) -> Result<Self, Error> {
@@ -46,7 +46,7 @@ impl Drop for Pool {
     }
 }
 
-fn work(ring: &Ring, source: &Source, meters: &Meters) {
+fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
     let alarm = Alarm(ring);
     let mut tools = source.tools();
     while let Some(mut ticket) = ring.take(meters) {
@@ -71,7 +71,7 @@ fn caught<T>(job: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// Tells the ring when its thread ends by a panic, so that nobody waits for ever.
-struct Alarm<'a>(&'a Ring);
+struct Alarm<'a>(&'a BatchSlots);
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
@@ -83,7 +83,7 @@ impl Drop for Alarm<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ring::{Run, Span};
+    use super::super::batch_slots::{Run, Span};
     use super::*;
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
 
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_ends_by_a_panic_wakes_who_waits() {
-        let ring = Ring::new(2, 1, 3).unwrap();
+        let ring = BatchSlots::new(2, 1, 3).unwrap();
         let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
         let order = EpochOrder::new(&order, &[5], 0, 1);
         let span = Span::new(0, 5, 1, false);

@@ -4,12 +4,12 @@ use tch::{Kind, Tensor};
 
 use super::feed::{About, FeedOptions, TensorBatch};
 use super::numbers::{Converter, own};
-use crate::cuda::{CudaLanes, Gpu, Held, Lent, Ring, Views, pin};
+use crate::cuda::{CudaLanes, DeviceSlots, Gpu, Held, Lent, Views, pin};
 use crate::{Batch, Epoch, Error, Loader};
 
 /// The ring of device slots of one loader.
 pub(super) struct DeviceFeed<V: Views> {
-    ring: Ring<V, Batch, About>,
+    ring: DeviceSlots<V, Batch, About>,
     /// How many of the loader's batches may be held at a time.
     may_hold: usize,
     /// An error of the loader, told after the batches before it.
@@ -58,7 +58,7 @@ impl<V: Views> DeviceFeed<V> {
             return Err(Error::Option { option: "slots", reason });
         }
         let n_slots = ahead + 1;
-        Ok(Self { ring: Ring::new(lanes(n_slots)?, n_slots)?, may_hold, failed: None })
+        Ok(Self { ring: DeviceSlots::new(lanes(n_slots)?, n_slots)?, may_hold, failed: None })
     }
 
     /// The next batch of `batches`, and those after it on their way. Waits for the loader

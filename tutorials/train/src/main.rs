@@ -26,7 +26,7 @@ use gular_runtime::torch::{
     self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, Place, TrainState,
 };
 use gular_runtime::{
-    Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, Ranks, Split, Stage, Stats,
+    Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, Phase, Ranks, Split, Stats,
     StopFlag, Transform, available_cores, jpeg_backend, write_file,
 };
 use serde_json::{Value, json};
@@ -397,7 +397,7 @@ impl Training<'_> {
         let mut take = |name: &str| self.state.figures.remove(name).unwrap_or_default();
         let loss = take("epoch_loss") / take("epoch_images").max(1.0);
         self.state.figures.insert("loss_last".into(), loss);
-        let waited = stats.of(Stage::WaitForBatch).as_secs_f64() / stats.elapsed.as_secs_f64();
+        let waited = stats.of(Phase::WaitForBatch).as_secs_f64() / stats.elapsed.as_secs_f64();
         let mut rate = [stats.images_per_second()];
         self.parallel.sum(&mut rate)?;
         let [rate] = rate;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use gular_runtime::torch::Feed;
-use gular_runtime::{Stage, Stats};
+use gular_runtime::{Phase, Stats};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -45,11 +45,11 @@ pub(crate) fn loader_json(stats: &Stats) -> Value {
         "skipped": stats.skipped,
         "threads": stats.threads,
         "images_per_second": stats.images_per_second(),
-        "read_seconds": seconds(Stage::Read),
-        "check_seconds": seconds(Stage::Check),
-        "decode_seconds": seconds(Stage::Decode),
-        "wait_for_slot_seconds": seconds(Stage::WaitForSlot),
-        "wait_for_batch_seconds": seconds(Stage::WaitForBatch),
+        "read_seconds": seconds(Phase::Read),
+        "check_seconds": seconds(Phase::Check),
+        "decode_seconds": seconds(Phase::Decode),
+        "wait_for_slot_seconds": seconds(Phase::WaitForSlot),
+        "wait_for_batch_seconds": seconds(Phase::WaitForBatch),
         "bottleneck": stats.bottleneck(),
     })
 }

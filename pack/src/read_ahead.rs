@@ -15,7 +15,7 @@ use crate::plan::Record;
 /// A record and what reading it gave.
 pub(crate) type Item = Result<(Record, Result<Value, BadInput>), Error>;
 
-pub(crate) struct Feed<I> {
+pub(crate) struct ReadAhead<I> {
     state: Mutex<State<I>>,
     changed: Condvar,
     ahead_bytes: u64,
@@ -35,7 +35,7 @@ struct State<I> {
     stopped: bool,
 }
 
-impl<I: Iterator<Item = Result<Record, Error>>> Feed<I> {
+impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
     pub(crate) fn new(records: I, ahead_bytes: u64) -> Self {
         let state = State {
             records,
@@ -142,7 +142,7 @@ fn held(item: &Item) -> u64 {
     value.map_or(0, |value| value.bytes.len() as u64)
 }
 
-struct StopOnPanic<'a, I: Iterator<Item = Result<Record, Error>>>(&'a Feed<I>);
+struct StopOnPanic<'a, I: Iterator<Item = Result<Record, Error>>>(&'a ReadAhead<I>);
 
 impl<I: Iterator<Item = Result<Record, Error>>> Drop for StopOnPanic<'_, I> {
     fn drop(&mut self) {

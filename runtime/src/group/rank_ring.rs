@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-pub(super) struct Ring {
+pub(super) struct RankRing {
     next: TcpStream,
     before: TcpStream,
     output: Vec<u8>,
@@ -70,7 +70,7 @@ pub(super) fn connect(
     shared: &Shared,
     limit: Duration,
     cancel: &AtomicBool,
-) -> Result<Ring, GroupError> {
+) -> Result<RankRing, GroupError> {
     let begun = Instant::now();
     let check = || {
         if cancel.load(Ordering::Relaxed) {
@@ -107,7 +107,7 @@ pub(super) fn connect(
                     // It sends no more before all are connected, so nothing is lost here.
                     guest.link.consume(HELLO_BYTES);
                     let rest = guest.link.input().to_vec();
-                    return Ring::new(next, guest.link.into_stream(), rest).map_err(failed);
+                    return RankRing::new(next, guest.link.into_stream(), rest).map_err(failed);
                 }
                 None if !guest.link.ended() => lobby.guests.push(guest),
                 _ => {}
@@ -124,7 +124,7 @@ pub(super) struct Patience<'a> {
     pub(super) cancel: Option<&'a AtomicBool>,
 }
 
-impl Ring {
+impl RankRing {
     /// `rest` came after the greeting of the rank before.
     fn new(next: TcpStream, before: TcpStream, mut rest: Vec<u8>) -> io::Result<Self> {
         for stream in [&next, &before] {

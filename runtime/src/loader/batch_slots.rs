@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::stats::{Meters, Stage};
+use super::stats::{Meters, Phase};
 use crate::Error;
 use crate::order::EpochOrder;
 
@@ -118,7 +118,7 @@ struct State {
 
 /// The slots, shared by the threads, the epoch and its batches.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct BatchSlots {
     /// Before the slots, so that they let go of the memory before it is freed.
     #[cfg(feature = "cuda")]
     holds: std::sync::OnceLock<Vec<Hold>>,
@@ -135,7 +135,7 @@ pub(super) struct Ring {
 #[cfg(feature = "cuda")]
 pub(crate) type Hold = Box<dyn std::any::Any + Send + Sync>;
 
-impl Ring {
+impl BatchSlots {
     /// `n_slots` slots of `rows` rows of `row_bytes` bytes, allocated here.
     pub(super) fn new(n_slots: usize, rows: usize, row_bytes: usize) -> Result<Self, Error> {
         let len = rows.saturating_mul(row_bytes);
@@ -208,7 +208,7 @@ impl Ring {
             let since = Instant::now();
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             if starved {
-                meters.add(Stage::WaitForSlot, since.elapsed());
+                meters.add(Phase::WaitForSlot, since.elapsed());
             }
         }
     }
@@ -261,11 +261,11 @@ impl Ring {
             }
             let since = Instant::now();
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
-            meters.add(Stage::WaitForBatch, since.elapsed());
+            meters.add(Phase::WaitForBatch, since.elapsed());
         }
     }
 
-    /// Whether [`Ring::batch`] would return a batch, the end or an error at once.
+    /// Whether [`BatchSlots::batch`] would return a batch, the end or an error at once.
     #[cfg(feature = "cuda")]
     pub(super) fn is_ready(&self, step: u64) -> bool {
         let state = self.lock();

@@ -68,7 +68,7 @@ pub(crate) trait Held {
 }
 
 /// A slot whose batch the compute stream may read until it is handed back by
-/// [`Ring::consumed`].
+/// [`DeviceSlots::consumed`].
 #[derive(Debug)]
 pub(crate) struct Lent {
     slot: usize,
@@ -87,7 +87,7 @@ struct Slot<E> {
 }
 
 /// Device slots, used in turn. `B` is a batch on the host, `A` what is known of it.
-pub(crate) struct Ring<L: Lanes, B: Held, A> {
+pub(crate) struct DeviceSlots<L: Lanes, B: Held, A> {
     lanes: L,
     slots: Vec<Slot<L::Event>>,
     /// The slot of the next upload.
@@ -98,7 +98,7 @@ pub(crate) struct Ring<L: Lanes, B: Held, A> {
     copying: VecDeque<(usize, B)>,
 }
 
-impl<L: Lanes, B: Held, A> Ring<L, B, A> {
+impl<L: Lanes, B: Held, A> DeviceSlots<L, B, A> {
     /// Over the `n_slots` slots of `lanes`: one that is computed on, the others ahead.
     pub(crate) fn new(lanes: L, n_slots: usize) -> Result<Self, Error> {
         let slot = |_| Ok(Slot { copied: lanes.event()?, consumed: lanes.event()? });
@@ -190,7 +190,7 @@ impl<L: Lanes, B: Held, A> Ring<L, B, A> {
     }
 }
 
-impl<L: Lanes, B: Held, A> Drop for Ring<L, B, A> {
+impl<L: Lanes, B: Held, A> Drop for DeviceSlots<L, B, A> {
     /// Batches and slots are freed when nothing reads or writes them any more.
     fn drop(&mut self) {
         self.lanes.finish();
@@ -431,7 +431,7 @@ mod tests {
         let free = Rc::new(RefCell::new((0..n_parts).collect::<Vec<_>>()));
         let given_back = Rc::new(Cell::new(0));
         let lanes = Simulated { device: Rc::clone(&device), forget };
-        let mut ring = Ring::new(lanes, n_slots).unwrap();
+        let mut ring = DeviceSlots::new(lanes, n_slots).unwrap();
         let (mut uploaded, mut taken) = (0_usize, 0);
         while taken < n {
             while uploaded < n && ring.has_room() {
@@ -503,7 +503,7 @@ mod tests {
         }));
         let given_back = Rc::new(Cell::new(0));
         let lanes = Simulated { device: Rc::clone(&device), forget: Forget::Nothing };
-        let mut ring = Ring::new(lanes, 3).unwrap();
+        let mut ring = DeviceSlots::new(lanes, 3).unwrap();
         for part in 0..2 {
             let (device, given_back) = (Rc::clone(&device), Rc::clone(&given_back));
             let free = Rc::default();
