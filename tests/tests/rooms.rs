@@ -1,11 +1,10 @@
 //! Who may use whom, and what a library must not do.
 //!
-//! A room is a top folder or a folder of `crates/`. The table below is the one
-//! of ARCHITECTURE.md, rooms still to come included; an edge that is not in it
-//! fails here, and so does a library that opens a socket, prints, exits or
-//! reads its surroundings.
+//! A room is a top folder or a folder of `crates/`. The table of rooms is read out
+//! of ARCHITECTURE.md; an edge that is not in it fails here, and so does a library
+//! that opens a socket, prints, exits or reads its surroundings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,41 +13,22 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What a room may use.
+#[derive(Debug, PartialEq)]
 enum May {
     /// These rooms.
-    Use(&'static [&'static str]),
+    Use(Vec<String>),
     /// Any room: programs and tests join the others.
     UseAll,
 }
 use May::{Use, UseAll};
 
-/// Room, what it may use, whether it is a library.
-const ROOMS: [(&str, May, bool); 16] = [
-    ("pack", Use(&["crates/bundle", "crates/codec", "crates/files"]), true),
-    ("verify", Use(&["crates/bundle", "crates/files", "crates/pelican", "transfer"]), true),
-    ("transfer", Use(&["crates/bundle", "crates/files", "crates/pelican"]), true),
-    (
-        "runtime",
-        Use(&["crates/bundle", "crates/codec", "crates/files", "crates/pelican", "transfer"]),
-        true,
-    ),
-    ("bench", Use(&["crates/bundle", "crates/codec", "crates/files", "pack", "runtime"]), true),
-    ("containers", Use(&["crates/files", "crates/squashfs"]), true),
-    // A lesson uses what a user would.
-    ("tutorials", Use(&["runtime"]), false),
-    ("tests", UseAll, false),
-    ("xtask", UseAll, false),
-    ("crates/bundle", Use(&["crates/files", "crates/squashfs"]), true),
-    ("crates/codec", Use(&[]), true),
-    ("crates/files", Use(&[]), true),
-    ("crates/squashfs", Use(&[]), true),
-    ("crates/pelican", Use(&["crates/files"]), true),
-    ("crates/federation", Use(&["crates/pelican"]), true),
-    ("crates/jobs", Use(&[]), true),
-    ("cli", UseAll, false),
-];
+/// The table: each room's folder and what it may use.
+type Rooms = BTreeMap<String, May>;
 
-/// What any room's tests may use, to make their own data and to have a server.
+/// Rooms that are programs or tests: they may print, exit and read their surroundings.
+const PROGRAMS: [&str; 5] = ["cli", "fuzz", "tests", "tutorials", "xtask"];
+
+/// What any room's tests may use besides: to make their own data, and to reach a server.
 const TESTS_MAY_USE: [&str; 3] = ["crates/bundle", "crates/codec", "crates/federation"];
 
 /// Words that libraries do not contain outside their tests, why, and who may.
@@ -64,8 +44,8 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
             "UdpSocket",
             "UnixStream",
         ],
-        "opens sockets; only `pelican` does, and ranks that meet",
-        &["crates/federation/", "crates/pelican/", "runtime/src/group/"],
+        "opens sockets; only `pelican`, `federation` and `group` do",
+        &["crates/pelican/", "crates/federation/", "crates/group/", "runtime/src/group/"],
     ),
     (
         &[
@@ -107,9 +87,20 @@ struct Package {
 
 #[test]
 fn every_edge_between_rooms_is_in_the_table() {
-    let packages = workspace_packages();
-    assert!(packages.iter().any(|package| package.folder == "crates/bundle"), "{packages:?}");
-    let faults: Vec<_> = packages.iter().flat_map(bad_edges).collect();
+    let (rooms, packages) = (rooms(), packages());
+    for folder in ["crates/bundle", "xtask", "tutorials/train", "fuzz"] {
+        assert!(packages.iter().any(|package| package.folder == folder), "{packages:?}");
+    }
+    let faults: Vec<_> = packages.iter().flat_map(|package| bad_edges(&rooms, package)).collect();
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+#[test]
+fn every_row_of_the_table_is_a_folder_and_no_arrow_runs_up() {
+    let rooms = rooms();
+    let missing: Vec<_> = rooms.keys().filter(|room| !root().join(room).is_dir()).collect();
+    assert!(missing.is_empty(), "rooms without a folder: {missing:?}");
+    let faults = arrows_that_run_up(&rooms);
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
 
@@ -117,8 +108,10 @@ fn every_edge_between_rooms_is_in_the_table() {
 fn libraries_keep_to_themselves() {
     let mut n_files = 0;
     let mut faults = Vec::new();
-    for package in workspace_packages() {
-        if !room(&package.folder).is_some_and(|(_, _, is_library)| *is_library) {
+    let rooms = rooms();
+    for package in packages() {
+        let room = room(&rooms, &package.folder).map(|(name, _)| name.as_str());
+        if room.is_none_or(|room| PROGRAMS.contains(&room)) {
             continue;
         }
         for file in library_sources(&root().join(&package.folder).join("src")) {
@@ -135,45 +128,60 @@ fn libraries_keep_to_themselves() {
 
 #[test]
 fn an_edge_that_is_not_in_the_table_is_a_fault() {
-    let check = |folder: &str, uses: &str, only_tests: bool, expected: Option<&str>| {
-        let package = Package { folder: folder.into(), uses: vec![(uses.into(), only_tests)] };
-        assert_eq!(bad_edges(&package), Vec::from_iter(expected.map(str::to_owned)));
+    let table = "\
+| folder | what lives there | may use |
+|---|---|---|
+| `pack/` | plans | bundle |
+| `stage/` | copies | pack |
+| `tutorials/train` | a lesson | stage |
+| `cli/` | the program | all |
+| `crates/bundle` | the format | – |
+";
+    let rooms = parse_rooms(table);
+    let uses = |names: &[&str]| Use(names.iter().map(|&name| name.to_owned()).collect());
+    let expected = [
+        ("cli", UseAll),
+        ("crates/bundle", uses(&[])),
+        ("pack", uses(&["crates/bundle"])),
+        ("stage", uses(&["pack"])),
+        ("tutorials", uses(&["stage"])),
+    ];
+    assert_eq!(rooms, expected.map(|(room, may)| (room.to_owned(), may)).into());
+    let check = |folder: &str, used: &str, only_tests: bool, expected: Option<&str>| {
+        let package = Package { folder: folder.into(), uses: vec![(used.into(), only_tests)] };
+        assert_eq!(bad_edges(&rooms, &package), Vec::from_iter(expected.map(str::to_owned)));
     };
     check("pack", "crates/bundle", false, None);
-    check(
-        "pack",
-        "runtime",
-        false,
-        Some("`pack` uses `runtime`, which the table of rooms does not allow"),
-    );
+    check("pack", "stage", false, Some("`pack` uses `stage`, which the table does not allow"));
     check(
         "crates/bundle",
-        "crates/pelican",
-        false,
-        Some("`crates/bundle` uses `crates/pelican`, which the table of rooms does not allow"),
-    );
-    check(
-        "verify",
-        "crates/codec",
-        false,
-        Some("`verify` uses `crates/codec`, which the table of rooms does not allow"),
-    );
-    check("verify", "crates/codec", true, None);
-    check(
-        "verify",
         "pack",
         true,
-        Some("`verify` uses `pack` in its tests, which the table of rooms does not allow"),
+        Some("`crates/bundle` uses `pack` in its tests, which the table does not allow"),
     );
-    check("tutorials/train", "runtime", false, None);
+    check("stage", "crates/bundle", true, None);
     check(
-        "tutorials/train",
+        "stage",
         "crates/bundle",
         false,
-        Some("`tutorials/train` uses `crates/bundle`, which the table of rooms does not allow"),
+        Some("`stage` uses `crates/bundle`, which the table does not allow"),
     );
-    check("cli", "runtime", false, None);
+    check("tutorials/train", "stage", false, None);
+    check("cli", "stage", false, None);
     check("shed", "crates/bundle", false, Some("`shed` is in no room of the table"));
+
+    assert_eq!(arrows_that_run_up(&rooms), [""; 0]);
+    let mut turned = parse_rooms(table);
+    turned.insert("crates/bundle".to_owned(), uses(&["stage"]));
+    assert_eq!(
+        arrows_that_run_up(&turned),
+        [
+            "`crates/bundle` may use `stage`, which is above it",
+            "`crates/bundle` may use itself by way of others",
+            "`pack` may use itself by way of others",
+            "`stage` may use itself by way of others",
+        ]
+    );
 }
 
 #[test]
@@ -198,11 +206,11 @@ fn a_library_that_prints_or_looks_around_is_a_fault() {
         "crates/bundle/src/a.rs",
         "use std::net::TcpStream;\n",
         &[
-            "crates/bundle/src/a.rs:1: `std::net` opens sockets; only `pelican` does, and ranks that meet",
+            "crates/bundle/src/a.rs:1: `std::net` opens sockets; only `pelican`, `federation` and `group` do",
         ],
     );
     check("crates/pelican/src/a.rs", "use std::net::TcpStream;\n", &[]);
-    check("runtime/src/group/a.rs", "use std::net::TcpStream;\n", &[]);
+    check("crates/group/src/a.rs", "use std::net::TcpStream;\n", &[]);
     check("pack/src/scan.rs", "/// Never calls println!().\nfn f() {} // std::env\n", &[]);
     check("pack/src/scan.rs", "const V: &str = env!(\"CARGO_PKG_VERSION\");\n", &[]);
     check(
@@ -217,53 +225,99 @@ fn a_library_that_prints_or_looks_around_is_a_fault() {
     );
 }
 
-/// The loader alone needs no network: what can be compiled without a server of any kind is
-/// compiled in minutes, and everywhere.
-#[test]
-fn a_loader_without_features_compiles_no_network() {
-    let compiled = |features: &[&str]| {
-        let tree = ["tree", "--package=gular-runtime", "--edges=normal", "--prefix=none"];
-        let text = cargo(&[&tree[..], features].concat());
-        let names = text.lines().filter_map(|line| line.split(' ').next());
-        let mut names: Vec<String> = names.map(str::to_owned).collect();
-        names.sort();
-        names.dedup();
-        names
-    };
-    let network = ["gular-pelican", "gular-transfer", "hyper", "rustls", "tokio"];
-    let none = compiled(&[]);
-    assert!(none.iter().any(|name| name == "gular-bundle"), "{none:?}");
-    let found: Vec<_> = network.iter().filter(|name| none.iter().any(|n| n == *name)).collect();
-    assert!(found.is_empty(), "{found:?}");
-    let net = compiled(&["--features=net"]);
-    assert!(network.iter().all(|name| net.iter().any(|n| n == name)), "{net:?}");
+/// The table of ARCHITECTURE.md.
+fn rooms() -> Rooms {
+    parse_rooms(&fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md"))
 }
 
-fn room(folder: &str) -> Option<&'static (&'static str, May, bool)> {
-    ROOMS.iter().find(|(name, ..)| {
-        folder.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Rows of the form ``| `folder/` | what lives there | rooms that it may use |``.
+///
+/// A room is a top folder, or one of `crates/`, whose name stands there without that
+/// prefix; `all` is any room, `–` none. Text in brackets is for people.
+fn parse_rooms(text: &str) -> Rooms {
+    let rows = text.lines().skip_while(|line| !line.starts_with("| folder |")).skip(2);
+    let mut table: Vec<(String, String)> = Vec::new();
+    for line in rows.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [folders, _, uses] = cells.as_slice() else { panic!("not a row of three: {line}") };
+        let folder = folders.trim_matches(['`', '/']);
+        let n_parts = if folder.starts_with("crates/") { 2 } else { 1 };
+        let folder: Vec<&str> = folder.split('/').take(n_parts).collect();
+        let bare = uses.split('(').next().unwrap_or_default();
+        table.push((folder.join("/"), bare.trim().to_owned()));
+    }
+    let folders: BTreeSet<String> = table.iter().map(|(folder, _)| folder.clone()).collect();
+    let named = |name: &str| {
+        let below = format!("crates/{name}");
+        let found = [name.to_owned(), below].into_iter().find(|folder| folders.contains(folder));
+        found.unwrap_or_else(|| panic!("`{name}` is not a room of the table"))
+    };
+    let mut rooms = Rooms::new();
+    for (folder, uses) in table {
+        let may = match uses.as_str() {
+            "all" => UseAll,
+            "–" => Use(Vec::new()),
+            list => Use(list.split(", ").map(named).collect()),
+        };
+        match (rooms.entry(folder).or_insert(Use(Vec::new())), may) {
+            (Use(known), Use(more)) => known.extend(more),
+            (known, UseAll) => *known = UseAll,
+            (UseAll, _) => {}
+        }
+    }
+    rooms
+}
+
+/// Arrows from `crates/` to a room above, and rooms that reach themselves.
+fn arrows_that_run_up(rooms: &Rooms) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (room, may) in rooms {
+        let Use(used) = may else { continue };
+        for above in used.iter().filter(|used| !used.starts_with("crates/")) {
+            if room.starts_with("crates/") {
+                faults.push(format!("`{room}` may use `{above}`, which is above it"));
+            }
+        }
+        let mut reached: BTreeSet<&String> = BTreeSet::new();
+        let mut next: Vec<&String> = used.iter().collect();
+        while let Some(other) = next.pop() {
+            if let (true, Some(Use(more))) = (reached.insert(other), rooms.get(other)) {
+                next.extend(more);
+            }
+        }
+        if reached.contains(room) {
+            faults.push(format!("`{room}` may use itself by way of others"));
+        }
+    }
+    faults
+}
+
+fn room<'a>(rooms: &'a Rooms, folder: &str) -> Option<(&'a String, &'a May)> {
+    rooms.iter().find(|(name, _)| {
+        folder
+            .strip_prefix(name.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     })
 }
 
-fn bad_edges(package: &Package) -> Vec<String> {
+fn bad_edges(rooms: &Rooms, package: &Package) -> Vec<String> {
     let folder = &package.folder;
-    let Some((own, may, _)) = room(folder) else {
+    let Some((own, may)) = room(rooms, folder) else {
         return vec![format!("`{folder}` is in no room of the table")];
     };
-    let allowed = |used: &str, only_tests: bool| match (may, room(used)) {
+    let allowed = |used: &str, only_tests: bool| match (may, room(rooms, used)) {
         (_, None) => false,
         (UseAll, Some(_)) => true,
-        (Use(rooms), Some((name, ..))) => {
-            name == own || rooms.contains(name) || (only_tests && TESTS_MAY_USE.contains(name))
+        (Use(list), Some((name, _))) => {
+            name == own
+                || list.contains(name)
+                || (only_tests && TESTS_MAY_USE.contains(&name.as_str()))
         }
     };
     let bad = package.uses.iter().filter(|(used, only_tests)| !allowed(used, *only_tests));
     let what = |only_tests: bool| if only_tests { " in its tests" } else { "" };
     bad.map(|(used, only_tests)| {
-        format!(
-            "`{folder}` uses `{used}`{}, which the table of rooms does not allow",
-            what(*only_tests)
-        )
+        format!("`{folder}` uses `{used}`{}, which the table does not allow", what(*only_tests))
     })
     .collect()
 }
@@ -335,26 +389,29 @@ fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// What cargo prints, without a network.
-fn cargo(args: &[&str]) -> String {
-    let cargo = env::var_os("CARGO").expect("cargo runs the tests and says where it is");
-    let command = Command::new(cargo).args(args).arg("--offline").current_dir(root()).output();
-    let output = command.expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("cargo prints UTF-8")
+/// The packages of the workspace, and `fuzz`, which is a workspace of its own.
+fn packages() -> Vec<Package> {
+    let mut packages = packages_of(&root().join("Cargo.toml"));
+    packages.extend(packages_of(&root().join("fuzz/Cargo.toml")));
+    packages
 }
 
 /// The packages as cargo sees them, features and kinds of dependency included.
-fn workspace_packages() -> Vec<Package> {
-    let output = cargo(&["metadata", "--no-deps", "--format-version=1"]);
-    let metadata: Value = serde_json::from_str(&output).expect("cargo writes JSON");
+fn packages_of(workspace: &Path) -> Vec<Package> {
+    let cargo = env::var_os("CARGO").expect("cargo runs the tests and says where it is");
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--format-version=1", "--offline", "--manifest-path"])
+        .arg(workspace)
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let folder = |path: &str| {
         Path::new(path).strip_prefix(root()).map(|path| path.to_string_lossy().into_owned()).ok()
     };
-    let mut packages = BTreeMap::new();
-    for package in list(&metadata["packages"]) {
+    let package = |package: Value| {
         let manifest = text(&package["manifest_path"]).expect("a manifest path");
         let own =
             folder(manifest.trim_end_matches("/Cargo.toml")).expect("a member lies below the root");
@@ -362,7 +419,7 @@ fn workspace_packages() -> Vec<Package> {
             let path = text(&dependency["path"])?;
             Some((folder(&path).unwrap_or(path), dependency["kind"] == "dev"))
         });
-        packages.insert(own.clone(), Package { folder: own, uses: uses.collect() });
-    }
-    packages.into_values().collect()
+        Package { folder: own, uses: uses.collect() }
+    };
+    list(&metadata["packages"]).into_iter().map(package).collect()
 }
