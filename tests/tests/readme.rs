@@ -98,7 +98,7 @@ fn blocks_are_found_and_output_is_masked() {
     ];
     assert_eq!(blocks(page), [Block::Shell("x\ny\n".to_owned()), Block::Session(session)]);
     let lines = |text: &[&str]| text.iter().map(|&line| line.to_owned()).collect::<Vec<_>>();
-    assert_eq!(masked(&lines(&["sent   10.1 kB, 0 files"])), ["sent # SIZE, # files"]);
+    assert_eq!(masked(&lines(&["sent   10.1 KB, 0 files"])), ["sent # SIZE, # files"]);
     let digest = "ab".repeat(32);
     assert_eq!(masked(&lines(&[&format!("u#blake3={digest}")])), ["u#blake3=DIGEST"]);
     assert_ne!(masked(&lines(&["3 files were sent"])), masked(&lines(&["3 files were there"])));
@@ -192,7 +192,7 @@ fn masked(lines: &[String]) -> Vec<String> {
     let is_number = |word: &str| word.parse::<f64>().is_ok();
     let is_unit = |word: &str| {
         let unit = word.trim_end_matches("/s");
-        ["B", "kB", "MB", "GB", "KiB", "MiB", "GiB"].contains(&unit)
+        ["B", "KB", "MB", "GB", "TB"].contains(&unit)
     };
     let word = |word: &str| {
         let (bare, rest) = word.strip_suffix(',').map_or((word, ""), |bare| (bare, ","));
