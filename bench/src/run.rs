@@ -150,7 +150,7 @@ fn check(options: &BenchOptions) -> Result<(), Error> {
         return fail(&format!("`--{name}` is empty, at least one is needed"));
     }
     if options.threads.contains(&0) {
-        return fail("`--threads` has 0, at least 1 is needed");
+        return fail("a number of threads is 0, at least 1 is needed");
     }
     if !(options.seconds > 0.0 && options.seconds.is_finite()) {
         return fail("`--seconds` is not above 0");

@@ -12,45 +12,51 @@ use crate::shared::{AboutArgs, Jobs, Output};
 use crate::stop::Stop;
 use crate::{show, units};
 
-/// Make a bundle of files that are there already, without copying them
+/// Make a bundle from existing dataset files, without copying them
 ///
 /// Takes WebDataset tars, Hugging Face Arrow and uncompressed Parquet, HDF5, safetensors,
-/// SquashFS images with stored blocks, uncompressed MosaicML MDS shards, FFCV betons; files or
-/// folders of one format. OUT gets the manifest, an index for each file, and links to the
-/// files, which must stay as they are. What cannot be read in place is refused, with what to
-/// do instead. When interrupted, run the same command again.
-///
-/// Example: gular adopt birds-*.tar --out birds/
+/// SquashFS images with stored blocks, uncompressed MosaicML MDS shards, FFCV betons: files or
+/// folders of one format. OUT gets the manifest, an index for each file, and links to the files,
+/// which must stay as they are. What cannot be read in place is refused, with advice on what to
+/// do instead. If interrupted, run the same command again.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular adopt birds-*.tar --out birds/")]
 pub(crate) struct AdoptArgs {
-    /// Files, or folders of them
+    /// Files, or folders of files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// The folder of the new bundle
+    /// The new bundle's folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// The column of images [default: `image`, `jpg` and the like, or the only one that can be]
+    /// The column of images
+    ///
+    /// [default: `image`, `jpg` and similar names, or the only column that can be]
     #[arg(long, value_name = "NAME")]
     pub(crate) image: Option<String>,
-    /// The column of labels: integers or class names; `folder` takes the folders of keys
-    /// [default: `label`, `cls` and the like; `folder` in SquashFS images]
+    /// The column of labels, or `folder`
+    ///
+    /// A column of integers or class names; `folder` takes the folders of keys.
+    /// [default: `label`, `cls` and similar names; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,
-    /// The column of keys; `none` makes them of file names and rows [default: `key`, `__key__`,
-    /// `filename` and the like, where its texts are all different]
+    /// The column of keys, or `none`
+    ///
+    /// `none` makes keys from file names and rows. [default: `key`, `__key__`, `filename` and
+    /// similar names, if all their values differ]
     #[arg(long, value_name = "NAME")]
     pub(crate) key: Option<String>,
-    /// The split of all files; `folder`: by the first folder of keys [default: by words in their
-    /// names and folders, else train; `folder` in SquashFS images where it can be]
+    /// The split of all files: train, val, test or `folder`
+    ///
+    /// `folder` takes the first folder of each key. [default: by words in file and folder names,
+    /// otherwise train; `folder` in SquashFS images where it is possible]
     #[arg(long, value_name = "SPLIT", value_parser = adopt_split)]
-    pub(crate) split: Option<AdoptSplit>,
+    pub(crate) as_split: Option<AdoptSplit>,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// Memory for comparing keys; more are sorted on disk
-    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes)]
+    /// Memory for comparing keys; larger lists are sorted on disk
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) memory: u64,
-    /// Only say what there is: fields, columns left out, samples
+    /// Only show what there is: fields, unused columns, samples
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -63,7 +69,7 @@ pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
         image: args.image.clone(),
         label: args.label.clone(),
         key: args.key.as_ref().map(|k| (k != "none").then(|| k.clone())),
-        split: args.split.unwrap_or_default(),
+        split: args.as_split.unwrap_or_default(),
         about: (&args.about).into(),
         jobs: args.jobs.count(),
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),

@@ -12,36 +12,34 @@ use gular_bundle::{Backend, Envelope};
 use indicatif::ProgressBar;
 
 use crate::exit::{Exit, Failure};
-use crate::page::{self, Page};
+use crate::html_page::{self, HtmlPage};
 use crate::payload::PayloadArg;
 use crate::progress::{bytes_bar, steps_bar};
 use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
 use crate::{show, units};
 
-/// Measure which envelope, payload and reader serve your data, and say which to pick
+/// Measure which envelope, payload and reader suit your data, and advise
 ///
-/// SRC is a directory of images or a bundle. The same samples are written in every
-/// envelope, and as plain files, to a new folder below --scratch, which is removed at
-/// the end. Rows are all combinations of envelope, payload, reader, order, threads and
-/// page cache; each round takes every row once, so that other work on the machine hits
-/// all alike. For comparison: the plain files, the HDF5 library's own reads where it is
-/// installed, and a hand-written loop that reads every byte. Batches (--kind load) are
-/// decoded, cropped and resized as in a training.
+/// SRC is a folder of images or a bundle. The same samples are written in every envelope, and as
+/// plain files, to a new folder below --scratch, which is removed at the end. Rows are all
+/// combinations of envelope, payload, reader, order, threads and page cache; each round runs
+/// every row once, so that other work on the machine affects all alike. For comparison: plain
+/// files, the HDF5 library's own reads where it is installed, and a hand-written loop that reads
+/// every byte. Batches (--kind load) are decoded, cropped and resized as in a training.
 ///
-/// Cold: the row's files are written back and given to posix_fadvise(DONTNEED) before
-/// each repetition; no root is needed, and what a disk or file server caches stays.
-///
-/// Example: gular bench photos/ --quick --html bench.html
+/// Cold: the row's files are written back and given to posix_fadvise(DONTNEED) before each
+/// repetition. This needs no root; what a disk or file server caches stays cached.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular bench photos/ --quick --html bench.html")]
 pub(crate) struct BenchArgs {
-    /// A directory of images, or a bundle
+    /// A folder of images, or a bundle
     pub(crate) src: PathBuf,
-    /// What the other options start from: `jsc-1.1` is exercise 1.1 of JSC's course on data
-    /// loading, which compares file formats by whole epochs: fixed length or not, mapped or
-    /// not, shuffled or not, cold and warm
-    #[arg(long, value_name = "NAME", value_parser = ["jsc-1.1"], group = "start")]
+    /// Start from a named set of options: `jsc-1.1`
+    ///
+    /// `jsc-1.1` is exercise 1.1 of JSC's course on data loading, which compares file formats by
+    /// whole epochs: fixed length or not, mapped or not, shuffled or not, cold and warm.
+    #[arg(long, value_name = "NAME", value_parser = ["jsc-1.1"], group = "start", hide_short_help = true)]
     pub(crate) preset: Option<String>,
     /// A minute or less: shuffled, warm, all threads, 100 MB
     #[arg(long, group = "start")]
@@ -49,23 +47,22 @@ pub(crate) struct BenchArgs {
     /// All payloads, threads in powers of two, five rounds of a second
     #[arg(long, group = "start")]
     pub(crate) full: bool,
-    /// The figures and the advice as one page with plots, which needs no network; replaces an
-    /// earlier page, and no other file
+    /// Write figures and advice as one HTML page with plots
+    ///
+    /// The page needs no network. It replaces an earlier page, and no other file.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// The folder below which bundles and files are written [default: TMPDIR or /tmp]
+    /// The folder for temporary bundles [default: TMPDIR or /tmp]
     #[arg(long, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
-    /// Bytes of images used, spread over all of SRC [default: 1GB]
+    /// Bytes of images to use, spread over all of SRC [default: 1GB]
     #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
     pub(crate) limit: Option<u64>,
-    /// Only say what would be written where, and about how long it would take
+    /// Only show what would be written where, and how long it would take
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) rows: BenchRows,
-    #[command(flatten)]
-    pub(crate) jobs: Jobs,
 }
 
 /// Which combinations are measured, and how long.
@@ -75,41 +72,83 @@ pub(crate) struct BenchRows {
     /// Envelopes, such as `shards,tar` [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = units::envelope)]
     pub(crate) envelope: Vec<Envelope>,
-    /// `encoded`, `reencoded` (JPEG, long side 512, quality 90), `raw` (pixels of --size)
-    /// [default: encoded]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    /// `encoded`, `reencoded` (JPEG), `raw` (pixels) [default: encoded]
+    ///
+    /// `reencoded` has long side 512 and quality 90, `raw` has pixels of --size.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_enum,
+        hide_possible_values = true
+    )]
     pub(crate) payload: Vec<PayloadArg>,
     /// `pread`, `map` [default: both]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_enum,
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
     pub(crate) reader: Vec<ReaderArg>,
     /// `shuffled`, `sequential` [default: both]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_enum,
+        hide_possible_values = true
+    )]
     pub(crate) order: Vec<BenchOrderArg>,
     /// Numbers of threads, such as `1,2,8` [default: 1 and all cores]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub(crate) threads: Vec<NonZeroUsize>,
+    ///
+    /// Bundles are written with the largest of them.
+    #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) jobs: Vec<NonZeroUsize>,
     /// `warm`, `cold` [default: both]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
-    pub(crate) cache: Vec<CacheArg>,
-    /// `read` (bytes), `load` (batches of decoded pictures, by the first reader and order)
-    /// [default: both]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_enum,
+        hide_possible_values = true
+    )]
+    pub(crate) page_cache: Vec<PageCacheArg>,
+    /// `read` (bytes), `load` (batches of decoded pictures) [default: both]
+    ///
+    /// Batches are measured with the first reader and order.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_enum,
+        hide_possible_values = true
+    )]
     pub(crate) kind: Vec<KindArg>,
-    /// No plain files, HDF5 library and hand-written loops
-    #[arg(long)]
+    /// Leave out plain files, HDF5 library and hand-written loops
+    #[arg(long, hide_short_help = true)]
     pub(crate) no_baselines: bool,
     /// Side of decoded pictures, in pixels [default: 224]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), hide_short_help = true)]
     pub(crate) size: Option<u32>,
-    /// Samples a batch [default: 64]
-    #[arg(long, value_name = "N")]
+    /// Samples per batch [default: 64]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) batch_size: Option<NonZeroUsize>,
     /// Repetitions of each row [default: 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) rounds: Option<NonZeroUsize>,
-    /// The longest a repetition takes; a cold one ends with the epoch [default: 0.5]
-    #[arg(long, value_name = "SECONDS")]
+    /// The longest time of a repetition; a cold one ends with the epoch [default: 0.5]
+    #[arg(long, value_name = "SECONDS", hide_short_help = true)]
     pub(crate) seconds: Option<f64>,
+}
+
+impl BenchRows {
+    /// The largest number of threads asked for, else one for each core.
+    fn most_jobs(&self) -> usize {
+        self.jobs.iter().max().map_or_else(|| Jobs::default().count(), |n| n.get())
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -125,7 +164,7 @@ pub(crate) enum BenchOrderArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum CacheArg {
+pub(crate) enum PageCacheArg {
     Warm,
     Cold,
 }
@@ -140,7 +179,7 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let options = options(args);
     if let Some(path) = &args.html {
-        page::check(path)?;
+        html_page::check(path)?;
     }
     let scratch = args.scratch.clone().unwrap_or_else(std::env::temp_dir);
     let ended = |error| stopped(error, &stop);
@@ -153,7 +192,7 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
-    let page = args.html.as_deref().map(Page::create).transpose()?;
+    let page = args.html.as_deref().map(HtmlPage::create).transpose()?;
     if !output.quiet && !output.json {
         show::message("note", &about(&plan));
     }
@@ -178,15 +217,15 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn options(args: &BenchArgs) -> BenchOptions {
-    let cores = args.jobs.count();
+    let jobs = args.rows.most_jobs();
     let mut options = match (&args.preset, args.quick, args.full) {
-        (Some(_), ..) => BenchOptions::jsc_1_1(cores),
-        (_, true, _) => BenchOptions::quick(cores),
-        (_, _, true) => BenchOptions::full(cores),
-        _ => BenchOptions::new(cores),
+        (Some(_), ..) => BenchOptions::jsc_1_1(jobs),
+        (_, true, _) => BenchOptions::quick(jobs),
+        (_, _, true) => BenchOptions::full(jobs),
+        _ => BenchOptions::new(jobs),
     };
     options.limit = args.limit.unwrap_or(options.limit);
-    options.jobs = cores;
+    options.jobs = jobs;
     rows(&mut options, &args.rows);
     options
 }
@@ -209,10 +248,10 @@ fn rows(options: &mut BenchOptions, rows: &BenchRows) {
         BenchOrderArg::Shuffled => Order::Shuffled,
         BenchOrderArg::Sequential => Order::Sequential,
     });
-    list(&mut options.threads, &rows.threads, usize::from);
-    list(&mut options.caches, &rows.cache, |cache| match cache {
-        CacheArg::Warm => CacheState::Warm,
-        CacheArg::Cold => CacheState::Cold,
+    list(&mut options.threads, &rows.jobs, usize::from);
+    list(&mut options.caches, &rows.page_cache, |cache| match cache {
+        PageCacheArg::Warm => CacheState::Warm,
+        PageCacheArg::Cold => CacheState::Cold,
     });
     list(&mut options.kinds, &rows.kind, |kind| match kind {
         KindArg::Read => Kind::Read,

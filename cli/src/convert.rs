@@ -16,25 +16,25 @@ use crate::{show, units};
 
 /// Write a bundle again in another envelope, or as plain files
 ///
-/// Samples, their order, shards and splits stay, and each is compared with its digest;
-/// so converting back gives the first bundle, digest and all. `directory` gives
-/// OUT/split/key (OUT/key, where all keys begin with their split) and
-/// OUT/split/samples.tsv. When interrupted, run the same command again.
-///
-/// Example: gular convert bundle/ bundle-hf/ --envelope arrow
+/// Samples, their order, shards and splits stay the same, and each sample is compared with its
+/// digest, so converting back gives the first bundle with the same digest. `directory` writes
+/// OUT/split/key (OUT/key if all keys begin with their split) and OUT/split/samples.tsv. If
+/// interrupted, run the same command again.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular convert bundle/ bundle-hf/ --envelope arrow")]
 pub(crate) struct ConvertArgs {
     /// The bundle's folder
     pub(crate) bundle: PathBuf,
-    /// The new folder; must not exist, be empty, or hold the same interrupted conversion
+    /// The new folder
+    ///
+    /// It must not exist, be empty, or hold the same interrupted conversion.
     pub(crate) out: PathBuf,
     /// shards, arrow, parquet, hdf5, tar, squashfs, or directory
     #[arg(long, value_name = "FORMAT", value_parser = convert_to)]
     pub(crate) envelope: ConvertTo,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// Only say what would be written
+    /// Only show what would be written
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -46,26 +46,25 @@ pub(crate) enum ConvertTo {
     Directory,
 }
 
-/// Write a bundle to one file, to be carried elsewhere
+/// Write a bundle to one file, to carry it elsewhere
 ///
-/// A zstd-compressed tar of the bundle's folder, every byte checked on its way. `tar` or any
-/// unpacker gives the bundle back. To give samples to other tools, use `gular convert`.
-///
-/// Example: gular export bundle/ --tar-zst bundle.tar.zst
+/// The file is a zstd-compressed tar of the bundle's folder; every byte is checked on the way.
+/// `tar` or any other unpacker restores the bundle. To give samples to other tools, use
+/// `gular convert`.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular export bundle/ --tar-zst bundle.tar.zst")]
 pub(crate) struct ExportArgs {
     /// The bundle's folder
     pub(crate) bundle: PathBuf,
     /// The new file
     #[arg(long, value_name = "FILE")]
     pub(crate) tar_zst: PathBuf,
-    /// zstd's level, 1 to 19; images hardly shrink
+    /// The level of zstd, 1 to 19; images hardly get smaller
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) level: i32,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// Only say what would be written
+    /// Only show what would be written
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -177,8 +176,6 @@ pub(crate) fn stopped(error: Error, stop: &Stop) -> Failure {
 fn convert_to(text: &str) -> Result<ConvertTo, String> {
     match text {
         "directory" => Ok(ConvertTo::Directory),
-        _ => units::envelope(text)
-            .map(ConvertTo::Bundle)
-            .map_err(|e| e.replace(" are", ", directory are")),
+        _ => units::envelope(text).map(ConvertTo::Bundle).map_err(|e| e + ", directory"),
     }
 }

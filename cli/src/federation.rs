@@ -13,8 +13,9 @@ use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{show, units};
 
-/// A federation on this machine, for development and lessons
+/// Run a federation on this machine, for development and lessons
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct FederationArgs {
     #[command(subcommand)]
     pub(crate) verb: FederationVerb,
@@ -26,50 +27,48 @@ pub(crate) enum FederationVerb {
     Token(TokenArgs),
 }
 
-/// Serve discovery, director, origin and cache from one process, until it is stopped
+/// Serve discovery, director, origin and cache from one process until it is stopped
 ///
-/// For development only: it listens on 127.0.0.1 and nowhere else. Prints its URL
-/// on stdout once it serves, and on stderr what to paste into another shell.
-/// Objects are files below DIR/origin.
-///
-/// Example: gular federation serve federation/
+/// For development only: it listens on 127.0.0.1 and nowhere else. When it is ready it prints
+/// its URL on stdout, and on stderr what to paste into another shell. Objects are files below
+/// DIR/origin.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct ServeArgs {
-    /// Where keys, objects and copies are kept; made when there is none
+    /// Where keys, objects and copies are kept; created if missing
     pub(crate) dir: PathBuf,
     /// The port of discovery and director; 0 for any
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) port: u16,
-    /// What object names begin with
+    /// The prefix of all object names
     #[arg(long, value_name = "PATH", default_value = "/gular")]
     pub(crate) namespace: String,
-    /// Reading takes no token; writing always does
+    /// Allow reading without a token; writing always needs one
     #[arg(long)]
     pub(crate) public_read: bool,
 }
 
-/// Print a token for a federation that `gular federation serve` serves
+/// Print a token for a federation that `gular federation serve` runs
 ///
-/// A PATH is relative to the namespace: `/` is all of it. At least one is needed, and
-/// each may be repeated.
-///
-/// Example: gular federation token federation/ --read / --create /photos
+/// A PATH is relative to the namespace: `/` is all of it. At least one of --read, --create and
+/// --modify is needed, and each may be repeated.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Example:
+  gular federation token federation/ --read / --create /photos")]
 pub(crate) struct TokenArgs {
     /// The folder that is served
     pub(crate) dir: PathBuf,
-    /// Read and list below PATH
+    /// Allow reading and listing below PATH
     #[arg(long, value_name = "PATH")]
     pub(crate) read: Vec<String>,
-    /// Write new objects below PATH
+    /// Allow writing new objects below PATH
     #[arg(long, value_name = "PATH")]
     pub(crate) create: Vec<String>,
-    /// Write, overwrite and delete below PATH
+    /// Allow writing, overwriting and deleting below PATH
     #[arg(long, value_name = "PATH")]
     pub(crate) modify: Vec<String>,
-    /// How long it is valid, in s, m or h; 1h at most
+    /// How long it is valid, in s, m or h; at most 1h
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = units::lifetime)]
     pub(crate) lifetime: Duration,
 }

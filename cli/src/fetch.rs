@@ -13,28 +13,28 @@ use crate::shared::Output;
 use crate::stop::Stop;
 use crate::{network, show, units};
 
-/// Fetch a published bundle, or one object, each block checked as it lands
+/// Fetch a published bundle, or one object, and check each block on arrival
 ///
-/// DIR becomes a local bundle. When interrupted, even by kill -9, run the same
-/// command again: what is there is checked and kept. An object that is no bundle
-/// goes to DIR under its own name; begun ones are kept when the URL has a digest.
-/// Exit code 1: what came is not what its digest says.
-///
-/// Example: gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
+/// DIR becomes a local bundle. If interrupted, even by kill -9, run the same command again: what
+/// is already there is checked and kept. An object that is not a bundle is stored in DIR under
+/// its own name; an incomplete one is kept if the URL has a digest. Exit code 1: the bytes do
+/// not match their digest.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Example:
+  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/")]
 pub(crate) struct FetchArgs {
-    /// NAME/VERSION with the bundle's digest, as `publish` printed it, or an object
+    /// NAME/VERSION#DIGEST as `gular publish` prints it, or an object
     pub(crate) url: String,
     /// The folder of the local copy
     pub(crate) dir: PathBuf,
     /// Only these splits, such as `train,val`
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
-    pub(crate) split: Vec<Split>,
-    /// Read from the origin instead of caches
+    pub(crate) splits: Vec<Split>,
+    /// Read from the origin instead of from caches
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Only say what would be fetched
+    /// Only show what would be fetched
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -59,8 +59,8 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
     let result = match Remote::find(&client, &url, &stop.flag) {
         Ok(Remote::Bundle(remote)) => {
             let options = FetchOptions {
-                splits: args.split.clone(),
-                parallel: args.network.parallel.get(),
+                splits: args.splits.clone(),
+                parallel: args.network.jobs.get(),
                 dry_run: args.dry_run,
                 ..FetchOptions::default()
             };

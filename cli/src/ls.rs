@@ -12,14 +12,12 @@ use crate::stop::Stop;
 use crate::{network, show};
 
 /// List a collection of a federation
-///
-/// Example: gular ls pelican://osg-htc.org/mylab/birds
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular ls pelican://osg-htc.org/mylab/birds")]
 pub(crate) struct LsArgs {
     /// A collection, or an object
     pub(crate) url: String,
-    /// Lengths in bytes too
+    /// Also show lengths, in bytes
     #[arg(long, short)]
     pub(crate) long: bool,
     #[command(flatten)]

@@ -3,24 +3,25 @@
 
 mod adopt;
 mod bench;
+mod class_table;
 mod convert;
 mod exit;
 mod federation;
 mod fetch;
+mod html_page;
 mod image;
 mod inspect;
 mod ls;
 mod network;
 mod pack;
-mod page;
 mod payload;
 mod progress;
 mod publish;
+mod renamed;
 mod shared;
 mod show;
 mod stage;
 mod stop;
-mod table;
 mod units;
 mod verify;
 
@@ -34,7 +35,7 @@ use crate::shared::Output;
 /// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage
 /// errors too), 130 and 143 stopped by a signal.
 #[derive(Debug, Parser)]
-#[command(name = "gular", version, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "gular", version, max_term_width = 100, after_help = EXAMPLE, after_long_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -42,11 +43,13 @@ pub(crate) struct Cli {
     pub(crate) output: Output,
 }
 
+const EXAMPLE: &str = "Example:\n  gular pack photos/ bundle/ && gular verify bundle/";
+
 const EXAMPLES: &str = "\
 Examples:
   gular pack photos/ bundle/              photos/class/file or photos/{train,val,test}/class/file
   gular verify bundle/                    every byte against its digest
-  gular inspect bundle/ --sheet sheet.png what is in it, and a contact sheet
+  gular inspect bundle/ --sheet sheet.png what it contains, and a contact sheet
   gular publish bundle/ URL               to a Pelican federation; prints URL#blake3=…
   gular fetch URL#blake3=… bundle/        from its caches, checked block by block
   gular convert bundle/ hf/ --envelope arrow   the same samples, for other people's tools
@@ -73,7 +76,10 @@ fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to stdout and are no error.
+            if let Some(failure) = renamed::failure(&error, std::env::args_os()) {
+                return failure.report().into();
+            }
+            // Help and version go to stdout and are not errors.
             let code = if error.use_stderr() { Exit::Failed } else { Exit::Done };
             let _ = error.print();
             return code.into();
@@ -99,11 +105,50 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]
     fn arguments_are_consistent() {
-        use clap::CommandFactory as _;
         Cli::command().debug_assert();
+    }
+
+    /// Calls `check` with `gular` and each verb, and its name.
+    fn each_verb(command: &clap::Command, name: &str, check: &mut dyn FnMut(&str, clap::Command)) {
+        check(name, command.clone());
+        for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+            each_verb(verb, &format!("{name} {}", verb.get_name()), check);
+        }
+    }
+
+    #[test]
+    fn short_help_fits_one_screen_and_ends_with_an_example() {
+        let mut root = Cli::command();
+        root.build();
+        let mut wrong = Vec::new();
+        each_verb(&root, "gular", &mut |name, verb| {
+            let help = verb.term_width(100).render_help().to_string();
+            let n = help.lines().count();
+            let example =
+                help.rsplit_once("\nExample").is_some_and(|(_, e)| e.contains("\n  gular "));
+            let fits = n <= 30 && help.lines().all(|line| line.chars().count() <= 100);
+            if !fits || !example {
+                wrong.push(format!("{name}: {n} lines, example: {example}\n{help}"));
+            }
+        });
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn long_help_says_all() {
+        let mut root = Cli::command();
+        root.build();
+        each_verb(&root, "gular", &mut |name, verb| {
+            let help = verb.clone().render_long_help().to_string();
+            for flag in verb.get_arguments().filter_map(clap::Arg::get_long) {
+                assert!(help.contains(&format!("--{flag}")), "{name} --{flag}");
+            }
+        });
     }
 }

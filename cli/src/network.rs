@@ -13,8 +13,10 @@ use crate::stop::Stop;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct Access {
-    /// A file with the bearer token [default: BEARER_TOKEN, BEARER_TOKEN_FILE, and the other places
-    /// that HTCondor and WLCG name]
+    /// A file with the bearer token
+    ///
+    /// [default: BEARER_TOKEN, BEARER_TOKEN_FILE, and the other places that HTCondor and WLCG
+    /// define]
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Option<PathBuf>,
 }
@@ -22,9 +24,9 @@ pub(crate) struct Access {
 /// For verbs that move many objects.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Network {
-    /// Objects at a time
-    #[arg(long, value_name = "N", default_value = "4", help_heading = "Network")]
-    pub(crate) parallel: NonZeroUsize,
+    /// Threads, each of which moves one object at a time
+    #[arg(long, short, value_name = "N", default_value = "4")]
+    pub(crate) jobs: NonZeroUsize,
     #[command(flatten)]
     pub(crate) access: Access,
 }

@@ -18,68 +18,85 @@ use crate::payload::PayloadArgs;
 use crate::progress::{bytes_bar, counter};
 use crate::shared::{AboutArgs, Jobs, Output};
 use crate::stop::Stop;
-use crate::{show, table, units};
+use crate::{class_table, show, units};
 
-/// Pack a directory of JPEG and PNG images into a new bundle
+/// Pack a folder of JPEG and PNG images into a new bundle
 ///
-/// SRC holds `split/class/file` (when its folders are named train, val or
-/// valid or validation, test) or `class/file`; class names become labels in
-/// sorted order. Images are taken byte for byte, unless --payload asks for pixels
-/// or JPEG of a chosen size. The same images and options give the same bundle
-/// digest on any machine and with any --jobs. When interrupted, run the same
-/// command again: finished shards are kept.
-///
-/// Example: gular pack photos/ bundle/ --split train=0.9,val=0.1
+/// SRC holds `split/class/file` (when its folders are named train, val or valid or validation,
+/// test) or `class/file`; class names become labels in sorted order. Images are stored byte for
+/// byte, unless --payload asks for pixels or for JPEG of a chosen size. The same images and
+/// options give the same bundle digest on any machine and with any --jobs. If interrupted, run
+/// the same command again: finished shards are kept.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Example:
+  gular pack photos/ bundle/ --fractions train=0.9,val=0.1")]
 pub(crate) struct PackArgs {
-    /// The directory of images
+    /// The folder of images
     pub(crate) src: PathBuf,
-    /// The folder of the new bundle; must not exist, be empty, or hold the same interrupted pack
+    /// The new bundle's folder
+    ///
+    /// It must not exist, be empty, or hold the same interrupted pack.
     pub(crate) out: PathBuf,
     /// What the top-level folders of SRC are
-    #[arg(long, value_enum, default_value_t = LayoutArg::Auto)]
+    #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT")]
     pub(crate) layout: LayoutArg,
-    /// Where labels come from; with `none`, folders mean nothing and files may lie anywhere
-    #[arg(long, value_enum, default_value_t = LabelsArg::Folder)]
+    /// Where labels come from
+    ///
+    /// With `none`, folders have no meaning and files may be anywhere.
+    #[arg(long, value_enum, default_value_t = LabelsArg::Folder, hide_short_help = true)]
     pub(crate) labels: LabelsArg,
-    /// A file with one class name a line, which fixes their order [default: folder names, sorted]
-    #[arg(long, value_name = "FILE")]
+    /// A file with one class name per line, which sets their order
+    ///
+    /// [default: the folder names, sorted]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(crate) classes: Option<PathBuf>,
-    /// Fractions that sum to 1, such as `train=0.8,val=0.1,test=0.1`, where folders do not say the
-    /// split. Each image falls by a hash of --seed and its path, so it keeps its split when others
-    /// come or go; --dry-run shows the counts [default: all train]
+    /// Make splits, such as `train=0.8,val=0.1,test=0.1`
+    ///
+    /// For a SRC whose folders do not name splits; the fractions must sum to 1. Images are
+    /// assigned by hashing --seed and path, so adding or removing others never moves one.
+    /// --dry-run shows the counts. [default: everything is train]
     #[arg(long, value_name = "FRACTIONS", value_parser = fractions)]
-    pub(crate) split: Option<Fractions>,
-    /// The order of samples within a split; `sorted` is that of torchvision's ImageFolder
-    #[arg(long, value_enum, default_value_t = OrderArg::Shuffled)]
-    pub(crate) order: OrderArg,
-    /// Chooses splits and shuffled order
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) fractions: Option<Fractions>,
+    /// The order in which the samples of a split are stored
+    ///
+    /// `sorted` is the order of torchvision's ImageFolder.
+    #[arg(long, value_enum, default_value_t = StoredOrder::Shuffled, value_name = "ORDER", hide_short_help = true)]
+    pub(crate) stored_order: StoredOrder,
+    /// Seed for --fractions and for the shuffled order
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub(crate) seed: u64,
-    /// Bytes of source files (with --payload raw of pixels) a shard takes; KiB, MiB, GiB, KB, MB, GB or plain bytes
+    /// Bytes of source files per shard
+    ///
+    /// With --payload raw, bytes of pixels. Units: KiB, MiB, GiB, KB, MB, GB, or plain bytes.
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = units::bytes)]
     pub(crate) shard_size: u64,
-    /// The file format of the shards; all read at the same speed, each is for other tools:
-    /// safetensors (shards), Hugging Face (arrow, parquet), HDF5, WebDataset (tar), a mounted
-    /// file system (squashfs)
+    /// The shards' file format
+    ///
+    /// Gular reads all of them in the same way; choose the one that your other tools read:
+    /// safetensors (`shards`), Hugging Face (`arrow`, `parquet`), HDF5 (`hdf5`), WebDataset
+    /// (`tar`), a mounted file system (`squashfs`).
     #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = units::envelope)]
     pub(crate) envelope: Envelope,
-    /// How closely images are looked at: magic and header, every pixel, or not at all
-    #[arg(long, value_enum, default_value_t = CheckArg::Header)]
-    pub(crate) check: CheckArg,
-    /// What happens when an image cannot be packed; `skip` lists it in OUT/skipped.jsonl
+    /// How images are checked: the header, every pixel, or not at all
+    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_short_help = true)]
+    pub(crate) check_images: CheckArg,
+    /// On a bad image
+    ///
+    /// `skip` leaves it out and lists it in OUT/skipped.jsonl.
     #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT")]
     pub(crate) on_error: OnErrorArg,
-    /// Images of more pixels are refused
-    #[arg(long, value_name = "N", default_value_t = gular_codec::Limits::default().max_pixels)]
+    /// Refuse images with more pixels than this
+    #[arg(long, value_name = "N", default_value_t = gular_codec::Limits::default().max_pixels, hide_short_help = true)]
     pub(crate) max_pixels: u64,
-    /// Memory for sorting paths; more are sorted on disk
-    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes)]
+    /// Memory for sorting paths; larger lists are sorted on disk
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) memory: u64,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// Scan and plan only: counts, bytes, shards; decodes no image, writes nothing
+    /// Only scan and plan: show counts, bytes and shards
+    ///
+    /// No image is decoded and nothing is written.
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -90,7 +107,7 @@ pub(crate) struct PackArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum LayoutArg {
-    /// Splits when all are named so, else classes
+    /// Splits if all are named like splits, otherwise classes
     Auto,
     /// split/class/file
     Split,
@@ -105,7 +122,7 @@ pub(crate) enum LabelsArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum OrderArg {
+pub(crate) enum StoredOrder {
     Shuffled,
     Sorted,
 }
@@ -123,7 +140,7 @@ pub(crate) enum OnErrorArg {
     Skip,
 }
 
-/// Parsed `--split`.
+/// Parsed `--fractions`.
 #[derive(Debug, Clone)]
 pub(crate) struct Fractions(pub(crate) Vec<(Split, f64)>);
 
@@ -188,16 +205,16 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
             LabelsArg::None => Labels::None,
         },
         classes: args.classes.clone(),
-        fractions: args.split.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
-        order: match args.order {
-            OrderArg::Shuffled => PackOrder::Shuffled,
-            OrderArg::Sorted => PackOrder::Sorted,
+        fractions: args.fractions.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
+        order: match args.stored_order {
+            StoredOrder::Shuffled => PackOrder::Shuffled,
+            StoredOrder::Sorted => PackOrder::Sorted,
         },
         seed: args.seed,
         shard_bytes: args.shard_size,
         envelope: args.envelope,
         payload: args.payload.options()?,
-        check: match args.check {
+        check: match args.check_images {
             CheckArg::Header => Check::Header,
             CheckArg::Full => Check::Full,
             CheckArg::None => Check::None,
@@ -284,7 +301,7 @@ fn classes(report: &Report) -> String {
         let of_split = |s: &SplitReport| Some(s.classes.get(name).copied().unwrap_or(0));
         (name.clone(), report.splits.values().map(of_split).collect())
     };
-    table::classes(&splits, n_classes, names.into_iter().map(row))
+    class_table::classes(&splits, n_classes, names.into_iter().map(row))
 }
 
 fn fractions(text: &str) -> Result<Fractions, String> {
@@ -293,8 +310,8 @@ fn fractions(text: &str) -> Result<Fractions, String> {
         let (name, value) =
             part.split_once('=').ok_or(format!("`{part}` is not `split=fraction`"))?;
         let split = Split::parse(name.trim())
-            .ok_or(format!("`{name}` is no split; train, val and test are"))?;
-        let value: f64 = value.trim().parse().map_err(|_| format!("`{value}` is no number"))?;
+            .ok_or(format!("`{name}` is not a split; expected `train`, `val` or `test`"))?;
+        let value: f64 = value.trim().parse().map_err(|_| format!("`{value}` is not a number"))?;
         if fractions.iter().any(|(s, _)| *s == split) {
             return Err(format!("`{split}` occurs twice"));
         }

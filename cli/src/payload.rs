@@ -8,28 +8,35 @@ use crate::exit::Failure;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Payload")]
 pub(crate) struct PayloadArgs {
-    /// What is stored of each image
+    /// What to store
     #[arg(long, value_enum, default_value_t = PayloadArg::Encoded, value_name = "WHAT")]
     payload: PayloadArg,
-    /// Raw: columns and rows of every image, such as `256x192`, or one number for a square
+    /// Raw: columns and rows, such as `256x192`; one number for a square
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<Size>,
-    /// Raw: how an image of another shape is brought to --size, by antialiased bilinear resizing
-    /// [default: crop]
-    #[arg(long, value_enum, value_name = "HOW")]
+    /// Raw: how an image of another shape is made to fit --size
+    ///
+    /// Resizing is bilinear and antialiased. [default: crop]
+    #[arg(long, value_enum, value_name = "HOW", hide_short_help = true)]
     fit: Option<FitArg>,
-    /// Raw: 3, where grey becomes RGB, or 1, where only grey images are taken [default: 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3))]
+    /// Raw: colour channels, 3 or 1 [default: 3]
+    ///
+    /// 3 turns grey into RGB; 1 accepts only grey images.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=3), hide_short_help = true)]
     channels: Option<u8>,
-    /// Raw: the type of a sample; 16 bits to 8 keeps the high byte, 8 to 16 multiplies by 257
-    /// [default: that of the images, whose PNG headers are read to find it]
-    #[arg(long, value_enum, value_name = "TYPE")]
+    /// Raw: the type of a pixel's numbers [default: the type in the images]
+    ///
+    /// From 16 bits to 8 keeps the high byte, from 8 to 16 multiplies by 257. The default is read
+    /// from the headers of PNG images.
+    #[arg(long, value_enum, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<DtypeArg>,
-    /// Reencoded: a larger image is resized until its long side has N pixels [default: none is]
+    /// Reencoded: resize larger images to this long side [default: none]
+    ///
+    /// In pixels.
     #[arg(long, value_name = "N")]
     max_side: Option<u32>,
     /// Reencoded: JPEG quality, 1 to 100 [default: 90]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100), hide_short_help = true)]
     quality: Option<u8>,
 }
 
@@ -45,11 +52,11 @@ pub(crate) enum PayloadArg {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum FitArg {
-    /// The short side is resized, and the middle taken
+    /// Resize the short side and take the middle
     Crop,
-    /// The long side is resized, and zeros put around
+    /// Resize the long side and fill up with zeros
     Pad,
-    /// Both sides are resized, whatever the proportions
+    /// Resize both sides, whatever the proportions
     Stretch,
 }
 

@@ -17,22 +17,21 @@ use crate::{network, show};
 
 /// Publish a bundle, or one file, to a Pelican federation
 ///
-/// A bundle's URL names its version: NAME/VERSION. Its files go to NAME/data,
-/// which versions share, the manifest to NAME/VERSION last. Each object is
-/// compared with the local file at the origin (length and digest). What is there
-/// already is not sent again, so the same command resumes, and two publishers do
-/// not disturb each other. Nothing is ever overwritten. The token needs
-/// storage.create and storage.read.
-///
-/// Example: gular publish bundle/ pelican://osg-htc.org/mylab/birds/v1
+/// A bundle's URL names its version: NAME/VERSION. Its files go to NAME/data, which versions
+/// share, and the manifest goes to NAME/VERSION last. The length and digest of each object at the
+/// origin are compared with the local file. Objects that are already there are not sent again, so
+/// the same command resumes, and two publishers do not disturb each other. Nothing is ever
+/// overwritten. The token needs storage.create and storage.read.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Example:
+  gular publish bundle/ pelican://osg-htc.org/mylab/birds/v1")]
 pub(crate) struct PublishArgs {
     /// The bundle's folder, or a file
     pub(crate) from: PathBuf,
-    /// Where to: NAME/VERSION of a bundle, the object's name for a file
+    /// Where to: NAME/VERSION for a bundle, the object's name for a file
     pub(crate) url: String,
-    /// Only say what would be sent
+    /// Only show what would be sent
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     let start = Instant::now();
     let url = network::url(&args.url)?;
     let client = network::client(&args.network.access)?;
-    let options = PublishOptions { parallel: args.network.parallel.get(), dry_run: args.dry_run };
+    let options = PublishOptions { parallel: args.network.jobs.get(), dry_run: args.dry_run };
     let sound = match args.from.is_dir() {
         true => Some(SoundBundle::prove(&args.from, |dir| prove(dir, &options, output, &stop))?),
         false => None,

@@ -11,16 +11,16 @@ pub(crate) struct Output {
     /// Print the result as one JSON object on stdout
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// No progress and no summary; errors and faults still show
+    /// No progress and no summary; errors and faults are still shown
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 }
 
-/// How many threads work, for every verb that has some.
-#[derive(Debug, Clone, Copy, Args)]
+/// How many threads work, for each verb that starts some.
+#[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Jobs {
     /// Threads [default: the cores this process may use]
-    #[arg(long, value_name = "N")]
+    #[arg(long, short, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 }
 
@@ -34,17 +34,17 @@ impl Jobs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Manifest")]
 pub(crate) struct AboutArgs {
-    /// The dataset's name, for the manifest
-    #[arg(long, value_name = "TEXT")]
+    /// The dataset's name
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
     pub(crate) name: Option<String>,
-    /// What it holds
-    #[arg(long, value_name = "TEXT")]
+    /// What it contains
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
     pub(crate) description: Option<String>,
-    /// Its licence, as an SPDX expression where there is one
-    #[arg(long, value_name = "SPDX")]
+    /// Its licence, as an SPDX expression if there is one
+    #[arg(long, value_name = "SPDX", hide_short_help = true)]
     pub(crate) licence: Option<String>,
     /// How to cite it
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
     pub(crate) citation: Option<String>,
 }
 

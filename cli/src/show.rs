@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 
 use crate::exit::Failure;
+use crate::shared::Output;
 
 /// Bytes with a decimal unit: 1.5 GB.
 pub(crate) fn size(bytes: u64) -> String {
@@ -41,6 +42,11 @@ pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| Failure::new(format!("cannot write JSON: {e}"), None))?;
     stdout(format!("{text}\n").as_bytes())
+}
+
+/// A result in the form that was asked for: JSON, else its text.
+pub(crate) fn value(value: &serde_json::Value, text: &str, output: &Output) -> Result<(), Failure> {
+    if output.json { json(value) } else { self::text(text) }
 }
 
 /// One JSON object on one line, for readers that go on reading.

@@ -22,41 +22,44 @@ use crate::progress::bytes_bar;
 use crate::shared::{Jobs, Output};
 use crate::show;
 
-/// Copy data to the node's memory or disk once, for as long as a command runs
+/// Copy data to the node's memory or disk for as long as a command runs
 ///
-/// SRC is a bundle, the URL of one, or a directory of files. All processes of a
-/// user on a node share one copy: the first makes it, the others wait, the last
-/// removes it; what a killed run left, the next one removes. Bundles are checked
-/// block by block; nothing is written unless it fits in memory, cgroup and disk.
+/// SRC is a bundle, the URL of one, or a directory of files. All processes of a user on a node
+/// share one copy: the first makes it, the others wait, the last removes it; the next run removes
+/// what a killed one left. Bundles are checked block by block; nothing is written unless it fits
+/// in memory, cgroup and disk.
 ///
-/// COMMAND finds the copy's path in GULAR_STAGED and in place of `{}` in its
-/// arguments; signals are passed on to its process group, its exit code is ours
-/// (128 + n for signal n). Without COMMAND the path is printed, and the copy
-/// stays until SIGTERM or SIGINT.
-///
-/// Example: gular stage bundle/ -- python train.py --data {}
+/// COMMAND finds the copy's path in GULAR_STAGED and in place of `{}` in its arguments. Signals
+/// are passed on to its process group, and its exit code is the exit code of `gular stage`
+/// (128 + n for signal n). Without COMMAND the path is printed, and the copy stays until SIGTERM
+/// or SIGINT.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular stage bundle/ -- python train.py --data {}")]
 pub(crate) struct StageArgs {
     /// A bundle's folder or URL, or a directory
     pub(crate) src: String,
-    /// `auto`: /dev/shm when less than half of what is available is taken, else scratch; `shm`;
-    /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp; or a folder that exists
+    /// Where to: `auto`, `shm`, `scratch`, or an existing folder
+    ///
+    /// `auto`: /dev/shm if the copy takes less than half of what is available, otherwise scratch.
+    /// `scratch`: _CONDOR_SCRATCH_DIR, SLURM_TMPDIR, TMPDIR or /tmp.
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = stage_to)]
     pub(crate) to: StageTo,
-    /// A bundle's samples as plain files, with the names that `gular convert --envelope
-    /// directory` gives them
+    /// Copy a bundle's samples as plain files
+    ///
+    /// They have the names that `gular convert --envelope directory` gives them.
     #[arg(long)]
     pub(crate) unpack: bool,
-    /// Leave the copy at the end, for later runs; one without --keep removes it
+    /// Leave the copy at the end, for later runs
+    ///
+    /// The last run without --keep removes it.
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Only say where it would go and whether it fits
+    /// Only show where the copy would go and whether it fits
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// What to run, and its arguments
+    /// The command to run, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

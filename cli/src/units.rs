@@ -14,14 +14,16 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "K" | "KiB" => 1 << 10,
         "M" | "MiB" => 1 << 20,
         "G" | "GiB" => 1 << 30,
-        other => return Err(format!("`{other}` is no unit; KiB, MiB, GiB, KB, MB and GB are")),
+        other => {
+            return Err(format!("`{other}` is not a unit; expected KiB, MiB, GiB, KB, MB or GB"));
+        }
     };
-    let number: f64 = digits.trim().parse().map_err(|_| format!("`{text}` is no size"))?;
+    let number: f64 = digits.trim().parse().map_err(|_| format!("`{text}` is not a size"))?;
     let bytes = number * unit as f64;
     if (1.0..9e15).contains(&bytes) {
         Ok(bytes as u64)
     } else {
-        Err(format!("`{text}` is no size"))
+        Err(format!("`{text}` is not a size"))
     }
 }
 
@@ -31,9 +33,9 @@ pub(crate) fn lifetime(text: &str) -> Result<Duration, String> {
         "s" => 1_u64,
         "m" => 60,
         "h" => 3600,
-        other => return Err(format!("`{other}` is no unit of time; s, m and h are")),
+        other => return Err(format!("`{other}` is not a unit of time; expected s, m or h")),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no time"))?;
+    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a time"))?;
     number.checked_mul(unit).map(Duration::from_secs).ok_or(format!("`{text}` is too long"))
 }
 
@@ -42,16 +44,18 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
         Some(digits) => (digits, 100.0),
         None => (text, 1.0),
     };
-    let share = digits.trim().parse::<f64>().map_err(|_| format!("`{text}` is no share"))? / unit;
+    let share =
+        digits.trim().parse::<f64>().map_err(|_| format!("`{text}` is not a share"))? / unit;
     if share > 0.0 && share <= 1.0 {
         Ok(share)
     } else {
-        Err("a share lies above 0 and up to 100%".to_owned())
+        Err("a share is above 0 and at most 100%".to_owned())
     }
 }
 
 pub(crate) fn split(text: &str) -> Result<Split, String> {
-    Split::parse(text.trim()).ok_or(format!("`{text}` is no split; train, val and test are"))
+    Split::parse(text.trim())
+        .ok_or(format!("`{text}` is not a split; expected `train`, `val` or `test`"))
 }
 
 pub(crate) fn envelope(text: &str) -> Result<Envelope, String> {
@@ -59,8 +63,9 @@ pub(crate) fn envelope(text: &str) -> Result<Envelope, String> {
     all.into_iter().find(|e| e.name() == text).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|e| e.name()).collect();
         let adopted = Envelope::ADOPTED.iter().any(|e| e.name() == text);
-        let what = if adopted { "only read, by `gular adopt`, not written" } else { "no envelope" };
-        format!("`{text}` is {what}; {} are", names.join(", "))
+        let what =
+            if adopted { "only read, by `gular adopt`, never written" } else { "not an envelope" };
+        format!("`{text}` is {what}; expected one of {}", names.join(", "))
     })
 }
 

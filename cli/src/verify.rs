@@ -16,44 +16,47 @@ use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
 use crate::{network, show, units};
 
-/// Prove a bundle sound, or list every fault
+/// Check a bundle and list every fault
 ///
-/// A published bundle is streamed and kept nowhere; a fault is what no server of
-/// its federation has right.
-///
-/// Examples: gular verify bundle/ --digest blake3:0a1b…
-///           gular verify 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'
+/// A published bundle is streamed and not stored; a fault is reported only if no server of its
+/// federation has the correct bytes. Exit code 1: there are faults.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Examples:
+  gular verify bundle/ --digest blake3:0a1b…
+  gular verify 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'")]
 pub(crate) struct VerifyArgs {
     /// The bundle's folder, or the URL it is published at
     #[arg(value_name = "DIR|URL")]
     pub(crate) place: PathBuf,
-    /// Manifest, indexes, and the lengths of shards; reads no sample
+    /// Check manifest, indexes and the lengths of shards; read no sample
     #[arg(long, group = "mode")]
     pub(crate) quick: bool,
-    /// Every byte of every file (the default)
+    /// Check every byte of every file (the default)
     #[arg(long, group = "mode")]
     pub(crate) full: bool,
-    /// Quick, and this share of the samples, such as `1%` or `0.01`; of a URL the whole
-    /// MiB blocks that hold them
+    /// Like --quick, plus a random share of samples, such as `1%`
+    ///
+    /// `1%` is the same as `0.01`. For URLs, whole 1 MiB blocks are read.
     #[arg(long, group = "mode", value_name = "SHARE", value_parser = units::share)]
     pub(crate) sample: Option<f64>,
-    /// Only these splits, such as `train,val`: for folders that hold a part of the bundle
+    /// Only these splits, such as `train,val`
+    ///
+    /// For folders that hold a part of the bundle.
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
-    pub(crate) split: Vec<Split>,
-    /// Chooses the samples of --sample
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) splits: Vec<Split>,
+    /// Seed that chooses the samples of --sample
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub(crate) seed: u64,
-    /// The bundle digest it must have
+    /// The digest that the bundle must have
     #[arg(long, value_name = "BLAKE3", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
-    /// Keys listed for one fault; the rest are counted
+    /// How many keys to list per fault; the rest are counted
     #[arg(long, value_name = "N", default_value_t = gular_verify::VerifyOptions::default().max_keys)]
     pub(crate) max_keys: usize,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// Read a URL from its origin instead of caches
+    /// Read a URL from its origin instead of from caches
     #[arg(long, help_heading = "Network")]
     pub(crate) direct: bool,
     #[command(flatten)]
@@ -73,7 +76,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &Output) -> Result<Exit, Failure> {
         jobs: args.jobs.count(),
         digest: args.digest,
         max_keys: args.max_keys,
-        splits: args.split.clone(),
+        splits: args.splits.clone(),
     };
     let bar = bytes_bar("verify", 0, output);
     let progress = |done: u64, total: u64| {

@@ -102,7 +102,7 @@ fn unusable_sources_are_refused() {
     let fractions = PlanOptions { fractions: vec![(Split::Train, 0.5)], ..default() };
     check(&|d| put(d, "a/x.jpg", &jpeg(1)), fractions, "sum to 0.5");
     let fractions = PlanOptions { fractions: vec![(Split::Train, 1.0)], ..default() };
-    check(&|d| put(d, "train/a/x.jpg", &jpeg(1)), fractions, "`--split` would contradict");
+    check(&|d| put(d, "train/a/x.jpg", &jpeg(1)), fractions, "`--fractions` would contradict");
     let flat = PlanOptions { labels: Labels::None, ..default() };
     check(
         &|d| {

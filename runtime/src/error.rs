@@ -376,7 +376,7 @@ impl Error {
                 _ => None,
             },
             Self::Decode { .. } => Some(
-                "pack again with `--check full`, which names all such files, or leave them out of training with `--on-error skip`",
+                "pack again with `--check-images full`, which names all such files, or leave them out of training with `--on-error skip`",
             ),
             Self::NoImages { .. } => Some("`gular inspect` lists the fields"),
             Self::AllLent { .. } => {

@@ -13,7 +13,7 @@ BUILT = json.loads(pathlib.Path(os.environ["GULAR_IMAGES"]).read_text())
 SIF = pathlib.Path(next(output["path"] for output in BUILT["outputs"] if output["format"] == "sif"))
 ROOT = os.geteuid() == 0
 PROGRAM = "/app/bin/gular-train"
-ARGUMENTS = ["--stop-after-steps", "3", "--batch-size", "8", "--size", "32", "--threads", "1", "--torch-threads", "1"]
+ARGUMENTS = ["--stop-after-steps", "3", "--batch-size", "8", "--size", "32", "--jobs", "1", "--torch-threads", "1"]
 # Checkpointed, to be run again.
 STOPPED = 85
 

@@ -38,7 +38,7 @@ def make_bundle(folder):
         image = source / f"class{i % 2}" / f"{i}.jpg"
         image.parent.mkdir(parents=True, exist_ok=True)
         image.write_bytes(b"\xff\xd8\xff\xe0" + chance.randbytes(200_000))
-    command = [GULAR, "pack", source, folder, "--shard-size", "1MiB", "--check", "none", "--quiet"]
+    command = [GULAR, "pack", source, folder, "--shard-size", "1MiB", "--check-images", "none", "--quiet"]
     subprocess.run(command, check=True)
 
 

@@ -193,7 +193,7 @@ def ours_again(made):
     """The plain files of a bundle, packed by mksquashfs: the list of samples is followed."""
     gular("convert", "bundle", "files", "--envelope", "directory")
     run("mksquashfs", "files/train", "list.squashfs", *STORED, "-no-progress", "-quiet")
-    report = gular("adopt", "list.squashfs", "--out", "list-bundle", "--split", "train")
+    report = gular("adopt", "list.squashfs", "--out", "list-bundle", "--as-split", "train")
     gular("adopt", *shards("bundle"), "--out", "own-bundle")
     trains = {key: image for key, (image, _) in made.items() if key.startswith("train")}
     wrong = [key for key in trains if extract("list-bundle", key) != trains[key]]

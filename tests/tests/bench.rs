@@ -162,7 +162,7 @@ fn check_advice(report: &Value) -> String {
 fn images_give_every_row_a_page_and_advice() {
     let case = Case::new();
     let page = case.dir.path().join("bench.html");
-    let more = ["--payload", "encoded,raw,reencoded", "--threads", "2", "--html", text(&page)];
+    let more = ["--payload", "encoded,raw,reencoded", "--jobs", "2", "--html", text(&page)];
     let report = case.report(&case.images, &more);
     let payloads = ["encoded", "raw", "reencoded"];
     check_rows(&report, &payloads, &["warm", "cold"], &["shuffled", "sequential"]);
@@ -192,7 +192,7 @@ fn a_bundle_gives_the_same_rows() {
     let packed = run(["pack", text(&case.images), text(&bundle), "--envelope", "tar", "--quiet"]);
     assert_eq!(packed.code, Some(0), "{}", packed.stderr);
     let before = gular_tests::files(&bundle);
-    let more = ["--payload", "raw,encoded", "--threads", "1", "--cache", "warm"];
+    let more = ["--payload", "raw,encoded", "--jobs", "1", "--page-cache", "warm"];
     let report = case.report(&bundle, &more);
     check_rows(&report, &["encoded", "raw"], &["warm"], &["shuffled", "sequential"]);
     check_advice(&report);
@@ -203,7 +203,7 @@ fn a_bundle_gives_the_same_rows() {
     let payload = ["--payload", "raw", "--size", "16", "--quiet"];
     let packed = run([&["pack", text(&case.images), text(&raw)], &payload[..]].concat());
     assert_eq!(packed.code, Some(0), "{}", packed.stderr);
-    let report = case.report(&raw, &["--order", "shuffled", "--cache", "warm", "--threads", "1"]);
+    let report = case.report(&raw, &["--order", "shuffled", "--page-cache", "warm", "--jobs", "1"]);
     check_rows(&report, &["raw"], &["warm"], &["shuffled"]);
     assert!(report["notes"].to_string().contains("payload encoded is left out"));
 
@@ -212,7 +212,8 @@ fn a_bundle_gives_the_same_rows() {
     let payload = ["--payload", "raw", "--size", "16", "--dtype", "u16", "--quiet"];
     let packed = run([&["pack", text(&case.images), text(&deep)], &payload[..]].concat());
     assert_eq!(packed.code, Some(0), "{}", packed.stderr);
-    let report = case.report(&deep, &["--order", "shuffled", "--cache", "warm", "--threads", "1"]);
+    let report =
+        case.report(&deep, &["--order", "shuffled", "--page-cache", "warm", "--jobs", "1"]);
     check_rows(&report, &["raw"], &["warm"], &["shuffled"]);
 }
 
@@ -220,7 +221,7 @@ fn a_bundle_gives_the_same_rows() {
 fn the_course_has_fixed_lengths_too_and_whole_epochs() {
     let case = Case::new();
     let short = ["--preset", "jsc-1.1", "--rounds", "2", "--size", "16", "--batch-size", "4"];
-    let outcome = case.bench(&case.images, &[&short[..], &["--threads", "1", "--json"]].concat());
+    let outcome = case.bench(&case.images, &[&short[..], &["--jobs", "1", "--json"]].concat());
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
     check_rows(&report, &["encoded", "raw"], &["warm", "cold"], &["shuffled", "sequential"]);
@@ -234,7 +235,7 @@ fn the_course_has_fixed_lengths_too_and_whole_epochs() {
 fn the_terminal_shows_table_notes_and_advice() {
     let case = Case::new();
     let short = ["--quick", "--rounds", "1", "--seconds", "0.01", "--envelope", "shards,tar"];
-    let outcome = case.bench(&case.images, &[&short[..], &["--threads", "1"]].concat());
+    let outcome = case.bench(&case.images, &[&short[..], &["--jobs", "1"]].concat());
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let shown = &outcome.stdout;
     for words in [
@@ -296,7 +297,7 @@ fn what_cannot_be_measured_is_refused() {
 fn a_page_that_cannot_be_written_is_said_before_anything_is_measured() {
     let case = Case::new();
     let quick = ["--quick", "--rounds", "1", "--seconds", "0.01", "--envelope", "shards"];
-    let more = ["--threads", "1", "--kind", "read", "--html"];
+    let more = ["--jobs", "1", "--kind", "read", "--html"];
     let bench =
         |page: &Path| case.bench(&case.images, &[&quick[..], &more, &[text(page)]].concat());
     let refused = |page: &Path, words: &str| {
@@ -354,7 +355,7 @@ fn free_space_is_looked_at_first() {
 #[test]
 fn a_signal_leaves_nothing_behind() {
     let case = Case::new();
-    let long = ["--seconds", "30", "--kind", "read", "--threads", "1", "--quiet"];
+    let long = ["--seconds", "30", "--kind", "read", "--jobs", "1", "--quiet"];
     let mut command = case.command(&case.images, &long);
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(60);

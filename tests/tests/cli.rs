@@ -228,8 +228,17 @@ fn a_reader_that_goes_away_is_no_error() {
 
 /// Packs, killed by `signal` at some moment; then again, to the end.
 fn interrupted(signal: &str, after: Duration, source: &Path, out: &Path) -> (Outcome, Outcome) {
-    let args =
-        ["pack", text(source), text(out), "--shard-size", "1MiB", "--jobs", "2", "--check", "full"];
+    let args = [
+        "pack",
+        text(source),
+        text(out),
+        "--shard-size",
+        "1MiB",
+        "--jobs",
+        "2",
+        "--check-images",
+        "full",
+    ];
     let mut child = Command::new(gular())
         .args(args)
         .stdout(Stdio::piped())
@@ -258,8 +267,15 @@ fn a_killed_pack_goes_on_to_the_same_bytes() {
     }
     let whole = dir.path().join("whole");
     let start = Instant::now();
-    let packed =
-        run(["pack", text(&source), text(&whole), "--shard-size", "1MiB", "--check", "full"]);
+    let packed = run([
+        "pack",
+        text(&source),
+        text(&whole),
+        "--shard-size",
+        "1MiB",
+        "--check-images",
+        "full",
+    ]);
     assert_eq!(packed.code, Some(0), "{packed:?}");
     let took = start.elapsed();
     let expected = files(&whole);
@@ -310,13 +326,25 @@ fn another_process_may_not_pack_into_the_same_folder() {
     assert!(outcome.stderr.contains("another process"), "{outcome:?}");
 }
 
+/// The lines without the block on `--json` and `--quiet`, which every verb has.
+fn without_output<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let mut output = false;
+    let heading = |line: &str| line.starts_with(|c: char| !c.is_whitespace());
+    let keep = |line: &&&str| {
+        output = if heading(line) { **line == "Output:" } else { output };
+        !output
+    };
+    lines.iter().filter(keep).copied().collect()
+}
+
 /// Adds what `verbs` say of themselves, and the verbs below them.
 fn add_help(page: &mut String, verbs: &[&str]) {
     let mut command = Command::new(gular());
     let outcome = finish(command.args(verbs).arg("--help").env("COLUMNS", "100"));
     assert_eq!(outcome.code, Some(0), "{verbs:?}");
     let lines: Vec<&str> = outcome.stdout.lines().map(str::trim_end).collect();
-    let (title, help) = ([&["gular"], verbs].concat().join(" "), lines.join("\n"));
+    let shown = if verbs.is_empty() { lines.clone() } else { without_output(&lines) };
+    let (title, help) = ([&["gular"], verbs].concat().join(" "), shown.join("\n"));
     page.push_str(&format!("\n## {title}\n\n```text\n{}\n```\n", help.trim_end()));
     let below = lines.iter().skip_while(|line| **line != "Commands:").skip(1);
     let below = below.take_while(|line| !line.is_empty());
@@ -329,7 +357,7 @@ fn add_help(page: &mut String, verbs: &[&str]) {
 #[test]
 fn the_reference_page_is_up_to_date() {
     let mut page = String::from(
-        "# gular\n\nWhat `gular --help` and each verb's `--help` print; `GULAR_BLESS=1 cargo xtask test -- --test cli reference` writes this page anew.\n",
+        "# gular\n\nWhat `gular --help` and each verb's `--help` print. Every verb also has `--json` and `--quiet`, which are described once, under `gular`. `GULAR_BLESS=1 cargo xtask test -- --test cli reference` writes this page again.\n",
     );
     add_help(&mut page, &[]);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/cli.md");

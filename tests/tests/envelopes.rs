@@ -203,9 +203,9 @@ fn a_folder_with_some_splits_is_verified_as_such() {
     let url = format!("file://{}", text(&dir.path().join("site/x/v1")));
     let published = json(&["publish", text(bundle), &url]);
     let part = dir.path().join("part");
-    done(&["fetch", published["url"].as_str().unwrap(), text(&part), "--split", "val"]);
+    done(&["fetch", published["url"].as_str().unwrap(), text(&part), "--splits", "val"]);
     let whole = run(["verify", text(&part)]);
     assert_eq!(whole.code, Some(1));
-    assert!(whole.stdout.contains("`--split val`"), "{whole:?}");
-    assert_eq!(json(&["verify", text(&part), "--split", "val"])["samples"], 8);
+    assert!(whole.stdout.contains("`--splits val`"), "{whole:?}");
+    assert_eq!(json(&["verify", text(&part), "--splits", "val"])["samples"], 8);
 }

@@ -95,14 +95,14 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[test]
 fn truncated_jpeg() {
     let whole = jpeg(3);
-    check_bad_file("cat/cut.jpg", &whole[..whole.len() * 2 / 3], &["--check", "full"], &[]);
+    check_bad_file("cat/cut.jpg", &whole[..whole.len() * 2 / 3], &["--check-images", "full"], &[]);
     check_bad_file("cat/stub.jpg", &whole[..40], &[], &[]);
 }
 
 #[test]
 fn empty_file() {
     for check in ["header", "none", "full"] {
-        check_bad_file("cat/empty.jpg", b"", &["--check", check], &["empty"]);
+        check_bad_file("cat/empty.jpg", b"", &["--check-images", check], &["empty"]);
     }
 }
 
@@ -121,7 +121,12 @@ fn png_named_jpg() {
 fn png_declaring_ten_gigapixels() {
     let words = ["100000", "--max-pixels"];
     check_bad_file("dog/bomb.png", &huge_png(100_000, 100_000), &[], &words);
-    check_bad_file("dog/bomb.png", &huge_png(100_000, 100_000), &["--check", "full"], &words);
+    check_bad_file(
+        "dog/bomb.png",
+        &huge_png(100_000, 100_000),
+        &["--check-images", "full"],
+        &words,
+    );
 }
 
 #[test]

@@ -146,7 +146,8 @@ fn samples_of_different_shards_have_files_of_different_names() {
     // Recoded to JPEG, the first is a file of the second's name.
     put(&images, "train/c/a.png", &noisy_png(1, 900));
     put(&images, "train/c/a.png.jpg", &jpeg(1));
-    let mut args = vec!["pack", text(&images), text(&bundle), "--quiet", "--order", "sorted"];
+    let mut args =
+        vec!["pack", text(&images), text(&bundle), "--quiet", "--stored-order", "sorted"];
     args.extend(["--payload", "reencoded", "--shard-size", "1MiB"]);
     let packed = run(args);
     assert_eq!(packed.code, Some(0), "{}", packed.stderr);

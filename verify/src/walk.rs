@@ -119,7 +119,7 @@ fn part_note(manifest: &Manifest, faults: &[Fault]) -> Option<String> {
         |splits: &[Split]| splits.iter().map(Split::to_string).collect::<Vec<_>>().join(",");
     let (gone, here) = (names(&gone), names(&here));
     Some(format!(
-        "all files of {gone} are missing and nothing else is wrong: `--split {here}` verifies what was fetched"
+        "all files of {gone} are missing and nothing else is wrong: `--splits {here}` verifies what was fetched"
     ))
 }
 

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::args::InspectArgs;
 use super::describe::{self, COUNTED_INDEX_BYTES, Counts, text_of};
-use super::run::emit;
 use super::{samples, sheet};
 use crate::exit::{Exit, Failure};
 use crate::progress::counter;
@@ -51,7 +50,8 @@ pub(super) fn bundle(
         let _ = writeln!(text, "\ncontact sheet: {images} images in `{}`", out.display());
         value["sheet"] = json!({"path": out, "images": images, "left_out": left_out});
     }
-    emit(&value, &text, output)
+    show::value(&value, &text, output)?;
+    Ok(Exit::Done)
 }
 
 fn class_counts(bundle: &Bundle, output: &Output) -> Result<Option<Counts>, Failure> {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use gular_bundle::{Decimal, Digest, FieldKind, Manifest, Split, Statistics};
 use serde_json::{Value, json};
 
-use crate::{show, table};
+use crate::{class_table, show};
 
 /// Class counts need every index; above this many bytes of them they are left out.
 pub(super) const COUNTED_INDEX_BYTES: u64 = 1 << 30;
@@ -132,7 +132,7 @@ fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>)
         (format!("{i} {class}"), splits.iter().map(of_split).collect())
     };
     let rows = manifest.classes.iter().enumerate().map(row);
-    text.push_str(&table::classes(&splits, manifest.classes.len(), rows));
+    text.push_str(&class_table::classes(&splits, manifest.classes.len(), rows));
     if counts.is_none() {
         let limit = show::size(COUNTED_INDEX_BYTES);
         let _ = writeln!(text, "(counts need every index, and are made up to {limit} of them)");

@@ -7,7 +7,6 @@ use gular_bundle::{Digest, Header, ReadAt};
 use serde_json::{Value, json};
 
 use super::describe::text_of;
-use super::run::emit;
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
@@ -49,7 +48,8 @@ pub(super) fn tensor_file(file: &ReadAt, output: &Output) -> Result<Exit, Failur
         );
     }
     let value = json!({"digest": digest.to_string(), "bytes": file.len_bytes(), "metadata": metadata, "tensors": tensors});
-    emit(&value, &text, output)
+    show::value(&value, &text, output)?;
+    Ok(Exit::Done)
 }
 
 fn digest_of(file: &ReadAt) -> Result<Digest, Failure> {

@@ -8,7 +8,6 @@ use gular_bundle::{
     ReadAt,
 };
 use gular_codec::Format;
-use serde_json::Value;
 
 use super::args::InspectArgs;
 use super::{bundle, describe, file};
@@ -42,7 +41,8 @@ pub(crate) fn run(args: &InspectArgs, output: &Output) -> Result<Exit, Failure> 
     if first.starts_with(b"{") {
         let (manifest, digest) = manifest(&file)?;
         let value = describe::json(&manifest, digest, None);
-        return emit(&value, &describe::text(&manifest, digest, None), output);
+        show::value(&value, &describe::text(&manifest, digest, None), output)?;
+        return Ok(Exit::Done);
     }
     file::tensor_file(&file, output)
 }
@@ -82,13 +82,4 @@ fn manifest(file: &ReadAt) -> Result<(Manifest, Digest), Failure> {
     let mut bytes = vec![0; usize::try_from(found).unwrap_or(0)];
     file.read_at(0, &mut bytes)?;
     Ok((Manifest::parse(&path, &bytes)?, Digest::of(&bytes)))
-}
-
-pub(super) fn emit(value: &Value, text: &str, output: &Output) -> Result<Exit, Failure> {
-    if output.json {
-        show::json(value)?;
-    } else {
-        show::text(text)?;
-    }
-    Ok(Exit::Done)
 }

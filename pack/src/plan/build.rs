@@ -80,7 +80,7 @@ impl PlanBuilder {
         let Self { dir, options, by_name, depths } = self;
         let recipe = Recipe::new(&options.payload, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
-            let text = "the top-level folders are splits, which `--split` would contradict; `--layout class` takes them for classes";
+            let text = "the top-level folders are splits, which `--fractions` would contradict; `--layout class` takes them for classes";
             return Err(Error::Option(text.to_owned()));
         }
         let io = |e| Error::io("sort in", &dir, e);
@@ -205,7 +205,9 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
     let sum: f64 = options.fractions.iter().map(|(_, f)| f).sum();
     let valid = options.fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
     if !options.fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
-        return Err(Error::Option(format!("the fractions of `--split` sum to {sum}, expected 1")));
+        return Err(Error::Option(format!(
+            "the fractions of `--fractions` sum to {sum}, expected 1"
+        )));
     }
     Ok(())
 }

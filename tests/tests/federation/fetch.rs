@@ -78,7 +78,7 @@ fn one_split_is_fetched_alone() {
     let (bundle, dir) = (small(&site), site.scratch());
     let url = publish(&site, &bundle, &site.collection("split"));
     let copy = dir.path().join("copy");
-    site.json(["fetch", &url, text(&copy), "--split", "val"]);
+    site.json(["fetch", &url, text(&copy), "--splits", "val"]);
     let mut expected = data_files(&bundle);
     expected.retain(|name, _| name.starts_with("val-"));
     assert!(!expected.is_empty());

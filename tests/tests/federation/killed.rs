@@ -16,7 +16,7 @@ fn a_killed_fetch_goes_on_where_it_was() {
     let url = publish(&site, &bundle, &site.collection("killed"));
     let copy = dir.path().join("copy");
     // One shard at a time, so that some are left when it dies.
-    let args = ["fetch", &url, text(&copy), "--parallel", "1", "--json"];
+    let args = ["fetch", &url, text(&copy), "--jobs", "1", "--json"];
     let mut command = site.command(args);
     let fetch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     kill_in_the_middle(fetch.spawn().unwrap(), &copy.join("data"));

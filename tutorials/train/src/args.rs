@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Passes over the training split
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub(crate) epochs: u64,
-    /// Samples a step, of each process
+    /// Samples per step, of each process
     #[arg(long, default_value = "32", value_name = "N")]
     pub(crate) batch_size: NonZeroUsize,
     /// Side of the pictures the network sees, in pixels
@@ -58,8 +58,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 16, value_name = "SHARDS")]
     pub(crate) window: u64,
     /// Threads that decode images [default: the cores this process may use]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
     /// Threads that compute; part of what makes a training reproducible
     #[arg(long, default_value = "1", value_name = "N")]
     pub(crate) torch_threads: NonZeroUsize,
@@ -69,10 +69,10 @@ pub(crate) struct Args {
     /// Steps between checkpoints; besides, one after each epoch and when stopped
     #[arg(long, default_value_t = 500, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) checkpoint_every: u64,
-    /// Checkpoints that stay
+    /// How many checkpoints to keep
     #[arg(long, default_value = "2", value_name = "N")]
     pub(crate) keep: NonZeroUsize,
-    /// Go on from the newest checkpoint, or begin anew
+    /// Resume from the newest checkpoint, or start again
     #[arg(long, value_enum, default_value_t = Resume::Auto)]
     pub(crate) resume: Resume,
     /// Folder for `metrics.jsonl` and TensorBoard's event files [default: none]
@@ -82,7 +82,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) stop_after_steps: Option<u64>,
     /// Where to compute: `auto` takes a GPU if there is one that works, `cuda` insists on
-    /// one, `cuda:N` on that one, `cpu` is the processor
+    /// one, `cuda:N` on that one, `cpu` uses no GPU
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
     pub(crate) device: Compute,
     /// Which of the processes this is, from 0 [default: as the launcher says]
@@ -124,10 +124,17 @@ pub(crate) enum Order {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Resume {
-    /// Go on where there is a checkpoint
+    /// Resume if there is a checkpoint
     Auto,
-    /// Refuse to begin where there is one
+    /// Fail if there is one
     Never,
+}
+
+/// Whether `error` comes from the former name of `--jobs`.
+pub(crate) fn is_renamed(error: &clap::Error) -> bool {
+    use clap::error::{ContextKind, ContextValue};
+    let flag = error.get(ContextKind::InvalidArg);
+    matches!(flag, Some(ContextValue::String(flag)) if flag.split('=').next() == Some("--threads"))
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -182,5 +189,19 @@ impl Args {
             (was != now).then_some((name, was, now))
         };
         self.settings(ranks).into_iter().filter_map(changed).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_called_jobs_now() {
+        for old in [&["t", "b", "--threads", "3"][..], &["t", "b", "--threads=3"]] {
+            assert!(is_renamed(&Args::try_parse_from(old).unwrap_err()), "{old:?}");
+        }
+        assert!(!is_renamed(&Args::try_parse_from(["t", "b", "--spilt"]).unwrap_err()));
+        assert_eq!(Args::try_parse_from(["t", "b", "--jobs", "3"]).unwrap().jobs, Some(3));
     }
 }

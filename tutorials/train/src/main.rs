@@ -39,7 +39,14 @@ use crate::prepare::{meet, open};
 use crate::report::{loader_json, progress_bar, say};
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) if args::is_renamed(&error) => {
+            say!("error: `--threads` is now called `--jobs`");
+            return ExitCode::from(2);
+        }
+        Err(error) => error.exit(),
+    };
     match run(&args) {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::Stopped) => ExitCode::from(EXIT_CHECKPOINTED),
@@ -135,7 +142,7 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     match &place {
         // Of every rank: one that computes elsewhere than the others is not to go unseen.
         Place::Cpu { why: Some(why), hint: Some(hint) } => {
-            say!("warning: rank {} computes on the processor: {why}\nhint: {hint}", ranks.rank);
+            say!("warning: rank {} computes on the CPU: {why}\nhint: {hint}", ranks.rank);
         }
         place if first => say!("computing on {place}"),
         _ => {}
@@ -151,7 +158,7 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
             order: OrderSpec { kind, seed: args.seed, drop_last: false },
             rank: ranks.rank,
             world_size: ranks.world_size,
-            threads: args.threads.unwrap_or_else(|| available_cores(&env)),
+            threads: args.jobs.unwrap_or_else(|| available_cores(&env)),
             transform: match split {
                 Split::Train => Transform::train(args.size),
                 _ => Transform::eval(args.size),

@@ -46,10 +46,10 @@ fn a_training_stopped_at_any_step_ends_with_the_same_bits() {
         for stop in stops {
             // Decoding threads may change in between; nothing else may.
             let job = Job::new(dir.path(), &options);
-            let first = job.run(&["--threads", "3", "--stop-after-steps", &stop.to_string()]);
+            let first = job.run(&["--jobs", "3", "--stop-after-steps", &stop.to_string()]);
             assert_eq!(code(&first), 85, "{}", said(&first));
             assert!(first.stdout.is_empty());
-            let second = report(&job.run(&["--threads", "1"]));
+            let second = report(&job.run(&["--jobs", "1"]));
             assert_eq!(second["resumed_at_step"], *stop);
             assert!(job.weights() == weights, "{order}, stopped after {stop}: other weights");
             assert_eq!(job.metrics(), metrics, "{order}, stopped after {stop}");

@@ -43,7 +43,7 @@ END
         "$kit/gular" pack files encoded --quiet &&
             "$kit/gular" pack files reencoded --quiet --payload reencoded --max-side 288 &&
             "$kit/gular" pack files raw --quiet --payload raw --size 256 &&
-            "$kit/gular" pack "$kit/images" small --quiet --layout class --split train=0.8,val=0.2
+            "$kit/gular" pack "$kit/images" small --quiet --layout class --fractions train=0.8,val=0.2
     ) || exit 1
     touch "$work/ready"
 fi

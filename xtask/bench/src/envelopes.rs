@@ -34,7 +34,7 @@ pub(crate) fn run(
     let output = Command::new(gular)
         .arg("bench")
         .arg(images)
-        .args(["--kind", "read", "--payload", "encoded", "--cache", "warm", "--json"])
+        .args(["--kind", "read", "--payload", "encoded", "--page-cache", "warm", "--json"])
         .args(["--rounds", &length.0.to_string(), "--seconds", &length.1.to_string()])
         .arg("--scratch")
         .arg(work)

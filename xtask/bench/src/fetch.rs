@@ -136,7 +136,7 @@ fn publish(
     eprintln!("packing and publishing the {name} bundle");
     let mut pack = Command::new(gular);
     // The bytes are noise: what is in an image does not matter to a network.
-    pack.arg("pack").arg(&images).arg(&bundle).args(["--check", "none", "--quiet"]);
+    pack.arg("pack").arg(&images).arg(&bundle).args(["--check-images", "none", "--quiet"]);
     quiet(&mut pack)?;
     let mut publish = Command::new(gular);
     publish.arg("publish").arg(&bundle).arg(format!("{base}/{name}/v1")).arg("--json");

@@ -169,7 +169,7 @@ impl Bench<'_> {
     fn pack_ours(&self) -> Result<Value> {
         let mut pack = command(&self.programs.gular);
         pack.arg("pack").arg(self.folder()).arg(self.store("gular-python"));
-        pack.args(["--order", "sorted", "--quiet", "--json"]);
+        pack.args(["--stored-order", "sorted", "--quiet", "--json"]);
         last_line(&mut pack)
     }
 

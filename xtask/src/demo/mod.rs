@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut pack = Command::new(&gular);
     pack.arg("pack").arg(&source).arg(&bundle).arg("--json");
     if !has_split(&source, "val") {
-        pack.args(["--split", "train=0.8,val=0.2"]);
+        pack.args(["--fractions", "train=0.8,val=0.2"]);
     }
     let packed = run_stage(pack, "gular pack")?;
     let digest = text(&packed.report, "digest")?;

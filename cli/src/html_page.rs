@@ -12,12 +12,12 @@ use crate::exit::Failure;
 
 /// A file that becomes `path` when it is written.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct HtmlPage {
     path: PathBuf,
     temp: NamedTempFile,
 }
 
-impl Page {
+impl HtmlPage {
     /// Looks at what is at `path` and makes a temporary file beside it.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         check(path)?;
@@ -44,7 +44,7 @@ impl Page {
     }
 }
 
-/// Refuses what is there and no page of an earlier run.
+/// Refuses a file that is not the page of an earlier run.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     if path.symlink_metadata().is_err() {
         return Ok(());
@@ -57,7 +57,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     if is_page {
         return Ok(());
     }
-    let message = format!("`{}` exists, and is no page of `gular bench`", path.display());
+    let message = format!("`{}` exists, and is not a page of `gular bench`", path.display());
     let hint = "only an earlier page is replaced: name a new file, or remove this one";
     Err(Failure::new(message, Some(hint.into())))
 }
