@@ -83,6 +83,59 @@ fn plain(media_type: &Value, bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
+/// Documents are compared by their digests, so their bytes are a format of ours too.
+#[test]
+fn documents_keep_their_bytes_whatever_the_order_of_labels() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = dir.path().join("image");
+    let names = ["org.z", "org.a", "b", "x.y", "a", "q"];
+    let config = Config {
+        tag: "v1",
+        arch: Arch::Arm64,
+        time: 1_700_000_000,
+        command: &[],
+        env: &BTreeMap::from([("B".to_owned(), "=".to_owned()), ("A".to_owned(), "1".to_owned())]),
+        labels: &names.map(|name| (name.to_owned(), "\"".to_owned())).into(),
+        compressor: Compressor::Zstd,
+        threads: NonZeroUsize::MIN,
+        layers: None,
+        progress: &|_| {},
+        cancel: &AtomicBool::new(false),
+    };
+    let written = write_layout(&tree(), &config, &layout).unwrap();
+    let labels = r#"{"a":"\"","b":"\"","org.a":"\"","org.z":"\"","q":"\"","x.y":"\""}"#;
+    let time = "2023-11-14T22:13:20Z";
+    let step = |name: &str| format!(r#"{{"created":"{time}","created_by":"gular: {name}"}}"#);
+    let ids: Vec<_> = written.layers.iter().map(|(_, id, ..)| format!("\"{id}\"")).collect();
+    let text = format!(
+        r#"{{"architecture":"arm64","config":{{"Env":["A=1","B=="],"Labels":{labels},"WorkingDir":"/"}},"created":"{time}","history":[{}],"os":"linux","rootfs":{{"diff_ids":[{}],"type":"layers"}}}}"#,
+        [step("base"), step("app")].join(","),
+        ids.join(","),
+    );
+    let named = |text: &str| (format!("sha256:{}", hex(text.as_bytes())), text.len());
+    let (digest, size) = named(&text);
+    let layers: Vec<_> = written
+        .layers
+        .iter()
+        .map(|(layer, _, digest, bytes)| {
+            let name = layer.name();
+            format!(
+                r#"{{"annotations":{{"org.gular.layer":"{name}"}},"digest":"{digest}","mediaType":"application/vnd.oci.image.layer.v1.tar+zstd","size":{bytes}}}"#
+            )
+        })
+        .collect();
+    let text = format!(
+        r#"{{"annotations":{labels},"config":{{"digest":"{digest}","mediaType":"application/vnd.oci.image.config.v1+json","size":{size}}},"layers":[{}],"mediaType":"application/vnd.oci.image.manifest.v1+json","schemaVersion":2}}"#,
+        layers.join(","),
+    );
+    let (digest, size) = named(&text);
+    assert_eq!(written.digest.to_string(), digest, "expected {text}");
+    let text = format!(
+        r#"{{"manifests":[{{"annotations":{{"org.opencontainers.image.ref.name":"v1"}},"digest":"{digest}","mediaType":"application/vnd.oci.image.manifest.v1+json","platform":{{"architecture":"arm64","os":"linux"}},"size":{size}}}],"mediaType":"application/vnd.oci.image.index.v1+json","schemaVersion":2}}"#
+    );
+    assert_eq!(fs::read_to_string(layout.join("index.json")).unwrap(), text);
+}
+
 #[test]
 fn every_descriptor_holds_and_every_file_is_there() {
     for compressor in [Compressor::Gzip, Compressor::Zstd] {
