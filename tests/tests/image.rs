@@ -284,7 +284,7 @@ impl Recorder {
 #[test]
 fn no_archive_and_no_index_sees_a_token_for_storage() {
     const SECRET: &str = "a-token-for-storage";
-    let torch = "[cuda]\ntorch = \"2.11.0\"\n";
+    let torch = "[app]\npath = \"image.toml\"\n[cuda]\ntorch = \"2.11.0\"\n";
     for (base, more, asked) in [
         ("debian = \"bookworm\"", "", "/archive/dists/bookworm/"),
         ("scratch = true", torch, "/index/"),
