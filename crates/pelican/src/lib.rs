@@ -16,6 +16,8 @@ mod checksum;
 mod client;
 mod director;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod listing;
 mod local;
