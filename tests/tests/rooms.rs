@@ -126,6 +126,24 @@ fn libraries_keep_to_themselves() {
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
 }
 
+/// A job that reads a local bundle waits for no HTTP client, TLS or server to compile.
+#[test]
+fn a_loader_without_features_compiles_no_network() {
+    let compiled = |features: &[&str]| -> Vec<String> {
+        let tree = ["tree", "--package=gular-runtime", "--edges=normal", "--prefix=none"];
+        let text = cargo(&root().join("Cargo.toml"), &[&tree[..], features].concat());
+        text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    };
+    let network = ["gular-pelican", "gular-transfer", "hyper", "rustls", "tokio"];
+    let of_network = |names: &[String]| -> Vec<&str> {
+        network.into_iter().filter(|name| names.iter().any(|found| found == name)).collect()
+    };
+    let without = compiled(&[]);
+    assert!(without.iter().any(|name| name == "gular-bundle"), "{without:?}");
+    assert_eq!(of_network(&without), [""; 0]);
+    assert_eq!(of_network(&compiled(&["--features=net"])), network);
+}
+
 #[test]
 fn an_edge_that_is_not_in_the_table_is_a_fault() {
     let table = "\
@@ -396,16 +414,20 @@ fn packages() -> Vec<Package> {
     packages
 }
 
+/// What cargo prints of the workspace with this manifest, without a network.
+fn cargo(workspace: &Path, args: &[&str]) -> String {
+    let cargo = env::var_os("CARGO").expect("cargo runs the tests and says where it is");
+    let mut command = Command::new(cargo);
+    command.args(args).args(["--offline", "--manifest-path"]).arg(workspace);
+    let output = command.output().expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("cargo prints UTF-8")
+}
+
 /// The packages as cargo sees them, features and kinds of dependency included.
 fn packages_of(workspace: &Path) -> Vec<Package> {
-    let cargo = env::var_os("CARGO").expect("cargo runs the tests and says where it is");
-    let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version=1", "--offline", "--manifest-path"])
-        .arg(workspace)
-        .output()
-        .expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let metadata = cargo(workspace, &["metadata", "--no-deps", "--format-version=1"]);
+    let metadata: Value = serde_json::from_str(&metadata).expect("cargo writes JSON");
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let folder = |path: &str| {
