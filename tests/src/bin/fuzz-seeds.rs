@@ -25,6 +25,7 @@ fn main() -> Result {
     pictures(&seeds)?;
     recipes(&seeds)?;
     archives(&seeds)?;
+    openpgp(&seeds)?;
     answers(&seeds)?;
     registries(&seeds)
 }
@@ -91,6 +92,15 @@ fn archives(seeds: &Seeds) -> Result {
     seeds.put_as("archives", "wheel", 2, &wheel)?;
     seeds.put_as("archives", "layer", 3, &plain)?;
     seeds.put_as("archives", "sif", 4, &sif()?)
+}
+
+/// Keys and texts that GnuPG signed.
+fn openpgp(seeds: &Seeds) -> Result {
+    let data = root().join("containers/tests/data/openpgp");
+    for name in ["keys.gpg", "subkey-revoked.gpg", "revoked.gpg", "subkey.asc", "rsa.asc"] {
+        seeds.put("openpgp", name, &fs::read(data.join(name))?)?;
+    }
+    Ok(())
 }
 
 fn tar_of(members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
