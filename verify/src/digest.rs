@@ -1,10 +1,11 @@
 //! Digests of any length in the memory of one block.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_bundle::{BLOCK_BYTES, Digest, Error, ReadAt, block_cv, merge, n_blocks};
+use gular_bundle::{BlockTree, Digest, Error, ReadAt};
 
-/// The digest of `len` bytes of `file` from `start` on, read in blocks of 1 MiB.
+/// The digest of the bytes `range` of `file`, read in blocks of 1 MiB.
 ///
 /// `advance` is called with the bytes just read; `None` when `cancel` was set.
 ///
@@ -12,34 +13,32 @@ use gular_bundle::{BLOCK_BYTES, Digest, Error, ReadAt, block_cv, merge, n_blocks
 /// Those of [`ReadAt::read_at`].
 pub(crate) fn digest(
     file: &ReadAt,
-    start: u64,
-    len: u64,
+    range: Range<u64>,
     advance: &(dyn Fn(u64) + Sync),
     cancel: &AtomicBool,
 ) -> Result<Option<Digest>, Error> {
-    let n = n_blocks(len);
-    let mut buffer = block_buffer(len);
-    let mut cvs = Vec::new();
-    for block in 0..n {
-        if cancel.load(Ordering::Relaxed) {
-            return Ok(None);
+    let mut watch = |block: &[u8]| {
+        advance(block.len() as u64);
+        match cancel.load(Ordering::Relaxed) {
+            true => Err(Stop::Cancelled),
+            false => Ok(()),
         }
-        let at = block.saturating_mul(BLOCK_BYTES as u64);
-        let piece = piece_of(&mut buffer, len.saturating_sub(at));
-        file.read_at(start.saturating_add(at), piece)?;
-        cvs.push(block_cv(block, piece, n == 1));
-        advance(piece.len() as u64);
+    };
+    match BlockTree::of_range(file, range, &mut watch) {
+        Ok(tree) => Ok(Some(tree.digest())),
+        Err(Stop::Cancelled) => Ok(None),
+        Err(Stop::Failed(error)) => Err(error),
     }
-    Ok(merge(&cvs))
 }
 
-/// Room for one block of a file of `len` bytes.
-pub(crate) fn block_buffer(len: u64) -> Vec<u8> {
-    vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(BLOCK_BYTES)]
+/// Why a walk over blocks ended early.
+enum Stop {
+    Cancelled,
+    Failed(Error),
 }
 
-/// The first `len` bytes of `buffer`, or all of it when it has fewer.
-pub(crate) fn piece_of(buffer: &mut [u8], len: u64) -> &mut [u8] {
-    let len = usize::try_from(len).unwrap_or(usize::MAX).min(buffer.len());
-    buffer.split_at_mut(len).0
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }

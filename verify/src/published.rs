@@ -4,22 +4,26 @@
 //! manifest's digests accept, wherever it comes from. A fault here means that no
 //! server has the right bytes.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    BLOCK_BYTES, DATA_DIR, Digest, FileEntry, Index, Manifest, ShardEntry, block_cv,
+    DATA_DIR, Digest, FileEntry, Index, Manifest, ShardEntry,
 };
 use gular_files::parallel;
 use gular_pelican::{Attempts, Client, Error as Pelican, Object, Url};
 use gular_transfer::{BundleUrl, Error as Transfer, Published, RemoteBundle, Stored};
 
-use crate::report::{ByteRange, Fault, FaultKind, Report, merged};
+use crate::report::{ByteRange, Fault, FaultKind, Report, merged, reason};
 use crate::samples::{touches, unit};
-use crate::shard::{WRITTEN_WRONGLY, parse_index};
+use crate::shard::WRITTEN_WRONGLY;
 use crate::walk::{always, manifest_fault};
 use crate::{Error, Mode, VerifyOptions};
+
+// What the client hands on is judged by the tree of the index.
+const _: () = assert!(gular_bundle::BLOCK_BYTES == gular_pelican::BLOCK_BYTES);
 
 const PUBLISH_AGAIN: &str = "no server has it right: publish it again from a sound copy";
 
@@ -137,7 +141,7 @@ impl Check<'_> {
 
     fn shard(&mut self) -> Result<(), Error> {
         let Some(index) = self.index()? else { return Ok(()) };
-        let n_blocks = index.blocks.len();
+        let n_blocks = index.blocks.n_blocks();
         let wanted: Vec<bool> = match self.walk.options.mode {
             Mode::Quick => return self.length(&index),
             Mode::Full => vec![true; n_blocks],
@@ -160,10 +164,11 @@ impl Check<'_> {
         match self.walk.client.read(&url, file.bytes, &accepts, self.walk.cancel) {
             Ok(bytes) => {
                 (self.walk.advance)(bytes.len() as u64);
-                match parse_index(self.walk.manifest, entry, &bytes) {
+                match Index::accept(file.name.as_str(), &bytes, self.walk.manifest, entry) {
                     Ok(index) => return Ok(Some(index)),
-                    Err(message) => {
-                        self.fault(FaultKind::Index, file, message).advice = WRITTEN_WRONGLY;
+                    Err(error) => {
+                        let fault = self.fault(FaultKind::Index, file, reason(&error));
+                        fault.advice = WRITTEN_WRONGLY;
                     }
                 }
             }
@@ -212,12 +217,9 @@ impl Check<'_> {
 
     /// Streams the wanted blocks. A bad one does not hide those behind it.
     fn blocks(&mut self, index: &Index, wanted: &[bool]) -> Result<(), Error> {
-        let (entry, single) = (self.entry, index.blocks.len() == 1);
+        let entry = self.entry;
         let url = self.url_of(&entry.file)?;
-        let accepts = |block: u64, bytes: &[u8]| {
-            let expected = usize::try_from(block).ok().and_then(|block| index.blocks.get(block));
-            expected.is_some_and(|expected| block_cv(block, bytes, single) == *expected)
-        };
+        let accepts = |block: u64, bytes: &[u8]| index.blocks.accepts(block, bytes);
         let object = Object { url: &url, len_bytes: entry.file.bytes, accepts: &accepts };
         let mut bad: Vec<(ByteRange, String)> = Vec::new();
         let mut next = 0;
@@ -240,8 +242,7 @@ impl Check<'_> {
                     return Ok(());
                 }
                 Err(Pelican::Corrupt { attempts, .. }) => {
-                    let start = next as u64 * BLOCK_BYTES as u64;
-                    let end = (start + BLOCK_BYTES as u64).min(entry.file.bytes);
+                    let Range { start, end } = index.blocks.range(next as u64);
                     bad.push((ByteRange { start, end }, attempts.to_string()));
                     next += 1;
                     // Of another length, all of its blocks would be refused alike.
@@ -258,7 +259,7 @@ impl Check<'_> {
         let message = format!(
             "{} of {} blocks have other bytes than were packed, the first: {attempts}",
             bad.len(),
-            index.blocks.len()
+            index.blocks.n_blocks()
         );
         let ranges = merged(bad.iter().map(|(range, _)| *range).collect());
         self.fault(FaultKind::Blocks, &entry.file, message).ranges.clone_from(&ranges);
@@ -282,16 +283,15 @@ impl Check<'_> {
 
     /// The blocks that hold a share of the samples, chosen by seed, shard and row.
     fn blocks_of(&self, index: &Index, fraction: f64, seed: u64) -> Vec<bool> {
-        let mut wanted = vec![false; index.blocks.len()];
+        let mut wanted = vec![false; index.blocks.n_blocks()];
         for row in 0..index.n_samples() {
             let (shard, at) = (self.number as u64, row as u64);
             if self.walk.always != Some((self.number, at)) && unit(seed, shard, at) >= fraction {
                 continue;
             }
             self.walk.checked.fetch_add(1, Ordering::Relaxed);
-            for range in ranges_of(index, row).filter(|range| range.start < range.end) {
-                let block = BLOCK_BYTES as u64;
-                let blocks = range.start / block..range.end.div_ceil(block);
+            for range in ranges_of(index, row) {
+                let blocks = index.blocks.blocks_of(&(range.start..range.end));
                 for block in blocks.filter_map(|block| usize::try_from(block).ok()) {
                     if let Some(wanted) = wanted.get_mut(block) {
                         *wanted = true;

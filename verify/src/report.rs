@@ -189,6 +189,9 @@ pub(crate) fn reason(error: &gular_bundle::Error) -> String {
     use gular_bundle::Error;
     match error {
         Error::Malformed { reason, .. } => reason.clone(),
+        Error::Label { key, label, n_classes, .. } => {
+            format!("sample `{key}` has label {label}, the bundle has {n_classes} classes")
+        }
         Error::Io { action, source, .. } => format!("cannot {action} it: {source}"),
         Error::TooLarge { what, found, limit, .. } => {
             format!("{what} of {found} bytes is over the limit of {limit}")

@@ -1,14 +1,15 @@
 //! One shard and its index.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    BLOCK_BYTES, Backend, DATA_DIR, Digest, Envelope, FileEntry, Header, Index, Manifest, ReadAt,
-    ShardEntry, block_cv, rebuild_index, survey,
+    Backend, DATA_DIR, Digest, Envelope, Error, FileEntry, Header, Index, Manifest, ReadAt,
+    ShardEntry, rebuild_index, survey,
 };
 
-use crate::digest::{block_buffer, digest, piece_of};
+use crate::digest::digest;
 use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged, reason};
 use crate::samples::{Samples, Seen, touches, unit, without};
 use crate::{Mode, VerifyOptions};
@@ -97,9 +98,7 @@ impl Check<'_> {
                 }
                 Some(open)
             }
-            Err(gular_bundle::Error::Io { source, .. })
-                if source.kind() == std::io::ErrorKind::NotFound =>
-            {
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 self.fault(FaultKind::Missing, file, "is not there".to_owned());
                 None
             }
@@ -123,18 +122,17 @@ impl Check<'_> {
             return None;
         }
         (self.context.advance)(bytes.len() as u64);
-        let found = Digest::of(&bytes);
-        if found != entry.index.digest {
-            self.other_digest(FaultKind::Index, &entry.index, found);
-            return None;
-        }
-        match parse_index(self.context.manifest, entry, &bytes) {
-            Ok(index) => Some(index),
-            Err(message) => {
-                self.fault(FaultKind::Index, &entry.index, message).advice = WRITTEN_WRONGLY;
-                None
+        match Index::accept(entry.index.name.as_str(), &bytes, self.context.manifest, entry) {
+            Ok(index) => return Some(index),
+            Err(Error::Digest { found, .. }) => {
+                self.other_digest(FaultKind::Index, &entry.index, found);
+            }
+            Err(error) => {
+                let fault = self.fault(FaultKind::Index, &entry.index, reason(&error));
+                fault.advice = WRITTEN_WRONGLY;
             }
         }
+        None
     }
 
     /// The shard's own structure: its header, or, where that is spread over
@@ -162,21 +160,19 @@ impl Check<'_> {
     /// Every block against the index; in bad ones, every sample.
     fn blocks(&mut self, shard: &ReadAt, index: &Index) {
         let entry = self.entry;
-        let single = index.blocks.len() == 1;
+        let tree = &index.blocks;
         let mut bad = Vec::new();
-        let mut buffer = block_buffer(entry.file.bytes);
-        for (block, expected) in (0_u64..).zip(&index.blocks) {
+        let mut buffer = Vec::new();
+        for block in 0..tree.n_blocks() as u64 {
             if self.context.cancel.load(Ordering::Relaxed) {
                 return;
             }
-            let start = block * BLOCK_BYTES as u64;
-            let end = (start + BLOCK_BYTES as u64).min(entry.file.bytes);
-            let piece = piece_of(&mut buffer, end.saturating_sub(start));
-            let read = shard.read_at(start, piece);
-            if read.is_err() || block_cv(block, piece, single) != *expected {
+            let Range { start, end } = tree.range(block);
+            let piece = tree.read(shard, block, &mut buffer);
+            if !piece.is_ok_and(|piece| tree.accepts(block, piece)) {
                 bad.push(ByteRange { start, end });
             }
-            (self.context.advance)(piece.len() as u64);
+            (self.context.advance)(end - start);
         }
         self.context.checked.fetch_add(entry.samples, Ordering::Relaxed);
         if !bad.is_empty() {
@@ -189,7 +185,7 @@ impl Check<'_> {
         let entry = self.entry;
         // Reading again what a block of the walk has read is not counted.
         let seen = self.samples(shard, index, &|_| {}).look(|_| true, Some(&merged(bad.clone())));
-        let (total, bad_values) = (index.blocks.len(), seen.bad());
+        let (total, bad_values) = (index.blocks.n_blocks(), seen.bad());
         let (of_samples, of_none): (Vec<_>, Vec<_>) =
             bad.into_iter().partition(|block| touches(&bad_values, *block));
         if !of_samples.is_empty() {
@@ -255,7 +251,7 @@ impl Check<'_> {
             return;
         }
         let context = self.context;
-        let found = match digest(shard, 0, entry.file.bytes, context.advance, context.cancel) {
+        let found = match digest(shard, 0..entry.file.bytes, context.advance, context.cancel) {
             Ok(Some(found)) => found,
             Ok(None) => return,
             Err(e) => {
@@ -292,33 +288,3 @@ const INDEX_ELSEWHERE: &str = "the shard is sound and does not give this index a
 /// What to do about files that are as they were written.
 pub(crate) const WRITTEN_WRONGLY: &str =
     "the bundle was written wrongly: pack again, and report this as a bug";
-
-/// Parses an index of the right digest and checks it against the manifest.
-pub(crate) fn parse_index(
-    manifest: &Manifest,
-    entry: &ShardEntry,
-    bytes: &[u8],
-) -> Result<Index, String> {
-    let name = entry.index.name.to_string();
-    let index =
-        Index::parse(&name, bytes, &manifest.fields, entry.file.bytes).map_err(|e| reason(&e))?;
-    if index.n_samples() as u64 != entry.samples {
-        return Err(format!(
-            "lists {} samples, the manifest says {}",
-            index.n_samples(),
-            entry.samples
-        ));
-    }
-    if index.shard_digest() != Some(entry.file.digest) {
-        return Err("its blocks do not give the shard's digest".to_owned());
-    }
-    let n_classes = i32::try_from(manifest.classes.len()).unwrap_or(i32::MAX);
-    let outside = |l: &i32| n_classes > 0 && !(-1..n_classes).contains(l);
-    match index.labels.iter().flatten().position(outside) {
-        Some(row) => Err(format!(
-            "sample `{}` has a label outside the {n_classes} classes",
-            index.key(row).unwrap_or_default()
-        )),
-        None => Ok(index),
-    }
-}

@@ -175,7 +175,7 @@ fn read_manifest(
 ) -> Result<(Digest, Result<Manifest, gular_bundle::Error>), Error> {
     let (found, limit) = (source.len_bytes(), MAX_MANIFEST_BYTES);
     if found > limit {
-        let digest = digest(source, 0, found, &|_| {}, cancel)
+        let digest = digest(source, 0..found, &|_| {}, cancel)
             .map_err(Error::reading)?
             .ok_or(Error::Cancelled { bytes: 0, total: found })?;
         let (path, what) = (source.path(), "a manifest");

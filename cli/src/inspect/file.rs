@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gular_bundle::{Digest, Header, ReadAt};
+use gular_bundle::{BlockTree, Header, ReadAt};
 use serde_json::{Value, json};
 
 use super::describe::text_of;
@@ -22,7 +22,7 @@ pub(super) fn tensor_file(file: &ReadAt, output: &Output) -> Result<Exit, Failur
         .filter(|t| !t.name.starts_with("_pad."))
         .map(|t| json!({"name": t.name, "dtype": t.dtype, "shape": t.shape, "start": t.start, "end": t.end}))
         .collect();
-    let digest = digest_of(file)?;
+    let digest = BlockTree::of_file(file)?.digest();
     let mut text = format!(
         "{} {digest}\n{}\n\n",
         show::plain(metadata.get("format").unwrap_or(&"safetensors")),
@@ -50,18 +50,4 @@ pub(super) fn tensor_file(file: &ReadAt, output: &Output) -> Result<Exit, Failur
     let value = json!({"digest": digest.to_string(), "bytes": file.len_bytes(), "metadata": metadata, "tensors": tensors});
     show::value(&value, &text, output)?;
     Ok(Exit::Done)
-}
-
-fn digest_of(file: &ReadAt) -> Result<Digest, Failure> {
-    let n = gular_bundle::n_blocks(file.len_bytes());
-    let mut cvs = Vec::new();
-    let mut buffer = vec![0; gular_bundle::BLOCK_BYTES];
-    for block in 0..n {
-        let start = block * gular_bundle::BLOCK_BYTES as u64;
-        let len = (file.len_bytes() - start).min(gular_bundle::BLOCK_BYTES as u64);
-        let piece = &mut buffer[..usize::try_from(len).unwrap_or(0)];
-        file.read_at(start, piece)?;
-        cvs.push(gular_bundle::block_cv(block, piece, n == 1));
-    }
-    Ok(gular_bundle::merge(&cvs).unwrap_or_else(|| Digest::of(b"")))
 }

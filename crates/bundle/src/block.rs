@@ -11,9 +11,11 @@
 //! values merge to the digest `b3sum` prints. A file of one block has a
 //! single value, its digest. Format: `FORMAT.md`, "Digests".
 
+use std::ops::Range;
+
 use blake3::hazmat::{self, HasherExt, Mode};
 
-use crate::Digest;
+use crate::{Digest, Error, ReadAt};
 
 /// Bytes of a block; the last block of a file may be shorter.
 pub const BLOCK_BYTES: usize = 1 << 20;
@@ -22,7 +24,7 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 pub(crate) const BLOCK_LEN: u64 = 1 << 20;
 
 /// A chaining value of 32 bytes.
-pub type BlockCv = [u8; 32];
+pub(crate) type BlockCv = [u8; 32];
 
 /// The number of blocks of a file; an empty file has one empty block.
 #[must_use]
@@ -30,11 +32,140 @@ pub fn n_blocks(len_bytes: u64) -> u64 {
     len_bytes.div_ceil(BLOCK_LEN).max(1)
 }
 
+/// What the blocks of a file hash to: tells for any one of them whether its bytes are right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockTree {
+    /// One value per block, so never empty.
+    cvs: Vec<BlockCv>,
+    len: u64,
+}
+
+impl BlockTree {
+    /// The tree of a file of `len_bytes` with these values; `None` unless there is one per block.
+    #[must_use]
+    pub fn new(cvs: Vec<[u8; 32]>, len_bytes: u64) -> Option<Self> {
+        (cvs.len() as u64 == n_blocks(len_bytes)).then_some(Self { cvs, len: len_bytes })
+    }
+
+    /// Hashes `file` block by block, in the memory of one.
+    ///
+    /// # Errors
+    /// Those of [`ReadAt::read_at`].
+    pub fn of_file(file: &ReadAt) -> Result<Self, Error> {
+        Self::of_range(file, 0..file.len_bytes(), &mut |_| Ok(()))
+    }
+
+    /// The tree of the bytes `range` of `file` alone, as if they were a file.
+    ///
+    /// `watch` is shown each block that was read; an error that it returns ends the walk.
+    ///
+    /// # Errors
+    /// Those of [`ReadAt::read_at`] and of `watch`.
+    pub fn of_range<E: From<Error>>(
+        file: &ReadAt,
+        range: Range<u64>,
+        watch: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let len = range.end.saturating_sub(range.start);
+        let single = n_blocks(len) == 1;
+        let mut buffer = block_buffer(len);
+        let mut cvs = Vec::new();
+        for block in 0..n_blocks(len) {
+            let within = range_of(block, len);
+            let piece = room_for(&mut buffer, &within);
+            file.read_at(range.start.saturating_add(within.start), piece)?;
+            watch(piece)?;
+            cvs.push(block_cv(block, piece, single));
+        }
+        Ok(Self { cvs, len })
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// The number of blocks, 1 or more.
+    #[must_use]
+    pub fn n_blocks(&self) -> usize {
+        self.cvs.len()
+    }
+
+    /// The bytes of the file that are block `block`; an empty range past the last block.
+    #[must_use]
+    pub fn range(&self, block: u64) -> Range<u64> {
+        range_of(block, self.len)
+    }
+
+    /// The blocks that hold the bytes `range`.
+    #[must_use]
+    pub fn blocks_of(&self, range: &Range<u64>) -> Range<u64> {
+        match range.is_empty() {
+            true => 0..0,
+            false => range.start / BLOCK_LEN..range.end.div_ceil(BLOCK_LEN),
+        }
+    }
+
+    /// Whether `bytes` are those of block `block`; past the last block nothing is.
+    #[must_use]
+    pub fn accepts(&self, block: u64, bytes: &[u8]) -> bool {
+        let expected = usize::try_from(block).ok().and_then(|block| self.cvs.get(block));
+        let Range { start, end } = self.range(block);
+        // blake3 panics on a subtree that is longer than its place.
+        let fits = bytes.len() as u64 == end.saturating_sub(start);
+        let single = self.cvs.len() == 1;
+        fits && expected.is_some_and(|cv| block_cv(block, bytes, single) == *cv)
+    }
+
+    /// Reads block `block` of `file` into `buffer`, for [`BlockTree::accepts`] to judge.
+    ///
+    /// # Errors
+    /// Those of [`ReadAt::read_at`].
+    pub fn read<'a>(
+        &self,
+        file: &ReadAt,
+        block: u64,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], Error> {
+        let range = self.range(block);
+        buffer.resize(BLOCK_BYTES, 0);
+        let piece = room_for(buffer, &range);
+        file.read_at(range.start, piece)?;
+        Ok(piece)
+    }
+
+    /// The digest of the file, which `b3sum` prints too.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        merge(&self.cvs).unwrap_or_else(|| Digest::of(b""))
+    }
+
+    /// The values in the order of the blocks, for the index.
+    pub(crate) fn cvs(&self) -> &[BlockCv] {
+        &self.cvs
+    }
+}
+
+fn range_of(block: u64, len: u64) -> Range<u64> {
+    let start = block.saturating_mul(BLOCK_LEN).min(len);
+    start..start.saturating_add(BLOCK_LEN).min(len)
+}
+
+/// Room for one block of a file of `len` bytes.
+fn block_buffer(len: u64) -> Vec<u8> {
+    vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(BLOCK_BYTES)]
+}
+
+fn room_for<'a>(buffer: &'a mut [u8], range: &Range<u64>) -> &'a mut [u8] {
+    let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+    buffer.split_at_mut(len.min(buffer.len())).0
+}
+
 /// The chaining value of the block that starts at byte `block * 1 MiB`.
 ///
 /// `single` says that the block is the whole file; then this is its digest.
-#[must_use]
-pub fn block_cv(block: u64, bytes: &[u8], single: bool) -> BlockCv {
+fn block_cv(block: u64, bytes: &[u8], single: bool) -> BlockCv {
     let mut hasher = blake3::Hasher::new();
     if single {
         hasher.update(bytes);
@@ -48,8 +179,7 @@ pub fn block_cv(block: u64, bytes: &[u8], single: bool) -> BlockCv {
 /// Merges the chaining values of all blocks, in order, to the file's digest.
 ///
 /// `None` when there are none.
-#[must_use]
-pub fn merge(cvs: &[BlockCv]) -> Option<Digest> {
+fn merge(cvs: &[BlockCv]) -> Option<Digest> {
     match cvs {
         [] => None,
         [single] => Some(Digest::from_bytes(*single)),
@@ -133,8 +263,8 @@ impl BlockHasher {
         self.in_block = 0;
     }
 
-    /// Writes `patch` over the first bytes and returns all chaining values and the digest.
-    pub(crate) fn finish(mut self, patch: &[u8]) -> (Vec<BlockCv>, Digest) {
+    /// Writes `patch` over the first bytes and returns the tree.
+    pub(crate) fn finish(mut self, patch: &[u8]) -> BlockTree {
         if self.in_block > 0 || self.cvs.is_empty() {
             self.close_block();
         }
@@ -146,8 +276,7 @@ impl BlockHasher {
         if let Some(cv) = self.cvs.first_mut() {
             *cv = block_cv(0, &self.first, single);
         }
-        let digest = merge(&self.cvs).unwrap_or_else(|| Digest::of(b""));
-        (self.cvs, digest)
+        BlockTree { cvs: self.cvs, len: self.len }
     }
 }
 
@@ -178,12 +307,47 @@ mod tests {
                 hasher.update(piece);
             }
             assert_eq!(hasher.len_bytes(), len as u64);
-            let (cvs, digest) = hasher.finish(&[]);
-            assert_eq!(digest, Digest::of(&bytes), "{len}");
-            assert_eq!(cvs.len() as u64, n_blocks(len as u64));
-            for (i, block) in bytes.chunks(step).enumerate() {
-                assert_eq!(cvs[i], block_cv(i as u64, block, cvs.len() == 1), "{len} block {i}");
+            let tree = hasher.finish(&[]);
+            assert_eq!(tree.digest(), Digest::of(&bytes), "{len}");
+            assert_eq!(
+                (tree.n_blocks() as u64, tree.len_bytes()),
+                (n_blocks(len as u64), len as u64)
+            );
+            assert_eq!(BlockTree::of_file(&ReadAt::in_memory("m", bytes.clone())).unwrap(), tree);
+            for (i, block) in (0..).zip(bytes.chunks(step)) {
+                let range = tree.range(i);
+                assert_eq!((range.end - range.start) as usize, block.len(), "{len} block {i}");
+                assert!(tree.accepts(i, block), "{len} block {i}");
+                assert!(!tree.accepts(i, &[block, b"x"].concat()), "{len} block {i}");
+                assert!(!tree.accepts(tree.n_blocks() as u64, block), "{len} block {i}");
+                assert_eq!(tree.blocks_of(&range), i..i + 1, "{len} block {i}");
             }
+            assert!(tree.range(tree.n_blocks() as u64).is_empty());
+        }
+    }
+
+    #[test]
+    fn the_tree_of_a_range_is_that_of_a_file_of_its_bytes() {
+        let bytes: Vec<u8> = (0..3 * BLOCK_BYTES).map(|i| (i % 241) as u8).collect();
+        let part = &bytes[17..17 + BLOCK_BYTES + 5];
+        let expected = BlockTree::of_file(&ReadAt::in_memory("m", part.to_vec())).unwrap();
+        let range = 17..17 + part.len() as u64;
+        let file = ReadAt::in_memory("m", bytes.clone());
+        let mut seen = Vec::new();
+        let found = BlockTree::of_range::<Error>(&file, range, &mut |block| {
+            seen.push(block.len());
+            Ok(())
+        });
+        assert_eq!(found.unwrap(), expected);
+        assert_eq!(seen, [BLOCK_BYTES, 5]);
+    }
+
+    #[test]
+    fn a_tree_has_one_value_per_block() {
+        let two = BLOCK_LEN + 1;
+        assert!(BlockTree::new(vec![[0; 32]; 2], two).is_some());
+        for n in [0, 1, 3] {
+            assert_eq!(BlockTree::new(vec![[0; 32]; n], two), None, "{n}");
         }
     }
 
@@ -192,7 +356,7 @@ mod tests {
         let mut bytes = vec![7_u8; 3 * BLOCK_BYTES];
         let mut hasher = BlockHasher::new();
         hasher.update(&bytes);
-        let (_, digest) = hasher.finish(b"header");
+        let digest = hasher.finish(b"header").digest();
         bytes[..6].copy_from_slice(b"header");
         assert_eq!(digest, Digest::of(&bytes));
     }

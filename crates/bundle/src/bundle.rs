@@ -12,11 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::block::block_cv;
 use crate::manifest::{DATA_DIR, MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use crate::{
-    BLOCK_BYTES, Backend, BundlePath, Digest, Error, FileEntry, Index, Location, Manifest, ReadAt,
-    SampleFault, ShardEntry, Split,
+    Backend, BundlePath, Digest, Error, FileEntry, Index, Location, Manifest, ReadAt, SampleFault,
+    ShardEntry, Split,
 };
 
 /// When the bytes of a sample are compared with the digest in the index.
@@ -152,18 +151,12 @@ impl Bundle {
         mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let open = self.shard(shard)?;
-        let (index, data) = (open.index(), open.data());
-        let single = index.blocks.len() == 1;
-        let mut buffer = vec![0; BLOCK_BYTES];
-        for block in blocks {
-            let expected = usize::try_from(block).ok().and_then(|block| index.blocks.get(block));
-            let Some(expected) = expected else { break };
-            let start = block.saturating_mul(BLOCK_BYTES as u64);
-            let len = data.len_bytes().saturating_sub(start).min(BLOCK_BYTES as u64);
-            let piece = buffer.get_mut(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
-            data.read_at(start, piece)?;
-            if block_cv(block, piece, single) != *expected {
-                let end = start.saturating_add(len);
+        let (tree, data) = (&open.index().blocks, open.data());
+        let mut buffer = Vec::new();
+        for block in blocks.start..blocks.end.min(tree.n_blocks() as u64) {
+            let Range { start, end } = tree.range(block);
+            let piece = tree.read(data, block, &mut buffer)?;
+            if !tree.accepts(block, piece) {
                 return Err(Error::Block { path: data.path(), start, end }.into());
             }
             take(start, piece)?;
@@ -177,6 +170,13 @@ impl Bundle {
     /// [`Error::Io`]; [`Error::Length`] and [`Error::Digest`] when they are not those
     /// that the manifest lists.
     pub fn read_file(&self, entry: &FileEntry) -> Result<Vec<u8>, Error> {
+        let bytes = self.read_len(entry)?;
+        entry.accept(&self.path_of(entry).display().to_string(), &bytes)?;
+        Ok(bytes)
+    }
+
+    /// All bytes of a file that is as long as the manifest says, whatever they are.
+    fn read_len(&self, entry: &FileEntry) -> Result<Vec<u8>, Error> {
         let file = ReadAt::open(&self.path_of(entry), Backend::Pread)?;
         let (expected, found) = (entry.bytes, file.len_bytes());
         if found != expected {
@@ -184,11 +184,7 @@ impl Bundle {
         }
         let mut bytes = vec![0; usize::try_from(found).unwrap_or(0)];
         file.read_at(0, &mut bytes)?;
-        let (expected, found) = (entry.digest, Digest::of(&bytes));
-        match found == expected {
-            true => Ok(bytes),
-            false => Err(Error::Digest { path: file.path(), expected, found }),
-        }
+        Ok(bytes)
     }
 
     /// Asks the file system whether every shard and index is there and as long as
@@ -341,7 +337,9 @@ pub struct Shard {
 impl Shard {
     fn open(bundle: &Bundle, entry: &ShardEntry) -> Result<Self, Error> {
         let fields = &bundle.manifest.fields;
-        let index = open_index(bundle, entry)?;
+        let path = bundle.path_of(&entry.index).display().to_string();
+        let bytes = bundle.read_len(&entry.index)?;
+        let index = Index::accept(&path, &bytes, &bundle.manifest, entry)?;
         let data = ReadAt::open(&bundle.path_of(&entry.file), bundle.options.backend)?;
         let (expected, found) = (entry.file.bytes, data.len_bytes());
         if found != expected {
@@ -476,31 +474,6 @@ impl Shard {
         let bit = row.saturating_mul(self.fields.len()).saturating_add(field);
         (self.checked.get(bit / 64), 1_u64 << (bit % 64))
     }
-}
-
-/// Reads a shard's index and checks its digest, and that its blocks give the shard's.
-pub(crate) fn open_index(bundle: &Bundle, entry: &ShardEntry) -> Result<Index, Error> {
-    let bytes = bundle.read_file(&entry.index)?;
-    let path = bundle.path_of(&entry.index).display().to_string();
-    let index = Index::parse(&path, &bytes, &bundle.manifest.fields, entry.file.bytes)?;
-    if index.n_samples() as u64 != entry.samples {
-        let reason =
-            format!("it lists {} samples, the manifest says {}", index.n_samples(), entry.samples);
-        return Err(Error::malformed(path, reason));
-    }
-    let n_classes = i32::try_from(bundle.manifest.classes.len()).unwrap_or(i32::MAX);
-    let outside = |label: &i32| n_classes > 0 && !(-1..n_classes).contains(label);
-    if let Some(row) = index.labels.iter().flatten().position(outside) {
-        let label = index.labels.as_ref().and_then(|l| l.get(row)).copied().unwrap_or_default();
-        let key = index.key(row).unwrap_or_default();
-        let reason =
-            format!("sample `{key}` has label {label}, the bundle has {n_classes} classes");
-        return Err(Error::malformed(path, reason));
-    }
-    if index.shard_digest() != Some(entry.file.digest) {
-        return Err(Error::malformed(path, "its blocks do not give the shard's digest"));
-    }
-    Ok(index)
 }
 
 /// Writes `manifest.json` of a complete bundle into folder `dir`; returns the bundle digest.

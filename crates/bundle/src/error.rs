@@ -60,6 +60,20 @@ pub enum Error {
         /// The rule broken, with expected and found.
         reason: String,
     },
+    /// An index gives a sample a label that is not a class of the bundle.
+    #[error(
+        "`{path}` is damaged: sample `{key}` has label {label}, the bundle has {n_classes} classes"
+    )]
+    Label {
+        /// The index.
+        path: String,
+        /// The sample.
+        key: String,
+        /// Its label.
+        label: i32,
+        /// The classes there are.
+        n_classes: usize,
+    },
     /// A file has another length than the manifest says.
     #[error("`{path}` is {found} bytes, the manifest says {expected}")]
     Length {
@@ -194,7 +208,10 @@ impl Error {
             | Self::SampleDigest(_) => Some(
                 "fetch or copy the file again: this copy is not the one described; `gular verify` lists every fault",
             ),
-            Self::Malformed { .. } | Self::Format { .. } | Self::TooLarge { .. } => Some(
+            Self::Malformed { .. }
+            | Self::Label { .. }
+            | Self::Format { .. }
+            | Self::TooLarge { .. } => Some(
                 "it may be cut short or not part of a bundle; `gular verify` lists every fault",
             ),
             Self::OutOfRange { .. } | Self::NoField { .. } => {

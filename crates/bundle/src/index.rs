@@ -15,7 +15,7 @@
 //!
 //! Format: `FORMAT.md`, "Index".
 
-use crate::block::{BlockCv, merge, n_blocks};
+use crate::block::{BlockTree, n_blocks};
 use crate::envelope::{Places, Rows};
 use crate::manifest::MAX_SHARD_SAMPLES;
 use crate::tensors::{Header, MAX_HEADER, Placer, Tensor, data_start_for};
@@ -66,16 +66,14 @@ impl Location {
 /// A parsed index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {
-    /// Bytes of the shard.
-    pub shard_bytes: u64,
     /// One entry a field, in the manifest's order.
     pub locations: Vec<Location>,
     /// One entry a field; empty for `label`, else one digest a sample.
     pub digests: Vec<Vec<[u8; 32]>>,
     /// Class of each sample, when the bundle has labels.
     pub labels: Option<Vec<i32>>,
-    /// Chaining values of the shard's blocks.
-    pub blocks: Vec<BlockCv>,
+    /// What the shard's blocks hash to.
+    pub blocks: BlockTree,
     key_offsets: Vec<i64>,
     key_bytes: Vec<u8>,
 }
@@ -96,6 +94,8 @@ impl Index {
     }
 
     /// Reads an index of a shard of `shard_bytes` with `fields`; `path` is for messages.
+    ///
+    /// This checks the file by itself; of a bundle's index [`Index::accept`] checks more.
     ///
     /// Every range is checked against the shard, every key against the rules
     /// of [`BundlePath`], so that later look-ups cannot leave the file.
@@ -149,23 +149,18 @@ impl Index {
 
         let key_offsets = file.i64s("key.offsets", n.saturating_add(1))?;
         let key_bytes = file.any_u8("key.bytes")?.to_vec();
+        let cvs = file.cvs("block.cv", n_blocks(shard_bytes))?;
+        let blocks = BlockTree::new(cvs, shard_bytes);
         let index = Self {
-            shard_bytes,
             locations,
             digests,
             labels,
-            blocks: file.cvs("block.cv", n_blocks(shard_bytes))?,
+            blocks: blocks.ok_or_else(|| bad("`block.cv` has not one value per block".into()))?,
             key_offsets,
             key_bytes,
         };
         index.check_keys(path)?;
         Ok(index)
-    }
-
-    /// The shard's digest by its block values.
-    #[must_use]
-    pub fn shard_digest(&self) -> Option<Digest> {
-        merge(&self.blocks)
     }
 
     fn check_keys(&self, path: &str) -> Result<(), Error> {
@@ -357,12 +352,7 @@ impl IndexBuilder {
     }
 
     /// The bytes of the index file; `places` has one entry a field.
-    pub(crate) fn finish(
-        mut self,
-        shard_bytes: u64,
-        blocks: &[BlockCv],
-        places: &[Places],
-    ) -> Option<Vec<u8>> {
+    pub(crate) fn finish(mut self, blocks: &BlockTree, places: &[Places]) -> Option<Vec<u8>> {
         let n = self.n_samples();
         let mut hot: Vec<(String, Dtype, Vec<u64>, Vec<u8>)> = Vec::new();
         let mut cold = Vec::new();
@@ -411,8 +401,8 @@ impl IndexBuilder {
         cold.push((
             "block.cv".into(),
             Dtype::U8,
-            vec![blocks.len() as u64, 32],
-            blocks.as_flattened().to_vec(),
+            vec![blocks.n_blocks() as u64, 32],
+            blocks.cvs().as_flattened().to_vec(),
         ));
         hot.append(&mut cold);
 
@@ -420,7 +410,7 @@ impl IndexBuilder {
             ("format".to_owned(), FORMAT.to_owned()),
             ("version".to_owned(), crate::VERSION.to_string()),
             ("samples".to_owned(), n.to_string()),
-            ("shard_bytes".to_owned(), shard_bytes.to_string()),
+            ("shard_bytes".to_owned(), blocks.len_bytes().to_string()),
         ];
         assemble(metadata, hot)
     }

@@ -21,6 +21,7 @@
     )
 )]
 
+mod acceptance;
 mod block;
 mod bundle;
 mod digest;
@@ -35,7 +36,7 @@ mod read_at;
 mod split;
 mod tensors;
 
-pub use block::{BLOCK_BYTES, BlockCv, block_cv, merge, n_blocks};
+pub use block::{BLOCK_BYTES, BlockTree, n_blocks};
 pub use bundle::{Bundle, Check, OpenOptions, SampleId, Shard, write_manifest};
 pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;

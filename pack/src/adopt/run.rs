@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{
-    About, Backend, BundlePath, Digest, Envelope, Field, FieldKind, FileEntry, InPlace, MadeValue,
-    Manifest, Payload, ReadAt, Seen, ShardEntry, Split, index_in_place, survey,
-};
+    About, Backend, BundlePath, Digest, Envelope, Field, FieldKind, FileEntry, InPlace, Index,
+    MadeValue, Manifest, Payload, ReadAt, Seen, ShardEntry, Split, index_in_place, survey,
+    };
 use gular_files::write_file;
 use serde::Serialize;
 
@@ -354,7 +354,7 @@ impl Adopt<'_> {
             statistics: None,
             shards: done.into_values().filter_map(|d| d.entry).collect(),
         };
-        self.check_labels(&manifest, out)?;
+        self.check_indexes(&manifest, out)?;
         report.digest = Some(out.publish(&manifest, &[])?.to_string());
         Ok(())
     }
@@ -430,28 +430,23 @@ impl Adopt<'_> {
         Ok(ShardEntry { split: part.split, file: shard, samples, index: index_entry })
     }
 
-    /// Labels must be those of the classes that the files name.
-    fn check_labels(&self, manifest: &Manifest, out: &OutDir) -> Result<(), Error> {
-        let n_classes = i32::try_from(manifest.classes.len()).unwrap_or(i32::MAX);
-        if n_classes == 0 {
-            return Ok(());
-        }
-        let mut wrong = BTreeSet::new();
+    /// Whether a reader will accept what was written: the files may name fewer classes
+    /// than their labels have.
+    fn check_indexes(&self, manifest: &Manifest, out: &OutDir) -> Result<(), Error> {
         for entry in &manifest.shards {
             let path = out.data.join(entry.index.name.as_str());
             let bytes = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-            let name = entry.index.name.as_str();
-            let index =
-                gular_bundle::Index::parse(name, &bytes, &manifest.fields, entry.file.bytes)?;
-            let labels = index.labels.into_iter().flatten();
-            wrong.extend(labels.filter(|l| !(-1..n_classes).contains(l)).take(1));
+            match Index::accept(entry.index.name.as_str(), &bytes, manifest, entry) {
+                Ok(_) => {}
+                Err(gular_bundle::Error::Label { label, n_classes, .. }) => {
+                    return Err(Error::Option(format!(
+                        "there are labels such as {label}, the files name {n_classes} classes"
+                    )));
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        match wrong.first() {
-            None => Ok(()),
-            Some(label) => Err(Error::Option(format!(
-                "there are labels such as {label}, the files name {n_classes} classes"
-            ))),
-        }
+        Ok(())
     }
 }
 

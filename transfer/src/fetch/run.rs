@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{
-    BLOCK_BYTES, Backend, DATA_DIR, Digest, FileEntry, Index, MANIFEST_NAME, ReadAt, ShardEntry,
-    Split, block_cv, n_blocks,
+    BLOCK_BYTES, Backend, BlockTree, DATA_DIR, Digest, FileEntry, Index, MANIFEST_NAME, ReadAt,
+    ShardEntry, Split,
 };
 use gular_files::{parallel, write_file};
 use gular_pelican::{Client, Object};
@@ -15,6 +15,9 @@ use gular_pelican::{Client, Object};
 use super::disk::{FolderLock, Partial, free_bytes};
 use super::report::FetchReport;
 use crate::{Error, RemoteBundle, Watch};
+
+// What the client hands on is judged by the tree of the index.
+const _: () = assert!(BLOCK_BYTES == gular_pelican::BLOCK_BYTES);
 
 /// What is fetched, and how.
 #[derive(Debug, Clone)]
@@ -202,12 +205,9 @@ impl Job<'_> {
             fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         }
         let index = self.index(shard, &index_to)?;
-        let single = n_blocks(shard.file.bytes) == 1;
-        let accepts = |block: u64, bytes: &[u8]| {
-            let expected = usize::try_from(block).ok().and_then(|block| index.blocks.get(block));
-            expected.is_some_and(|expected| block_cv(block, bytes, single) == *expected)
-        };
-        if self.is_sound(&to, &shard.file, &accepts)? {
+        let tree = &index.blocks;
+        let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
+        if self.is_sound(&to, &shard.file, tree)? {
             return Ok(());
         }
         let mut partial = Partial::open(&to)?;
@@ -229,35 +229,22 @@ impl Job<'_> {
 
     /// The shard's index, from the disk or the network, and whole on the disk.
     fn index(&self, shard: &ShardEntry, to: &Path) -> Result<Index, Error> {
-        let bytes = match read_if_sound(to, &shard.index) {
-            Some(bytes) => {
-                (self.advance)(shard.index.bytes, true);
-                bytes
-            }
-            None => {
-                let bytes = self.remote.read(self.client, &shard.index, self.cancel)?;
-                write_file(to, &bytes)?;
-                (self.advance)(shard.index.bytes, false);
-                bytes
-            }
+        let (there, shown) = (read_if_sound(to, &shard.index), to.display().to_string());
+        let was_there = there.is_some();
+        let bytes = match there {
+            Some(bytes) => bytes,
+            None => self.remote.read(self.client, &shard.index, self.cancel)?,
         };
-        let fields = &self.remote.manifest().fields;
-        let shown = to.display().to_string();
-        let index = Index::parse(&shown, &bytes, fields, shard.file.bytes)?;
-        if index.shard_digest() != Some(shard.file.digest) {
-            let reason = "its blocks do not give the shard's digest".to_owned();
-            return Err(gular_bundle::Error::Malformed { path: shown, reason }.into());
+        let index = Index::accept(&shown, &bytes, self.remote.manifest(), shard)?;
+        if !was_there {
+            write_file(to, &bytes)?;
         }
+        (self.advance)(shard.index.bytes, was_there);
         Ok(index)
     }
 
     /// Whether `to` is there, every block of it right; counts them.
-    fn is_sound(
-        &self,
-        to: &Path,
-        file: &FileEntry,
-        accepts: &dyn Fn(u64, &[u8]) -> bool,
-    ) -> Result<bool, Error> {
+    fn is_sound(&self, to: &Path, file: &FileEntry, tree: &BlockTree) -> Result<bool, Error> {
         if !has_len(to, file) {
             return Ok(false);
         }
@@ -266,16 +253,12 @@ impl Job<'_> {
             return Ok(true);
         }
         let source = ReadAt::open(to, Backend::Pread)?;
-        let mut block = vec![0; BLOCK_BYTES];
-        for number in 0..n_blocks(file.bytes) {
+        let mut buffer = Vec::new();
+        for block in 0..tree.n_blocks() as u64 {
             if self.cancel.load(Ordering::Relaxed) {
                 return Err(gular_pelican::Error::Cancelled.into());
             }
-            let position = number.saturating_mul(BLOCK_BYTES as u64);
-            let size = (file.bytes - position).min(BLOCK_BYTES as u64);
-            let part = block.get_mut(..usize::try_from(size).unwrap_or(0)).unwrap_or_default();
-            source.read_at(position, part)?;
-            if !accepts(number, part) {
+            if !tree.accepts(block, tree.read(&source, block, &mut buffer)?) {
                 return Ok(false);
             }
         }

@@ -9,8 +9,8 @@ use std::io::Write as _;
 use gular_files::{WriteBack, temp_in};
 use tempfile::NamedTempFile;
 
-use crate::block::{BlockCv, BlockHasher};
-use crate::{Digest, Error};
+use crate::Error;
+use crate::block::{BlockHasher, BlockTree};
 
 /// Writes go out in pieces of this many bytes: small ones leave the page cache
 /// in small folios, which read up to 40 % slower.
@@ -33,9 +33,7 @@ pub(crate) struct Out {
 /// A whole file, still under its temporary name.
 pub(crate) struct Written {
     pub(crate) temp: NamedTempFile,
-    pub(crate) bytes: u64,
-    pub(crate) blocks: Vec<BlockCv>,
-    pub(crate) digest: Digest,
+    pub(crate) blocks: BlockTree,
 }
 
 impl Out {
@@ -109,10 +107,9 @@ impl Out {
         self.drain().map_err(io)?;
         let Self { temp, write_back, hasher, .. } = self;
         temp.as_file().write_all_at(head, 0).map_err(io)?;
-        let bytes = hasher.len_bytes();
-        let (blocks, digest) = hasher.finish(head);
+        let blocks = hasher.finish(head);
         write_back.finish().map_err(io)?;
-        Ok(Written { temp, bytes, blocks, digest })
+        Ok(Written { temp, blocks })
     }
 }
 

@@ -1,10 +1,9 @@
 //! Makes the index of a file that is there already: of a shard, again, or of
 //! a file that somebody else wrote.
 
-use crate::block::{block_cv, merge, n_blocks};
 use crate::envelope::{FixedPlaces, Places, Run, Survey, Values, survey};
 use crate::index::IndexBuilder;
-use crate::{BLOCK_BYTES, BundlePath, Digest, Envelope, Error, Field, ReadAt};
+use crate::{BlockTree, BundlePath, Digest, Envelope, Error, Field, ReadAt};
 
 /// Where a field's values lie in a file, one a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,10 +103,10 @@ pub fn index_in_place<E: From<Error>>(
         index.push_sample(key, label).ok_or_else(|| bad("its keys overflow".into()))?;
     }
     let places: Vec<Places> = places.into_iter().map(FieldPlaces::into_places).collect();
-    let blocks = hash_blocks(file, watch)?;
-    let digest = merge(&blocks).ok_or_else(|| bad("it has no blocks".into()))?;
-    let index = index.finish(file.len_bytes(), &blocks, &places);
-    Ok(InPlace { index: index.ok_or_else(|| bad("its index overflows".into()))?, digest })
+    let mut show = |block: &[u8]| watch(Seen::Block(block));
+    let blocks = BlockTree::of_range(file, 0..file.len_bytes(), &mut show)?;
+    let index = index.finish(&blocks, &places).ok_or_else(|| bad("its index overflows".into()))?;
+    Ok(InPlace { index, digest: blocks.digest() })
 }
 
 /// Reads a value into `value`, once its range is known to lie in the file.
@@ -180,22 +179,4 @@ fn places_of(found: &Survey, field: &Field) -> Result<FieldPlaces, String> {
         (Values::NotStored(reason), _) => Err(format!("column `{name}`: {reason}")),
         _ => Err(format!("column `{name}` is of another kind than the field")),
     }
-}
-
-fn hash_blocks<E: From<Error>>(
-    file: &ReadAt,
-    watch: &mut dyn FnMut(Seen<'_>) -> Result<(), E>,
-) -> Result<Vec<[u8; 32]>, E> {
-    let n = n_blocks(file.len_bytes());
-    let mut buffer = vec![0; BLOCK_BYTES];
-    let mut blocks = Vec::new();
-    for block in 0..n {
-        let start = block.saturating_mul(BLOCK_BYTES as u64);
-        let len = file.len_bytes().saturating_sub(start).min(BLOCK_BYTES as u64);
-        let piece = buffer.get_mut(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
-        file.read_at(start, piece)?;
-        watch(Seen::Block(piece))?;
-        blocks.push(block_cv(block, piece, n == 1));
-    }
-    Ok(blocks)
 }

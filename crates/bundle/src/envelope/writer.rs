@@ -200,11 +200,12 @@ impl ShardWriter {
         let rows = self.index.rows(self.split);
         let Finished { head, places } = self.layout.finish(&mut self.out, &rows)?;
         let written = self.out.finish(&head)?;
-        let index = self.index.finish(written.bytes, &written.blocks, &places);
+        let index = self.index.finish(&written.blocks, &places);
         let index = index.ok_or_else(|| {
             Error::malformed(self.dir.display().to_string(), "the shard overflows 63 bits")
         })?;
-        let file = entry(self.split, written.digest, self.envelope.extension(), written.bytes)?;
+        let (digest, bytes) = (written.blocks.digest(), written.blocks.len_bytes());
+        let file = entry(self.split, digest, self.envelope.extension(), bytes)?;
         let index_len = index.len() as u64;
         let index_entry = entry(self.split, Digest::of(&index), "index.safetensors", index_len)?;
         persist(written.temp, &self.dir.join(file.name.as_str()))?;

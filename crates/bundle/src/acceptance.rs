@@ -1,0 +1,81 @@
+//! Is this index acceptable? The one place that says so, for all who read bundles.
+//!
+//! ```text
+//! the file:      as long as the manifest says, and of its digest     a copy may be better
+//! by itself:     well-formed, every range inside the shard, every    ┐
+//!                key a safe path                                     │ written wrongly:
+//! to its shard:  as many samples, labels among the classes, blocks   │ no copy is better
+//!                that merge to the shard's digest                    ┘
+//! ```
+//!
+//! Format: `FORMAT.md`, "Index".
+
+use crate::{Digest, Error, Index, Manifest, ShardEntry};
+
+impl Index {
+    /// Reads the index that `entry` of `manifest` lists, if `bytes` are that and keep every
+    /// rule; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`Error::Length`] and [`Error::Digest`] when they are another file's; those of
+    /// [`Index::parse`]; [`Error::Label`], and [`Error::Malformed`] naming the rule broken.
+    pub fn accept(
+        path: &str,
+        bytes: &[u8],
+        manifest: &Manifest,
+        entry: &ShardEntry,
+    ) -> Result<Self, Error> {
+        entry.index.accept(path, bytes)?;
+        let index = Self::parse(path, bytes, &manifest.fields, entry.file.bytes)?;
+        let (expected, found) = (entry.samples, index.n_samples() as u64);
+        if found != expected {
+            let reason = format!("it lists {found} samples, the manifest says {expected}");
+            return Err(Error::malformed(path, reason));
+        }
+        if index.blocks.digest() != entry.file.digest {
+            return Err(Error::malformed(path, "its blocks do not give the shard's digest"));
+        }
+        index.check_labels(path, manifest)?;
+        Ok(index)
+    }
+
+    fn check_labels(&self, path: &str, manifest: &Manifest) -> Result<(), Error> {
+        let labels = self.labels.iter().flatten().enumerate();
+        let mut outside = labels.filter(|(_, label)| !manifest.may_be_label(**label));
+        outside.next().map_or(Ok(()), |(row, label)| {
+            Err(Error::Label {
+                path: path.to_owned(),
+                key: self.key(row).unwrap_or_default().to_owned(),
+                label: *label,
+                n_classes: manifest.classes.len(),
+            })
+        })
+    }
+}
+
+impl crate::FileEntry {
+    /// Whether `bytes` are this file's: of its length and digest.
+    ///
+    /// # Errors
+    /// [`Error::Length`], [`Error::Digest`].
+    pub fn accept(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
+        let (expected, found) = (self.bytes, bytes.len() as u64);
+        if found != expected {
+            return Err(Error::Length { path: path.to_owned(), expected, found });
+        }
+        let (expected, found) = (self.digest, Digest::of(bytes));
+        match found == expected {
+            true => Ok(()),
+            false => Err(Error::Digest { path: path.to_owned(), expected, found }),
+        }
+    }
+}
+
+impl Manifest {
+    /// Whether a sample may have this label: a class, or -1 for none. Without a list of
+    /// classes any number may be one.
+    fn may_be_label(&self, label: i32) -> bool {
+        let n_classes = i32::try_from(self.classes.len()).unwrap_or(i32::MAX);
+        n_classes == 0 || (-1..n_classes).contains(&label)
+    }
+}
