@@ -6,29 +6,16 @@
 //! DIR/data/<split>-<16 hex>.index.safetensors    their indexes
 //! ```
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::manifest::{DATA_DIR, MANIFEST_NAME, MAX_MANIFEST_BYTES};
+use crate::open_shards::OpenShards;
 use crate::{
-    Backend, BundlePath, Digest, Error, FileEntry, Index, Location, Manifest, ReadAt, SampleFault,
+    Backend, BundlePath, Check, Digest, Error, FileEntry, Index, Manifest, ReadAt, Shard,
     ShardEntry, Split,
 };
-
-/// When the bytes of a sample are compared with the digest in the index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Check {
-    /// Whoever brought the files here checked them block by block.
-    OnFetch,
-    /// The first time a sample is read since its shard was opened.
-    #[default]
-    FirstTouch,
-    /// Every time.
-    Always,
-}
 
 /// How to open a bundle.
 #[derive(Debug, Clone)]
@@ -76,12 +63,6 @@ pub struct Bundle {
     /// Per split: first sample number of each of its shards, and the shard.
     starts: [Vec<(u64, usize)>; 3],
     open: Mutex<OpenShards>,
-}
-
-#[derive(Debug, Default)]
-struct OpenShards {
-    shards: HashMap<usize, (Arc<Shard>, u64)>,
-    clock: u64,
 }
 
 impl Bundle {
@@ -250,8 +231,20 @@ impl Bundle {
             n_samples,
         })?;
         // Opened outside the lock, so that other shards stay readable meanwhile.
-        let opened = Arc::new(Shard::open(self, entry)?);
+        let opened = Arc::new(self.open_shard(entry)?);
         Ok(self.lock().insert(shard, opened, self.options.max_open_shards.max(1)))
+    }
+
+    fn open_shard(&self, entry: &ShardEntry) -> Result<Shard, Error> {
+        let path = self.path_of(&entry.index).display().to_string();
+        let bytes = self.read_len(&entry.index)?;
+        let index = Index::accept(&path, &bytes, &self.manifest, entry)?;
+        let data = ReadAt::open(&self.path_of(&entry.file), self.options.backend)?;
+        let (expected, found) = (entry.file.bytes, data.len_bytes());
+        if found != expected {
+            return Err(Error::Length { path: data.path(), expected, found });
+        }
+        Ok(Shard::new(data, index, &self.manifest.fields, self.options.check))
     }
 
     /// Reads field `field` (its position in [`Manifest::fields`]) of a sample into `out`.
@@ -260,6 +253,20 @@ impl Bundle {
     /// Those of [`Bundle::shard`] and [`Shard::read`].
     pub fn read(&self, sample: SampleId, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         self.shard(sample.shard)?.read(sample.row, field, out)
+    }
+
+    /// The key of a sample.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::shard`]; [`Error::OutOfRange`].
+    pub fn key(&self, sample: SampleId) -> Result<BundlePath, Error> {
+        let shard = self.shard(sample.shard)?;
+        let key = shard.index().key(sample.row).ok_or_else(|| Error::OutOfRange {
+            what: shard.data().path(),
+            index: sample.row as u64,
+            n_samples: shard.index().n_samples() as u64,
+        })?;
+        Ok(BundlePath::parse(key)?)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, OpenShards> {
@@ -284,33 +291,6 @@ impl Bundle {
     }
 }
 
-impl OpenShards {
-    fn get(&mut self, shard: usize) -> Option<Arc<Shard>> {
-        self.clock = self.clock.wrapping_add(1);
-        let now = self.clock;
-        self.shards.get_mut(&shard).map(|(shard, used)| {
-            *used = now;
-            Arc::clone(shard)
-        })
-    }
-
-    /// Keeps `opened` unless another thread was first, and drops the longest unused.
-    fn insert(&mut self, shard: usize, opened: Arc<Shard>, most: usize) -> Arc<Shard> {
-        if let Some(first) = self.get(shard) {
-            return first;
-        }
-        while self.shards.len() >= most {
-            let oldest = self.shards.iter().min_by_key(|(_, (_, used))| *used).map(|(k, _)| *k);
-            match oldest {
-                Some(oldest) => drop(self.shards.remove(&oldest)),
-                None => break,
-            }
-        }
-        self.shards.insert(shard, (Arc::clone(&opened), self.clock));
-        opened
-    }
-}
-
 fn starts(manifest: &Manifest, split: Split) -> Vec<(u64, usize)> {
     let mut next = 0_u64;
     let of_split = manifest.shards.iter().enumerate().filter(|(_, s)| s.split == split);
@@ -321,186 +301,4 @@ fn starts(manifest: &Manifest, split: Split) -> Vec<(u64, usize)> {
             (start, i)
         })
         .collect()
-}
-
-/// An open shard with its index.
-#[derive(Debug)]
-pub struct Shard {
-    data: ReadAt,
-    index: Index,
-    fields: Vec<String>,
-    check: Check,
-    /// One bit a sample and field: seen whole since the shard was opened.
-    checked: Vec<AtomicU64>,
-}
-
-impl Shard {
-    fn open(bundle: &Bundle, entry: &ShardEntry) -> Result<Self, Error> {
-        let fields = &bundle.manifest.fields;
-        let path = bundle.path_of(&entry.index).display().to_string();
-        let bytes = bundle.read_len(&entry.index)?;
-        let index = Index::accept(&path, &bytes, &bundle.manifest, entry)?;
-        let data = ReadAt::open(&bundle.path_of(&entry.file), bundle.options.backend)?;
-        let (expected, found) = (entry.file.bytes, data.len_bytes());
-        if found != expected {
-            return Err(Error::Length { path: data.path(), expected, found });
-        }
-        let bits = index.n_samples().saturating_mul(fields.len());
-        Ok(Self {
-            data,
-            fields: fields.iter().map(|f| f.name.to_string()).collect(),
-            check: bundle.options.check,
-            checked: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            index,
-        })
-    }
-
-    /// Where its samples lie.
-    #[must_use]
-    pub fn index(&self) -> &Index {
-        &self.index
-    }
-
-    /// The shard's own bytes.
-    #[must_use]
-    pub fn data(&self) -> &ReadAt {
-        &self.data
-    }
-
-    /// The class of sample `row`; `None` without labels or past the last sample.
-    #[must_use]
-    pub fn label(&self, row: usize) -> Option<i32> {
-        self.index.labels.as_ref().and_then(|labels| labels.get(row)).copied()
-    }
-
-    /// Bytes of field `field` of sample `row`, without reading them.
-    #[must_use]
-    pub fn len_of(&self, row: usize, field: usize) -> Option<usize> {
-        self.index.locations.get(field)?.range(row).map(|(_, len)| len)
-    }
-
-    /// Reads field `field` of sample `row` into `out`, replacing what it held.
-    ///
-    /// # Errors
-    /// Those of [`Shard::fetch`] and [`Shard::check`]. `out` is then unspecified.
-    pub fn read(&self, row: usize, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
-        self.fetch(row, field, out)?;
-        self.check(row, field, out)
-    }
-
-    /// The first half of [`Shard::read`], for who measures the two apart: the
-    /// bytes are not to be used before [`Shard::check`] accepts them.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`]; those of [`ReadAt::read_at`]. `out` is then unspecified.
-    pub fn fetch(&self, row: usize, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
-        if let (Some(Location::IndexOnly), Some(label)) =
-            (self.index.locations.get(field), self.label(row))
-        {
-            out.clear();
-            out.extend_from_slice(&i64::from(label).to_le_bytes());
-            return Ok(());
-        }
-        let (offset, len) = self.range(row, field)?;
-        // Lengths were checked against the shard when the index was read.
-        out.resize(len, 0);
-        self.data.read_at(offset, out)
-    }
-
-    /// As [`Shard::fetch`], and lends the bytes: a map's own, which no one copies, or
-    /// `buffer`'s.
-    ///
-    /// # Errors
-    /// Those of [`Shard::fetch`].
-    pub fn view<'a>(
-        &'a self,
-        row: usize,
-        field: usize,
-        buffer: &'a mut Vec<u8>,
-    ) -> Result<&'a [u8], Error> {
-        if let Ok((offset, len)) = self.range(row, field)
-            && let Some(bytes) = self.data.mapped(offset, len)
-        {
-            return Ok(bytes);
-        }
-        self.fetch(row, field, buffer)?;
-        Ok(buffer)
-    }
-
-    /// Compares `bytes`, fetched as field `field` of sample `row`, with the
-    /// digest in the index, when [`OpenOptions::check`] asks for it.
-    ///
-    /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::SampleDigest`] when they are not those packed.
-    pub fn check(&self, row: usize, field: usize, bytes: &[u8]) -> Result<(), Error> {
-        let Some(expected) = self.index.digests.get(field).and_then(|d| d.get(row)) else {
-            // `label`: the reader uses the index's copy, which the manifest's digest covers.
-            return Ok(());
-        };
-        let (offset, len) = self.range(row, field)?;
-        let (word, bit) = self.bit(row, field);
-        let seen = word.is_some_and(|w| w.load(Ordering::Relaxed) & bit != 0);
-        if self.check == Check::OnFetch || (self.check == Check::FirstTouch && seen) {
-            return Ok(());
-        }
-        let (expected, found) = (Digest::from_bytes(*expected), Digest::of(bytes));
-        if found != expected {
-            return Err(Error::SampleDigest(Box::new(SampleFault {
-                path: self.data.path(),
-                key: self.index.key(row).unwrap_or_default().to_owned(),
-                field: self.fields.get(field).cloned().unwrap_or_default(),
-                offset,
-                end: offset.saturating_add(len as u64),
-                expected,
-                found,
-            })));
-        }
-        if let Some(word) = word {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    fn range(&self, row: usize, field: usize) -> Result<(u64, usize), Error> {
-        let range = self.index.locations.get(field).and_then(|l| l.range(row));
-        range.ok_or_else(|| Error::OutOfRange {
-            what: self.data.path(),
-            index: row as u64,
-            n_samples: self.index.n_samples() as u64,
-        })
-    }
-
-    fn bit(&self, row: usize, field: usize) -> (Option<&AtomicU64>, u64) {
-        let bit = row.saturating_mul(self.fields.len()).saturating_add(field);
-        (self.checked.get(bit / 64), 1_u64 << (bit % 64))
-    }
-}
-
-/// Writes `manifest.json` of a complete bundle into folder `dir`; returns the bundle digest.
-///
-/// # Errors
-/// [`Error::Io`]; [`Error::Malformed`] when the manifest breaks a rule of the
-/// format, [`Error::TooLarge`] when it has too many shards.
-pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<Digest, Error> {
-    let path = dir.join(MANIFEST_NAME);
-    let bytes = manifest.to_bytes();
-    Manifest::parse(&path.display().to_string(), &bytes)?;
-    gular_files::write_file(&path, &bytes)?;
-    Ok(Digest::of(&bytes))
-}
-
-impl Bundle {
-    /// The key of a sample.
-    ///
-    /// # Errors
-    /// Those of [`Bundle::shard`]; [`Error::OutOfRange`].
-    pub fn key(&self, sample: SampleId) -> Result<BundlePath, Error> {
-        let shard = self.shard(sample.shard)?;
-        let key = shard.index.key(sample.row).ok_or_else(|| Error::OutOfRange {
-            what: shard.data.path(),
-            index: sample.row as u64,
-            n_samples: shard.index.n_samples() as u64,
-        })?;
-        Ok(BundlePath::parse(key)?)
-    }
 }

@@ -21,7 +21,6 @@
     )
 )]
 
-mod acceptance;
 mod block;
 mod bundle;
 mod digest;
@@ -31,13 +30,15 @@ mod error;
 mod field;
 mod index;
 mod manifest;
+mod open_shards;
 mod path;
 mod read_at;
+mod shard;
 mod split;
 mod tensors;
 
 pub use block::{BLOCK_BYTES, BlockTree, n_blocks};
-pub use bundle::{Bundle, Check, OpenOptions, SampleId, Shard, write_manifest};
+pub use bundle::{Bundle, OpenOptions, SampleId};
 pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
 pub use envelope::{
@@ -50,10 +51,11 @@ pub use field::{Band, Decimal, Field, FieldKind, FieldName};
 pub use index::{Index, Location};
 pub use manifest::{
     About, DATA_DIR, Envelope, FileEntry, MANIFEST_NAME, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES,
-    MAX_SHARD_SAMPLES, MadeValue, Manifest, Payload, ShardEntry, Statistics,
+    MAX_SHARD_SAMPLES, MadeValue, Manifest, Payload, ShardEntry, Statistics, write_manifest,
 };
 pub use path::{BundlePath, PathError};
 pub use read_at::{Backend, ReadAt};
+pub use shard::{Check, Shard};
 pub use split::Split;
 pub use tensors::{Header, Tensor};
 

@@ -11,6 +11,7 @@
 //! ```
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -226,6 +227,19 @@ struct Body {
     #[serde(default)]
     statistics: Option<Statistics>,
     shards: Vec<ShardEntry>,
+}
+
+/// Writes `manifest.json` of a complete bundle into folder `dir`; returns the bundle digest.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Malformed`] when the manifest breaks a rule of the
+/// format, [`Error::TooLarge`] when it has too many shards.
+pub fn write_manifest(dir: &Path, manifest: &Manifest) -> Result<Digest, Error> {
+    let path = dir.join(MANIFEST_NAME);
+    let bytes = manifest.to_bytes();
+    Manifest::parse(&path.display().to_string(), &bytes)?;
+    gular_files::write_file(&path, &bytes)?;
+    Ok(Digest::of(&bytes))
 }
 
 impl Manifest {

@@ -38,5 +38,5 @@ pub use names::BundleNames;
 pub(crate) use out::Out;
 pub use rebuild::{FieldPlaces, InPlace, Seen, index_in_place, rebuild_index};
 pub use survey::{Column, FixedPlaces, Run, Survey, Values, survey};
-pub(crate) use writer::{Finished, Layout, Places, Rows};
+pub(crate) use writer::{Finished, Layout};
 pub use writer::{ShardSpec, ShardWriter};

@@ -1,8 +1,8 @@
 //! Makes the index of a file that is there already: of a shard, again, or of
 //! a file that somebody else wrote.
 
-use crate::envelope::{FixedPlaces, Places, Run, Survey, Values, survey};
-use crate::index::IndexBuilder;
+use crate::envelope::{FixedPlaces, Run, Survey, Values, survey};
+use crate::index::{IndexBuilder, Places};
 use crate::{BlockTree, BundlePath, Digest, Envelope, Error, Field, ReadAt};
 
 /// Where a field's values lie in a file, one a sample.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gular_files::{persist, temp_in};
 
 use crate::envelope::{Out, arrow, hdf5, parquet, shards, squashfs, tar};
-use crate::index::IndexBuilder;
+use crate::index::{IndexBuilder, Places, Rows};
 use crate::{
     BundlePath, Digest, Envelope, Error, Field, FileEntry, MAX_SHARD_SAMPLES, ShardEntry, Split,
 };
@@ -44,24 +44,6 @@ pub(crate) trait Layout: fmt::Debug + Send {
     fn finish(self: Box<Self>, out: &mut Out, rows: &Rows<'_>) -> Result<Finished, Error>;
 }
 
-/// What is known of all samples when the last has been pushed.
-pub(crate) struct Rows<'a> {
-    pub(crate) split: Split,
-    pub(crate) fields: &'a [Field],
-    /// Key `i` is bytes `key_offsets[i]` to `key_offsets[i + 1]` of `key_bytes`.
-    pub(crate) key_offsets: &'a [i64],
-    pub(crate) key_bytes: &'a [u8],
-    /// Per field: bytes of each value; empty for fixed fields.
-    pub(crate) lengths: &'a [Vec<i32>],
-}
-
-impl Rows<'_> {
-    /// The number of samples.
-    pub(crate) fn n(&self) -> u64 {
-        (self.key_offsets.len() as u64).saturating_sub(1)
-    }
-}
-
 /// A layout's result.
 pub(crate) struct Finished {
     /// Bytes that replace the file's first ones, which were written as zeros
@@ -69,18 +51,6 @@ pub(crate) struct Finished {
     pub(crate) head: Vec<u8>,
     /// One a field.
     pub(crate) places: Vec<Places>,
-}
-
-/// Where the values of a field lie.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Places {
-    /// Value `i` of a fixed field starts at this byte + `i` · its size.
-    Stride(u64),
-    /// The first byte of each value.
-    Offsets(Vec<u64>),
-    /// Of field `label` only: the file has no 8-byte integer of it, the
-    /// index's copy is the only one.
-    IndexOnly,
 }
 
 /// Writes one shard and its index.

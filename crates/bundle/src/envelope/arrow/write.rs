@@ -18,7 +18,8 @@ use arrow_schema::{ArrowError, DataType, Field as Column, Fields, Schema};
 use crate::envelope::arrow::batch::parse;
 use crate::envelope::arrow::messages::Message;
 use crate::envelope::huggingface::{self, Arrays};
-use crate::envelope::{Finished, Layout, Out, Places, Rows, ShardSpec};
+use crate::envelope::{Finished, Layout, Out, ShardSpec};
+use crate::index::{Places, Rows};
 use crate::{BundlePath, Dtype, Envelope, Error, Field, FieldKind};
 
 /// A batch ends at so many rows or bytes of values, whichever comes first; one

@@ -3,8 +3,8 @@
 use crate::envelope::hdf5::encode::{self, Array};
 use crate::envelope::hdf5::{BFLOAT16, FORMAT};
 use crate::envelope::spool::{Spool, ends, starts};
-use crate::envelope::{Finished, Layout, Out, Places, Rows, ShardSpec};
-use crate::index::i64_bytes;
+use crate::envelope::{Finished, Layout, Out, ShardSpec};
+use crate::index::{Places, Rows, i64_bytes};
 use crate::{BundlePath, Dtype, Error, Field, FieldKind};
 
 /// The first field begins here; the superblock is before it.

@@ -20,7 +20,8 @@ use crate::envelope::parquet::FIELDS;
 use crate::envelope::parquet::column::{Column, Fault};
 use crate::envelope::parquet::footer::Chunk;
 use crate::envelope::parquet::schema::{Kind, Leaf};
-use crate::envelope::{Finished, Layout, Out, Places, Rows, Run, ShardSpec};
+use crate::envelope::{Finished, Layout, Out, Run, ShardSpec};
+use crate::index::{Places, Rows};
 use crate::{BundlePath, Dtype, Envelope, Error, Field, FieldKind, ReadAt};
 
 /// A row group ends with the sample that makes it so many bytes of values and

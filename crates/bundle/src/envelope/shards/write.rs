@@ -2,8 +2,8 @@
 
 use crate::envelope::shards::FORMAT;
 use crate::envelope::spool::{Spool, ends, starts};
-use crate::envelope::{Finished, Layout, Out, Places, Rows, ShardSpec};
-use crate::index::i64_bytes;
+use crate::envelope::{Finished, Layout, Out, ShardSpec};
+use crate::index::{Places, Rows, i64_bytes};
 use crate::tensors::{Header, MAX_HEADER, Placer, data_start_for};
 use crate::{BundlePath, Dtype, Error, Field, FieldKind};
 

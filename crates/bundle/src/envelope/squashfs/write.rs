@@ -8,9 +8,9 @@ use crate::envelope::squashfs::folders::{spread, step_aside};
 use crate::envelope::squashfs::list::Lines;
 use crate::envelope::squashfs::sink::{Feed, Sink};
 use crate::envelope::{
-    FileNames, Finished, Layout, Out, Places, Rows, SAMPLES_NAME, ShardSpec, file_head,
-    samples_header,
+    FileNames, Finished, Layout, Out, SAMPLES_NAME, ShardSpec, file_head, samples_header,
 };
+use crate::index::{Places, Rows};
 use crate::{BundlePath, Error, Field};
 
 /// 1980-01-01, the time of everything in the image: some tools take no earlier one.

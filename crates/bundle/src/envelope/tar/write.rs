@@ -2,7 +2,8 @@
 
 use crate::envelope::tar::header::{BLOCK, member};
 use crate::envelope::tar::names::{Stems, suffix};
-use crate::envelope::{Finished, Layout, Out, Places, Rows, ShardSpec, npy};
+use crate::envelope::{Finished, Layout, Out, ShardSpec, npy};
+use crate::index::{Places, Rows};
 use crate::{BundlePath, Error, Field};
 
 #[derive(Debug)]
