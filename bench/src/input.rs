@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{
-    Bundle, BundlePath, Check, DATA_DIR, Envelope, MANIFEST_NAME, Manifest, OpenOptions, Payload,
-    ShardEntry, ShardSpec, ShardWriter, Split, write_manifest,
+    Bundle, BundlePath, CheckWhen, DATA_DIR, Envelope, MANIFEST_NAME, Manifest, OpenOptions,
+    Payload, ShardEntry, ShardSpec, ShardWriter, Split, write_manifest,
 };
 
 use crate::Error;
@@ -41,7 +41,7 @@ pub(crate) fn look(source: &Path, limit: u64, cancel: &AtomicBool) -> Result<(In
 }
 
 fn of_bundle(source: &Path, limit: u64) -> Result<(Input, Data), Error> {
-    let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
+    let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
     let bundle = Bundle::open(source, open)?;
     let largest = Split::ALL.into_iter().max_by_key(|split| bundle.n_samples(*split));
     let split = largest.filter(|split| bundle.n_samples(*split) > 0);

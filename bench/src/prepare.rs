@@ -12,7 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{Backend, Bundle, Check, Envelope, OpenOptions, Payload, SAMPLES_NAME, Split};
+use gular_bundle::{
+    Backend, Bundle, CheckWhen, Envelope, OpenOptions, Payload, SAMPLES_NAME, Split,
+};
 use gular_pack::{
     ConvertOptions, Labels, Layout, OnError, PackOptions, PayloadOptions, PlanOptions, Target,
     convert, pack,
@@ -336,7 +338,7 @@ fn cancelled(error: gular_pack::Error) -> Error {
 
 /// The only split of the bundle in `base`, and its field of pictures.
 fn of(base: &Path) -> Result<Of, Error> {
-    let open = OpenOptions { check: Check::OnFetch, ..OpenOptions::default() };
+    let open = OpenOptions { check: CheckWhen::OnFetch, ..OpenOptions::default() };
     let bundle = Bundle::open(base, open)?;
     let fields = &bundle.manifest().fields;
     let image = fields.iter().position(|f| f.name.as_str() == "image").unwrap_or(0);

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gular_bundle::{Backend, Bundle, Check, OpenOptions};
+use gular_bundle::{Backend, Bundle, CheckWhen, OpenOptions};
 use memmap2::Mmap;
 
 use crate::Error;
@@ -45,7 +45,7 @@ pub(crate) fn open(
 
 /// The bundle in folder `dir`.
 pub(crate) fn bundle(dir: &Path, backend: Backend) -> Result<Bundle, Error> {
-    let options = OpenOptions { backend, check: Check::OnFetch, ..OpenOptions::default() };
+    let options = OpenOptions { backend, check: CheckWhen::OnFetch, ..OpenOptions::default() };
     Ok(Bundle::open(dir, options)?)
 }
 

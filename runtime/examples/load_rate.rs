@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use gular_bundle::Field;
 use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 use gular_runtime::{
-    Bundle, Check, Env, Loader, LoaderOptions, OpenOptions, Split, Stats, Transform,
+    Bundle, CheckWhen, Env, Loader, LoaderOptions, OpenOptions, Split, Stats, Transform,
     available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
@@ -44,10 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let open = |check| {
         Bundle::open(Path::new(dir), OpenOptions { check, ..OpenOptions::default() }).map(Arc::new)
     };
-    let bundle = open(Check::OnFetch)?;
+    let bundle = open(CheckWhen::OnFetch)?;
     let cores = available_cores(&Env::process());
     if args.get(4).is_some_and(|form| form == "json") {
-        println!("{}", record(&bundle, &open(Check::Always)?, &options, cores)?);
+        println!("{}", record(&bundle, &open(CheckWhen::Always)?, &options, cores)?);
         return Ok(());
     }
     println!(
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let as_stored = Transform::Resize { width, height };
         let (rate, _) = load(&bundle, &options, as_stored, cores, false)?;
         row(&format!("loader, pictures as stored, {cores} threads"), rate);
-        let (rate, _) = load(&open(Check::Always)?, &options, as_stored, cores, false)?;
+        let (rate, _) = load(&open(CheckWhen::Always)?, &options, as_stored, cores, false)?;
         row("  and every sample's digest checked", rate);
         bundle.shard(0)?.len_of(0, 0).unwrap_or(0) as f64
     } else {
@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         threads = (threads * 2).min(cores);
     }
-    let (rate, _) = load(&open(Check::Always)?, &options, crops, cores, false)?;
+    let (rate, _) = load(&open(CheckWhen::Always)?, &options, crops, cores, false)?;
     row("  and every sample's digest checked", rate);
     let (rate, stats) = load(&bundle, &options, crops, cores, true)?;
     row("  and f32 batches written", rate);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::manifest::{DATA_DIR, MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use crate::open_shards::OpenShards;
 use crate::{
-    Backend, BundlePath, Check, Digest, Error, FileEntry, Index, Manifest, ReadAt, Shard,
+    Backend, BundlePath, CheckWhen, Digest, Error, FileEntry, Index, Manifest, ReadAt, Shard,
     ShardEntry, Split,
 };
 
@@ -23,7 +23,7 @@ pub struct OpenOptions {
     /// How files are read.
     pub backend: Backend,
     /// When samples are checked.
-    pub check: Check,
+    pub check: CheckWhen,
     /// The bundle digest that is wanted; another one is an error.
     pub digest: Option<Digest>,
     /// Shards open at a time; with their indexes this bounds memory and, for
@@ -36,7 +36,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             backend: Backend::Pread,
-            check: Check::FirstTouch,
+            check: CheckWhen::FirstTouch,
             digest: None,
             max_open_shards: 256,
         }

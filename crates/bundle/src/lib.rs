@@ -55,7 +55,7 @@ pub use manifest::{
 };
 pub use path::{BundlePath, PathError};
 pub use read_at::{Backend, ReadAt};
-pub use shard::{Check, Shard};
+pub use shard::{CheckWhen, Shard};
 pub use split::Split;
 pub use tensors::{Header, Tensor};
 

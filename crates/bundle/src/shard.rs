@@ -6,7 +6,7 @@ use crate::{Digest, Error, Field, Index, Location, ReadAt, SampleFault};
 
 /// When the bytes of a sample are compared with the digest in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Check {
+pub enum CheckWhen {
     /// Whoever brought the files here checked them block by block.
     OnFetch,
     /// The first time a sample is read since its shard was opened.
@@ -22,14 +22,14 @@ pub struct Shard {
     data: ReadAt,
     index: Index,
     fields: Vec<String>,
-    check: Check,
+    check: CheckWhen,
     /// One bit a sample and field: seen whole since the shard was opened.
     checked: Vec<AtomicU64>,
 }
 
 impl Shard {
     /// `index` was accepted, and `data` is as long as the manifest says.
-    pub(crate) fn new(data: ReadAt, index: Index, fields: &[Field], check: Check) -> Self {
+    pub(crate) fn new(data: ReadAt, index: Index, fields: &[Field], check: CheckWhen) -> Self {
         let bits = index.n_samples().saturating_mul(fields.len());
         Self {
             data,
@@ -125,7 +125,7 @@ impl Shard {
         let (offset, len) = self.range(row, field)?;
         let (word, bit) = self.bit(row, field);
         let seen = word.is_some_and(|w| w.load(Ordering::Relaxed) & bit != 0);
-        if self.check == Check::OnFetch || (self.check == Check::FirstTouch && seen) {
+        if self.check == CheckWhen::OnFetch || (self.check == CheckWhen::FirstTouch && seen) {
             return Ok(());
         }
         let (expected, found) = (Digest::from_bytes(*expected), Digest::of(bytes));

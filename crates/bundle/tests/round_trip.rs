@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use gular_bundle::{
-    About, Backend, Bundle, BundlePath, Check, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName,
-    Manifest, OpenOptions, Payload, ReadAt, SampleId, ShardEntry, ShardSpec, ShardWriter, Split,
-    rebuild_index, write_manifest,
+    About, Backend, Bundle, BundlePath, CheckWhen, DATA_DIR, Digest, Dtype, Envelope, Field,
+    FieldName, Manifest, OpenOptions, Payload, ReadAt, SampleId, ShardEntry, ShardSpec,
+    ShardWriter, Split, rebuild_index, write_manifest,
 };
 use proptest::prelude::*;
 
@@ -64,7 +64,13 @@ fn write_bundle(
     write_manifest(dir, &manifest).unwrap()
 }
 
-fn check_all(dir: &Path, digest: Digest, shards: &[Vec<Sample>], backend: Backend, check: Check) {
+fn check_all(
+    dir: &Path,
+    digest: Digest,
+    shards: &[Vec<Sample>],
+    backend: Backend,
+    check: CheckWhen,
+) {
     let options = OpenOptions { backend, check, digest: Some(digest), max_open_shards: 1 };
     let bundle = Bundle::open(dir, options).unwrap();
     let all: Vec<&Sample> = shards.iter().flatten().collect();
@@ -109,8 +115,8 @@ proptest! {
             images.into_iter().enumerate().map(|(i, (a, b))| sample(i, a, b)).collect();
         let shards: Vec<Vec<Sample>> = samples.chunks(cut).map(<[Sample]>::to_vec).collect();
         let digest = write_bundle(dir.path(), envelope, fields(), &shards);
-        check_all(dir.path(), digest, &shards, Backend::Pread, Check::FirstTouch);
-        check_all(dir.path(), digest, &shards, Backend::Map, Check::Always);
+        check_all(dir.path(), digest, &shards, Backend::Pread, CheckWhen::FirstTouch);
+        check_all(dir.path(), digest, &shards, Backend::Map, CheckWhen::Always);
         // The index can be made again from the shard, byte for byte.
         let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
         for entry in &bundle.manifest().shards {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, BundleNames, Check, Envelope, Manifest, OpenOptions};
+use gular_bundle::{Bundle, BundleNames, CheckWhen, Envelope, Manifest, OpenOptions};
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
@@ -79,7 +79,7 @@ pub fn convert(
     cancel: &AtomicBool,
 ) -> Result<ConvertReport, Error> {
     let start = Instant::now();
-    let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
+    let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
     let bundle = Bundle::open(source, open)?;
     crate::run::check_apart(source, out)?;
     bundle.check_lengths()?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Bundle, Check, MANIFEST_NAME, OpenOptions};
+use gular_bundle::{Bundle, CheckWhen, MANIFEST_NAME, OpenOptions};
 use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{BundleUrl, Cache, FetchOptions, RemoteBundle, Trust, Watch};
 
@@ -33,7 +33,7 @@ pub(super) fn look(
     env: &Env,
     cancel: &AtomicBool,
 ) -> Result<Found, Error> {
-    let open = OpenOptions { check: Check::Always, ..OpenOptions::default() };
+    let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
     let kind = |bundle: Bundle| match options.unpack {
         true => Source::Samples(Box::new(bundle)),
         false => Source::Bundle(Box::new(bundle)),
@@ -101,7 +101,7 @@ pub(super) fn cached_samples(
     let options = FetchOptions { trust, ..FetchOptions::default() };
     let report = cache.fetch(&client, url, &options, Watch::silent(cancel))?;
     let digest = report.digest;
-    let options = OpenOptions { check: Check::Always, digest, ..OpenOptions::default() };
+    let options = OpenOptions { check: CheckWhen::Always, digest, ..OpenOptions::default() };
     Ok(Bundle::open(&report.dir, options)?)
 }
 
