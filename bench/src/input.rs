@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{
-    Bundle, BundlePath, CheckWhen, DATA_DIR, Envelope, MANIFEST_NAME, Manifest, OpenOptions,
-    Payload, ShardEntry, ShardSpec, ShardWriter, Split, write_manifest,
+    Bundle, BundlePath, CheckWhen, DATA_DIR, Envelope, FieldIdx, MANIFEST_NAME, Manifest,
+    OpenOptions, Payload, ShardEntry, ShardSpec, ShardWriter, Split, write_manifest,
 };
 
 use crate::Error;
@@ -178,7 +178,7 @@ pub(crate) fn subset(
         }
         let id = bundle.locate(split, number)?;
         for (field, value) in values.iter_mut().enumerate() {
-            bundle.read(id, field, value)?;
+            bundle.read(id, FieldIdx(field), value)?;
         }
         let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let open = match &mut writer {

@@ -340,8 +340,7 @@ fn cancelled(error: gular_pack::Error) -> Error {
 fn of(base: &Path) -> Result<Of, Error> {
     let open = OpenOptions { check: CheckWhen::OnFetch, ..OpenOptions::default() };
     let bundle = Bundle::open(base, open)?;
-    let fields = &bundle.manifest().fields;
-    let image = fields.iter().position(|f| f.name.as_str() == "image").unwrap_or(0);
+    let image = bundle.manifest().image().unwrap_or_default();
     let filled = Split::ALL.into_iter().find(|split| bundle.n_samples(*split) > 0);
     let split = filled.ok_or_else(|| Error::Nothing { path: base.display().to_string() })?;
     let samples = bundle.n_samples(split);
@@ -356,7 +355,7 @@ fn listed(base: &Path, out: &Path, of: Of) -> Result<Vec<PathBuf>, Error> {
     let dir = out.join(of.split.to_string());
     let list = dir.join(SAMPLES_NAME);
     let text = fs::read_to_string(&list).map_err(|e| Error::io("read", &list, e))?;
-    let name = bundle.manifest().fields.get(of.image).map(|f| f.name.as_str());
+    let name = of.image.of(&bundle.manifest().fields).map(|f| f.name.as_str());
     let mut lines = text.lines();
     let column = lines.next().and_then(|head| head.split('\t').position(|c| Some(c) == name));
     let file = |line: &str| Some(dir.join(line.split('\t').nth(column?)?));

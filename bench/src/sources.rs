@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gular_bundle::{Backend, Bundle, CheckWhen, OpenOptions};
+use gular_bundle::{Backend, Bundle, CheckWhen, FieldIdx, OpenOptions};
 use memmap2::Mmap;
 
 use crate::Error;
@@ -53,7 +53,7 @@ pub(crate) fn bundle(dir: &Path, backend: Backend) -> Result<Bundle, Error> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Of {
     pub(crate) split: gular_bundle::Split,
-    pub(crate) image: usize,
+    pub(crate) image: FieldIdx,
     pub(crate) samples: usize,
 }
 
@@ -79,10 +79,10 @@ fn places(bundle: &Bundle, of: Of) -> Result<Vec<Place>, Error> {
         .map(|i| {
             let id = bundle.locate(of.split, i as u64)?;
             let shard = bundle.shard(id.shard)?;
-            let place = shard.index().locations.get(of.image).and_then(|l| l.range(id.row));
+            let place = of.image.of(&shard.index().locations).and_then(|l| l.range(id.row));
             let (offset, len) =
                 place.ok_or_else(|| Error::Option(format!("sample {i} has no place")))?;
-            Ok((id.shard, offset, len))
+            Ok((id.shard.0, offset, len))
         })
         .collect()
 }
@@ -180,19 +180,20 @@ struct Hdf5Files {
 fn hdf5(set: &Set, library: &Arc<Hdf5>) -> Result<Hdf5Files, Error> {
     let bundle = bundle(set.bundle(gular_bundle::Envelope::Hdf5)?, Backend::Pread)?;
     let of = set.of();
-    let field = bundle.manifest().fields.get(of.image);
+    let field = of.image.of(&bundle.manifest().fields);
     let (name, bytes) = field.map_or(("image", true), |f| (f.name.as_str(), f.is_bytes()));
     let mut files = Vec::new();
     let mut number = vec![usize::MAX; bundle.manifest().shards.len()];
     let mut rows = Vec::with_capacity(of.samples);
     for i in 0..of.samples {
         let id = bundle.locate(of.split, i as u64)?;
-        if number[id.shard] == usize::MAX {
-            number[id.shard] = files.len();
-            let path = bundle.path_of(&bundle.manifest().shards[id.shard].file);
+        let shard = id.shard.0;
+        if number[shard] == usize::MAX {
+            number[shard] = files.len();
+            let path = bundle.path_of(&bundle.manifest().shards[shard].file);
             files.push(Samples::open(library, &path, name, bytes)?);
         }
-        rows.push((number[id.shard], id.row));
+        rows.push((number[shard], id.row.0));
     }
     Ok(Hdf5Files { files, rows })
 }

@@ -8,7 +8,7 @@ const SHARD_BYTES: u64 = 5000;
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let fields = [Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()];
     let Ok(index) = Index::parse("fuzz", bytes, &fields, SHARD_BYTES) else { return };
-    for row in 0..index.n_samples() {
+    for row in index.rows() {
         BundlePath::parse(index.key(row).unwrap()).unwrap();
         for location in &index.locations {
             let (offset, len) = location.range(row).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, ShardIdx};
 use gular_files::TEMP_PREFIX;
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempPath};
@@ -37,7 +37,7 @@ pub struct ExportReport {
     /// Whether nothing was written.
     pub dry_run: bool,
     /// The bundle's digest.
-    pub digest: String,
+    pub digest: Digest,
     /// Files in the tar.
     pub files: u64,
     /// Bytes of these files.
@@ -76,7 +76,7 @@ pub fn export(
     let bytes = entries().map(|f| f.bytes).chain(others().map(|b| b.len() as u64)).sum();
     let mut report = ExportReport {
         dry_run: options.dry_run,
-        digest: bundle.digest().to_string(),
+        digest: bundle.digest(),
         files: (entries().count() + others().count()) as u64,
         bytes,
         written: None,
@@ -104,7 +104,7 @@ pub fn export(
             add(&mut tar, SKIPPED_NAME, skipped.len() as u64, &mut skipped.as_slice())
                 .map_err(io)?;
         }
-        for (number, shard) in shards.iter().enumerate() {
+        for (number, shard) in ShardIdx::first(shards.len()).zip(shards) {
             add_index(&mut tar, &bundle, &shard.index)?;
             progress(Progress::Packed(1, shard.index.bytes));
             add_shard(&mut tar, &bundle, number, &shard.file, progress, cancel, to)?;
@@ -213,7 +213,7 @@ fn add_index(tar: &mut Tar<'_>, bundle: &Bundle, entry: &FileEntry) -> Result<()
 fn add_shard(
     tar: &mut Tar<'_>,
     bundle: &Bundle,
-    number: usize,
+    number: ShardIdx,
     entry: &FileEntry,
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,

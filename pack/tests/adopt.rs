@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{Bundle, Envelope, OpenOptions, SampleId, Split};
+use gular_bundle::{Bundle, Envelope, FieldIdx, OpenOptions, SampleId, ShardIdx, Split};
 use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, Error, PlanOptions, Progress, adopt};
 use support::{images, jpeg, png, run};
 
@@ -32,11 +32,10 @@ fn tar(path: &Path, members: &[(&str, Vec<u8>)]) {
 fn values(dir: &Path, field: usize) -> Vec<(String, Vec<u8>)> {
     let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
     let mut found = Vec::new();
-    for shard in 0..bundle.manifest().shards.len() {
-        let n = bundle.manifest().shards[shard].samples as usize;
-        for row in 0..n {
+    for shard in ShardIdx::first(bundle.manifest().shards.len()) {
+        for row in bundle.shard(shard).unwrap().index().rows() {
             let (id, mut out) = (SampleId { shard, row }, Vec::new());
-            bundle.read(id, field, &mut out).unwrap();
+            bundle.read(id, FieldIdx(field), &mut out).unwrap();
             found.push((bundle.key(id).unwrap().to_string(), out));
         }
     }

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{Bundle, BundlePath, Envelope, OpenOptions, write_manifest};
+use gular_bundle::{Bundle, BundlePath, Envelope, FieldIdx, OpenOptions, write_manifest};
 use gular_pack::{
     ConvertOptions, ConvertReport, Error, ExportOptions, Layout, OnError, PackOrder,
     PayloadOptions, PlanOptions, Progress, ReencodeOptions, Target, convert, export,
@@ -136,7 +136,7 @@ fn files_of_different_shards_have_different_names() {
         let [key, file, _] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
         let sample = bundle.locate(split, i as u64).unwrap();
         let mut value = Vec::new();
-        bundle.read(sample, 0, &mut value).unwrap();
+        bundle.read(sample, FieldIdx(0), &mut value).unwrap();
         assert!(fs::read(out.join("train").join(file)).unwrap() == value, "{line}");
         assert_eq!(key, bundle.key(sample).unwrap().to_string());
         match key {

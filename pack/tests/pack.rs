@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Bundle, OpenOptions, Split};
+use gular_bundle::{Bundle, FieldIdx, OpenOptions, Split};
 use gular_pack::{Labels, PackOptions, PackOrder, PlanOptions, pack};
 use support::{big_images, files, images, jpeg, options, png, put, run, small_shards};
 
@@ -26,7 +26,7 @@ fn every_image_arrives_under_its_key_with_its_label() {
         for i in 0..bundle.n_samples(split) {
             let id = bundle.locate(split, i).unwrap();
             let key = bundle.key(id).unwrap();
-            bundle.read(id, 0, &mut bytes).unwrap();
+            bundle.read(id, FieldIdx(0), &mut bytes).unwrap();
             assert_eq!(bytes, fs::read(source.path().join(key.as_str())).unwrap());
             let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap();
             let class = &bundle.manifest().classes[label as usize];

@@ -7,7 +7,9 @@ mod support;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use gular_bundle::{Bundle, Dtype, Field, FieldKind, MadeValue, OpenOptions, Payload, Split};
+use gular_bundle::{
+    Bundle, Dtype, Field, FieldIdx, FieldKind, MadeValue, OpenOptions, Payload, Split,
+};
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, encode_png, read_header};
 use gular_pack::{
     Depth, Error, Fit, OnError, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions,
@@ -46,7 +48,7 @@ fn samples(bundle: &Bundle) -> Vec<(Split, String, Vec<u8>)> {
         for i in 0..bundle.n_samples(split) {
             let id = bundle.locate(split, i).unwrap();
             let mut value = Vec::new();
-            bundle.read(id, 0, &mut value).unwrap();
+            bundle.read(id, FieldIdx(0), &mut value).unwrap();
             found.push((split, bundle.key(id).unwrap().to_string(), value));
         }
     }

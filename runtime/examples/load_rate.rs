@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use gular_bundle::Field;
 use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 use gular_runtime::{
-    Bundle, CheckWhen, Env, Loader, LoaderOptions, OpenOptions, Split, Stats, Transform,
-    available_cores, jpeg_backend,
+    Bundle, CheckWhen, Env, FieldIdx, Loader, LoaderOptions, OpenOptions, Row, ShardIdx, Split,
+    Stats, Transform, available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     println!("{:<44}{:>10}{:>12}", "", "images/s", "per CPU s");
     let fields = &bundle.manifest().fields;
-    let stored = fields.iter().find(|f| f.name.as_str() == "image").and_then(Field::as_fixed);
+    let stored = fields.iter().find(|f| f.is_image()).and_then(Field::as_fixed);
     let mean = if let Some((_, [height, width, ..])) = stored {
         let (width, height) = (u32::try_from(*width)?, u32::try_from(*height)?);
         let as_stored = Transform::Resize { width, height };
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         row(&format!("loader, pictures as stored, {cores} threads"), rate);
         let (rate, _) = load(&open(CheckWhen::Always)?, &options, as_stored, cores, false)?;
         row("  and every sample's digest checked", rate);
-        bundle.shard(0)?.len_of(0, 0).unwrap_or(0) as f64
+        bundle.shard(ShardIdx(0))?.len_of(Row(0), FieldIdx(0)).unwrap_or(0) as f64
     } else {
         let (rate, mean) = decode_only(&bundle, &options)?;
         row("decode and resize whole images, no loader", rate);
@@ -116,7 +116,7 @@ fn record(
     let mut decoder = Decoder::new(DecodeOptions::default());
     let (mut hasher, mut bytes) = (Sha256::new(), Vec::new());
     for i in 0..bundle.n_samples(Split::Train).min(COMPARED) {
-        bundle.read(bundle.locate(Split::Train, i)?, 0, &mut bytes)?;
+        bundle.read(bundle.locate(Split::Train, i)?, FieldIdx(0), &mut bytes)?;
         let image = decoder.decode(&bytes)?;
         hasher.update(format!("{}x{}\n", image.width(), image.height()));
         hasher.update(image.data());
@@ -176,7 +176,7 @@ fn decode_only(bundle: &Bundle, options: &Options) -> Result<(Rate, f64), Box<dy
     let mut samples = Vec::new();
     for i in 0..n.min(512) {
         let mut bytes = Vec::new();
-        bundle.read(bundle.locate(Split::Train, i)?, 0, &mut bytes)?;
+        bundle.read(bundle.locate(Split::Train, i)?, FieldIdx(0), &mut bytes)?;
         samples.push(bytes);
     }
     let mean = samples.iter().map(Vec::len).sum::<usize>() as f64 / samples.len().max(1) as f64;

@@ -29,7 +29,9 @@ pub mod torch;
 pub use augment::Transform;
 pub use error::Error;
 pub use gular_bundle::{
-    Backend, Bundle, CheckWhen, Digest, DigestError, OpenOptions, SampleId, Split, };
+    Backend, Bundle, CheckWhen, Digest, DigestError, FieldIdx, OpenOptions, Row, SampleId,
+    ShardIdx, Split,
+};
 pub use gular_codec::{JpegBackend, Limits, jpeg_backend};
 pub use gular_files::{Env, write_file};
 #[cfg(feature = "net")]

@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::Arc;
 
 use fixtures::{Recipe, label, make, open};
-use gular_bundle::{Dtype, Field, FieldName};
+use gular_bundle::{Dtype, Field, FieldName, Row, ShardIdx};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{Batch, Error, Loader, LoaderOptions, OnError, Phase, Split, Transform};
@@ -317,7 +317,9 @@ fn changed_bytes_are_an_error_even_when_images_may_be_skipped() {
     let made = make(&Recipe::default());
     let entry = made.bundle.manifest().shards[2].clone();
     let path = made.bundle.path_of(&entry.file);
-    let offset = made.bundle.shard(2).unwrap().index().locations[0].range(4).unwrap().0 as usize;
+    let offset =
+        made.bundle.shard(ShardIdx(2)).unwrap().index().locations[0].range(Row(4)).unwrap().0
+            as usize;
     let mut bytes = fs::read(&path).unwrap();
     bytes[offset + 100] ^= 1;
     fs::write(&path, bytes).unwrap();

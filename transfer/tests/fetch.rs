@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fixtures::BLOCK;
-use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions, Split};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FieldIdx, MANIFEST_NAME, OpenOptions, Split};
 use gular_files::TEMP_PREFIX;
 use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{
@@ -118,7 +118,7 @@ fn a_split_alone_is_a_bundle_that_can_be_completed() {
     assert_eq!(report.files, 3);
     assert_eq!(fs::read_dir(to.path().join(DATA_DIR)).unwrap().count(), 2);
     let bundle = open(to.path());
-    bundle.read(bundle.locate(Split::Val, 0).unwrap(), 0, &mut Vec::new()).unwrap();
+    bundle.read(bundle.locate(Split::Val, 0).unwrap(), FieldIdx(0), &mut Vec::new()).unwrap();
     published.fetch(to.path()).unwrap();
     published.check_same(to.path());
 }

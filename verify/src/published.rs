@@ -10,14 +10,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    DATA_DIR, Digest, FileEntry, Index, Manifest, ShardEntry,
+    DATA_DIR, Digest, FileEntry, Index, Manifest, Row, SampleId, ShardEntry, ShardIdx,
 };
 use gular_files::parallel;
 use gular_pelican::{Attempts, Client, Error as Pelican, Object, Url};
 use gular_transfer::{BundleUrl, Error as Transfer, Published, RemoteBundle, Stored};
 
 use crate::report::{ByteRange, Fault, FaultKind, Report, merged, reason};
-use crate::samples::{touches, unit};
+use crate::samples::{is_chosen, touches};
 use crate::shard::WRITTEN_WRONGLY;
 use crate::walk::{always, manifest_fault};
 use crate::{Error, Mode, VerifyOptions};
@@ -76,7 +76,7 @@ pub fn verify_url(
             checked: &checked,
             cancel: stop,
         };
-        let mut check = Check { walk: &walk, number: *number, entry, faults: Vec::new() };
+        let mut check = Check { walk: &walk, number: ShardIdx(*number), entry, faults: Vec::new() };
         check.shard()?;
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
         found.extend(check.faults.into_iter().map(|fault| (*number, fault)));
@@ -111,7 +111,7 @@ struct Walk<'a> {
     published: &'a Published,
     manifest: &'a Manifest,
     options: &'a VerifyOptions,
-    always: Option<(usize, u64)>,
+    always: Option<SampleId>,
     advance: &'a (dyn Fn(u64) + Sync),
     checked: &'a AtomicU64,
     cancel: &'a AtomicBool,
@@ -120,7 +120,7 @@ struct Walk<'a> {
 /// One shard and its index.
 struct Check<'a> {
     walk: &'a Walk<'a>,
-    number: usize,
+    number: ShardIdx,
     entry: &'a ShardEntry,
     faults: Vec<Fault>,
 }
@@ -271,7 +271,7 @@ impl Check<'_> {
     fn name_samples(&mut self, index: &Index, is_bad: impl Fn(ByteRange) -> bool) {
         let max = self.walk.options.max_keys;
         let Some(fault) = self.faults.last_mut() else { return };
-        for row in 0..index.n_samples() {
+        for row in index.rows() {
             if ranges_of(index, row).any(&is_bad) {
                 fault.n_keys += 1;
                 if fault.keys.len() < max {
@@ -284,9 +284,9 @@ impl Check<'_> {
     /// The blocks that hold a share of the samples, chosen by seed, shard and row.
     fn blocks_of(&self, index: &Index, fraction: f64, seed: u64) -> Vec<bool> {
         let mut wanted = vec![false; index.blocks.n_blocks()];
-        for row in 0..index.n_samples() {
-            let (shard, at) = (self.number as u64, row as u64);
-            if self.walk.always != Some((self.number, at)) && unit(seed, shard, at) >= fraction {
+        for row in index.rows() {
+            let sample = SampleId { shard: self.number, row };
+            if self.walk.always != Some(sample) && !is_chosen(sample, fraction, seed) {
                 continue;
             }
             self.walk.checked.fetch_add(1, Ordering::Relaxed);
@@ -304,7 +304,7 @@ impl Check<'_> {
 }
 
 /// Where the values of a sample lie.
-fn ranges_of(index: &Index, row: usize) -> impl Iterator<Item = ByteRange> {
+fn ranges_of(index: &Index, row: Row) -> impl Iterator<Item = ByteRange> {
     index.locations.iter().filter_map(move |location| {
         let (start, len) = location.range(row)?;
         Some(ByteRange { start, end: start.saturating_add(len as u64) })

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_bundle::{Digest, Index, ReadAt};
+use gular_bundle::{Digest, FieldIdx, Index, ReadAt, Row, SampleId};
 
 use crate::digest::digest;
 use crate::report::{ByteRange, merged};
@@ -45,14 +45,10 @@ impl Seen {
 impl Samples<'_> {
     /// Looks at the values of the samples that `wanted` picks by row, those
     /// alone that touch one of the merged ranges `within` when it is given.
-    pub(crate) fn look(
-        &self,
-        wanted: impl Fn(usize) -> bool,
-        within: Option<&[ByteRange]>,
-    ) -> Seen {
+    pub(crate) fn look(&self, wanted: impl Fn(Row) -> bool, within: Option<&[ByteRange]>) -> Seen {
         let n_fields = self.index.locations.len();
         let mut seen = Seen { fields: vec![BadValues::default(); n_fields], ..Seen::default() };
-        for row in (0..self.index.n_samples()).filter(|row| wanted(*row)) {
+        for row in self.index.rows().filter(|row| wanted(*row)) {
             if self.cancel.load(Ordering::Relaxed) {
                 break;
             }
@@ -66,7 +62,7 @@ impl Samples<'_> {
                 if within.is_some_and(|within| !touches(within, value)) {
                     continue;
                 }
-                if self.is_sound(row, field, value) {
+                if self.is_sound(row, FieldIdx(field), value) {
                     push(&mut seen.good, value);
                 } else {
                     push(&mut bad.ranges, value);
@@ -81,13 +77,13 @@ impl Samples<'_> {
         seen
     }
 
-    fn is_sound(&self, row: usize, field: usize, value: ByteRange) -> bool {
+    fn is_sound(&self, row: Row, field: FieldIdx, value: ByteRange) -> bool {
         let ByteRange { start, end } = value;
         let digest = digest(self.shard, start..end, self.advance, self.cancel);
-        let expected = match self.index.digests.get(field).and_then(|d| d.get(row)) {
+        let expected = match field.of(&self.index.digests).and_then(|d| row.of(d)) {
             Some(digest) => Digest::from_bytes(*digest),
             // The label: its copy in the index is the one that counts.
-            None => match self.index.labels.as_ref().and_then(|l| l.get(row)) {
+            None => match self.index.labels.as_ref().and_then(|l| row.of(l)) {
                 Some(label) => Digest::of(&i64::from(*label).to_le_bytes()),
                 None => return false,
             },
@@ -127,6 +123,11 @@ pub(crate) fn without(range: ByteRange, holes: &[ByteRange]) -> Vec<ByteRange> {
         left.push(ByteRange { start, end: range.end });
     }
     left
+}
+
+/// Whether a share of all samples, chosen by `seed`, has this one.
+pub(crate) fn is_chosen(sample: SampleId, fraction: f64, seed: u64) -> bool {
+    unit(seed, sample.shard.0 as u64, sample.row.0 as u64) < fraction
 }
 
 /// A number in 0..1 that depends on its arguments alone.

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    Backend, DATA_DIR, Digest, Envelope, Error, FileEntry, Header, Index, Manifest, ReadAt,
-    ShardEntry, rebuild_index, survey,
+    Backend, DATA_DIR, Digest, Envelope, Error, FileEntry, Header, Index, Manifest, ReadAt, Row,
+    SampleId, ShardEntry, ShardIdx, rebuild_index, survey,
 };
 
 use crate::digest::digest;
 use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged, reason};
-use crate::samples::{Samples, Seen, touches, unit, without};
+use crate::samples::{Samples, Seen, is_chosen, touches, without};
 use crate::{Mode, VerifyOptions};
 
 /// What checking a shard needs of the whole.
@@ -22,13 +22,17 @@ pub(crate) struct Context<'a> {
     /// Called with the bytes just read.
     pub(crate) advance: &'a (dyn Fn(u64) + Sync),
     pub(crate) checked: &'a AtomicU64,
-    /// Shard and row of the sample that is read however small the share.
-    pub(crate) always: Option<(usize, u64)>,
+    /// The sample that is read however small the share.
+    pub(crate) always: Option<SampleId>,
     pub(crate) cancel: &'a AtomicBool,
 }
 
 /// Everything that is wrong with shard `number` and its index.
-pub(crate) fn check_shard(context: &Context<'_>, number: usize, entry: &ShardEntry) -> Vec<Fault> {
+pub(crate) fn check_shard(
+    context: &Context<'_>,
+    number: ShardIdx,
+    entry: &ShardEntry,
+) -> Vec<Fault> {
     let mut check = Check { context, number, entry, faults: Vec::new() };
     let index = check.index();
     let shard = check.open(&entry.file);
@@ -51,7 +55,7 @@ pub(crate) fn check_shard(context: &Context<'_>, number: usize, entry: &ShardEnt
 
 struct Check<'a> {
     context: &'a Context<'a>,
-    number: usize,
+    number: ShardIdx,
     entry: &'a ShardEntry,
     faults: Vec<Fault>,
 }
@@ -77,7 +81,7 @@ impl Check<'_> {
     fn name_all(&mut self, index: Option<&Index>) {
         let (n, max) = (self.entry.samples, self.context.options.max_keys);
         if let (Some(index), Some(fault)) = (index, self.faults.last_mut()) {
-            let keys = (0..index.n_samples()).map_while(|row| index.key(row));
+            let keys = index.rows().map_while(|row| index.key(row));
             fault.keys = keys.take(max).map(str::to_owned).collect();
             fault.n_keys = n;
         }
@@ -235,8 +239,9 @@ impl Check<'_> {
     /// A share of the samples, chosen by seed, shard and row.
     fn some(&mut self, shard: &ReadAt, index: &Index, fraction: f64, seed: u64) {
         let (number, always) = (self.number, self.context.always);
-        let wanted = |row: usize| {
-            always == Some((number, row as u64)) || unit(seed, number as u64, row as u64) < fraction
+        let wanted = |row: Row| {
+            let sample = SampleId { shard: number, row };
+            always == Some(sample) || is_chosen(sample, fraction, seed)
         };
         let seen = self.samples(shard, index, self.context.advance).look(wanted, None);
         self.context.checked.fetch_add(seen.n_samples, Ordering::Relaxed);

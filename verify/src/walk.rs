@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, Split,
+    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, Row, SampleId,
+    ShardIdx, Split,
 };
 
 use crate::digest::digest;
@@ -72,7 +73,7 @@ pub fn verify(
         while !cancel.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(entry) = manifest.shards.get(number) else { break };
-            let faults = check_shard(&context, number, entry);
+            let faults = check_shard(&context, ShardIdx(number), entry);
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
             found.extend(faults.into_iter().map(|f| (number, f)));
         }
@@ -123,25 +124,30 @@ fn part_note(manifest: &Manifest, faults: &[Fault]) -> Option<String> {
     ))
 }
 
-/// The sample that is looked at however small the share: shard and row.
-pub(crate) fn always(manifest: &Manifest, mode: Mode) -> Option<(usize, u64)> {
+/// The sample that is looked at however small the share.
+pub(crate) fn always(manifest: &Manifest, mode: Mode) -> Option<SampleId> {
     match mode {
         Mode::Sample { seed, .. } => nth_sample(manifest, unit(seed, u64::MAX, u64::MAX)),
         Mode::Quick | Mode::Full => None,
     }
 }
 
-/// Shard and row of the sample at `share` (0 to 1) of all.
-fn nth_sample(manifest: &Manifest, share: f64) -> Option<(usize, u64)> {
+/// The sample at `share` (0 to 1) of all.
+fn nth_sample(manifest: &Manifest, share: f64) -> Option<SampleId> {
     let mut n = (total_of(manifest, |s| s.samples) as f64 * share) as u64;
+    let id = |number: usize, row: u64| SampleId {
+        shard: ShardIdx(number),
+        row: Row(usize::try_from(row).unwrap_or(usize::MAX)),
+    };
     for (number, shard) in manifest.shards.iter().enumerate() {
         if n < shard.samples {
-            return Some((number, n));
+            return Some(id(number, n));
         }
         n -= shard.samples;
     }
     // Rounding can reach the very end.
-    manifest.shards.last().map(|s| (manifest.shards.len() - 1, s.samples.saturating_sub(1)))
+    let last = manifest.shards.last()?;
+    Some(id(manifest.shards.len() - 1, last.samples.saturating_sub(1)))
 }
 
 fn open_manifest(dir: &Path) -> Result<ReadAt, Error> {

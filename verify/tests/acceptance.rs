@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{
     About, Bundle, BundlePath, DATA_DIR, Digest, Envelope, Error, Field, FieldName, MANIFEST_NAME,
-    Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split, write_manifest,
+    Manifest, OpenOptions, Payload, ShardIdx, ShardSpec, ShardWriter, Split, write_manifest,
 };
 use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{BundleUrl, FetchOptions, RemoteBundle, Watch, fetch};
@@ -47,7 +47,7 @@ fn check(change: impl FnOnce(&mut Manifest), expected: &str) {
     let cancel = AtomicBool::new(false);
 
     let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
-    let opened = bundle.shard(0).unwrap_err().to_string();
+    let opened = bundle.shard(ShardIdx(0)).unwrap_err().to_string();
     assert!(opened.ends_with(expected), "opened: {opened}");
 
     let options = VerifyOptions::default();

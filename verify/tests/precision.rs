@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{first, flip, full, kinds, make, run};
-use gular_bundle::{Bundle, Index, OpenOptions, write_manifest};
+use gular_bundle::{Bundle, Index, OpenOptions, Row, write_manifest};
 use gular_verify::{Error, Fault, FaultKind, Mode, Report, VerifyOptions, verify};
 
 fn first_index(dir: &Path) -> Index {
@@ -22,14 +22,14 @@ fn first_index(dir: &Path) -> Index {
 
 /// Keys of the samples with a value that holds byte `at`.
 fn keys_at(index: &Index, at: u64) -> Vec<String> {
-    let holds = |row: usize| {
+    let holds = |row: Row| {
         index
             .locations
             .iter()
             .filter_map(|l| l.range(row))
             .any(|(s, n)| (s..s + n as u64).contains(&at))
     };
-    (0..index.n_samples()).filter(|r| holds(*r)).map(|r| index.key(r).unwrap().to_owned()).collect()
+    index.rows().filter(|r| holds(*r)).map(|r| index.key(r).unwrap().to_owned()).collect()
 }
 
 fn of_kind(report: &Report, kind: FaultKind) -> Vec<&Fault> {
@@ -84,7 +84,7 @@ fn the_fields_that_were_hit_are_named() {
     // The images of samples 0 and 1, the labels of 1 and 2.
     for (field, rows) in [(0, [0, 1]), (1, [1, 2])] {
         for row in rows {
-            let (start, len) = index.locations[field].range(row).unwrap();
+            let (start, len) = index.locations[field].range(Row(row)).unwrap();
             flip(&path, usize::try_from(start).unwrap() + len - 1);
         }
     }
@@ -92,7 +92,7 @@ fn the_fields_that_were_hit_are_named() {
         let report = run(dir.path(), mode, None).unwrap();
         let samples = of_kind(&report, FaultKind::Samples);
         for (fault, field, rows) in [(samples[0], "image", [0, 1]), (samples[1], "label", [1, 2])] {
-            let keys = rows.map(|row| index.key(row).unwrap().to_owned());
+            let keys = rows.map(|row| index.key(Row(row)).unwrap().to_owned());
             assert_eq!((fault.field.as_deref(), &fault.keys[..]), (Some(field), &keys[..]));
             assert!(fault.message.contains(&format!("in field `{field}`")), "{fault:?}");
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gular_bundle::Bundle;
+use gular_bundle::{Bundle, ShardIdx};
 use serde_json::{Value, json};
 
 use super::args::InspectArgs;
@@ -63,7 +63,7 @@ fn class_counts(bundle: &Bundle, output: &Output) -> Result<Option<Counts>, Fail
     let bar = counter("indexes", output);
     let mut counts = Counts::new();
     for (i, entry) in manifest.shards.iter().enumerate() {
-        let shard = bundle.shard(i)?;
+        let shard = bundle.shard(ShardIdx(i))?;
         let of_split = counts.entry(entry.split).or_insert_with(|| vec![0; manifest.classes.len()]);
         for label in shard.index().labels.iter().flatten() {
             if let Some(n) = usize::try_from(*label).ok().and_then(|l| of_split.get_mut(l)) {

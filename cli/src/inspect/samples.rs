@@ -1,6 +1,6 @@
 //! Single samples of a bundle.
 
-use gular_bundle::{Bundle, Digest, SampleId, file_head};
+use gular_bundle::{Bundle, Digest, FieldIdx, SampleId, ShardIdx, file_head};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
@@ -9,19 +9,20 @@ use crate::show;
 /// The first `most` samples with their places.
 pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> {
     let mut rows = Vec::new();
-    for (number, entry) in bundle.manifest().shards.iter().enumerate() {
+    let shards = &bundle.manifest().shards;
+    for (number, entry) in ShardIdx::first(shards.len()).zip(shards) {
         let shard = bundle.shard(number)?;
-        for row in 0..shard.index().n_samples() {
+        for row in shard.index().rows() {
             if rows.len() == most {
                 return Ok(rows);
             }
             let range = shard.index().locations.first().and_then(|l| l.range(row));
             let (offset, bytes) = range.unwrap_or_default();
             rows.push(json!({
-                "split": entry.split, "shard": entry.file.name, "row": row,
+                "split": entry.split, "shard": entry.file.name, "row": row.0,
                 "key": shard.index().key(row).unwrap_or_default(),
                 "label": shard.label(row), "offset": offset, "bytes": bytes,
-                "digest": shard.index().digests.first().and_then(|d| d.get(row)).map(|d| Digest::from_bytes(*d).to_string()),
+                "digest": shard.index().digests.first().and_then(|d| row.of(d)).map(|d| Digest::from_bytes(*d).to_string()),
             }));
         }
     }
@@ -30,12 +31,12 @@ pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> 
 
 /// Writes the first field of the sample called `key` to stdout; one of a fixed shape as an npy file.
 pub(super) fn extract(bundle: &Bundle, key: &str) -> Result<Exit, Failure> {
-    for number in 0..bundle.manifest().shards.len() {
+    for number in ShardIdx::first(bundle.manifest().shards.len()) {
         let shard = bundle.shard(number)?;
-        let found = (0..shard.index().n_samples()).find(|row| shard.index().key(*row) == Some(key));
+        let found = shard.index().rows().find(|row| shard.index().key(*row) == Some(key));
         if let Some(row) = found {
             let mut bytes = Vec::new();
-            bundle.read(SampleId { shard: number, row }, 0, &mut bytes)?;
+            bundle.read(SampleId { shard: number, row }, FieldIdx(0), &mut bytes)?;
             // Pixels without their shape would be of no use.
             let head = bundle.manifest().fields.first().map(file_head).unwrap_or_default();
             show::stdout(&[head, bytes].concat())?;

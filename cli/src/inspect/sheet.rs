@@ -34,7 +34,7 @@ pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<Shown, Fai
     let mut sheet = vec![255_u8; width * height * 3];
     let mut decoder = Decoder::new(DecodeOptions::default());
     let field = bundle.manifest().field("image")?;
-    let kind = bundle.manifest().fields.get(field).and_then(Field::as_fixed);
+    let kind = field.of(&bundle.manifest().fields).and_then(Field::as_fixed);
     let mut bytes = Vec::new();
     let mut shown = Shown { images: 0, left_out: Vec::new() };
     for (y, row) in rows.iter().enumerate() {

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::manifest::{DATA_DIR, MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use crate::open_shards::OpenShards;
 use crate::{
-    Backend, BundlePath, CheckWhen, Digest, Error, FileEntry, Index, Manifest, ReadAt, Shard,
-    ShardEntry, Split,
+    Backend, BundlePath, CheckWhen, Digest, Error, FieldIdx, FileEntry, Index, Manifest, ReadAt,
+    Row, Shard, ShardEntry, ShardIdx, Split,
 };
 
 /// How to open a bundle.
@@ -46,10 +46,10 @@ impl Default for OpenOptions {
 /// A sample: which shard, which row in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SampleId {
-    /// Position in [`Manifest::shards`].
-    pub shard: usize,
-    /// Sample within the shard.
-    pub row: usize,
+    /// Which shard.
+    pub shard: ShardIdx,
+    /// Which sample of it.
+    pub row: Row,
 }
 
 /// A bundle in a local folder.
@@ -61,7 +61,7 @@ pub struct Bundle {
     digest: Digest,
     options: OpenOptions,
     /// Per split: first sample number of each of its shards, and the shard.
-    starts: [Vec<(u64, usize)>; 3],
+    starts: [Vec<(u64, ShardIdx)>; 3],
     open: Mutex<OpenShards>,
 }
 
@@ -127,7 +127,7 @@ impl Bundle {
     /// what `take` returns.
     pub fn copy<E: From<Error>>(
         &self,
-        shard: usize,
+        shard: ShardIdx,
         blocks: Range<u64>,
         mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -213,21 +213,21 @@ impl Bundle {
             return Err(Error::OutOfRange { what: split.to_string(), index, n_samples });
         };
         let row = usize::try_from(index.saturating_sub(*start)).unwrap_or(usize::MAX);
-        Ok(SampleId { shard: *shard, row })
+        Ok(SampleId { shard: *shard, row: Row(row) })
     }
 
     /// Opens a shard, or returns it when it is open already.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a shard the manifest does not list; those of [`Shard::open`].
-    pub fn shard(&self, shard: usize) -> Result<Arc<Shard>, Error> {
+    pub fn shard(&self, shard: ShardIdx) -> Result<Arc<Shard>, Error> {
         if let Some(found) = self.lock().get(shard) {
             return Ok(found);
         }
         let n_samples = self.manifest.shards.len() as u64;
-        let entry = self.manifest.shards.get(shard).ok_or_else(|| Error::OutOfRange {
+        let entry = shard.of(&self.manifest.shards).ok_or_else(|| Error::OutOfRange {
             what: "the list of shards".into(),
-            index: shard as u64,
+            index: shard.0 as u64,
             n_samples,
         })?;
         // Opened outside the lock, so that other shards stay readable meanwhile.
@@ -247,11 +247,11 @@ impl Bundle {
         Ok(Shard::new(data, index, &self.manifest.fields, self.options.check))
     }
 
-    /// Reads field `field` (its position in [`Manifest::fields`]) of a sample into `out`.
+    /// Reads field `field` of a sample into `out`.
     ///
     /// # Errors
     /// Those of [`Bundle::shard`] and [`Shard::read`].
-    pub fn read(&self, sample: SampleId, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn read(&self, sample: SampleId, field: FieldIdx, out: &mut Vec<u8>) -> Result<(), Error> {
         self.shard(sample.shard)?.read(sample.row, field, out)
     }
 
@@ -263,7 +263,7 @@ impl Bundle {
         let shard = self.shard(sample.shard)?;
         let key = shard.index().key(sample.row).ok_or_else(|| Error::OutOfRange {
             what: shard.data().path(),
-            index: sample.row as u64,
+            index: sample.row.0 as u64,
             n_samples: shard.index().n_samples() as u64,
         })?;
         Ok(BundlePath::parse(key)?)
@@ -274,7 +274,7 @@ impl Bundle {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn starts_of(&self, split: Split) -> &[(u64, usize)] {
+    fn starts_of(&self, split: Split) -> &[(u64, ShardIdx)] {
         let [train, val, test] = &self.starts;
         match split {
             Split::Train => train,
@@ -285,20 +285,20 @@ impl Bundle {
 
     fn n_samples_of(&self, split: Split) -> u64 {
         self.starts_of(split).last().map_or(0, |(start, shard)| {
-            let samples = self.manifest.shards.get(*shard).map_or(0, |s| s.samples);
+            let samples = shard.of(&self.manifest.shards).map_or(0, |s| s.samples);
             start.saturating_add(samples)
         })
     }
 }
 
-fn starts(manifest: &Manifest, split: Split) -> Vec<(u64, usize)> {
+fn starts(manifest: &Manifest, split: Split) -> Vec<(u64, ShardIdx)> {
     let mut next = 0_u64;
     let of_split = manifest.shards.iter().enumerate().filter(|(_, s)| s.split == split);
     of_split
         .map(|(i, s)| {
             let start = next;
             next = next.saturating_add(s.samples);
-            (start, i)
+            (start, ShardIdx(i))
         })
         .collect()
 }

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Dtype;
 
+const IMAGE: &str = "image";
+const LABEL: &str = "label";
+
 /// One named part of every sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
@@ -74,6 +77,18 @@ impl Field {
         matches!(self.kind, FieldKind::Bytes { .. })
     }
 
+    /// Whether this is the class index, `label`.
+    #[must_use]
+    pub fn is_label(&self) -> bool {
+        self.name.as_str() == LABEL
+    }
+
+    /// Whether this is the input, `image`.
+    #[must_use]
+    pub fn is_image(&self) -> bool {
+        self.name.as_str() == IMAGE
+    }
+
     /// The type and shape of a fixed field's values.
     #[must_use]
     pub fn as_fixed(&self) -> Option<(Dtype, &[u64])> {
@@ -129,13 +144,13 @@ impl FieldName {
     /// The input of a sample: `image`.
     #[must_use]
     pub fn image() -> Self {
-        Self("image".to_owned())
+        Self(IMAGE.to_owned())
     }
 
     /// The class index of a sample: `label`.
     #[must_use]
     pub fn label() -> Self {
-        Self("label".to_owned())
+        Self(LABEL.to_owned())
     }
 
     /// The name as text.

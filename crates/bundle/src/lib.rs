@@ -32,6 +32,7 @@ mod index;
 mod manifest;
 mod open_shards;
 mod path;
+mod position;
 mod read_at;
 mod shard;
 mod split;
@@ -54,6 +55,7 @@ pub use manifest::{
     MAX_SHARD_SAMPLES, MadeValue, Manifest, Payload, ShardEntry, Statistics, write_manifest,
 };
 pub use path::{BundlePath, PathError};
+pub use position::{FieldIdx, Row, ShardIdx};
 pub use read_at::{Backend, ReadAt};
 pub use shard::{CheckWhen, Shard};
 pub use split::Split;

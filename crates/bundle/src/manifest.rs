@@ -15,7 +15,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BundlePath, Decimal, Digest, Dtype, Error, Field, FieldKind, Split};
+use crate::{BundlePath, Decimal, Digest, Dtype, Error, Field, FieldIdx, FieldKind, Split};
 
 /// The file name of a manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -332,7 +332,7 @@ impl Manifest {
         self.of_split(split).fold(0, |sum, s| sum.saturating_add(s.samples))
     }
 
-    /// The shards of `split`, with their positions in [`Manifest::shards`].
+    /// The shards of `split`, in their order.
     pub fn of_split(&self, split: Split) -> impl Iterator<Item = &ShardEntry> {
         self.shards.iter().filter(move |s| s.split == split)
     }
@@ -341,8 +341,9 @@ impl Manifest {
     ///
     /// # Errors
     /// [`Error::NoField`] lists the fields there are.
-    pub fn field(&self, name: &str) -> Result<usize, Error> {
-        self.fields.iter().position(|f| f.name.as_str() == name).ok_or_else(|| Error::NoField {
+    pub fn field(&self, name: &str) -> Result<FieldIdx, Error> {
+        let at = self.fields.iter().position(|f| f.name.as_str() == name);
+        at.map(FieldIdx).ok_or_else(|| Error::NoField {
             field: name.escape_debug().to_string(),
             known: self
                 .fields
@@ -351,6 +352,18 @@ impl Manifest {
                 .collect::<Vec<_>>()
                 .join(", "),
         })
+    }
+
+    /// The position of the pictures, field `image`.
+    #[must_use]
+    pub fn image(&self) -> Option<FieldIdx> {
+        self.fields.iter().position(Field::is_image).map(FieldIdx)
+    }
+
+    /// Whether samples have a class, field `label`.
+    #[must_use]
+    pub fn has_labels(&self) -> bool {
+        self.fields.iter().any(Field::is_label)
     }
 
     /// The first rule broken, in words.
@@ -370,9 +383,8 @@ impl Manifest {
             if !field.is_bytes() && field.size_bytes().is_none_or(|n| n > i32::MAX as u64) {
                 return Some(format!("a value of field `{}` is over 2 GiB", field.name));
             }
-            let label = field.name.as_str() == "label";
             let scalar = FieldKind::Fixed { dtype: Dtype::I64, shape: Vec::new() };
-            if label && field.kind != scalar {
+            if field.is_label() && field.kind != scalar {
                 return Some("field `label` is not an i64 scalar".to_owned());
             }
         }

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::Shard;
+use crate::{Shard, ShardIdx};
 
 #[derive(Debug, Default)]
 pub(crate) struct OpenShards {
-    shards: HashMap<usize, (Arc<Shard>, u64)>,
+    shards: HashMap<ShardIdx, (Arc<Shard>, u64)>,
     clock: u64,
 }
 
 impl OpenShards {
-    pub(crate) fn get(&mut self, shard: usize) -> Option<Arc<Shard>> {
+    pub(crate) fn get(&mut self, shard: ShardIdx) -> Option<Arc<Shard>> {
         self.clock = self.clock.wrapping_add(1);
         let now = self.clock;
         self.shards.get_mut(&shard).map(|(shard, used)| {
@@ -22,7 +22,12 @@ impl OpenShards {
     }
 
     /// Keeps `opened` unless another thread was first, and drops the longest unused.
-    pub(crate) fn insert(&mut self, shard: usize, opened: Arc<Shard>, most: usize) -> Arc<Shard> {
+    pub(crate) fn insert(
+        &mut self,
+        shard: ShardIdx,
+        opened: Arc<Shard>,
+        most: usize,
+    ) -> Arc<Shard> {
         if let Some(first) = self.get(shard) {
             return first;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Digest, Error, Field, Index, Location, ReadAt, SampleFault};
+use crate::{Digest, Error, Field, FieldIdx, Index, Location, ReadAt, Row, SampleFault};
 
 /// When the bytes of a sample are compared with the digest in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,21 +54,21 @@ impl Shard {
 
     /// The class of sample `row`; `None` without labels or past the last sample.
     #[must_use]
-    pub fn label(&self, row: usize) -> Option<i32> {
-        self.index.labels.as_ref().and_then(|labels| labels.get(row)).copied()
+    pub fn label(&self, row: Row) -> Option<i32> {
+        self.index.labels.as_ref().and_then(|labels| row.of(labels)).copied()
     }
 
     /// Bytes of field `field` of sample `row`, without reading them.
     #[must_use]
-    pub fn len_of(&self, row: usize, field: usize) -> Option<usize> {
-        self.index.locations.get(field)?.range(row).map(|(_, len)| len)
+    pub fn len_of(&self, row: Row, field: FieldIdx) -> Option<usize> {
+        field.of(&self.index.locations)?.range(row).map(|(_, len)| len)
     }
 
     /// Reads field `field` of sample `row` into `out`, replacing what it held.
     ///
     /// # Errors
     /// Those of [`Shard::fetch`] and [`Shard::check`]. `out` is then unspecified.
-    pub fn read(&self, row: usize, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn read(&self, row: Row, field: FieldIdx, out: &mut Vec<u8>) -> Result<(), Error> {
         self.fetch(row, field, out)?;
         self.check(row, field, out)
     }
@@ -78,9 +78,9 @@ impl Shard {
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; those of [`ReadAt::read_at`]. `out` is then unspecified.
-    pub fn fetch(&self, row: usize, field: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn fetch(&self, row: Row, field: FieldIdx, out: &mut Vec<u8>) -> Result<(), Error> {
         if let (Some(Location::IndexOnly), Some(label)) =
-            (self.index.locations.get(field), self.label(row))
+            (field.of(&self.index.locations), self.label(row))
         {
             out.clear();
             out.extend_from_slice(&i64::from(label).to_le_bytes());
@@ -99,8 +99,8 @@ impl Shard {
     /// Those of [`Shard::fetch`].
     pub fn view<'a>(
         &'a self,
-        row: usize,
-        field: usize,
+        row: Row,
+        field: FieldIdx,
         buffer: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], Error> {
         if let Ok((offset, len)) = self.range(row, field)
@@ -117,8 +117,8 @@ impl Shard {
     ///
     /// # Errors
     /// [`Error::OutOfRange`]; [`Error::SampleDigest`] when they are not those packed.
-    pub fn check(&self, row: usize, field: usize, bytes: &[u8]) -> Result<(), Error> {
-        let Some(expected) = self.index.digests.get(field).and_then(|d| d.get(row)) else {
+    pub fn check(&self, row: Row, field: FieldIdx, bytes: &[u8]) -> Result<(), Error> {
+        let Some(expected) = field.of(&self.index.digests).and_then(|d| row.of(d)) else {
             // `label`: the reader uses the index's copy, which the manifest's digest covers.
             return Ok(());
         };
@@ -133,7 +133,7 @@ impl Shard {
             return Err(Error::SampleDigest(Box::new(SampleFault {
                 path: self.data.path(),
                 key: self.index.key(row).unwrap_or_default().to_owned(),
-                field: self.fields.get(field).cloned().unwrap_or_default(),
+                field: field.of(&self.fields).cloned().unwrap_or_default(),
                 offset,
                 end: offset.saturating_add(len as u64),
                 expected,
@@ -146,17 +146,17 @@ impl Shard {
         Ok(())
     }
 
-    fn range(&self, row: usize, field: usize) -> Result<(u64, usize), Error> {
-        let range = self.index.locations.get(field).and_then(|l| l.range(row));
+    fn range(&self, row: Row, field: FieldIdx) -> Result<(u64, usize), Error> {
+        let range = field.of(&self.index.locations).and_then(|l| l.range(row));
         range.ok_or_else(|| Error::OutOfRange {
             what: self.data.path(),
-            index: row as u64,
+            index: row.0 as u64,
             n_samples: self.index.n_samples() as u64,
         })
     }
 
-    fn bit(&self, row: usize, field: usize) -> (Option<&AtomicU64>, u64) {
-        let bit = row.saturating_mul(self.fields.len()).saturating_add(field);
+    fn bit(&self, row: Row, field: FieldIdx) -> (Option<&AtomicU64>, u64) {
+        let bit = row.0.saturating_mul(self.fields.len()).saturating_add(field.0);
         (self.checked.get(bit / 64), 1_u64 << (bit % 64))
     }
 }

@@ -96,7 +96,7 @@ fn damaged_indexes_never_panic_and_never_leave_the_shard() {
         let Ok(index) = Index::parse("i", &mutate(&good, seed), &fields(), shard_bytes) else {
             continue;
         };
-        for row in 0..index.n_samples() {
+        for row in index.rows() {
             BundlePath::parse(index.key(row).unwrap()).unwrap();
             for location in &index.locations {
                 // A label may lie in the index alone.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{
-    About, Band, Bundle, BundlePath, DATA_DIR, Decimal, Digest, Dtype, Envelope, Field, FieldName,
+    About, Band, Bundle, BundlePath, DATA_DIR, Decimal, Digest, Dtype, Envelope, Field, FieldIdx, FieldName,
     MadeValue, Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split, write_manifest,
 };
 
@@ -104,9 +104,9 @@ fn the_reader_still_reads_version_1() {
                 bundle.key(id).unwrap().as_str(),
                 format!("{split}/kläss {}/{i}.png", i % 2)
             );
-            bundle.read(id, 0, &mut out).unwrap();
+            bundle.read(id, FieldIdx(0), &mut out).unwrap();
             assert_eq!(out, image(split, i));
-            bundle.read(id, 2, &mut out).unwrap();
+            bundle.read(id, FieldIdx(2), &mut out).unwrap();
             assert_eq!(out, [i; 12]);
             assert_eq!(bundle.shard(id.shard).unwrap().label(id.row), Some(i32::from(i % 2)));
         }

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use gular_bundle::{
     About, Backend, Bundle, BundlePath, CheckWhen, DATA_DIR, Digest, Dtype, Envelope, Field,
-    FieldName, Manifest, OpenOptions, Payload, ReadAt, SampleId, ShardEntry, ShardSpec,
-    ShardWriter, Split, rebuild_index, write_manifest,
+    FieldIdx, FieldName, Manifest, OpenOptions, Payload, ReadAt, Row, SampleId, ShardEntry,
+    ShardIdx, ShardSpec, ShardWriter, Split, rebuild_index, write_manifest,
 };
 use proptest::prelude::*;
 
@@ -80,18 +80,26 @@ fn check_all(
         let id = bundle.locate(Split::Train, i as u64).unwrap();
         assert_eq!(bundle.key(id).unwrap().as_str(), key);
         for (field, value) in values.iter().enumerate() {
-            bundle.read(id, field, &mut out).unwrap();
+            bundle.read(id, FieldIdx(field), &mut out).unwrap();
             assert_eq!(&out, value, "{key} field {field}");
             let shard = bundle.shard(id.shard).unwrap();
-            assert_eq!(shard.view(id.row, field, &mut Vec::new()).unwrap(), value, "{key}");
+            assert_eq!(
+                shard.view(id.row, FieldIdx(field), &mut Vec::new()).unwrap(),
+                value,
+                "{key}"
+            );
         }
         let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap();
         assert_eq!(i64::from(label).to_le_bytes().to_vec(), values[1]);
     }
     assert!(bundle.locate(Split::Train, all.len() as u64).is_err());
     assert!(bundle.locate(Split::Val, 0).is_err());
-    assert!(bundle.read(SampleId { shard: 0, row: usize::MAX }, 0, &mut out).is_err());
-    assert!(bundle.shard(shards.len()).is_err());
+    assert!(
+        bundle
+            .read(SampleId { shard: ShardIdx(0), row: Row(usize::MAX) }, FieldIdx(0), &mut out)
+            .is_err()
+    );
+    assert!(bundle.shard(ShardIdx(shards.len())).is_err());
 }
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -162,7 +170,7 @@ fn read_everything(dir: &Path, digest: Digest) -> Result<(), gular_bundle::Error
     let mut out = Vec::new();
     for i in 0..bundle.n_samples(Split::Train) {
         let id = bundle.locate(Split::Train, i)?;
-        for field in 0..bundle.manifest().fields.len() {
+        for field in FieldIdx::first(bundle.manifest().fields.len()) {
             bundle.read(id, field, &mut out)?;
         }
     }

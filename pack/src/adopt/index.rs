@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use gular_bundle::{
-    BundlePath, Column, Dtype, Field, FieldPlaces, FixedPlaces, ReadAt, Run, Survey, Values,
+    BundlePath, Column, Dtype, Field, FieldPlaces, FixedPlaces, ReadAt, Row, Run, Survey, Values,
 };
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +59,7 @@ pub(crate) fn select(places: FieldPlaces, rows: &[usize], field: &Field) -> Fiel
             FieldPlaces::Labels(rows.iter().filter_map(|row| labels.get(*row).copied()).collect())
         }
         FieldPlaces::Fixed(_) => {
-            let offset = |row: &usize| places.run(*row, field).map(|run| run.offset);
+            let offset = |row: &usize| places.run(Row(*row), field).map(|run| run.offset);
             // Rows without a gap stay one stride.
             match (&places, rows.iter().enumerate().all(|(i, row)| i == *row)) {
                 (_, true) => places,
@@ -81,7 +81,7 @@ fn in_place(
     match column.map(|c| &c.values) {
         Some(Values::Fixed { places, .. }) => Ok(FieldPlaces::Fixed(places.clone())),
         Some(Values::Bytes(runs)) => {
-            let is_image = field.name.as_str() == "image";
+            let is_image = field.is_image();
             if let Some(row) = runs.iter().position(Option::is_none).filter(|_| is_image) {
                 let key = keys.get(row).map(ToString::to_string).unwrap_or_default();
                 return Err(Error::NoImage { path: file.path(), key });

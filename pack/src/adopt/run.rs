@@ -10,7 +10,7 @@ use std::time::Instant;
 use gular_bundle::{
     About, Backend, BundlePath, Digest, Envelope, Field, FieldKind, FileEntry, InPlace, Index,
     MadeValue, Manifest, Payload, ReadAt, Seen, ShardEntry, Split, index_in_place, survey,
-    };
+};
 use gular_files::write_file;
 use serde::Serialize;
 
@@ -329,7 +329,7 @@ impl Adopt<'_> {
             let mut field = field.clone();
             if let FieldKind::Bytes { media_types } = &mut field.kind {
                 *media_types = media.list(column);
-                if field.name.as_str() == "image" && media.unknown > 0 {
+                if field.is_image() && media.unknown > 0 {
                     let text = format!(
                         "{} values of `{column}` are no images that a loader knows",
                         media.unknown
@@ -339,7 +339,7 @@ impl Adopt<'_> {
             }
             fields.push(field);
         }
-        if roles.fields.iter().all(|(f, _, _)| f.name.as_str() != "label") {
+        if !roles.fields.iter().any(|(f, _, _)| f.is_label()) {
             report.warnings.push("there are no labels; `--label NAME` names their column, `--label folder` takes the folders of keys".into());
         }
         let encoded = roles.fields.first().is_some_and(|(f, _, _)| f.is_bytes());
@@ -392,8 +392,8 @@ impl Adopt<'_> {
         let InPlace { index, digest } = index_in_place(&file, &fields, &keys, places, &mut |s| {
             self.check_cancel()?;
             match s {
-                Seen::Value(field, value) if fields[field].is_bytes() => {
-                    seen[field].look(value);
+                Seen::Value(field, value) if fields[field.0].is_bytes() => {
+                    seen[field.0].look(value);
                 }
                 Seen::Value(..) => {}
                 Seen::Block(piece) => (self.progress)(Progress::Packed(0, piece.len() as u64)),

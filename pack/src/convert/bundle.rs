@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use gular_bundle::{
-    Backend, BundlePath, Digest, Envelope, Field, Index, ReadAt, ShardEntry, ShardSpec, ShardWriter,
+    Backend, BundlePath, Digest, Envelope, Field, Index, ReadAt, ShardEntry, ShardIdx, ShardSpec,
+    ShardWriter,
 };
 
 use crate::Error;
@@ -12,12 +13,12 @@ use crate::convert::run::Work;
 /// Writes shard `number` again and proves that it holds the same samples.
 pub(crate) fn shard(
     work: &Work<'_>,
-    number: usize,
+    number: ShardIdx,
     envelope: Envelope,
 ) -> Result<Option<ShardEntry>, Error> {
     let manifest = work.source.manifest();
     let source = work.source.shard(number)?;
-    let Some(entry) = manifest.shards.get(number) else { return Ok(None) };
+    let Some(entry) = number.of(&manifest.shards) else { return Ok(None) };
     let spec = ShardSpec {
         envelope,
         split: entry.split,
@@ -52,14 +53,13 @@ fn prove(
     }
     let file = ReadAt::open(&data.join(written.file.name.as_str()), Backend::Pread)?;
     let mut value = Vec::new();
-    for row in 0..expected.n_samples() {
+    for row in expected.rows() {
         let key = expected.key(row);
         if found.key(row) != key {
             return Err(wrong(format!("the key of sample {row}")));
         }
         for (location, digests) in found.locations.iter().zip(&found.digests) {
-            let (Some((offset, len)), Some(digest)) = (location.range(row), digests.get(row))
-            else {
+            let (Some((offset, len)), Some(digest)) = (location.range(row), row.of(digests)) else {
                 continue;
             };
             value.resize(len, 0);

@@ -6,7 +6,10 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{BundleNames, BundlePath, SAMPLES_NAME, Split, file_head, samples_header};
+use gular_bundle::{
+    BundleNames, BundlePath, FieldIdx, SAMPLES_NAME, SampleId, ShardIdx, Split, file_head,
+    samples_header,
+};
 use gular_files::write_file;
 
 use crate::Error;
@@ -15,12 +18,12 @@ use crate::convert::run::Work;
 /// Writes the files of shard `number`; `resumed` says that some may be there.
 pub(crate) fn shard(
     work: &Work<'_>,
-    number: usize,
+    number: ShardIdx,
     names: &BundleNames,
     resumed: bool,
 ) -> Result<(), Error> {
     let manifest = work.source.manifest();
-    let Some(entry) = manifest.shards.get(number) else { return Ok(()) };
+    let Some(entry) = number.of(&manifest.shards) else { return Ok(()) };
     let heads: Vec<Vec<u8>> = manifest.fields.iter().map(file_head).collect();
     let dir = work.out.path.join(entry.split.to_string());
     let lines_path = lines_path(work, number);
@@ -31,7 +34,7 @@ pub(crate) fn shard(
     work.samples(number, &mut |row, values| {
         let key = BundlePath::parse(source.index().key(row).unwrap_or_default());
         let key = key.map_err(gular_bundle::Error::from)?;
-        let files = names.of(number, row, &key, values);
+        let files = names.of(SampleId { shard: number, row }, &key, values);
         if files.names.iter().flatten().any(|name| name.starts_with(list_folder)) {
             let reason = format!("folder `{SAMPLES_NAME}` has the name of the list of samples");
             return Err(gular_bundle::Error::Value { key: key.to_string(), reason }.into());
@@ -81,7 +84,7 @@ pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
     for split in Split::ALL {
         let mut list = samples_header(&manifest.fields);
         let mut any = false;
-        for (number, entry) in manifest.shards.iter().enumerate() {
+        for (number, entry) in ShardIdx::first(manifest.shards.len()).zip(&manifest.shards) {
             if entry.split == split {
                 let path = lines_path(work, number);
                 let lines = fs::read_to_string(&path).map_err(|e| Error::io("read", &path, e))?;
@@ -97,10 +100,10 @@ pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
             fs::rename(&made, &path).map_err(|e| Error::io("rename to", &path, e))?;
         }
     }
-    for entry in 0..manifest.shards.len() {
-        let shard = work.source.shard(entry)?;
-        for row in 0..shard.index().n_samples() {
-            for field in 0..manifest.fields.len() {
+    for number in ShardIdx::first(manifest.shards.len()) {
+        let shard = work.source.shard(number)?;
+        for row in shard.index().rows() {
+            for field in FieldIdx::first(manifest.fields.len()) {
                 bytes += shard.len_of(row, field).unwrap_or(0) as u64;
             }
         }
@@ -113,6 +116,6 @@ pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
     Ok(bytes)
 }
 
-fn lines_path(work: &Work<'_>, number: usize) -> PathBuf {
+fn lines_path(work: &Work<'_>, number: ShardIdx) -> PathBuf {
     work.out.state.join(format!("lines-{number}.tsv"))
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, BundleNames, CheckWhen, Envelope, Manifest, OpenOptions};
+use gular_bundle::{
+    Bundle, BundleNames, CheckWhen, Envelope, FieldIdx, Manifest, OpenOptions, Row, ShardIdx,
+};
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
@@ -56,7 +58,7 @@ pub struct ConvertReport {
 }
 
 /// Takes a sample: its row, and one value a field.
-type Take<'a> = dyn FnMut(usize, &[&[u8]]) -> Result<(), Error> + 'a;
+type Take<'a> = dyn FnMut(Row, &[&[u8]]) -> Result<(), Error> + 'a;
 
 /// What the threads share.
 pub(crate) struct Work<'a> {
@@ -142,10 +144,11 @@ fn run(
         Target::Directory => Some(BundleNames::new(source)?),
     };
     let done = each_shard(shards.len(), done, options.jobs, out, &|number| {
+        let shard = ShardIdx(number);
         let entry = match (options.target, &names) {
-            (Target::Bundle(envelope), _) => bundle::shard(&work, number, envelope)?,
+            (Target::Bundle(envelope), _) => bundle::shard(&work, shard, envelope)?,
             (Target::Directory, Some(names)) => {
-                directory::shard(&work, number, names, resumed).map(|()| None)?
+                directory::shard(&work, shard, names, resumed).map(|()| None)?
             }
             (Target::Directory, None) => None,
         };
@@ -203,17 +206,17 @@ pub(crate) fn each_shard(
 
 impl Work<'_> {
     /// Hands every sample of a shard to `take`, each value compared with its digest.
-    pub(crate) fn samples(&self, number: usize, take: &mut Take<'_>) -> Result<(), Error> {
+    pub(crate) fn samples(&self, number: ShardIdx, take: &mut Take<'_>) -> Result<(), Error> {
         let shard = self.source.shard(number)?;
         let n_fields = self.source.manifest().fields.len();
         let mut values: Vec<Vec<u8>> = vec![Vec::new(); n_fields];
-        for row in 0..shard.index().n_samples() {
+        for row in shard.index().rows() {
             if self.cancel.load(Ordering::Relaxed) {
                 let path = self.out.shown();
                 return Err(Error::Cancelled { path, done: 0, total: 0 });
             }
             for (field, value) in values.iter_mut().enumerate() {
-                shard.read(row, field, value)?;
+                shard.read(row, FieldIdx(field), value)?;
             }
             let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             take(row, &lent)?;

@@ -61,7 +61,7 @@ impl Loader {
         let manifest = bundle.manifest();
         let of_split = manifest.shards.iter().filter(|s| s.split == options.split);
         let shard_samples = of_split.map(|s| s.samples).collect();
-        let labelled = manifest.fields.iter().any(|f| f.name.as_str() == "label");
+        let labelled = manifest.has_labels();
         let digest = bundle.digest();
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = if options.threads == 0 { cores } else { options.threads };

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use gular_bundle::{Bundle, Field, SampleId, Split};
+use gular_bundle::{Bundle, Field, FieldIdx, SampleId, Split};
 use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
 use super::LoaderOptions;
@@ -23,7 +23,7 @@ pub(super) struct Source {
     bundle: Arc<Bundle>,
     split: Split,
     /// Position of `image` in the manifest.
-    image: usize,
+    image: FieldIdx,
     /// How it holds pixels, when it is not encoded.
     pixels: Option<Pixels>,
     seed: u64,
@@ -52,10 +52,9 @@ fn touch(bytes: &[u8]) {
 
 impl Source {
     pub(super) fn new(bundle: Arc<Bundle>, options: &LoaderOptions) -> Result<Self, Error> {
-        let fields = &bundle.manifest().fields;
-        let image = fields.iter().position(|f| f.name.as_str() == "image");
+        let image = bundle.manifest().image();
         let image = image.ok_or(Error::NoImages { found: "no field `image`".into() })?;
-        let pixels = match fields.get(image).and_then(Field::as_fixed) {
+        let pixels = match image.of(&bundle.manifest().fields).and_then(Field::as_fixed) {
             None => None,
             Some((dtype, shape)) => Some(Pixels::of(dtype, shape).ok_or_else(|| {
                 Error::NoImages { found: format!("a field `image` of {dtype:?} {shape:?}") }
@@ -142,11 +141,11 @@ impl Source {
     }
 
     fn decode_error(&self, sample: u64, id: SampleId, source: gular_codec::Error) -> Error {
-        let shard = self.bundle.manifest().shards.get(id.shard);
+        let shard = id.shard.of(&self.bundle.manifest().shards);
         Error::Decode {
             key: self.name(sample),
             shard: shard.map(|s| s.file.name.to_string()).unwrap_or_default(),
-            row: id.row,
+            row: id.row.0,
             source,
         }
     }
@@ -156,7 +155,7 @@ impl Source {
 mod tests {
     use gular_bundle::{
         About, Backend, BundlePath, DATA_DIR, Envelope, FieldName, Manifest, OpenOptions, Payload,
-        ShardSpec, ShardWriter, write_manifest,
+        Row, ShardIdx, ShardSpec, ShardWriter, write_manifest,
     };
 
     use super::super::batch_slots::{BatchSlots, Run, Span};
@@ -218,8 +217,8 @@ mod tests {
 
         let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
         let path = bundle.path_of(&bundle.manifest().shards[0].file);
-        let shard = bundle.shard(0).unwrap();
-        let (offset, len) = shard.index().locations[0].range(0).unwrap();
+        let shard = bundle.shard(ShardIdx(0)).unwrap();
+        let (offset, len) = shard.index().locations[0].range(Row(0)).unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[usize::try_from(offset).unwrap() + len / 2] ^= 1;
         std::fs::write(&path, bytes).unwrap();

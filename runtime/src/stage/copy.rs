@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    BLOCK_BYTES, Bundle, BundleNames, BundlePath, DATA_DIR, Digest, MANIFEST_NAME, SAMPLES_NAME,
-    Split, file_head, n_blocks, samples_header,
+    BLOCK_BYTES, Bundle, BundleNames, BundlePath, DATA_DIR, Digest, FieldIdx, MANIFEST_NAME,
+    SAMPLES_NAME, SampleId, ShardIdx, Split, file_head, n_blocks, samples_header,
 };
 use gular_files::{TEMP_PREFIX, parallel};
 
@@ -44,7 +44,7 @@ impl Copy<'_> {
         make_folder(&data)?;
         let shards = &bundle.manifest().shards;
         let mut pieces = Vec::new();
-        for (shard, entry) in shards.iter().enumerate() {
+        for (shard, entry) in ShardIdx::first(shards.len()).zip(shards) {
             let starts = (0..n_blocks(entry.file.bytes)).step_by(PIECE_BLOCKS as usize);
             pieces.extend(starts.map(|first| (shard, first)));
             for file in [&entry.file, &entry.index] {
@@ -91,11 +91,11 @@ impl Copy<'_> {
         &self,
         bundle: &Bundle,
         data: &Path,
-        shard: usize,
+        shard: ShardIdx,
         first: u64,
         stop: &AtomicBool,
     ) -> Result<(), Error> {
-        let Some(entry) = bundle.manifest().shards.get(shard) else { return Ok(()) };
+        let Some(entry) = shard.of(&bundle.manifest().shards) else { return Ok(()) };
         let to = data.join(entry.file.name.as_str());
         let file = fs::OpenOptions::new().write(true).open(&to);
         let file = file.map_err(|e| Error::io("open", &to, e))?;
@@ -111,7 +111,7 @@ impl Copy<'_> {
     /// Every sample as `split/` and the file names that `gular convert` gives it.
     pub(super) fn samples(&self, bundle: &Bundle) -> Result<(), Error> {
         let names = BundleNames::new(bundle)?;
-        let shards: Vec<usize> = (0..bundle.manifest().shards.len()).collect();
+        let shards: Vec<ShardIdx> = ShardIdx::first(bundle.manifest().shards.len()).collect();
         parallel(&shards, self.threads, self.cancel, |shard, stop| {
             self.samples_of(bundle, *shard, &names, stop)
         })?;
@@ -127,7 +127,7 @@ impl Copy<'_> {
             let mut list = create(&path)?;
             let io = |e| Error::io("write", &path, e);
             list.write_all(samples_header(&manifest.fields).as_bytes()).map_err(io)?;
-            for (shard, entry) in manifest.shards.iter().enumerate() {
+            for (shard, entry) in ShardIdx::first(manifest.shards.len()).zip(&manifest.shards) {
                 if entry.split == *split {
                     let lines = self.lines(shard);
                     let from = File::open(&lines).map_err(|e| Error::io("open", &lines, e));
@@ -147,33 +147,34 @@ impl Copy<'_> {
     }
 
     /// A shard's part of the list, until all are there.
-    fn lines(&self, shard: usize) -> PathBuf {
+    fn lines(&self, shard: ShardIdx) -> PathBuf {
         self.to.join(format!("{TEMP_PREFIX}lines-{shard}"))
     }
 
     fn samples_of(
         &self,
         bundle: &Bundle,
-        shard: usize,
+        shard: ShardIdx,
         names: &BundleNames,
         stop: &AtomicBool,
     ) -> Result<(), Error> {
         let manifest = bundle.manifest();
-        let Some(entry) = manifest.shards.get(shard) else { return Ok(()) };
+        let Some(entry) = shard.of(&manifest.shards) else { return Ok(()) };
         let heads: Vec<Vec<u8>> = manifest.fields.iter().map(file_head).collect();
         let dir = self.to.join(entry.split.to_string());
         let open = bundle.shard(shard)?;
         let mut values = vec![Vec::new(); manifest.fields.len()];
         let mut made = BTreeSet::new();
         let mut lines = String::new();
-        for row in 0..open.index().n_samples() {
+        for row in open.index().rows() {
             check_stop(stop)?;
             for (field, value) in values.iter_mut().enumerate() {
-                open.read(row, field, value)?;
+                open.read(row, FieldIdx(field), value)?;
             }
             let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
             let key = BundlePath::parse(open.index().key(row).unwrap_or_default());
-            let files = names.of(shard, row, &key.map_err(gular_bundle::Error::from)?, &lent);
+            let files =
+                names.of(SampleId { shard, row }, &key.map_err(gular_bundle::Error::from)?, &lent);
             for ((name, value), head) in files.names.iter().zip(lent).zip(&heads) {
                 let Some(name) = name else { continue };
                 let path = dir.join(name);

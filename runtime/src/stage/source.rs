@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Bundle, DATA_DIR, Field, MANIFEST_NAME, Split, StreamDigest, file_head};
+use gular_bundle::{
+    Bundle, DATA_DIR, Field, FieldIdx, MANIFEST_NAME, ShardIdx, Split, StreamDigest, file_head,
+};
 use gular_transfer::RemoteBundle;
 
 use super::room::Need;
@@ -105,12 +107,12 @@ fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
     let heads: Vec<u64> = manifest.fields.iter().map(|f| file_head(f).len() as u64).collect();
     let mut folders = Folders::new(need);
     let mut lists = 0;
-    for (shard, entry) in manifest.shards.iter().enumerate() {
+    for (shard, entry) in ShardIdx::first(manifest.shards.len()).zip(&manifest.shards) {
         let open = bundle.shard(shard)?;
         let split = entry.split.to_string();
-        for row in 0..open.index().n_samples() {
-            for (field, head) in heads.iter().enumerate() {
-                if manifest.fields.get(field).is_some_and(|f| f.name.as_str() != "label") {
+        for row in open.index().rows() {
+            for (field, head) in FieldIdx::first(heads.len()).zip(&heads) {
+                if field.of(&manifest.fields).is_some_and(|f| !f.is_label()) {
                     need.add(open.len_of(row, field).unwrap_or(0) as u64 + head);
                 }
             }

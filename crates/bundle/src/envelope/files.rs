@@ -117,7 +117,7 @@ pub(crate) fn extension<'a>(field: &Field, key: &'a BundlePath, value: &[u8]) ->
         // `.JPEG` stays what it is.
         Some(media_type) if media::of_extension(own) == Some(media_type) => own,
         Some(media_type) => media::extension_of(media_type).unwrap_or("bin"),
-        None if field.name.as_str() == "image" && media::of_extension(own).is_some() => own,
+        None if field.is_image() && media::of_extension(own).is_some() => own,
         None => "bin",
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn features(fields: &[Field], classes: &[String], arrays: Arrays) -> 
 pub(crate) fn is_image(field: &Field) -> bool {
     match &field.kind {
         FieldKind::Bytes { media_types } => {
-            field.name.as_str() == "image" || media_types.iter().all(|m| m.starts_with("image/"))
+            field.is_image() || media_types.iter().all(|m| m.starts_with("image/"))
         }
         FieldKind::Fixed { .. } => false,
     }
@@ -44,7 +44,7 @@ fn feature(field: &Field, classes: &[String], arrays: Arrays) -> Value {
         FieldKind::Bytes { .. } => return value("binary"),
         FieldKind::Fixed { dtype, shape } => (*dtype, shape),
     };
-    if field.name.as_str() == "label" && !classes.is_empty() {
+    if field.is_label() && !classes.is_empty() {
         return json!({"names": classes, "_type": "ClassLabel"});
     }
     if arrays == Arrays::Bytes && !shape.is_empty() {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::envelope::files::{SampleFiles, list_line, numbered, plain_names};
-use crate::{Bundle, BundlePath, Digest, Error, Field, Split};
+use crate::{Bundle, BundlePath, Digest, Error, Field, FieldIdx, SampleId, ShardIdx, Split};
 
 /// Names the files of samples; no two of a split have the same.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub struct BundleNames {
     fields: Vec<Field>,
     /// Whether keys begin with the folder of their split, which is left out then.
     in_keys: bool,
-    /// Names that are not the plain ones, by shard and row.
-    others: HashMap<(usize, usize), Vec<Option<String>>>,
+    /// Names that are not the plain ones, by sample.
+    others: HashMap<SampleId, Vec<Option<String>>>,
 }
 
 impl BundleNames {
@@ -35,10 +35,10 @@ impl BundleNames {
         Ok(names)
     }
 
-    /// The files of sample `row` of a shard, below the folder of its split.
+    /// The files of a sample, below the folder of its split.
     #[must_use]
-    pub fn of(&self, shard: usize, row: usize, key: &BundlePath, values: &[&[u8]]) -> SampleFiles {
-        let names = match self.others.get(&(shard, row)) {
+    pub fn of(&self, sample: SampleId, key: &BundlePath, values: &[&[u8]]) -> SampleFiles {
+        let names = match self.others.get(&sample) {
             Some(names) => names.clone(),
             None => plain_names(&self.fields, key, self.below(key.as_str()), values),
         };
@@ -55,10 +55,10 @@ impl BundleNames {
     /// Names the samples of a split whose plain names could be those of others.
     fn name_others(&mut self, bundle: &Bundle, split: Split) -> Result<(), Error> {
         let mut keys = Keys::default();
-        self.each_key(bundle, split, &mut |_, _, key| keys.add(key))?;
+        self.each_key(bundle, split, &mut |_, key| keys.add(key))?;
         keys.sort();
         let mut close = keys.twice();
-        self.each_key(bundle, split, &mut |_, _, key| keys.add_close(key, &mut close))?;
+        self.each_key(bundle, split, &mut |_, key| keys.add_close(key, &mut close))?;
         for folder in &keys.folders {
             close.extend(keys.near(folder));
             close.extend(Some(mark(folder)).filter(|m| keys.holds(*m)));
@@ -66,27 +66,26 @@ impl BundleNames {
         if close.is_empty() {
             return Ok(());
         }
-        let mut rows = Vec::new();
-        self.each_key(bundle, split, &mut |shard, row, key| {
+        let mut samples = Vec::new();
+        self.each_key(bundle, split, &mut |sample, key| {
             if close.contains(&mark(key)) {
-                rows.push((shard, row));
+                samples.push(sample);
             }
         })?;
         let mut taken = HashSet::new();
         let mut values = vec![Vec::new(); self.fields.len()];
-        for (number, row) in rows {
-            let shard = bundle.shard(number)?;
+        for sample in samples {
             for (field, value) in values.iter_mut().enumerate() {
-                shard.read(row, field, value)?;
+                bundle.read(sample, FieldIdx(field), value)?;
             }
             let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-            let key = BundlePath::parse(shard.index().key(row).unwrap_or_default())?;
+            let key = bundle.key(sample)?;
             let below = self.below(key.as_str());
             let plain = plain_names(&self.fields, &key, below, &lent);
             let mut free = |plain: String| keys.free_name(below, &plain, &mut taken);
             let names: Vec<_> = plain.iter().map(|n| n.clone().map(&mut free)).collect();
             if names != plain {
-                self.others.insert((number, row), names);
+                self.others.insert(sample, names);
             }
         }
         Ok(())
@@ -96,13 +95,17 @@ impl BundleNames {
         &self,
         bundle: &Bundle,
         split: Split,
-        take: &mut dyn FnMut(usize, usize, &str),
+        take: &mut dyn FnMut(SampleId, &str),
     ) -> Result<(), Error> {
         for (number, entry) in bundle.manifest().shards.iter().enumerate() {
             if entry.split == split {
+                let number = ShardIdx(number);
                 let shard = bundle.shard(number)?;
-                for row in 0..shard.index().n_samples() {
-                    take(number, row, self.below(shard.index().key(row).unwrap_or_default()));
+                for row in shard.index().rows() {
+                    take(
+                        SampleId { shard: number, row },
+                        self.below(shard.index().key(row).unwrap_or_default()),
+                    );
                 }
             }
         }
@@ -185,8 +188,8 @@ fn mark(key: &str) -> u64 {
 fn splits_are_in_keys(bundle: &Bundle) -> Result<bool, Error> {
     let mut folders: BTreeMap<Split, String> = BTreeMap::new();
     for (number, entry) in bundle.manifest().shards.iter().enumerate() {
-        let shard = bundle.shard(number)?;
-        for row in 0..shard.index().n_samples() {
+        let shard = bundle.shard(ShardIdx(number))?;
+        for row in shard.index().rows() {
             let first = shard.index().key(row).and_then(|key| key.split_once('/'));
             let Some((first, _)) = first.filter(|(f, _)| Split::parse(f) == Some(entry.split))
             else {

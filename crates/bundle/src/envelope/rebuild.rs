@@ -3,7 +3,7 @@
 
 use crate::envelope::{FixedPlaces, Run, Survey, Values, survey};
 use crate::index::{IndexBuilder, Places};
-use crate::{BlockTree, BundlePath, Digest, Envelope, Error, Field, ReadAt};
+use crate::{BlockTree, BundlePath, Digest, Envelope, Error, Field, FieldIdx, ReadAt, Row};
 
 /// Where a field's values lie in a file, one a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,14 +19,16 @@ pub enum FieldPlaces {
 impl FieldPlaces {
     /// The run of sample `row`; `None` past the last, and for labels by value.
     #[must_use]
-    pub fn run(&self, row: usize, field: &Field) -> Option<Run> {
+    pub fn run(&self, row: Row, field: &Field) -> Option<Run> {
         match self {
-            Self::Bytes(runs) => runs.get(row).copied(),
+            Self::Bytes(runs) => row.of(runs).copied(),
             Self::Fixed(places) => {
                 let len = field.size_bytes()?;
                 let offset = match places {
-                    FixedPlaces::Stride(base) => len.checked_mul(row as u64)?.checked_add(*base)?,
-                    FixedPlaces::Offsets(offsets) => *offsets.get(row)?,
+                    FixedPlaces::Stride(base) => {
+                        len.checked_mul(row.0 as u64)?.checked_add(*base)?
+                    }
+                    FixedPlaces::Offsets(offsets) => *row.of(offsets)?,
                 };
                 Some(Run { offset, len })
             }
@@ -57,7 +59,7 @@ pub struct InPlace {
 #[derive(Debug, Clone, Copy)]
 pub enum Seen<'a> {
     /// The value of this field of the next sample.
-    Value(usize, &'a [u8]),
+    Value(FieldIdx, &'a [u8]),
     /// The next block of the file.
     Block(&'a [u8]),
 }
@@ -79,18 +81,18 @@ pub fn index_in_place<E: From<Error>>(
     let bad = |reason: String| Error::malformed(file.path(), reason);
     let mut index = IndexBuilder::new(fields);
     let mut value = Vec::new();
-    for (row, key) in keys.iter().enumerate() {
+    for (row, key) in Row::first(keys.len()).zip(keys) {
         let mut label = None;
         for (i, (field, places)) in fields.iter().zip(&places).enumerate() {
             if let FieldPlaces::Labels(labels) = places {
-                label = labels.get(row).copied();
+                label = row.of(labels).copied();
                 continue;
             }
-            let is_label = field.name.as_str() == "label";
+            let is_label = field.is_label();
             let run = places.run(row, field);
             let run = run.ok_or_else(|| bad(format!("`{key}` has no field `{}`", field.name)))?;
             read(file, run, field, &mut value)?;
-            watch(Seen::Value(i, &value))?;
+            watch(Seen::Value(FieldIdx(i), &value))?;
             if is_label {
                 let wide = value.first_chunk::<8>().map(|b| i64::from_le_bytes(*b));
                 let narrow = wide.and_then(|v| i32::try_from(v).ok());
@@ -171,7 +173,7 @@ fn places_of(found: &Survey, field: &Field) -> Result<FieldPlaces, String> {
             }
             Ok(FieldPlaces::Fixed(places.clone()))
         }
-        (Values::Integers(labels), Some(_)) if name == "label" => {
+        (Values::Integers(labels), Some(_)) if field.is_label() => {
             let narrow = |l: &Option<i64>| l.and_then(|l| i32::try_from(l).ok());
             let labels: Option<Vec<i32>> = labels.iter().map(narrow).collect();
             Ok(FieldPlaces::Labels(labels.ok_or("a label is no 32-bit number")?))

@@ -116,7 +116,7 @@ impl ShardWriter {
         self.layout.push(&mut self.out, key, values)?;
         for (i, (field, value)) in self.fields.iter().zip(values).enumerate() {
             let len = field.is_bytes().then(|| i32::try_from(value.len()).unwrap_or(i32::MAX));
-            let digest = (field.name.as_str() != "label").then(|| Digest::of(value));
+            let digest = (!field.is_label()).then(|| Digest::of(value));
             self.index.push_value(i, len, digest);
         }
         self.index.push_sample(key, label).ok_or_else(|| Error::Value {
@@ -149,7 +149,7 @@ impl ShardWriter {
                     field.name
                 )));
             }
-            if field.name.as_str() == "label" {
+            if field.is_label() {
                 let wide = value.first_chunk::<8>().map(|b| i64::from_le_bytes(*b));
                 let narrow = wide.and_then(|v| i32::try_from(v).ok());
                 label = Some(

@@ -10,7 +10,7 @@
 //!
 //! Format: `FORMAT.md`, "Index".
 
-use crate::{Digest, Error, Index, Manifest, ShardEntry};
+use crate::{Digest, Error, Index, Manifest, Row, ShardEntry};
 
 impl Index {
     /// Reads the index that `entry` of `manifest` lists, if `bytes` are that and keep every
@@ -45,7 +45,7 @@ impl Index {
         outside.next().map_or(Ok(()), |(row, label)| {
             Err(Error::Label {
                 path: path.to_owned(),
-                key: self.key(row).unwrap_or_default().to_owned(),
+                key: self.key(Row(row)).unwrap_or_default().to_owned(),
                 label: *label,
                 n_classes: manifest.classes.len(),
             })

@@ -4,7 +4,7 @@ use crate::block::{BlockTree, n_blocks};
 use crate::index::FORMAT;
 use crate::manifest::MAX_SHARD_SAMPLES;
 use crate::tensors::{Header, MAX_HEADER, Tensor};
-use crate::{BundlePath, Dtype, Error, Field, FieldKind};
+use crate::{BundlePath, Dtype, Error, Field, FieldKind, Row};
 
 /// Where the values of one field lie in a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,15 +31,15 @@ impl Location {
     /// First byte and length of value `row`; `None` past the last, and for
     /// values that lie in the index alone.
     #[must_use]
-    pub fn range(&self, row: usize) -> Option<(u64, usize)> {
+    pub fn range(&self, row: Row) -> Option<(u64, usize)> {
         match self {
             Self::Strided { base, size } => {
-                let offset = (row as u64).checked_mul(*size)?.checked_add(*base)?;
+                let offset = (row.0 as u64).checked_mul(*size)?.checked_add(*base)?;
                 Some((offset, usize::try_from(*size).ok()?))
             }
             Self::Listed { offsets, lengths } => Some((
-                u64::try_from(*offsets.get(row)?).ok()?,
-                usize::try_from(*lengths.get(row)?).ok()?,
+                u64::try_from(*row.of(offsets)?).ok()?,
+                usize::try_from(*row.of(lengths)?).ok()?,
             )),
             Self::IndexOnly => None,
         }
@@ -68,11 +68,16 @@ impl Index {
         self.key_offsets.len().saturating_sub(1)
     }
 
+    /// All samples, in order.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = Row> + ExactSizeIterator + use<> {
+        Row::first(self.n_samples())
+    }
+
     /// The key of sample `row`; `None` past the last.
     #[must_use]
-    pub fn key(&self, row: usize) -> Option<&str> {
-        let start = usize::try_from(*self.key_offsets.get(row)?).ok()?;
-        let end = usize::try_from(*self.key_offsets.get(row.checked_add(1)?)?).ok()?;
+    pub fn key(&self, row: Row) -> Option<&str> {
+        let start = usize::try_from(*row.of(&self.key_offsets)?).ok()?;
+        let end = usize::try_from(*self.key_offsets.get(row.0.checked_add(1)?)?).ok()?;
         std::str::from_utf8(self.key_bytes.get(start..end)?).ok()
     }
 
@@ -121,13 +126,13 @@ impl Index {
             let location = file.location(field, n)?;
             check_ranges(path, field, &location, rows, shard_bytes)?;
             locations.push(location);
-            digests.push(if field.name.as_str() == "label" {
+            digests.push(if field.is_label() {
                 Vec::new()
             } else {
                 file.cvs(&format!("{}.digest", field.name), n)?
             });
         }
-        let has_label = fields.iter().any(|f| f.name.as_str() == "label");
+        let has_label = fields.iter().any(Field::is_label);
         let labels = if has_label { Some(file.i32s("label", n)?) } else { None };
 
         let key_offsets = file.i64s("key.offsets", n.saturating_add(1))?;
@@ -151,7 +156,7 @@ impl Index {
         if self.key_offsets.first() != Some(&0) || self.key_offsets.last() != Some(&last) {
             return Err(Error::malformed(path, "`key.offsets` does not span `key.bytes`"));
         }
-        for row in 0..self.n_samples() {
+        for row in self.rows() {
             let key = self.key(row).ok_or_else(|| {
                 Error::malformed(path, format!("the key of sample {row} is no UTF-8 text"))
             })?;
@@ -168,7 +173,7 @@ fn check_ranges(
     rows: usize,
     shard_bytes: u64,
 ) -> Result<(), Error> {
-    let check = |row: usize| {
+    let check = |row: Row| {
         let range = location.range(row);
         let end = range.and_then(|(offset, len)| offset.checked_add(len as u64));
         if end.is_none_or(|end| end > shard_bytes) {
@@ -181,8 +186,8 @@ fn check_ranges(
         Ok(())
     };
     match location {
-        Location::Strided { .. } => rows.checked_sub(1).map_or(Ok(()), check),
-        Location::Listed { .. } => (0..rows).try_for_each(check),
+        Location::Strided { .. } => rows.checked_sub(1).map_or(Ok(()), |last| check(Row(last))),
+        Location::Listed { .. } => Row::first(rows).try_for_each(check),
         Location::IndexOnly => Ok(()),
     }
 }
@@ -266,7 +271,7 @@ impl<'a> Tensors<'a> {
                 let length = i32::try_from(size)
                     .map_err(|_| self.bad(format!("a value of `{name}` is over 2 GiB")))?;
                 let offset = format!("{name}.offset");
-                if name.as_str() == "label" && self.header.tensor(&offset).is_none() {
+                if field.is_label() && self.header.tensor(&offset).is_none() {
                     return Ok(Location::IndexOnly);
                 }
                 let offsets = self.i64s(&offset, n)?;

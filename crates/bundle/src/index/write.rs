@@ -116,7 +116,7 @@ impl IndexBuilder {
                 }
                 Places::IndexOnly => {}
             }
-            if name.as_str() == "label" {
+            if field.is_label() {
                 hot.push(("label".to_owned(), Dtype::I32, vec![n], i32_bytes(&self.labels)));
             } else {
                 cold.push((

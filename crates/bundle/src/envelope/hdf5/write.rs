@@ -75,7 +75,7 @@ impl Layout for Writer {
                     if *dtype == Dtype::Bf16 {
                         array.attributes.extend(encode::texts("dtype", &[BFLOAT16], false));
                     }
-                    if field.name.as_str() == "label" {
+                    if field.is_label() {
                         array.attributes.extend(classes(&self.classes));
                     }
                     arrays.push(array);

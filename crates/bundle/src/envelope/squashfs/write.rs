@@ -89,7 +89,7 @@ impl Layout for Writer {
         if let Some((at, reason)) =
             paths.iter().enumerate().find_map(|(at, path)| Some((at, fault(path)?)))
         {
-            let of_each = rows.fields.iter().filter(|f| f.name.as_str() != "label").count();
+            let of_each = rows.fields.iter().filter(|f| !f.is_label()).count();
             let key = key(rows, at.checked_div(of_each).unwrap_or(0)).to_owned();
             return Err(Error::Value { key, reason });
         }
@@ -114,7 +114,7 @@ fn lines(rows: &Rows<'_>, paths: &[String], labels: &[i64]) -> impl Iterator<Ite
         let mut line = key(rows, row).to_owned();
         for field in rows.fields {
             line.push('\t');
-            if field.name.as_str() == "label" {
+            if field.is_label() {
                 line.push_str(&labels.next().map_or(String::new(), ToString::to_string));
             } else {
                 line.push_str(paths.next().map_or("", String::as_str));
