@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use gular_bundle::Digest;
+
 /// Why a directory was not packed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -121,7 +123,7 @@ pub enum Error {
         /// The folder.
         path: String,
         /// The bundle in it.
-        digest: String,
+        digest: Digest,
     },
     /// The folder holds something else.
     #[error("`{path}` is not empty and holds no interrupted run; it has `{found}`")]

@@ -152,9 +152,7 @@ impl OutDir {
     fn check_no_bundle(&self) -> Result<(), Error> {
         match self.bundle()? {
             None => Ok(()),
-            Some(digest) => {
-                Err(Error::AlreadyBundle { path: self.shown(), digest: digest.to_string() })
-            }
+            Some(digest) => Err(Error::AlreadyBundle { path: self.shown(), digest }),
         }
     }
 
@@ -293,8 +291,9 @@ fn check_free(out: &Path) -> Result<(), Error> {
         remove_gone(&gone(out))?;
         let manifest = out.join(MANIFEST_NAME);
         let digest = digest_of(&manifest).map_err(|e| Error::io("read", &manifest, e))?;
-        let digest = digest.map(|d| d.to_string()).unwrap_or_default();
-        return Err(Error::AlreadyBundle { path, digest });
+        if let Some(digest) = digest {
+            return Err(Error::AlreadyBundle { path, digest });
+        }
     }
     other.map_or(Ok(()), |found| Err(Error::NotEmpty { path, found }))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gular_bundle::Split;
+use gular_bundle::{Digest, Split};
 use serde::Serialize;
 
 use crate::Plan;
@@ -15,7 +15,7 @@ pub struct Report {
     pub dry_run: bool,
     /// The bundle digest, `blake3:…`; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
+    pub digest: Option<Digest>,
     /// Samples packed, or planned.
     pub samples: u64,
     /// Bytes of all shards and indexes; in a dry run of the source files.

@@ -142,7 +142,7 @@ fn run(
     let manifest = manifest(&plan, &options.plan, contents, found.skipped.len() as u64);
     let digest = out.publish(&manifest, &found.skipped)?;
     Ok(Report {
-        digest: Some(digest.to_string()),
+        digest: Some(digest),
         samples: manifest.shards.iter().map(|s| s.samples).sum(),
         bytes: manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum(),
         shards: manifest.shards.len() as u64,

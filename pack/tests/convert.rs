@@ -74,7 +74,7 @@ fn a_directory_holds_the_images_as_they_were() {
     let again = dir.path().join("again");
     let first = Bundle::open(&bundle, OpenOptions::default()).unwrap();
     let packed = run(&out, &again, PlanOptions::default(), 2).unwrap();
-    assert_eq!(packed.digest, Some(first.digest().to_string()));
+    assert_eq!(packed.digest, Some(first.digest()));
     let lines: usize = lists.iter().map(|l| l.lines().count()).sum();
     assert_eq!(lines, 60 + 2, "a line a sample and one head a split");
     assert!(lists[0].starts_with("key\timage\tlabel\n"), "{}", lists[0]);

@@ -1,7 +1,7 @@
 //! What was found.
 
 use gular_bundle::{Digest, Manifest, ShardEntry, Split};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::Mode;
 
@@ -12,7 +12,7 @@ pub struct Report {
     pub sound: bool,
     /// The bundle digest: BLAKE3 of the manifest as it is; none, written as the empty
     /// text, when no published copy of it can be used.
-    #[serde(serialize_with = "or_empty")]
+    #[serde(serialize_with = "Digest::serialize_or_empty")]
     pub digest: Option<Digest>,
     /// `quick`, `full` or `sample`.
     pub mode: &'static str,
@@ -70,13 +70,6 @@ impl Report {
                 in_indexes.saturating_add((in_shards as f64 * fraction) as u64)
             }
         }
-    }
-}
-
-fn or_empty<S: Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
-    match digest {
-        Some(digest) => digest.serialize(serializer),
-        None => serializer.serialize_str(""),
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// A BLAKE3 digest of 32 bytes, shown as `blake3:` and 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest([u8; 32]);
@@ -82,13 +85,6 @@ impl StreamDigest {
     }
 }
 
-/// As it is shown, `blake3:` and 64 hex digits.
-impl serde::Serialize for Digest {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 impl From<blake3::Hash> for Digest {
     fn from(hash: blake3::Hash) -> Self {
         Self(*hash.as_bytes())
@@ -98,6 +94,35 @@ impl From<blake3::Hash> for Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "blake3:{}", self.hex())
+    }
+}
+
+/// As text, `blake3:` and hex digits.
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl Digest {
+    /// For reports that have always said an empty text where there is no digest.
+    ///
+    /// # Errors
+    /// Those of `serializer`.
+    pub fn serialize_or_empty<S: Serializer>(
+        digest: &Option<Self>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match digest {
+            Some(digest) => digest.serialize(serializer),
+            None => serializer.serialize_str(""),
+        }
     }
 }
 
@@ -127,6 +152,23 @@ mod tests {
             stream.update(piece);
         }
         assert_eq!(stream.finish(), Digest::of(b"abc"));
+    }
+
+    #[test]
+    fn json_has_the_text_that_is_shown() {
+        #[derive(Serialize)]
+        struct Report {
+            #[serde(serialize_with = "Digest::serialize_or_empty")]
+            digest: Option<Digest>,
+        }
+        let digest = Digest::of(b"");
+        let json = serde_json::to_string(&digest).unwrap();
+        assert_eq!(json, format!("\"{digest}\""));
+        assert_eq!(serde_json::from_str::<Digest>(&json).unwrap(), digest);
+        assert!(serde_json::from_str::<Digest>("\"blake3:00\"").is_err());
+        let report = |digest| serde_json::to_string(&Report { digest }).unwrap();
+        assert_eq!(report(Some(digest)), format!("{{\"digest\":{json}}}"));
+        assert_eq!(report(None), "{\"digest\":\"\"}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub struct AdoptReport {
     pub dry_run: bool,
     /// The bundle digest; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
+    pub digest: Option<Digest>,
     /// The format of the files.
     pub envelope: Envelope,
     /// Files.
@@ -355,7 +355,7 @@ impl Adopt<'_> {
             shards: done.into_values().filter_map(|d| d.entry).collect(),
         };
         self.check_indexes(&manifest, out)?;
-        report.digest = Some(out.publish(&manifest, &[])?.to_string());
+        report.digest = Some(out.publish(&manifest, &[])?);
         Ok(())
     }
 

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    Bundle, BundleNames, CheckWhen, Envelope, FieldIdx, Manifest, OpenOptions, Row, ShardIdx,
+    Bundle, BundleNames, CheckWhen, Digest, Envelope, FieldIdx, Manifest, OpenOptions, Row,
+    ShardIdx,
 };
 use serde::Serialize;
 
@@ -41,10 +42,10 @@ pub struct ConvertReport {
     /// Whether nothing was written.
     pub dry_run: bool,
     /// The digest of the source bundle.
-    pub source: String,
+    pub source: Digest,
     /// The digest of the new bundle; absent in a dry run and for directories.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
+    pub digest: Option<Digest>,
     /// Samples, all of whose digests are those of the source.
     pub samples: u64,
     /// Bytes written; in a dry run those of the source.
@@ -88,7 +89,7 @@ pub fn convert(
     let manifest = bundle.manifest();
     let mut report = ConvertReport {
         dry_run: options.dry_run,
-        source: bundle.digest().to_string(),
+        source: bundle.digest(),
         digest: None,
         samples: manifest.shards.iter().map(|s| s.samples).sum(),
         bytes: manifest.shards.iter().map(|s| s.file.bytes).sum(),
@@ -161,7 +162,7 @@ fn run(
             let shards = done.into_values().filter_map(|d| d.entry).collect();
             let manifest = Manifest { envelope, shards, ..source.manifest().clone() };
             report.bytes = manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum();
-            report.digest = Some(out.publish(&manifest, &[])?.to_string());
+            report.digest = Some(out.publish(&manifest, &[])?);
         }
         Target::Directory => report.bytes = directory::finish(&work)?,
     }

@@ -22,8 +22,7 @@ const DIGEST_KEY: &str = "  \"digest\": ";
 pub(crate) struct FileRecord {
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// As `blake3:…`.
-    pub(crate) digest: String,
+    pub(crate) digest: Digest,
 }
 
 /// The record without its own digest.
@@ -31,8 +30,7 @@ pub(crate) struct FileRecord {
 pub(crate) struct Record {
     pub(crate) format: String,
     pub(crate) version: u64,
-    /// As `blake3:…`.
-    pub(crate) bundle: String,
+    pub(crate) bundle: Digest,
     pub(crate) step: u64,
     pub(crate) files: Vec<FileRecord>,
 }
@@ -90,12 +88,12 @@ mod tests {
         Record {
             format: FORMAT.into(),
             version: CHECKPOINT_VERSION,
-            bundle: Digest::of(b"bundle").to_string(),
+            bundle: Digest::of(b"bundle"),
             step: 12,
             files: vec![FileRecord {
                 name: "model.safetensors".into(),
                 bytes: 3,
-                digest: Digest::of(b"abc").to_string(),
+                digest: Digest::of(b"abc"),
             }],
         }
     }

@@ -91,13 +91,13 @@ impl Checkpoints {
             records.push(FileRecord {
                 name: (*name).to_owned(),
                 bytes: bytes.len() as u64,
-                digest: Digest::of(bytes).to_string(),
+                digest: Digest::of(bytes),
             });
         }
         let record = Record {
             format: FORMAT.into(),
             version: CHECKPOINT_VERSION,
-            bundle: self.bundle.to_string(),
+            bundle: self.bundle,
             step,
             files: records,
         };
@@ -162,7 +162,7 @@ impl Checkpoints {
             let content = read(&dir, &name, |len| {
                 (len == bytes).then_some(()).ok_or(format!("expected {bytes}"))
             })?;
-            let found = Digest::of(&content).to_string();
+            let found = Digest::of(&content);
             if found != digest {
                 return Err(damaged(format!("`{name}` has digest {found}, expected {digest}")));
             }
@@ -189,7 +189,7 @@ impl Checkpoints {
         if record.step != step {
             return Err(damaged(format!("its record is of step {}", record.step)));
         }
-        let bundle = Digest::parse(&record.bundle).map_err(|e| damaged(e.to_string()))?;
+        let bundle = record.bundle;
         if bundle != self.bundle {
             let expected = self.bundle;
             return Err(Error::CheckpointOfOtherBundle { path: path(), expected, found: bundle });

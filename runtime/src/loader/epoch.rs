@@ -117,7 +117,7 @@ impl Loader {
     #[must_use]
     pub fn state(&self) -> LoaderState {
         LoaderState {
-            bundle: self.digest.to_string(),
+            bundle: self.digest,
             split: self.options.split,
             order: self.options.order,
             epoch: self.epoch,

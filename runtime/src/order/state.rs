@@ -9,8 +9,8 @@ use super::epoch::OrderKind;
 /// What a checkpoint keeps of a loader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoaderState {
-    /// The bundle, as `blake3:…`.
-    pub bundle: String,
+    /// The bundle.
+    pub bundle: Digest,
     /// The split.
     pub split: Split,
     /// The order and its seed.
@@ -32,9 +32,9 @@ pub enum StateError {
     #[error("the state is of bundle {found}, this loader reads {expected}")]
     OtherBundle {
         /// The loader's bundle.
-        expected: String,
+        expected: Digest,
         /// The state's.
-        found: String,
+        found: Digest,
     },
     /// The state is of another split, order or seed.
     #[error("the state has {what} {found}, this loader has {expected}")]
@@ -75,9 +75,8 @@ impl LoaderState {
         order: &OrderSpec,
         world_size: u64,
     ) -> Result<(), StateError> {
-        let expected = bundle.to_string();
-        if self.bundle != expected {
-            return Err(StateError::OtherBundle { expected, found: self.bundle.clone() });
+        if self.bundle != *bundle {
+            return Err(StateError::OtherBundle { expected: *bundle, found: self.bundle });
         }
         let differs = |what, expected: String, found: String| {
             if expected == found {
@@ -103,7 +102,7 @@ mod tests {
 
     fn state(kind: OrderKind) -> LoaderState {
         LoaderState {
-            bundle: Digest::of(b"bundle").to_string(),
+            bundle: Digest::of(b"bundle"),
             split: Split::Train,
             order: OrderSpec { kind, seed: u64::MAX, drop_last: true },
             epoch: 3,

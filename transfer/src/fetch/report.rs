@@ -14,7 +14,7 @@ pub struct FetchReport {
     pub url: BundleUrl,
     /// The bundle's identity, or the object's digest; none, written as the empty text, for
     /// an object that was not read and whose URL has none.
-    #[serde(serialize_with = "or_empty")]
+    #[serde(serialize_with = "Digest::serialize_or_empty")]
     pub digest: Option<Digest>,
     /// Where it is now.
     #[serde(serialize_with = "path")]
@@ -31,13 +31,6 @@ pub struct FetchReport {
     pub dry_run: bool,
     /// Wall-clock time.
     pub seconds: f64,
-}
-
-fn or_empty<S: Serializer>(digest: &Option<Digest>, serializer: S) -> Result<S::Ok, S::Error> {
-    match digest {
-        Some(digest) => digest.serialize(serializer),
-        None => serializer.serialize_str(""),
-    }
 }
 
 /// Also a path that is not UTF-8, as it is shown.

@@ -259,7 +259,7 @@ impl Training<'_> {
     /// Opens the files, and goes to the newest checkpoint.
     fn load(&mut self) -> Result<()> {
         let Args { checkpoint_dir, keep, resume, metrics, .. } = self.args;
-        let bundle = Digest::parse(&self.state.loader.bundle)?;
+        let bundle = self.state.loader.bundle;
         let checkpoints = Checkpoints::open(checkpoint_dir, bundle, *keep)?;
         let (store, optimiser) = (&mut self.store, &mut self.optimiser);
         if let Some((found, loaded)) = torch::load_newest(&checkpoints, store, optimiser)? {
