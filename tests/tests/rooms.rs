@@ -144,6 +144,21 @@ fn a_loader_without_features_compiles_no_network() {
     assert_eq!(of_network(&compiled(&["--features=net"])), network);
 }
 
+/// A training job reads bundles of every envelope by their indexes and compiles none of
+/// the libraries that write them: feature `foreign` of `crates/bundle` is not for it.
+#[test]
+fn the_loader_compiles_no_library_of_an_envelope() {
+    let libraries = ["arrow-", "parquet", "flatbuffers", "snap", "gular-squashfs"];
+    let compiles = |package: &str| {
+        let args = ["tree", "--package", package, "--edges=normal,build", "--prefix=none"];
+        let tree = cargo(&root().join("Cargo.toml"), &args);
+        libraries.map(|library| tree.lines().any(|line| line.starts_with(library)))
+    };
+    assert_eq!(compiles("gular-runtime"), [false; 5], "{libraries:?}");
+    // Whoever writes bundles does: so the question is asked rightly.
+    assert_eq!(compiles("gular-pack"), [true; 5], "{libraries:?}");
+}
+
 #[test]
 fn an_edge_that_is_not_in_the_table_is_a_fault() {
     let table = "\

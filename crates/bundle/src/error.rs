@@ -157,6 +157,14 @@ pub enum Error {
         /// The envelope.
         envelope: Envelope,
     },
+    /// A file of an envelope whose structure this build does not know.
+    #[error("`{path}`: the structure of envelope `{envelope}` is not known to this build")]
+    Unwalked {
+        /// The file.
+        path: String,
+        /// Its envelope.
+        envelope: Envelope,
+    },
     /// A name or key that is no safe relative path.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -223,7 +231,7 @@ impl Error {
             Self::Unfit { .. } | Self::Unwritable { .. } => {
                 Some("use envelope `shards`, which holds all that a bundle may")
             }
-            Self::Value { .. } | Self::Path(_) => None,
+            Self::Value { .. } | Self::Unwalked { .. } | Self::Path(_) => None,
         }
     }
 

@@ -12,20 +12,11 @@
 //! A directory has a folder a split. Where the keys themselves begin with one that
 //! names the split, it is that folder, and not a second one below it.
 
-use std::collections::HashSet;
-
 use crate::envelope::{media, npy};
 use crate::{BundlePath, Field, FieldKind};
 
 /// The list of samples beside the files.
 pub const SAMPLES_NAME: &str = "samples.tsv";
-
-/// Names the files of a shard's samples, each name once.
-#[derive(Debug)]
-pub(crate) struct FileNames {
-    fields: Vec<Field>,
-    taken: HashSet<String>,
-}
 
 /// The files of one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,22 +25,6 @@ pub struct SampleFiles {
     pub names: Vec<Option<String>>,
     /// The sample's line in [`SAMPLES_NAME`], with its line feed.
     pub line: String,
-}
-
-impl FileNames {
-    /// Names for samples of these fields.
-    pub(crate) fn new(fields: &[Field]) -> Self {
-        // The list itself must keep its name.
-        let taken = HashSet::from([SAMPLES_NAME.to_owned()]);
-        Self { fields: fields.to_vec(), taken }
-    }
-
-    /// The files of the next sample: one a field; `None` for `label`.
-    pub(crate) fn next(&mut self, key: &BundlePath, values: &[&[u8]]) -> Vec<Option<String>> {
-        let plain = plain_names(&self.fields, key, key.as_str(), values);
-        let mut free = |name: String| unique(&mut self.taken, &name);
-        plain.into_iter().map(|name| name.map(&mut free)).collect()
-    }
 }
 
 /// The first line of [`SAMPLES_NAME`].
@@ -89,9 +64,8 @@ pub(crate) fn plain_names(
     below: &str,
     values: &[&[u8]],
 ) -> Vec<Option<String>> {
-    let name = |(field, value): (&Field, &&[u8])| match field.name.as_str() {
-        "label" => None,
-        _ => Some(file_name(field, key, below, value)),
+    let name = |(field, value): (&Field, &&[u8])| {
+        (!field.is_label()).then(|| file_name(field, key, below, value))
     };
     fields.iter().zip(values).map(name).collect()
 }
@@ -126,16 +100,11 @@ pub(crate) fn extension<'a>(field: &Field, key: &'a BundlePath, value: &[u8]) ->
 fn file_name(field: &Field, key: &BundlePath, below: &str, value: &[u8]) -> String {
     let extension = extension(field, key, value);
     let own = key.as_str().rsplit_once('.').map_or("", |(_, e)| e);
-    match field.name.as_str() {
-        "image" if own == extension => below.to_owned(),
-        "image" => format!("{below}.{extension}"),
-        name => format!("{below}.{name}.{extension}"),
+    match field.is_image() {
+        true if own == extension => below.to_owned(),
+        true => format!("{below}.{extension}"),
+        false => format!("{below}.{}.{extension}", field.name),
     }
-}
-
-/// `name`, or with `~2`, `~3`, … before its extension where it is taken.
-pub(crate) fn unique(taken: &mut HashSet<String>, name: &str) -> String {
-    numbered(name, |name, _| taken.insert(name.to_owned()))
 }
 
 /// `name`, or with `~2`, `~3`, … before its extension: the first that `is_free`, which is
@@ -149,43 +118,4 @@ pub(crate) fn numbered(name: &str, mut is_free: impl FnMut(&str, u64) -> bool) -
         free = format!("{stem}~{n}.{extension}");
     }
     free
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Dtype, FieldName};
-
-    #[test]
-    fn names_are_keys_where_they_can_be() {
-        let fields = [
-            Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
-            Field::label(),
-            Field::bytes(FieldName::parse("mask").unwrap(), vec!["image/png".into()]),
-            Field::fixed(FieldName::parse("depth").unwrap(), Dtype::F32, vec![2]),
-        ];
-        let mut names = FileNames::new(&fields);
-        let mut check = |key: &str, image: &[u8], expected: [&str; 3]| {
-            let key = BundlePath::parse(key).unwrap();
-            let label = 3_i64.to_le_bytes();
-            let values: [&[u8]; 4] = [image, &label, b"", &[0; 8]];
-            let files = names.next(&key, &values);
-            let [image, mask, depth] = expected;
-            let line = list_line(&fields, &key, &files, &values);
-            assert_eq!(line, format!("{key}\t{image}\t3\t{mask}\t{depth}\n"));
-            let found: Vec<&str> = files.iter().flatten().map(String::as_str).collect();
-            assert_eq!(found, expected);
-        };
-        let jpeg = b"\xff\xd8\xff\xe0";
-        check("c/a.JPEG", jpeg, ["c/a.JPEG", "c/a.JPEG.mask.png", "c/a.JPEG.depth.npy"]);
-        check("c/a.png", jpeg, ["c/a.png.jpg", "c/a.png.mask.png", "c/a.png.depth.npy"]);
-        let taken =
-            ["c/a.png.mask~2.png", "c/a.png.mask.png.mask.png", "c/a.png.mask.png.depth.npy"];
-        check("c/a.png.mask.png", b"\x89PNG", taken);
-        check(
-            "samples.tsv",
-            b"?",
-            ["samples.tsv.jpg", "samples.tsv.mask.png", "samples.tsv.depth.npy"],
-        );
-    }
 }

@@ -11,27 +11,25 @@
 //! What a value is and where its bytes lie is all that the rest of the project
 //! knows of a format.
 
-mod arrow;
-mod ffcv;
 mod files;
-mod hdf5;
-mod huggingface;
-mod le;
-mod mds;
+#[cfg(feature = "foreign")]
+mod foreign;
 mod media;
 mod names;
 mod npy;
 mod out;
-mod parquet;
+mod own;
 mod rebuild;
 mod shards;
 mod spool;
-mod squashfs;
 mod survey;
-mod tar;
 mod writer;
 
-pub(crate) use files::FileNames;
+#[cfg(feature = "foreign")]
+use foreign as known;
+#[cfg(not(feature = "foreign"))]
+use own as known;
+
 pub use files::{SAMPLES_NAME, SampleFiles, file_head, samples_header};
 pub use media::sniff;
 pub use names::BundleNames;

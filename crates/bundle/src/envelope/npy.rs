@@ -1,4 +1,4 @@
-//! NumPy's `.npy` files, in which tar and SquashFS hold fixed values.
+//! The header of NumPy's `.npy` files, in which folders, tar and SquashFS hold fixed values.
 //!
 //! ```text
 //! 0  \x93NUMPY 1 0 | u16 length of the dictionary | {'descr': '<u2', …} spaces, line feed | data
@@ -7,12 +7,9 @@
 //! Version 1.0 of numpy's format: `numpy.lib.format`. The data begins at a
 //! multiple of 64.
 
-use crate::envelope::{FixedPlaces, Run, Values};
-use crate::{Dtype, Error, ReadAt};
+use crate::Dtype;
 
-const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Dictionaries above this are refused; one of 32 dimensions takes 700 bytes.
-const MAX_HEADER: usize = 4096;
+pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
 /// What precedes the data of an array.
 pub(crate) fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
@@ -33,75 +30,8 @@ pub(crate) fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
     header
 }
 
-/// Type, shape and length of the header of an array in C order, from the first
-/// bytes of a file; `None` for other files.
-fn parse(bytes: &[u8]) -> Option<(Dtype, Vec<u64>, u64)> {
-    let rest = bytes.strip_prefix(MAGIC)?;
-    let (version, rest) = rest.split_first_chunk::<2>()?;
-    let (len, rest) = match version {
-        [1, _] => {
-            let (len, rest) = rest.split_first_chunk::<2>()?;
-            (usize::from(u16::from_le_bytes(*len)), rest)
-        }
-        [2 | 3, _] => {
-            let (len, rest) = rest.split_first_chunk::<4>()?;
-            (usize::try_from(u32::from_le_bytes(*len)).ok()?, rest)
-        }
-        _ => return None,
-    };
-    let dict = std::str::from_utf8(rest.get(..len)?).ok()?;
-    let start = bytes.len().checked_sub(rest.len())?.checked_add(len)?;
-    let value = |name: &str| {
-        let (_, after) = dict.split_once(&format!("'{name}':"))?;
-        Some(after.trim_start())
-    };
-    if !value("fortran_order")?.starts_with("False") {
-        return None;
-    }
-    let descr = value("descr")?.strip_prefix('\'')?.split('\'').next()?;
-    let dtype = dtype(descr)?;
-    let dims = value("shape")?.strip_prefix('(')?.split(')').next()?;
-    let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
-    let shape = dims.map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?;
-    Some((dtype, shape, u64::try_from(start).ok()?))
-}
-
-/// Arrays of one type and shape, each behind its own header; `None` when they differ.
-pub(crate) fn arrays(file: &ReadAt, runs: &[Option<Run>]) -> Result<Option<Values>, Error> {
-    let mut common: Option<(Dtype, Vec<u64>)> = None;
-    let mut offsets = Vec::with_capacity(runs.len());
-    let mut head = vec![0; MAX_HEADER];
-    for run in runs {
-        let Some(run) = run else { return Ok(None) };
-        let len = usize::try_from(run.len).unwrap_or(usize::MAX).min(MAX_HEADER);
-        let head = head.get_mut(..len).unwrap_or_default();
-        file.read_at(run.offset, head)?;
-        let Some((dtype, shape, start)) = parse(head) else { return Ok(None) };
-        let size = shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n));
-        if size.and_then(|size| size.checked_add(start)) != Some(run.len) {
-            return Ok(None);
-        }
-        let this = (dtype, shape);
-        if common.get_or_insert_with(|| this.clone()) != &this {
-            return Ok(None);
-        }
-        offsets.push(run.offset.saturating_add(start));
-    }
-    let fixed =
-        |(dtype, shape)| Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) };
-    Ok(common.map(fixed))
-}
-
-/// The type that numpy calls by this; `None` for those no field has.
-pub(crate) fn dtype(descr: &str) -> Option<Dtype> {
-    Dtype::ALL.into_iter().find(|d| {
-        let own = self::descr(*d);
-        own == descr || (own.starts_with('|') && own.get(1..) == descr.get(1..))
-    })
-}
-
 /// numpy has no bfloat16; void of two bytes is what `ml_dtypes` writes.
-fn descr(dtype: Dtype) -> &'static str {
+pub(crate) fn descr(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::U8 => "|u1",
         Dtype::I8 => "|i1",
@@ -114,32 +44,5 @@ fn descr(dtype: Dtype) -> &'static str {
         Dtype::Bf16 => "<V2",
         Dtype::F32 => "<f4",
         Dtype::F64 => "<f8",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_parse_again() {
-        for dtype in Dtype::ALL {
-            for shape in [vec![], vec![3], vec![4, 5], vec![64, 64, 3]] {
-                let header = header(dtype, &shape);
-                assert_eq!(header.len() % 64, 0);
-                assert_eq!(parse(&header), Some((dtype, shape, header.len() as u64)));
-            }
-        }
-        assert!(header(Dtype::U8, &[3]).windows(4).any(|w| w == b"(3,)"));
-        assert!(header(Dtype::U8, &[3, 4]).windows(6).any(|w| w == b"(3, 4)"));
-    }
-
-    #[test]
-    fn other_bytes_are_no_arrays() {
-        let fortran = header(Dtype::U8, &[2]);
-        let fortran = String::from_utf8_lossy(&fortran).replace("False", "True ").into_bytes();
-        for bytes in [&b""[..], b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{", &fortran] {
-            assert_eq!(parse(bytes), None);
-        }
     }
 }

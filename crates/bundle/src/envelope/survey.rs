@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::envelope::{arrow, ffcv, hdf5, mds, parquet, shards, squashfs, tar};
+use crate::envelope::known;
 use crate::{Dtype, Envelope, Error, ReadAt};
 
 /// The samples of a file, ours or somebody else's, as columns of stored runs.
@@ -80,16 +80,8 @@ impl Survey {
 ///
 /// # Errors
 /// [`Error::Malformed`] when it is damaged or of another format,
-/// [`Error::NotInPlace`] when nothing in it could be read in place.
+/// [`Error::NotInPlace`] when nothing in it could be read in place;
+/// [`Error::Unwalked`] of a format that this build leaves out.
 pub fn survey(file: &ReadAt, envelope: Envelope) -> Result<Survey, Error> {
-    match envelope {
-        Envelope::Shards => shards::survey(file),
-        Envelope::Tar => tar::survey(file),
-        Envelope::Hdf5 => hdf5::survey(file),
-        Envelope::Arrow => arrow::survey(file),
-        Envelope::Parquet => parquet::survey(file),
-        Envelope::Squashfs => squashfs::survey(file),
-        Envelope::Mds => mds::survey(file),
-        Envelope::Ffcv => ffcv::survey(file),
-    }
+    known::survey(file, envelope)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gular_files::{persist, temp_in};
 
-use crate::envelope::{Out, arrow, hdf5, parquet, shards, squashfs, tar};
+use crate::envelope::{Out, known};
 use crate::index::{IndexBuilder, Places, Rows};
 use crate::{
     BundlePath, Digest, Envelope, Error, Field, FileEntry, MAX_SHARD_SAMPLES, ShardEntry, Split,
@@ -77,17 +77,7 @@ impl ShardWriter {
     /// [`Error::Unfit`] or [`Error::Value`] when the envelope cannot hold such fields.
     pub fn create(dir: &Path, spec: &ShardSpec<'_>) -> Result<Self, Error> {
         let mut out = Out::create(dir)?;
-        let layout: Box<dyn Layout> = match spec.envelope {
-            Envelope::Shards => Box::new(shards::Writer::begin(&mut out, spec)?),
-            Envelope::Tar => Box::new(tar::Writer::begin(spec)),
-            Envelope::Hdf5 => Box::new(hdf5::Writer::begin(&mut out, spec)?),
-            Envelope::Arrow => Box::new(arrow::Writer::begin(&out, spec)?),
-            Envelope::Parquet => Box::new(parquet::Writer::begin(&out, spec)?),
-            Envelope::Squashfs => Box::new(squashfs::Writer::begin(&out, spec)?),
-            Envelope::Mds | Envelope::Ffcv => {
-                return Err(Error::Unwritable { envelope: spec.envelope });
-            }
-        };
+        let layout = known::begin(&mut out, spec)?;
         Ok(Self {
             dir: dir.to_owned(),
             envelope: spec.envelope,

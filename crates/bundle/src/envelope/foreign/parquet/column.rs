@@ -1,0 +1,263 @@
+//! The values of one column, through all row groups.
+
+use crate::envelope::Run;
+use crate::envelope::foreign::parquet::footer::Chunk;
+use crate::envelope::foreign::parquet::hybrid;
+use crate::envelope::foreign::parquet::pages::{Page, PageKind, Pages};
+use crate::envelope::foreign::parquet::schema::{Kind, Leaf};
+use crate::{Error, ReadAt};
+
+const PLAIN: i64 = 0;
+/// The older and the newer name of the same.
+const DICTIONARY: [i64; 2] = [2, 8];
+const RLE: i64 = 3;
+const SNAPPY: i64 = 1;
+/// No input makes snappy unpack to more than this many times its size.
+const SNAPPY_RATIO: u64 = 32;
+
+/// Why there are no values.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The column lies about itself.
+    Damaged(String),
+    /// It is well, and cannot be read: why.
+    NotStored(String),
+    /// It is compressed, with this.
+    Compressed(String),
+    Read(Error),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+fn damaged(reason: &str) -> Fault {
+    Fault::Damaged(reason.to_owned())
+}
+
+/// One column.
+#[derive(Debug)]
+pub(super) struct Column<'a> {
+    pub(super) file: &'a ReadAt,
+    pub(super) leaf: &'a Leaf,
+    /// Its part in each row group, and the rows of that.
+    pub(super) chunks: Vec<(&'a Chunk, u64)>,
+}
+
+/// Bytes that values lie in: the file itself, or a page unpacked.
+struct Source<'a> {
+    file: &'a ReadAt,
+    page: Option<ReadAt>,
+}
+
+impl Source<'_> {
+    fn bytes(&self) -> &ReadAt {
+        self.page.as_ref().unwrap_or(self.file)
+    }
+}
+
+/// What `walk` does with each value: its bytes are this run of the source.
+type Take<'t, T> = &'t mut dyn FnMut(&ReadAt, Run) -> Result<T, Fault>;
+
+impl Column<'_> {
+    /// Where values lie in the file; `None` for nulls.
+    pub(super) fn runs(&self) -> Result<Vec<Option<Run>>, Fault> {
+        self.walk(false, &mut |_, run| Ok(run))
+    }
+
+    /// What `take` makes of the bytes of each value.
+    pub(super) fn read<T>(
+        &self,
+        take: &mut dyn FnMut(&[u8]) -> Result<T, Fault>,
+    ) -> Result<Vec<Option<T>>, Fault> {
+        self.walk(true, &mut |source, run| take(&read(source, run)?))
+    }
+
+    /// Values in order; with `unpack`, of pages that are read into memory.
+    fn walk<T>(&self, unpack: bool, take: Take<'_, T>) -> Result<Vec<Option<T>>, Fault> {
+        let mut values = Vec::new();
+        for (chunk, rows) in &self.chunks {
+            let place = chunk.place.clone().map_err(Fault::NotStored)?;
+            let mut pages = Pages::new(self.file, place);
+            let mut dictionary = None;
+            let mut left = *rows;
+            while left > 0 {
+                let page = pages.next()?.ok_or_else(|| damaged("it ends before its last row"))?;
+                let (source, levels, body) = self.open(&page, chunk, unpack)?;
+                if page.kind == PageKind::Dictionary {
+                    let runs = self.plain(source.bytes(), body, page.n)?;
+                    dictionary = Some((source, runs));
+                    continue;
+                }
+                left = left.checked_sub(page.n).ok_or_else(|| damaged("it has too many rows"))?;
+                let there = self.there(source.bytes(), &page, levels)?;
+                let n = there.iter().filter(|there| **there).count();
+                let (from, runs) = match &dictionary {
+                    _ if page.encoding == PLAIN => {
+                        (source.bytes(), self.plain(source.bytes(), body, n as u64)?)
+                    }
+                    Some((entries, runs)) if DICTIONARY.contains(&page.encoding) => {
+                        (entries.bytes(), pick(runs, source.bytes(), body, n)?)
+                    }
+                    _ => return Err(Fault::NotStored(encoding_name(page.encoding))),
+                };
+                let mut runs = runs.into_iter();
+                for there in there {
+                    let run = if there { runs.next() } else { None };
+                    values.push(run.map(|run| take(from, run)).transpose()?);
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// Where the levels and the values of a page lie.
+    fn open(
+        &self,
+        page: &Page,
+        chunk: &Chunk,
+        unpack: bool,
+    ) -> Result<(Source<'_>, Run, Run), Fault> {
+        let packed = chunk.codec != 0 && !matches!(page.kind, PageKind::V2 { packed: false, .. });
+        if packed && (!unpack || chunk.codec != SNAPPY) {
+            return Err(Fault::Compressed(chunk.codec_name()));
+        }
+        let mut source = Source { file: self.file, page: None };
+        let mut body = page.body;
+        if unpack {
+            let bytes = unpacked(&read(self.file, body)?, page, packed);
+            let bytes = bytes.ok_or_else(|| damaged("a page does not unpack"))?;
+            body = Run { offset: 0, len: bytes.len() as u64 };
+            source.page = Some(ReadAt::in_memory(&self.file.path(), bytes));
+        }
+        let cut = || damaged("a page is shorter than its levels");
+        let mut levels = Run { offset: body.offset, len: 0 };
+        match page.kind {
+            PageKind::V1 { levels_encoding } if self.leaf.max_def > 0 => {
+                if levels_encoding != RLE {
+                    return Err(Fault::NotStored(encoding_name(levels_encoding)));
+                }
+                (_, body) = split(body, 4).ok_or_else(cut)?;
+                let mut len = [0; 4];
+                source.bytes().read_at(levels.offset, &mut len)?;
+                (levels, body) = split(body, u64::from(u32::from_le_bytes(len))).ok_or_else(cut)?;
+            }
+            PageKind::V2 { levels: len, .. } => {
+                (levels, body) = split(body, len).ok_or_else(cut)?;
+            }
+            _ => {}
+        }
+        Ok((source, levels, body))
+    }
+
+    /// Which rows of a page have a value.
+    fn there(&self, source: &ReadAt, page: &Page, levels: Run) -> Result<Vec<bool>, Fault> {
+        let n = usize::try_from(page.n).map_err(|_| damaged("a page has too many rows"))?;
+        let max = self.leaf.max_def;
+        if max == 0 {
+            return Ok(vec![true; n]);
+        }
+        let width = u32::BITS.saturating_sub(max.leading_zeros());
+        let width = u8::try_from(width).unwrap_or(u8::MAX);
+        let decoded = hybrid::decode(&read(source, levels)?, width, n);
+        let decoded = decoded.ok_or_else(|| damaged("the levels of a page are cut"))?;
+        Ok(decoded.into_iter().map(|level| level == max).collect())
+    }
+
+    /// `n` values as they lie back to back.
+    fn plain(&self, source: &ReadAt, body: Run, n: u64) -> Result<Vec<Run>, Fault> {
+        let cut = || damaged("a page is shorter than its values");
+        let (stored, len) = match self.leaf.kind {
+            Kind::Number { dtype, stored } => (stored, dtype.size_bytes()),
+            Kind::Unsigned64 => (8, 8),
+            Kind::Fixed(size) => (size, size),
+            Kind::Bytes | Kind::Texts => return lengths_and_bytes(source, body, n),
+            Kind::Other(_) => return Err(cut()),
+        };
+        n.checked_mul(stored).filter(|all| *all <= body.len).ok_or_else(cut)?;
+        let run =
+            |i: u64| Run { offset: body.offset.saturating_add(i.saturating_mul(stored)), len };
+        Ok((0..n).map(run).collect())
+    }
+}
+
+/// Values that each lie behind their length.
+fn lengths_and_bytes(source: &ReadAt, body: Run, n: u64) -> Result<Vec<Run>, Fault> {
+    let cut = || damaged("a page is shorter than its values");
+    let (mut runs, mut left) = (Vec::new(), body);
+    for _ in 0..n {
+        let (prefix, rest) = split(left, 4).ok_or_else(cut)?;
+        let mut len = [0; 4];
+        source.read_at(prefix.offset, &mut len)?;
+        let run;
+        (run, left) = split(rest, u64::from(u32::from_le_bytes(len))).ok_or_else(cut)?;
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// The entries of a dictionary that a page names.
+fn pick(entries: &[Run], source: &ReadAt, body: Run, n: usize) -> Result<Vec<Run>, Fault> {
+    let bytes = read(source, body)?;
+    let places = match bytes.split_first() {
+        Some((width, packed)) => hybrid::decode(packed, *width, n),
+        None => (n == 0).then(Vec::new),
+    };
+    let places = places.ok_or_else(|| damaged("a page is shorter than its values"))?;
+    let entry = |place: u32| entries.get(usize::try_from(place).ok()?).copied();
+    let runs: Option<Vec<Run>> = places.into_iter().map(entry).collect();
+    runs.ok_or_else(|| damaged("a page names what its dictionary does not have"))
+}
+
+fn split(run: Run, at: u64) -> Option<(Run, Run)> {
+    let rest = Run { offset: run.offset.checked_add(at)?, len: run.len.checked_sub(at)? };
+    Some((Run { len: at, ..run }, rest))
+}
+
+fn read(source: &ReadAt, run: Run) -> Result<Vec<u8>, Fault> {
+    let inside = run.offset.checked_add(run.len).is_some_and(|end| end <= source.len_bytes());
+    let len = usize::try_from(run.len).ok().filter(|_| inside);
+    let mut bytes = vec![0; len.ok_or_else(|| damaged("a value lies past its end"))?];
+    source.read_at(run.offset, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// A page's body as it was before compression.
+fn unpacked(body: &[u8], page: &Page, packed: bool) -> Option<Vec<u8>> {
+    let levels = match page.kind {
+        PageKind::V2 { levels, .. } => usize::try_from(levels).ok()?,
+        _ => 0,
+    };
+    let (levels, values) = body.split_at_checked(levels)?;
+    let mut bytes = levels.to_vec();
+    if !packed {
+        bytes.extend_from_slice(values);
+        return Some(bytes);
+    }
+    // V2 pages of nulls have no values, and nothing to unpack.
+    if !values.is_empty() {
+        let limit = (values.len() as u64).checked_mul(SNAPPY_RATIO)?;
+        let len = snap::raw::decompress_len(values).ok()?;
+        let expected = page.unpacked.checked_sub(levels.len() as u64)?;
+        if len as u64 != expected || expected > limit {
+            return None;
+        }
+        bytes.extend(snap::raw::Decoder::new().decompress_vec(values).ok()?);
+    }
+    Some(bytes)
+}
+
+fn encoding_name(encoding: i64) -> String {
+    let name = match encoding {
+        2 | 8 => "a dictionary that is not there",
+        4 => "BIT_PACKED",
+        5 => "DELTA_BINARY_PACKED",
+        6 => "DELTA_LENGTH_BYTE_ARRAY",
+        7 => "DELTA_BYTE_ARRAY",
+        9 => "BYTE_STREAM_SPLIT",
+        _ => "an encoding that is not known",
+    };
+    format!("its values are encoded by {name}")
+}
