@@ -11,29 +11,24 @@ const LABEL: &str = "label";
 
 /// One named part of every sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "FieldLine", into = "FieldLine")]
 pub struct Field {
     /// `image` is the input by convention, `label` the class index.
     pub name: FieldName,
     /// How a value is stored.
-    #[serde(flatten)]
     pub kind: FieldKind,
     /// Spectral bands, in the order of the last axis.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<Band>,
     /// The value that means "nothing was measured here".
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodata: Option<Decimal>,
     /// Coordinate reference system, such as `EPSG:32632`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crs: Option<String>,
     /// Affine transform from pixel to CRS, the six numbers of GDAL's order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transform: Option<[Decimal; 6]>,
 }
 
 /// How the values of a field are stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldKind {
     /// Every value has this type and shape, row-major.
     Fixed {
@@ -47,6 +42,65 @@ pub enum FieldKind {
         /// What the bytes may be, such as `image/jpeg`; sorted.
         media_types: Vec<String>,
     },
+}
+
+/// [`Field`] as it is written: with the members of its kind between its own.
+#[derive(Serialize, Deserialize)]
+struct FieldLine {
+    name: FieldName,
+    kind: KindName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dtype: Option<Dtype>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shape: Option<Vec<u64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    media_types: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    bands: Vec<Band>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nodata: Option<Decimal>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    crs: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    transform: Option<[Decimal; 6]>,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum KindName {
+    Fixed,
+    Bytes,
+}
+
+impl TryFrom<FieldLine> for Field {
+    type Error = String;
+
+    fn try_from(line: FieldLine) -> Result<Self, String> {
+        let FieldLine { name, kind, dtype, shape, media_types, bands, nodata, crs, transform } =
+            line;
+        let missing = |kind, member| format!("field `{name}` is `{kind}` and has no `{member}`");
+        let kind = match kind {
+            KindName::Fixed => FieldKind::Fixed {
+                dtype: dtype.ok_or_else(|| missing("fixed", "dtype"))?,
+                shape: shape.ok_or_else(|| missing("fixed", "shape"))?,
+            },
+            KindName::Bytes => FieldKind::Bytes {
+                media_types: media_types.ok_or_else(|| missing("bytes", "media_types"))?,
+            },
+        };
+        Ok(Self { name, kind, bands, nodata, crs, transform })
+    }
+}
+
+impl From<Field> for FieldLine {
+    fn from(field: Field) -> Self {
+        let Field { name, kind, bands, nodata, crs, transform } = field;
+        let (kind, dtype, shape, media_types) = match kind {
+            FieldKind::Fixed { dtype, shape } => (KindName::Fixed, Some(dtype), Some(shape), None),
+            FieldKind::Bytes { media_types } => (KindName::Bytes, None, None, Some(media_types)),
+        };
+        Self { name, kind, dtype, shape, media_types, bands, nodata, crs, transform }
+    }
 }
 
 /// One spectral band.

@@ -13,7 +13,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{BundlePath, Decimal, Digest, Dtype, Error, Field, FieldIdx, FieldKind, Split};
 
@@ -131,8 +132,7 @@ pub enum Payload {
 }
 
 /// A text or a number in [`Manifest::made`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MadeValue {
     /// A number up to 2^53.
     Number(u64),
@@ -170,11 +170,11 @@ pub struct Statistics {
 
 /// One shard and its index.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ShardLine", into = "ShardLine")]
 pub struct ShardEntry {
     /// The split all of its samples belong to.
     pub split: Split,
     /// Its file.
-    #[serde(flatten)]
     pub file: FileEntry,
     /// The number of samples.
     pub samples: u64,
@@ -192,6 +192,63 @@ pub struct FileEntry {
     /// Its digest.
     #[serde(rename = "blake3", with = "hex_digest")]
     pub digest: Digest,
+}
+
+/// [`ShardEntry`] as it is written: with the members of its file between its own.
+#[derive(Serialize, Deserialize)]
+struct ShardLine {
+    split: Split,
+    name: BundlePath,
+    bytes: u64,
+    #[serde(with = "hex_digest")]
+    blake3: Digest,
+    samples: u64,
+    index: FileEntry,
+}
+
+impl From<ShardLine> for ShardEntry {
+    fn from(line: ShardLine) -> Self {
+        let ShardLine { split, name, bytes, blake3: digest, samples, index } = line;
+        Self { split, file: FileEntry { name, bytes, digest }, samples, index }
+    }
+}
+
+impl From<ShardEntry> for ShardLine {
+    fn from(entry: ShardEntry) -> Self {
+        let ShardEntry { split, file: FileEntry { name, bytes, digest }, samples, index } = entry;
+        Self { split, name, bytes, blake3: digest, samples, index }
+    }
+}
+
+impl Serialize for MadeValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_u64(*number),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for MadeValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = MadeValue;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a text or a whole number, 0 or more")
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<MadeValue, E> {
+                Ok(MadeValue::Number(number))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<MadeValue, E> {
+                Ok(MadeValue::Text(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 mod hex_digest {
@@ -264,8 +321,7 @@ impl Manifest {
         if depth(bytes) > MAX_DEPTH {
             return Err(Error::malformed(path, format!("it is nested deeper than {MAX_DEPTH}")));
         }
-        let json = |e: serde_json::Error| Error::malformed(path, format!("not a manifest: {e}"));
-        let head: Head = serde_json::from_slice(bytes).map_err(json)?;
+        let head: Head = json_of(path, bytes)?;
         let expected = "gular-bundle";
         if head.format != expected {
             let found = format!("`{}`", head.format.escape_debug());
@@ -278,7 +334,7 @@ impl Manifest {
         if head.version == 0 {
             return Err(Error::malformed(path, "its version is 0"));
         }
-        let b: Body = serde_json::from_slice(bytes).map_err(json)?;
+        let b: Body = json_of(path, bytes)?;
         let manifest = Self {
             envelope: b.envelope,
             payload: b.payload,
@@ -440,6 +496,20 @@ impl Manifest {
     }
 }
 
+/// Reads JSON; an error names the member, such as `shards[2].index.bytes`, and says what
+/// was expected and found.
+fn json_of<'de, T: Deserialize<'de>>(path: &str, bytes: &'de [u8]) -> Result<T, Error> {
+    let wrong = |reason: String| Error::malformed(path, format!("not a manifest: {reason}"));
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let read =
+        serde_path_to_error::deserialize(&mut json).map_err(|e| match e.path().iter().next() {
+            None => wrong(e.inner().to_string()),
+            Some(_) => wrong(format!("`{}`: {}", e.path().to_string().escape_debug(), e.inner())),
+        })?;
+    json.end().map_err(|e| wrong(e.to_string()))?;
+    Ok(read)
+}
+
 /// How deeply objects and lists are nested; counted before parsing, since the
 /// parser skips unknown members whatever their depth.
 fn depth(json: &[u8]) -> u32 {
@@ -546,6 +616,70 @@ pub(crate) mod tests {
             let error = Manifest::parse("m", bad.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(word), "{from} -> {to}: {error}");
         }
+    }
+
+    /// Of each kind of mistake: which member, what was expected, what is there.
+    #[test]
+    fn a_mistake_is_named_with_what_was_expected_and_found() {
+        let text = String::from_utf8(example().to_bytes()).unwrap();
+        let check = |from: &str, to: &str, words: &[&str]| {
+            let bad = text.replacen(from, to, 1);
+            assert_ne!(bad, text, "{from}");
+            let error = Manifest::parse("m", bad.as_bytes()).unwrap_err().to_string();
+            for word in words {
+                assert!(error.contains(word), "{from} -> {to}: {word} is not in {error}");
+            }
+        };
+        // A value of another type, at every depth.
+        check("\"seed\":7", "\"seed\":-7", &["`made.seed`", "`-7`", "a text or a whole number"]);
+        check("\"seed\":7", "\"seed\":[7]", &["`made.seed`", "sequence", "a text or a whole"]);
+        check("\"seed\":7", "\"seed\":7.5", &["`made.seed`", "`7.5`", "a text or a whole number"]);
+        check(
+            "\"samples\":9001",
+            "\"samples\":\"9001\"",
+            &["`shards[0].samples`", "\"9001\"", "u64"],
+        );
+        check("\"bytes\":900000", "\"bytes\":null", &["`shards[0].index.bytes`", "null", "u64"]);
+        check("\"shape\":[]", "\"shape\":[2,\"3\"]", &["`fields[1].shape[1]`", "\"3\"", "u64"]);
+        check(
+            "\"media_types\":[",
+            "\"media_types\":[7,",
+            &["`fields[0].media_types[0]`", "`7`", "string"],
+        );
+        check("\"classes\":[", "\"classes\":[true,", &["`classes[0]`", "`true`", "string"]);
+        // A word that is not of the list.
+        check(
+            "\"envelope\":\"shards\"",
+            "\"envelope\":\"zip\"",
+            &["`envelope`", "`zip`", "`shards`", "`tar`"],
+        );
+        check(
+            "\"kind\":\"fixed\"",
+            "\"kind\":\"free\"",
+            &["`fields[1].kind`", "`free`", "`fixed`", "`bytes`"],
+        );
+        check("\"dtype\":\"i64\"", "\"dtype\":\"i65\"", &["`fields[1].dtype`", "`i65`", "`i64`"]);
+        check("\"split\":\"val\"", "\"split\":\"vali\"", &["`shards[2].split`", "`vali`", "`val`"]);
+        // A text that breaks its rule.
+        check(
+            "\"blake3\":\"",
+            "\"blake3\":\"xx",
+            &["`shards[0].blake3`", "`xx", "64 lower-case hex digits"],
+        );
+        check("\"name\":\"label\"", "\"name\":\"Label\"", &["`fields[1].name`", "`Label`"]);
+        // A member that is missing, or there twice.
+        check("\"kind\":\"fixed\",", "", &["`fields[1]`", "missing field `kind`"]);
+        check("\"dtype\":\"i64\",", "", &["`fields[1]`", "field `label`", "`fixed`", "no `dtype`"]);
+        check(",\"shape\":[]", "", &["`fields[1]`", "field `label`", "`fixed`", "no `shape`"]);
+        check("\"samples\":9001,", "", &["`shards[0]`", "missing field `samples`"]);
+        check(
+            "\"samples\":9001",
+            "\"samples\":1,\"samples\":1",
+            &["`shards[0]", "duplicate field `samples`"],
+        );
+        // A whole that is of another type.
+        check("\"fields\":[", "\"fields\":[[],", &["`fields[0]`"]);
+        check("\"made\":{", "\"made\":7,\"later\":{", &["`made`", "`7`", "a map"]);
     }
 
     #[test]
