@@ -1,7 +1,9 @@
-//! Version 1 of the format, byte for byte, for good.
+//! Version 1 of the format, byte for byte, for good: one bundle in every envelope.
 //!
-//! `golden/v1` was written by the first release. Changing these files means
-//! that bundles people have published no longer read or no longer verify.
+//! `golden/v1` (envelope `shards`) and `golden/v1-ENVELOPE` were written by the first
+//! release. Changing these files means that bundles people have published no longer read
+//! or no longer verify. Two envelopes are laid out by libraries; an upgrade of one that
+//! changes bytes is seen here.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,14 +11,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{
-    About, Band, Bundle, BundlePath, DATA_DIR, Decimal, Digest, Dtype, Envelope, Field, FieldIdx, FieldName,
-    MadeValue, Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split, write_manifest,
+    About, Backend, Band, Bundle, BundlePath, DATA_DIR, Decimal, Digest, Dtype, Envelope, Field,
+    FieldIdx, FieldName, MadeValue, Manifest, OpenOptions, Payload, ReadAt, ShardSpec, ShardWriter,
+    Split, rebuild_index, write_manifest,
 };
 
-const DIGEST: &str = "e8096d0ef7845fbfe09b511dcc69b531e08be03914c5d75177b58721c367dafd";
+/// The bundle digest in every envelope.
+const DIGESTS: [(Envelope, &str); 6] = [
+    (Envelope::Shards, "e8096d0ef7845fbfe09b511dcc69b531e08be03914c5d75177b58721c367dafd"),
+    (Envelope::Arrow, "f3bbe42378999365c72f3c145d49ca2adf02f9c225cb5e82692c58c1bfa20795"),
+    (Envelope::Parquet, "25ecfbb50218a6df878c2a3f0dd03a1bf2acdc1c24e450c61dfe2c79f42a6066"),
+    (Envelope::Hdf5, "fa09ba861f8bcaa8964431b2aca4c4e8d291f8d4668f185d8da4a008a3755911"),
+    (Envelope::Tar, "cf69472e506af8c59e8372969736b8cac88e55d71c8b3158ae08759a2fc2fdf8"),
+    (Envelope::Squashfs, "e03a1710b15dc73965382dd13ba1beea2d98cf61ebaad8f33036f0ec20bf5df7"),
+];
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+fn golden(envelope: Envelope) -> PathBuf {
+    let folder = match envelope {
+        Envelope::Shards => "v1".to_owned(),
+        other => format!("v1-{other}"),
+    };
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder)
 }
 
 fn fields() -> Vec<Field> {
@@ -38,14 +53,14 @@ fn image(split: Split, i: u8) -> Vec<u8> {
     (0..20 + i).map(|b| b.wrapping_mul(11) ^ (split as u8)).collect()
 }
 
-fn write(dir: &Path) -> Digest {
+fn write(dir: &Path, envelope: Envelope) -> Digest {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
+    let (fields, classes) = (fields(), ["kläss 0".to_owned(), "kläss 1".to_owned()]);
     let mut shards = Vec::new();
     for (split, n) in [(Split::Train, 5), (Split::Val, 2)] {
-        let mut writer =
-            ShardWriter::create(&data, &ShardSpec::new(Envelope::Shards, split, &fields()))
-                .unwrap();
+        let spec = ShardSpec { envelope, split, fields: &fields, classes: &classes };
+        let mut writer = ShardWriter::create(&data, &spec).unwrap();
         for i in 0..n {
             let key = BundlePath::parse(&format!("{split}/kläss {}/{i}.png", i % 2)).unwrap();
             let label = i64::from(i % 2).to_le_bytes();
@@ -54,10 +69,10 @@ fn write(dir: &Path) -> Digest {
         shards.push(writer.finish().unwrap());
     }
     let manifest = Manifest {
-        envelope: Envelope::Shards,
+        envelope,
         payload: Payload::Encoded,
-        fields: fields(),
-        classes: vec!["kläss 0".into(), "kläss 1".into()],
+        fields,
+        classes: classes.to_vec(),
         made: [
             ("order".to_owned(), MadeValue::Text("sorted".into())),
             ("seed".to_owned(), MadeValue::Number(0)),
@@ -84,31 +99,54 @@ fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn the_writer_still_writes_version_1() {
-    let dir = tempfile::tempdir().unwrap();
-    assert_eq!(write(dir.path()).hex(), DIGEST);
-    assert!(files(dir.path()) == files(&golden()), "bytes differ from tests/golden/v1");
+fn the_writers_still_write_version_1() {
+    for (envelope, digest) in DIGESTS {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(write(dir.path(), envelope).hex(), digest, "{envelope}");
+        let same = files(dir.path()) == files(&golden(envelope));
+        assert!(same, "bytes differ from {}", golden(envelope).display());
+    }
 }
 
 #[test]
 fn the_reader_still_reads_version_1() {
-    let digest = Some(Digest::parse(DIGEST).unwrap());
-    let bundle = Bundle::open(&golden(), OpenOptions { digest, ..OpenOptions::default() }).unwrap();
-    assert_eq!(bundle.manifest().fields, fields());
-    let mut out = Vec::new();
-    for (split, n) in [(Split::Train, 5), (Split::Val, 2)] {
-        assert_eq!(bundle.n_samples(split), n);
-        for i in 0..n as u8 {
-            let id = bundle.locate(split, u64::from(i)).unwrap();
-            assert_eq!(
-                bundle.key(id).unwrap().as_str(),
-                format!("{split}/kläss {}/{i}.png", i % 2)
-            );
-            bundle.read(id, FieldIdx(0), &mut out).unwrap();
-            assert_eq!(out, image(split, i));
-            bundle.read(id, FieldIdx(2), &mut out).unwrap();
-            assert_eq!(out, [i; 12]);
-            assert_eq!(bundle.shard(id.shard).unwrap().label(id.row), Some(i32::from(i % 2)));
+    for (envelope, digest) in DIGESTS {
+        let digest = Some(Digest::parse(digest).unwrap());
+        let options = OpenOptions { digest, ..OpenOptions::default() };
+        let bundle = Bundle::open(&golden(envelope), options).unwrap();
+        assert_eq!((bundle.manifest().envelope, &bundle.manifest().fields), (envelope, &fields()));
+        let mut out = Vec::new();
+        for (split, n) in [(Split::Train, 5), (Split::Val, 2)] {
+            assert_eq!(bundle.n_samples(split), n);
+            for i in 0..n as u8 {
+                let id = bundle.locate(split, u64::from(i)).unwrap();
+                let key = format!("{split}/kläss {}/{i}.png", i % 2);
+                assert_eq!(bundle.key(id).unwrap().as_str(), key, "{envelope}");
+                bundle.read(id, FieldIdx(0), &mut out).unwrap();
+                assert_eq!(out, image(split, i), "{envelope} {key}");
+                bundle.read(id, FieldIdx(2), &mut out).unwrap();
+                assert_eq!(out, [i; 12], "{envelope} {key}");
+                let label = bundle.shard(id.shard).unwrap().label(id.row);
+                assert_eq!(label, Some(i32::from(i % 2)), "{envelope} {key}");
+            }
         }
     }
+}
+
+/// The index of a lost sidecar comes back from the shard alone.
+#[test]
+fn the_indexers_still_give_the_indexes_of_version_1() {
+    for (envelope, _) in DIGESTS {
+        let bundle = Bundle::open(&golden(envelope), OpenOptions::default()).unwrap();
+        for entry in &bundle.manifest().shards {
+            let shard = ReadAt::open(&bundle.path_of(&entry.file), Backend::Pread).unwrap();
+            let index = rebuild_index(&shard, envelope, &fields()).unwrap();
+            assert!(index == bundle.read_file(&entry.index).unwrap(), "{envelope}");
+        }
+    }
+}
+
+#[test]
+fn there_is_a_golden_bundle_of_every_envelope() {
+    assert_eq!(DIGESTS.map(|(envelope, _)| envelope), Envelope::ALL);
 }
