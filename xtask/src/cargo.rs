@@ -40,6 +40,8 @@ pub struct Artifact {
 
 /// The package that cannot be built without libtorch.
 const TRAIN_PACKAGE: &str = "gular-train";
+/// Asks for what the other set needs of shared crates; see there.
+const FEATURES_PACKAGE: &str = "xtask-features";
 
 const CODEC: (&str, &str) = ("gular-codec", "crates/codec");
 const CONTAINERS: (&str, &str) = ("gular-containers", "containers");
@@ -97,6 +99,8 @@ impl Set {
                     "gular-runtime",
                     "-p",
                     TRAIN_PACKAGE,
+                    "-p",
+                    FEATURES_PACKAGE,
                     "--features",
                     "gular-runtime/cuda",
                 ],
@@ -199,6 +203,8 @@ fn executable(messages: &str, dir: &Path, name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     #[test]
@@ -214,5 +220,48 @@ mod tests {
         assert_eq!(found("/w", "gular"), Some("/t/1".into()));
         assert_eq!(found("/w/b", "gular"), Some("/t/2".into()));
         assert_eq!(found("/w", "gular-train"), None);
+    }
+
+    /// What cargo would build of `args` and these kinds of dependency: each foreign package,
+    /// with the sets of features that are asked of it.
+    fn features(args: &[&str], edges: &str) -> BTreeMap<String, BTreeSet<String>> {
+        let mut tree = command(cargo_program());
+        tree.args(["tree", "--offline", "--prefix=none", "--format={p}|{f}", "--edges", edges]);
+        tree.args(args).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let text = process::stdout_of(&mut tree).expect("cargo tells");
+        let mut packages = BTreeMap::<_, BTreeSet<_>>::new();
+        for line in text.lines() {
+            let line = line.trim_end_matches(" (*)");
+            // A package of the workspace is printed with its folder.
+            if let Some((package, features)) = line.split_once('|').filter(|_| !line.contains("(/"))
+            {
+                packages.entry(package.to_owned()).or_default().insert(features.to_owned());
+            }
+        }
+        packages
+    }
+
+    #[test]
+    fn no_set_asks_of_a_shared_crate_what_another_does_not() {
+        let (tested, built) = ("normal,build,dev", "normal,build");
+        let (plain, torch) = (Set::Plain.args(true), Set::Torch.args(true));
+        let all = features(&plain, tested);
+        assert!(all.len() > 100, "only {} packages were found", all.len());
+        for (name, args, edges) in [
+            ("without tests", &plain, built),
+            ("with libtorch", &torch, tested),
+            ("with libtorch, without tests", &torch, built),
+            ("xtask", &vec!["-p", "xtask"], built),
+        ] {
+            for (package, asked) in features(args, edges) {
+                let Some(known) = all.get(&package) else { continue };
+                let other: Vec<_> = asked.difference(known).collect();
+                assert!(
+                    other.is_empty(),
+                    "{name}: {package} is compiled again with {other:?}, not {known:?}: \
+                     let `xtask/features` ask for all of it"
+                );
+            }
+        }
     }
 }
