@@ -48,10 +48,6 @@ pub(crate) fn run(
     let gpu = release(&cargo::GPU)?;
     for (name, program) in [("gular", gular), ("gular-train", train), ("gpu", gpu)] {
         copy(&program, &kit.join(name))?;
-        // Without symbols it travels faster.
-        if find("strip").is_some() {
-            process::run(command("strip").arg(kit.join(name)))?;
-        }
     }
     for name in ["run.sh", "peers.py"] {
         copy(&workspace.root.join("xtask/bench/gpu").join(name), &kit.join(name))?;
