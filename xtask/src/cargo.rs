@@ -73,6 +73,8 @@ pub const WRITE_METRICS: Artifact = Artifact::new(RUNTIME, "example", "write_met
 pub const SIF_OF_DIR: Artifact = Artifact::new(CONTAINERS, "example", "sif_of_dir", &[]);
 /// Makes a `SquashFS` image of a folder.
 pub const SQUASH_DIR: Artifact = Artifact::new(SQUASHFS, "example", "squash_dir", &[]);
+/// Writes the inputs that fuzzing starts from.
+pub const FUZZ_SEEDS: Artifact = Artifact::new(("gular-tests", "tests"), "bin", "fuzz-seeds", &[]);
 /// The checks of a federation.
 pub const FEDERATION: Artifact = Artifact::new(("gular-tests", "tests"), "test", "federation", &[]);
 

@@ -27,7 +27,7 @@ fn main() -> Result {
     archives(&seeds)?;
     openpgp(&seeds)?;
     answers(&seeds)?;
-    registries(&seeds)
+    documents(&seeds)
 }
 
 struct Seeds {
@@ -156,19 +156,23 @@ fn sif() -> Result<Vec<u8>> {
 
 /// What the servers of a federation say: headers of a director, a listing, a token.
 fn answers(seeds: &Seeds) -> Result {
-    let headers = "Location: https://c1:8443/ns/d/x?authz=TOKEN\n\
+    let headers = "/ns/d/x\n\
+        Location: https://c1:8443/ns/d/x?authz=TOKEN\n\
         Link: <https://c1:8443/ns/d/x>; rel=\"duplicate\"; pri=1; depth=2, \
         <https://c2:8443/ns/d/x>; rel=\"duplicate\"; pri=2; depth=2\n\
         X-Pelican-Namespace: namespace=/ns, require-token=true, collections-url=https://o:8443\n\
         X-Pelican-Authorization: issuer=https://iss\n\
-        X-Pelican-Token-Generation: issuer=https://iss, max-scope-depth=3, base-path=/ns\n";
+        X-Pelican-Token-Generation: issuer=https://iss, max-scope-depth=3, base-path=/ns\n\
+        Retry-After: 7\n\
+        Digest: md5=XrY7u+Ae7tCTyyK7j1rNww==\n";
     seeds.put_as("answers", "director", 0, headers.as_bytes())?;
-    let listing = r#"<?xml version="1.0" encoding="utf-8"?><D:multistatus xmlns:D="DAV:">
-        <D:response><D:href>/ns/d/</D:href><D:propstat><D:prop><D:resourcetype><D:collection/>
-        </D:resourcetype></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>
-        <D:response><D:href>/ns/d/a%20b</D:href><D:propstat><D:prop><D:getcontentlength>12
-        </D:getcontentlength><D:resourcetype/></D:prop><D:status>HTTP/1.1 200 OK</D:status>
-        </D:propstat></D:response></D:multistatus>"#;
+    let listing = r#"/ns/d
+<?xml version="1.0" encoding="utf-8"?><D:multistatus xmlns:D="DAV:">
+<D:response><D:href>/ns/d/</D:href><D:propstat><D:prop><D:resourcetype><D:collection/>
+</D:resourcetype></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>
+<D:response><D:href>/ns/d/a%20b</D:href><D:propstat><D:prop><D:getcontentlength>12
+</D:getcontentlength><D:resourcetype/></D:prop><D:status>HTTP/1.1 200 OK</D:status>
+</D:propstat></D:response></D:multistatus>"#;
     seeds.put_as("answers", "listing", 1, listing.as_bytes())?;
     // {"alg":"none"} . {"iss":"https://iss","exp":2000000000,"scope":"storage.read:/d"} . x
     let token = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2lzcyIsImV4cCI6MjAwMDAwMDAwMCwic2NvcGUi\
@@ -176,32 +180,18 @@ fn answers(seeds: &Seeds) -> Result {
     seeds.put_as("answers", "token", 2, token.as_bytes())
 }
 
-/// What registries say: an OCI index, manifest and configuration, a wheel index.
-fn registries(seeds: &Seeds) -> Result {
+/// What a registry or a layout says of an image, as the target `oci` joins it.
+fn documents(seeds: &Seeds) -> Result {
     let digest = format!("sha256:{}", "ab".repeat(32));
-    let descriptor = |kind: &str| {
-        format!(
-            r#"{{"mediaType":"application/vnd.oci.image.{kind}","digest":"{digest}","size":7}}"#
-        )
-    };
-    let index =
-        format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, descriptor("manifest.v1+json"));
-    seeds.put_as("registry", "index", 0, index.as_bytes())?;
-    let (config, layer) = (descriptor("config.v1+json"), descriptor("layer.v1.tar+gzip"));
-    let manifest = format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{layer}]}}"#);
-    seeds.put_as("registry", "manifest", 1, manifest.as_bytes())?;
+    let index = r#"{"schemaVersion":2,"manifests":[MANIFEST]}"#;
+    let layer = format!(
+        r#"{{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"{digest}","size":7}}"#
+    );
+    let manifest = format!(r#"{{"schemaVersion":2,"config":CONFIG,"layers":[{layer}]}}"#);
     let config = format!(
-        r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["A=b"]}},
-        "rootfs":{{"type":"layers","diff_ids":["{digest}"]}}}}"#
+        r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["A=b"],"Cmd":["x"]}},"rootfs":{{"type":"layers","diff_ids":["{digest}"]}},"history":[{{"created_by":"x"}}]}}"#
     );
-    seeds.put_as("registry", "config", 2, config.as_bytes())?;
-    let wheels = format!(
-        r#"{{"meta":{{"api-version":"1.1"}},"name":"x","files":[{{"filename":
-        "x-1.0-py3-none-any.whl","url":"x-1.0-py3-none-any.whl","hashes":{{"sha256":"{}"}},
-        "requires-python":">=3.8","yanked":false}}]}}"#,
-        "ab".repeat(32)
-    );
-    seeds.put_as("registry", "wheels", 3, wheels.as_bytes())
+    seeds.put("oci", "image", [index, &manifest, &config].join("\n\n").as_bytes())
 }
 
 fn root() -> &'static Path {

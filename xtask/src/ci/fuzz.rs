@@ -1,10 +1,17 @@
-//! The fuzz targets, each for a minute, with the stable compiler.
+//! The fuzz targets, with the stable compiler.
+//!
+//! ```text
+//! target/fuzz/seeds/TARGET/    what `fuzz-seeds` writes, made again each time
+//! fuzz/corpus/TARGET/          what earlier runs found on this machine
+//! fuzz/artifacts/TARGET/       inputs on which the target failed
+//! ```
 
 use std::fs;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use crate::cargo::cargo;
+use crate::cargo::{FUZZ_SEEDS, Set, build, cargo};
 use crate::process::{self, command};
 use crate::setup::Ready;
 use crate::workspace::Workspace;
@@ -16,34 +23,42 @@ const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanit
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions";
 
-/// Builds every target of `fuzz` and runs it on what earlier runs found, and on.
-pub(super) fn run(workspace: &Workspace, ready: &Ready) -> Result<()> {
+/// Builds every target of `fuzz` and runs each for `time`, on seeds and on what earlier
+/// runs found.
+pub(super) fn run(workspace: &Workspace, ready: &Ready, time: Duration) -> Result<()> {
     let home = workspace.root.join("fuzz");
     let build_dir = workspace.target.join("fuzz");
     let host = process::stdout_of(command("rustc").args(["--print", "host-tuple"]))?;
-    let mut build = cargo(workspace, ready, "build");
+    let mut targets = cargo(workspace, ready, "build");
     // With `--target`, build scripts and macros are spared the flags.
-    build
+    targets
         .args(["--release", "--bins", "--target", host.trim(), "--manifest-path"])
         .arg(home.join("Cargo.toml"));
-    build.env("RUSTFLAGS", RUSTFLAGS).env("CARGO_TARGET_DIR", &build_dir);
-    process::run(&mut build)?;
+    targets.env("RUSTFLAGS", RUSTFLAGS).env("CARGO_TARGET_DIR", &build_dir);
+    process::run(&mut targets)?;
     let programs = build_dir.join(host.trim()).join("release");
+
+    let seeds = build_dir.join("seeds");
+    if seeds.exists() {
+        fs::remove_dir_all(&seeds)
+            .with_context(|| format!("cannot clear `{}`", seeds.display()))?;
+    }
+    let [write_seeds] = build(workspace, ready, Set::Plain, [&FUZZ_SEEDS])?;
+    process::run(command(write_seeds).arg(&seeds))?;
     for name in target_names(workspace)? {
+        let seeds = seeds.join(&name);
+        ensure!(seeds.is_dir(), "`fuzz-seeds` writes no seeds for the target `{name}`");
         let corpus = home.join("corpus").join(&name);
         let artifacts = home.join("artifacts").join(&name);
         for dir in [&corpus, &artifacts] {
             fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         }
         let mut fuzz = command(programs.join(&name));
-        fuzz.args([
-            "-max_total_time=60",
-            "-timeout=10",
-            "-rss_limit_mb=2048",
-            "-print_final_stats=1",
-            "-verbosity=0",
-        ]);
-        fuzz.arg(format!("-artifact_prefix={}/", artifacts.display())).arg(corpus);
+        fuzz.arg(format!("-max_total_time={}", time.as_secs()));
+        fuzz.args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"]);
+        fuzz.arg(format!("-artifact_prefix={}/", artifacts.display()));
+        // What is found goes to the first folder.
+        fuzz.args([&corpus, &seeds]);
         eprintln!("fuzzing `{name}`");
         process::run(&mut fuzz).with_context(|| {
             format!("`{name}` failed on an input kept in `{}`", artifacts.display())

@@ -15,11 +15,15 @@ use crate::setup::{self, Line, free_bytes, human};
 use crate::workspace::Workspace;
 use crate::{demo, lint, peers, test};
 
-/// Run all that CI runs: lint, test, peers, demo.
+/// How long each fuzz target runs: enough to try its seeds and their neighbours, or to search.
+const FUZZ_SHORT: Duration = Duration::from_secs(4);
+const FUZZ_LONG: Duration = Duration::from_secs(60);
+
+/// Run all that CI runs: lint, test, peers, demo, fuzz.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also the long tests, the fuzz targets for a minute each, libtorch 2.7.0, and the licences
-    /// and sources of all crates
+    /// Also the long tests, the fuzz targets for a minute each and not for seconds, libtorch
+    /// 2.7.0, and the licences and sources of all crates
     #[arg(long)]
     long: bool,
 }
@@ -46,9 +50,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         peers::peers(&workspace, &ready, "")
     })?;
     stages.run("demo", || demo::run(&demo::Args::short()))?;
+    let time = if args.long { FUZZ_LONG } else { FUZZ_SHORT };
+    stages.run("fuzz", || fuzz::run(&workspace, &ready, time))?;
     if args.long {
         stages.run("deny", || deny::run(&workspace, &ready))?;
-        stages.run("fuzz", || fuzz::run(&workspace, &ready))?;
         stages.run("libtorch 2.7.0", || older_line::run(&workspace))?;
     }
     stages.summary();
