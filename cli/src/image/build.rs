@@ -19,14 +19,12 @@ use crate::stop::Stop;
 
 /// Build the image
 ///
-/// Fetches what image.lock names (made first when it is missing), builds the program with
-/// cargo, lays all together, checks that it will run (see `gular image check`), and writes
-/// NAME-HASH.sif, named by its content since caches of Pelican key on names. What is there
-/// already is used again: when only the program changed, a build takes seconds.
-///
-/// Example: gular image build image.toml --format sif,oci --out images/
+/// Fetches what image.lock names (made first if it is missing), builds the program with cargo,
+/// assembles the image, checks that it will run (see `gular image check`), and writes
+/// NAME-HASH.sif. The name has a hash of the content because Pelican's caches key on names. What
+/// exists already is used again: if only the program changed, a build takes seconds.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular image build image.toml --format sif,oci --out images/")]
 pub(super) struct BuildArgs {
     /// The recipe
     #[arg(default_value = "image.toml")]
@@ -34,32 +32,34 @@ pub(super) struct BuildArgs {
     /// The folder for the image and its list of contents (SPDX)
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(super) out: PathBuf,
-    /// What to write: a SIF, an OCI layout (a folder), that layout as one tar
+    /// What to write, separated by commas
+    ///
+    /// A SIF, an OCI layout (a folder), or that layout as one tar.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "sif")]
     pub(super) format: Vec<FormatArg>,
-    /// Of a SIF's files and of OCI layers; `gzip` every runtime reads
-    #[arg(long, value_enum, default_value = "gzip")]
+    /// Compression of a SIF's files and of OCI layers
+    #[arg(long, hide_short_help = true, value_enum, default_value = "gzip")]
     pub(super) compression: CompressionArg,
-    /// This program instead of the one that the recipe names
+    /// A program to use instead of the one that the recipe names
     #[arg(long, value_name = "FILE")]
     pub(super) program: Option<PathBuf>,
-    /// Folders with packages, as `gular image lock --vendor` fills them
+    /// A folder with packages, made by `gular image lock --vendor`
     #[arg(long, value_name = "DIR")]
     pub(super) vendor: Vec<PathBuf>,
-    /// Refuse to make or change image.lock
+    /// Fail if image.lock would have to be made or changed
     #[arg(long)]
     pub(super) locked: bool,
-    /// Write the image in spite of findings; they are still shown
+    /// Write the image even if checks fail; findings are still shown
     #[arg(long)]
     pub(super) force: bool,
-    /// Fetch, build the program, check; write no image
+    /// Fetch, build the program and check, but write no image
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Threads that compress; they change no byte [default: all cores]
+    /// Threads that compress; the bytes do not depend on them [default: all cores]
     #[arg(long, short, value_name = "N")]
     pub(super) jobs: Option<NonZeroUsize>,
     /// Space that compressed blocks may take in the cache
-    #[arg(long, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
+    #[arg(long, hide_short_help = true, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
     pub(super) cache_size: u64,
     #[command(flatten)]
     pub(super) sources: SourceArgs,

@@ -19,27 +19,28 @@ use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
 
-/// Say whether an image will run where it should
+/// Check whether an image will run where it should
 ///
 /// Looks for libraries that are missing or too old, GPUs without code in the CUDA libraries,
 /// drivers that are too old, what Apptainer and HTCondor expect inside, secrets and names
 /// that caches would mix up; with --replay also whether HTCondor's own lines for testing and
-/// starting a job work. Asks for the GPUs and the Apptainer of the recipe inside, unless told
-/// otherwise. Takes a .sif, an OCI layout or an OCI archive, whoever made it. Exit code 1 when it would fail.
-///
-/// Example: gular image check train-0123456789abcdef.sif --gpus 8.0,9.0
+/// starting a job work. GPUs and Apptainer are those of the recipe inside, unless flags say
+/// otherwise. Takes a .sif, an OCI layout or an OCI archive from any tool. Exit code 1: the image
+/// would fail.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular image check train-0123456789abcdef.sif --gpus 8.0,9.0")]
 pub(super) struct CheckArgs {
     /// A .sif, the folder of an OCI layout, or an OCI archive
     pub(super) image: PathBuf,
     /// Compute capabilities it must run on, such as 8.0,9.0 [default: the recipe's]
     #[arg(long, value_delimiter = ',', value_name = "CC")]
     pub(super) gpus: Vec<gular_containers::cuda::Capability>,
-    /// The oldest Apptainer it must run under [default: the recipe's, else 1.1]
+    /// The oldest Apptainer it must run under [default: the recipe's, otherwise 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(super) apptainer: Option<gular_containers::recipe::Runtime>,
-    /// Also replay HTCondor's lines, which starts programs of the image: for images you trust
+    /// Also replay HTCondor's lines
+    ///
+    /// This starts programs of the image: only for images you trust.
     #[arg(long)]
     pub(super) replay: bool,
     #[command(flatten)]

@@ -14,12 +14,10 @@ use crate::show;
 
 /// Write a definition file, a Dockerfile, or the facts that jobs ask for
 ///
-/// `def` and `dockerfile` rebuild something close with other tools, for those who must; `facts`
-/// is JSON: minimum compute capability, CUDA runtime, driver, bytes.
-///
-/// Example: gular image export facts train-0123456789abcdef.sif
+/// `def` and `dockerfile` let other tools build a similar image; `facts` is JSON: minimum compute
+/// capability, CUDA runtime, driver, bytes.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular image export facts train-0123456789abcdef.sif")]
 pub(super) struct ExportArgs {
     /// What to write to stdout
     #[arg(value_enum)]

@@ -18,11 +18,9 @@ use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::show;
 
-/// Show what an image holds: objects, layers, environment, labels, GPUs, packages
-///
-/// Example: gular image inspect train-0123456789abcdef.sif
+/// Show what an image contains: objects, layers, environment, labels, GPUs, packages
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular image inspect train-0123456789abcdef.sif")]
 pub(super) struct InspectArgs {
     /// A .sif, the folder of an OCI layout, or an OCI archive
     pub(super) image: PathBuf,

@@ -16,26 +16,26 @@ use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
 
-/// Find out which packages an image takes, and write them to image.lock
+/// Resolve the packages of an image and write them to image.lock
 ///
 /// Resolves Debian packages (the archive's signature is checked) and the wheels of torch
 /// with NVIDIA's libraries; writes names, versions, lengths, SHA-256 and URLs. Nothing large
-/// is fetched, unless --vendor asks for it.
-///
-/// Example: gular image lock image.toml --vendor vendor/
+/// is fetched unless --vendor asks for it.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular image lock image.toml --vendor vendor/")]
 pub(super) struct LockArgs {
     /// The recipe
     #[arg(default_value = "image.toml")]
     pub(super) recipe: PathBuf,
-    /// Also fetch every package into DIR; `gular image build --vendor DIR` then needs no network
+    /// Also fetch every package into DIR
+    ///
+    /// `gular image build --vendor DIR` then needs no network.
     #[arg(long, value_name = "DIR")]
     pub(super) vendor: Option<PathBuf>,
-    /// Only say whether image.lock fits the recipe; 1 when it does not
+    /// Only check whether image.lock fits the recipe; exit code 1 if not
     #[arg(long, conflicts_with_all = ["vendor", "dry_run"])]
     pub(super) check: bool,
-    /// Resolve, and say what would change; nothing is written
+    /// Only resolve and show what would change
     #[arg(long)]
     pub(super) dry_run: bool,
     #[command(flatten)]

@@ -27,10 +27,8 @@ use crate::shared::Output;
 /// A recipe is a TOML file: a base, a program, libtorch with NVIDIA's libraries, and the
 /// GPUs it must run on. `image.lock` beside it names every package by its digest, so that
 /// the same recipe gives the same bytes on any machine. No root, no daemon, no Docker.
-///
-/// Example: gular image build image.toml
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example:\n  gular image build image.toml")]
 pub(crate) struct ImageArgs {
     #[command(subcommand)]
     verb: ImageVerb,

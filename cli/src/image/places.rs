@@ -17,16 +17,31 @@ use crate::exit::Failure;
 #[command(next_help_heading = "Sources")]
 pub(super) struct SourceArgs {
     /// A mirror of the Debian archive
-    #[arg(long, value_name = "URL", default_value = "https://deb.debian.org/debian")]
+    #[arg(
+        long,
+        value_name = "URL",
+        hide_short_help = true,
+        default_value = "https://deb.debian.org/debian"
+    )]
     pub(super) mirror: String,
     /// A mirror of Debian's security archive
-    #[arg(long, value_name = "URL", default_value = "https://deb.debian.org/debian-security")]
+    #[arg(
+        long,
+        value_name = "URL",
+        hide_short_help = true,
+        default_value = "https://deb.debian.org/debian-security"
+    )]
     pub(super) security: String,
     /// A Python package index (PEP 503)
-    #[arg(long, value_name = "URL", default_value = "https://pypi.org/simple")]
+    #[arg(
+        long,
+        value_name = "URL",
+        hide_short_help = true,
+        default_value = "https://pypi.org/simple"
+    )]
     pub(super) index: String,
     /// OpenPGP keys that sign the Debian archive, instead of Debian's own
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(super) keyring: Vec<PathBuf>,
 }
 
@@ -34,15 +49,16 @@ pub(super) struct SourceArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Places")]
 pub(super) struct PlaceArgs {
-    /// Keeps packages, unpacked files and compressed blocks for the next build
-    /// [default: $GULAR_IMAGE_CACHE, else gular/image in $XDG_CACHE_HOME or ~/.cache]
+    /// Where packages and compressed blocks are kept for the next build
+    ///
+    /// Unpacked files too. [default: $GULAR_IMAGE_CACHE, else gular/image in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR")]
     pub(super) cache: Option<PathBuf>,
-    /// Fetch nothing
+    /// Use only what is already cached; fetch nothing
     #[arg(long)]
     pub(super) offline: bool,
-    /// Bytes that an archive or image may have unpacked
-    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
+    /// The most bytes that an archive or image may unpack to
+    #[arg(long, hide_short_help = true, default_value = "64GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
     pub(super) max_unpacked: u64,
 }
 
