@@ -30,7 +30,9 @@ pub fn director(bytes: &[u8]) {
         if let Some(prefix) = server_prefix(source, path) {
             assert!(source.url.starts_with(&prefix));
             let below = answer.namespace.as_ref().and_then(|namespace| namespace.below(path));
-            assert!(join(&prefix, below.unwrap_or_default()).starts_with(&prefix));
+            // A server's URL may have an empty segment, which `join` leaves out at the end.
+            let joined = join(&prefix, below.unwrap_or_default());
+            assert!(joined.starts_with(prefix.trim_end_matches('/')), "{joined}");
         }
     }
     for (_, value) in &headers {
