@@ -70,25 +70,4 @@ impl Error {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.display().to_string(), source }
     }
-
-    /// What to do about it, where there is something to do.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::NoSpace { .. } => Some(
-                "choose another folder with `--scratch`, a smaller `--limit`, or fewer envelopes"
-                    .into(),
-            ),
-            Self::Io { action: "create", .. } => {
-                Some("choose a folder for temporary bundles with `--scratch`".into())
-            }
-            Self::Differs { .. } => {
-                Some("`gular verify` says whether the bundle is sound; if so, please report".into())
-            }
-            Self::Bundle(error) => error.hint().map(str::to_owned),
-            Self::Pack(error) => error.hint(),
-            Self::Loader(error) => error.hint(),
-            _ => None,
-        }
-    }
 }

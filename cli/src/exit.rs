@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::image::hints::hint;
-use crate::show;
+use crate::{hints, show};
 
 /// Exit codes, the same for every verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl From<gular_pack::Error> for Failure {
             gular_pack::Error::Bundle(error) => verdict(error),
             _ => Exit::Failed,
         };
-        Self { exit, ..Self::new(&error, error.hint()) }
+        Self { exit, ..Self::new(&error, hints::pack(&error)) }
     }
 }
 
@@ -91,7 +91,7 @@ impl From<gular_bench::Error> for Failure {
         match error {
             gular_bench::Error::Bundle(error) => error.into(),
             gular_bench::Error::Pack(error) => error.into(),
-            error => Self::new(&error, error.hint()),
+            error => Self::new(&error, hints::bench(&error)),
         }
     }
 }
@@ -100,7 +100,7 @@ impl From<gular_verify::Error> for Failure {
     fn from(error: gular_verify::Error) -> Self {
         match error {
             gular_verify::Error::Pelican(error) => error.into(),
-            error => Self::new(&error, error.hint()),
+            error => Self::new(&error, hints::verify(&error)),
         }
     }
 }
@@ -133,7 +133,7 @@ impl From<gular_transfer::Error> for Failure {
                 use gular_transfer::Error::{AnotherBundle, ObjectDigest};
                 let unsound = matches!(error, AnotherBundle { .. } | ObjectDigest { .. });
                 let exit = if unsound { Exit::Unsound } else { Exit::Failed };
-                Self { exit, ..Self::new(&error, error.hint()) }
+                Self { exit, ..Self::new(&error, hints::transfer(&error)) }
             }
         }
     }
@@ -145,7 +145,7 @@ impl From<gular_runtime::Error> for Failure {
             gular_runtime::Error::Pelican(error) => error.into(),
             gular_runtime::Error::Bundle(error) => error.into(),
             gular_runtime::Error::Transfer(error) => error.into(),
-            error => Self::new(&error, error.hint()),
+            error => Self::new(&error, hints::runtime(&error)),
         }
     }
 }

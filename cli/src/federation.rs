@@ -11,7 +11,7 @@ use gular_federation::{Federation, Options, TokenRequest, mint};
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{show, units};
+use crate::{hints, show, units};
 
 /// Run a federation on this machine, for development and lessons
 #[derive(Debug, Args)]
@@ -166,7 +166,7 @@ fn token(args: &TokenArgs, output: &Output) -> Result<Exit, Failure> {
 
 impl From<gular_federation::Error> for Failure {
     fn from(error: gular_federation::Error) -> Self {
-        Self::new(&error, error.hint().map(str::to_owned))
+        Self::new(&error, hints::federation(&error))
     }
 }
 

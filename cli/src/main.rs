@@ -8,6 +8,7 @@ mod convert;
 mod exit;
 mod federation;
 mod fetch;
+mod hints;
 mod html_page;
 mod image;
 mod inspect;

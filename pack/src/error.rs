@@ -241,6 +241,56 @@ pub struct BadInput {
     /// What can be done about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Which setting would accept it.
+    #[serde(skip)]
+    pub remedy: Remedy,
+}
+
+/// What makes a bad input acceptable.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Remedy {
+    /// Nothing but another file.
+    #[default]
+    Repair,
+    /// A higher limit of pixels.
+    AllowMorePixels,
+    /// A lower limit of pixels, or fewer threads.
+    UseLessMemory,
+    /// A smaller side.
+    Shrink,
+    /// Three channels instead of one.
+    KeepColour,
+}
+
+/// What is wrong with an input, and what can be done about it.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) reason: String,
+    pub(crate) hint: Option<&'static str>,
+    pub(crate) remedy: Remedy,
+}
+
+impl Fault {
+    pub(crate) fn new(reason: String, hint: Option<&'static str>) -> Self {
+        Self { reason, hint, remedy: Remedy::Repair }
+    }
+
+    /// This fault of the file at `path`.
+    pub(crate) fn at(self, path: String) -> BadInput {
+        let Self { reason, hint, remedy } = self;
+        BadInput { path, reason, hint: hint.map(str::to_owned), remedy }
+    }
+}
+
+impl From<gular_codec::Error> for Fault {
+    fn from(error: gular_codec::Error) -> Self {
+        let remedy = match error {
+            gular_codec::Error::TooLarge { .. } => Remedy::AllowMorePixels,
+            gular_codec::Error::Memory { .. } => Remedy::UseLessMemory,
+            _ => Remedy::Repair,
+        };
+        Self { remedy, ..Self::new(error.to_string(), error.hint()) }
+    }
 }
 
 /// Of many files that cannot be packed, this many are named.
@@ -288,85 +338,6 @@ fn kept(path: &str, done: usize, total: usize) -> String {
 }
 
 impl Error {
-    /// What the user can do next.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        let text = match self {
-            Self::NoImages { .. } => {
-                "name the folder that holds `class/file` or `split/class/file`, JPEG or PNG; TIFF is not packed yet"
-            }
-            Self::NoClass { expected: "split/file", .. } => {
-                "move it into a split folder, or say that folders are no splits: `--layout class`"
-            }
-            Self::NoClass { .. } => {
-                "move it into a class folder, or pack without labels: `--labels none`"
-            }
-            Self::MixedLayout { .. } => {
-                "say what top-level folders are: `--layout split` or `--layout class`"
-            }
-            Self::Loop { .. } => "remove the link",
-            Self::CaseCollision { .. } => {
-                "rename one: on file systems that ignore case they would be one file"
-            }
-            Self::UnknownClass { .. } => {
-                "add it to the list given with `--classes`, or move the folder away"
-            }
-            Self::MixedDepth { .. } => "say which it shall be: `--dtype u8` or `--dtype u16`",
-            Self::BadInputs(bad) => {
-                let hint = bad.named.first().and_then(|bad| bad.hint.as_deref());
-                let skip = "or run again with `--on-error skip`: it keeps finished shards, packs the rest, and lists in `skipped.jsonl` what it left out";
-                return Some(match hint {
-                    Some(hint) if hint.contains("--on-error skip") => hint.to_owned(),
-                    hint => format!("{}, {skip}", hint.unwrap_or("repair or remove the file")),
-                });
-            }
-            Self::Inside { .. } => "name a place beside the source",
-            Self::NoSpace { .. } => "free space, or name a folder on another file system",
-            Self::Full { .. } => {
-                "free space and run the same command again: finished shards are kept"
-            }
-            Self::AlreadyBundle { .. } => {
-                "bundles are never overwritten: name a new folder, or remove this one"
-            }
-            Self::NotEmpty { .. } => "name a new or empty folder",
-            Self::OtherPlan { .. } => {
-                "run the command that was interrupted, or remove the folder and begin anew"
-            }
-            Self::NotInPlace { .. } => {
-                "write the file again uncompressed, or unpack it to a folder of images and `gular pack` that"
-            }
-            Self::BadKeys { .. } => {
-                "name another column with `--key NAME`, or `--key none` for keys of file names and rows"
-            }
-            Self::NoImage { .. } => {
-                "name the column of images with `--image NAME`, or repair the file"
-            }
-            Self::NotEqual { .. } => {
-                "check disk and memory of this machine, and convert again; if it happens again, report it as a bug"
-            }
-            Self::Exists { .. } => "convert to an envelope instead, where names need not differ",
-            Self::Busy { .. } => "wait for it, or name another place",
-            Self::FileExists { .. } => {
-                "nothing is overwritten: name a new file, or remove this one"
-            }
-            Self::NoFiles { .. } => {
-                "name the files; a folder of images is for `gular pack`, a bundle for `gular convert`"
-            }
-            Self::MixedFormats { .. } => "adopt the files of each format to a bundle of their own",
-            Self::Cancelled { .. } => "run the same command again to go on",
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "free space and run the same command again"
-            }
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                "check the permissions of the file and its folders"
-            }
-            Self::Io { .. } => "check the path",
-            Self::Option(_) => "`--help` lists the options",
-            Self::Bundle(e) => return e.hint().map(str::to_owned),
-        };
-        Some(text.to_owned())
-    }
-
     pub(crate) fn io(
         action: &'static str,
         path: impl AsRef<std::path::Path>,

@@ -8,7 +8,7 @@ use gular_codec::{DecodeOptions, Decoder, Format, Limits, read_header};
 use rustix::buffer::spare_capacity;
 
 use crate::Check;
-use crate::error::BadInput;
+use crate::error::{BadInput, Fault};
 use crate::payload::{Maker, Value};
 use crate::plan::Record;
 use crate::scan::media_type_of;
@@ -33,11 +33,7 @@ impl InputReader {
 
     /// The value of a planned input, or why it cannot be packed.
     pub(crate) fn read(&mut self, source: &Path, record: &Record) -> Result<Value, BadInput> {
-        let bad = |reason: String, hint: Option<&str>| BadInput {
-            path: record.key.to_string(),
-            reason,
-            hint: hint.map(str::to_owned),
-        };
+        let bad = |reason: String, hint| Fault::new(reason, hint).at(record.key.to_string());
         let path = source.join(record.key.as_str());
         let io = |e: io::Error| {
             let hint =
@@ -61,29 +57,25 @@ impl InputReader {
         if bytes.is_empty() {
             return Err(bad("the file is empty".to_owned(), None));
         }
-        self.check(record, &bytes).map_err(|(reason, hint)| bad(reason, hint))?;
-        self.maker.make(bytes, &mut self.decoder).map_err(|(reason, hint)| bad(reason, hint))
+        let fault = |fault: Fault| fault.at(record.key.to_string());
+        self.check(record, &bytes).map_err(fault)?;
+        self.maker.make(bytes, &mut self.decoder).map_err(fault)
     }
 
-    fn check(
-        &mut self,
-        record: &Record,
-        bytes: &[u8],
-    ) -> Result<(), (String, Option<&'static str>)> {
+    fn check(&mut self, record: &Record, bytes: &[u8]) -> Result<(), Fault> {
         if self.check == Check::None {
             return Ok(());
         }
-        let image = |e: gular_codec::Error| (e.to_string(), e.hint());
         let format = Format::sniff(bytes);
         let named = media_type_of(record.key.as_str()).unwrap_or_default();
         if let Some(format) = format.filter(|f| f.media_type() != named) {
             let reason = format!("its name says {named}, its content is {}", format.media_type());
-            return Err((reason, Some("give it the extension of its content")));
+            return Err(Fault::new(reason, Some("give it the extension of its content")));
         }
-        let header = read_header(bytes, &self.limits).map_err(image)?;
+        let header = read_header(bytes, &self.limits)?;
         debug_assert_eq!(Some(header.format), format);
         if self.check == Check::Full {
-            self.decoder.validate(bytes).map_err(image)?;
+            self.decoder.validate(bytes)?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ mod work;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
-pub use error::{BadInput, BadInputs, Error};
+pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use options::{Check, Labels, Layout, OnError, PackOrder, PlanOptions};
 pub use out::{SKIPPED_NAME, STATE_DIR};

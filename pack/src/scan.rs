@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{BundlePath, Split};
 
-use crate::error::{BadInput, BadInputs};
+use crate::error::{BadInput, BadInputs, Fault};
 use crate::{Error, Labels, Layout, OnError, PlanOptions};
 
 /// Extensions, in lower case, of files that are packed, with their media types.
@@ -233,10 +233,10 @@ impl Walk<'_> {
     }
 
     /// Notes a file that cannot be packed; the walk goes on and finds the others.
-    fn bad(&mut self, path: &Path, reason: String, hint: Option<&str>) {
+    fn bad(&mut self, path: &Path, reason: String, hint: Option<&'static str>) {
         let relative = path.strip_prefix(self.source).unwrap_or(path);
         let path = relative.to_string_lossy().into_owned();
-        let bad = BadInput { path, reason, hint: hint.map(str::to_owned) };
+        let bad = Fault::new(reason, hint).at(path);
         match self.options.on_error {
             OnError::Skip => self.scan.skipped.push(bad),
             OnError::Fail => self.bad.push(bad),

@@ -114,7 +114,7 @@ fn other_images_or_options_do_not_continue_a_run() {
     assert!(matches!(error, Error::OtherPlan { .. }), "{error}");
     put(source.path(), "c0/new.png", &png(1));
     let error = run(source.path(), &out, small_shards(), 1).unwrap_err();
-    assert!(error.hint().unwrap().contains("remove the folder"), "{error}");
+    assert!(matches!(error, Error::OtherPlan { .. }), "{error}");
     assert!(files(&out.join("data")) == before, "finished shards were touched");
     fs::remove_file(source.path().join("c0/new.png")).unwrap();
     assert!(run(source.path(), &out, small_shards(), 1).unwrap().resumed_shards > 0);

@@ -341,22 +341,20 @@ impl Error {
     fn fixed_hint(&self) -> Option<&'static str> {
         match self {
             Self::Bundle(error) => error.hint(),
-            Self::StageRoom { memory: true, .. } => Some(
-                "ask the batch system for more memory, or stage to the job's disk with `--to scratch`",
-            ),
+            Self::StageRoom { memory: true, .. } => {
+                Some("ask the batch system for more memory, or stage to the job's disk")
+            }
             Self::StageRoom { .. } => {
-                Some("ask the batch system for more disk, or name another folder with `--to DIR`")
+                Some("ask the batch system for more disk, or name another folder")
             }
-            Self::StageFile { .. } => Some(
-                "raise the limit (`ulimit -f unlimited`), or pack with a smaller `--shard-size`",
-            ),
-            Self::StageInodes { .. } => {
-                Some("stage the bundle without `--unpack`: it has few files")
+            Self::StageFile { .. } => {
+                Some("raise the limit (`ulimit -f unlimited`), or pack with smaller shards")
             }
-            Self::StageBase { .. } => Some("name a folder that exists with `--to DIR`"),
-            Self::StageFolder { .. } => Some(
-                "nothing was changed there; remove it when it is yours, or name another folder with `--to DIR`",
-            ),
+            Self::StageInodes { .. } => Some("stage the bundle as it is: it has few files"),
+            Self::StageBase { .. } => Some("name an existing folder"),
+            Self::StageFolder { .. } => {
+                Some("nothing was changed there; remove it if it is yours, or name another folder")
+            }
             Self::StageSource { .. } => {
                 Some("stage a folder of plain files that nobody writes to, or `gular pack` it")
             }
@@ -375,9 +373,9 @@ impl Error {
                 }
                 _ => None,
             },
-            Self::Decode { .. } => Some(
-                "pack again with `--check-images full`, which names all such files, or leave them out of training with `--on-error skip`",
-            ),
+            Self::Decode { .. } => {
+                Some("repair these images and pack again, or leave them out of training")
+            }
             Self::NoImages { .. } => Some("`gular inspect` lists the fields"),
             Self::AllLent { .. } => {
                 Some("drop each batch before asking for the next, or raise `slots`")

@@ -156,14 +156,14 @@ impl Error {
             }
             Self::Occupied { .. } => Some("remove it, or fetch into another folder"),
             Self::NoSplit { .. } => Some("`gular inspect` shows the splits of a bundle"),
-            Self::ObjectDigest { .. } => Some(
-                "read it from its origin with `--direct`; if that differs too, it is another object",
-            ),
+            Self::ObjectDigest { .. } => {
+                Some("read it from its origin; if that differs too, it is another object")
+            }
             Self::SharedCache { .. } => {
                 Some("name a folder of your own with GULAR_CACHE, or `chmod go-w` this one")
             }
             Self::NoSpace { .. } => Some(
-                "free space, or use another folder; `--split` fetches a part of the bundle; what was fetched before is kept",
+                "free space, use another folder, or fetch only some splits; what was fetched before is kept",
             ),
             Self::Io { action, source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(

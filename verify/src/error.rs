@@ -59,28 +59,6 @@ impl Error {
             other => Self::Manifest(other),
         }
     }
-
-    /// What the user can do next.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Pelican(error) => error.hint(),
-            Self::Transfer(error) => error.hint(),
-            other => other.fixed_hint().map(str::to_owned),
-        }
-    }
-
-    fn fixed_hint(&self) -> Option<&'static str> {
-        match self {
-            Self::NoManifest { .. } => Some("name the folder that holds `manifest.json`"),
-            Self::Interrupted { .. } => {
-                Some("run the same `gular pack` again: it goes on where it stopped")
-            }
-            Self::Io { .. } => Some("check the path and its permissions"),
-            Self::Manifest(error) | Self::TooNew(error) => error.hint(),
-            Self::Pelican(_) | Self::Transfer(_) | Self::Cancelled { .. } => None,
-        }
-    }
 }
 
 impl From<gular_transfer::Error> for Error {

@@ -91,21 +91,21 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the user can do next; printed after the error as `hint: …`.
+    /// What helps in every program; what its flags can do, a program says itself.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Empty | Self::Truncated { .. } | Self::Corrupt { .. } => {
-                Some("fetch or export the file again, or leave it out with `--on-error skip`")
+                Some("fetch or export the file again")
             }
             Self::UnknownFormat { start } if start.guess().is_some() => {
-                Some("convert it to JPEG or PNG, or leave it out with `--on-error skip`")
+                Some("convert it to JPEG or PNG")
             }
-            Self::UnknownFormat { .. } => Some(
-                "the name does not decide, the content does; leave it out with `--on-error skip`",
-            ),
-            Self::TooLarge { .. } => Some("if the file is to be trusted, raise `--max-pixels`"),
+            Self::UnknownFormat { .. } => {
+                Some("convert it to JPEG or PNG; the content decides, not the name")
+            }
+            Self::TooLarge { .. } => Some("if you trust the file, allow more pixels"),
             Self::Unsupported { .. } => Some("convert it to an 8-bit baseline JPEG or a PNG"),
-            Self::Memory { .. } => Some("lower `--max-pixels` or use fewer `--jobs`"),
+            Self::Memory { .. } => Some("allow fewer pixels or use fewer threads"),
             Self::BadRegion { .. } | Self::BadBuffer { .. } | Self::BadSize { .. } => None,
         }
     }

@@ -94,9 +94,9 @@ impl Error {
         match self {
             Self::Listen { .. } => Some("choose another port, or 0 for any that is free"),
             Self::Served { .. } => Some("stop it first, or serve another folder"),
-            Self::NotServed { .. } => Some("start one with `gular federation serve DIR`"),
+            Self::NotServed { .. } => Some("start one that serves this folder"),
             Self::Damaged { .. } => Some("remove that file; a new one is made at the next start"),
-            Self::NoScope => Some("name a path with `--read`, `--create` or `--modify`"),
+            Self::NoScope => Some("name at least one path"),
             Self::Lifetime { .. } => Some("make a new token when it ends; they are cheap"),
             Self::Io { .. }
             | Self::Namespace { .. }

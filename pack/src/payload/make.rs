@@ -3,6 +3,7 @@
 use gular_codec::{Decoder, Error, Image, JpegEncoder, Resize, resize};
 
 use super::{Depth, Recipe};
+use crate::error::{Fault, Remedy};
 use crate::sums::Sums;
 
 /// What goes into a shard.
@@ -22,23 +23,22 @@ pub(crate) struct Maker {
     pub(crate) statistics: bool,
 }
 
-/// A reason for a person, and what can be done about it.
-pub(crate) type Fault = (String, Option<&'static str>);
-
 impl Maker {
     /// The value of an image, given the bytes of its file.
     pub(crate) fn make(&self, file: Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
-        let fault = |e: Error| (e.to_string(), e.hint());
         match self.recipe {
             Recipe::Encoded => Ok(Value { bytes: file, sums: None }),
             Recipe::Reencoded { max_side, quality, .. } => {
-                let image = shrunk(decoder.decode(&file).map_err(fault)?, max_side);
-                let image = image.map_err(fault)?;
+                let image = shrunk(decoder.decode(&file)?, max_side);
+                let image = image?;
                 let (width, height) = (image.width(), image.height());
                 let bytes = JpegEncoder::default().encode(image.data(), width, height, quality);
                 let bytes = bytes.map_err(|e| match e {
-                    Error::BadSize { .. } => (e.to_string(), Some("set `--max-side`")),
-                    e => fault(e),
+                    Error::BadSize { .. } => Fault {
+                        remedy: Remedy::Shrink,
+                        ..Fault::new(e.to_string(), Some("resize it"))
+                    },
+                    e => e.into(),
                 })?;
                 let sums = self.statistics.then(|| Sums::of_u8(image.data(), 3));
                 Ok(Value { bytes, sums })
@@ -50,7 +50,7 @@ impl Maker {
                 match depth {
                     Depth::U8 => {
                         let mut bytes = vec![0; pixels * 3];
-                        let header = decoder.fit(&file, size, fit, &mut bytes).map_err(fault)?;
+                        let header = decoder.fit(&file, size, fit, &mut bytes)?;
                         if n == 1 {
                             check_grey(header.channels)?;
                             bytes = bytes.as_chunks::<3>().0.iter().map(|p| p[0]).collect();
@@ -60,7 +60,7 @@ impl Maker {
                     }
                     Depth::U16 => {
                         let mut rgb = vec![[0; 3]; pixels];
-                        let header = decoder.fit_u16(&file, size, fit, &mut rgb).map_err(fault)?;
+                        let header = decoder.fit_u16(&file, size, fit, &mut rgb)?;
                         let mut values = rgb.into_flattened();
                         if n == 1 {
                             check_grey(header.channels)?;
@@ -92,6 +92,7 @@ fn check_grey(channels: u8) -> Result<(), Fault> {
     if channels <= 2 {
         return Ok(());
     }
-    let reason = "it is a colour image, and `--channels 1` takes grey ones".to_owned();
-    Err((reason, Some("pack with `--channels 3`")))
+    let reason = "it is a colour image, and one channel takes only grey images".to_owned();
+    let hint = Some("pack with three channels");
+    Err(Fault { remedy: Remedy::KeepColour, ..Fault::new(reason, hint) })
 }

@@ -180,7 +180,7 @@ mod tests {
         let error = room(37 << 20).check(need, 1).unwrap_err();
         let expected = "a copy in `/d` needs 38797312 bytes, narrow leaves 38797311";
         assert_eq!(error.to_string(), expected);
-        assert!(error.hint().unwrap().contains("--to scratch"));
+        assert!(error.hint().unwrap().contains("the job's disk"));
         assert!(!room(73 << 20).is_ample(need, 0));
         assert!(room(74 << 20).is_ample(need, 0));
         assert!(!room(74 << 20).is_ample(need, 1));

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program; results go to stdout")]
 
 mod args;
+mod hints;
 mod net;
 mod prepare;
 mod report;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Ok(End::Stopped) => ExitCode::from(EXIT_CHECKPOINTED),
         Err(error) => {
             say!("error: {}", words(&error));
-            if let Some(hint) = own(&error).and_then(gular_runtime::Error::hint) {
+            if let Some(hint) = own(&error).and_then(hints::hint) {
                 say!("hint: {hint}");
             }
             ExitCode::from(2)

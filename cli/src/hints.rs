@@ -1,0 +1,239 @@
+//! What the user can do about an error, in words and flags of this program.
+//!
+//! Libraries return what is wrong. Their own `hint()` names no flag, since other programs print
+//! it too; the functions here answer first where a flag of `gular` helps.
+
+use std::io;
+
+use gular_pack::Remedy;
+
+/// For errors of packing, adopting, converting and exporting.
+pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
+    use gular_pack::Error as E;
+    let text = match error {
+        E::NoImages { .. } => {
+            "name the folder that holds `class/file` or `split/class/file`, JPEG or PNG; TIFF cannot be packed yet"
+        }
+        E::NoClass { expected: "split/file", .. } => {
+            "move it into a split folder, or say that folders are not splits: `--layout class`"
+        }
+        E::NoClass { .. } => "move it into a class folder, or pack without labels: `--labels none`",
+        E::MixedLayout { .. } => {
+            "say what the top-level folders are: `--layout split` or `--layout class`"
+        }
+        E::Loop { .. } => "remove the link",
+        E::CaseCollision { .. } => {
+            "rename one: on file systems that ignore case they would be one file"
+        }
+        E::UnknownClass { .. } => {
+            "add it to the list given with `--classes`, or move the folder away"
+        }
+        E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
+        E::BadInputs(bad) => return Some(bad_inputs(bad)),
+        E::Inside { .. } => "name a folder outside the source",
+        E::NoSpace { .. } => "free space, or name a folder on another file system",
+        E::Full { .. } => "free space and run the same command again: finished shards are kept",
+        E::AlreadyBundle { .. } => {
+            "bundles are never overwritten: name a new folder, or remove this one"
+        }
+        E::NotEmpty { .. } => "name a new or empty folder",
+        E::OtherPlan { .. } => {
+            "run the command that was interrupted, or remove the folder and start again"
+        }
+        E::NotInPlace { .. } => {
+            "write the file again uncompressed, or unpack it to a folder of images and `gular pack` that"
+        }
+        E::BadKeys { .. } => {
+            "name another column with `--key NAME`, or use `--key none` for keys of file names and rows"
+        }
+        E::NoImage { .. } => "name the column of images with `--image NAME`, or repair the file",
+        E::NotEqual { .. } => {
+            "check the disk and memory of this machine, and convert again; if it happens again, report it as a bug"
+        }
+        E::Exists { .. } => "convert to an envelope instead, where names may be the same",
+        E::Busy { .. } => "wait for it, or name another folder",
+        E::FileExists { .. } => "nothing is overwritten: name a new file, or remove this one",
+        E::NoFiles { .. } => {
+            "name the files; for a folder of images use `gular pack`, for a bundle `gular convert`"
+        }
+        E::MixedFormats { .. } => "adopt the files of each format as a bundle of their own",
+        E::Cancelled { .. } => "run the same command again to continue",
+        E::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            "free space and run the same command again"
+        }
+        E::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            "check the permissions of the file and its folders"
+        }
+        E::Io { .. } => "check the path",
+        E::Option(_) => "`--help` lists the options",
+        E::Bundle(error) => return error.hint().map(str::to_owned),
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// What the first of them needs, or how to pack without them.
+fn bad_inputs(bad: &gular_pack::BadInputs) -> String {
+    let skip = "or run again with `--on-error skip`: it keeps finished shards, packs the rest, and lists in `skipped.jsonl` what it left out";
+    let first = bad.named.first();
+    let repair = match first.map(|bad| bad.remedy).unwrap_or_default() {
+        Remedy::AllowMorePixels => "if you trust the file, raise `--max-pixels`",
+        Remedy::UseLessMemory => "lower `--max-pixels` or use fewer `--jobs`",
+        Remedy::Shrink => "set `--max-side`",
+        Remedy::KeepColour => "pack with `--channels 3`",
+        Remedy::Repair => {
+            first.and_then(|bad| bad.hint.as_deref()).unwrap_or("repair or remove the file")
+        }
+    };
+    format!("{repair}, {skip}")
+}
+
+/// For errors of verifying.
+pub(crate) fn verify(error: &gular_verify::Error) -> Option<String> {
+    use gular_verify::Error as E;
+    let text = match error {
+        E::NoManifest { .. } => "name the folder that holds `manifest.json`",
+        E::Interrupted { .. } => "run the same `gular pack` again: it continues where it stopped",
+        E::Io { .. } => "check the path and its permissions",
+        E::Transfer(error) => return transfer(error),
+        E::Manifest(error) | E::TooNew(error) => return error.hint().map(str::to_owned),
+        E::Pelican(error) => return error.hint(),
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// For errors of measuring.
+pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
+    use gular_bench::Error as E;
+    let text = match error {
+        E::NoSpace { .. } => {
+            "choose another folder with `--scratch`, a smaller `--limit`, or fewer envelopes"
+        }
+        E::Io { action: "create", .. } => "choose a folder for temporary bundles with `--scratch`",
+        E::Differs { .. } => {
+            "check the bundle with `gular verify`; if it is sound, please report this as a bug"
+        }
+        E::Bundle(error) => return error.hint().map(str::to_owned),
+        E::Pack(error) => return pack(error),
+        E::Loader(error) => return runtime(error),
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// For errors of publishing and fetching.
+pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
+    use gular_transfer::Error as E;
+    let text = match error {
+        E::ObjectDigest { .. } => {
+            "read it from its origin with `--direct`; if that differs too, it is another object"
+        }
+        E::NoSpace { .. } => {
+            "free space, or use another folder; `--splits` fetches a part of the bundle; what was fetched before is kept"
+        }
+        other => return other.hint(),
+    };
+    Some(text.to_owned())
+}
+
+/// For errors of staging and loading.
+pub(crate) fn runtime(error: &gular_runtime::Error) -> Option<String> {
+    use gular_runtime::Error as E;
+    let text = match error {
+        E::Transfer(error) => return transfer(error),
+        E::StageRoom { memory: true, .. } => {
+            "ask the batch system for more memory, or stage to the job's disk with `--to scratch`"
+        }
+        E::StageRoom { .. } => {
+            "ask the batch system for more disk, or name another folder with `--to DIR`"
+        }
+        E::StageFile { .. } => {
+            "raise the limit (`ulimit -f unlimited`), or pack with a smaller `--shard-size`"
+        }
+        E::StageInodes { .. } => "stage the bundle without `--unpack`: it has few files",
+        E::StageBase { .. } => "name an existing folder with `--to DIR`",
+        E::StageFolder { .. } => {
+            "nothing was changed there; remove it if it is yours, or name another folder with `--to DIR`"
+        }
+        E::Decode { .. } => "pack again with `--check-images full`, which names all such files",
+        other => return other.hint(),
+    };
+    Some(text.to_owned())
+}
+
+/// For errors of the embedded federation.
+pub(crate) fn federation(error: &gular_federation::Error) -> Option<String> {
+    use gular_federation::Error as E;
+    match error {
+        E::NotServed { .. } => Some("start one with `gular federation serve DIR`".to_owned()),
+        E::NoScope => Some("name a path with `--read`, `--create` or `--modify`".to_owned()),
+        other => other.hint().map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use clap::CommandFactory as _;
+
+    use crate::Cli;
+
+    /// Every `--flag` that a text names.
+    fn flags(text: &str) -> BTreeSet<String> {
+        let names = text.split("`--").skip(1).map(|rest| {
+            rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect::<String>()
+        });
+        names.filter(|name| !name.is_empty()).collect()
+    }
+
+    fn known(command: &clap::Command, into: &mut BTreeSet<String>) {
+        into.extend(command.get_arguments().filter_map(|a| a.get_long()).map(str::to_owned));
+        for verb in command.get_subcommands() {
+            known(verb, into);
+        }
+    }
+
+    fn error_files(dir: &Path, into: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = entry.file_name().unwrap().to_string_lossy().into_owned();
+            if entry.is_dir() && name != "target" && !name.starts_with('.') {
+                error_files(&entry, into);
+            } else if name == "error.rs" {
+                into.push(entry);
+            }
+        }
+    }
+
+    #[test]
+    fn every_flag_that_a_hint_names_exists() {
+        let mut command = Cli::command();
+        command.build();
+        let mut known_flags = BTreeSet::new();
+        known(&command, &mut known_flags);
+        let named = flags(include_str!("hints.rs").split("#[cfg(test)]").next().unwrap());
+        assert!(named.len() > 10, "{named:?}");
+        let unknown: Vec<_> = named.difference(&known_flags).collect();
+        assert!(unknown.is_empty(), "no such flags: {unknown:?}");
+    }
+
+    /// Several programs print what a library says, each with flags of its own.
+    #[test]
+    fn errors_of_libraries_name_no_flag() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut files = Vec::new();
+        error_files(root, &mut files);
+        assert!(files.len() > 8, "{files:?}");
+        for file in files {
+            // Only this program builds images: what its room says are this program's flags.
+            if file.starts_with(root.join("containers")) {
+                continue;
+            }
+            let named = flags(&fs::read_to_string(&file).unwrap());
+            assert!(named.is_empty(), "{} names {named:?}", file.display());
+        }
+    }
+}

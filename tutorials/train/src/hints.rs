@@ -1,0 +1,52 @@
+//! What the user can do about an error, with flags of this program.
+
+use gular_runtime::Error;
+
+/// The hint printed below an error.
+pub(crate) fn hint(error: &Error) -> Option<String> {
+    let text = match error {
+        Error::Decode { .. } => {
+            "leave such images out with `--skip-broken`, or pack again with `gular pack --check-images full`, which names them all"
+        }
+        Error::CheckpointsInUse { .. } => {
+            "wait for its end, or name another folder with `--checkpoint-dir`; processes of one training need a `--rank` each"
+        }
+        Error::NoSoundCheckpoint { .. } => {
+            "copy the checkpoints again, or start again with another `--checkpoint-dir`; nothing was changed"
+        }
+        Error::CheckpointOfOtherBundle { .. } => {
+            "resume with the bundle the training began with, or start again with another `--checkpoint-dir`"
+        }
+        Error::CheckpointUnfit { .. } => {
+            "resume with the program and options the training began with, or start again with another `--checkpoint-dir`"
+        }
+        Error::RankValue { .. } | Error::RankConflict { .. } => {
+            "set `--rank` and `--world-size`; they go before the environment"
+        }
+        other => return other.hint(),
+    };
+    Some(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use crate::args::Args;
+
+    #[test]
+    fn every_flag_that_a_hint_names_exists() {
+        let text = include_str!("hints.rs").split("#[cfg(test)]").next().unwrap();
+        // What follows `gular pack` is that program's.
+        let own = text.replace("`gular pack --", "");
+        let mut n = 0;
+        for rest in own.split("`--").skip(1) {
+            let flag: String =
+                rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
+            let command = Args::command();
+            assert!(command.get_arguments().any(|a| a.get_long() == Some(&flag)), "--{flag}");
+            n += 1;
+        }
+        assert!(n > 5, "only {n} flags were found");
+    }
+}
