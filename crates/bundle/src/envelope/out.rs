@@ -64,6 +64,7 @@ impl Out {
     }
 
     /// Zeros up to the next multiple of `align`.
+    #[cfg(feature = "foreign")]
     pub(crate) fn align(&mut self, align: u64) -> Result<(), Error> {
         let position = self.position();
         let next = position.checked_next_multiple_of(align).unwrap_or(position);
