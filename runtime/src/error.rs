@@ -5,7 +5,6 @@ use std::path::Path;
 
 use gular_bundle::Digest;
 
-use crate::group::GroupError;
 use crate::order::StateError;
 
 /// Why the runtime could not do what it was asked.
@@ -154,8 +153,7 @@ pub enum Error {
     /// An option that cannot be.
     #[error("option `{option}`: {reason}")]
     Option {
-        /// Its name in [`LoaderOptions`](crate::LoaderOptions) or
-        /// [`GroupOptions`](crate::group::GroupOptions).
+        /// Its name in [`LoaderOptions`](crate::LoaderOptions).
         option: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -318,8 +316,9 @@ pub enum Error {
         second: String,
     },
     /// The ranks could not meet, or one of them ended the training.
+    #[cfg(feature = "torch")]
     #[error(transparent)]
-    Group(#[from] GroupError),
+    Group(#[from] gular_group::Error),
     /// The handlers of SIGTERM and SIGINT could not be installed.
     #[error("cannot listen for SIGTERM and SIGINT: {0}")]
     Signals(io::Error),
@@ -360,6 +359,7 @@ impl Error {
             }
             Self::StageStopped { .. } => Some("run the same command again"),
             Self::State(error) => error.hint(),
+            #[cfg(feature = "torch")]
             Self::Group(error) => error.hint(),
             Self::Io { action, source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
@@ -436,7 +436,9 @@ impl Error {
     #[must_use]
     pub fn is_stop(&self) -> bool {
         match self {
-            Self::Group(_) | Self::StageStopped { .. } => true,
+            #[cfg(feature = "torch")]
+            Self::Group(error) => error.is_end(),
+            Self::StageStopped { .. } => true,
             #[cfg(feature = "net")]
             Self::Pelican(error) => matches!(error, gular_pelican::Error::Cancelled),
             _ => false,

@@ -1,8 +1,8 @@
-//! Inside the training job: orders, loader, tensors, checkpoints, metrics, and how the
-//! ranks of one training add up their numbers.
+//! Inside the training job: orders, loader, tensors, checkpoints, metrics.
 //!
-//! Feature `net` adds bundles fetched from a federation. Feature `torch` adds batches as tensors, optimisers whose state saves and the
-//! state of a whole training; it needs libtorch. Feature `cuda` adds a GPU, found at
+//! Feature `net` adds bundles fetched from a federation. Feature `torch` adds batches as
+//! tensors, optimisers whose state saves, the state of a whole training, and ranks that add
+//! up their numbers (`group`); it needs libtorch. Feature `cuda` adds a GPU, found at
 //! run time. Feature `turbo` decodes JPEG with libjpeg-turbo.
 
 // Tests inside share `tests/fixtures` with those outside, who name it so.
@@ -14,7 +14,6 @@ pub mod checkpoint;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 mod error;
-pub mod group;
 mod loader;
 pub mod metrics;
 pub mod order;
@@ -34,6 +33,8 @@ pub use gular_bundle::{
 };
 pub use gular_codec::{JpegBackend, Limits, jpeg_backend};
 pub use gular_files::{Env, write_file};
+#[cfg(feature = "torch")]
+pub use gular_group as group;
 #[cfg(feature = "net")]
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{

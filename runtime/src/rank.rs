@@ -89,6 +89,13 @@ impl Ranks {
         Ok(first)
     }
 
+    /// Where this process sits among the ranks that meet.
+    #[cfg(feature = "torch")]
+    #[must_use]
+    pub fn seat(&self) -> gular_group::Seat {
+        gular_group::Seat { rank: self.rank, world_size: self.world_size }
+    }
+
     fn checked(self) -> Result<Self, Error> {
         let Self { rank, world_size, source, .. } = self;
         if rank < world_size {

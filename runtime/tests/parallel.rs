@@ -3,7 +3,7 @@
 #![cfg(feature = "torch")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "group/port.rs"]
+#[path = "../../crates/group/tests/group/port.rs"]
 mod port;
 
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ fn rank() {
     let place = Rendezvous::discover(None, &env).unwrap();
     let about = describe(&net().store);
     let never = AtomicBool::new(false);
-    let group = Group::join(&ranks, &place, &about, &GroupOptions::default(), &never).unwrap();
+    let group = Group::join(ranks.seat(), &place, &about, &GroupOptions::default(), &never).unwrap();
     let file = Path::new(out).join(ranks.rank.to_string());
     std::fs::write(file, train(group)).unwrap();
 }

@@ -45,7 +45,7 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
             "UnixStream",
         ],
         "opens sockets; only `pelican`, `federation` and `group` do",
-        &["crates/pelican/", "crates/federation/", "crates/group/", "runtime/src/group/"],
+        &["crates/pelican/", "crates/federation/", "crates/group/"],
     ),
     (
         &[

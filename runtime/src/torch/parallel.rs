@@ -38,15 +38,15 @@ impl AllReduce for Group {
     fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
         let kind = tensor.f_kind()?;
         match kind {
-            Kind::Float => self.all_reduce(host_numbers::<f32>(tensor, kind)?),
-            Kind::Double => self.all_reduce(host_numbers::<f64>(tensor, kind)?),
+            Kind::Float => Ok(self.all_reduce(host_numbers::<f32>(tensor, kind)?)?),
+            Kind::Double => Ok(self.all_reduce(host_numbers::<f64>(tensor, kind)?)?),
             _ => Err(Error::Tensors { reason: format!("a sum of kind {kind:?}") }),
         }
     }
 
     /// A sum is done when it returns.
     fn wait(&self) -> Result<(), Error> {
-        self.check()
+        Ok(Group::check(self)?)
     }
 }
 
@@ -192,7 +192,7 @@ impl DataParallel {
         if let Some(tensors) = &self.tensors {
             tensors.wait().map_err(|error| ended(&self.group, error))?;
         }
-        self.group.check()
+        Ok(self.group.check()?)
     }
 
     /// Each of `values` becomes the sum over all ranks.
@@ -200,7 +200,7 @@ impl DataParallel {
     /// # Errors
     /// When a rank is lost.
     pub fn sum(&self, values: &mut [f64]) -> Result<(), Error> {
-        self.group.all_reduce(values)
+        Ok(self.group.all_reduce(values)?)
     }
 
     /// Model, optimiser and `state` become those of rank 0, which may have loaded a
@@ -251,7 +251,7 @@ impl DataParallel {
             group.barrier()?;
         }
         drop(tensors);
-        group.finish()
+        Ok(group.finish()?)
     }
 }
 
@@ -266,7 +266,7 @@ impl std::fmt::Debug for DataParallel {
 fn ended(group: &Group, error: Error) -> Error {
     #[cfg(feature = "cuda")]
     if let Error::Nccl { .. } = &error {
-        return group.suspect(&error.to_string());
+        return group.suspect(&error.to_string()).into();
     }
     #[cfg(not(feature = "cuda"))]
     let _ = group;

@@ -55,7 +55,7 @@ pub(crate) fn meet(
         return Ok(Group::alone());
     }
     let explicit = args.master_addr.as_deref().zip(args.master_port);
-    let meeting = Rendezvous::discover(explicit, env)?;
+    let meeting = Rendezvous::discover(explicit, env).map_err(Error::from)?;
     // What would make another training of it: the others compare it with theirs.
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
     let Args { seed, epochs, batch_size, size, lr, dropout, torch_threads, skip_broken, .. } = args;
@@ -78,7 +78,8 @@ pub(crate) fn meet(
         let (port, seconds) = (meeting.port, args.rendezvous_timeout);
         say!("waiting at port {port} for all {n} processes, up to {seconds} s");
     }
-    let group = Group::join(ranks, &meeting, &about, &options, stop.flag())?;
+    let group =
+        Group::join(ranks.seat(), &meeting, &about, &options, stop.flag()).map_err(Error::from)?;
     if ranks.rank == 0 {
         say!("{n} processes have met");
     }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod job;
-#[path = "../../../runtime/tests/group/port.rs"]
+#[path = "../../../crates/group/tests/group/port.rs"]
 mod port;
 
 use std::fs;

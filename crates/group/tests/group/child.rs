@@ -7,8 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use gular_runtime::group::{Group, GroupOptions, Number, Rendezvous};
-use gular_runtime::{Error, RankSource, Ranks};
+use gular_group::{Error, Group, GroupOptions, Number, Rendezvous, Seat};
 
 use crate::process::{LIMIT, say};
 
@@ -28,7 +27,7 @@ pub(crate) fn run(line: &str) {
         ..GroupOptions::default()
     };
     let about = next().replace('/', "\n");
-    let ranks = Ranks { rank, world_size, local_rank: 0, source: RankSource::Explicit };
+    let here = Seat { rank, world_size };
     let place = Rendezvous { host: "127.0.0.1".into(), port: u16::try_from(port).expect("a port") };
     let cancel = Arc::new(AtomicBool::new(false));
     if case == "cancel" {
@@ -39,8 +38,7 @@ pub(crate) fn run(line: &str) {
         });
         say("waiting");
     }
-    match Group::join(&ranks, &place, &about, &options, &cancel).and_then(|group| act(case, group))
-    {
+    match Group::join(here, &place, &about, &options, &cancel).and_then(|group| act(case, group)) {
         Ok(()) => say("done"),
         Err(error) => say(error),
     }

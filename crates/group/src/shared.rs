@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::GroupError;
 use crate::Error;
 
 /// Called once, when the training has failed.
@@ -15,9 +14,9 @@ pub(super) type Callback = Box<dyn FnOnce(&Error) + Send>;
 
 #[derive(Default)]
 struct State {
-    failure: Option<GroupError>,
+    failure: Option<Error>,
     /// For the watching thread to send or to judge.
-    reports: Vec<GroupError>,
+    reports: Vec<Error>,
     /// Sockets that wake whoever waits in them when they are shut down.
     sockets: Vec<TcpStream>,
     callbacks: Vec<Callback>,
@@ -41,11 +40,11 @@ impl Shared {
         Self { state, changed: Condvar::new(), begun: AtomicU64::new(0), waker }
     }
 
-    pub(super) fn failure(&self) -> Option<GroupError> {
+    pub(super) fn failure(&self) -> Option<Error> {
         self.lock().failure.clone()
     }
 
-    pub(super) fn check(&self) -> Result<(), GroupError> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         self.failure().map_or(Ok(()), Err)
     }
 
@@ -73,7 +72,7 @@ impl Shared {
             None => state.callbacks.push(callback),
             Some(failure) => {
                 drop(state);
-                callback(&failure.into());
+                callback(&failure);
             }
         }
     }
@@ -81,7 +80,7 @@ impl Shared {
     /// Makes `error` the failure, unless there is one; who calls this calls
     /// the callbacks it gives, outside of all locks.
     #[must_use]
-    pub(super) fn settle(&self, error: GroupError) -> Vec<Callback> {
+    pub(super) fn settle(&self, error: Error) -> Vec<Callback> {
         let mut state = self.lock();
         if state.failure.is_none() {
             state.failure = Some(error);
@@ -92,7 +91,7 @@ impl Shared {
     }
 
     /// Has the watching thread decide what ended the training; gives what it was.
-    pub(super) fn report(&self, error: GroupError, patience: Duration) -> GroupError {
+    pub(super) fn report(&self, error: Error, patience: Duration) -> Error {
         let mut state = self.lock();
         if state.failure.is_none() {
             state.reports.push(error.clone());
@@ -105,7 +104,7 @@ impl Shared {
         drop(state);
         // Rank 0 says nothing in time: its machine may be gone.
         for callback in self.settle(error.clone()) {
-            callback(&error.clone().into());
+            callback(&error);
         }
         self.wake();
         self.failure().unwrap_or(error)
@@ -117,7 +116,7 @@ impl Shared {
     }
 
     /// Says goodbye, and waits for the others to do so; whether they did in time.
-    pub(super) fn leave(&self, patience: Duration) -> Result<bool, GroupError> {
+    pub(super) fn leave(&self, patience: Duration) -> Result<bool, Error> {
         let mut state = self.lock();
         state.leaving = true;
         self.wake();
@@ -126,7 +125,7 @@ impl Shared {
     }
 
     /// For the watching thread: what it has been asked to do.
-    pub(super) fn orders(&self) -> (Vec<GroupError>, bool, Option<GroupError>) {
+    pub(super) fn orders(&self) -> (Vec<Error>, bool, Option<Error>) {
         let mut state = self.lock();
         (std::mem::take(&mut state.reports), state.leaving, state.failure.clone())
     }

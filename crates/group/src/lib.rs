@@ -36,7 +36,8 @@ mod shared;
 mod watch;
 mod wire;
 
-pub use error::GroupError;
+pub use error::Error;
 pub use joined::{Group, GroupOptions};
 pub use number::Number;
 pub use place::Rendezvous;
+pub use rank_ring::Seat;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::link::{CLOSED, Link, wait};
 use super::lobby::{HANDSHAKE, TICK};
 use super::wire::{Greeting, Hello, Message, VERSION};
-use super::{GroupError, Rendezvous};
+use crate::{Error, Rendezvous};
 
 /// Time for one attempt to connect: two lost packets, by Linux's times for asking again.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ pub(super) struct Visitor<'a> {
 enum Miss {
     /// Rank 0 may come yet.
     Again(String),
-    End(GroupError),
+    End(Error),
 }
 
 impl From<io::Error> for Miss {
@@ -55,7 +55,7 @@ impl From<io::Error> for Miss {
 
 impl Visitor<'_> {
     /// Finds rank 0 and waits until all have come.
-    pub(super) fn visit(&self) -> Result<(Link, Invitation), GroupError> {
+    pub(super) fn visit(&self) -> Result<(Link, Invitation), Error> {
         let (mut link, wait) = self.find()?;
         let here = link.stream().local_addr().map_err(|error| self.gone(&error.to_string()))?;
         let port = self.ring.local_addr().map_err(|error| self.gone(&error.to_string()))?.port();
@@ -71,7 +71,7 @@ impl Visitor<'_> {
     }
 
     /// Tries again and again until rank 0 has welcomed this rank.
-    fn find(&self) -> Result<(Link, Duration), GroupError> {
+    fn find(&self) -> Result<(Link, Duration), Error> {
         let begun = Instant::now();
         let mut pause = TICK;
         loop {
@@ -82,7 +82,7 @@ impl Visitor<'_> {
             };
             if begun.elapsed() + pause >= self.timeout {
                 let (place, waited) = (self.place.to_string(), self.timeout);
-                return Err(GroupError::Unreachable { rank: self.rank, place, waited, reason });
+                return Err(Error::Unreachable { rank: self.rank, place, waited, reason });
             }
             self.rest(pause)?;
             pause = (pause * 2).min(MAX_PAUSE);
@@ -141,7 +141,7 @@ impl Visitor<'_> {
                         "rank 0 ({}) speaks version {version} of how ranks meet, rank {} version {VERSION}",
                         self.place, self.rank
                     );
-                    return Err(Miss::End(GroupError::Different { reason }));
+                    return Err(Miss::End(Error::Different { reason }));
                 }
                 Greeting::Partial => self.turn(link, begun, limit)?,
             }
@@ -176,23 +176,23 @@ impl Visitor<'_> {
         Ok(())
     }
 
-    fn gone(&self, reason: &str) -> GroupError {
+    fn gone(&self, reason: &str) -> Error {
         let (address, reason) = (self.place.to_string(), format!("{reason}, before all had met"));
-        GroupError::Lost { rank: 0, address, reason }
+        Error::Lost { rank: 0, address, reason }
     }
 
     fn check(&self) -> Result<(), Miss> {
         if self.cancel.load(Ordering::Relaxed) {
-            return Err(Miss::End(GroupError::Cancelled));
+            return Err(Miss::End(Error::Cancelled));
         }
         Ok(())
     }
 
-    fn rest(&self, pause: Duration) -> Result<(), GroupError> {
+    fn rest(&self, pause: Duration) -> Result<(), Error> {
         let begun = Instant::now();
         while begun.elapsed() < pause {
             if self.cancel.load(Ordering::Relaxed) {
-                return Err(GroupError::Cancelled);
+                return Err(Error::Cancelled);
             }
             thread::sleep(TICK.min(pause));
         }

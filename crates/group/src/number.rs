@@ -4,7 +4,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A number that [`Group::all_reduce`](super::Group::all_reduce) adds: `f32`, `f64`,
+/// A number that [`Group::all_reduce`](crate::Group::all_reduce) adds: `f32`, `f64`,
 /// `i32`, `i64`, `u64`. Integers wrap around.
 pub trait Number: Copy + Send + Sync + sealed::Sealed + 'static {
     /// Its name in messages.

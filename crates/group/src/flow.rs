@@ -14,9 +14,9 @@
 
 use std::ops::Range;
 
-use super::GroupError;
 use super::number::Number;
 use super::operation::{HEADER_BYTES, Operation};
+use crate::Error;
 
 /// One operation as bytes to send and bytes that come.
 pub(super) trait Flow {
@@ -27,7 +27,7 @@ pub(super) trait Flow {
     /// How many bytes are still to come, at least 1 while that is not known.
     fn wanted(&self) -> usize;
     /// Takes bytes from the front of `bytes`; how many.
-    fn take(&mut self, bytes: &[u8]) -> Result<usize, GroupError>;
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, Error>;
 }
 
 /// How far a stream of segments is.
@@ -39,7 +39,7 @@ struct Cursor {
     offset: usize,
 }
 
-/// [`Group::all_reduce`](super::Group::all_reduce).
+/// [`Group::all_reduce`](crate::Group::all_reduce).
 pub(super) struct Reduce<'a, T> {
     values: &'a mut [T],
     operation: Operation,
@@ -152,7 +152,7 @@ impl<T: Number> Flow for Reduce<'_, T> {
         if self.header_came { self.coming } else { HEADER_BYTES + self.coming }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<usize, GroupError> {
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         let mut taken = 0;
         if !self.header_came {
             let Some(header) = bytes.first_chunk() else { return Ok(0) };

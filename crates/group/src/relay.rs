@@ -1,8 +1,8 @@
 //! A broadcast around the ring: each rank passes on what comes, while it comes.
 
-use super::GroupError;
 use super::flow::Flow;
 use super::operation::{HEADER_BYTES, Operation};
+use crate::Error;
 
 /// Rank 0's side: header and bytes.
 pub(super) struct Source<'a> {
@@ -34,7 +34,7 @@ impl Flow for Source<'_> {
         0
     }
 
-    fn take(&mut self, _bytes: &[u8]) -> Result<usize, GroupError> {
+    fn take(&mut self, _bytes: &[u8]) -> Result<usize, Error> {
         Ok(0)
     }
 }
@@ -76,7 +76,7 @@ impl<'a> Relay<'a> {
         }
     }
 
-    fn begin(&mut self, header: &[u8; HEADER_BYTES]) -> Result<(), GroupError> {
+    fn begin(&mut self, header: &[u8; HEADER_BYTES]) -> Result<(), Error> {
         let len = self.operation.agree(self.rank, self.rank - 1, header)?;
         let limit = match &mut self.target {
             Target::Grow(bytes, limit) => {
@@ -86,7 +86,7 @@ impl<'a> Relay<'a> {
             Target::Fill(bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
         };
         let fits = usize::try_from(len).ok().filter(|_| len <= limit);
-        self.len = fits.ok_or(GroupError::TooLong { rank: self.rank, found: len, limit })?;
+        self.len = fits.ok_or(Error::TooLong { rank: self.rank, found: len, limit })?;
         self.header = Some(*header);
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Flow for Relay<'_> {
         if self.header.is_none() { HEADER_BYTES } else { self.len - self.came }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<usize, GroupError> {
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         if self.header.is_none() {
             let Some(header) = bytes.first_chunk() else { return Ok(0) };
             self.begin(header)?;

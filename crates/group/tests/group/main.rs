@@ -18,8 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use gular_runtime::group::{Group, GroupError, GroupOptions, Rendezvous};
-use gular_runtime::{Error, RankSource, Ranks};
+use gular_group::{Error, Group, GroupOptions, Rendezvous, Seat};
 use port::port;
 use process::{JOB, Job, Rank, connect, hello, job, masked, one_end};
 use rustix::process::Signal;
@@ -278,7 +277,7 @@ fn one_rank_needs_no_others() {
     group.fail("a reason");
     let error = group.check().expect_err("it has failed");
     assert_eq!(error.to_string(), "rank 0 (the only rank) ended the training: a reason");
-    assert!(matches!(error, Error::Group(GroupError::Failed { rank: 0, .. })));
+    assert!(matches!(error, Error::Failed { rank: 0, .. }));
     assert!(group.all_reduce(&mut values).is_err());
     Group::alone().finish().expect("alone");
 }
@@ -288,10 +287,9 @@ fn options_that_cannot_be_are_refused_before_anybody_is_met() {
     let check = |rank, about: &str, change: &dyn Fn(&mut GroupOptions), expected: &str| {
         let mut options = GroupOptions::default();
         change(&mut options);
-        let source = RankSource::Explicit;
-        let ranks = Ranks { rank, world_size: 2, local_rank: 0, source };
+        let here = Seat { rank, world_size: 2 };
         let place = Rendezvous { host: "127.0.0.1".into(), port: port() };
-        let joined = Group::join(&ranks, &place, about, &options, &AtomicBool::new(false));
+        let joined = Group::join(here, &place, about, &options, &AtomicBool::new(false));
         assert_eq!(joined.expect_err("refused").to_string(), expected);
     };
     let second = |options: &mut GroupOptions| options.lost_after = Duration::from_millis(999);
@@ -303,7 +301,7 @@ fn options_that_cannot_be_are_refused_before_anybody_is_met() {
     check(1, "", &any, "option `interface`: it is no address of one machine");
     let long = "x".repeat((8 << 20) + 1);
     check(1, &long, &|_| {}, "option `about`: longer than 8 MiB");
-    let expected = "rank 2 of world size 2 (options): ranks count from 0 and end below it";
+    let expected = "rank 2 of world size 2: ranks count from 0 and end below it";
     check(2, "", &|_| {}, expected);
     // An address of documentation, which no machine has.
     let other = |options: &mut GroupOptions| options.interface = "192.0.2.1".parse().ok();

@@ -9,8 +9,7 @@ use std::error::Error;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use gular_runtime::group::{Group, GroupOptions, Rendezvous};
-use gular_runtime::{RankSource, Ranks};
+use gular_group::{Group, GroupOptions, Rendezvous, Seat};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,9 +18,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let place = Rendezvous { host: host.clone(), port: port.parse()? };
     let (rank, world_size) = (rank.parse()?, world_size.parse()?);
-    let ranks = Ranks { rank, world_size, local_rank: 0, source: RankSource::Explicit };
     let options = GroupOptions::default();
-    let group = Group::join(&ranks, &place, "rate", &options, &AtomicBool::new(false))?;
+    let group =
+        Group::join(Seat { rank, world_size }, &place, "rate", &options, &AtomicBool::new(false))?;
     let len = mib.parse::<usize>()? << 18;
     let mut values = vec![1.0_f32; len];
     let mut best = f64::INFINITY;

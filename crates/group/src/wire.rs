@@ -12,7 +12,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::GroupError;
+use crate::Error;
 
 pub(super) const MAGIC: [u8; 8] = *b"gulargrp";
 pub(super) const VERSION: u32 = 1;
@@ -105,9 +105,9 @@ pub(super) enum Message {
     /// Both: a sign of life, with how many operations were begun.
     Beat { begun: u64 },
     /// k ▶ 0: what went wrong here.
-    Report(GroupError),
+    Report(Error),
     /// 0 ▶ k: what ended the training.
-    Verdict(GroupError),
+    Verdict(Error),
     /// Both: the orderly end.
     Goodbye,
 }
@@ -188,21 +188,21 @@ impl Message {
 }
 
 /// A failure: a tag, two numbers, two texts; what a variant does not need is 0 or empty.
-fn put_error(out: &mut Vec<u8>, error: &GroupError) {
+fn put_error(out: &mut Vec<u8>, error: &Error) {
     let millis = |time: &Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let (tag, numbers, texts): (u8, [u64; 2], [&str; 2]) = match error {
-        GroupError::Missing { ranks, world_size, waited } => {
+        Error::Missing { ranks, world_size, waited } => {
             (1, [*world_size, millis(waited)], [ranks, ""])
         }
-        GroupError::Different { reason } => (2, [0, 0], [reason, ""]),
-        GroupError::Lost { rank, address, reason } => (3, [*rank, 0], [address, reason]),
-        GroupError::Failed { rank, address, reason } => (4, [*rank, 0], [address, reason]),
-        GroupError::Broken { rank, other, reason } => (5, [*rank, *other], [reason, ""]),
-        GroupError::Stalled { number, operation, waited, waiting } => {
+        Error::Different { reason } => (2, [0, 0], [reason, ""]),
+        Error::Lost { rank, address, reason } => (3, [*rank, 0], [address, reason]),
+        Error::Failed { rank, address, reason } => (4, [*rank, 0], [address, reason]),
+        Error::Broken { rank, other, reason } => (5, [*rank, *other], [reason, ""]),
+        Error::Stalled { number, operation, waited, waiting } => {
             (6, [*number, millis(waited)], [operation, waiting])
         }
-        GroupError::Mismatch { reason } => (7, [0, 0], [reason, ""]),
-        GroupError::TooLong { rank, found, limit } => {
+        Error::Mismatch { reason } => (7, [0, 0], [reason, ""]),
+        Error::TooLong { rank, found, limit } => {
             // Three numbers: the last goes as text.
             return put_parts(out, 8, [*rank, *found], [&limit.to_string(), ""]);
         }
@@ -264,20 +264,20 @@ impl<'a> Parts<'a> {
         Some(text.chars().filter(|c| *c == '\n' || !c.is_control()).collect())
     }
 
-    fn error(&mut self) -> Option<GroupError> {
+    fn error(&mut self) -> Option<Error> {
         let [tag] = self.array()?;
         let (first, second) = (self.u64()?, self.u64()?);
         let (text, more) = (self.text()?, self.text()?);
         let waited = Duration::from_millis(second);
         Some(match tag {
-            1 => GroupError::Missing { ranks: text, world_size: first, waited },
-            2 => GroupError::Different { reason: text },
-            3 => GroupError::Lost { rank: first, address: text, reason: more },
-            4 => GroupError::Failed { rank: first, address: text, reason: more },
-            5 => GroupError::Broken { rank: first, other: second, reason: text },
-            6 => GroupError::Stalled { number: first, operation: text, waited, waiting: more },
-            7 => GroupError::Mismatch { reason: text },
-            8 => GroupError::TooLong { rank: first, found: second, limit: text.parse().ok()? },
+            1 => Error::Missing { ranks: text, world_size: first, waited },
+            2 => Error::Different { reason: text },
+            3 => Error::Lost { rank: first, address: text, reason: more },
+            4 => Error::Failed { rank: first, address: text, reason: more },
+            5 => Error::Broken { rank: first, other: second, reason: text },
+            6 => Error::Stalled { number: first, operation: text, waited, waiting: more },
+            7 => Error::Mismatch { reason: text },
+            8 => Error::TooLong { rank: first, found: second, limit: text.parse().ok()? },
             _ => return None,
         })
     }
@@ -289,18 +289,18 @@ mod tests {
 
     use super::*;
 
-    fn failures() -> Vec<GroupError> {
+    fn failures() -> Vec<Error> {
         let text = || "words".to_owned();
         let waited = Duration::from_millis(1500);
         vec![
-            GroupError::Missing { ranks: "1-2".into(), world_size: 3, waited },
-            GroupError::Different { reason: text() },
-            GroupError::Lost { rank: 1, address: "a:1".into(), reason: text() },
-            GroupError::Failed { rank: 1, address: "a:1".into(), reason: text() },
-            GroupError::Broken { rank: 1, other: 2, reason: text() },
-            GroupError::Stalled { number: 9, operation: text(), waited, waiting: text() },
-            GroupError::Mismatch { reason: text() },
-            GroupError::TooLong { rank: 1, found: 5, limit: 4 },
+            Error::Missing { ranks: "1-2".into(), world_size: 3, waited },
+            Error::Different { reason: text() },
+            Error::Lost { rank: 1, address: "a:1".into(), reason: text() },
+            Error::Failed { rank: 1, address: "a:1".into(), reason: text() },
+            Error::Broken { rank: 1, other: 2, reason: text() },
+            Error::Stalled { number: 9, operation: text(), waited, waiting: text() },
+            Error::Mismatch { reason: text() },
+            Error::TooLong { rank: 1, found: 5, limit: 4 },
         ]
     }
 
@@ -351,8 +351,8 @@ mod tests {
     #[test]
     fn reasons_are_cut_and_carry_no_escapes() {
         let reason = format!("\u{1b}[31m{}", "ä".repeat(MAX_TEXT));
-        let bytes = Message::Verdict(GroupError::Mismatch { reason }).encode();
-        let Ok(Some((Message::Verdict(GroupError::Mismatch { reason }), _))) =
+        let bytes = Message::Verdict(Error::Mismatch { reason }).encode();
+        let Ok(Some((Message::Verdict(Error::Mismatch { reason }), _))) =
             Message::decode(&bytes, MAX_PAYLOAD)
         else {
             panic!("it comes back");

@@ -12,13 +12,12 @@ use super::lobby::{listen, listen_everywhere};
 use super::meet::{self, Host};
 use super::number::Number;
 use super::operation::{Kind, Operation};
-use super::rank_ring::{self, Patience, Place, RankRing};
 use super::relay::{Relay, Source, Target};
+use super::rank_ring::{self, Patience, RankRing, Seat};
 use super::shared::Shared;
 use super::watch::{Member, Watcher};
 use super::wire::MAX_ABOUT;
-use super::{GroupError, Rendezvous};
-use crate::{Error, Ranks};
+use crate::{Error, Rendezvous};
 
 /// Connecting to a rank that already listens takes no longer on a network that works.
 const RING_TIMEOUT: Duration = Duration::from_secs(60);
@@ -60,7 +59,7 @@ impl Default for GroupOptions {
 /// lost, every operation gives the same error on all the others, at once and from
 /// then on. Dropped without [`Group::finish`] it ends the training on all ranks.
 pub struct Group {
-    place: Place,
+    place: Seat,
     broadcast_limit: u64,
     operation_timeout: Duration,
     live: Live,
@@ -82,30 +81,29 @@ impl Group {
     /// A group of one needs no others and opens no socket.
     ///
     /// # Errors
-    /// [`GroupError`], as [`Error::Group`]: rank 0 cannot be reached, or a rank never
+    /// [`Error`]: rank 0 cannot be reached, or a rank never
     /// came, came twice, or is of another training; all who have come get
-    /// the same one. [`Error::RankOutOfRange`] for an impossible rank,
+    /// the same one. [`Error::OutOfRange`] for an impossible rank,
     /// [`Error::Option`] for options that cannot be, [`Error::Thread`] without threads.
     pub fn join(
-        ranks: &Ranks,
+        here: Seat,
         place: &Rendezvous,
         about: &str,
         options: &GroupOptions,
         cancel: &AtomicBool,
     ) -> Result<Self, Error> {
-        let Ranks { rank, world_size, source, .. } = *ranks;
+        let Seat { rank, world_size } = here;
         if rank >= world_size {
-            return Err(Error::RankOutOfRange { rank, world_size, origin: source.name() });
+            return Err(Error::OutOfRange { rank, world_size });
         }
         check(about, options)?;
-        let here = Place { rank, world_size };
         if world_size == 1 {
             return Ok(Self::of(here, options, Live::Alone(Shared::new(None))));
         }
         let listen_error = |address: String| {
             move |error: io::Error| {
                 let reason = error.to_string();
-                GroupError::Listen { rank, address, reason }
+                Error::Listen { rank, address, reason }
             }
         };
         let meeting = match rank {
@@ -161,11 +159,11 @@ impl Group {
         let ring = connect_ring(here, invitation, listener, &watcher, options, cancel);
         let ring = match ring {
             Ok(ring) => ring,
-            Err(GroupError::Cancelled) => {
+            Err(Error::Cancelled) => {
                 watcher.fail("it was asked to stop while the ranks were meeting");
-                return Err(GroupError::Cancelled.into());
+                return Err(Error::Cancelled);
             }
-            Err(error) => return Err(watcher.end(error).into()),
+            Err(error) => return Err(watcher.end(error)),
         };
         Ok(Self::of(here, options, Live::Together { watcher, ring: Mutex::new(ring) }))
     }
@@ -173,11 +171,11 @@ impl Group {
     /// One rank without others, and without a socket.
     #[must_use]
     pub fn alone() -> Self {
-        let here = Place { rank: 0, world_size: 1 };
+        let here = Seat { rank: 0, world_size: 1 };
         Self::of(here, &GroupOptions::default(), Live::Alone(Shared::new(None)))
     }
 
-    fn of(place: Place, options: &GroupOptions, live: Live) -> Self {
+    fn of(place: Seat, options: &GroupOptions, live: Live) -> Self {
         let GroupOptions { broadcast_limit, operation_timeout, .. } = *options;
         Self { place, broadcast_limit, operation_timeout, live }
     }
@@ -209,7 +207,7 @@ impl Group {
     /// Gives rank 0's `bytes` to all; what the others had in theirs is dropped.
     ///
     /// # Errors
-    /// [`GroupError::TooLong`] for more than a rank's
+    /// [`Error::TooLong`] for more than a rank's
     /// [`broadcast_limit`](GroupOptions::broadcast_limit), else what ended the training.
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let operation = operation(Kind::Broadcast, (0, "bytes"), 0);
@@ -247,7 +245,7 @@ impl Group {
         self.meet_all(Kind::Finish)?;
         match self.live {
             Live::Alone(_) => Ok(()),
-            Live::Together { watcher, .. } => Ok(watcher.leave(self.operation_timeout)?),
+            Live::Together { watcher, .. } => watcher.leave(self.operation_timeout),
         }
     }
 
@@ -259,10 +257,9 @@ impl Group {
             Live::Together { watcher, .. } => watcher.fail(reason),
             Live::Alone(shared) => {
                 let (address, reason) = ("the only rank".to_owned(), reason.to_owned());
-                let failure = GroupError::Failed { rank: 0, address, reason };
+                let failure = Error::Failed { rank: 0, address, reason };
                 let callbacks = shared.settle(failure.clone());
-                let error = failure.into();
-                callbacks.into_iter().for_each(|callback| callback(&error));
+                callbacks.into_iter().for_each(|callback| callback(&failure));
             }
         }
     }
@@ -272,16 +269,16 @@ impl Group {
     /// cause; where none shows, `reason` is what ends it.
     #[must_use]
     pub fn suspect(&self, reason: &str) -> Error {
-        let Place { rank, .. } = self.place;
+        let Seat { rank, .. } = self.place;
         let reason = reason.to_owned();
         match &self.live {
             Live::Together { watcher, .. } => {
-                watcher.end(GroupError::Broken { rank, other: self.place.next(), reason }).into()
+                watcher.end(Error::Broken { rank, other: self.place.next(), reason })
             }
             Live::Alone(_) => {
                 self.fail(&reason);
                 let ended = self.check().err();
-                ended.unwrap_or_else(|| GroupError::Broken { rank, other: rank, reason }.into())
+                ended.unwrap_or_else(|| Error::Broken { rank, other: rank, reason })
             }
         }
     }
@@ -291,7 +288,7 @@ impl Group {
     /// # Errors
     /// What ended it.
     pub fn check(&self) -> Result<(), Error> {
-        Ok(self.shared().check()?)
+        self.shared().check()
     }
 
     /// Has `callback` called once when the training fails, with the error, so that it
@@ -311,7 +308,7 @@ impl Group {
 
     fn reduce<T: Number>(&self, kind: Kind, values: &mut [T]) -> Result<(), Error> {
         let operation = operation(kind, (T::CODE, T::NAME), values.len());
-        let Place { rank, world_size } = self.place;
+        let Seat { rank, world_size } = self.place;
         self.run(operation, |ring, operation, patience| {
             let mut flow = Reduce::new(values, operation, rank, world_size);
             ring.run(self.place, &operation, &mut flow, patience)
@@ -345,7 +342,7 @@ impl Group {
     fn run(
         &self,
         operation: Operation,
-        body: impl FnOnce(&mut RankRing, Operation, &Patience<'_>) -> Result<(), GroupError>,
+        body: impl FnOnce(&mut RankRing, Operation, &Patience<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         self.check()?;
         let Live::Together { watcher, ring } = &self.live else { return Ok(()) };
@@ -354,7 +351,7 @@ impl Group {
         let limit = self.operation_timeout;
         let patience = Patience { shared: &watcher.shared, limit, cancel: None };
         let operation = Operation { number: watcher.shared.begin(), ..operation };
-        body(&mut ring, operation, &patience).map_err(|error| watcher.end(error).into())
+        body(&mut ring, operation, &patience).map_err(|error| watcher.end(error))
     }
 }
 
@@ -371,17 +368,17 @@ fn operation(kind: Kind, dtype: (u8, &'static str), len: usize) -> Operation {
 
 /// Connects the ring, and goes around it once: then all have done so.
 fn connect_ring(
-    place: Place,
+    place: Seat,
     invitation: super::arrive::Invitation,
     listener: TcpListener,
     watcher: &Watcher,
     options: &GroupOptions,
     cancel: &AtomicBool,
-) -> Result<RankRing, GroupError> {
+) -> Result<RankRing, Error> {
     let shared = &watcher.shared;
     let limit = options.rendezvous_timeout.min(RING_TIMEOUT);
     let mut ring = rank_ring::connect(place, invitation, listener, shared, limit, cancel)?;
-    let handles = ring.handles().map_err(|error| GroupError::Broken {
+    let handles = ring.handles().map_err(|error| Error::Broken {
         rank: place.rank,
         other: place.next(),
         reason: error.to_string(),
@@ -397,10 +394,10 @@ fn connect_ring(
 /// A sum with one number a rank is done when all have taken part.
 fn barrier(
     ring: &mut RankRing,
-    place: Place,
+    place: Seat,
     operation: Operation,
     patience: &Patience<'_>,
-) -> Result<(), GroupError> {
+) -> Result<(), Error> {
     let len = usize::try_from(place.world_size).unwrap_or(usize::MAX);
     let mut ones = vec![u64::ONE; len];
     let flow: &mut dyn Flow = &mut Reduce::new(&mut ones, operation, place.rank, place.world_size);

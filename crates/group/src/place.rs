@@ -4,7 +4,6 @@ use std::fmt;
 
 use gular_files::Env;
 
-use super::GroupError;
 use crate::Error;
 
 /// Where the ranks meet: the address and port rank 0 listens on.
@@ -23,13 +22,13 @@ impl Rendezvous {
     /// `TORCHELASTIC_USE_AGENT_STORE=True`; the port after it is taken then.
     ///
     /// # Errors
-    /// [`GroupError::NoPlace`] for a variable that is not set, [`GroupError::Place`]
+    /// [`Error::NoPlace`] for a variable that is not set, [`Error::Place`]
     /// for one that is no port.
     pub fn discover(explicit: Option<(&str, u16)>, env: &Env) -> Result<Self, Error> {
         if let Some((host, port)) = explicit {
             return Ok(Self { host: host.to_owned(), port });
         }
-        let get = |variable| env.get(variable).ok_or(GroupError::NoPlace { variable });
+        let get = |variable| env.get(variable).ok_or(Error::NoPlace { variable });
         let (host, value) = (get("MASTER_ADDR")?, get("MASTER_PORT")?);
         let agent = env
             .get("TORCHELASTIC_USE_AGENT_STORE")
@@ -37,7 +36,7 @@ impl Rendezvous {
         let port = value.trim().parse().ok().filter(|port| *port > 0);
         let port = port.and_then(|port: u16| port.checked_add(u16::from(agent)));
         let port =
-            port.ok_or_else(|| GroupError::Place { variable: "MASTER_PORT", value: value.into() })?;
+            port.ok_or_else(|| Error::Place { variable: "MASTER_PORT", value: value.into() })?;
         Ok(Self { host: host.trim().to_owned(), port })
     }
 

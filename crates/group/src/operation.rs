@@ -1,6 +1,6 @@
 //! What the ranks do together, as each says it at the beginning.
 
-use super::GroupError;
+use crate::Error;
 
 /// Number u64, length u64, kind u8, type u8, six zeros.
 pub(super) const HEADER_BYTES: usize = 24;
@@ -69,15 +69,15 @@ impl Operation {
         rank: u64,
         other: u64,
         bytes: &[u8; HEADER_BYTES],
-    ) -> Result<u64, GroupError> {
+    ) -> Result<u64, Error> {
         let Some(theirs) = Self::parse(bytes) else {
             let reason = format!("rank {rank} is in {self}, rank {other} in something unknown");
-            return Err(GroupError::Mismatch { reason });
+            return Err(Error::Mismatch { reason });
         };
         let same_len = self.len == theirs.len || self.kind == Kind::Broadcast;
         if !same_len || (Self { len: self.len, ..theirs }) != *self {
             let reason = format!("rank {rank} is in {self}, rank {other} in {theirs}");
-            return Err(GroupError::Mismatch { reason });
+            return Err(Error::Mismatch { reason });
         }
         Ok(theirs.len)
     }

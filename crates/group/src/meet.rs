@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::GroupError;
 use super::arrive::Invitation;
 use super::error::fold;
 use super::link::{CLOSED, Link};
 use super::lobby::{Guest, Lobby};
 use super::watch::Member;
 use super::wire::{Greeting, Hello, MAX_ABOUT, Message, VERSION, answer};
+use crate::Error;
 
 /// How long rank 0 stays after a contradiction, for ranks that come a little later.
 const LINGER: Duration = Duration::from_secs(5);
@@ -67,14 +67,14 @@ enum Step {
     Counts(u64, Arrived),
     Leaves,
     /// It cannot be: the error is for all, also for this one.
-    Contradicts(GroupError, Guest<Stage>),
+    Contradicts(Error, Guest<Stage>),
 }
 
 /// Waits for all other ranks; gives their connections, and rank 0's own neighbour.
 pub(super) fn host(
     host: &Host<'_>,
     listener: TcpListener,
-) -> Result<(Vec<Member>, Invitation), GroupError> {
+) -> Result<(Vec<Member>, Invitation), Error> {
     let max_guests = host.others().saturating_add(STRANGERS);
     let mut lobby = Lobby::new(listener, max_guests).map_err(|error| full(&error))?;
     let mut arrived = BTreeMap::new();
@@ -82,7 +82,7 @@ pub(super) fn host(
         tell(host, lobby, &error, arrived);
         return Err(error);
     }
-    let key = random_key().map_err(|error| GroupError::Listen {
+    let key = random_key().map_err(|error| Error::Listen {
         rank: 0,
         address: host.ring.to_string(),
         reason: format!("no random numbers: {error}"),
@@ -91,26 +91,26 @@ pub(super) fn host(
 }
 
 /// There are too many connections, or no memory for them.
-fn full(error: &io::Error) -> GroupError {
+fn full(error: &io::Error) -> Error {
     let (address, reason) = ("the port where ranks meet".into(), error.to_string());
-    GroupError::Listen { rank: 0, address, reason }
+    Error::Listen { rank: 0, address, reason }
 }
 
 fn meet(
     host: &Host<'_>,
     lobby: &mut Lobby<Stage>,
     arrived: &mut BTreeMap<u64, Arrived>,
-) -> Result<(), GroupError> {
+) -> Result<(), Error> {
     let begun = Instant::now();
     while arrived.len() < host.others() {
         if host.cancel.load(Ordering::Relaxed) {
-            return Err(GroupError::Cancelled);
+            return Err(Error::Cancelled);
         }
         let left = host.timeout.saturating_sub(begun.elapsed());
         if left.is_zero() {
             let missing = (1..host.world_size).filter(|rank| !arrived.contains_key(rank));
             let (ranks, world_size) = (fold(missing), host.world_size);
-            return Err(GroupError::Missing { ranks, world_size, waited: host.timeout });
+            return Err(Error::Missing { ranks, world_size, waited: host.timeout });
         }
         lobby
             .turn(arrived.values().map(|rank| rank.link.stream()))
@@ -134,7 +134,7 @@ fn meet(
             if link.ended() {
                 let (rank, address) = (*rank, address.to_string());
                 let reason = format!("{CLOSED}, before all had met");
-                return Err(GroupError::Lost { rank, address, reason });
+                return Err(Error::Lost { rank, address, reason });
             }
         }
     }
@@ -160,14 +160,14 @@ fn step(
                     "a rank at {} speaks version {version} of how ranks meet, rank 0 version {VERSION}",
                     guest.address
                 );
-                return Step::Contradicts(GroupError::Different { reason }, guest);
+                return Step::Contradicts(Error::Different { reason }, guest);
             }
             Greeting::Known(hello) => hello,
         };
         guest.link.queue_bytes(&answer());
         if let Some(reason) = wrong(host, &hello, guest.address, arrived) {
             guest.stage = Stage::Wrong;
-            return Step::Contradicts(GroupError::Different { reason }, guest);
+            return Step::Contradicts(Error::Different { reason }, guest);
         }
         let Hello { rank, about, .. } = hello;
         if about == *blake3::hash(host.about.as_bytes()).as_bytes() {
@@ -187,7 +187,7 @@ fn step(
             let rank = *rank;
             if let Some(first) = arrived.get(&rank) {
                 let reason = twice(rank, first.address, guest.address);
-                return Step::Contradicts(GroupError::Different { reason }, guest);
+                return Step::Contradicts(Error::Different { reason }, guest);
             }
             let Guest { link, address, .. } = guest;
             Step::Counts(rank, Arrived { link, address, ring })
@@ -195,7 +195,7 @@ fn step(
         (Stage::Asked { rank }, Ok(Some(Message::About(theirs)))) => {
             let place = format!("rank {rank} ({})", guest.address);
             let reason = first_difference(host.about, &theirs, &place);
-            Step::Contradicts(GroupError::Different { reason }, guest)
+            Step::Contradicts(Error::Different { reason }, guest)
         }
         _ => Step::Leaves,
     }
@@ -253,21 +253,21 @@ fn first_difference(ours: &str, theirs: &str, place: &str) -> String {
 fn tell(
     host: &Host<'_>,
     mut lobby: Lobby<Stage>,
-    error: &GroupError,
+    error: &Error,
     mut arrived: BTreeMap<u64, Arrived>,
 ) {
     let begun = Instant::now();
     let limit = match error {
-        GroupError::Different { .. } | GroupError::Lost { .. } => LINGER,
+        Error::Different { .. } | Error::Lost { .. } => LINGER,
         // Nobody else will come, or nobody here may wait.
         _ => Duration::ZERO,
     };
-    let stopped = GroupError::Failed {
+    let stopped = Error::Failed {
         rank: 0,
         address: "where all meet".into(),
         reason: "it was asked to stop while the ranks were meeting".into(),
     };
-    let error = if *error == GroupError::Cancelled { &stopped } else { error };
+    let error = if *error == Error::Cancelled { &stopped } else { error };
     for Arrived { link, .. } in arrived.values_mut() {
         dismiss(link, error);
     }
@@ -299,7 +299,7 @@ fn tell(
 }
 
 /// Says what ended it, as the last word. It fits any socket's buffer.
-fn dismiss(link: &mut Link, error: &GroupError) {
+fn dismiss(link: &mut Link, error: &Error) {
     link.queue(&Message::Verdict(error.clone()));
     link.flush();
     link.shut_output();

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::GroupError;
 use super::arrive::Invitation;
 use super::flow::Flow;
 use super::link::{CLOSED, wait};
 use super::lobby::{Lobby, TICK};
 use super::operation::Operation;
 use super::shared::Shared;
+use crate::Error;
 
 const MAGIC: [u8; 8] = *b"gulardat";
 const HELLO_BYTES: usize = 32;
@@ -33,13 +33,15 @@ const PULSE: Duration = Duration::from_millis(500);
 const STRANGERS: usize = 64;
 
 /// This rank's place among the others.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    pub(super) rank: u64,
-    pub(super) world_size: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seat {
+    /// Which rank, from 0.
+    pub rank: u64,
+    /// How many there are, at least 1.
+    pub world_size: u64,
 }
 
-impl Place {
+impl Seat {
     pub(super) fn next(self) -> u64 {
         (self.rank + 1) % self.world_size
     }
@@ -48,8 +50,8 @@ impl Place {
         (self.rank + self.world_size - 1) % self.world_size
     }
 
-    fn broken(self, other: u64, reason: impl Into<String>) -> GroupError {
-        GroupError::Broken { rank: self.rank, other, reason: reason.into() }
+    fn broken(self, other: u64, reason: impl Into<String>) -> Error {
+        Error::Broken { rank: self.rank, other, reason: reason.into() }
     }
 }
 
@@ -64,17 +66,17 @@ pub(super) struct RankRing {
 
 /// Connects to the next rank and takes the connection of the one before.
 pub(super) fn connect(
-    place: Place,
+    place: Seat,
     invitation: Invitation,
     listener: TcpListener,
     shared: &Shared,
     limit: Duration,
     cancel: &AtomicBool,
-) -> Result<RankRing, GroupError> {
+) -> Result<RankRing, Error> {
     let begun = Instant::now();
     let check = || {
         if cancel.load(Ordering::Relaxed) {
-            return Err(GroupError::Cancelled);
+            return Err(Error::Cancelled);
         }
         shared.check()
     };
@@ -147,11 +149,11 @@ impl RankRing {
     /// make the ranks wait for each other in a circle.
     pub(super) fn run(
         &mut self,
-        place: Place,
+        place: Seat,
         operation: &Operation,
         flow: &mut dyn Flow,
         patience: &Patience<'_>,
-    ) -> Result<(), GroupError> {
+    ) -> Result<(), Error> {
         let (mut start, mut end) = (0, 0);
         let mut moved_at = Instant::now();
         loop {
@@ -217,20 +219,20 @@ impl Patience<'_> {
     /// Whether there is reason to wait on.
     fn check(
         &self,
-        place: Place,
+        place: Seat,
         operation: &Operation,
         wants: bool,
         moved_at: Instant,
-    ) -> Result<(), GroupError> {
+    ) -> Result<(), Error> {
         self.shared.check()?;
         if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
-            return Err(GroupError::Cancelled);
+            return Err(Error::Cancelled);
         }
         if moved_at.elapsed() < self.limit {
             return Ok(());
         }
         let other = if wants { place.before() } else { place.next() };
-        Err(GroupError::Stalled {
+        Err(Error::Stalled {
             number: operation.number,
             operation: operation.to_string(),
             waited: self.limit,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::GroupError;
 use super::error::fold;
 use super::link::{CLOSED, Link, readable, wait};
 use super::lobby::TICK;
@@ -51,7 +50,7 @@ impl Watcher {
         members: Vec<Member>,
         lost_after: Duration,
     ) -> Result<Self, Error> {
-        let failed = |source| Error::Thread { number: 1, wanted: 1, source };
+        let failed = |e: io::Error| Error::Thread { reason: e.to_string() };
         let (waker, woken) = UnixStream::pair().map_err(failed)?;
         for pipe in [&waker, &woken] {
             pipe.set_nonblocking(true).map_err(failed)?;
@@ -77,22 +76,22 @@ impl Watcher {
     }
 
     /// Ends the training with `error`; gives what it ended with.
-    pub(super) fn end(&self, error: GroupError) -> GroupError {
+    pub(super) fn end(&self, error: Error) -> Error {
         self.shared.report(error, self.patience)
     }
 
     /// Ends the training by this rank's own wish; returns when the others were told.
     pub(super) fn fail(&self, reason: &str) {
         let (rank, address) = (self.rank, self.address.clone());
-        self.end(GroupError::Failed { rank, address, reason: reason.to_owned() });
+        self.end(Error::Failed { rank, address, reason: reason.to_owned() });
         self.shared.wait_told(PARTING + TICK);
     }
 
     /// The orderly end, to which all others come within `limit`.
-    pub(super) fn leave(mut self, limit: Duration) -> Result<(), GroupError> {
+    pub(super) fn leave(mut self, limit: Duration) -> Result<(), Error> {
         if !self.shared.leave(limit)? {
             let reason = format!("no goodbye for {limit:?}");
-            return Err(self.end(GroupError::Broken { rank: self.rank, other: 0, reason }));
+            return Err(self.end(Error::Broken { rank: self.rank, other: 0, reason }));
         }
         self.left = true;
         Ok(())
@@ -122,9 +121,9 @@ struct Life {
 }
 
 impl Life {
-    fn lost(&self, reason: impl Into<String>) -> GroupError {
+    fn lost(&self, reason: impl Into<String>) -> Error {
         let Member { rank, address, .. } = &self.member;
-        GroupError::Lost { rank: *rank, address: address.clone(), reason: reason.into() }
+        Error::Lost { rank: *rank, address: address.clone(), reason: reason.into() }
     }
 }
 
@@ -137,7 +136,7 @@ struct Watch {
     beat: Duration,
     leaving: bool,
     /// A symptom, and until when a better explanation is waited for.
-    held: Option<(GroupError, Instant)>,
+    held: Option<(Error, Instant)>,
 }
 
 impl Watch {
@@ -149,8 +148,7 @@ impl Watch {
                 // Somebody else may have been first.
                 if let Some(failure) = self.shared.failure() {
                     self.tell(&failure);
-                    let error = failure.into();
-                    callbacks.into_iter().for_each(|callback| callback(&error));
+                    callbacks.into_iter().for_each(|callback| callback(&failure));
                 }
             }
         }
@@ -159,7 +157,7 @@ impl Watch {
     }
 
     /// Until the orderly end, or the failure.
-    fn watch(&mut self) -> Result<(), GroupError> {
+    fn watch(&mut self) -> Result<(), Error> {
         let mut last_turn = Instant::now();
         let mut next_beat = last_turn;
         loop {
@@ -196,7 +194,7 @@ impl Watch {
         }
     }
 
-    fn follow_orders(&mut self, now: Instant) -> Result<(), GroupError> {
+    fn follow_orders(&mut self, now: Instant) -> Result<(), Error> {
         let (reports, leaving, failure) = self.shared.orders();
         if let Some(failure) = failure {
             return Err(failure);
@@ -218,7 +216,7 @@ impl Watch {
 
     /// On rank 0: what somebody reports ends the training, a symptom after a
     /// while, in which the connection of who caused it may show its end.
-    fn judge(&mut self, report: GroupError, now: Instant) -> Result<(), GroupError> {
+    fn judge(&mut self, report: Error, now: Instant) -> Result<(), Error> {
         if !report.is_symptom() {
             return Err(report);
         }
@@ -228,8 +226,8 @@ impl Watch {
     }
 
     /// A stalled operation, with those who have not begun it.
-    fn explained(&self, symptom: GroupError) -> GroupError {
-        let GroupError::Stalled { number, operation, waited, waiting } = symptom else {
+    fn explained(&self, symptom: Error) -> Error {
+        let Error::Stalled { number, operation, waited, waiting } = symptom else {
             return symptom;
         };
         let mine = (self.rank, self.shared.begun());
@@ -245,11 +243,11 @@ impl Watch {
             },
             many => format!("ranks {} have not begun it", fold(many.iter().copied())),
         };
-        GroupError::Stalled { number, operation, waited, waiting }
+        Error::Stalled { number, operation, waited, waiting }
     }
 
     /// Takes what one member says; whether that was the orderly end.
-    fn listen(&mut self, index: usize) -> Result<bool, GroupError> {
+    fn listen(&mut self, index: usize) -> Result<bool, Error> {
         let now = Instant::now();
         let Some(life) = self.lives.get_mut(index) else { return Ok(false) };
         if life.member.link.pull() {
@@ -278,12 +276,12 @@ impl Watch {
     }
 
     /// Tells the members of the failure; who lost rank 0 tells it so, should it come back.
-    fn tell(&mut self, failure: &GroupError) {
+    fn tell(&mut self, failure: &Error) {
         self.send_all(&match self.rank {
             0 => Message::Verdict(failure.clone()),
             _ => Message::Report(failure.clone()),
         });
-        if let GroupError::Lost { rank, .. } = failure {
+        if let Error::Lost { rank, .. } = failure {
             // It will not read on, so nobody waits for it.
             let gone = |life: &mut Life| life.member.rank != *rank;
             self.lives.retain_mut(gone);

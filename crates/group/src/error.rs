@@ -7,7 +7,29 @@ use std::time::Duration;
 /// Clones are given to all who wait; after a failure every rank has the same value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum GroupError {
+pub enum Error {
+    /// A rank at or past the world size.
+    #[error("rank {rank} of world size {world_size}: ranks count from 0 and end below it")]
+    OutOfRange {
+        /// The rank.
+        rank: u64,
+        /// The world size.
+        world_size: u64,
+    },
+    /// An option has an impossible value.
+    #[error("option `{option}`: {reason}")]
+    Option {
+        /// Its name in [`GroupOptions`](crate::GroupOptions).
+        option: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system gives no thread to watch over the other ranks.
+    #[error("cannot start a thread to watch over the other ranks: {reason}")]
+    Thread {
+        /// The operating system's answer.
+        reason: String,
+    },
     /// Nobody said where to meet.
     #[error("the ranks do not know where to meet: environment variable `{variable}` is not set")]
     NoPlace {
@@ -123,7 +145,7 @@ pub enum GroupError {
     },
 }
 
-impl GroupError {
+impl Error {
     /// What the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
@@ -156,8 +178,17 @@ impl GroupError {
                 Some("all ranks must take the same number of steps with the same model")
             }
             Self::TooLong { .. } => Some("raise the limit, if so much is meant to be sent"),
-            Self::Cancelled | Self::Failed { .. } => None,
+            Self::OutOfRange { .. } => Some("give each process another rank, from 0 on"),
+            Self::Thread { .. } => Some("allow more processes (`ulimit -u`)"),
+            Self::Cancelled | Self::Failed { .. } | Self::Option { .. } => None,
         }
+    }
+
+    /// Whether a training that was to begin or was under way ended, and not a mistake in
+    /// how it was called.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        !matches!(self, Self::OutOfRange { .. } | Self::Option { .. } | Self::Thread { .. })
     }
 
     /// Whether a better explanation may still come: who cannot exchange data sees
