@@ -105,7 +105,7 @@ pub enum Error {
     },
     /// The file system filled up on the way.
     #[error(
-        "the disk is full: {source}; about {needed} bytes are still to come, {free} bytes and {files} files are free"
+        "the disk is full: {source}; about {needed} bytes are still to come, {free} bytes{} are free", and_files(*files)
     )]
     Full {
         /// Bytes that the shards not yet finished take.
@@ -345,6 +345,11 @@ impl Error {
     ) -> Self {
         Self::Io { action, path: path.as_ref().display().to_string(), source }
     }
+}
+
+/// Files that are still free, where the file system sets a limit.
+fn and_files(files: u64) -> String {
+    if files == u64::MAX { String::new() } else { format!(" and {files} files") }
 }
 
 impl From<gular_files::Error> for Error {

@@ -1,14 +1,14 @@
 //! A bundle as one file to carry: a zstd-compressed tar of its folder.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions, ShardIdx};
-use gular_files::TEMP_PREFIX;
+use gular_files::{Lock, LockMode, TEMP_PREFIX, folder_of};
 use serde::Serialize;
 use tempfile::{NamedTempFile, TempPath};
 
@@ -89,8 +89,7 @@ pub fn export(
     crate::run::check_apart(source, to)?;
     progress(Progress::Planned(report.files, bytes));
     if !options.dry_run {
-        let folder = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temp = temp_for(folder, to)?;
+        let (temp, _lock) = temp_for(folder_of(to), to)?;
         let io = |e| Error::io("write", to, e);
         let mut encoder = zstd::Encoder::new(temp.as_file(), options.level).map_err(io)?;
         // With one worker and with many the frames are the same, without any they are not.
@@ -112,10 +111,9 @@ pub fn export(
         let mut encoder = tar.into_inner().map_err(io)?;
         encoder.flush().map_err(io)?;
         encoder.finish().map_err(io)?;
-        temp.as_file().sync_all().map_err(io)?;
-        let file = temp.persist_noclobber(to).map_err(|e| match e.error.kind() {
+        let file = gular_files::persist_new(temp, to).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => taken(),
-            _ => io(e.error),
+            _ => e.into(),
         })?;
         report.written = Some(file.metadata().map_err(io)?.len());
     }
@@ -125,7 +123,7 @@ pub fn export(
 
 /// The file that becomes `to`. Its name is always the same, so that what a killed run
 /// left, which may be large, is written over by the next.
-fn temp_for(folder: &Path, to: &Path) -> Result<NamedTempFile, Error> {
+fn temp_for(folder: &Path, to: &Path) -> Result<(NamedTempFile, Lock), Error> {
     std::fs::metadata(folder).map_err(|e| Error::io("write to", folder, e))?;
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let path = folder.join(format!("{TEMP_PREFIX}{name}"));
@@ -135,19 +133,14 @@ fn temp_for(folder: &Path, to: &Path) -> Result<NamedTempFile, Error> {
     let mut options = File::options();
     options.write(true).create(true).truncate(false).custom_flags(no_links);
     let file = options.open(&path).map_err(io)?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => return Err(busy()),
-        Err(TryLockError::Error(e)) => return Err(io(e)),
-        Ok(()) => {}
-    }
-    // Another run may have given it its name between the two.
-    let (ours, there) = (file.metadata(), path.symlink_metadata());
-    let id = |m: io::Result<std::fs::Metadata>| m.ok().map(|m| (m.dev(), m.ino()));
-    if id(ours) != id(there) {
-        return Err(busy());
-    }
+    let lock = Lock::try_on(file, &path, LockMode::Exclusive)?;
+    // Not current: another run may have given it its name between the two.
+    let lock = lock.filter(Lock::is_current).ok_or_else(busy)?;
+    // A copy of the handle shares the lock.
+    let file = lock.file().try_clone().map_err(io)?;
     file.set_len(0).map_err(io)?;
-    Ok(NamedTempFile::from_parts(file, TempPath::try_from_path(&path).map_err(io)?))
+    let temp = TempPath::try_from_path(&path).map_err(io)?;
+    Ok((NamedTempFile::from_parts(file, temp), lock))
 }
 
 type Tar<'a> = tar::Builder<zstd::Encoder<'static, &'a File>>;

@@ -15,13 +15,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{
     DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, ShardEntry, write_manifest,
 };
-use gular_files::{TEMP_PREFIX, write_file};
+use gular_files::{Free, Lock, LockMode, TEMP_PREFIX, write_file};
 use serde::{Deserialize, Serialize};
 
 use crate::error::BadInput;
@@ -48,13 +47,6 @@ pub(crate) struct Done {
     pub(crate) sums: Option<Sums>,
 }
 
-/// Room in a file system, for this user.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Free {
-    pub(crate) bytes: u64,
-    pub(crate) files: u64,
-}
-
 /// A locked output folder.
 #[derive(Debug)]
 pub(crate) struct OutDir {
@@ -62,7 +54,7 @@ pub(crate) struct OutDir {
     pub(crate) state: PathBuf,
     pub(crate) data: PathBuf,
     made_here: bool,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl OutDir {
@@ -243,10 +235,7 @@ impl OutDir {
 
     /// What the file system has room for.
     pub(crate) fn free(&self) -> Result<Free, Error> {
-        let stat = rustix::fs::statvfs(&self.path)
-            .map_err(|e| Error::io("ask for free space of", &self.path, e.into()))?;
-        let bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
-        Ok(Free { bytes, files: stat.f_favail })
+        Ok(gular_files::free(&self.path)?)
     }
 
     pub(crate) fn shown(&self) -> String {
@@ -299,20 +288,10 @@ fn check_free(out: &Path) -> Result<(), Error> {
 }
 
 /// Locks `state`, making it where it is not there.
-fn lock(state: &Path, out: &Path) -> Result<File, Error> {
-    let path = state.join("lock");
-    let busy = || Error::Busy { path: out.display().to_string() };
+fn lock(state: &Path, out: &Path) -> Result<Lock, Error> {
     fs::create_dir_all(state).map_err(|e| Error::io("create", state, e))?;
-    let file = File::create(&path).map_err(|e| Error::io("create", &path, e))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => return Err(busy()),
-        Err(fs::TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
-    }
-    // Between opening and locking, a process that ended may have removed the file.
-    let id = |m: fs::Metadata| (m.dev(), m.ino());
-    let mine = file.metadata().map(id).map_err(|e| Error::io("lock", &path, e))?;
-    if fs::metadata(&path).map(id).ok() == Some(mine) { Ok(file) } else { Err(busy()) }
+    let lock = Lock::try_at(&state.join("lock"), LockMode::Exclusive)?;
+    lock.ok_or_else(|| Error::Busy { path: out.display().to_string() })
 }
 
 /// BLAKE3 of a file, `None` when there is none.

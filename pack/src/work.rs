@@ -5,14 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use gular_bundle::{Field, ShardSpec, ShardWriter, Split};
+use gular_files::{Free, parallel};
 
 use crate::error::{BadInput, BadInputs};
 use crate::input::InputReader;
-use crate::out::{Done, Free, OutDir};
+use crate::out::{Done, OutDir};
 use crate::payload::{Maker, Recipe};
 use crate::plan::{Plan, PlanShard, Record};
 use crate::read_ahead::{Item, ReadAhead};
@@ -51,40 +52,23 @@ impl Work<'_> {
         };
         let writers = writers.min(left.len()).max(1);
         let readers = (jobs / writers).max(1);
-        let next = AtomicUsize::new(0);
-        let stop = AtomicBool::new(false);
-        let results = Mutex::new((done, None::<Error>));
-        std::thread::scope(|scope| {
-            for _ in 0..writers {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::Relaxed) {
-                        let Some(number) = left.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                            break;
-                        };
-                        let result =
-                            self.shard(*number, readers, AHEAD_BYTES / writers as u64, &stop);
-                        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-                        match result {
-                            Ok(Some(done)) => drop(results.0.insert(*number, done)),
-                            Ok(None) => {}
-                            Err(e) => {
-                                results.1.get_or_insert(e);
-                                stop.store(true, Ordering::Relaxed);
-                            }
-                        }
-                    }
-                });
+        let done = Mutex::new(done);
+        let ended = parallel(&left, writers, self.cancel, |number, stop| {
+            let written = self.shard(*number, readers, AHEAD_BYTES / writers as u64, stop)?;
+            if let Some(written) = written {
+                done.lock().unwrap_or_else(PoisonError::into_inner).insert(*number, written);
             }
+            Ok(())
         });
-        let (done, error) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match error {
-            Some(Error::Bundle(source)) if is_full(&source) => Err(self.full(source, &done)),
-            Some(error) => Err(error),
-            None if done.len() < n_shards => {
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match ended {
+            Err(Error::Bundle(source)) if is_full(&source) => Err(self.full(source, &done)),
+            Err(error) => Err(error),
+            Ok(()) if done.len() < n_shards => {
                 let (path, done) = (self.out.shown(), done.len());
                 Err(Error::Cancelled { path, done, total: n_shards })
             }
-            None => Ok(done),
+            Ok(()) => Ok(done),
         }
     }
 

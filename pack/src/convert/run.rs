@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -10,6 +10,7 @@ use gular_bundle::{
     Bundle, BundleNames, CheckWhen, Digest, Envelope, FieldIdx, Manifest, OpenOptions, Row,
     ShardIdx,
 };
+use gular_files::parallel;
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
@@ -178,30 +179,20 @@ pub(crate) fn each_shard(
     shard: &(dyn Fn(usize) -> Result<Done, Error> + Sync),
 ) -> Result<BTreeMap<usize, Done>, Error> {
     let left: Vec<usize> = (0..n_shards).filter(|i| !done.contains_key(i)).collect();
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new((done, None::<Error>));
-    let lock = || results.lock().unwrap_or_else(PoisonError::into_inner);
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, left.len().max(1)) {
-            scope.spawn(|| {
-                while lock().1.is_none()
-                    && let Some(number) = left.get(next.fetch_add(1, Ordering::Relaxed))
-                {
-                    match shard(*number) {
-                        Ok(done) => drop(lock().0.insert(*number, done)),
-                        Err(e) => drop(lock().1.get_or_insert(e)),
-                    }
-                }
-            });
-        }
+    let done = Mutex::new(done);
+    // Whoever cancels is seen by the shards themselves, which say so.
+    let ended = parallel(&left, jobs, &AtomicBool::new(false), |number, _| {
+        let made = shard(*number)?;
+        done.lock().unwrap_or_else(PoisonError::into_inner).insert(*number, made);
+        Ok(())
     });
-    let (done, error) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match error {
-        Some(Error::Cancelled { .. }) => {
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match ended {
+        Err(Error::Cancelled { .. }) => {
             Err(Error::Cancelled { path: out.shown(), done: done.len(), total: n_shards })
         }
-        Some(error) => Err(error),
-        None => Ok(done),
+        Err(error) => Err(error),
+        Ok(()) => Ok(done),
     }
 }
 

@@ -283,7 +283,7 @@ fn write(
     let Content { classes, media_types, recipe } = *content;
     let io = |e| Error::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
-    let temp = tempfile::NamedTempFile::new_in(dir).map_err(io)?;
+    let temp = gular_files::temp_in(dir)?;
     let inner = BufWriter::with_capacity(1 << 20, temp.as_file().try_clone().map_err(io)?);
     let mut out = Out { inner, hasher: blake3::Hasher::new(), position: 0 };
     let labelled = options.labels == Labels::Folder;
@@ -353,8 +353,7 @@ fn write(
     out.line(&format!("end\t{n_samples}\t{n_bytes}\t{}", shards.len())).map_err(io)?;
     let Out { mut inner, hasher, .. } = out;
     inner.flush().map_err(io)?;
-    temp.as_file().sync_all().map_err(io)?;
-    temp.persist(path).map_err(|e| io(e.error))?;
+    gular_files::persist(temp, path)?;
     Ok(Plan {
         path: path.to_owned(),
         digest: Digest::from(hasher.finalize()),
