@@ -1,8 +1,9 @@
 //! The walk over a bundle: manifest, then every shard on some thread.
 
+use std::convert::Infallible;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use gular_bundle::{
     Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, Row, SampleId,
     ShardIdx, Split,
 };
+use gular_files::parallel;
 
 use crate::digest::digest;
 use crate::notes::notes;
@@ -68,25 +70,14 @@ pub fn verify(
         cancel,
     };
     let found = Mutex::new(Vec::new());
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while !cancel.load(Ordering::Relaxed) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(entry) = manifest.shards.get(number) else { break };
-            let faults = check_shard(&context, ShardIdx(number), entry);
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            found.extend(faults.into_iter().map(|f| (number, f)));
-        }
+    let shards: Vec<_> = manifest.shards.iter().enumerate().collect();
+    let each = |&(number, entry): &(usize, _), _: &AtomicBool| -> Result<(), Infallible> {
+        let faults = check_shard(&context, ShardIdx(number), entry);
+        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.extend(faults.into_iter().map(|f| (number, f)));
+        Ok(())
     };
-    std::thread::scope(|scope| {
-        // This thread works too, so a system that gives no more of them only slows it down.
-        for _ in 1..options.jobs.clamp(1, manifest.shards.len().max(1)) {
-            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
-                break;
-            }
-        }
-        work();
-    });
+    let Ok(()) = parallel(&shards, options.jobs, cancel, each);
     if cancel.load(Ordering::Relaxed) {
         return Err(Error::Cancelled { bytes: read.into_inner(), total });
     }
