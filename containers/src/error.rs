@@ -318,3 +318,9 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 }
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        Self::io(error.action, &error.path)(error.source)
+    }
+}

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
+use gular_files::parallel;
 use serde::{Deserialize, Serialize};
 
 /// Blocks under one digest: what is read, checked and passed on at a time.
@@ -87,31 +88,19 @@ pub(super) fn find_digests(
 ) -> io::Result<()> {
     let unknown = files.iter().filter(|file| file.digests.is_empty());
     let runs: Vec<_> = unknown.flat_map(|f| f.runs().map(|(at, len, _)| (at, len))).collect();
-    let next = AtomicUsize::new(0);
-    let work = || -> io::Result<Vec<(usize, String)>> {
-        let mut done = Vec::new();
-        let mut bytes = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some((at, len)) = runs.get(number) else { return Ok(done) };
-            bytes.resize(*len, 0);
-            image.read_exact_at(&mut bytes, *at)?;
-            done.push((number, hex(&bytes)));
-        }
-    };
-    let mut digests = vec![String::new(); runs.len()];
-    thread::scope(|scope| -> io::Result<()> {
-        let workers: Vec<_> = (0..threads.get().min(64)).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            let done = worker.join().map_err(|_| io::Error::other("a thread has ended"))??;
-            for (number, digest) in done {
-                if let Some(place) = digests.get_mut(number) {
-                    *place = digest;
-                }
-            }
+    let digests = Mutex::new(vec![String::new(); runs.len()]);
+    let runs: Vec<_> = runs.into_iter().enumerate().collect();
+    let read = |&(number, (at, len)): &(usize, (u64, usize)), _: &AtomicBool| -> io::Result<()> {
+        let mut bytes = vec![0; len];
+        image.read_exact_at(&mut bytes, at)?;
+        let digest = hex(&bytes);
+        if let Some(of) = digests.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number) {
+            *of = digest;
         }
         Ok(())
-    })?;
+    };
+    parallel(&runs, threads.get().min(64), &AtomicBool::new(false), read)?;
+    let digests = digests.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut digests = digests.into_iter();
     for file in files.iter_mut().filter(|file| file.digests.is_empty()) {
         let count = file.words.len().div_ceil(RUN_BLOCKS);

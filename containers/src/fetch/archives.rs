@@ -1,14 +1,14 @@
 //! A folder of archives by their digests.
 
-use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gular_files::{Lock, LockMode, folder_of, sync_folder};
 use sha2::Digest as _;
-use tempfile::NamedTempFile;
 
 use super::{Fault, Transport};
 use crate::digest::feed;
@@ -129,8 +129,7 @@ fn has_len(path: &Path, bytes: u64) -> bool {
 struct Part {
     file: File,
     path: PathBuf,
-    /// Set where the file system knows no locks: a file that nobody else finds.
-    private: Option<NamedTempFile>,
+    _lock: Lock,
 }
 
 /// Why an address gave no file.
@@ -154,34 +153,21 @@ impl Part {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
             let file = options.open(&path).map_err(Error::io("create", &path))?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) if cancel.load(Ordering::Relaxed) => {
+            let Some(lock) = Lock::try_on(file, &path, LockMode::Exclusive)? else {
+                if cancel.load(Ordering::Relaxed) {
                     return Err(Error::Cancelled);
                 }
-                Err(TryLockError::WouldBlock) => {
-                    std::thread::sleep(WAIT);
-                    continue;
-                }
-                // Lustre without its option `flock`, some FUSE file systems.
-                Err(TryLockError::Error(_)) => {
-                    let private = NamedTempFile::with_prefix_in(".part-", dir);
-                    let private = private.map_err(Error::io("create", dir))?;
-                    let file = private.reopen().map_err(Error::io("open", private.path()))?;
-                    let path = private.path().to_owned();
-                    return Ok(Some(Self { file, path, private: Some(private) }));
-                }
-            }
+                std::thread::sleep(WAIT);
+                continue;
+            };
             if has_len(whole, package.bytes) {
                 let _ = fs::remove_file(&path);
                 return Ok(None);
             }
             // Between the two lines above it may have got its name, or been removed.
-            let ours = file.metadata().map_err(Error::io("read", &path))?;
-            let same = fs::metadata(&path)
-                .is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
-            if same {
-                return Ok(Some(Self { file, path, private: None }));
+            if lock.is_current() {
+                let file = lock.file().try_clone().map_err(Error::io("open", &path))?;
+                return Ok(Some(Self { file, path, _lock: lock }));
             }
         }
     }
@@ -280,16 +266,9 @@ impl Part {
         let read_only = self.file.set_permissions(Permissions::from_mode(0o444));
         let synced = read_only.and_then(|()| self.file.sync_all());
         synced.map_err(Error::io("write", &self.path))?;
-        match self.private {
-            Some(file) => {
-                file.persist(whole).map_err(|e| Error::io("create", whole)(e.error))?;
-            }
-            None => fs::rename(&self.path, whole).map_err(Error::io("create", whole))?,
-        }
+        fs::rename(&self.path, whole).map_err(Error::io("create", whole))?;
         // The name as well as the bytes survives a power cut.
-        if let Some(dir) = whole.parent().and_then(|dir| File::open(dir).ok()) {
-            let _ = dir.sync_all();
-        }
+        sync_folder(folder_of(whole))?;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Images on the disk, named by their contents.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -94,9 +94,9 @@ impl Image {
     pub fn write_sbom(&self, beside: &Output) -> Result<PathBuf> {
         let name = beside.path.file_name().unwrap_or_default().to_string_lossy();
         let stem = [".sif", ".oci.tar", ".oci"].iter().find_map(|suffix| name.strip_suffix(suffix));
-        let dir = beside.path.parent().unwrap_or(Path::new("."));
+        let dir = gular_files::folder_of(&beside.path);
         let path = dir.join(format!("{}.spdx.json", stem.unwrap_or(&name)));
-        write_whole(&path, &self.sbom)?;
+        gular_files::write_file(&path, self.sbom.as_bytes())?;
         Ok(path)
     }
 
@@ -199,8 +199,7 @@ fn settle(part: &Path, path: &Path, same: impl Fn() -> Result<bool>) -> Result<b
     if path.symlink_metadata().is_err() {
         match fs::rename(part, path) {
             Ok(()) => {
-                let dir = path.parent().unwrap_or(Path::new("."));
-                File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))?;
+                gular_files::sync_folder(gular_files::folder_of(path))?;
                 return Ok(false);
             }
             // Another build was quicker.

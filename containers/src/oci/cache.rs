@@ -13,7 +13,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tempfile::NamedTempFile;
 
 use super::layer::{Compressor, Packed};
 use crate::rootfs::{Node, RootPath, identify};
@@ -79,12 +78,12 @@ impl LayerCache {
         let _ = fs::remove_file(&blob);
         if fs::hard_link(from, &blob).is_err() {
             // Another file system.
-            let mut temp = NamedTempFile::new_in(&self.dir)?;
+            let mut temp = gular_files::temp_in(&self.dir)?;
             io::copy(&mut File::open(from)?, &mut temp)?;
             temp.persist(&blob).map_err(|e| e.error)?;
         }
         let entry = Entry { diff_id: packed.diff_id, digest: packed.digest, bytes: packed.bytes };
-        let mut temp = NamedTempFile::new_in(&self.dir)?;
+        let mut temp = gular_files::temp_in(&self.dir)?;
         serde_json::to_writer(&mut temp, &entry)?;
         temp.persist(about).map_err(|e| e.error)?;
         Ok(())

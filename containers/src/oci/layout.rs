@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use gular_files::{folder_of, persist, persist_new, sync_folder, temp_in};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, TempDir};
 
@@ -67,13 +68,13 @@ pub fn write_layout(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wri
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
-    let parent = parent(to);
+    let parent = folder_of(to);
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
     let written = fill(tree, config, dir.path())?;
     fs::rename(dir.path(), to).map_err(Error::io("create", to))?;
     let _ = dir.keep();
-    sync(parent)?;
+    sync_folder(parent)?;
     Ok(written)
 }
 
@@ -85,27 +86,14 @@ pub fn write_archive(tree: &Rootfs, config: &Config<'_>, to: &Path) -> Result<Wr
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
-    let parent = parent(to);
+    let parent = folder_of(to);
     fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
     let written = fill(tree, config, dir.path())?;
-    let file =
-        NamedTempFile::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(mode).map_err(Error::io("write", to))?;
+    let file = temp_in(parent)?;
     archive(dir.path(), config.time, file.as_file()).map_err(Error::io("write", to))?;
-    file.as_file().sync_all().map_err(Error::io("write", to))?;
-    file.persist_noclobber(to).map_err(|e| Error::io("create", to)(e.error))?;
-    sync(parent)?;
+    persist_new(file, to)?;
     Ok(written)
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn sync(dir: &Path) -> Result<()> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", dir))
 }
 
 fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
@@ -156,7 +144,7 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
             .map_err(Error::io("write", &path))?;
     }
-    sync(&blobs)?;
+    sync_folder(&blobs)?;
     let written = |(layer, packed): (Layer, Packed)| {
         (layer, packed.diff_id.into(), packed.digest.into(), packed.bytes)
     };
@@ -179,7 +167,7 @@ fn pack(
         fs::rename(&taken, &path).map_err(Error::io("create", &path))?;
         return Ok(packed);
     }
-    let temp = NamedTempFile::new_in(blobs).map_err(Error::io("create", blobs))?;
+    let temp = temp_in(blobs)?;
     let mut sink = BufWriter::with_capacity(1 << 20, temp.as_file());
     let watch = Watch { before, progress: config.progress, cancel: config.cancel };
     let packed = layer::write(nodes, compressor, threads, time, watch, &mut sink)?;
@@ -225,7 +213,7 @@ fn descriptor(media_type: &str, (digest, bytes): &(Sha256, usize)) -> Value {
 fn blob(blobs: &Path, value: &Value) -> Result<(Sha256, usize)> {
     let text = value.to_string();
     let digest = Sha256::of(text.as_bytes());
-    let mut temp = NamedTempFile::new_in(blobs).map_err(Error::io("create", blobs))?;
+    let mut temp = temp_in(blobs)?;
     temp.write_all(text.as_bytes()).map_err(|source| Error::Write { source })?;
     keep(temp, &blobs.join(digest.to_string()))?;
     Ok((digest, text.len()))
@@ -235,9 +223,8 @@ fn keep(temp: NamedTempFile, path: &Path) -> Result<()> {
     // Read by all, changed by nobody: a cache may have the same file.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o444);
     temp.as_file().set_permissions(mode).map_err(Error::io("write", path))?;
-    temp.as_file().sync_all().map_err(Error::io("write", path))?;
     // Two layers may be one blob.
-    temp.persist(path).map_err(|e| Error::io("create", path)(e.error))?;
+    persist(temp, path)?;
     Ok(())
 }
 

@@ -6,8 +6,6 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use tempfile::NamedTempFile;
-
 use super::squash::{Squashed, Watch, settings, squash};
 use super::{Arch, Kind, Settings, Writer};
 use crate::blocks::{BlockCache, EarlierBlocks};
@@ -74,13 +72,10 @@ pub fn write_image(
     if to.symlink_metadata().is_ok() {
         return Err(Error::Exists { path: to.display().to_string() });
     }
-    let parent = to.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = gular_files::folder_of(to);
     std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-    let mut builder = tempfile::Builder::new();
     // As Apptainer makes them: to be run like a program.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    let temp = builder.prefix(".gular-").permissions(mode).tempfile_in(parent);
-    let temp: NamedTempFile = temp.map_err(Error::io("create", parent))?;
+    let temp = gular_files::temp_with_mode(parent, 0o755)?;
     let file = temp.reopen().map_err(Error::io("open", to))?;
     let watch = Watch::new(progress, cancel);
     let lent = contents.blocks.map(BlockCache::lend).unwrap_or_default();
@@ -88,8 +83,7 @@ pub fn write_image(
     file.sync_all().map_err(Error::io("write", to))?;
     watch.check()?;
     let bytes = file.metadata().map_err(Error::io("read", to))?.len();
-    let image = temp.persist_noclobber(to).map_err(|e| Error::io("create", to)(e.error))?;
-    File::open(parent).and_then(|dir| dir.sync_all()).map_err(Error::io("sync", parent))?;
+    let image = gular_files::persist_new(temp, to)?;
     // The image is there, whatever becomes of the cache.
     let not_kept = contents.blocks.and_then(|blocks| {
         blocks.keep(&lent, (to, &image), squashed.lendable, contents.threads).err()
