@@ -71,3 +71,9 @@ impl Error {
         Self::Io { action, path: path.display().to_string(), source }
     }
 }
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        Self::io(error.action, &error.path, error.source)
+    }
+}

@@ -5,6 +5,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use gular_files::parallel;
+
 use crate::Error;
 use crate::clock::{Elapsed, Watch};
 use crate::sources::Source;
@@ -38,9 +40,7 @@ struct Shared<'a> {
     next: AtomicUsize,
     samples: AtomicU64,
     bytes: AtomicU64,
-    stop: AtomicBool,
     latencies: Mutex<Vec<u64>>,
-    failed: Mutex<Option<Error>>,
     cancel: &'a AtomicBool,
 }
 
@@ -80,30 +80,18 @@ pub(crate) fn shoot(
         next: AtomicUsize::new(0),
         samples: AtomicU64::new(0),
         bytes: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
         latencies: Mutex::default(),
-        failed: Mutex::default(),
         cancel,
     };
     let watch = Watch::begin();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                if let Err(error) = thread(&shared, source, order, length, &watch, &mut *sink()) {
-                    shared.stop.store(true, Ordering::Relaxed);
-                    shared
-                        .failed
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .get_or_insert(error);
-                }
-            });
-        }
-    });
+    // Whoever cancels is seen by the threads themselves, which say so.
+    let one_each = vec![(); threads.max(1)];
+    let read = |(): &(), stop: &AtomicBool| {
+        thread(&shared, stop, source, order, length, &watch, &mut *sink())
+    };
+    let ended = parallel(&one_each, one_each.len(), &AtomicBool::new(false), read);
     let elapsed = watch.end();
-    if let Some(error) = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
+    ended?;
     Ok(Shot {
         samples: shared.samples.into_inner(),
         bytes: shared.bytes.into_inner(),
@@ -115,6 +103,7 @@ pub(crate) fn shoot(
 
 fn thread(
     shared: &Shared<'_>,
+    stop: &AtomicBool,
     source: &dyn Source,
     order: &[u32],
     length: Length,
@@ -125,8 +114,7 @@ fn thread(
     let mut latencies = Vec::with_capacity(KEPT);
     let (mut samples, mut bytes) = (0_u64, 0_u64);
     // One in any case: a thread may be kept waiting for longer than it has.
-    while samples == 0 || (!shared.stop.load(Ordering::Relaxed) && watch.seconds() < length.seconds)
-    {
+    while samples == 0 || (!stop.load(Ordering::Relaxed) && watch.seconds() < length.seconds) {
         if shared.cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }

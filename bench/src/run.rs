@@ -111,9 +111,7 @@ fn estimated(
             files: planned.files,
         });
     }
-    let free = rustix::fs::statvfs(scratch)
-        .map_err(|e| Error::io("look at", scratch, e.into()))
-        .map(|s| s.f_bavail.saturating_mul(s.f_frsize))?;
+    let free = gular_files::free(scratch)?.bytes;
     let needed = files.iter().map(|(_, bytes)| bytes).sum();
     let rows = rows(options, &available).len();
     // Files are written at some 300 MB/s, proved several times at 1 GB/s; an epoch

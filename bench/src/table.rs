@@ -152,18 +152,7 @@ pub(crate) fn grouped(value: f64) -> String {
 
 /// Bytes with a decimal unit.
 pub(crate) fn size(bytes: f64) -> String {
-    let mut value = bytes;
-    for unit in ["B", "KB", "MB", "GB"] {
-        if value < 999.5 {
-            return if unit == "B" {
-                format!("{value:.0} B")
-            } else {
-                format!("{value:.1} {unit}")
-            };
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.1} TB")
+    gular_files::Size(bytes.max(0.0).round() as u64).to_string()
 }
 
 #[cfg(test)]
