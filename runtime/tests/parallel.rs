@@ -120,7 +120,8 @@ fn rank() {
     let place = Rendezvous::discover(None, &env).unwrap();
     let about = describe(&net().store);
     let never = AtomicBool::new(false);
-    let group = Group::join(ranks.seat(), &place, &about, &GroupOptions::default(), &never).unwrap();
+    let group =
+        Group::join(ranks.seat(), &place, &about, &GroupOptions::default(), &never).unwrap();
     let file = Path::new(out).join(ranks.rank.to_string());
     std::fs::write(file, train(group)).unwrap();
 }

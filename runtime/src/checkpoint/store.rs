@@ -8,9 +8,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::Digest;
-use gular_files::TEMP_PREFIX;
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock};
-use rustix::io::Errno;
+use gular_files::{Lock, LockMode, TEMP_PREFIX, sync_folder};
+use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempDir;
 
 use super::record::{CHECKPOINT_VERSION, FORMAT, FileRecord, RECORD_NAME, Record, RecordFault};
@@ -24,11 +23,10 @@ const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// The checkpoints of one training on one bundle.
 ///
-/// They belong to one training at a time: the folder is locked for as long as this lives,
-/// where its file system has locks.
+/// They belong to one training at a time: the folder is locked for as long as this lives.
 #[derive(Debug)]
 pub struct Checkpoints {
-    _lock: File,
+    _lock: Lock,
     dir: PathBuf,
     bundle: Digest,
     keep: NonZeroUsize,
@@ -56,12 +54,12 @@ impl Checkpoints {
     /// [`Error::CheckpointsInUse`]; [`Error::Io`], also when nothing can be written there.
     pub fn open(dir: &Path, bundle: Digest, keep: NonZeroUsize) -> Result<Self, Error> {
         fs::create_dir_all(dir).map_err(|e| Error::io("create the folder", dir, e))?;
-        let lock = File::open(dir).map_err(|e| Error::io("open the folder", dir, e))?;
-        // The kernel lets go of it when its process ends, however it does. Some network file
-        // systems lock no folders, which is another error.
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            return Err(Error::CheckpointsInUse { dir: dir.display().to_string() });
-        }
+        let folder = File::open(dir).map_err(|e| Error::io("open the folder", dir, e))?;
+        // The folder itself, so that no file of a lock is left in it; only where its file
+        // system locks no folders is there one, and not under a name that a save clears away.
+        let lock = Lock::try_on(folder, &dir.join(".gular-lock"), LockMode::Exclusive)?;
+        let in_use = || Error::CheckpointsInUse { dir: dir.display().to_string() };
+        let lock = lock.ok_or_else(in_use)?;
         // That nothing can be written shows now, and not after the first epoch.
         temp_folder(dir)?;
         Ok(Self { _lock: lock, dir: dir.to_owned(), bundle, keep })
@@ -102,12 +100,12 @@ impl Checkpoints {
             files: records,
         };
         write_synced(&temp.path().join(RECORD_NAME), &record.encode())?;
-        sync_dir(temp.path())?;
+        sync_folder(temp.path())?;
 
         let name = dir_name(step);
         let path = self.dir.join(&name);
         rename_over(temp.path(), &path)?;
-        sync_dir(&self.dir)?;
+        sync_folder(&self.dir)?;
         // What lies under the temporary name now is the checkpoint replaced, if
         // there was one; it goes only when the new one is durable.
         drop(temp);
@@ -299,10 +297,6 @@ fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         file.sync_all()
     };
     write().map_err(|e| Error::io("write", path, e))
-}
-
-fn sync_dir(dir: &Path) -> Result<(), Error> {
-    File::open(dir).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync the folder", dir, e))
 }
 
 /// Gives the folder `from` the name `to`. A folder that has it already gets
