@@ -1,9 +1,8 @@
 //! The file of `--html`: made before anything is measured, so that hours of figures do not
 //! end in a folder that cannot be written to.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -23,23 +22,19 @@ impl HtmlPage {
         check(path)?;
         // A link to an old page stays one.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-        let temp = tempfile::Builder::new()
-            .prefix(gular_files::TEMP_PREFIX)
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder.unwrap_or(Path::new(".")))
-            .map_err(|e| cannot(&path, &e))?;
+        let folder = gular_files::folder_of(&path);
+        let temp =
+            gular_files::temp_with_mode(folder, 0o666).map_err(|e| cannot(&path, &e.source))?;
         Ok(Self { path, temp })
     }
 
     /// Writes `text`; a page of an earlier run is replaced.
     pub(crate) fn save(mut self, text: &str) -> Result<(), Failure> {
         let written = self.temp.write_all(text.as_bytes());
-        let synced = written.and_then(|()| self.temp.as_file().sync_all());
         let Self { path, temp } = self;
-        synced.map_err(|e| cannot(&path, &e))?;
+        written.map_err(|e| cannot(&path, &e))?;
         check(&path)?;
-        temp.persist(&path).map_err(|e| cannot(&path, &e.error))?;
+        gular_files::persist(temp, &path).map_err(|e| cannot(&path, &e.source))?;
         Ok(())
     }
 }

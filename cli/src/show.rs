@@ -7,14 +7,7 @@ use crate::shared::Output;
 
 /// Bytes with a decimal unit: 1.5 GB.
 pub(crate) fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "KB", "MB", "GB", "TB"] {
-        if value < 1000.0 {
-            return if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") };
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.1} PB")
+    gular_files::Size(bytes).to_string()
 }
 
 /// A number with its noun: `1 shard`, `2 shards`.
@@ -80,14 +73,6 @@ pub(crate) fn message(kind: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_read_well() {
-        for (bytes, text) in [(0, "0 B"), (999, "999 B"), (1500, "1.5 KB"), (72_900_000, "72.9 MB")]
-        {
-            assert_eq!(size(bytes), text);
-        }
-    }
 
     #[test]
     fn nouns_follow_their_numbers() {

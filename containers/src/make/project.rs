@@ -1,10 +1,7 @@
 //! A recipe, and the files around it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-
-use tempfile::NamedTempFile;
 
 use crate::lock::Lock;
 use crate::recipe::Recipe;
@@ -73,24 +70,11 @@ impl Project {
         if self.has_lock_text(&text) {
             return Ok(false);
         }
-        write_whole(&self.lock_path, &text)?;
+        gular_files::write_file(&self.lock_path, text.as_bytes())?;
         Ok(true)
     }
 
     fn has_lock_text(&self, text: &str) -> bool {
         fs::read_to_string(&self.lock_path).is_ok_and(|there| there == text)
     }
-}
-
-/// Writes a file that everybody may read and that is there whole or not at all.
-pub(super) fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let temp = NamedTempFile::with_prefix_in(".gular-", dir);
-    let mut temp = temp.map_err(Error::io("create", path))?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    let written = temp.as_file().set_permissions(mode);
-    let written = written.and_then(|()| temp.write_all(text.as_bytes()));
-    written.and_then(|()| temp.as_file().sync_all()).map_err(Error::io("write", path))?;
-    temp.persist(path).map_err(|e| Error::io("create", path)(e.error))?;
-    Ok(())
 }

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
 
-use super::project::write_whole;
 use super::{Format, Image};
 use crate::blocks::BlockCache;
 use crate::digest::blake3_of;
