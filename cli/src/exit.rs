@@ -139,13 +139,13 @@ impl From<gular_transfer::Error> for Failure {
     }
 }
 
-impl From<gular_runtime::Error> for Failure {
-    fn from(error: gular_runtime::Error) -> Self {
+impl From<gular_stage::Error> for Failure {
+    fn from(error: gular_stage::Error) -> Self {
         match error {
-            gular_runtime::Error::Pelican(error) => error.into(),
-            gular_runtime::Error::Bundle(error) => error.into(),
-            gular_runtime::Error::Transfer(error) => error.into(),
-            error => Self::new(&error, hints::runtime(&error)),
+            gular_stage::Error::Pelican(error) => error.into(),
+            gular_stage::Error::Bundle(error) => error.into(),
+            gular_stage::Error::Transfer(error) => error.into(),
+            error => Self::new(&error, hints::stage(&error)),
         }
     }
 }

@@ -137,29 +137,39 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// For errors of staging and loading.
-pub(crate) fn runtime(error: &gular_runtime::Error) -> Option<String> {
-    use gular_runtime::Error as E;
+/// For errors of staging.
+pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
+    use gular_stage::Error as E;
     let text = match error {
         E::Transfer(error) => return transfer(error),
-        E::StageRoom { memory: true, .. } => {
+        E::NoRoom { memory: true, .. } => {
             "ask the batch system for more memory, or stage to the job's disk with `--to scratch`"
         }
-        E::StageRoom { .. } => {
+        E::NoRoom { .. } => {
             "ask the batch system for more disk, or name another folder with `--to DIR`"
         }
-        E::StageFile { .. } => {
+        E::FileTooLarge { .. } => {
             "raise the limit (`ulimit -f unlimited`), or pack with a smaller `--shard-size`"
         }
-        E::StageInodes { .. } => "stage the bundle without `--unpack`: it has few files",
-        E::StageBase { .. } => "name an existing folder with `--to DIR`",
-        E::StageFolder { .. } => {
+        E::TooManyFiles { .. } => "stage the bundle without `--unpack`: it has few files",
+        E::Target { .. } => "name an existing folder with `--to DIR`",
+        E::Foreign { .. } => {
             "nothing was changed there; remove it if it is yours, or name another folder with `--to DIR`"
         }
-        E::Decode { .. } => "pack again with `--check-images full`, which names all such files",
         other => return other.hint(),
     };
     Some(text.to_owned())
+}
+
+/// For errors of loading.
+fn runtime(error: &gular_runtime::Error) -> Option<String> {
+    use gular_runtime::Error as E;
+    match error {
+        E::Decode { .. } => {
+            Some("pack again with `--check-images full`, which names all such files".to_owned())
+        }
+        other => other.hint(),
+    }
 }
 
 /// For errors of the embedded federation.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use gular_pelican::Env;
-use gular_runtime::stage::{StageEvent, StageOptions, StageReport, StageTo, Staged, plan, stage};
+use gular_stage::{StageEvent, StageOptions, StageReport, StageTo, Staged, plan, stage};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;

@@ -63,70 +63,6 @@ pub enum Error {
     #[cfg(feature = "net")]
     #[error(transparent)]
     Transfer(gular_transfer::Error),
-    /// A copy would not fit.
-    #[error("a copy in `{dir}` needs {needed} bytes, {limit} leaves {available}")]
-    StageRoom {
-        /// Where the copy was to go.
-        dir: String,
-        /// Its bytes, with what must stay free beside them.
-        needed: u64,
-        /// What the limit leaves.
-        available: u64,
-        /// Which limit.
-        limit: String,
-        /// Whether `dir` lies in memory.
-        memory: bool,
-    },
-    /// A file of the copy would be over this process's limit (`RLIMIT_FSIZE`).
-    #[error("a copy in `{dir}` has a file of {needed} bytes, the limit of this process is {limit}")]
-    StageFile {
-        /// Where the copy was to go.
-        dir: String,
-        /// Its largest file.
-        needed: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// The file system has no room for so many files.
-    #[error("a copy in `{dir}` needs {needed} files and folders, the file system has {free} left")]
-    StageInodes {
-        /// Where the copy was to go.
-        dir: String,
-        /// Files and folders.
-        needed: u64,
-        /// Those that the file system can still take.
-        free: u64,
-    },
-    /// There is no folder to stage to.
-    #[error("cannot stage to `{dir}`: {reason}")]
-    StageBase {
-        /// Where the copy was to go.
-        dir: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The folder of copies is not one that we made.
-    #[error("`{dir}` cannot hold copies: {reason}")]
-    StageFolder {
-        /// The folder.
-        dir: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// Something that cannot be copied.
-    #[error("`{path}` cannot be staged: {reason}")]
-    StageSource {
-        /// The file.
-        path: String,
-        /// Why.
-        reason: &'static str,
-    },
-    /// Somebody asked it to stop before the copy was whole.
-    #[error("staging `{place}` was stopped; nothing of the copy is left")]
-    StageStopped {
-        /// What was staged.
-        place: String,
-    },
     /// A loader cannot go on from a saved state.
     #[error(transparent)]
     State(#[from] StateError),
@@ -340,24 +276,6 @@ impl Error {
     fn fixed_hint(&self) -> Option<&'static str> {
         match self {
             Self::Bundle(error) => error.hint(),
-            Self::StageRoom { memory: true, .. } => {
-                Some("ask the batch system for more memory, or stage to the job's disk")
-            }
-            Self::StageRoom { .. } => {
-                Some("ask the batch system for more disk, or name another folder")
-            }
-            Self::StageFile { .. } => {
-                Some("raise the limit (`ulimit -f unlimited`), or pack with smaller shards")
-            }
-            Self::StageInodes { .. } => Some("stage the bundle as it is: it has few files"),
-            Self::StageBase { .. } => Some("name an existing folder"),
-            Self::StageFolder { .. } => {
-                Some("nothing was changed there; remove it if it is yours, or name another folder")
-            }
-            Self::StageSource { .. } => {
-                Some("stage a folder of plain files that nobody writes to, or `gular pack` it")
-            }
-            Self::StageStopped { .. } => Some("run the same command again"),
             Self::State(error) => error.hint(),
             #[cfg(feature = "torch")]
             Self::Group(error) => error.hint(),
@@ -438,7 +356,6 @@ impl Error {
         match self {
             #[cfg(feature = "torch")]
             Self::Group(error) => error.is_end(),
-            Self::StageStopped { .. } => true,
             #[cfg(feature = "net")]
             Self::Pelican(error) => matches!(error, gular_pelican::Error::Cancelled),
             _ => false,

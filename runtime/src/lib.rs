@@ -19,8 +19,6 @@ pub mod metrics;
 pub mod order;
 mod rank;
 pub mod schedule;
-#[cfg(feature = "net")]
-pub mod stage;
 mod stop;
 #[cfg(feature = "torch")]
 pub mod torch;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use gular_files::{TEMP_PREFIX, WriteBack};
+use gular_files::{Lock, LockMode, TEMP_PREFIX, WriteBack, folder_of, sync_folder};
 
 use crate::Error;
 
@@ -97,69 +97,28 @@ impl Partial {
         self.file
             .set_permissions(Permissions::from_mode(0o444))
             .map_err(|e| Error::io("protect", &self.to, e))?;
-        let folder = self.to.parent().unwrap_or(Path::new("."));
-        File::open(folder).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync", folder, e))
+        Ok(sync_folder(folder_of(&self.to))?)
     }
 }
 
 /// Bytes that the file system of `dir`, which may not exist yet, has free for us.
 pub(super) fn free_bytes(dir: &Path) -> Option<u64> {
-    let there = dir.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
-    let found = rustix::fs::statvfs(there).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
+    Some(gular_files::free(dir).ok()?.bytes)
 }
 
 /// Whoever holds the lock of a folder writes to it; the others wait. Its file is
 /// removed by whoever is done.
 #[derive(Debug)]
-pub struct FolderLock {
-    path: PathBuf,
-    /// Its lock ends when it is closed, by a kill too.
-    _file: File,
-}
+pub struct FolderLock(#[expect(dead_code, reason = "held until it is dropped")] Lock);
 
 impl FolderLock {
     /// Waits for the lock of `dir`.
     pub fn wait(dir: &Path, cancelled: &dyn Fn() -> bool) -> Result<Self, Error> {
         let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
-        let open = || {
-            fs::OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(&path)
-                .map_err(|e| Error::io("create", &path, e))
-        };
-        let mut file = open()?;
-        loop {
-            match file.try_lock() {
-                Ok(()) if is_at(&file, &path) => return Ok(Self { path, _file: file }),
-                // Whoever had it removed its file: that lock is nobody's any more.
-                Ok(()) => file = open()?,
-                Err(fs::TryLockError::WouldBlock) => {
-                    if cancelled() {
-                        return Err(gular_pelican::Error::Cancelled.into());
-                    }
-                    std::thread::sleep(std::time::Duration::from_millis(100));
-                }
-                Err(fs::TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
-            }
-        }
+        let lock = Lock::wait_at(&path, LockMode::Exclusive, &mut |_| !cancelled())?;
+        let lock = lock.ok_or(gular_pelican::Error::Cancelled)?;
+        Ok(Self(lock.removed_when_dropped()))
     }
-}
-
-impl Drop for FolderLock {
-    fn drop(&mut self) {
-        // Still locked here. One that stays behind does no harm.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-/// Whether `path` still names the open `file`.
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    file.metadata().ok().zip(fs::metadata(path).ok()).is_some_and(|(a, b)| same(a, b))
 }
 
 #[cfg(test)]

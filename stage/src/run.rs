@@ -1,11 +1,12 @@
 //! From a source to a shared copy, and away with it.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use gular_pelican::{Client, ClientOptions, Env};
+use gular_files::{Env, Lock};
+use gular_pelican::{Client, ClientOptions};
 use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 
 use super::base::{Base, bases, no_base};
@@ -89,13 +90,14 @@ impl Staged {
     }
 
     /// Lets programs started from now on hold the copy too, so that it outlives a
-    /// kill of this process for as long as they run.
+    /// kill of this process for as long as they run; where the file system has no flock it
+    /// does not.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn hand_down(&self) -> Result<(), Error> {
         let Some(users) = &self.seat.users else { return Ok(()) };
-        let set = rustix::io::fcntl_setfd(users, rustix::io::FdFlags::empty());
+        let set = rustix::io::fcntl_setfd(users.file(), rustix::io::FdFlags::empty());
         set.map_err(|e| Error::io("hand down the lock of", self.path(), e.into()))
     }
 
@@ -115,7 +117,7 @@ struct Seat {
     name: String,
     keep: bool,
     /// Shared with all who take part; the kernel drops it when we are killed.
-    users: Option<File>,
+    users: Option<Lock>,
 }
 
 impl Seat {
@@ -176,9 +178,9 @@ pub fn plan(
 /// Makes or shares the copy of the bundle, directory or bundle URL at `place`.
 ///
 /// # Errors
-/// [`Error::StageRoom`], [`Error::StageFile`], [`Error::StageInodes`] before a byte is
-/// written; [`Error::StageFolder`] when the folder is not ours;
-/// [`Error::StageSource`], [`Error::Bundle`], [`Error::Io`],
+/// [`Error::NoRoom`], [`Error::FileTooLarge`], [`Error::TooManyFiles`] before a byte is
+/// written; [`Error::Foreign`] when the folder is not ours;
+/// [`Error::Source`], [`Error::Bundle`], [`Error::Io`],
 /// after which nothing is left.
 pub fn stage(
     place: &str,
@@ -201,7 +203,7 @@ pub fn stage(
 fn stopped(error: Error, place: &str) -> Error {
     match error {
         Error::Pelican(gular_pelican::Error::Cancelled) => {
-            Error::StageStopped { place: place.to_owned() }
+            Error::Stopped { place: place.to_owned() }
         }
         error => error,
     }
@@ -245,7 +247,7 @@ impl Work<'_> {
             bases.retain(|other| other.path != base.path);
             match self.stage_in(base, gate, &mut removed) {
                 // Whom we waited for failed, and here is no room to do it ourselves.
-                Err(Error::StageRoom { .. }) if !bases.is_empty() => {}
+                Err(Error::NoRoom { .. }) if !bases.is_empty() => {}
                 done => return done,
             }
         }
@@ -444,7 +446,7 @@ mod tests {
         }
 
         /// Somebody else's copy that takes all the room there is, while it grows.
-        fn fill(&self, base: &str) -> (File, File) {
+        fn fill(&self, base: &str) -> (Lock, Lock) {
             let name = "f".repeat(64);
             let folder = Folder::below(&fs::canonicalize(self.dir.path().join(base)).unwrap());
             let gate = folder.enter(&|| false).unwrap();
@@ -488,7 +490,7 @@ mod tests {
         let node = Node::new();
         let others = (node.fill("dev/shm"), node.fill("scratch"));
         let refused = |result: Result<(), Error>| {
-            assert!(matches!(result, Err(Error::StageRoom { .. })), "{result:?}");
+            assert!(matches!(result, Err(Error::NoRoom { .. })), "{result:?}");
         };
         refused(node.plan().map(drop));
         refused(node.stage().map(drop));

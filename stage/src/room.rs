@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use gular_files::Env;
+
 use super::memory;
-use crate::{Env, Error};
+use crate::Error;
 
 /// `statfs` of a file system in memory.
 const TMPFS: u64 = 0x0102_1994;
@@ -79,20 +81,19 @@ impl Room {
     /// Measures `dir`, which exists; /proc and /sys are read below `root`.
     pub(super) fn of(dir: &Path, root: &Path) -> Result<Self, Error> {
         let refused = |e: rustix::io::Errno| Error::io("measure", dir, e.into());
-        let free = rustix::fs::statvfs(dir).map_err(refused)?;
+        let free = gular_files::free(dir)?;
         let kind = u64::try_from(rustix::fs::statfs(dir).map_err(refused)?.f_type).unwrap_or(0);
         let in_memory = matches!(kind, TMPFS | RAMFS);
         let name = format!("the free space of `{}`", dir.display());
-        // A tmpfs without a size has no blocks, and no limit of its own.
-        let sized = free.f_blocks > 0;
-        let available = free.f_bavail.saturating_mul(free.f_frsize);
-        let mut limits: Vec<Limit> =
-            sized.then_some(Limit { name, available, memory: false }).into_iter().collect();
+        let limit = |available| Limit { name, available, memory: false };
+        // A tmpfs without a size has no limit of its own.
+        let sized = (free.bytes < u64::MAX).then_some(free.bytes);
+        let mut limits: Vec<Limit> = sized.map(limit).into_iter().collect();
         if in_memory {
             limits.extend(memory::limits(root));
         }
         let file_bytes = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-        let inodes = (free.f_files > 0).then_some(free.f_favail);
+        let inodes = (free.files < u64::MAX).then_some(free.files);
         Ok(Self { dir: dir.to_owned(), limits, inodes, file_bytes, in_memory })
     }
 
@@ -117,14 +118,14 @@ impl Room {
             let available = limit.available.saturating_sub(reserved);
             if available < needed {
                 let (limit, memory) = (limit.name.clone(), self.in_memory);
-                return Err(Error::StageRoom { dir, needed, available, limit, memory });
+                return Err(Error::NoRoom { dir, needed, available, limit, memory });
             }
         }
         if let Some(limit) = self.file_bytes.filter(|limit| *limit < need.largest) {
-            return Err(Error::StageFile { dir, needed: need.largest, limit });
+            return Err(Error::FileTooLarge { dir, needed: need.largest, limit });
         }
         if let Some(free) = self.inodes.filter(|free| *free < need.inodes) {
-            return Err(Error::StageInodes { dir, needed: need.inodes, free });
+            return Err(Error::TooManyFiles { dir, needed: need.inodes, free });
         }
         Ok(())
     }
@@ -190,10 +191,10 @@ mod tests {
     fn inodes_and_the_size_of_a_file_count_too() {
         let mut many = Need::default();
         many.add_folders(11);
-        assert!(matches!(room(1 << 40).check(many, 0), Err(Error::StageInodes { .. })));
+        assert!(matches!(room(1 << 40).check(many, 0), Err(Error::TooManyFiles { .. })));
         let mut large = Need::default();
         large.add((1 << 30) + 1);
-        assert!(matches!(room(1 << 40).check(large, 0), Err(Error::StageFile { .. })));
+        assert!(matches!(room(1 << 40).check(large, 0), Err(Error::FileTooLarge { .. })));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 mod base;
 mod copy;
+mod error;
 mod folder;
 mod look;
 mod memory;
@@ -19,5 +20,6 @@ mod room;
 mod run;
 mod source;
 
+pub use error::Error;
 pub use room::{Limit, StageTo};
 pub use run::{StageEvent, StageOptions, StageReport, Staged, plan, stage};

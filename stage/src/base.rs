@@ -4,11 +4,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use gular_files::Env;
+
 use super::folder::Folder;
 use super::room::{Need, Room};
 use super::run::StageOptions;
 use super::source::Source;
-use crate::{Env, Error};
+use crate::Error;
 
 /// A folder to stage to.
 pub(super) struct Base {
@@ -70,5 +72,5 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 pub(super) fn no_base(dir: &Path, reason: String) -> Error {
-    Error::StageBase { dir: dir.display().to_string(), reason }
+    Error::Target { dir: dir.display().to_string(), reason }
 }

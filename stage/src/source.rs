@@ -63,7 +63,7 @@ impl Source {
         match self {
             Self::Directory(directory) if base.starts_with(&directory.path) => {
                 let path = directory.path.display().to_string();
-                Err(Error::StageSource { path, reason: "the copy would lie in it" })
+                Err(Error::Source { path, reason: "the copy would lie in it" })
             }
             _ => Ok(()),
         }
@@ -173,7 +173,7 @@ impl Directory {
         let path = fs::canonicalize(path).map_err(|e| Error::io("open", path, e))?;
         if !path.is_dir() {
             let path = path.display().to_string();
-            return Err(Error::StageSource { path, reason: "it is no folder" });
+            return Err(Error::Source { path, reason: "it is no folder" });
         }
         let mut found = Self { path, folders: Vec::new(), files: Vec::new() };
         found.add(Path::new(""))?;
@@ -198,7 +198,7 @@ impl Directory {
                 continue;
             }
             let path = entry.path();
-            let refused = |reason| Error::StageSource { path: path.display().to_string(), reason };
+            let refused = |reason| Error::Source { path: path.display().to_string(), reason };
             let meta = fs::metadata(&path).map_err(|e| Error::io("look at", &path, e))?;
             if !meta.is_file() {
                 let link = kind.is_symlink();

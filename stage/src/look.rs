@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Bundle, CheckWhen, MANIFEST_NAME, OpenOptions};
-use gular_pelican::{Client, ClientOptions, Env};
+use gular_files::Env;
+use gular_pelican::{Client, ClientOptions};
 use gular_transfer::{BundleUrl, Cache, FetchOptions, RemoteBundle, Trust, Watch};
 
 use super::room::Need;
@@ -55,7 +56,7 @@ pub(super) fn look(
             (false, _) => Found::local(Source::Directory(directory)),
             // Copied as plain files, nothing of it would be checked.
             (true, Some(fault)) => Err(fault.into()),
-            (true, None) => Err(Error::StageSource {
+            (true, None) => Err(Error::Source {
                 path: path.display().to_string(),
                 reason: "it holds shards of a bundle and no `manifest.json`",
             }),

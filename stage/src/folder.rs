@@ -15,11 +15,13 @@
 //! comes. The kernel drops the locks of whoever is killed: what nobody takes part in
 //! and nobody keeps is removed by the next one inside the gate.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use gular_files::{Lock, LockMode};
 
 use crate::Error;
 
@@ -112,17 +114,16 @@ impl Folder {
     fn lock(&self, marker: File, cancelled: &dyn Fn() -> bool) -> Result<Option<Gate<'_>>, Error> {
         let path = self.path.join(MARKER);
         loop {
-            match marker.try_lock() {
-                Ok(()) if is_at(&marker, &path) => {
-                    return Ok(Some(Gate { folder: self, marker }));
+            // A copy of the handle shares the lock.
+            let file = marker.try_clone().map_err(|e| Error::io("open", &path, e))?;
+            match Lock::try_on(file, &path, LockMode::Exclusive)? {
+                Some(marker) if marker.is_current() => {
+                    return Ok(Some(Gate { folder: self, marker: Some(marker) }));
                 }
                 // Whoever had it removed the folder with it.
-                Ok(()) => return Ok(None),
-                Err(TryLockError::WouldBlock) if cancelled() => {
-                    return Err(gular_pelican::Error::Cancelled.into());
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(PATIENCE),
-                Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
+                Some(_) => return Ok(None),
+                None if cancelled() => return Err(gular_pelican::Error::Cancelled.into()),
+                None => std::thread::sleep(PATIENCE),
             }
         }
     }
@@ -144,7 +145,7 @@ impl Folder {
     }
 
     fn foreign(&self, reason: &'static str) -> Error {
-        Error::StageFolder { dir: self.path.display().to_string(), reason }
+        Error::Foreign { dir: self.path.display().to_string(), reason }
     }
 
     /// Opens the marker; makes it in an empty folder. `None`: the folder is gone again.
@@ -173,35 +174,34 @@ impl Folder {
 #[derive(Debug)]
 pub(super) struct Gate<'a> {
     folder: &'a Folder,
-    /// Its lock ends when it is closed, by a kill too.
-    marker: File,
+    /// Released when this is dropped, and by a kill too.
+    marker: Option<Lock>,
 }
 
 impl Gate<'_> {
     /// Takes part in the copy `name`, for as long as the file is open. What is there
     /// without anybody is removed first, unless it was kept; `true` when it was.
-    pub(super) fn join(&self, name: &str) -> Result<(File, bool), Error> {
+    pub(super) fn join(&self, name: &str) -> Result<(Lock, bool), Error> {
         let path = self.folder.users(name);
-        let users = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
-        let io = |e| Error::io("lock", &path, e);
-        let unused = try_lock(&users).map_err(io)? && !self.folder.keep(name).exists();
+        let free = lock(&path, true, LockMode::Exclusive)?;
+        let unused = free.is_some() && !self.folder.keep(name).exists();
         let left =
             unused && [self.folder.whole(name), self.folder.part(name)].iter().any(|p| p.exists());
         if unused {
             self.remove_trees(name)?;
         }
-        users.lock_shared().map_err(io)?;
-        Ok((users, left))
+        // Inside the gate nobody else comes between the two.
+        drop(free);
+        Ok((held(lock(&path, true, LockMode::Shared)?, &path)?, left))
     }
 
     /// Whether somebody takes part in the copy `name`, or it is kept.
     pub(super) fn is_used(&self, name: &str) -> Result<bool, Error> {
         let path = self.folder.users(name);
-        let users = match open(&path, false) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
-            users => users.map_err(|e| Error::io("open", &path, e))?,
-        };
-        let is_free = try_lock(&users).map_err(|e| Error::io("lock", &path, e))?;
+        if !path.exists() {
+            return Ok(false);
+        }
+        let is_free = lock(&path, false, LockMode::Exclusive)?.is_some();
         Ok(!is_free || (self.folder.keep(name).exists() && is_folder(&self.folder.whole(name))))
     }
 
@@ -211,25 +211,20 @@ impl Gate<'_> {
             return Ok(State::Whole);
         }
         let path = self.folder.making(name);
-        match open(&path, false) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(State::Missing),
-            Err(e) => Err(Error::io("open", &path, e)),
-            Ok(making) => match try_lock(&making).map_err(|e| Error::io("lock", &path, e))? {
-                true => Ok(State::Missing),
-                false => Ok(State::Growing),
-            },
+        if !path.exists() || lock(&path, false, LockMode::Exclusive)?.is_some() {
+            return Ok(State::Missing);
         }
+        Ok(State::Growing)
     }
 
-    /// Begins to copy, which will take `bytes`; ends when the file is closed.
-    pub(super) fn begin(&self, name: &str, bytes: u64) -> Result<File, Error> {
+    /// Begins to copy, which will take `bytes`; ends when the lock is dropped.
+    pub(super) fn begin(&self, name: &str, bytes: u64) -> Result<Lock, Error> {
         use std::os::unix::fs::FileExt as _;
         self.remove_trees(name)?;
         let path = self.folder.making(name);
-        let making = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
-        making.try_lock().map_err(|e| Error::io("lock", &path, e.into()))?;
-        let said = making.set_len(0);
-        let said = said.and_then(|()| making.write_all_at(bytes.to_string().as_bytes(), 0));
+        let making = held(lock(&path, true, LockMode::Exclusive)?, &path)?;
+        let said = making.file().set_len(0);
+        let said = said.and_then(|()| making.file().write_all_at(bytes.to_string().as_bytes(), 0));
         said.map_err(|e| Error::io("write", &path, e))?;
         Ok(making)
     }
@@ -239,8 +234,9 @@ impl Gate<'_> {
         let mut sum = 0_u64;
         for name in self.names()? {
             let path = self.folder.making(&name);
-            let Ok(making) = open(&path, false) else { continue };
-            if making.try_lock_shared().is_ok() {
+            if !path.exists()
+                || matches!(lock(&path, false, LockMode::Shared), Ok(Some(_)) | Err(_))
+            {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap_or_default();
@@ -278,17 +274,16 @@ impl Gate<'_> {
     }
 
     /// Takes part no more, and removes the copy when nobody else does; says whether.
-    pub(super) fn leave(&self, name: &str, users: File) -> Result<bool, Error> {
-        // Closed, not unlocked: a process that inherited it may go on using it.
+    pub(super) fn leave(&self, name: &str, users: Lock) -> Result<bool, Error> {
+        // Dropped, not released: a process that inherited it may go on using it.
         drop(users);
         self.remove_unused(name)
     }
 
     fn remove_unused(&self, name: &str) -> Result<bool, Error> {
         let path = self.folder.users(name);
-        let users = open(&path, true).map_err(|e| Error::io("open", &path, e))?;
-        let unused = try_lock(&users).map_err(|e| Error::io("lock", &path, e))?;
-        if !unused || self.folder.keep(name).exists() {
+        let users = lock(&path, true, LockMode::Exclusive)?;
+        if users.is_none() || self.folder.keep(name).exists() {
             return Ok(false);
         }
         self.remove_trees(name)?;
@@ -322,14 +317,21 @@ impl Gate<'_> {
 
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
-        // An empty folder goes too, marker last and still locked. Who waits for the
-        // marker sees that it is gone and makes a new one.
+        // An empty folder goes too, after its marker. Who waits for the marker sees that
+        // it is gone and makes a new one. Beside it there may be the files of a lock.
         let path = &self.folder.path;
-        let only_marker = fs::read_dir(path).is_ok_and(|entries| entries.count() == 1);
-        if only_marker && fs::remove_file(path.join(MARKER)).is_ok() {
+        let is_marker = |entry: io::Result<fs::DirEntry>| {
+            entry.is_ok_and(|e| e.file_name().to_string_lossy().starts_with(MARKER))
+        };
+        let only_marker = fs::read_dir(path).is_ok_and(|mut entries| entries.all(is_marker));
+        let is_last = only_marker && fs::remove_file(path.join(MARKER)).is_ok();
+        if let Some(marker) = self.marker.take() {
+            marker.release();
+        }
+        if is_last {
+            // Fails when somebody has made a new marker in it meanwhile.
             let _ = fs::remove_dir(path);
         }
-        let _ = self.marker.unlock();
     }
 }
 
@@ -339,12 +341,15 @@ fn is_name(name: &str) -> bool {
     hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-fn try_lock(file: &File) -> io::Result<bool> {
-    match file.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(e)) => Err(e),
-    }
+/// Locks a small file of ours; `None` while others hold it.
+fn lock(path: &Path, create: bool, mode: LockMode) -> Result<Option<Lock>, Error> {
+    let file = open(path, create).map_err(|e| Error::io("open", path, e))?;
+    Ok(Lock::try_on(file, path, mode)?)
+}
+
+/// A lock that, inside the gate, nobody else can have.
+fn held(lock: Option<Lock>, path: &Path) -> Result<Lock, Error> {
+    lock.ok_or_else(|| Error::io("lock", path, ErrorKind::WouldBlock.into()))
 }
 
 /// Opens a small file of ours; never through a link.
@@ -385,10 +390,4 @@ fn used(dir: &Path) -> u64 {
         Err(_) => 0,
     };
     entries.flatten().map(of).fold(0, u64::saturating_add)
-}
-
-/// Whether `path` still names the open `file`.
-fn is_at(file: &File, path: &Path) -> bool {
-    let same = |a: fs::Metadata, b: fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
-    file.metadata().ok().zip(fs::symlink_metadata(path).ok()).is_some_and(|(a, b)| same(a, b))
 }

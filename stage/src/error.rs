@@ -1,0 +1,159 @@
+//! Why a copy could not be made or shared.
+
+use std::io;
+use std::path::Path;
+
+/// Why data could not be staged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{path}`: {source}")]
+    Io {
+        /// What was tried, such as `write`.
+        action: &'static str,
+        /// The file or folder.
+        path: String,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The bundle could not be read.
+    #[error(transparent)]
+    Bundle(#[from] gular_bundle::Error),
+    /// A federation, server or token.
+    #[error(transparent)]
+    Pelican(#[from] gular_pelican::Error),
+    /// A bundle could not be fetched.
+    #[error(transparent)]
+    Transfer(gular_transfer::Error),
+    /// A copy would not fit.
+    #[error("a copy in `{dir}` needs {needed} bytes, {limit} leaves {available}")]
+    NoRoom {
+        /// Where the copy was to go.
+        dir: String,
+        /// Its bytes, with what must stay free beside them.
+        needed: u64,
+        /// What the limit leaves.
+        available: u64,
+        /// Which limit.
+        limit: String,
+        /// Whether `dir` lies in memory.
+        memory: bool,
+    },
+    /// A file of the copy would be over this process's limit (`RLIMIT_FSIZE`).
+    #[error("a copy in `{dir}` has a file of {needed} bytes, the limit of this process is {limit}")]
+    FileTooLarge {
+        /// Where the copy was to go.
+        dir: String,
+        /// Its largest file.
+        needed: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The file system has no room for so many files.
+    #[error("a copy in `{dir}` needs {needed} files and folders, the file system has {free} left")]
+    TooManyFiles {
+        /// Where the copy was to go.
+        dir: String,
+        /// Files and folders.
+        needed: u64,
+        /// Those that the file system can still take.
+        free: u64,
+    },
+    /// There is no folder to stage to.
+    #[error("cannot stage to `{dir}`: {reason}")]
+    Target {
+        /// Where the copy was to go.
+        dir: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The folder of copies is not one that we made.
+    #[error("`{dir}` cannot hold copies: {reason}")]
+    Foreign {
+        /// The folder.
+        dir: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Something that cannot be copied.
+    #[error("`{path}` cannot be staged: {reason}")]
+    Source {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Somebody asked it to stop before the copy was whole.
+    #[error("staging `{place}` was stopped; nothing of the copy is left")]
+    Stopped {
+        /// What was staged.
+        place: String,
+    },
+}
+
+impl Error {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Pelican(error) => error.hint(),
+            Self::Transfer(error) => error.hint(),
+            other => other.fixed_hint().map(str::to_owned),
+        }
+    }
+
+    fn fixed_hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Bundle(error) => error.hint(),
+            Self::NoRoom { memory: true, .. } => {
+                Some("ask the batch system for more memory, or stage to the job's disk")
+            }
+            Self::NoRoom { .. } => {
+                Some("ask the batch system for more disk, or name another folder")
+            }
+            Self::FileTooLarge { .. } => {
+                Some("raise the limit (`ulimit -f unlimited`), or pack with smaller shards")
+            }
+            Self::TooManyFiles { .. } => Some("stage the bundle as it is: it has few files"),
+            Self::Target { .. } => Some("name an existing folder"),
+            Self::Foreign { .. } => {
+                Some("nothing was changed there; remove it if it is yours, or name another folder")
+            }
+            Self::Source { .. } => {
+                Some("stage a folder of plain files that nobody writes to, or `gular pack` it")
+            }
+            Self::Stopped { .. } => Some("run the same command again"),
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    Some("free space on this file system and run again")
+                }
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    Some("check the permissions of the file and its folders")
+                }
+                _ => None,
+            },
+            Self::Pelican(_) | Self::Transfer(_) => None,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self::Io { action, path: path.as_ref().display().to_string(), source }
+    }
+}
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        Self::io(error.action, error.path, error.source)
+    }
+}
+
+impl From<gular_transfer::Error> for Error {
+    fn from(error: gular_transfer::Error) -> Self {
+        match error {
+            gular_transfer::Error::Bundle(error) => Self::Bundle(error),
+            gular_transfer::Error::Pelican(error) => Self::Pelican(error),
+            error => Self::Transfer(error),
+        }
+    }
+}
