@@ -1,11 +1,12 @@
 //! The folder that a federation lives in.
 
-use std::fs::{self, File, Permissions, TryLockError};
+use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gular_files::{Lock, LockMode};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -50,8 +51,8 @@ impl Folder {
         Ok(path)
     }
 
-    /// The lock, which is held as long as the file is open.
-    pub(super) fn lock(&self) -> Result<File, Error> {
+    /// The lock, which is held until it is dropped.
+    pub(super) fn lock(&self) -> Result<Lock, Error> {
         // Who makes a token looks at the lock for a moment, which is no serving.
         for _ in 0..10 {
             if let Some(file) = self.try_lock()? {
@@ -67,15 +68,9 @@ impl Folder {
         Ok(self.path("lock").exists() && self.try_lock()?.is_none())
     }
 
-    fn try_lock(&self) -> Result<Option<File>, Error> {
-        let path = self.path("lock");
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(Error::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(e)) => Err(Error::io("lock", path)(e)),
-        }
+    fn try_lock(&self) -> Result<Option<Lock>, Error> {
+        let lock = Lock::try_at(&self.path("lock"), LockMode::Exclusive);
+        lock.map_err(|e| Error::io(e.action, e.path)(e.source))
     }
 
     /// What `name` holds, if anything.

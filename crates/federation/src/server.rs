@@ -1,12 +1,12 @@
 //! The federation as a whole.
 
 use std::fmt;
-use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gular_files::Lock;
 use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
 use tokio_rustls::TlsAcceptor;
@@ -32,7 +32,7 @@ pub struct Federation {
     counters: Arc<Counters>,
     runtime: Option<Runtime>,
     /// Closed last, which gives the folder free.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Federation {
