@@ -1,7 +1,5 @@
 //! Images that take blocks of earlier ones: the same bytes, whatever became of those.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroUsize;

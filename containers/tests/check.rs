@@ -1,7 +1,5 @@
 //! What a check finds: one sound image without findings, and one fault at a time.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

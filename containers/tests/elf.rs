@@ -1,7 +1,5 @@
 //! The closure of this very test, against what `ld.so` has loaded for it.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,17 +1,13 @@
 //! Archives that are fetched: checked, resumed, shared, refused.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod support;
-
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::{Shelf, sha256};
 use gular_containers::fetch::Archives;
 use gular_containers::{Error, Package};
-use support::{Shelf, sha256};
 
 const A: &str = "https://a.example/pool/x_1.deb";
 const B: &str = "https://b.example/pool/x_1.deb";

@@ -1,20 +1,16 @@
 //! From a recipe to `image.lock` and its archives: a small archive that GnuPG signed
 //! (`data/archive`) and an index of wheels made here.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod support;
-
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Shelf, sha256};
 use gular_containers::fetch::Archives;
 use gular_containers::lock::{Lock, Sources, resolve, vendor};
 use gular_containers::recipe::Recipe;
 use gular_containers::{Error, Package};
-use support::{Shelf, sha256};
 use zip::CompressionMethod;
 use zip::write::SimpleFileOptions;
 

@@ -1,10 +1,6 @@
 //! The whole sequence as a library: a lock and an image by one call each, the network
 //! a shelf of documents.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
-mod support;
-
 use std::fs;
 use std::io::{Cursor, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,12 +8,12 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{Shelf, sha256};
 use gular_containers::Error;
 use gular_containers::lock::Sources;
 use gular_containers::make::{
     Built, Cache, Format, LockOrder, Note, Order, Relocked, Step, Watch, build, lock,
 };
-use support::{Shelf, sha256};
 
 const INDEX: &str = "https://pypi.org/simple";
 const WHEEL: &str = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl";

@@ -1,7 +1,5 @@
 //! OCI layouts and archives.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,7 +1,5 @@
 //! Images read back from OCI layouts: ours, others', and hostile ones.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;

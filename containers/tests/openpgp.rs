@@ -1,8 +1,6 @@
 //! Signatures that GnuPG made (`data/openpgp`): which are taken, which are refused, and
 //! whether its `gpgv` takes what is taken here.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

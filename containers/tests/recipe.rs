@@ -1,7 +1,5 @@
 //! Recipes: what is taken, and what is said of the others.
 
-#![expect(clippy::panic, reason = "helpers of tests")]
-
 use gular_containers::Error;
 use gular_containers::recipe::{Platform, Recipe, Runtime};
 use gular_containers::sif::Arch;

@@ -1,7 +1,5 @@
 //! HTCondor's lines, replayed in a user namespace.
 
-#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

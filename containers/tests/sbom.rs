@@ -1,7 +1,5 @@
 //! The list of contents, held against the rules of SPDX 2.3.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use gular_containers::sbom::{Crate, Program, Sbom, crates, spdx};

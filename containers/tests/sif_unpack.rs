@@ -1,7 +1,5 @@
 //! Root file systems of SIFs: read back, and refused.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;

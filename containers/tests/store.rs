@@ -1,7 +1,5 @@
 //! Archives in the store: what they hold, and what is refused.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! Images that were written, opened again and looked at.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

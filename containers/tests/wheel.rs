@@ -1,7 +1,5 @@
 //! Wheels: what is taken out of one, and what is refused.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;

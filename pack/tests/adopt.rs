@@ -1,16 +1,12 @@
 //! Files that others wrote become bundles where they are.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::support::{images, jpeg, png, run};
 use gular_bundle::{Bundle, Envelope, FieldIdx, OpenOptions, SampleId, ShardIdx, Split};
 use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, Error, PlanOptions, Progress, adopt};
-use support::{images, jpeg, png, run};
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
     adopt(paths, out, options, &|_| {}, &AtomicBool::new(false))

@@ -1,19 +1,15 @@
 //! A bundle written again holds the same samples.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::support::{big_images, files, images, jpeg, png, put, run, small_shards};
 use gular_bundle::{Bundle, BundlePath, Envelope, FieldIdx, OpenOptions, write_manifest};
 use gular_pack::{
     ConvertOptions, ConvertReport, Error, ExportOptions, Layout, OnError, PackOrder,
     PayloadOptions, PlanOptions, Progress, ReencodeOptions, Target, convert, export,
 };
-use support::{big_images, files, images, jpeg, png, put, run, small_shards};
 
 fn to(source: &Path, out: &Path, target: Target, jobs: usize) -> Result<ConvertReport, Error> {
     let options = ConvertOptions { target, jobs, dry_run: false };

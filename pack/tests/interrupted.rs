@@ -1,15 +1,11 @@
 //! A run that ended early goes on, and nobody else's work is touched.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::support::{big_images, files, images, options, png, put, run, small_shards};
 use gular_pack::{Error, OnError, PlanOptions, Progress, Report, pack};
-use support::{big_images, files, images, options, png, put, run, small_shards};
 
 /// Packs until `samples` have gone into shards, then stops.
 fn stop_after(samples: u64, source: &Path, out: &Path, plan: PlanOptions) -> Result<Report, Error> {

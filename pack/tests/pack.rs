@@ -1,15 +1,11 @@
 //! A directory becomes a bundle, the same one every time.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{big_images, files, images, jpeg, options, png, put, run, small_shards};
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Split};
 use gular_pack::{Labels, PackOptions, PackOrder, PlanOptions, pack};
-use support::{big_images, files, images, jpeg, options, png, put, run, small_shards};
 
 #[test]
 fn every_image_arrives_under_its_key_with_its_label() {

@@ -1,12 +1,9 @@
 //! Payloads that change the images: pixels of one shape, and JPEG of one size.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::support::{big_images, files, images, jpeg, options, png, put, run, small_shards};
 use gular_bundle::{
     Bundle, Dtype, Field, FieldIdx, FieldKind, MadeValue, OpenOptions, Payload, Split,
 };
@@ -15,7 +12,6 @@ use gular_pack::{
     Depth, Error, Fit, OnError, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions,
     pack,
 };
-use support::{big_images, files, images, jpeg, options, png, put, run, small_shards};
 
 fn raw(options: RawOptions) -> PlanOptions {
     PlanOptions { payload: PayloadOptions::Raw(options), ..small_shards() }

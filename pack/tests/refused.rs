@@ -1,17 +1,13 @@
 //! What cannot be packed is named, with what to do; nothing is left behind.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use crate::support::{images, jpeg, options, png, put, run};
 use gular_bundle::Split;
 use gular_pack::{Check, Error, Labels, OnError, PlanOptions, Progress, pack};
-use support::{images, jpeg, options, png, put, run};
 
 #[test]
 fn inputs_that_cannot_be_packed_are_skipped_and_listed() {

@@ -1,15 +1,11 @@
 //! The loader gives the same tensors whatever threads, slots, ranks and
 //! interruptions there are.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod fixtures;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 
-use fixtures::{Recipe, label, make, open};
+use crate::fixtures::{self, Recipe, label, make, open};
 use gular_bundle::{Dtype, Field, FieldName, Row, ShardIdx};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};

@@ -1,7 +1,5 @@
 //! Every order PyTorch gave, reproduced: `sampler/vectors.json`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use gular_runtime::order::Generator;
 use gular_runtime::order::pytorch::{
     ShuffledLoader, batch_sampler, distributed_sampler, random_sampler, random_split, randperm,

@@ -1,15 +1,13 @@
 //! Fetching a published bundle, and the node's cache, over `file://`: the
 //! same code as over a network, from the blocks' checks to the rename.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod fixtures;
+use crate::fixtures;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fixtures::BLOCK;
+use crate::fixtures::BLOCK;
 use gular_bundle::{Bundle, DATA_DIR, Digest, FieldIdx, MANIFEST_NAME, OpenOptions, Split};
 use gular_files::TEMP_PREFIX;
 use gular_pelican::{Client, ClientOptions, Env};

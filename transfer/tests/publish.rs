@@ -1,16 +1,14 @@
 //! Publishing to a folder by `file://` and to the embedded federation: what is there
 //! afterwards, whatever happened meanwhile.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod fixtures;
+use crate::fixtures;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fixtures::BLOCK;
+use crate::fixtures::BLOCK;
 use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions};
 use gular_federation::{Federation, Options, TokenRequest, mint};
 use gular_pelican::{Client, ClientOptions, Env, Error as Pelican, Url};

@@ -1,7 +1,5 @@
 //! A wrongly written bundle is refused by every reader, and for the same reason.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,15 +1,11 @@
 //! The report names what was harmed, and nothing else.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{first, flip, full, kinds, make, run};
+use crate::common::{first, flip, full, kinds, make, run};
 use gular_bundle::{Bundle, Index, OpenOptions, Row, write_manifest};
 use gular_verify::{Error, Fault, FaultKind, Mode, Report, VerifyOptions, verify};
 

@@ -1,14 +1,10 @@
 //! A published bundle: what no server has right is found and named.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use common::{first, flip, kinds, make};
+use crate::common::{first, flip, kinds, make};
 use gular_bundle::{DATA_DIR, Digest, MANIFEST_NAME};
 use gular_pelican::{Client, ClientOptions, Env, Url};
 use gular_verify::{ByteRange, Error, FaultKind, Mode, Report, VerifyOptions, verify_url};

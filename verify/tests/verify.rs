@@ -1,11 +1,9 @@
 //! Nothing that was changed passes, and the report says what it was.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 
-use common::{first, flip, full, kinds, make, run};
+use crate::common::{first, flip, full, kinds, make, run};
 use gular_bundle::{Bundle, DATA_DIR, Digest, OpenOptions};
 use gular_verify::{Error, FaultKind, Mode};
 

@@ -1,18 +1,13 @@
 //! Formats that are only adopted, in files made byte by byte as their
 //! documentation lays them out: `mds` and `ffcv`.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod beton;
-mod mds;
-
 use gular_bundle::{
     Dtype, Envelope, Error, Field, FieldName, FixedPlaces, ReadAt, Run, ShardSpec, ShardWriter,
     Split, Survey, Values, survey,
 };
 
-use self::beton::Beton;
-use self::mds::Mds;
+use crate::beton::Beton;
+use crate::mds::Mds;
 
 fn open(bytes: &[u8], envelope: Envelope) -> (ReadAt, Survey) {
     let file = ReadAt::in_memory("file", bytes.to_vec());

@@ -1,7 +1,5 @@
 //! Arrow: files of other writers, whole and damaged.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 
 use arrow_array::builder::{

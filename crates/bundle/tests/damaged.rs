@@ -1,8 +1,6 @@
 //! Parsers of bytes from outside: never a panic, never an allocation that the
 //! file's own size does not justify.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 
 use gular_bundle::{

@@ -5,8 +5,6 @@
 //! or no longer verify. Two envelopes are laid out by libraries; an upgrade of one that
 //! changes bytes is seen here.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

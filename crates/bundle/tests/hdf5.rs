@@ -1,8 +1,6 @@
 //! Files that HDF5's own library wrote: every way it stores arrays and groups.
 //! `data/hdf5/make.py` made them; byte `j` of sample `i` is `(7 i + j) % 251`.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::Path;
 

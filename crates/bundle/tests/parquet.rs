@@ -1,7 +1,5 @@
 //! Parquet: what we write is read by the library, what it writes by us.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! What is written reads back, and nothing that was changed does.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;

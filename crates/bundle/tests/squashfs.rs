@@ -1,7 +1,5 @@
 //! Envelope `squashfs`: what our images hold, and which of others are read.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

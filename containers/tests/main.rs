@@ -1,0 +1,27 @@
+//! The tests of `containers` from outside, as one program: linking many takes longer than the tests.
+
+#![expect(
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking and says what it skips"
+)]
+
+mod blocks;
+mod check;
+mod elf;
+mod fetch;
+mod lock;
+mod make;
+mod oci;
+mod oci_read;
+mod openpgp;
+mod recipe;
+mod replay;
+mod sbom;
+mod sif;
+mod sif_unpack;
+mod store;
+mod stored_image;
+mod support;
+mod wheel;

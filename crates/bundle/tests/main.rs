@@ -1,0 +1,14 @@
+//! The tests of `bundle` from outside, as one program: linking many takes longer than the tests.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod adopted;
+mod arrow;
+mod beton;
+mod damaged;
+mod golden;
+mod hdf5;
+mod mds;
+mod parquet;
+mod round_trip;
+mod squashfs;

@@ -1,0 +1,11 @@
+//! The tests of `pack` from outside, as one program: linking many takes longer than the tests.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod adopt;
+mod convert;
+mod interrupted;
+mod pack;
+mod payload;
+mod refused;
+mod support;

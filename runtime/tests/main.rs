@@ -1,0 +1,10 @@
+//! The tests of `runtime` from outside, as one program: linking many takes longer than the tests.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod checkpoint;
+mod fixtures;
+mod loader;
+mod metrics;
+mod orders;
+mod pytorch_vectors;

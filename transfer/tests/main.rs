@@ -1,0 +1,7 @@
+//! The tests of `transfer` from outside, as one program: linking many takes longer than the tests.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod fetch;
+mod fixtures;
+mod publish;

@@ -1,0 +1,9 @@
+//! The tests of `verify` from outside, as one program: linking many takes longer than the tests.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod acceptance;
+mod common;
+mod precision;
+mod published;
+mod verify;
