@@ -112,7 +112,8 @@ impl Lock {
         // The link count of the open file comes first: an NFS client may answer for the
         // name from its cache, for up to a minute.
         let ours = self.file.metadata().ok().filter(|ours| ours.nlink() > 0);
-        let there = fs::symlink_metadata(&self.path).ok();
+        // As `open` does, a link is followed.
+        let there = fs::metadata(&self.path).ok();
         let id = |of: fs::Metadata| (of.dev(), of.ino());
         ours.map(id).is_some_and(|ours| there.map(id) == Some(ours))
     }

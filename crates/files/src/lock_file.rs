@@ -350,7 +350,7 @@ mod tests {
         let held = with_suffix(&path, ".held");
         fs::write(&held, "").unwrap();
         assert!(LockFile::try_beside(&path, Exclusive, FAST).unwrap().is_none());
-        thread::sleep(FAST.stale);
+        thread::sleep(FAST.stale * 2);
         assert!(LockFile::try_beside(&path, Exclusive, FAST).unwrap().is_some());
     }
 }
