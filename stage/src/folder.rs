@@ -84,7 +84,7 @@ impl Folder {
             }
             if self.is_ours()?
                 && let Some(marker) = self.marker()?
-                && let Some(gate) = self.lock(marker, cancelled)?
+                && let Some(gate) = self.lock(&marker, cancelled)?
             {
                 return Ok(gate);
             }
@@ -103,7 +103,7 @@ impl Folder {
                 Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
                 marker => marker.map_err(|e| Error::io("open", &path, e))?,
             };
-            if let Some(gate) = self.lock(marker, cancelled)? {
+            if let Some(gate) = self.lock(&marker, cancelled)? {
                 return Ok(Some(gate));
             }
         }
@@ -111,7 +111,7 @@ impl Folder {
     }
 
     /// Waits for the marker's lock; `None` when its folder is gone by then.
-    fn lock(&self, marker: File, cancelled: &dyn Fn() -> bool) -> Result<Option<Gate<'_>>, Error> {
+    fn lock(&self, marker: &File, cancelled: &dyn Fn() -> bool) -> Result<Option<Gate<'_>>, Error> {
         let path = self.path.join(MARKER);
         loop {
             // A copy of the handle shares the lock.

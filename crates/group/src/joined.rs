@@ -278,7 +278,7 @@ impl Group {
             Live::Alone(_) => {
                 self.fail(&reason);
                 let ended = self.check().err();
-                ended.unwrap_or_else(|| Error::Broken { rank, other: rank, reason })
+                ended.unwrap_or(Error::Broken { rank, other: rank, reason })
             }
         }
     }

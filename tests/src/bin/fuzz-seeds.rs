@@ -129,7 +129,7 @@ fn deb(data: &[u8]) -> Result<Vec<u8>> {
     let mut deb = b"!<arch>\n".to_vec();
     let members = [("debian-binary", &b"2.0\n"[..]), ("control.tar.zst", &control)];
     for (name, bytes) in members.into_iter().chain([("data.tar.zst", data)]) {
-        write!(deb, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, bytes.len())?;
+        writeln!(deb, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`", 0, 0, 0, 100_644, bytes.len())?;
         deb.extend_from_slice(bytes);
         deb.resize(deb.len().next_multiple_of(2), b'\n');
     }
