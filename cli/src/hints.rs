@@ -30,7 +30,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
         E::BadInputs(bad) => return Some(bad_inputs(bad)),
-        E::Inside { .. } => "name a folder outside the source",
+        E::Inside { .. } => "name a place outside the source",
         E::NoSpace { .. } => "free space, or name a folder on another file system",
         E::Full { .. } => "free space and run the same command again: finished shards are kept",
         E::AlreadyBundle { .. } => {

@@ -84,7 +84,7 @@ fn what_is_there_is_never_written_to() {
     };
     export(&case.tar, &["is there already", "name a new file"]);
     export(&case.bundle.join("manifest.json"), &["is there already"]);
-    export(&case.bundle.join("b.tar.zst"), &["lies inside the source", "beside the source"]);
+    export(&case.bundle.join("b.tar.zst"), &["lies inside the source", "outside the source"]);
     export(&case.at("no/b.tar.zst"), &["no`: No such file", "hint: "]);
     refused(
         &["adopt", text(&case.tar.join("data")), "--out", bundle],
