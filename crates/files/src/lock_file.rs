@@ -126,8 +126,7 @@ impl Drop for LockFile {
             LockMode::Shared => fs::remove_file(&self.path),
             // By its content: if this process was stopped for long, another may hold it.
             LockMode::Exclusive => {
-                let is_ours =
-                    || Ok(read(&self.path)?.is_some_and(|(_, line)| line == self.who.line()));
+                let is_ours = |_, line: &str| line == self.who.line();
                 remove_if(&self.path, self.stale, &is_ours).map(drop)
             }
         };
@@ -149,22 +148,27 @@ fn is_taken(held: &Path, stale: Duration) -> io::Result<bool> {
     if is_alive(held, stale)? {
         return Ok(true);
     }
-    Ok(!remove_if(held, stale, &|| Ok(!is_alive(held, stale)?))?)
+    Ok(!remove_if(held, stale, &|age, line| !may_live(age, line, stale))?)
 }
 
-/// Removes `held` if `says` so while nobody else can remove it; whether it is gone.
+/// Removes `held` if `says` so of its age and line, while nobody else can remove it;
+/// whether it is gone.
 fn remove_if(
     held: &Path,
     stale: Duration,
-    says: &dyn Fn() -> io::Result<bool>,
+    says: &dyn Fn(Duration, &str) -> bool,
 ) -> io::Result<bool> {
     let taking = with_suffix(held, ".taking");
     for _ in 0..TRIES {
         match File::create_new(&taking) {
             Ok(_) => {
-                let removed = says().and_then(|yes| match yes {
-                    true => gone(fs::remove_file(held)).map(|()| true),
-                    false => Ok(false),
+                let removed = read(held).and_then(|found| match found {
+                    // Never removed unseen: the next holder may make it at this moment.
+                    None => Ok(true),
+                    Some((age, line)) if says(age, &line) => {
+                        gone(fs::remove_file(held)).map(|()| true)
+                    }
+                    Some(_) => Ok(false),
                 });
                 gone(fs::remove_file(&taking))?;
                 return removed;
@@ -184,11 +188,13 @@ fn remove_if(
 
 /// Whether the file exists and whoever made it may be alive.
 fn is_alive(path: &Path, stale: Duration) -> io::Result<bool> {
-    match read(path)? {
-        None => Ok(false),
-        // Empty, or cut: it is just being written, or its writer was killed then.
-        Some((age, line)) => Ok(age < stale && !Who::parse(&line).is_some_and(|who| who.is_gone())),
-    }
+    Ok(read(path)?.is_some_and(|(age, line)| may_live(age, &line, stale)))
+}
+
+/// Whether who wrote that line, so long ago, may be alive.
+fn may_live(age: Duration, line: &str, stale: Duration) -> bool {
+    // Empty, or cut: it is just being written, or its writer was killed then.
+    age < stale && !Who::parse(line).is_some_and(|who| who.is_gone())
 }
 
 /// Since when the file was not touched, and its line; `None` when there is no file.
@@ -308,7 +314,7 @@ mod tests {
 
     #[test]
     fn of_many_who_find_a_stale_lock_one_gets_it() {
-        for _ in 0..20 {
+        for _ in 0..200 {
             let dir = tempfile::tempdir().unwrap();
             let path = path(&dir);
             foreign(&with_suffix(&path, ".held"), Duration::from_secs(70));
