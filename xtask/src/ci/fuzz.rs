@@ -7,6 +7,7 @@
 //! ```
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -23,21 +24,31 @@ const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanit
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions";
 
-/// Builds every target of `fuzz` and runs each for `time`, on seeds and on what earlier
-/// runs found.
-pub(super) fn run(workspace: &Workspace, ready: &Ready, time: Duration) -> Result<()> {
-    let home = workspace.root.join("fuzz");
-    let build_dir = workspace.target.join("fuzz");
+/// Builds every target of `fuzz` and says where the programs are. One job, because other
+/// stages run meanwhile.
+pub(super) fn build_targets(workspace: &Workspace, ready: &Ready) -> Result<PathBuf> {
     let host = process::stdout_of(command("rustc").args(["--print", "host-tuple"]))?;
+    let build_dir = workspace.target.join("fuzz");
     let mut targets = cargo(workspace, ready, "build");
     // With `--target`, build scripts and macros are spared the flags.
     targets
-        .args(["--release", "--bins", "--target", host.trim(), "--manifest-path"])
-        .arg(home.join("Cargo.toml"));
+        .args(["--quiet", "--jobs", "1", "--release", "--bins", "--target", host.trim()])
+        .arg("--manifest-path")
+        .arg(workspace.root.join("fuzz/Cargo.toml"));
     targets.env("RUSTFLAGS", RUSTFLAGS).env("CARGO_TARGET_DIR", &build_dir);
     process::run(&mut targets)?;
-    let programs = build_dir.join(host.trim()).join("release");
+    Ok(build_dir.join(host.trim()).join("release"))
+}
 
+/// Runs each target for `time`, on seeds and on what earlier runs found.
+pub(super) fn run(
+    workspace: &Workspace,
+    ready: &Ready,
+    programs: &Path,
+    time: Duration,
+) -> Result<()> {
+    let home = workspace.root.join("fuzz");
+    let build_dir = workspace.target.join("fuzz");
     let seeds = build_dir.join("seeds");
     if seeds.exists() {
         fs::remove_dir_all(&seeds)

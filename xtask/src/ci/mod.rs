@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 mod deny;
 mod fuzz;
@@ -45,13 +45,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let options = test::Options { long: args.long, rest: &[] };
         test::test(&workspace, &ready, &test::ALL, &options)
     })?;
+    // The peers leave one of two cores idle: servers start, packages are unpacked.
+    let fuzz_targets = thread::spawn({
+        let (workspace, ready) = (workspace.clone(), ready.clone());
+        move || fuzz::build_targets(&workspace, &ready)
+    });
     stages.run("peers", || {
         let _ = packages.join();
         peers::peers(&workspace, &ready, "")
     })?;
     stages.run("demo", || demo::run(&demo::Args::short()))?;
     let time = if args.long { FUZZ_LONG } else { FUZZ_SHORT };
-    stages.run("fuzz", || fuzz::run(&workspace, &ready, time))?;
+    stages.run("fuzz", || {
+        let built = fuzz_targets.join().map_err(|_| anyhow!("building the targets panicked"))?;
+        fuzz::run(&workspace, &ready, &built?, time)
+    })?;
     if args.long {
         stages.run("deny", || deny::run(&workspace, &ready))?;
         stages.run("libtorch 2.7.0", || older_line::run(&workspace))?;
