@@ -60,7 +60,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         Ok(Remote::Bundle(remote)) => {
             let options = FetchOptions {
                 splits: args.splits.clone(),
-                parallel: args.network.jobs.get(),
+                jobs: args.network.jobs.get(),
                 dry_run: args.dry_run,
                 ..FetchOptions::default()
             };

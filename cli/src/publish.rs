@@ -43,7 +43,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     let start = Instant::now();
     let url = network::url(&args.url)?;
     let client = network::client(&args.network.access)?;
-    let options = PublishOptions { parallel: args.network.jobs.get(), dry_run: args.dry_run };
+    let options = PublishOptions { jobs: args.network.jobs.get(), dry_run: args.dry_run };
     let sound = match args.from.is_dir() {
         true => Some(SoundBundle::prove(&args.from, |dir| prove(dir, &options, output, &stop))?),
         false => None,
@@ -83,7 +83,7 @@ fn prove(
         bar.set_position(done);
     };
     let verify =
-        VerifyOptions { mode: Mode::Full, jobs: options.parallel, ..VerifyOptions::default() };
+        VerifyOptions { mode: Mode::Full, jobs: options.jobs, ..VerifyOptions::default() };
     let result = gular_verify::verify(dir, &verify, &progress, &stop.flag);
     bar.finish_and_clear();
     let report = result.map_err(|error| network::ended(error, stop))?;

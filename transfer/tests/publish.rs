@@ -135,7 +135,7 @@ fn data_is_stored_before_the_manifest() {
         };
         let cancel = AtomicBool::new(false);
         let watch = Watch { progress: &progress, cancel: &cancel };
-        let options = PublishOptions { parallel: 2, ..PublishOptions::default() };
+        let options = PublishOptions { jobs: 2, ..PublishOptions::default() };
         let version = target.version("v1");
         let report = publish(&target.client, &sound, &version, &options, watch).unwrap();
         assert!(last.into_inner());
@@ -156,7 +156,7 @@ fn a_publish_that_is_cut_leaves_no_manifest_and_the_next_sends_the_rest() {
             cancel.fetch_or(!target.data().is_empty(), Ordering::Relaxed);
         };
         let watch = Watch { progress: &stop, cancel: &cancel };
-        let options = PublishOptions { parallel: 1, ..PublishOptions::default() };
+        let options = PublishOptions { jobs: 1, ..PublishOptions::default() };
         let version = target.version("v1");
         let error = publish(&target.client, &sound, &version, &options, watch).unwrap_err();
         assert!(matches!(error, Error::Pelican(Pelican::Cancelled)), "{error}");

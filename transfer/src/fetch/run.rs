@@ -25,7 +25,7 @@ pub struct FetchOptions {
     /// These splits; all when empty.
     pub splits: Vec<Split>,
     /// Shards at a time.
-    pub parallel: usize,
+    pub jobs: usize,
     /// What files that are there are worth.
     pub trust: Trust,
     /// Only say what would be fetched.
@@ -35,7 +35,7 @@ pub struct FetchOptions {
 impl Default for FetchOptions {
     /// All splits, four shards at a time, every byte checked.
     fn default() -> Self {
-        Self { splits: Vec::new(), parallel: 4, trust: Trust::Nothing, dry_run: false }
+        Self { splits: Vec::new(), jobs: 4, trust: Trust::Nothing, dry_run: false }
     }
 }
 
@@ -117,7 +117,7 @@ pub fn fetch(
         let (data, trust, advance) = (data.as_path(), options.trust, &advance);
         Job { client, remote, data, trust, advance, cancel: stop }.shard(shard)
     };
-    parallel(&shards, options.parallel, watch.cancel, work)?;
+    parallel(&shards, options.jobs, watch.cancel, work)?;
     watch.check()?;
 
     let manifest = dir.join(MANIFEST_NAME);

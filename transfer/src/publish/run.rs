@@ -20,7 +20,7 @@ use crate::{BundleUrl, Error, Published, Watch};
 #[derive(Debug, Clone)]
 pub struct PublishOptions {
     /// Objects at a time.
-    pub parallel: usize,
+    pub jobs: usize,
     /// Only say what would be sent.
     pub dry_run: bool,
 }
@@ -28,7 +28,7 @@ pub struct PublishOptions {
 impl Default for PublishOptions {
     /// Four objects at a time.
     fn default() -> Self {
-        Self { parallel: 4, dry_run: false }
+        Self { jobs: 4, dry_run: false }
     }
 }
 
@@ -141,7 +141,7 @@ impl Sender<'_> {
         there: Option<&Listing<'_>>,
     ) -> Result<Vec<(Url, Uploaded)>, Error> {
         let done = Mutex::new(Vec::new());
-        parallel(items, self.options.parallel, self.watch.cancel, |item, stop| {
+        parallel(items, self.options.jobs, self.watch.cancel, |item, stop| {
             let absent = there.is_some_and(|there| there.lacks(item.to.name()));
             let upload = Upload { from: &item.from, to: &item.to, if_taken, absent };
             let dry_run = self.options.dry_run;
