@@ -71,7 +71,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         to: args.to.clone(),
         unpack: args.unpack,
         keep: args.keep,
-        threads: args.jobs.count(),
+        jobs: args.jobs.count(),
         ..StageOptions::default()
     };
     if args.dry_run {

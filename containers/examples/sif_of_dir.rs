@@ -1,6 +1,6 @@
 //! Makes a SIF of a folder: what the peer tests read, and what `cargo xtask bench image` measures.
 //!
-//! `sif_of_dir DIR IMAGE [--zstd] [--threads N] [--program FILE] [--blocks DIR]
+//! `sif_of_dir DIR IMAGE [--zstd] [--jobs N] [--program FILE] [--blocks DIR]
 //! [--known FILE]`, or `sif_of_dir --digests DIR`
 //!
 //! Files and links below DIR keep their modes; `--program` adds one file as
@@ -46,7 +46,7 @@ fn main() -> Result<()> {
         let mut value = || given.next().ok_or("a flag without its value");
         match flag.to_str() {
             Some("--zstd") => squash = Squash::Zstd,
-            Some("--threads") => threads = value()?.to_string_lossy().parse()?,
+            Some("--jobs") => threads = value()?.to_string_lossy().parse()?,
             Some("--blocks") => blocks = Some(BlockCache::new(Path::new(&value()?), MOST_CACHED)),
             Some("--program") => {
                 let program = file(&PathBuf::from(value()?), &known)?;

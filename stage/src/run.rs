@@ -27,7 +27,7 @@ pub struct StageOptions {
     /// The copy stays when its last user leaves, until a run that does not say so.
     pub keep: bool,
     /// Threads that copy.
-    pub threads: usize,
+    pub jobs: usize,
     /// The folder below which `dev`, `proc` and `sys` lie: `/`, but for tests.
     pub root: PathBuf,
 }
@@ -35,8 +35,8 @@ pub struct StageOptions {
 impl Default for StageOptions {
     /// Memory or scratch, the bundle's own files, removed at the end, four threads.
     fn default() -> Self {
-        let (unpack, keep, threads) = (false, false, 4);
-        Self { to: StageTo::Auto, unpack, keep, threads, root: "/".into() }
+        let (unpack, keep, jobs) = (false, false, 4);
+        Self { to: StageTo::Auto, unpack, keep, jobs, root: "/".into() }
     }
 }
 
@@ -389,7 +389,7 @@ impl Work<'_> {
         let progress = |done, total| (self.event)(StageEvent::Copied(done, total));
         let copy = Copy {
             to,
-            threads: self.options.threads.max(1),
+            threads: self.options.jobs.max(1),
             total: self.need.content,
             done: AtomicU64::new(0),
             progress: &progress,

@@ -118,7 +118,7 @@ def check_siftool(image, siftool, reference):
 
 
 def check_image(image, flags, programs):
-    run(EXAMPLE, SOURCE, image, *flags, "--threads", "3")
+    run(EXAMPLE, SOURCE, image, *flags, "--jobs", "3")
     if programs:
         check_siftool(image, *programs)
     start = pathlib.Path(image).read_bytes().index(b"hsqs", 32176)

@@ -160,8 +160,8 @@ def main():
     shows = squashfs_readers()
     for name, flags in IMAGES.items():
         image = f"{name.replace(', ', '-').replace(' ', '-')}.sqfs"
-        run(EXAMPLE, SOURCE, image, *flags, "--threads", "3")
-        run(EXAMPLE, SOURCE, "again.sqfs", *flags, "--threads", "1")
+        run(EXAMPLE, SOURCE, image, *flags, "--jobs", "3")
+        run(EXAMPLE, SOURCE, "again.sqfs", *flags, "--jobs", "1")
         same = pathlib.Path(image).read_bytes() == pathlib.Path("again.sqfs").read_bytes()
         say(f"{name}: the same bytes on one thread", [] if same else ["they differ"])
         say(f"{name}: holes", check_holes(image, name))

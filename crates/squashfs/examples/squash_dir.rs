@@ -1,7 +1,7 @@
 //! Writes a directory into a SquashFS image, as it stands: owners, times, links,
 //! devices, extended attributes.
 //!
-//! `squash_dir DIR IMAGE [--stored | --gzip N | --zstd N] [--block N] [--threads N]
+//! `squash_dir DIR IMAGE [--stored | --gzip N | --zstd N] [--block N] [--jobs N]
 //! [--align N] [--fragments none|small|tails] [--keep-zeros] [--probe] [--deduplicate] [--plain-metadata]`
 
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ fn arguments() -> Result<(PathBuf, PathBuf, Options)> {
             }
             "--plain-metadata" => options.metadata = None,
             "--block" => options.block_size = value()?.parse()?,
-            "--threads" => options.threads = value()?.parse()?,
+            "--jobs" => options.threads = value()?.parse()?,
             "--align" => options.align = value()?.parse()?,
             "--fragments" => {
                 options.fragments = match value()?.as_str() {

@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     wheels: Option<PathBuf>,
     /// Threads each may use
     #[arg(long, default_value_t = 2)]
-    threads: usize,
+    jobs: usize,
     /// Measured rounds of ours; one more comes before them, and mksquashfs runs once
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -53,10 +53,7 @@ pub(crate) fn run(
     settings: &Settings,
     work: &Path,
 ) -> Result<()> {
-    ensure!(
-        settings.rounds > 0 && settings.threads > 0,
-        "`--rounds` and `--threads` are at least 1"
-    );
+    ensure!(settings.rounds > 0 && settings.jobs > 0, "`--rounds` and `--jobs` are at least 1");
     fs::create_dir_all(work)?;
     let set = match (&settings.set, &settings.wheels) {
         (Some(set), _) => std::path::absolute(set)?,
@@ -71,21 +68,21 @@ pub(crate) fn run(
     walk(&set, &mut files)?;
     let bytes: u64 = files.iter().map(|f| Ok(fs::metadata(f)?.len())).sum::<Result<_>>()?;
     ensure!(!files.is_empty(), "no files below `{}`", set.display());
-    eprintln!("{} files, {:.1} MB, {} threads", files.len(), bytes as f64 / 1e6, settings.threads);
-    let bench = Bench { example, set: &set, work, threads: settings.threads.to_string() };
+    eprintln!("{} files, {:.1} MB, {} threads", files.len(), bytes as f64 / 1e6, settings.jobs);
+    let bench = Bench { example, set: &set, work, threads: settings.jobs.to_string() };
     let rows = bench.rows(settings.rounds)?;
     let _ = fs::remove_dir_all(work);
     let caption = format!(
         "{} libraries of {:.1} GiB, warm, {} threads",
         files.len(),
         bytes as f64 / f64::from(1 << 30),
-        settings.threads
+        settings.jobs
     );
     let plot = workspace.root.join("docs/bench/image.svg");
     fs::write(&plot, chart(&panels(&rows), &caption))?;
     let record = json!({
         "bench": "image", "machine": machine(), "files": files.len(), "bytes": bytes,
-        "threads": settings.threads, "cache": "warm", "rows": rows,
+        "threads": settings.jobs, "cache": "warm", "rows": rows,
     });
     println!("{record}");
     Ok(())
@@ -161,7 +158,7 @@ impl Bench<'_> {
         warm(self.set)?;
         let image = self.fresh(if again { "again.sif" } else { "first.sif" })?;
         let mut command = Command::new(self.example);
-        command.arg(self.set).arg(&image).args(["--threads", &self.threads]);
+        command.arg(self.set).arg(&image).args(["--jobs", &self.threads]);
         command.arg("--known").arg(known).arg("--blocks").arg(&blocks);
         command.arg("--program").arg(program);
         if squash == "zstd" {

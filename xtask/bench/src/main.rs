@@ -85,7 +85,7 @@ enum What {
         source: PathBuf,
         /// Threads each may use
         #[arg(long, default_value_t = 2)]
-        threads: usize,
+        jobs: usize,
         /// Measured rounds; one more comes before them
         #[arg(long, default_value_t = 3)]
         rounds: usize,
@@ -154,9 +154,9 @@ fn run(args: &Args) -> Result<()> {
             };
             fetch::run(&workspace, &programs, &sizes, &work.join("fetch"))
         }
-        What::Squashfs { source, threads, rounds } => {
-            ensure!(*rounds > 0 && *threads > 0, "`--rounds` and `--threads` are at least 1");
-            squashfs::run(&release(&cargo::SQUASH_DIR)?, source, *threads, *rounds, &work)
+        What::Squashfs { source, jobs, rounds } => {
+            ensure!(*rounds > 0 && *jobs > 0, "`--rounds` and `--jobs` are at least 1");
+            squashfs::run(&release(&cargo::SQUASH_DIR)?, source, *jobs, *rounds, &work)
         }
         What::Gpu(settings) => gpu::run(&workspace, &ready, settings, &work.join("gpu")),
         What::Image(settings) => {

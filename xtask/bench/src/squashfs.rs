@@ -61,7 +61,7 @@ pub(crate) fn run(
                 let mut command = Command::new(program);
                 command.arg(source).arg(&image);
                 if ours {
-                    command.args(["--threads", &threads]).args(setting.ours);
+                    command.args(["--jobs", &threads]).args(setting.ours);
                 } else {
                     command.args(["-no-progress", "-processors", &threads]).args(setting.theirs);
                 }
