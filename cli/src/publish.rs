@@ -82,8 +82,7 @@ fn prove(
         bar.set_length(total.max(done));
         bar.set_position(done);
     };
-    let verify =
-        VerifyOptions { mode: Mode::Full, jobs: options.jobs, ..VerifyOptions::default() };
+    let verify = VerifyOptions { mode: Mode::Full, jobs: options.jobs, ..VerifyOptions::default() };
     let result = gular_verify::verify(dir, &verify, &progress, &stop.flag);
     bar.finish_and_clear();
     let report = result.map_err(|error| network::ended(error, stop))?;

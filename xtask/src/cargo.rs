@@ -75,8 +75,9 @@ pub const SIF_OF_DIR: Artifact = Artifact::new(CONTAINERS, "example", "sif_of_di
 pub const SQUASH_DIR: Artifact = Artifact::new(SQUASHFS, "example", "squash_dir", &[]);
 /// Writes the inputs that fuzzing starts from.
 pub const FUZZ_SEEDS: Artifact = Artifact::new(("gular-tests", "tests"), "bin", "fuzz-seeds", &[]);
-/// The checks of a federation.
-pub const FEDERATION: Artifact = Artifact::new(("gular-tests", "tests"), "test", "federation", &[]);
+/// Publishing to a federation and fetching from it.
+pub const FEDERATION: Artifact =
+    Artifact::new(("gular-tests", "tests"), "test", "publish_and_fetch", &[]);
 
 impl Artifact {
     const fn new(

@@ -5,7 +5,7 @@
 //! thing it found out: `ok NAME`, `fail NAME: why`, or
 //! `skip NAME: TOOL missing, install: …`. It exits with 0 unless it failed.
 //!
-//! The suite of federations (`tests/tests/federation`) runs here too, once for
+//! The suite of federations (`tests/tests/publish_and_fetch`) runs here too, once for
 //! each real server.
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 //! ```sh
 //! export GULAR_TEST_FEDERATION=pelican://osg-htc.org/mylab/test   # a collection it may write below
 //! export BEARER_TOKEN_FILE=token                                  # storage.read and storage.create
-//! cargo xtask test -- federation::
+//! cargo xtask peers federation
 //! ```
 //!
 //! Each check writes about 0.1 to 60 MB into a collection of its own below the
