@@ -165,7 +165,7 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
 fn runtime(error: &gular_runtime::Error) -> Option<String> {
     use gular_runtime::Error as E;
     match error {
-        E::Decode { .. } => {
+        E::Loader(gular_runtime::LoaderError::Decode { .. }) => {
             Some("pack again with `--check-images full`, which names all such files".to_owned())
         }
         other => other.hint(),

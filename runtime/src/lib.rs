@@ -36,7 +36,8 @@ pub use gular_group as group;
 #[cfg(feature = "net")]
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{
-    Batch, Epoch, Loader, LoaderOptions, Normalise, OnError, Phase, Stats, stored_picture,
+    Batch, Epoch, Loader, LoaderError, LoaderOptions, Normalise, OnError, Phase, Stats,
+    stored_picture,
 };
-pub use rank::{RankSource, Ranks, available_cores};
+pub use rank::{RankError, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, StopFlag};

@@ -31,6 +31,64 @@ pub enum RankSource {
     Single,
 }
 
+/// Why it cannot be told which process this one is.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RankError {
+    /// A variable of the environment that should be a number.
+    #[error("environment variable `{variable}` is `{value}`, expected a whole number from 0")]
+    Value {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A launcher that said half.
+    #[error("environment variable `{given}` is set and `{missing}` is not")]
+    Half {
+        /// What is set.
+        given: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
+    /// A rank that its world does not have.
+    #[error(
+        "rank {rank} of world size {world_size} ({origin}): ranks count from 0 and end below it"
+    )]
+    OutOfRange {
+        /// The rank.
+        rank: u64,
+        /// The world size.
+        world_size: u64,
+        /// Who said so.
+        origin: &'static str,
+    },
+    /// Two launchers say different things about this process.
+    #[error("{first} and {second} contradict each other")]
+    Conflict {
+        /// The first source, its rank and world size.
+        first: String,
+        /// The second.
+        second: String,
+    },
+}
+
+impl RankError {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Half { .. } => "set both, or neither for a process that trains alone",
+            Self::OutOfRange { origin: "options", .. } => {
+                "start as many processes as the world size says, with ranks from 0"
+            }
+            Self::Value { .. } | Self::OutOfRange { .. } | Self::Conflict { .. } => {
+                "give rank and world size as options; they go before the environment"
+            }
+        })
+    }
+}
+
 /// This process among those of one training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ranks {
@@ -54,23 +112,22 @@ impl Ranks {
     /// it is often started once a node by another launcher, whose ranks then count nodes.
     ///
     /// # Errors
-    /// [`Error::RankValue`] for a variable that is no number;
-    /// [`Error::RankHalf`] for `RANK` or `WORLD_SIZE` alone;
-    /// [`Error::RankOutOfRange`] when the rank is not below the world size;
-    /// [`Error::RankConflict`] when two launchers differ.
+    /// [`RankError::Value`] for a variable that is no number;
+    /// [`RankError::Half`] for `RANK` or `WORLD_SIZE` alone;
+    /// [`RankError::OutOfRange`] when the rank is not below the world size;
+    /// [`RankError::Conflict`] when two launchers differ.
     pub fn discover(explicit: Option<(u64, u64)>, env: &Env) -> Result<Self, Error> {
         if let Some((rank, world_size)) = explicit {
             let source = RankSource::Explicit;
-            return Self { rank, world_size, local_rank: 0, source }
-                .with_local_rank(&launchers(env).unwrap_or_default())
-                .checked();
+            let ranks = Self { rank, world_size, local_rank: 0, source };
+            return Ok(ranks.with_local_rank(&launchers(env).unwrap_or_default()).checked()?);
         }
         let found = launchers(env)?;
         let Some(first) = found.first().map(Found::ranks) else {
             // Each process for itself would train on everything and save to the same place.
             for (given, missing) in [("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")] {
                 if env.get(given).is_some() && env.get(missing).is_none() {
-                    return Err(Error::RankHalf { given, missing });
+                    return Err(RankError::Half { given, missing }.into());
                 }
             }
             return Ok(Self { rank: 0, world_size: 1, local_rank: 0, source: RankSource::Single });
@@ -83,7 +140,7 @@ impl Ranks {
             let other = other.checked()?;
             if !first.agrees(&other) {
                 let [first, second] = [first, other].map(|ranks| ranks.to_string());
-                return Err(Error::RankConflict { first, second });
+                return Err(RankError::Conflict { first, second }.into());
             }
         }
         Ok(first)
@@ -96,12 +153,12 @@ impl Ranks {
         gular_group::Seat { rank: self.rank, world_size: self.world_size }
     }
 
-    fn checked(self) -> Result<Self, Error> {
+    fn checked(self) -> Result<Self, RankError> {
         let Self { rank, world_size, source, .. } = self;
         if rank < world_size {
             return Ok(self);
         }
-        Err(Error::RankOutOfRange { rank, world_size, origin: source.name() })
+        Err(RankError::OutOfRange { rank, world_size, origin: source.name() })
     }
 
     fn agrees(&self, other: &Self) -> bool {
@@ -183,7 +240,7 @@ impl Found {
 }
 
 /// All launchers that gave both numbers, in the order in which they count.
-fn launchers(env: &Env) -> Result<Vec<Found>, Error> {
+fn launchers(env: &Env) -> Result<Vec<Found>, RankError> {
     // In the batch shell these are set too, as if it were task 0 of a step.
     let in_step = env.get("SLURM_STEP_ID").is_some();
     let slurm = |name: &'static str| if in_step { name } else { "" };
@@ -224,9 +281,9 @@ fn launchers(env: &Env) -> Result<Vec<Found>, Error> {
     Ok(found)
 }
 
-fn number(env: &Env, variable: &'static str) -> Result<Option<u64>, Error> {
+fn number(env: &Env, variable: &'static str) -> Result<Option<u64>, RankError> {
     let parse = |value: &str| {
-        value.parse().map_err(|_| Error::RankValue { variable, value: value.to_owned() })
+        value.parse().map_err(|_| RankError::Value { variable, value: value.to_owned() })
     };
     env.get(variable).map(parse).transpose()
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use gular_bundle::Digest;
 use gular_files::TEMP_PREFIX;
 use gular_runtime::Error;
-use gular_runtime::checkpoint::{Checkpoints, Loaded};
+use gular_runtime::checkpoint::{CheckpointError, Checkpoints, Loaded};
 
 fn bundle() -> Digest {
     Digest::of(b"the bundle")
@@ -125,7 +125,10 @@ fn only_damaged_checkpoints_are_an_error_and_no_new_start() {
         flip(&save(&checkpoints, step).join("model.safetensors"));
     }
     let error = checkpoints.load_newest().unwrap_err();
-    assert!(matches!(error, Error::NoSoundCheckpoint { count: 2, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Checkpoint(CheckpointError::NoneSound { count: 2, .. })),
+        "{error}"
+    );
     assert!(error.to_string().contains("step-0000000001"), "{error}");
     assert!(error.hint().is_some());
 }
@@ -161,7 +164,7 @@ fn another_bundle_is_refused_with_both_digests() {
     let other = Digest::of(b"another bundle");
     let strange = Checkpoints::open(dir.path(), other, NonZeroUsize::MIN).unwrap();
     let error = strange.load_newest().unwrap_err();
-    assert!(matches!(error, Error::CheckpointOfOtherBundle { .. }));
+    assert!(matches!(error, Error::Checkpoint(CheckpointError::OtherBundle { .. })));
     let text = error.to_string();
     assert!(text.contains(&bundle().to_string()) && text.contains(&other.to_string()), "{text}");
     assert!(error.hint().is_some());
@@ -177,7 +180,10 @@ fn a_save_touches_no_checkpoint_of_another_bundle() {
     let strange = Checkpoints::open(dir.path(), other, NonZeroUsize::MIN).unwrap();
     for step in [1, 1000, 2000] {
         let error = strange.save(step, &[("model.safetensors", b"new")]).unwrap_err();
-        assert!(matches!(error, Error::CheckpointOfOtherBundle { .. }), "step {step}: {error}");
+        assert!(
+            matches!(error, Error::Checkpoint(CheckpointError::OtherBundle { .. })),
+            "step {step}: {error}"
+        );
     }
     assert_eq!(names(dir.path()), ["latest", "step-0000001000"]);
     drop(strange);
@@ -189,7 +195,7 @@ fn a_folder_is_for_one_training_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(dir.path(), 1);
     let error = Checkpoints::open(dir.path(), bundle(), NonZeroUsize::MIN).unwrap_err();
-    assert!(matches!(error, Error::CheckpointsInUse { .. }), "{error}");
+    assert!(matches!(error, Error::Checkpoint(CheckpointError::InUse { .. })), "{error}");
     drop(first);
     save(&open(dir.path(), 1), 3);
     assert_eq!(names(dir.path()), ["latest", "step-0000000003"]);
@@ -205,9 +211,12 @@ fn newer_version_is_refused() {
     let digest = Digest::of(&text.as_bytes()[..at]);
     fs::write(&record, format!("{}  \"digest\": \"{digest}\"\n}}\n", &text[..at])).unwrap();
     let error = checkpoints.load_newest().unwrap_err();
-    assert!(matches!(error, Error::CheckpointTooNew { found: 2, supported: 1, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Checkpoint(CheckpointError::TooNew { found: 2, supported: 1, .. })),
+        "{error}"
+    );
     let error = checkpoints.save(2, &[("model.safetensors", b"new")]).unwrap_err();
-    assert!(matches!(error, Error::CheckpointTooNew { .. }), "{error}");
+    assert!(matches!(error, Error::Checkpoint(CheckpointError::TooNew { .. })), "{error}");
     assert_eq!(names(dir.path()), ["latest", "step-0000000001"]);
 }
 
@@ -265,10 +274,13 @@ fn names_that_leave_the_folder_or_clash_are_refused() {
     let checkpoints = open(dir.path(), 1);
     for name in ["", "..", ".hidden", "a/b", "../x", "checkpoint.json"] {
         let error = checkpoints.save(1, &[(name, b"")]).unwrap_err();
-        assert!(matches!(error, Error::CheckpointFileName { .. }), "{name}: {error}");
+        assert!(
+            matches!(error, Error::Checkpoint(CheckpointError::FileName { .. })),
+            "{name}: {error}"
+        );
     }
     let twice = checkpoints.save(1, &[("a", b"1"), ("a", b"2")]).unwrap_err();
-    assert!(matches!(twice, Error::CheckpointFileName { .. }), "{twice}");
+    assert!(matches!(twice, Error::Checkpoint(CheckpointError::FileName { .. })), "{twice}");
     assert!(names(dir.path()).is_empty());
 }
 

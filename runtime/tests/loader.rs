@@ -9,7 +9,9 @@ use crate::fixtures::{self, Recipe, label, make, open};
 use gular_bundle::{Dtype, Field, FieldName, Row, ShardIdx};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
-use gular_runtime::{Batch, Error, Loader, LoaderOptions, OnError, Phase, Split, Transform};
+use gular_runtime::{
+    Batch, Error, Loader, LoaderError, LoaderOptions, OnError, Phase, Split, Transform,
+};
 
 const SIDE: u32 = 16;
 const N: u64 = 25;
@@ -269,7 +271,9 @@ fn stored_values_that_are_no_pictures_are_refused() {
     let made =
         make(&Recipe { val: &[], image: Some(image), replace: &values, ..Recipe::default() });
     let refused = Loader::new(made.bundle, options(OrderKind::Elastic));
-    assert!(matches!(&refused, Err(Error::NoImages { found }) if found.contains("F32 [2, 2, 3]")));
+    assert!(
+        matches!(&refused, Err(Error::Loader(LoaderError::NoImages { found })) if found.contains("F32 [2, 2, 3]"))
+    );
 }
 
 #[test]
@@ -287,7 +291,7 @@ fn an_image_that_cannot_be_decoded_is_named_or_left_out() {
     let error = batches.next().unwrap().unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("sample `train/0009.img` (row 1 of shard `train-"), "{text}");
-    assert!(matches!(error, Error::Decode { .. }) && error.hint().is_some());
+    assert!(matches!(error, Error::Loader(LoaderError::Decode { .. })) && error.hint().is_some());
     assert!(batches.next().is_none());
     assert_eq!(batches.state().consumed, 8);
     drop(batches);
@@ -368,7 +372,9 @@ fn holding_every_batch_is_an_error_not_a_hang() {
     let mut batches = loader.epoch(0);
     let held = [batches.next().unwrap().unwrap(), batches.next().unwrap().unwrap()];
     let error = batches.next().unwrap().unwrap_err();
-    assert!(matches!(error, Error::AllLent { slots: 2 }) && error.hint().is_some());
+    assert!(
+        matches!(error, Error::Loader(LoaderError::AllLent { slots: 2 })) && error.hint().is_some()
+    );
     drop(held);
 }
 

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fixtures::{Recipe, make};
-use gular_runtime::checkpoint::Checkpoints;
+use gular_runtime::checkpoint::{CheckpointError, Checkpoints};
 use gular_runtime::order::LoaderState;
 use gular_runtime::torch::{
     AdamW, Optimiser, Sgd, TrainState, load_newest, load_weights, save, set_step_rng, weights,
@@ -207,7 +207,10 @@ fn tensors_of_another_model_are_refused_and_change_nothing() {
     save(&checkpoints, &state(1), &store, &Sgd::new(&store, 0.9)).unwrap();
     let mut adamw = AdamW::new(&store);
     let error = load_newest(&checkpoints, &mut store, &mut adamw).unwrap_err();
-    assert!(matches!(error, Error::CheckpointUnfit { .. }) && error.hint().is_some(), "{error}");
+    assert!(
+        matches!(error, Error::Checkpoint(CheckpointError::Unfit { .. })) && error.hint().is_some(),
+        "{error}"
+    );
     assert!(error.to_string().contains("optimiser.safetensors"), "{error}");
 }
 

@@ -10,15 +10,8 @@ use gular_bundle::{Digest, Split};
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("cannot {action} `{path}`: {source}")]
-    Io {
-        /// What was tried, such as `write`.
-        action: &'static str,
-        /// The file or folder.
-        path: String,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] gular_files::Error),
     /// The bundle could not be read.
     #[error(transparent)]
     Bundle(#[from] gular_bundle::Error),
@@ -128,6 +121,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// What a transfer ends with when its [`Watch`](crate::Watch) says so.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::Pelican(gular_pelican::Error::Cancelled)
+    }
+
+    /// Whether it is that.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Pelican(gular_pelican::Error::Cancelled))
+    }
+
     /// What the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -165,30 +170,13 @@ impl Error {
             Self::NoSpace { .. } => Some(
                 "free space, use another folder, or fetch only some splits; what was fetched before is kept",
             ),
-            Self::Io { action, source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
-                    "free space on this file system and run again; what was saved before is intact",
-                ),
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    Some("check the permissions of the file and its folders")
-                }
-                _ if *action == "lock" => {
-                    Some("some network file systems have no locks: use a folder on a local disk")
-                }
-                _ => None,
-            },
+            Self::Io(error) => error.hint(),
             Self::Pelican(_) | Self::ObjectName { .. } => None,
         }
     }
 
     pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
-        Self::Io { action, path: path.as_ref().display().to_string(), source }
-    }
-}
-
-impl From<gular_files::Error> for Error {
-    fn from(error: gular_files::Error) -> Self {
-        Self::io(error.action, error.path, error.source)
+        gular_files::Error::new(action, path, source).into()
     }
 }
 

@@ -16,8 +16,26 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self { action, path: path.to_owned(), source }
+    /// That `action` could not be done to `path`.
+    pub fn new(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self { action, path: path.as_ref().to_owned(), source }
+    }
+
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(
+                "free space on this file system and run again; what was saved before is intact",
+            ),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Some("check the permissions of the file and its folders")
+            }
+            _ if self.action == "lock" => {
+                Some("some network file systems have no locks: use a folder on a local disk")
+            }
+            _ => None,
+        }
     }
 
     /// The kind of the error below.

@@ -14,8 +14,10 @@
 //! and never a link, because transfer tools follow links. One process writes:
 //! rank 0.
 
+mod error;
 mod record;
 mod store;
 
+pub use error::CheckpointError;
 pub use record::{CHECKPOINT_VERSION, RECORD_NAME};
 pub use store::{Checkpoints, LATEST_NAME, Loaded};

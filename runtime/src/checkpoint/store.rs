@@ -12,6 +12,7 @@ use gular_files::{Lock, LockMode, TEMP_PREFIX, sync_folder};
 use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempDir;
 
+use super::CheckpointError;
 use super::record::{CHECKPOINT_VERSION, FORMAT, FileRecord, RECORD_NAME, Record, RecordFault};
 use crate::Error;
 
@@ -51,14 +52,14 @@ impl Checkpoints {
     /// After a save the `keep` newest ones stay.
     ///
     /// # Errors
-    /// [`Error::CheckpointsInUse`]; [`Error::Io`], also when nothing can be written there.
+    /// [`CheckpointError::InUse`]; [`Error::Io`], also when nothing can be written there.
     pub fn open(dir: &Path, bundle: Digest, keep: NonZeroUsize) -> Result<Self, Error> {
         fs::create_dir_all(dir).map_err(|e| Error::io("create the folder", dir, e))?;
         let folder = File::open(dir).map_err(|e| Error::io("open the folder", dir, e))?;
         // The folder itself, so that no file of a lock is left in it; only where its file
         // system locks no folders is there one, and not under a name that a save clears away.
         let lock = Lock::try_on(folder, &dir.join(".gular-lock"), LockMode::Exclusive)?;
-        let in_use = || Error::CheckpointsInUse { dir: dir.display().to_string() };
+        let in_use = || CheckpointError::InUse { dir: dir.display().to_string() };
         let lock = lock.ok_or_else(in_use)?;
         // That nothing can be written shows now, and not after the first epoch.
         temp_folder(dir)?;
@@ -72,9 +73,9 @@ impl Checkpoints {
     /// before them; they are removed, as are those older than the last `keep`.
     ///
     /// # Errors
-    /// [`Error::CheckpointFileName`] for a name that is empty, given twice,
+    /// [`CheckpointError::FileName`] for a name that is empty, given twice,
     /// hidden, not a plain file name, or `checkpoint.json`;
-    /// [`Error::CheckpointOfOtherBundle`] and [`Error::CheckpointTooNew`] when such a
+    /// [`CheckpointError::OtherBundle`] and [`CheckpointError::TooNew`] when such a
     /// checkpoint is in the folder; [`Error::Io`], also when the
     /// file system is full. Then all earlier checkpoints are as they were.
     pub fn save(&self, step: u64, files: &[(&str, impl AsRef<[u8]>)]) -> Result<PathBuf, Error> {
@@ -122,8 +123,8 @@ impl Checkpoints {
     /// over with a warning.
     ///
     /// # Errors
-    /// [`Error::CheckpointOfOtherBundle`] and [`Error::CheckpointTooNew`] for
-    /// the newest undamaged one; [`Error::NoSoundCheckpoint`] when all are
+    /// [`CheckpointError::OtherBundle`] and [`CheckpointError::TooNew`] for
+    /// the newest undamaged one; [`CheckpointError::NoneSound`] when all are
     /// damaged; [`Error::Io`] when the folder or a file may not be read.
     pub fn load_newest(&self) -> Result<Option<Loaded>, Error> {
         let steps = self.steps()?;
@@ -134,24 +135,23 @@ impl Checkpoints {
                     let path = self.dir.join(dir_name(step));
                     return Ok(Some(Loaded { step, files, path, warnings: faults }));
                 }
-                Err(error @ Error::CheckpointDamaged { .. }) => faults.push(error.to_string()),
+                Err(Error::Checkpoint(error @ CheckpointError::Damaged { .. })) => {
+                    faults.push(error.to_string())
+                }
                 Err(error) => return Err(error),
             }
         }
         if steps.is_empty() {
             return Ok(None);
         }
-        Err(Error::NoSoundCheckpoint {
-            dir: self.dir.display().to_string(),
-            count: steps.len(),
-            faults: faults.join("; "),
-        })
+        let (dir, count) = (self.dir.display().to_string(), steps.len());
+        Err(CheckpointError::NoneSound { dir, count, faults: faults.join("; ") }.into())
     }
 
     fn load(&self, step: u64) -> Result<BTreeMap<String, Vec<u8>>, Error> {
         let dir = self.dir.join(dir_name(step));
         let path = || dir.display().to_string();
-        let damaged = |reason: String| Error::CheckpointDamaged { path: path(), reason };
+        let damaged = |reason: String| CheckpointError::Damaged { path: path(), reason };
         let record = self.record(step)?;
         check_names(record.files.iter().map(|file| file.name.as_str()))
             .map_err(|e| damaged(e.to_string()))?;
@@ -162,7 +162,8 @@ impl Checkpoints {
             })?;
             let found = Digest::of(&content);
             if found != digest {
-                return Err(damaged(format!("`{name}` has digest {found}, expected {digest}")));
+                let reason = format!("`{name}` has digest {found}, expected {digest}");
+                return Err(damaged(reason).into());
             }
             files.insert(name, content);
         }
@@ -173,24 +174,24 @@ impl Checkpoints {
     fn record(&self, step: u64) -> Result<Record, Error> {
         let dir = self.dir.join(dir_name(step));
         let path = || dir.display().to_string();
-        let damaged = |reason: String| Error::CheckpointDamaged { path: path(), reason };
+        let damaged = |reason: String| CheckpointError::Damaged { path: path(), reason };
         let record = match Record::parse(&read(&dir, RECORD_NAME, |len| {
             (len <= MAX_RECORD_BYTES).then_some(()).ok_or(format!("at most {MAX_RECORD_BYTES}"))
         })?) {
             Ok(record) => record,
-            Err(RecordFault::Damaged(reason)) => return Err(damaged(reason)),
+            Err(RecordFault::Damaged(reason)) => return Err(damaged(reason).into()),
             Err(RecordFault::TooNew(found)) => {
                 let supported = CHECKPOINT_VERSION;
-                return Err(Error::CheckpointTooNew { path: path(), found, supported });
+                return Err(CheckpointError::TooNew { path: path(), found, supported }.into());
             }
         };
         if record.step != step {
-            return Err(damaged(format!("its record is of step {}", record.step)));
+            return Err(damaged(format!("its record is of step {}", record.step)).into());
         }
         let bundle = record.bundle;
         if bundle != self.bundle {
-            let expected = self.bundle;
-            return Err(Error::CheckpointOfOtherBundle { path: path(), expected, found: bundle });
+            let (path, expected) = (path(), self.bundle);
+            return Err(CheckpointError::OtherBundle { path, expected, found: bundle }.into());
         }
         Ok(record)
     }
@@ -200,10 +201,8 @@ impl Checkpoints {
     fn refuse_strangers(&self) -> Result<(), Error> {
         for step in self.steps()? {
             let strange = self.record(step).err().filter(|error| {
-                matches!(
-                    error,
-                    Error::CheckpointOfOtherBundle { .. } | Error::CheckpointTooNew { .. }
-                )
+                use CheckpointError::{OtherBundle, TooNew};
+                matches!(error, Error::Checkpoint(OtherBundle { .. } | TooNew { .. }))
             });
             strange.map_or(Ok(()), Err)?;
         }
@@ -285,7 +284,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
         } else {
             continue;
         };
-        return Err(Error::CheckpointFileName { name: name.into(), reason });
+        return Err(CheckpointError::FileName { name: name.into(), reason }.into());
     }
     Ok(())
 }
@@ -328,11 +327,13 @@ fn read(
     fits: impl Fn(u64) -> Result<(), String>,
 ) -> Result<Vec<u8>, Error> {
     let path = dir.join(name);
-    let damaged = |reason| Error::CheckpointDamaged { path: dir.display().to_string(), reason };
-    let refused = |e: io::Error| match e.kind() {
-        io::ErrorKind::PermissionDenied => Error::io("read", &path, e),
-        io::ErrorKind::NotFound => damaged(format!("`{name}` is missing")),
-        _ => damaged(format!("`{name}` cannot be read: {e}")),
+    let damaged = |reason| CheckpointError::Damaged { path: dir.display().to_string(), reason };
+    let refused = |e: io::Error| -> Error {
+        match e.kind() {
+            io::ErrorKind::PermissionDenied => Error::io("read", &path, e),
+            io::ErrorKind::NotFound => damaged(format!("`{name}` is missing")).into(),
+            _ => damaged(format!("`{name}` cannot be read: {e}")).into(),
+        }
     };
     let file = File::open(&path).map_err(refused)?;
     let len = file.metadata().map_err(refused)?.len();

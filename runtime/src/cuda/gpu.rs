@@ -8,7 +8,7 @@ use libloading::os::unix::Library;
 use tch::{Device, Kind, Tensor};
 
 use super::lanes::refused;
-use super::library;
+use super::{CudaError, library};
 use crate::Error;
 
 /// A GPU that libtorch computes on.
@@ -36,19 +36,19 @@ impl Gpu {
     /// pinning included: libtorch remembers its first answer.
     ///
     /// # Errors
-    /// [`Error::NoGpu`] saying what is missing: driver, device, libtorch's CUDA half, or
+    /// [`CudaError::NoGpu`] saying what is missing: driver, device, libtorch's CUDA half, or
     /// code for this GPU in it.
     pub fn open(index: Option<usize>, local_rank: u64) -> Result<Self, Error> {
         let driver = driver()?;
         let n = result::device::get_count().map_err(|e| no_gpu("the driver", &e))?;
         let index = choose(index, local_rank, usize::try_from(n).unwrap_or(0))?;
-        library::open().map_err(|reason| Error::NoGpu {
+        library::open().map_err(|reason| CudaError::NoGpu {
             reason: format!("libtorch's CUDA half cannot be opened: {reason}"),
             hint: "run with a libtorch for CUDA: the `lib` folder of PyTorch's package, with LD_LIBRARY_PATH",
             driver: true,
         })?;
         if !tch::Cuda::is_available() {
-            return Err(unseen(driver));
+            return Err(unseen(driver).into());
         }
         let context = CudaContext::new(index).map_err(|e| no_gpu("the GPU", &e))?;
         // Ours are the only streams and events; cudarc is to add none.
@@ -75,7 +75,7 @@ impl Gpu {
     /// Bytes of its memory that are in use, by all programs.
     ///
     /// # Errors
-    /// [`Error::Gpu`].
+    /// [`CudaError::Gpu`].
     pub fn memory_used(&self) -> Result<u64, Error> {
         let refused = |e| refused(self.index, "ask for its memory", e);
         let (free, total) = self.context.mem_get_info().map_err(refused)?;
@@ -89,7 +89,7 @@ impl Gpu {
 
     /// One kernel, so that a GPU which this libtorch has no code for is found here and not
     /// in the midst of a training.
-    fn compute(&self) -> Result<(), Error> {
+    fn compute(&self) -> Result<(), CudaError> {
         let one = || {
             let one = Tensor::f_ones([1], (Kind::Float, self.device()))?;
             one.f_add(&one)?.f_double_value(&[0])
@@ -99,7 +99,7 @@ impl Gpu {
             Err(error) => {
                 let text = error.to_string();
                 let text = text.lines().next().unwrap_or_default();
-                Err(Error::NoGpu {
+                Err(CudaError::NoGpu {
                     reason: format!("{self} does not compute: {text}"),
                     hint: "`gular image check` shows which GPUs a libtorch has code for; 2.7.0 is for those before compute capability 7.5",
                     driver: true,
@@ -162,10 +162,10 @@ const FUNCTIONS: [&str; 34] = [
 
 /// The driver, started: the newest CUDA it serves.
 #[expect(unsafe_code, reason = "questions that cudarc has no function for")]
-fn driver() -> Result<(i32, i32), Error> {
+fn driver() -> Result<(i32, i32), CudaError> {
     // SAFETY: opens `libcuda` and closes it again; its initialisers do nothing that matters.
     if !unsafe { sys::is_culib_present() } {
-        return Err(Error::NoGpu {
+        return Err(CudaError::NoGpu {
             reason: "there is no NVIDIA driver (libcuda.so.1)".into(),
             hint: "ask the batch system for a GPU; in a container: `apptainer run --nv`, `podman run --device nvidia.com/gpu=all`",
             driver: false,
@@ -177,7 +177,7 @@ fn driver() -> Result<(i32, i32), Error> {
         // SAFETY: only their addresses are looked up.
         let lacks = |name: &&&str| unsafe { library.get::<*const ()>(name.as_bytes()) }.is_err();
         if let Some(name) = FUNCTIONS.iter().find(lacks) {
-            return Err(Error::NoGpu {
+            return Err(CudaError::NoGpu {
                 reason: format!("the driver's library has no function `{name}`"),
                 hint: "it is too old, or one for building only (`stubs`): `ldconfig -p | grep libcuda` shows where it lies",
                 driver: true,
@@ -193,7 +193,7 @@ fn driver() -> Result<(i32, i32), Error> {
 }
 
 /// Which of `n` GPUs a process takes.
-fn choose(index: Option<usize>, local_rank: u64, n: usize) -> Result<usize, Error> {
+fn choose(index: Option<usize>, local_rank: u64, n: usize) -> Result<usize, CudaError> {
     let wanted = match (index, n) {
         (Some(index), _) => index,
         (None, 1) => 0,
@@ -211,15 +211,15 @@ fn choose(index: Option<usize>, local_rank: u64, n: usize) -> Result<usize, Erro
         0 => "ask the batch system for a GPU; CUDA_VISIBLE_DEVICES may hide it",
         _ => "start one process a GPU, or name one with `cuda:N`",
     };
-    Err(Error::NoGpu { reason, hint, driver: true })
+    Err(CudaError::NoGpu { reason, hint, driver: true })
 }
 
-fn no_gpu(who: &str, error: &DriverError) -> Error {
+fn no_gpu(who: &str, error: &DriverError) -> CudaError {
     let name = error.error_name().map(|name| name.to_string_lossy().into_owned());
     let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
     let (name, text) =
         (name.unwrap_or_else(|_| format!("{:?}", error.0)), text.unwrap_or_default());
-    Error::NoGpu {
+    CudaError::NoGpu {
         reason: format!("{who} answers {name}: {text}"),
         hint: "`nvidia-smi` shows whether driver and GPU work; CUDA_VISIBLE_DEVICES may hide the GPU; a container needs `--nv`",
         driver: true,
@@ -227,16 +227,16 @@ fn no_gpu(who: &str, error: &DriverError) -> Error {
 }
 
 /// libtorch sees no GPU though the driver does.
-fn unseen(driver: (i32, i32)) -> Error {
+fn unseen(driver: (i32, i32)) -> CudaError {
     if !tch::utils::has_cudart() {
-        return Error::NoGpu {
+        return CudaError::NoGpu {
             reason: "libtorch was asked about CUDA before its CUDA half was opened".into(),
             hint: "open the GPU first in the program, before seeds are set and tensors are pinned",
             driver: true,
         };
     }
     let (major, minor) = driver;
-    Error::NoGpu {
+    CudaError::NoGpu {
         reason: format!("libtorch cannot use this driver, which serves CUDA up to {major}.{minor}"),
         hint: "libtorch 2.11.0 needs a driver for CUDA 13.0 (580 or newer), 2.7.0 one for CUDA 12 (525 or newer)",
         driver: true,
@@ -274,7 +274,7 @@ mod tests {
     fn a_machine_without_a_driver_says_so() {
         // Where there is one, it computes.
         if let Err(error) = Gpu::open(None, 0) {
-            assert!(matches!(error, Error::NoGpu { .. }), "{error}");
+            assert!(matches!(error, Error::Cuda(CudaError::NoGpu { .. })), "{error}");
             assert!(error.hint().is_some());
         }
     }

@@ -6,6 +6,7 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DriverError,
 use cudarc::driver::{DevicePtr as _, sys};
 use tch::{Device, Kind, Tensor};
 
+use super::CudaError;
 use super::device_slots::{Lanes, Views};
 use crate::Error;
 
@@ -44,7 +45,7 @@ impl CudaLanes {
         let refused = |e| refused(index, "allocate the slots of the ring", e);
         let copy = context.new_stream().map_err(refused)?;
         let slot = |_| Slot::new(context, &copy, rows, rows * row_bytes).map_err(refused);
-        let slots = (0..n_slots).map(slot).collect::<Result<_, Error>>()?;
+        let slots = (0..n_slots).map(slot).collect::<Result<_, CudaError>>()?;
         // What `alloc` gave to the copy stream is there for the compute stream too.
         copy.synchronize().map_err(refused)?;
         let compute = context.default_stream();
@@ -54,7 +55,7 @@ impl CudaLanes {
     /// How an error of the driver is told.
     fn refused(&self, action: &'static str) -> impl Fn(DriverError) -> Error + use<> {
         let index = self.context.ordinal();
-        move |e| refused(index, action, e)
+        move |e| refused(index, action, e).into()
     }
 }
 
@@ -176,7 +177,7 @@ fn fill(slot: &mut CudaSlice<u8>, stream: &CudaStream, value: u8) -> Result<(), 
 }
 
 /// The driver's answer as an error of ours.
-pub(super) fn refused(index: usize, action: &'static str, error: DriverError) -> Error {
+pub(super) fn refused(index: usize, action: &'static str, error: DriverError) -> CudaError {
     let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
-    Error::Gpu { index, action, reason: text.unwrap_or_else(|_| format!("{:?}", error.0)) }
+    CudaError::Gpu { index, action, reason: text.unwrap_or_else(|_| format!("{:?}", error.0)) }
 }

@@ -4,6 +4,7 @@
 //! Nothing of it is linked, so one program runs with and without a GPU.
 
 mod device_slots;
+mod error;
 mod gpu;
 mod lanes;
 mod library;
@@ -11,6 +12,7 @@ mod nccl;
 mod pin;
 mod rates;
 
+pub use error::CudaError;
 pub use gpu::Gpu;
 pub use nccl::Nccl;
 pub use rates::{CopyRates, copy_rates};

@@ -14,9 +14,9 @@ use cudarc::driver::{CudaContext, DevicePtrMut as _};
 use libloading::os::unix::Library;
 use tch::{Kind, Tensor};
 
-use super::Gpu;
 use super::lanes::refused as refused_by_driver;
 use super::library::{self, reason};
+use super::{CudaError, Gpu};
 use crate::Error;
 use crate::group::Group;
 use crate::torch::BUCKET_BYTES;
@@ -66,7 +66,7 @@ struct Api {
 impl Api {
     /// Opens the library, once.
     #[expect(unsafe_code, reason = "symbols of a C library")]
-    fn open() -> Result<&'static Self, Error> {
+    fn open() -> Result<&'static Self, CudaError> {
         // Which brings it along, wherever it lies.
         let _ = library::open();
         static OPENED: OnceLock<Result<Api, String>> = OnceLock::new();
@@ -90,18 +90,19 @@ impl Api {
             Ok(api)
         };
         let opened = OPENED.get_or_init(|| open().map_err(|e: libloading::Error| reason(&e)));
-        let refused = |reason: &String| Error::Nccl { action: "open it", reason: reason.clone() };
+        let refused =
+            |reason: &String| CudaError::Nccl { action: "open it", reason: reason.clone() };
         opened.as_ref().map_err(refused)
     }
 
     #[expect(unsafe_code, reason = "a C string")]
-    fn check(&self, action: &'static str, answer: Answer) -> Result<(), Error> {
+    fn check(&self, action: &'static str, answer: Answer) -> Result<(), CudaError> {
         if answer == SUCCESS || answer == IN_PROGRESS {
             return Ok(());
         }
         // SAFETY: for any number it returns a string that lives as long as the library.
         let text = unsafe { CStr::from_ptr((self.text)(answer)) };
-        Err(Error::Nccl { action, reason: text.to_string_lossy().into_owned() })
+        Err(CudaError::Nccl { action, reason: text.to_string_lossy().into_owned() })
     }
 }
 
@@ -136,7 +137,7 @@ impl Nccl {
     /// Makes one communicator of the GPUs of all ranks of `group`; all must call it.
     ///
     /// # Errors
-    /// [`Error::Nccl`]; when a rank is lost meanwhile, the group's error.
+    /// [`CudaError::Nccl`]; when a rank is lost meanwhile, the group's error.
     pub fn join(gpu: &Gpu, group: &Group) -> Result<Self, Error> {
         let api = Api::open()?;
         let mut id = Vec::new();
@@ -144,7 +145,7 @@ impl Nccl {
             id = unique_id(api)?.0.map(c_char::cast_unsigned).to_vec();
         }
         group.broadcast(&mut id)?;
-        let id = id.try_into().map_err(|id: Vec<u8>| Error::Nccl {
+        let id = id.try_into().map_err(|id: Vec<u8>| CudaError::Nccl {
             action: "meet the other ranks",
             reason: format!("its address is {} bytes, expected 128", id.len()),
         })?;
@@ -157,7 +158,7 @@ impl Nccl {
         let watched = Arc::clone(&comm);
         let thread = thread::Builder::new().name("gular-nccl".into());
         let spawned = thread.spawn(move || look_for_errors(api, &watched, &ended));
-        spawned.map_err(|source| Error::Thread { number: 1, wanted: 1, source })?;
+        spawned.map_err(no_thread)?;
         let lost = Arc::clone(&comm);
         // In a thread of its own: those who watch over the group must not wait for NCCL.
         group.on_failure(move |_| drop(thread::spawn(move || abort(api, &lost))));
@@ -172,14 +173,14 @@ impl Nccl {
         let shared = self.comm.lock().unwrap_or_else(PoisonError::into_inner);
         match shared.handle {
             Some(_) => Ok(()),
-            None => Err(Error::Nccl { action, reason: shared.reason.into() }),
+            None => Err(CudaError::Nccl { action, reason: shared.reason.into() }.into()),
         }
     }
 
     /// The version of the library, such as 2.28.9.
     ///
     /// # Errors
-    /// [`Error::Nccl`] where there is none.
+    /// [`CudaError::Nccl`] where there is none.
     #[expect(unsafe_code, reason = "a C function")]
     pub fn version() -> Result<(i32, i32, i32), Error> {
         let api = Api::open()?;
@@ -196,17 +197,17 @@ impl Nccl {
     pub(crate) fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
         let action = "add up gradients";
         let api = Api::open()?;
-        let refused = |reason: String| Error::Nccl { action, reason };
+        let refused = |reason: String| CudaError::Nccl { action, reason };
         let kind = tensor.f_kind()?;
         let number = number(kind).ok_or_else(|| refused(format!("a tensor of kind {kind:?}")))?;
         if !tensor.is_contiguous() || !tensor.device().is_cuda() {
-            return Err(refused("a tensor that is not in one piece on a GPU".into()));
+            return Err(refused("a tensor that is not in one piece on a GPU".into()).into());
         }
         let bound = self.context.bind_to_thread();
         bound.map_err(|e| refused_by_driver(self.context.ordinal(), action, e))?;
         let shared = self.comm.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Handle(comm)) = shared.handle else {
-            return Err(refused(shared.reason.into()));
+            return Err(refused(shared.reason.into()).into());
         };
         let (start, n) = (tensor.data_ptr(), tensor.numel());
         let mut later = SUCCESS;
@@ -221,7 +222,7 @@ impl Nccl {
         };
         api.check(action, given)?;
         api.check(action, asked)?;
-        api.check(action, later)
+        Ok(api.check(action, later)?)
     }
 }
 
@@ -281,7 +282,7 @@ fn look_for_errors(api: &Api, comm: &Mutex<Shared>, ended: &mpsc::Receiver<()>) 
 }
 
 #[expect(unsafe_code, reason = "a C function")]
-fn unique_id(api: &Api) -> Result<UniqueId, Error> {
+fn unique_id(api: &Api) -> Result<UniqueId, CudaError> {
     let mut id = UniqueId([0; 128]);
     // SAFETY: writes 128 bytes.
     api.check("make an address", unsafe { (api.unique_id)(&raw mut id) })?;
@@ -298,7 +299,7 @@ fn init(
 ) -> Result<Handle, Error> {
     let count = |n: u64| {
         let reason = || format!("{n} ranks are too many");
-        c_int::try_from(n).map_err(|_| Error::Nccl { action: "join", reason: reason() })
+        c_int::try_from(n).map_err(|_| CudaError::Nccl { action: "join", reason: reason() })
     };
     let (n, rank) = (count(group.world_size())?, count(group.rank())?);
     let (done, joined) = mpsc::channel();
@@ -336,7 +337,7 @@ fn init(
         drop(done.send(join()));
     };
     let thread = thread::Builder::new().name("gular-nccl".into()).spawn(work);
-    thread.map_err(|source| Error::Thread { number: 1, wanted: 1, source })?;
+    thread.map_err(no_thread)?;
     let since = Instant::now();
     loop {
         match joined.recv_timeout(Duration::from_millis(200)) {
@@ -348,12 +349,19 @@ fn init(
                         "not connected after {INIT_TIMEOUT:?}, though all ranks live; \
                          NCCL_SOCKET_IFNAME names the network to use"
                     );
-                    return Err(Error::Nccl { action: "join the other ranks", reason });
+                    return Err(CudaError::Nccl { action: "join the other ranks", reason }.into());
                 }
             }
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(Error::Broken),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let reason = "its thread ended by a panic".into();
+                return Err(CudaError::Nccl { action: "join the other ranks", reason }.into());
+            }
         }
     }
+}
+
+fn no_thread(error: std::io::Error) -> CudaError {
+    CudaError::Nccl { action: "start a thread", reason: error.to_string() }
 }
 
 /// `ncclDataType_t`.

@@ -11,7 +11,7 @@ use super::device_slots::{DeviceSlots, Held};
 use super::lanes::{CudaLanes, refused};
 use super::pin::{Pinned, pin};
 use crate::Error;
-use crate::loader::pages;
+use crate::loader::{LoaderError, pages};
 
 /// Bytes a second from page-locked memory to a GPU.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub struct CopyRates {
 /// [`FeedOptions`](crate::torch::FeedOptions).
 ///
 /// # Errors
-/// [`Error::Gpu`], [`Error::Memory`].
+/// [`CudaError::Gpu`], [`LoaderError::Memory`].
 pub fn copy_rates(
     gpu: &Gpu,
     rows: usize,
@@ -90,7 +90,7 @@ fn ring(
     time: Duration,
 ) -> Result<f64, Error> {
     let bytes = rows * row_bytes;
-    let mut memory = pages(bytes).ok_or(Error::Memory { bytes: bytes as u64 })?;
+    let mut memory = pages(bytes).ok_or(LoaderError::Memory { bytes: bytes as u64 })?;
     memory.fill(1);
     let lock = pin(gpu.context(), &memory)?;
     memory.truncate(bytes);

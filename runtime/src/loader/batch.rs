@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::LoaderError;
 use super::batch_slots::{BatchSlots, Slot};
 use super::normalise::Table;
 use crate::Error;
@@ -84,11 +85,11 @@ impl Batch {
     /// one pass, image by image, on the calling thread.
     ///
     /// # Errors
-    /// [`Error::Buffer`] unless `out` holds `len * 3 * height * width` numbers.
+    /// [`LoaderError::Buffer`] unless `out` holds `len * 3 * height * width` numbers.
     pub fn write_f32_nchw(&self, out: &mut [f32]) -> Result<(), Error> {
         let images = self.images();
         if out.len() != images.len() {
-            return Err(Error::Buffer { expected: images.len(), found: out.len() });
+            return Err(LoaderError::Buffer { expected: images.len(), found: out.len() }.into());
         }
         let row = self.row_bytes();
         for (image, out) in images.chunks_exact(row).zip(out.chunks_exact_mut(row)) {

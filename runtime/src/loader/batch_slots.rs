@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
+use super::LoaderError;
 use super::stats::{Meters, Phase};
 use crate::Error;
 use crate::order::EpochOrder;
@@ -139,7 +140,7 @@ impl BatchSlots {
     /// `n_slots` slots of `rows` rows of `row_bytes` bytes, allocated here.
     pub(super) fn new(n_slots: usize, rows: usize, row_bytes: usize) -> Result<Self, Error> {
         let len = rows.saturating_mul(row_bytes);
-        let memory = || Error::Memory { bytes: (len as u64).saturating_mul(n_slots as u64) };
+        let memory = || LoaderError::Memory { bytes: (len as u64).saturating_mul(n_slots as u64) };
         let free = (0..n_slots).map(|_| {
             let images = pages(len).ok_or_else(memory)?;
             Ok(Slot { images, ..Slot::default() })
@@ -243,7 +244,7 @@ impl BatchSlots {
         let mut state = self.lock();
         loop {
             if state.broken {
-                return Err(Error::Broken);
+                return Err(LoaderError::Broken.into());
             }
             if state.run.as_ref().is_none_or(|run| step >= run.span.n_steps()) {
                 return Ok(None);
@@ -257,7 +258,7 @@ impl BatchSlots {
                 return Ok(Some(filling.slot.join()));
             }
             if state.free.is_empty() && state.filling.is_empty() {
-                return Err(Error::AllLent { slots: self.n_slots });
+                return Err(LoaderError::AllLent { slots: self.n_slots }.into());
             }
             let since = Instant::now();
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);

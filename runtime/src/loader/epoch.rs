@@ -13,7 +13,7 @@ use super::normalise::Table;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
-use super::{Batch, LoaderOptions, OnError};
+use super::{Batch, LoaderError, LoaderOptions, OnError};
 use crate::Error;
 use crate::order::{EpochOrder, LoaderState};
 
@@ -54,8 +54,8 @@ impl Loader {
     /// Allocates the slots and starts the threads; reads nothing yet.
     ///
     /// # Errors
-    /// [`Error::Option`] naming the option that cannot be; [`Error::NoImages`] for a
-    /// bundle without images; [`Error::Memory`], [`Error::Thread`].
+    /// [`Error::Option`] naming the option that cannot be; [`LoaderError::NoImages`] for a
+    /// bundle without images; [`LoaderError::Memory`], [`LoaderError::Thread`].
     pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
         options.check()?;
         let manifest = bundle.manifest();
@@ -228,7 +228,9 @@ impl Loader {
     /// The slot, unless one of its faults is not to be skipped.
     fn accept(&self, mut slot: Slot) -> Result<Slot, Error> {
         let skip = self.options.on_error == OnError::Skip;
-        let fatal = |(_, e): &(usize, Error)| !(skip && matches!(e, Error::Decode { .. }));
+        let fatal = |(_, e): &(usize, Error)| {
+            !(skip && matches!(e, Error::Loader(LoaderError::Decode { .. })))
+        };
         match slot.faults.iter().position(fatal) {
             None => Ok(slot),
             Some(at) => {

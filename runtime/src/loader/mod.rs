@@ -18,6 +18,7 @@
 mod batch;
 mod batch_slots;
 mod epoch;
+mod error;
 mod normalise;
 mod options;
 mod pixels;
@@ -29,6 +30,7 @@ pub use batch::Batch;
 #[cfg(feature = "cuda")]
 pub(crate) use batch_slots::pages;
 pub use epoch::{Epoch, Loader};
+pub use error::LoaderError;
 pub use normalise::Normalise;
 pub use options::{LoaderOptions, OnError};
 pub use pixels::stored_picture;

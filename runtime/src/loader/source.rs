@@ -6,10 +6,10 @@ use std::sync::Arc;
 use gular_bundle::{Bundle, Field, FieldIdx, SampleId, Split};
 use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
-use super::LoaderOptions;
 use super::batch_slots::Ticket;
 use super::pixels::{PixelTools, Pixels, copy};
 use super::stats::{Meters, Phase};
+use super::{LoaderError, LoaderOptions};
 use crate::Error;
 use crate::augment::Transform;
 use crate::order::KeyedRng;
@@ -53,11 +53,11 @@ fn touch(bytes: &[u8]) {
 impl Source {
     pub(super) fn new(bundle: Arc<Bundle>, options: &LoaderOptions) -> Result<Self, Error> {
         let image = bundle.manifest().image();
-        let image = image.ok_or(Error::NoImages { found: "no field `image`".into() })?;
+        let image = image.ok_or(LoaderError::NoImages { found: "no field `image`".into() })?;
         let pixels = match image.of(&bundle.manifest().fields).and_then(Field::as_fixed) {
             None => None,
             Some((dtype, shape)) => Some(Pixels::of(dtype, shape).ok_or_else(|| {
-                Error::NoImages { found: format!("a field `image` of {dtype:?} {shape:?}") }
+                LoaderError::NoImages { found: format!("a field `image` of {dtype:?} {shape:?}") }
             })?),
         };
         Ok(Self {
@@ -142,12 +142,8 @@ impl Source {
 
     fn decode_error(&self, sample: u64, id: SampleId, source: gular_codec::Error) -> Error {
         let shard = id.shard.of(&self.bundle.manifest().shards);
-        Error::Decode {
-            key: self.name(sample),
-            shard: shard.map(|s| s.file.name.to_string()).unwrap_or_default(),
-            row: id.row.0,
-            source,
-        }
+        let shard = shard.map(|s| s.file.name.to_string()).unwrap_or_default();
+        LoaderError::Decode { key: self.name(sample), shard, row: id.row.0, source }.into()
     }
 }
 

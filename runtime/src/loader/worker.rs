@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use super::LoaderError;
 use super::batch_slots::BatchSlots;
 use super::source::Source;
 use super::stats::Meters;
@@ -29,7 +30,7 @@ impl Pool {
             let thread = thread::Builder::new()
                 .name(format!("gular-load-{i}"))
                 .spawn(move || work(&ring, &source, &meters))
-                .map_err(|source| Error::Thread { number: i + 1, wanted: n, source })?;
+                .map_err(|source| LoaderError::Thread { number: i + 1, wanted: n, source })?;
             pool.threads.push(thread);
         }
         Ok(pool)
@@ -54,7 +55,7 @@ fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
         let made = made.unwrap_or_else(|message| {
             // What the panic left behind is thrown away.
             tools = source.tools();
-            Err(Error::Panicked { key: source.name(ticket.sample), message })
+            Err(LoaderError::Panicked { key: source.name(ticket.sample), message }.into())
         });
         ring.put(ticket, made);
     }
@@ -109,7 +110,7 @@ mod tests {
                 panic!("outside of any sample");
             });
             assert!(died.join().is_err());
-            assert!(matches!(waits.join().unwrap(), Err(Error::Broken)));
+            assert!(matches!(waits.join().unwrap(), Err(Error::Loader(LoaderError::Broken))));
         });
     }
 }

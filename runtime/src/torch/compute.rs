@@ -5,7 +5,7 @@ use std::str::FromStr;
 use tch::Device;
 
 #[cfg(feature = "cuda")]
-use crate::cuda::Gpu;
+use crate::cuda::{CudaError, Gpu};
 use crate::{Error, Ranks};
 
 /// Where to compute, as an option says it: `auto`, `cpu`, `cuda` or `cuda:N`.
@@ -42,7 +42,7 @@ impl Compute {
     /// generators is such a question.
     ///
     /// # Errors
-    /// With [`Compute::Cuda`], `Error::NoGpu` saying what is missing.
+    /// With [`Compute::Cuda`], `CudaError::NoGpu` saying what is missing.
     pub fn open(self, ranks: &Ranks) -> Result<Place, Error> {
         match self {
             Self::Cpu => Ok(Place::cpu()),
@@ -103,7 +103,7 @@ impl std::fmt::Display for Place {
 /// Whether there should have been a GPU.
 #[cfg(feature = "cuda")]
 fn expected(error: &Error) -> bool {
-    matches!(error, Error::NoGpu { driver: true, .. })
+    matches!(error, Error::Cuda(CudaError::NoGpu { driver: true, .. }))
 }
 
 #[cfg(not(feature = "cuda"))]

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::cuda::Lanes;
     use crate::torch::{Layout, Numbers};
-    use crate::{Bundle, LoaderOptions, Normalise, OnError, Split, Transform};
+    use crate::{Bundle, LoaderError, LoaderOptions, Normalise, OnError, Split, Transform};
 
     const SIDE: u32 = 16;
 
@@ -335,7 +335,7 @@ mod tests {
             feed.next(&mut batches, &converter).unwrap().unwrap();
         }
         let error = feed.next(&mut batches, &converter).unwrap_err();
-        assert!(matches!(error, Error::Decode { .. }), "{error}");
+        assert!(matches!(error, Error::Loader(LoaderError::Decode { .. })), "{error}");
         drop(batches);
 
         let (mut plain, mut ahead_of) =

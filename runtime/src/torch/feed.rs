@@ -85,7 +85,7 @@ impl Feed {
     ///
     /// # Errors
     /// [`Error::Option`] where `ahead` is 0 or the loader has no more than `ahead` + 1
-    /// slots; `Error::Gpu`, [`Error::Torch`].
+    /// slots; `CudaError::Gpu`, [`Error::Torch`].
     pub fn new(loader: Loader, place: &Place, options: FeedOptions) -> Result<Self, Error> {
         let device = place.device();
         let FeedOptions { numbers, layout, ahead, .. } = options;

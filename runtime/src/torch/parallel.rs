@@ -10,7 +10,7 @@ use tch::{Device, Kind, Tensor};
 use super::{Optimiser, Place, TrainState, load_weights, weights};
 use crate::Error;
 #[cfg(feature = "cuda")]
-use crate::cuda::Nccl;
+use crate::cuda::{CudaError, Nccl};
 use crate::group::Group;
 
 /// Numbers that are added up in one piece. Larger pieces wait longer for the first byte,
@@ -117,7 +117,7 @@ impl DataParallel {
     /// NCCL. Allocates as much again as the gradients take, in `f32`.
     ///
     /// # Errors
-    /// `Error::Nccl`, [`Error::Torch`], those of the group.
+    /// `CudaError::Nccl`, [`Error::Torch`], those of the group.
     pub fn new(group: Group, store: &VarStore, place: &Place) -> Result<Self, Error> {
         let named: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
         let trainable = named.into_values().filter(Tensor::requires_grad);
@@ -265,7 +265,7 @@ impl std::fmt::Debug for DataParallel {
 /// What ended the training: it says more than how that showed between GPUs.
 fn ended(group: &Group, error: Error) -> Error {
     #[cfg(feature = "cuda")]
-    if let Error::Nccl { .. } = &error {
+    if let Error::Cuda(CudaError::Nccl { .. }) = &error {
         return group.suspect(&error.to_string()).into();
     }
     #[cfg(not(feature = "cuda"))]

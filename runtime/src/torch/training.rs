@@ -8,7 +8,7 @@ use tch::nn::VarStore;
 
 use super::{Optimiser, load_weights, weights};
 use crate::Error;
-use crate::checkpoint::{Checkpoints, Loaded};
+use crate::checkpoint::{CheckpointError, Checkpoints, Loaded};
 use crate::order::{LoaderState, key};
 
 const MODEL: &str = "model.safetensors";
@@ -76,7 +76,7 @@ pub fn save(
 /// there is none.
 ///
 /// # Errors
-/// Those of [`Checkpoints::load_newest`]; [`Error::CheckpointUnfit`] when it is
+/// Those of [`Checkpoints::load_newest`]; [`CheckpointError::Unfit`] when it is
 /// of another model or optimiser.
 pub fn load_newest(
     checkpoints: &Checkpoints,
@@ -84,7 +84,7 @@ pub fn load_newest(
     optimiser: &mut dyn Optimiser,
 ) -> Result<Option<(TrainState, Loaded)>, Error> {
     let Some(loaded) = checkpoints.load_newest()? else { return Ok(None) };
-    let unfit = |file: &str, reason: String| Error::CheckpointUnfit {
+    let unfit = |file: &str, reason: String| CheckpointError::Unfit {
         path: loaded.path.join(file).display().to_string(),
         reason,
     };

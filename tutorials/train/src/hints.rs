@@ -1,26 +1,27 @@
 //! What the user can do about an error, with flags of this program.
 
-use gular_runtime::Error;
+use gular_runtime::checkpoint::CheckpointError;
+use gular_runtime::{Error, LoaderError, RankError};
 
 /// The hint printed below an error.
 pub(crate) fn hint(error: &Error) -> Option<String> {
     let text = match error {
-        Error::Decode { .. } => {
+        Error::Loader(LoaderError::Decode { .. }) => {
             "leave such images out with `--skip-broken`, or pack again with `gular pack --check-images full`, which names them all"
         }
-        Error::CheckpointsInUse { .. } => {
+        Error::Checkpoint(CheckpointError::InUse { .. }) => {
             "wait for its end, or name another folder with `--checkpoint-dir`; processes of one training need a `--rank` each"
         }
-        Error::NoSoundCheckpoint { .. } => {
+        Error::Checkpoint(CheckpointError::NoneSound { .. }) => {
             "copy the checkpoints again, or start again with another `--checkpoint-dir`; nothing was changed"
         }
-        Error::CheckpointOfOtherBundle { .. } => {
+        Error::Checkpoint(CheckpointError::OtherBundle { .. }) => {
             "resume with the bundle the training began with, or start again with another `--checkpoint-dir`"
         }
-        Error::CheckpointUnfit { .. } => {
+        Error::Checkpoint(CheckpointError::Unfit { .. }) => {
             "resume with the program and options the training began with, or start again with another `--checkpoint-dir`"
         }
-        Error::RankValue { .. } | Error::RankConflict { .. } => {
+        Error::Rank(RankError::Value { .. } | RankError::Conflict { .. }) => {
             "set `--rank` and `--world-size`; they go before the environment"
         }
         other => return other.hint(),

@@ -29,6 +29,7 @@ pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
         splits: vec![Split::Train, Split::Val],
         open: OpenOptions { digest: args.digest, ..OpenOptions::default() },
         cache: args.cache.clone(),
+        ..BundleOptions::default()
     };
     let watch = Watch { progress: &progress, cancel: stop.flag() };
     let opened = open_bundle(&args.bundle, &options, env, watch).map_err(Error::from)?;

@@ -1,0 +1,99 @@
+//! Why a checkpoint could not be saved or loaded.
+
+use gular_bundle::Digest;
+
+/// What is wrong with a checkpoint, or with the folder of checkpoints.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// Another training has its checkpoints there, and still runs.
+    #[error("another training uses the checkpoint folder `{dir}`")]
+    InUse {
+        /// The folder.
+        dir: String,
+    },
+    /// A checkpoint is not what was saved.
+    #[error("checkpoint `{path}` is damaged: {reason}")]
+    Damaged {
+        /// The checkpoint's folder.
+        path: String,
+        /// The file, and expected against found.
+        reason: String,
+    },
+    /// There are checkpoints, and none of them is sound.
+    #[error("none of the {count} checkpoints in `{dir}` can be loaded: {faults}")]
+    NoneSound {
+        /// The folder of checkpoints.
+        dir: String,
+        /// How many were tried.
+        count: usize,
+        /// What each one has.
+        faults: String,
+    },
+    /// A checkpoint of a later format version.
+    #[error(
+        "checkpoint `{path}` has format version {found}, newer than {supported}, the newest this build reads"
+    )]
+    TooNew {
+        /// The checkpoint's folder.
+        path: String,
+        /// Its version.
+        found: u64,
+        /// The newest known version.
+        supported: u64,
+    },
+    /// A checkpoint of a training on another bundle.
+    #[error("checkpoint `{path}` is of bundle {found}, this training reads {expected}")]
+    OtherBundle {
+        /// The checkpoint's folder.
+        path: String,
+        /// The training's bundle.
+        expected: Digest,
+        /// The checkpoint's.
+        found: Digest,
+    },
+    /// A sound checkpoint of another model, optimiser or program.
+    #[error("`{path}` does not fit this training: {reason}")]
+    Unfit {
+        /// The checkpoint's file.
+        path: String,
+        /// What differs.
+        reason: String,
+    },
+    /// A name that no file of a checkpoint can have.
+    #[error("`{name}` cannot name a file of a checkpoint: {reason}")]
+    FileName {
+        /// The refused name.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+impl CheckpointError {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::InUse { .. } => {
+                "wait for its end, or name another folder; processes of one training need a rank each"
+            }
+            Self::Damaged { .. } => {
+                "remove this folder; the checkpoint before it is loaded instead"
+            }
+            Self::NoneSound { .. } => {
+                "copy the checkpoints again, or start again with another checkpoint folder; nothing was changed"
+            }
+            Self::TooNew { .. } => {
+                "resume with the newer release that wrote it; nothing was changed"
+            }
+            Self::OtherBundle { .. } => {
+                "resume with the bundle the training began with, or start again with another checkpoint folder"
+            }
+            Self::Unfit { .. } => {
+                "resume with the program and options the training began with, or start again with another checkpoint folder"
+            }
+            Self::FileName { .. } => return None,
+        })
+    }
+}

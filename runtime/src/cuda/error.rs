@@ -1,0 +1,49 @@
+//! Why a GPU cannot be computed on.
+
+/// What is missing for a GPU, or what it refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CudaError {
+    /// There is no GPU that libtorch can use.
+    #[error("no GPU to compute on: {reason}")]
+    NoGpu {
+        /// What is missing.
+        reason: String,
+        /// What to do about it.
+        hint: &'static str,
+        /// Whether there is a driver, so that a GPU was to be expected.
+        driver: bool,
+    },
+    /// The GPU, or its driver, refused.
+    #[error("GPU {index}: cannot {action}: {reason}")]
+    Gpu {
+        /// Its number among those this process sees.
+        index: usize,
+        /// What was tried.
+        action: &'static str,
+        /// The driver's answer.
+        reason: String,
+    },
+    /// NCCL could not be opened or refused.
+    #[error("NCCL: cannot {action}: {reason}")]
+    Nccl {
+        /// What was tried.
+        action: &'static str,
+        /// NCCL's answer.
+        reason: String,
+    },
+}
+
+impl CudaError {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoGpu { hint, .. } => hint,
+            Self::Gpu { .. } => {
+                "smaller batches or fewer slots need less memory; `nvidia-smi` shows what else uses the GPU"
+            }
+            Self::Nccl { .. } => "NCCL_DEBUG=WARN makes NCCL say more",
+        })
+    }
+}

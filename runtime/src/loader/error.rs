@@ -1,0 +1,88 @@
+//! Why a batch could not be made.
+
+use std::io;
+
+/// What went wrong in the loader.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoaderError {
+    /// A sample is no image that can be decoded.
+    #[error("sample `{key}` (row {row} of shard `{shard}`): {source}")]
+    Decode {
+        /// The sample.
+        key: String,
+        /// Its shard's file name.
+        shard: String,
+        /// Its row in the shard.
+        row: usize,
+        /// What is wrong with it.
+        source: gular_codec::Error,
+    },
+    /// The bundle's samples are nothing the loader can make pictures of.
+    #[error(
+        "the bundle has {found}, expected encoded images, or u8 or u16 pixels [height, width, 3 or 1]"
+    )]
+    NoImages {
+        /// What it has.
+        found: String,
+    },
+    /// A caller's buffer has the wrong length.
+    #[error("the buffer holds {found} numbers, the batch has {expected}")]
+    Buffer {
+        /// Numbers needed.
+        expected: usize,
+        /// Numbers given.
+        found: usize,
+    },
+    /// A batch was asked for while all of them are held.
+    #[error("all {slots} batches in memory are still held, none can be filled")]
+    AllLent {
+        /// The loader's slots.
+        slots: usize,
+    },
+    /// The allocator refused the batch slots.
+    #[error("no memory for {bytes} bytes of batches")]
+    Memory {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start thread {number} of {wanted}: {source}")]
+    Thread {
+        /// Which one, from 1.
+        number: usize,
+        /// How many were wanted.
+        wanted: usize,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// A decoder panicked; the loader goes on.
+    #[error("sample `{key}` made a decoder panic: {message}")]
+    Panicked {
+        /// The sample.
+        key: String,
+        /// What the panic said.
+        message: String,
+    },
+    /// A thread of the loader ended by a panic of its own.
+    #[error("a thread of the loader ended by a panic")]
+    Broken,
+}
+
+impl LoaderError {
+    /// What the user can do next.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Decode { .. } => {
+                "repair these images and pack again, or leave them out of training"
+            }
+            Self::NoImages { .. } => "`gular inspect` lists the fields",
+            Self::AllLent { .. } => "drop each batch before asking for the next, or raise `slots`",
+            Self::Memory { .. } => "use smaller batches or fewer `slots`",
+            Self::Thread { .. } => "use fewer threads, or raise the limit (`ulimit -u`)",
+            Self::Panicked { .. } | Self::Broken => "please report this as a bug, with the sample",
+            Self::Buffer { .. } => return None,
+        })
+    }
+}
