@@ -142,7 +142,6 @@ impl From<gular_transfer::Error> for Failure {
 impl From<gular_stage::Error> for Failure {
     fn from(error: gular_stage::Error) -> Self {
         match error {
-            gular_stage::Error::Pelican(error) => error.into(),
             gular_stage::Error::Bundle(error) => error.into(),
             gular_stage::Error::Transfer(error) => error.into(),
             error => Self::new(&error, hints::stage(&error)),

@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::exit::{Exit, Failure};
+use crate::network::Access;
 use crate::progress::bytes_bar;
 use crate::shared::{Jobs, Output};
 use crate::show;
@@ -57,8 +58,13 @@ pub(crate) struct StageArgs {
     /// Only show where the copy would go and whether it fits
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// For a URL, read from the origin instead of from caches
+    #[arg(long)]
+    pub(crate) direct: bool,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
+    #[command(flatten)]
+    pub(crate) access: Access,
     /// The command to run, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -72,6 +78,8 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         unpack: args.unpack,
         keep: args.keep,
         jobs: args.jobs.count(),
+        token_file: args.access.token.clone(),
+        direct: args.direct,
         ..StageOptions::default()
     };
     if args.dry_run {

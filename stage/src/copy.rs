@@ -243,7 +243,7 @@ impl Copy<'_> {
 
 fn check_stop(stop: &AtomicBool) -> Result<(), Error> {
     match stop.load(Ordering::Relaxed) {
-        true => Err(gular_pelican::Error::Cancelled.into()),
+        true => Err(Error::cancelled()),
         false => Ok(()),
     }
 }

@@ -8,22 +8,12 @@ use std::path::Path;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("cannot {action} `{path}`: {source}")]
-    Io {
-        /// What was tried, such as `write`.
-        action: &'static str,
-        /// The file or folder.
-        path: String,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] gular_files::Error),
     /// The bundle could not be read.
     #[error(transparent)]
     Bundle(#[from] gular_bundle::Error),
-    /// A federation, server or token.
-    #[error(transparent)]
-    Pelican(#[from] gular_pelican::Error),
-    /// A bundle could not be fetched.
+    /// A bundle could not be fetched: a federation, server or token.
     #[error(transparent)]
     Transfer(gular_transfer::Error),
     /// A copy would not fit.
@@ -97,7 +87,6 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Pelican(error) => error.hint(),
             Self::Transfer(error) => error.hint(),
             other => other.fixed_hint().map(str::to_owned),
         }
@@ -124,27 +113,18 @@ impl Error {
                 Some("stage a folder of plain files that nobody writes to, or `gular pack` it")
             }
             Self::Stopped { .. } => Some("run the same command again"),
-            Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    Some("free space on this file system and run again")
-                }
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    Some("check the permissions of the file and its folders")
-                }
-                _ => None,
-            },
-            Self::Pelican(_) | Self::Transfer(_) => None,
+            Self::Io(error) => error.hint(),
+            Self::Transfer(_) => None,
         }
     }
 
     pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
-        Self::Io { action, path: path.as_ref().display().to_string(), source }
+        gular_files::Error::new(action, path, source).into()
     }
-}
 
-impl From<gular_files::Error> for Error {
-    fn from(error: gular_files::Error) -> Self {
-        Self::io(error.action, error.path, error.source)
+    /// What staging ends with inside when it is to stop; callers see [`Error::Stopped`].
+    pub(crate) fn cancelled() -> Self {
+        Self::Transfer(gular_transfer::Error::cancelled())
     }
 }
 
@@ -152,7 +132,6 @@ impl From<gular_transfer::Error> for Error {
     fn from(error: gular_transfer::Error) -> Self {
         match error {
             gular_transfer::Error::Bundle(error) => Self::Bundle(error),
-            gular_transfer::Error::Pelican(error) => Self::Pelican(error),
             error => Self::Transfer(error),
         }
     }

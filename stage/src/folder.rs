@@ -122,7 +122,7 @@ impl Folder {
                 }
                 // Whoever had it removed the folder with it.
                 Some(_) => return Ok(None),
-                None if cancelled() => return Err(gular_pelican::Error::Cancelled.into()),
+                None if cancelled() => return Err(Error::cancelled()),
                 None => std::thread::sleep(PATIENCE),
             }
         }

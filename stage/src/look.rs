@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Bundle, CheckWhen, MANIFEST_NAME, OpenOptions};
 use gular_files::Env;
-use gular_pelican::{Client, ClientOptions};
-use gular_transfer::{BundleUrl, Cache, FetchOptions, RemoteBundle, Trust, Watch};
+use gular_transfer::{
+    BundleUrl, Cache, Client, ClientOptions, FetchOptions, RemoteBundle, Trust, Watch,
+};
 
 use super::room::Need;
 use super::run::StageOptions;
@@ -62,10 +63,13 @@ pub(super) fn look(
             }),
         };
     }
-    let url: BundleUrl = place.parse()?;
+    let mut url: BundleUrl = place.parse()?;
+    if options.direct {
+        url.url = url.url.direct();
+    }
     if options.unpack {
         // Samples are read here and there: their shards have to be on this machine.
-        let samples = |url: &BundleUrl, trust| cached_samples(url, trust, env, cancel);
+        let samples = |url: &BundleUrl, trust| cached_samples(url, trust, options, env, cancel);
         let bundle = samples(&url, Trust::Names)?;
         let url = BundleUrl { digest: Some(bundle.digest()), ..url };
         let found = match Found::local(kind(bundle)) {
@@ -76,17 +80,25 @@ pub(super) fn look(
     }
     match url.digest.and_then(|digest| Cache::at(None, env).whole(digest, &open)) {
         Some(bundle) => Ok(Found { cached: Some(url), ..Found::local(kind(bundle))? }),
-        None => Found::local(Source::Remote(Box::new(remote(&url, env, cancel)?))),
+        None => Found::local(Source::Remote(Box::new(remote(&url, options, env, cancel)?))),
     }
 }
 
 /// What is published at `url`.
 pub(super) fn remote(
     url: &BundleUrl,
+    options: &StageOptions,
     env: &Env,
     cancel: &AtomicBool,
 ) -> Result<RemoteBundle, Error> {
-    Ok(RemoteBundle::open(&Client::new(ClientOptions::new(env.clone()))?, url, cancel)?)
+    Ok(RemoteBundle::open(&client(options, env)?, url, cancel)?)
+}
+
+/// Who fetches.
+pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
+    let token_file = options.token_file.clone();
+    let client = Client::new(ClientOptions { token_file, ..ClientOptions::new(env.clone()) });
+    Ok(client.map_err(gular_transfer::Error::from)?)
 }
 
 /// The bundle at `url` from the node's cache, which gets what it has not; all of it is
@@ -94,10 +106,11 @@ pub(super) fn remote(
 pub(super) fn cached_samples(
     url: &BundleUrl,
     trust: Trust,
+    options: &StageOptions,
     env: &Env,
     cancel: &AtomicBool,
 ) -> Result<Bundle, Error> {
-    let client = Client::new(ClientOptions::new(env.clone()))?;
+    let client = client(options, env)?;
     let cache = Cache::at(None, env);
     let options = FetchOptions { trust, ..FetchOptions::default() };
     let report = cache.fetch(&client, url, &options, Watch::silent(cancel))?;

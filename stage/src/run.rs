@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use gular_files::{Env, Lock};
-use gular_pelican::{Client, ClientOptions};
 use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 
 use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, PATIENCE, State};
-use super::look::{Found, cached_samples, look, remote};
+use super::look::{Found, cached_samples, client, look, remote};
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::Source;
 use crate::Error;
@@ -28,6 +27,10 @@ pub struct StageOptions {
     pub keep: bool,
     /// Threads that copy.
     pub jobs: usize,
+    /// For a URL, a file with the token to use, before all that the environment names.
+    pub token_file: Option<PathBuf>,
+    /// For a URL, read from the origin instead of from caches.
+    pub direct: bool,
     /// The folder below which `dev`, `proc` and `sys` lie: `/`, but for tests.
     pub root: PathBuf,
 }
@@ -35,8 +38,15 @@ pub struct StageOptions {
 impl Default for StageOptions {
     /// Memory or scratch, the bundle's own files, removed at the end, four threads.
     fn default() -> Self {
-        let (unpack, keep, jobs) = (false, false, 4);
-        Self { to: StageTo::Auto, unpack, keep, jobs, root: "/".into() }
+        Self {
+            to: StageTo::Auto,
+            unpack: false,
+            keep: false,
+            jobs: 4,
+            token_file: None,
+            direct: false,
+            root: "/".into(),
+        }
     }
 }
 
@@ -202,7 +212,7 @@ pub fn stage(
 /// Nothing stays of a copy that was stopped, unlike of other things that are fetched.
 fn stopped(error: Error, place: &str) -> Error {
     match error {
-        Error::Pelican(gular_pelican::Error::Cancelled) => {
+        Error::Transfer(error) if error.is_cancelled() => {
             Error::Stopped { place: place.to_owned() }
         }
         error => error,
@@ -320,9 +330,7 @@ impl Work<'_> {
                     let report = report(&folder.whole(name), self.need, Some(&room));
                     break StageReport { removed: *removed, ..report };
                 }
-                State::Growing if cancelled() => {
-                    return Err(gular_pelican::Error::Cancelled.into());
-                }
+                State::Growing if cancelled() => return Err(Error::cancelled()),
                 State::Growing => {
                     drop(gate);
                     if !waited {
@@ -372,11 +380,12 @@ impl Work<'_> {
         let source = match (copied, &self.source) {
             // Bad bytes, or files that somebody cleaned away.
             (Err(Error::Bundle(_)), Source::Samples(_)) => {
-                let bundle = cached_samples(url, Trust::Nothing, self.env, self.cancel)?;
+                let bundle =
+                    cached_samples(url, Trust::Nothing, self.options, self.env, self.cancel)?;
                 Source::Samples(Box::new(bundle))
             }
             (Err(Error::Bundle(_)), _) => {
-                Source::Remote(Box::new(remote(url, self.env, self.cancel)?))
+                Source::Remote(Box::new(remote(url, self.options, self.env, self.cancel)?))
             }
             (copied, _) => return copied,
         };
@@ -400,7 +409,7 @@ impl Work<'_> {
             Source::Samples(bundle) => copy.samples(bundle),
             Source::Directory(directory) => copy.directory(directory),
             Source::Remote(remote) => {
-                let client = Client::new(ClientOptions::new(self.env.clone()))?;
+                let client = client(self.options, self.env)?;
                 let watch = Watch { progress: &progress, cancel: self.cancel };
                 fetch(&client, remote, to, &FetchOptions::default(), watch)?;
                 Ok(())

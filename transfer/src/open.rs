@@ -16,6 +16,8 @@ pub struct BundleOptions {
     pub open: OpenOptions,
     /// The node's folder of fetched bundles; see [`Cache::at`].
     pub cache: Option<PathBuf>,
+    /// For a URL, a file with the token to use, before all that the environment names.
+    pub token_file: Option<PathBuf>,
 }
 
 /// A bundle that is open, and how it came here.
@@ -50,7 +52,8 @@ pub fn open_bundle(
         }
         url.digest = Some(wanted);
     }
-    let client = Client::new(ClientOptions::new(env.clone()))?;
+    let token_file = options.token_file.clone();
+    let client = Client::new(ClientOptions { token_file, ..ClientOptions::new(env.clone()) })?;
     let cache = Cache::at(options.cache.as_deref(), env);
     let splits = options.splits.clone();
     let mut fetch = FetchOptions { splits, trust: Trust::Names, ..FetchOptions::default() };
