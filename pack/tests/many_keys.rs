@@ -13,7 +13,7 @@ const MOST_BYTES_PER_SAMPLE: u64 = 60;
 #[test]
 fn millions_of_keys_are_planned_in_60_bytes_each() {
     let is_long = std::env::var_os("GULAR_LONG_TESTS").is_some();
-    let n = if is_long { 10_000_000 } else { 2_000_000 };
+    let n: u64 = if is_long { 10_000_000 } else { 2_000_000 };
     let dir = tempfile::tempdir().unwrap();
     let options = PlanOptions::default();
     let mut builder = PlanBuilder::new(dir.path(), &options).unwrap();
