@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use gular_files::Size;
 
 mod deny;
 mod fuzz;
@@ -11,7 +12,7 @@ mod older_line;
 
 use crate::cargo::Set;
 use crate::peers::venv;
-use crate::setup::{self, Line, free_bytes, human};
+use crate::setup::{self, Line};
 use crate::workspace::Workspace;
 use crate::{demo, lint, peers, test};
 
@@ -84,7 +85,8 @@ impl<'a> Stages<'a> {
         let start = Instant::now();
         let result = stage().with_context(|| format!("the stage `{name}` failed"));
         let took = start.elapsed();
-        let free = free_bytes(&self.workspace.target).map_or_else(|_| "unknown".into(), human);
+        let free = gular_files::free(&self.workspace.target)
+            .map_or_else(|_| "unknown".into(), |free| Size(free.bytes).to_string());
         let end = if result.is_ok() { "done" } else { "failed" };
         eprintln!("== {name}: {end} after {:.0} s, {free} of disk free", took.as_secs_f64());
         self.done.push((name, took));

@@ -12,9 +12,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use gular_files::Size;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::human;
 use crate::process::{self, command};
 
 /// A file of the package index, fixed by its digest.
@@ -51,7 +51,7 @@ pub(super) fn fetch(python: &Path, wheels: &[Wheel], dir: &Path) -> Result<Vec<P
                 "downloading {} {} ({})",
                 wheel.package,
                 wheel.version,
-                human(wheel.len_bytes)
+                Size(wheel.len_bytes)
             );
         }
         bar.set_message(format!("{} {}", wheel.package, wheel.version));

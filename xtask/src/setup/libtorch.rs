@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, ensure};
+use gular_files::Size;
 
 use super::download::{self, Wheel};
-use super::{human, require_free};
+use super::require_free;
 use crate::workspace::Workspace;
 
 /// A supported libtorch release.
@@ -122,7 +123,7 @@ impl Line {
 
     /// Name and download size, for messages.
     pub(super) fn summary(self) -> String {
-        format!("libtorch {self} ({})", human(self.recipe().download_bytes()))
+        format!("libtorch {self} ({})", Size(self.recipe().download_bytes()))
     }
 }
 

@@ -10,11 +10,12 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use gular_files::{Lock, LockMode};
 
 mod cmake;
 mod disk;
@@ -22,7 +23,7 @@ mod download;
 mod libtorch;
 mod tools;
 
-pub use disk::{free_bytes, human, require_free};
+pub use disk::require_free;
 pub use libtorch::Line;
 pub(crate) use tools::{Missing, Tool, venv};
 
@@ -220,18 +221,15 @@ pub fn quote(path: &Path) -> String {
 }
 
 /// Held while the target folder changes, so that two runs do not fetch twice.
-fn lock(target: &Path) -> Result<File> {
-    let path = target.join("setup.lock");
-    let file = File::create(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => return Ok(file),
-        Err(TryLockError::WouldBlock) => {
+fn lock(target: &Path) -> Result<Option<Lock>> {
+    let mut told = false;
+    let mut keep_waiting = |_| {
+        if !std::mem::replace(&mut told, true) {
             eprintln!("waiting for another set-up in `{}`", target.display());
         }
-        Err(TryLockError::Error(_)) => {}
-    }
-    file.lock().with_context(|| format!("cannot lock `{}`", path.display()))?;
-    Ok(file)
+        true
+    };
+    Ok(Lock::wait_at(&target.join("setup.lock"), LockMode::Exclusive, &mut keep_waiting)?)
 }
 
 #[cfg(test)]
