@@ -8,15 +8,8 @@ use std::path::Path;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("cannot {action} `{path}`: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file or folder.
-        path: String,
-        /// Its answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] gular_files::Error),
     /// Options that do not go together.
     #[error("{0}")]
     Option(String),
@@ -68,12 +61,6 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.display().to_string(), source }
-    }
-}
-
-impl From<gular_files::Error> for Error {
-    fn from(error: gular_files::Error) -> Self {
-        Self::io(error.action, &error.path, error.source)
+        gular_files::Error::new(action, path, source).into()
     }
 }

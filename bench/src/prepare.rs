@@ -288,7 +288,7 @@ impl Work<'_> {
                 Ok(()) => made.push((envelope, out)),
                 // Of one format: the others can still be compared.
                 Err(Error::Pack(gular_pack::Error::Bundle(error)))
-                    if !matches!(error, gular_bundle::Error::Io { .. }) =>
+                    if !matches!(error, gular_bundle::Error::Io(_)) =>
                 {
                     notes.push(format!(
                         "envelope {envelope} is left out of payload {}: {error}",

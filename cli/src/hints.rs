@@ -58,13 +58,13 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::MixedFormats { .. } => "adopt the files of each format as a bundle of their own",
         E::Cancelled { .. } => "run the same command again to continue",
-        E::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+        E::Io(error) if error.kind() == io::ErrorKind::StorageFull => {
             "free space and run the same command again"
         }
-        E::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+        E::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             "check the permissions of the file and its folders"
         }
-        E::Io { .. } => "check the path",
+        E::Io(_) => "check the path",
         E::Option(_) => "`--help` lists the options",
         E::Bundle(error) => return error.hint().map(str::to_owned),
         _ => return None,
@@ -94,7 +94,7 @@ pub(crate) fn verify(error: &gular_verify::Error) -> Option<String> {
     let text = match error {
         E::NoManifest { .. } => "name the folder that holds `manifest.json`",
         E::Interrupted { .. } => "run the same `gular pack` again: it continues where it stopped",
-        E::Io { .. } => "check the path and its permissions",
+        E::Io(_) => "check the path and its permissions",
         E::Transfer(error) => return transfer(error),
         E::Manifest(error) | E::TooNew(error) => return error.hint().map(str::to_owned),
         E::Pelican(error) => return error.hint(),
@@ -110,7 +110,9 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
         E::NoSpace { .. } => {
             "choose another folder with `--scratch`, a smaller `--limit`, or fewer envelopes"
         }
-        E::Io { action: "create", .. } => "choose a folder for temporary bundles with `--scratch`",
+        E::Io(error) if error.action == "create" => {
+            "choose a folder for temporary bundles with `--scratch`"
+        }
         E::Differs { .. } => {
             "check the bundle with `gular verify`; if it is sound, please report this as a bug"
         }

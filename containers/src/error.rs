@@ -13,15 +13,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("cannot {action} `{path}`: {source}")]
-    Io {
-        /// What was tried, such as `read`.
-        action: &'static str,
-        /// The file.
-        path: String,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] gular_files::Error),
     /// The image's file refused bytes.
     #[error("cannot write the image: {source}")]
     Write {
@@ -314,13 +307,7 @@ impl Error {
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.display().to_string();
-        move |source| Self::Io { action, path, source }
-    }
-}
-
-impl From<gular_files::Error> for Error {
-    fn from(error: gular_files::Error) -> Self {
-        Self::io(error.action, &error.path)(error.source)
+        let path = path.to_owned();
+        move |source| gular_files::Error::new(action, path, source).into()
     }
 }

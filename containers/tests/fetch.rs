@@ -206,6 +206,6 @@ fn a_full_disk_is_one_error() {
     let error = get(&archives, &shelf, &bytes).unwrap_err();
     assert!(error.to_string().starts_with("cannot write"), "{error}");
     let full = io::ErrorKind::StorageFull;
-    assert!(matches!(&error, Error::Io { source, .. } if source.kind() == full), "{error}");
+    assert!(matches!(&error, Error::Io(error) if error.kind() == full), "{error}");
     assert_eq!(shelf.asked().len(), 1, "no other place would help");
 }

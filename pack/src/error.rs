@@ -10,15 +10,8 @@ use gular_bundle::Digest;
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("cannot {action} `{path}`: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file or folder.
-        path: String,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(gular_files::Error),
     /// Nothing to pack.
     #[error("no JPEG or PNG image below `{path}`{ignored}")]
     NoImages {
@@ -343,7 +336,7 @@ impl Error {
         path: impl AsRef<std::path::Path>,
         source: io::Error,
     ) -> Self {
-        Self::Io { action, path: path.as_ref().display().to_string(), source }
+        Self::Io(gular_files::Error::new(action, path, source))
     }
 }
 

@@ -187,5 +187,5 @@ impl LeftOut {
 
 fn is_full(error: &gular_bundle::Error) -> bool {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error, gular_bundle::Error::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    matches!(error, gular_bundle::Error::Io(error) if matches!(error.kind(), StorageFull | QuotaExceeded))
 }

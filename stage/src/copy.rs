@@ -65,11 +65,9 @@ impl Copy<'_> {
         })?;
         check_stop(self.cancel)?;
         let from = bundle.dir().join(MANIFEST_NAME);
-        let io = |source| {
-            let (action, path) = ("read", from.display().to_string());
-            gular_bundle::Error::Io { action, path, source }
-        };
-        let manifest = fs::read(&from).map_err(io)?;
+        // An error of the bundle, so that it is had from where the node's cache has it from.
+        let unread = |e| gular_bundle::Error::from(gular_files::Error::new("read", &from, e));
+        let manifest = fs::read(&from).map_err(unread)?;
         let (expected, found) = (bundle.digest(), Digest::of(&manifest));
         if found != expected {
             let path = from.display().to_string();

@@ -45,7 +45,7 @@ impl RemoteBundle {
                     newer.set(Some(error));
                     Ok(())
                 }
-                Err(error) => Err(without_path(&error)),
+                Err(error) => Err(error.reason()),
                 Ok(_) => Ok(()),
             }
         };
@@ -176,16 +176,5 @@ impl Remote {
             }
             (Err(error), _) => Err(error),
         }
-    }
-}
-
-/// What is wrong with a manifest: the message that holds it names the object.
-fn without_path(error: &gular_bundle::Error) -> String {
-    match error {
-        gular_bundle::Error::Malformed { reason, .. } => reason.clone(),
-        gular_bundle::Error::Format { expected, found, .. } => {
-            format!("is no {expected}: its format is {found}")
-        }
-        other => other.to_string(),
     }
 }

@@ -1,7 +1,5 @@
 //! Why a bundle cannot be judged at all.
 
-use std::io;
-
 /// Why verification could not run; what is wrong *with the data* is a
 /// [`Fault`](crate::Fault).
 #[derive(Debug, thiserror::Error)]
@@ -20,15 +18,8 @@ pub enum Error {
         path: String,
     },
     /// The operating system refused.
-    #[error("cannot {action} `{path}`: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file or folder.
-        path: String,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] gular_files::Error),
     /// The manifest cannot be read.
     #[error(transparent)]
     Manifest(gular_bundle::Error),
@@ -55,7 +46,7 @@ impl Error {
     /// An error of reading the manifest, as one of this crate.
     pub(crate) fn reading(error: gular_bundle::Error) -> Self {
         match error {
-            gular_bundle::Error::Io { action, path, source } => Self::Io { action, path, source },
+            gular_bundle::Error::Io(error) => Self::Io(error),
             other => Self::Manifest(other),
         }
     }

@@ -16,14 +16,11 @@ use gular_files::parallel;
 use gular_pelican::{Attempts, Client, Error as Pelican, Object, Url};
 use gular_transfer::{BundleUrl, Error as Transfer, Published, RemoteBundle, Stored};
 
-use crate::report::{ByteRange, Fault, FaultKind, Report, merged, reason};
+use crate::report::{ByteRange, Fault, FaultKind, Report, merged};
 use crate::samples::{is_chosen, touches};
 use crate::shard::WRITTEN_WRONGLY;
 use crate::walk::{always, manifest_fault};
 use crate::{Error, Mode, VerifyOptions};
-
-// What the client hands on is judged by the tree of the index.
-const _: () = assert!(gular_bundle::BLOCK_BYTES == gular_pelican::BLOCK_BYTES);
 
 const PUBLISH_AGAIN: &str = "no server has it right: publish it again from a sound copy";
 
@@ -167,7 +164,7 @@ impl Check<'_> {
                 match Index::accept(file.name.as_str(), &bytes, self.walk.manifest, entry) {
                     Ok(index) => return Ok(Some(index)),
                     Err(error) => {
-                        let fault = self.fault(FaultKind::Index, file, reason(&error));
+                        let fault = self.fault(FaultKind::Index, file, error.reason());
                         fault.advice = WRITTEN_WRONGLY;
                     }
                 }

@@ -177,23 +177,6 @@ pub struct ByteRange {
 pub(crate) const FETCH_AGAIN: &str =
     "copy or fetch this file again from where the bundle came from, or pack again";
 
-/// What an error says, less the path of the file: the fault names that.
-pub(crate) fn reason(error: &gular_bundle::Error) -> String {
-    use gular_bundle::Error;
-    match error {
-        Error::Malformed { reason, .. } => reason.clone(),
-        Error::Label { key, label, n_classes, .. } => {
-            format!("sample `{key}` has label {label}, the bundle has {n_classes} classes")
-        }
-        Error::Io { action, source, .. } => format!("cannot {action} it: {source}"),
-        Error::TooLarge { what, found, limit, .. } => {
-            format!("{what} of {found} bytes is over the limit of {limit}")
-        }
-        Error::Format { expected, found, .. } => format!("is no {expected}: its format is {found}"),
-        other => other.to_string(),
-    }
-}
-
 /// Joins ranges that touch.
 pub(crate) fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
     ranges.sort_by_key(|r| (r.start, r.end));

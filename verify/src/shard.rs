@@ -10,7 +10,7 @@ use gular_bundle::{
 };
 
 use crate::digest::digest;
-use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged, reason};
+use crate::report::{ByteRange, FETCH_AGAIN, Fault, FaultKind, merged};
 use crate::samples::{Samples, Seen, is_chosen, touches, without};
 use crate::{Mode, VerifyOptions};
 
@@ -102,12 +102,12 @@ impl Check<'_> {
                 }
                 Some(open)
             }
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
                 self.fault(FaultKind::Missing, file, "is not there".to_owned());
                 None
             }
             Err(e) => {
-                self.fault(FaultKind::Unreadable, file, reason(&e));
+                self.fault(FaultKind::Unreadable, file, e.reason());
                 None
             }
         }
@@ -122,7 +122,7 @@ impl Check<'_> {
         }
         let mut bytes = vec![0; usize::try_from(file.len_bytes()).ok()?];
         if let Err(e) = file.read_at(0, &mut bytes) {
-            self.fault(FaultKind::Unreadable, &entry.index, reason(&e));
+            self.fault(FaultKind::Unreadable, &entry.index, e.reason());
             return None;
         }
         (self.context.advance)(bytes.len() as u64);
@@ -132,7 +132,7 @@ impl Check<'_> {
                 self.other_digest(FaultKind::Index, &entry.index, found);
             }
             Err(error) => {
-                let fault = self.fault(FaultKind::Index, &entry.index, reason(&error));
+                let fault = self.fault(FaultKind::Index, &entry.index, error.reason());
                 fault.advice = WRITTEN_WRONGLY;
             }
         }
@@ -147,12 +147,12 @@ impl Check<'_> {
             Envelope::Shards => match Header::read(shard) {
                 Ok(header) if header.metadata("format") == Some("gular-shard") => return,
                 Ok(_) => "its header does not say `gular-shard`".to_owned(),
-                Err(e) => reason(&e),
+                Err(e) => e.reason(),
             },
             _ if self.context.options.mode != Mode::Full => return,
             envelope => match survey(shard, envelope) {
                 Ok(_) => return,
-                Err(e) => reason(&e),
+                Err(e) => e.reason(),
             },
         };
         // A cut file has been reported by its length.
@@ -260,7 +260,7 @@ impl Check<'_> {
             Ok(Some(found)) => found,
             Ok(None) => return,
             Err(e) => {
-                self.fault(FaultKind::Unreadable, &entry.file, reason(&e));
+                self.fault(FaultKind::Unreadable, &entry.file, e.reason());
                 return;
             }
         };

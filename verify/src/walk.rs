@@ -15,7 +15,7 @@ use gular_files::parallel;
 
 use crate::digest::digest;
 use crate::notes::notes;
-use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report, reason, total_of};
+use crate::report::{FETCH_AGAIN, Fault, FaultKind, Report, total_of};
 use crate::samples::unit;
 use crate::shard::{Context, check_shard};
 use crate::{Error, Mode, VerifyOptions};
@@ -48,7 +48,7 @@ pub fn verify(
         Ok(manifest) => manifest,
         Err(error @ gular_bundle::Error::TooNew { .. }) => return Err(Error::TooNew(error)),
         Err(error) => {
-            report.faults.push(manifest_fault(reason(&error)));
+            report.faults.push(manifest_fault(error.reason()));
             report.seconds = start.elapsed().as_secs_f64();
             return Ok(report);
         }
@@ -146,14 +146,8 @@ fn open_manifest(dir: &Path) -> Result<ReadAt, Error> {
     let shown = || dir.display().to_string();
     match ReadAt::open(&path, Backend::Pread) {
         Ok(source) => Ok(source),
-        Err(gular_bundle::Error::Io { source, .. })
-            if source.kind() == std::io::ErrorKind::NotFound =>
-        {
-            fs::metadata(dir).map_err(|source| Error::Io {
-                action: "open",
-                path: shown(),
-                source,
-            })?;
+        Err(gular_bundle::Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            fs::metadata(dir).map_err(|e| gular_files::Error::new("open", dir, e))?;
             // `gular pack` keeps its state in this folder until the bundle is whole.
             Err(if dir.join(".gular-pack").exists() {
                 Error::Interrupted { path: shown() }

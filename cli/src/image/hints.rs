@@ -4,6 +4,8 @@ use std::io;
 
 use gular_containers::Error;
 
+const FULL: &str = "free some space, or name another folder";
+
 /// What the user can do next, if anything helps.
 pub(crate) fn hint(error: &Error) -> Option<String> {
     // What the bytes themselves say: a near name, other versions.
@@ -11,11 +13,8 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         return Some(hint.to_owned());
     }
     let hint = match error {
-        Error::Io { source, .. } | Error::Write { source }
-            if source.kind() == io::ErrorKind::StorageFull =>
-        {
-            "free some space, or name another folder"
-        }
+        Error::Io(error) if error.kind() == io::ErrorKind::StorageFull => FULL,
+        Error::Write { source } if source.kind() == io::ErrorKind::StorageFull => FULL,
         Error::NoRecipe { .. } => "write one: `gular image --help` and docs/images.md show how",
         Error::NoLock { .. } => "make it: `gular image lock`",
         Error::NoFolder { .. } => "fill it: `gular image lock --vendor DIR`",

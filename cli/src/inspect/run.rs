@@ -60,8 +60,8 @@ fn only_for_bundles(args: &InspectArgs) -> Option<&'static str> {
 /// Opens a folder, or says why it holds no bundle as `gular verify` says it.
 fn open(dir: &Path) -> Result<Bundle, Failure> {
     match Bundle::open(dir, OpenOptions::default()) {
-        Err(Error::Io { source, .. })
-            if source.kind() == ErrorKind::NotFound && !dir.join(MANIFEST_NAME).exists() =>
+        Err(Error::Io(error))
+            if error.kind() == ErrorKind::NotFound && !dir.join(MANIFEST_NAME).exists() =>
         {
             let path = dir.display().to_string();
             Err(if dir.join(gular_pack::STATE_DIR).exists() {

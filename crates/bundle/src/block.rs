@@ -17,11 +17,10 @@ use blake3::hazmat::{self, HasherExt, Mode};
 
 use crate::{Digest, Error, ReadAt};
 
-/// Bytes of a block; the last block of a file may be shorter.
-pub const BLOCK_BYTES: usize = 1 << 20;
+pub use gular_files::BLOCK_BYTES;
 
 /// [`BLOCK_BYTES`] as a file length.
-pub(crate) const BLOCK_LEN: u64 = 1 << 20;
+pub(crate) const BLOCK_LEN: u64 = BLOCK_BYTES as u64;
 
 /// A chaining value of 32 bytes.
 pub(crate) type BlockCv = [u8; 32];

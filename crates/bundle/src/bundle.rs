@@ -177,9 +177,7 @@ impl Bundle {
         for entry in self.manifest.shards.iter().flat_map(|shard| [&shard.file, &shard.index]) {
             let path = self.path_of(entry);
             let shown = || path.display().to_string();
-            let metadata = std::fs::metadata(&path);
-            let metadata =
-                metadata.map_err(|source| Error::Io { action: "read", path: shown(), source })?;
+            let metadata = std::fs::metadata(&path).map_err(|e| Error::io("read", &path, e))?;
             let (expected, found) = (entry.bytes, metadata.len());
             if found != expected {
                 return Err(Error::Length { path: shown(), expected, found });

@@ -9,15 +9,8 @@ use crate::{Digest, Envelope, PathError};
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused.
-    #[error("cannot {action} `{path}`: {source}")]
-    Io {
-        /// What was tried, such as `read`.
-        action: &'static str,
-        /// The file.
-        path: String,
-        /// The operating system's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] gular_files::Error),
     /// A file or header is larger than its limit.
     #[error("`{path}`: {what} of {found} bytes is over the limit of {limit}")]
     TooLarge {
@@ -193,22 +186,33 @@ pub struct SampleFault {
 }
 
 impl Error {
+    /// What is wrong, less the path of the file: for a message that names it elsewhere.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Malformed { reason, .. } => reason.clone(),
+            Self::Label { key, label, n_classes, .. } => {
+                format!("sample `{key}` has label {label}, the bundle has {n_classes} classes")
+            }
+            Self::Io(error) => format!("cannot {} it: {}", error.action, error.source),
+            Self::TooLarge { what, found, limit, .. } => {
+                format!("{what} of {found} bytes is over the limit of {limit}")
+            }
+            Self::Format { expected, found, .. } => {
+                format!("is no {expected}: its format is {found}")
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// What the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Io { source, .. } => match source.kind() {
-                io::ErrorKind::NotFound => {
-                    Some("check the path; a bundle is a folder with `manifest.json`")
-                }
-                io::ErrorKind::PermissionDenied => {
-                    Some("check the permissions of the file and its folders")
-                }
-                io::ErrorKind::StorageFull => {
-                    Some("free space on this file system and run the same command again")
-                }
-                _ => None,
-            },
+            Self::Io(error) if error.kind() == io::ErrorKind::NotFound => {
+                Some("check the path; a bundle is a folder with `manifest.json`")
+            }
+            Self::Io(error) => error.hint(),
             Self::TooNew { .. } => Some("read it with a newer release"),
             Self::Length { .. }
             | Self::Digest { .. }
@@ -240,16 +244,10 @@ impl Error {
         path: impl AsRef<std::path::Path>,
         source: io::Error,
     ) -> Self {
-        Self::Io { action, path: path.as_ref().display().to_string(), source }
+        gular_files::Error::new(action, path, source).into()
     }
 
     pub(crate) fn malformed(path: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Malformed { path: path.into(), reason: reason.into() }
-    }
-}
-
-impl From<gular_files::Error> for Error {
-    fn from(error: gular_files::Error) -> Self {
-        Self::io(error.action, error.path, error.source)
     }
 }

@@ -16,6 +16,10 @@ mod who;
 mod whole;
 mod write_back;
 
+/// Bytes of a block, the unit of large files that is hashed, checked, and asked of a server
+/// again; the last block of a file may be shorter. Format: `FORMAT.md`, "Digests".
+pub const BLOCK_BYTES: usize = 1 << 20;
+
 pub use env::Env;
 pub use error::Error;
 pub use free::{Free, free};

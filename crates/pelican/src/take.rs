@@ -4,8 +4,7 @@ use std::io;
 
 use crate::{Error, Url};
 
-/// Bytes of a block, the unit that is accepted or refused.
-pub const BLOCK_BYTES: usize = 1 << 20;
+pub use gular_files::BLOCK_BYTES;
 
 /// An object whose bytes the caller can check, block by block.
 #[derive(Clone, Copy)]

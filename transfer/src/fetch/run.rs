@@ -16,9 +16,6 @@ use super::disk::{FolderLock, Partial, free_bytes};
 use super::report::FetchReport;
 use crate::{Error, RemoteBundle, Watch};
 
-// What the client hands on is judged by the tree of the index.
-const _: () = assert!(BLOCK_BYTES == gular_pelican::BLOCK_BYTES);
-
 /// What is fetched, and how.
 #[derive(Debug, Clone)]
 pub struct FetchOptions {

@@ -99,7 +99,7 @@ impl Layout {
         });
         // Damage explains whatever else went wrong.
         match unpacked {
-            Err(e @ (Error::Limit { .. } | Error::Io { .. })) => Err(e),
+            Err(e @ (Error::Limit { .. } | Error::Io(_))) => Err(e),
             unpacked => self.blobs.finish(blob, &expected).and(unpacked),
         }
     }
