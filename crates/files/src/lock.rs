@@ -280,6 +280,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_behind_a_link_is_current_until_the_link_leads_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("f"), dir.path().join("link"));
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let held = Lock::try_at(&link, Exclusive).unwrap().unwrap();
+        assert!(held.is_current());
+        fs::remove_file(&link).unwrap();
+        assert!(!held.is_current());
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        assert!(!held.is_current());
+    }
+
+    #[test]
     fn who_waits_is_asked_and_may_give_up() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
