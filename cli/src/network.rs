@@ -4,21 +4,22 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
-use gular_pelican::{Client, ClientOptions, Env, Error, Url};
+use gular_pelican::{Client, ClientOptions, Env, Error, Tell, Url};
 
 use crate::exit::Failure;
+use crate::show;
 use crate::stop::Stop;
 
 /// How a federation is reached.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct Access {
-    /// A file with the bearer token
+    /// A file with a bearer token; may be repeated, each is sent where it fits
     ///
     /// [default: BEARER_TOKEN, BEARER_TOKEN_FILE, and the other places that HTCondor and WLCG
     /// define]
     #[arg(long, value_name = "FILE")]
-    pub(crate) token: Option<PathBuf>,
+    pub(crate) token: Vec<PathBuf>,
 }
 
 /// For verbs that move many objects.
@@ -34,7 +35,8 @@ pub(crate) struct Network {
 /// A client that finds tokens, certificates and proxies in the environment.
 pub(crate) fn client(access: &Access) -> Result<Client, Failure> {
     let mut options = ClientOptions::new(Env::process());
-    options.token_file.clone_from(&access.token);
+    options.token_files.clone_from(&access.token);
+    options.tell = Tell::new(|text| show::message("note", text));
     Ok(Client::new(options)?)
 }
 

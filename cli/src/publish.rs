@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use gular_bundle::Digest;
+use gular_pelican::Check;
 use gular_transfer::{PublishOptions, PublishReport, SoundBundle, Watch, publish, publish_file};
 use gular_verify::{Mode, VerifyOptions};
 
@@ -13,7 +14,7 @@ use crate::network::Network;
 use crate::progress::bytes_bar;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{network, show};
+use crate::{network, show, units};
 
 /// Publish a bundle, or one file, to a Pelican federation
 ///
@@ -21,7 +22,9 @@ use crate::{network, show};
 /// share, and the manifest goes to NAME/VERSION last. The length and digest of each object at the
 /// origin are compared with the local file. Objects that are already there are not sent again, so
 /// the same command resumes, and two publishers do not disturb each other. Nothing is ever
-/// overwritten. The token needs storage.create and storage.read.
+/// overwritten. The token needs storage.create, and storage.read to compare; a token for each may
+/// be named (--token twice). Without storage.read objects are stored and not read back: verify the
+/// URL afterwards with a token that may read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -34,6 +37,13 @@ pub(crate) struct PublishArgs {
     /// Only show what would be sent
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// What of each object at the origin is compared: size, digest or bytes
+    ///
+    /// `size` its length. `digest` its length and the digest that the origin tells; where it
+    /// tells none, its length. `bytes` the same, but what has no digest is read back, which
+    /// doubles the traffic for origins that tell none.
+    #[arg(long, value_name = "WHAT", default_value = "bytes", value_parser = units::check)]
+    pub(crate) check: Check,
     #[command(flatten)]
     pub(crate) network: Network,
 }
@@ -43,7 +53,8 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     let start = Instant::now();
     let url = network::url(&args.url)?;
     let client = network::client(&args.network.access)?;
-    let options = PublishOptions { jobs: args.network.jobs.get(), dry_run: args.dry_run };
+    let (jobs, dry_run) = (args.network.jobs.get(), args.dry_run);
+    let options = PublishOptions { jobs, dry_run, check: args.check };
     let sound = match args.from.is_dir() {
         true => Some(SoundBundle::prove(&args.from, |dir| prove(dir, &options, output, &stop))?),
         false => None,
@@ -117,6 +128,24 @@ fn text(report: &PublishReport) -> String {
             show::count(report.objects as u64, "object"),
             report.seconds
         ));
+    }
+    if report.by_length > 0 {
+        let n = show::count(report.by_length as u64, "object");
+        text.push_str(&format!("{n} compared by length alone\n"));
+    }
+    if report.not_read_back > 0 {
+        let n = show::count(report.not_read_back as u64, "object");
+        text.push_str(&format!("{n} stored, not read back: this token may not read\n"));
+    }
+    if report.not_compared > 0 {
+        let n = show::count(report.not_compared as u64, "object");
+        text.push_str(&format!("{n} were there already, not compared: this token may not read\n"));
+    }
+    if report.manifest_not_compared {
+        text.push_str("the manifest is one of them: another bundle may have this version\n");
+    }
+    if report.not_read_back + report.not_compared > 0 {
+        text.push_str("verify with a token that may read: gular verify --direct URL\n");
     }
     text.push_str(&format!("{}\n", report.url));
     text

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gular_bundle::{Envelope, Split};
+use gular_pelican::Check;
 
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -67,6 +68,25 @@ pub(crate) fn envelope(text: &str) -> Result<Envelope, String> {
             if adopted { "only read, by `gular adopt`, never written" } else { "not an envelope" };
         format!("`{text}` is {what}; expected one of {}", names.join(", "))
     })
+}
+
+/// A time in its largest fitting unit.
+pub(crate) fn span(span: Duration) -> String {
+    match span.as_secs() {
+        s @ 0..120 => format!("{s} s"),
+        s @ 120..7200 => format!("{} min", s / 60),
+        s @ 7200..172_800 => format!("{} h", s / 3600),
+        s => format!("{} days", s / 86400),
+    }
+}
+
+pub(crate) fn check(text: &str) -> Result<Check, String> {
+    match text {
+        "size" => Ok(Check::Size),
+        "digest" => Ok(Check::Digest),
+        "bytes" => Ok(Check::Bytes),
+        _ => Err(format!("`{text}` cannot be compared; expected `size`, `digest` or `bytes`")),
+    }
 }
 
 #[cfg(test)]

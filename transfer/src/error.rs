@@ -84,6 +84,16 @@ pub enum Error {
         /// The object.
         url: String,
     },
+    /// The origin took none of the objects, and the token may read none of them.
+    #[error(
+        "the origin refused {refused} of {refused} objects of `{url}`, and this token may not read them: they are there already, or it refuses the token"
+    )]
+    NoneAccepted {
+        /// What was published.
+        url: String,
+        /// How many objects.
+        refused: usize,
+    },
     /// A split that the bundle does not have.
     #[error("the bundle has no split `{split}`; it has {}", listed(has))]
     NoSplit {
@@ -160,6 +170,9 @@ impl Error {
                 Some("check the digest and the version in the URL; every server gives this one")
             }
             Self::Occupied { .. } => Some("remove it, or fetch into another folder"),
+            Self::NoneAccepted { .. } => Some(
+                "look with a token that may read: `gular verify` says whether all of it is there",
+            ),
             Self::NoSplit { .. } => Some("`gular inspect` shows the splits of a bundle"),
             Self::ObjectDigest { .. } => {
                 Some("read it from its origin; if that differs too, it is another object")

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::fixtures::BLOCK;
 use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions};
 use gular_federation::{Federation, Options, TokenRequest, mint};
-use gular_pelican::{Client, ClientOptions, Env, Error as Pelican, Url};
+use gular_pelican::{Check, Client, ClientOptions, Env, Error as Pelican, Url};
 use gular_transfer::{
     Error, FetchOptions, PublishOptions, PublishReport, RemoteBundle, SoundBundle, Watch, fetch,
     publish, publish_file,
@@ -38,12 +38,20 @@ impl Target {
     }
 
     fn federation() -> Self {
+        let all = || vec!["/".to_owned()];
+        Self::federation_for(&TokenRequest {
+            read: all(),
+            create: all(),
+            ..TokenRequest::default()
+        })
+    }
+
+    /// One whose client has a token for this.
+    fn federation_for(request: &TokenRequest) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let federation = Federation::start(&Options::new(dir.path())).unwrap();
-        let all = || vec!["/".to_owned()];
-        let request = TokenRequest { read: all(), create: all(), ..TokenRequest::default() };
         let token = dir.path().join("token");
-        fs::write(&token, mint(dir.path(), &request).unwrap().secret()).unwrap();
+        fs::write(&token, mint(dir.path(), request).unwrap().secret()).unwrap();
         let env = Env::from_pairs(&[
             ("SSL_CERT_FILE", federation.ca_file().to_str().unwrap()),
             ("BEARER_TOKEN_FILE", token.to_str().unwrap()),
@@ -169,6 +177,37 @@ fn a_publish_that_is_cut_leaves_no_manifest_and_the_next_sends_the_rest() {
         assert_eq!(report.identical + report.uploaded, 9);
         target.check_published(&report, &sound);
     });
+}
+
+#[test]
+fn a_token_that_may_only_create_publishes_and_what_was_not_compared_is_said() {
+    let all = || vec!["/".to_owned()];
+    let target = Target::federation_for(&TokenRequest { create: all(), ..TokenRequest::default() });
+    let sound = target.bundle();
+    let report = target.publish(&sound).unwrap();
+    assert_eq!((report.uploaded, report.identical, report.not_read_back), (9, 0, 9));
+    assert_eq!((report.not_compared, report.manifest_not_compared), (0, false));
+    let again = target.publish(&sound).unwrap();
+    assert_eq!((again.uploaded, again.identical, again.not_read_back), (0, 9, 0));
+    assert_eq!((again.not_compared, again.manifest_not_compared), (9, true));
+    assert_eq!(target.data(), files(&sound));
+
+    // Whoever may read finds all of it.
+    let reads = TokenRequest { read: all(), ..TokenRequest::default() };
+    let token = mint(target.dir.path(), &reads).unwrap();
+    fs::write(target.dir.path().join("token"), token.secret()).unwrap();
+    target.check_published(&report, &sound);
+}
+
+#[test]
+fn objects_may_be_compared_by_length_alone() {
+    let target = Target::federation();
+    let sound = target.bundle();
+    let options = PublishOptions { check: Check::Size, ..PublishOptions::default() };
+    let report = target.publish_with(&sound, &options).unwrap();
+    assert_eq!((report.uploaded, report.by_length, report.not_read_back), (9, 9, 0));
+    let report = target.publish(&sound).unwrap();
+    assert_eq!((report.identical, report.by_length), (9, 0));
 }
 
 #[test]

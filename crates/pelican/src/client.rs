@@ -1,6 +1,6 @@
 //! The client: settings, its threads, and what all operations share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,20 +12,24 @@ use tokio::time::sleep;
 use crate::director::Namespace;
 use crate::http::{Http, Response, Server, Timeouts};
 use crate::route::Routes;
-use crate::token::{Action, Finder, Pick, Want};
-use crate::{Env, Error, Token, Url};
+use crate::token::{Action, Finder, Found, Pick, Want};
+use crate::{Diagnosis, Env, Error, Token, Url};
 
 /// A server that failed is tried last for this long.
 const COOL_DOWN: Duration = Duration::from_secs(60);
+
+/// How often a file is looked at that should get a new token.
+const TOKEN_POLL: Duration = Duration::from_secs(2);
 
 /// How a client works.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// Where tokens, certificates, proxies and preferred caches are named.
     pub env: Env,
-    /// A file with the token to use, before all that the environment names.
-    pub token_file: Option<PathBuf>,
-    /// Whether to look for a token where [`token_file`](Self::token_file) gives none that
+    /// Files with the tokens to use, before all that the environment names: each where it
+    /// fits, such as one to write with and one to read with.
+    pub token_files: Vec<PathBuf>,
+    /// Whether to look for a token where [`token_files`](Self::token_files) give none that
     /// fits. What is found is sent only to servers of a federation, for a namespace that
     /// trusts the token's issuer.
     pub find_tokens: bool,
@@ -42,6 +46,33 @@ pub struct ClientOptions {
     /// How long a partial object at the origin must stand still before it counts
     /// as left by a cut upload and not as being written by somebody else.
     pub settle: Duration,
+    /// Who is told of what a user should know meanwhile.
+    pub tell: Tell,
+}
+
+/// Who is told, in one line each, of what a user should know while a transfer goes on:
+/// what it waits for, or goes without.
+#[derive(Clone, Default)]
+pub struct Tell(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+
+impl Tell {
+    /// Told from any thread.
+    #[must_use]
+    pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
+    }
+
+    pub(crate) fn say(&self, text: &str) {
+        if let Some(tell) = &self.0 {
+            tell(text);
+        }
+    }
+}
+
+impl std::fmt::Debug for Tell {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Tell(…)" } else { "Tell(nobody)" })
+    }
 }
 
 impl ClientOptions {
@@ -51,13 +82,14 @@ impl ClientOptions {
     pub fn new(env: Env) -> Self {
         Self {
             env,
-            token_file: None,
+            token_files: Vec::new(),
             find_tokens: true,
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(60),
             patience: Duration::from_secs(180),
             min_rate: 100 << 10,
             settle: Duration::from_secs(10),
+            tell: Tell::default(),
         }
     }
 }
@@ -74,6 +106,10 @@ pub(crate) struct Inner {
     pub(crate) routes: Routes,
     pub(crate) options: ClientOptions,
     finder: Finder,
+    /// A token that ended before was of no use from the start.
+    begun: SystemTime,
+    /// Of which tokens it was said that a new one is waited for.
+    waited: Mutex<HashSet<(String, SystemTime)>>,
     cooling: Mutex<HashMap<Server, Instant>>,
     /// Some until it is dropped.
     runtime: Option<Runtime>,
@@ -113,11 +149,13 @@ impl Client {
             expect: Duration::from_secs(2),
         };
         let uid = rustix::process::getuid().as_raw();
-        let finder = Finder::new(options.token_file.clone(), &options.env, uid);
+        let finder = Finder::new(options.token_files.clone(), &options.env, uid);
         Ok(Self(Arc::new(Inner {
             http: Http::new(&options.env, timeouts)?,
             routes: Routes::new(&options.env)?,
             finder: if options.find_tokens { finder } else { finder.explicit_only() },
+            begun: SystemTime::now(),
+            waited: Mutex::default(),
             cooling: Mutex::default(),
             runtime: Some(runtime),
             options,
@@ -181,6 +219,70 @@ impl Inner {
         self.token(url, Action::Read, namespace)
     }
 
+    /// The token for `action`. Where the only one for it ended while this client was at
+    /// work and is from a file, a new one is waited for, as long as there is patience:
+    /// batch systems and agents renew such files.
+    pub(crate) async fn live_token(
+        &self,
+        url: &Url,
+        action: Action,
+        namespace: Option<&Namespace>,
+    ) -> Result<Option<Token>, Error> {
+        let begun = Instant::now();
+        loop {
+            let pick = self.pick(url, action, namespace)?;
+            let Some(found) = pick.send else { return Ok(None) };
+            if !self.ended_meanwhile(&found) || begun.elapsed() > self.options.patience {
+                return Ok(Some(found.token));
+            }
+            self.say_that_we_wait(&found);
+            sleep(TOKEN_POLL.min(self.options.patience / 4)).await;
+        }
+    }
+
+    /// Whether a token from a file was good when the work began, and is not any more.
+    fn ended_meanwhile(&self, found: &Found) -> bool {
+        found.in_file
+            && matches!(found.doubt, Some(Diagnosis::Expired { .. }))
+            && found.expires.is_some_and(|expires| expires > self.begun)
+    }
+
+    fn say_that_we_wait(&self, found: &Found) {
+        let Some(expires) = found.expires else { return };
+        let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        if waited.insert((found.from.clone(), expires)) {
+            let seconds = self.options.patience.as_secs();
+            let from = &found.from;
+            self.options.tell.say(&format!(
+                "the token from {from} has ended; waiting up to {seconds} s for a new one there"
+            ));
+        }
+    }
+
+    /// Where the token for writing is from, and how long it lasts, where it says.
+    pub(crate) fn time_left(
+        &self,
+        url: &Url,
+        namespace: Option<&Namespace>,
+    ) -> Result<Option<(String, Duration)>, Error> {
+        let Some(found) = self.pick(url, Action::Create, namespace)?.send else { return Ok(None) };
+        let Some(expires) = found.expires else { return Ok(None) };
+        let left = expires.duration_since(SystemTime::now()).unwrap_or_default();
+        Ok(Some((found.from, left)))
+    }
+
+    /// What speaks against the token for `action`, or that there is none.
+    pub(crate) fn diagnosis(
+        &self,
+        url: &Url,
+        action: Action,
+        namespace: Option<&Namespace>,
+    ) -> Result<Diagnosis, Error> {
+        let pick = self.pick(url, action, namespace)?;
+        let want = Want { token_name: url.token_name(), action, path: url.path(), namespace };
+        Ok(self.finder.diagnose(&pick, &want, SystemTime::now()))
+    }
+
     /// The error for a 401 or 403.
     pub(crate) async fn denied(
         &self,
@@ -204,13 +306,10 @@ impl Inner {
         server: &Server,
         status: u16,
     ) -> Error {
-        let pick = match self.pick(url, what, namespace) {
-            Ok(pick) => pick,
+        let diagnosis = match self.diagnosis(url, what, namespace) {
+            Ok(diagnosis) => diagnosis,
             Err(error) => return error,
         };
-        let now = SystemTime::now();
-        let want = Want { token_name: url.token_name(), action: what, path: url.path(), namespace };
-        let diagnosis = self.finder.diagnose(&pick, &want, now);
         let action = match what {
             Action::Read => "read",
             Action::Create | Action::Modify => "write",

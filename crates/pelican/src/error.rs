@@ -203,7 +203,9 @@ impl Error {
                  https://HOST/…"
             }
             Self::NotFound { .. } => "look with `gular ls` at the collection above it",
-            Self::Denied { diagnosis, .. } => diagnosis.hint(),
+            Self::Denied { diagnosis, action, url, .. } => {
+                return Some(diagnosis.hint_for(action, url));
+            }
             Self::Unsupported { .. } => "ask the namespace's owner which capabilities it has",
             Self::Failed { attempts, .. } if attempts.list.iter().any(is_certificate) => {
                 "if the server is the one you mean, name the certificate of its authority in \

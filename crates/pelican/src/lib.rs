@@ -35,13 +35,13 @@ mod token;
 mod upload;
 mod url;
 
-pub use client::{Client, ClientOptions};
+pub use client::{Client, ClientOptions, Tell};
 pub use error::{Attempt, Attempts, Error};
 pub use gular_files::Env;
 pub use listing::Entry;
 pub use read::MAX_RENAMES;
 pub use stat::Stat;
 pub use take::{BLOCK_BYTES, Object, Sink};
-pub use token::{Action, Diagnosis, Token, TokenError};
-pub use upload::{IfTaken, Upload, Uploaded};
+pub use token::{Action, Diagnosis, Token, TokenError, usual_token_file};
+pub use upload::{Check, Compared, IfTaken, Upload, Uploaded};
 pub use url::{Scheme, Url, UrlError};

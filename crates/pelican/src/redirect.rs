@@ -42,7 +42,7 @@ impl Inner {
 }
 
 /// Where a `Location` leads; `None` for what is no place, or less safe than this one.
-fn next(at: &Place, location: &str) -> Option<Place> {
+pub(crate) fn next(at: &Place, location: &str) -> Option<Place> {
     let location = location.split('#').next()?.trim();
     let next = if location.contains("://") {
         Place::of(location)?

@@ -1,7 +1,7 @@
 //! What a publish did.
 
-use gular_bundle::Digest;
-use gular_pelican::{Uploaded, Url};
+use gular_bundle::{Digest, MANIFEST_NAME};
+use gular_pelican::{Compared, Uploaded, Url};
 use serde::{Serialize, Serializer};
 
 use crate::BundleUrl;
@@ -20,6 +20,18 @@ pub struct PublishReport {
     pub uploaded: usize,
     /// Those that were there already.
     pub identical: usize,
+    /// Those of all that were compared by their length alone.
+    pub by_length: usize,
+    /// Those sent that the token may not read, and so were not compared.
+    pub not_read_back: usize,
+    /// Those there already that the token may not read, and so were not compared.
+    pub not_compared: usize,
+    /// Whether one of those not compared is the manifest: then another bundle may have
+    /// this version.
+    pub manifest_not_compared: bool,
+    /// Objects that the origin refused, and that are taken to be there already.
+    #[serde(skip)]
+    pub(super) presumed: usize,
     /// Bytes of all objects.
     pub bytes: u64,
     /// Bytes of those that were sent.
@@ -42,6 +54,11 @@ impl PublishReport {
             objects: 0,
             uploaded: 0,
             identical: 0,
+            by_length: 0,
+            not_read_back: 0,
+            not_compared: 0,
+            manifest_not_compared: false,
+            presumed: 0,
             bytes: 0,
             bytes_uploaded: 0,
             renamed: Vec::new(),
@@ -59,6 +76,15 @@ impl PublishReport {
         } else {
             self.uploaded += 1;
             self.bytes_uploaded = self.bytes_uploaded.saturating_add(uploaded.len_bytes);
+        }
+        let unread = matches!(uploaded.compared, Compared::Nothing | Compared::Presumed);
+        self.by_length += usize::from(uploaded.compared == Compared::Length);
+        self.presumed += usize::from(uploaded.compared == Compared::Presumed);
+        if !self.dry_run && unread {
+            self.not_compared += usize::from(uploaded.identical);
+            self.not_read_back += usize::from(!uploaded.identical);
+            let manifest = asked.name() == MANIFEST_NAME && self.digest.is_some();
+            self.manifest_not_compared |= manifest && uploaded.identical;
         }
         if *asked != uploaded.url {
             self.renamed.push(uploaded.url);
@@ -80,10 +106,12 @@ mod tests {
             let mut report = PublishReport::new(url.parse().unwrap(), false);
             let asked = Url::parse("file:///a/data/x").unwrap();
             let to = asked.renamed(1);
-            report.add(&asked, Uploaded { url: to, len_bytes: 7, identical: false });
-            report.add(&asked, Uploaded { url: asked.clone(), len_bytes: 5, identical: true });
+            let compared = Compared::Bytes;
+            report.add(&asked, Uploaded { url: to, len_bytes: 7, identical: false, compared });
+            let url = asked.clone();
+            report.add(&asked, Uploaded { url, len_bytes: 5, identical: true, compared });
             let expected = format!(
-                r#"{{{expected},"objects":2,"uploaded":1,"identical":1,"bytes":12,"bytes_uploaded":7,"renamed":["file:///a/data/x~1"],"dry_run":false,"seconds":0.0}}"#
+                r#"{{{expected},"objects":2,"uploaded":1,"identical":1,"by_length":0,"not_read_back":0,"not_compared":0,"manifest_not_compared":false,"bytes":12,"bytes_uploaded":7,"renamed":["file:///a/data/x~1"],"dry_run":false,"seconds":0.0}}"#
             );
             assert_eq!(serde_json::to_string(&report).unwrap(), expected);
         };

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use gular_bundle::MANIFEST_NAME;
 use gular_files::parallel;
-use gular_pelican::{Client, Error as Pelican, IfTaken, Upload, Uploaded, Url};
+use gular_pelican::{Check, Client, Error as Pelican, IfTaken, Upload, Uploaded, Url};
 
 use super::listing::Listing;
 use super::report::PublishReport;
@@ -23,12 +23,14 @@ pub struct PublishOptions {
     pub jobs: usize,
     /// Only say what would be sent.
     pub dry_run: bool,
+    /// How what the origin has is compared with what is here.
+    pub check: Check,
 }
 
 impl Default for PublishOptions {
-    /// Four objects at a time.
+    /// Four objects at a time, every byte compared.
     fn default() -> Self {
-        Self { jobs: 4, dry_run: false }
+        Self { jobs: 4, dry_run: false, check: Check::Bytes }
     }
 }
 
@@ -39,7 +41,8 @@ impl Default for PublishOptions {
 ///
 /// # Errors
 /// [`Error::NoBundleUrl`]; [`gular_pelican::Error::Taken`], before anything is sent, when
-/// another bundle is that version; otherwise those of [`Client::upload`].
+/// another bundle is that version; [`Error::NoneAccepted`]; otherwise those of
+/// [`Client::upload`].
 pub fn publish(
     client: &Client,
     sound: &SoundBundle,
@@ -57,13 +60,18 @@ pub fn publish(
     // A version that another bundle has: known before anything is sent.
     sender.check_version(&manifest)?;
     let there = Listing::new(client, published.data(), watch.cancel);
+    let missing = data.iter().filter(|item| there.lacks(item.to.name()));
+    let missing = missing.fold(0, |sum: u64, item| sum.saturating_add(item.bytes));
+    if !options.dry_run {
+        client.foresee_end(published.manifest(), missing, watch.cancel)?;
+    }
     let of_data = sender.send(&data, IfTaken::Rename, Some(&there))?;
     // The manifest last: whoever sees it finds everything it lists.
     let of_manifest = sender.send(&manifest, IfTaken::RenameIfCut, None)?;
 
     let digest = Some(sound.bundle().digest());
     let url = BundleUrl { url: published.version().clone(), digest };
-    Ok(sender.report(url, of_data.into_iter().chain(of_manifest), start))
+    sender.report(url, of_data.into_iter().chain(of_manifest), start)
 }
 
 /// Publishes the file `from`, which is no bundle, as the object `url`.
@@ -82,7 +90,7 @@ pub fn publish_file(
     let item = Item::new(from.to_owned(), url.clone());
     let sender = Sender { client, options, watch, total: item.bytes, moved: AtomicU64::new(0) };
     let done = sender.send(&[item], IfTaken::Refuse, None)?;
-    Ok(sender.report(BundleUrl { url: url.clone(), digest: None }, done, start))
+    sender.report(BundleUrl { url: url.clone(), digest: None }, done, start)
 }
 
 /// One object.
@@ -128,30 +136,50 @@ struct Sender<'a> {
 impl Sender<'_> {
     fn check_version(&self, manifest: &[Item; 1]) -> Result<(), Error> {
         let [Item { from, to, .. }] = manifest;
-        let upload = Upload { from, to, if_taken: IfTaken::RenameIfCut, absent: false };
+        let (if_taken, check) = (IfTaken::RenameIfCut, self.options.check);
+        let upload = Upload { from, to, if_taken, absent: false, check };
         self.client.upload(&upload, true, &|_| (), self.watch.cancel)?;
         Ok(())
     }
 
     /// Sends all of them, or fails; returns what each was to be named, and what became of it.
+    ///
+    /// When one fails, none is begun any more, and those that are being sent are sent to
+    /// their end: cut off, they would burn their names.
     fn send(
         &self,
         items: &[Item],
         if_taken: IfTaken,
-        there: Option<&Listing<'_>>,
+        there: Option<&Listing>,
     ) -> Result<Vec<(Url, Uploaded)>, Error> {
-        let done = Mutex::new(Vec::new());
+        let (done, failed) = (Mutex::new(Vec::new()), Mutex::new(None));
         parallel(items, self.options.jobs, self.watch.cancel, |item, stop| {
+            if failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+                return Ok(());
+            }
             let absent = there.is_some_and(|there| there.lacks(item.to.name()));
-            let upload = Upload { from: &item.from, to: &item.to, if_taken, absent };
+            let check = self.options.check;
+            let upload = Upload { from: &item.from, to: &item.to, if_taken, absent, check };
             let dry_run = self.options.dry_run;
-            let uploaded = self.client.upload(&upload, dry_run, &|n| self.advance(n), stop)?;
-            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-            done.push((item.to.clone(), uploaded));
-            Ok::<(), Pelican>(())
+            match self.client.upload(&upload, dry_run, &|n| self.advance(n), stop) {
+                Ok(uploaded) => {
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((item.to.clone(), uploaded));
+                    Ok(())
+                }
+                Err(Pelican::Cancelled) => Err(Pelican::Cancelled),
+                Err(error) => {
+                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                    failed.get_or_insert(error);
+                    Ok(())
+                }
+            }
         })?;
         self.watch.check()?;
-        Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error.into()),
+            None => Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        }
     }
 
     /// A trial that failed takes its bytes back.
@@ -169,13 +197,19 @@ impl Sender<'_> {
         url: BundleUrl,
         done: impl IntoIterator<Item = (Url, Uploaded)>,
         start: Instant,
-    ) -> PublishReport {
+    ) -> Result<PublishReport, Error> {
         let mut report = PublishReport::new(url, self.options.dry_run);
         for (asked, uploaded) in done {
             report.add(&asked, uploaded);
         }
         report.renamed.sort_by_key(Url::to_string);
         report.seconds = start.elapsed().as_secs_f64();
-        report
+        // Servers refuse what is there already as they refuse everything. One object that
+        // was taken says that the token is good.
+        if report.presumed > 0 && report.presumed == report.objects {
+            let (url, refused) = (report.url.url.to_string(), report.presumed);
+            return Err(Error::NoneAccepted { url, refused });
+        }
+        Ok(report)
     }
 }

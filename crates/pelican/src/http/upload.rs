@@ -19,6 +19,9 @@ pub(crate) struct Upload {
     pub(crate) len: u64,
     /// Wait for `100 Continue`; without, the body goes at once.
     pub(crate) expect: bool,
+    /// How long the server may take to answer once it has all of a long body, if that is
+    /// longer than other silences.
+    pub(crate) storing: Duration,
     pub(crate) source: mpsc::Receiver<Result<Bytes, SourceError>>,
 }
 
@@ -43,10 +46,13 @@ impl Http {
     /// How long a silence may last: less for a server that has said nothing yet, in
     /// case it forgot the request ([`Http::send`]); but what it stores after a long
     /// body takes its time.
-    fn patience(&self, len: u64, moved: u64, heard: bool) -> Duration {
-        let storing = len > SOON_STORED && moved >= len;
+    fn patience(&self, upload: (u64, Duration), moved: u64, heard: bool) -> Duration {
+        let (len, storing) = upload;
+        if len > SOON_STORED && moved >= len {
+            return self.timeouts.stall.max(storing);
+        }
         let soon = (self.timeouts.stall / 4).max(self.timeouts.expect * 2);
-        if heard || storing { self.timeouts.stall } else { soon }
+        if heard { self.timeouts.stall } else { soon }
     }
 
     async fn upload_on(
@@ -55,7 +61,7 @@ impl Http {
         request: &Request,
         upload: Upload,
     ) -> (Result<Response, Fault>, bool) {
-        let len = upload.len;
+        let (len, storing) = (upload.len, upload.storing);
         let (open, gate) = oneshot::channel();
         let body = Outgoing::Gated { gate: Some(gate), source: upload.source, left: len };
         let prefix = self.prefix(&request.server);
@@ -110,7 +116,7 @@ impl Http {
                 }
                 _ = watch.tick() => {
                     let now = meter.moved();
-                    let limit = self.patience(len, now - begin, heard);
+                    let limit = self.patience((len, storing), now - begin, heard);
                     if now != moved {
                         (moved, last) = (now, Instant::now());
                     } else if last.elapsed() > limit {

@@ -299,13 +299,57 @@ fn judge_audience(claims: &Claims, from: &str, namespace: Option<&Namespace>) ->
 }
 
 impl Diagnosis {
-    /// How much speaks against the token: 0 nothing, 1 a doubt, 2 a fault.
+    /// How much speaks against the token: 0 nothing, 1 a doubt, 2 its time, which a new
+    /// token in its place mends, 3 any other fault.
     pub(crate) fn weight(&self) -> u8 {
         match self {
             Self::Unexplained { .. } => 0,
             Self::Audience { .. } => 1,
-            _ => 2,
+            Self::Expired { .. } => 2,
+            _ => 3,
         }
+    }
+
+    /// Whether what the token lacks is a scope for the action and path.
+    pub(crate) fn is_scope(&self) -> bool {
+        matches!(
+            self,
+            Self::ScopeNames { .. }
+                | Self::NoScope { .. }
+                | Self::ScopeRepeatsBase { .. }
+                | Self::ScopePath { .. }
+        )
+    }
+
+    /// What the user can do next; with the command that gets a token for the URL that was
+    /// refused, where another token is what is needed.
+    pub(crate) fn hint_for(&self, action: &str, url: &str) -> String {
+        let new = matches!(
+            self,
+            Self::NoToken { .. }
+                | Self::Expired { .. }
+                | Self::Issuer { .. }
+                | Self::NoScope { .. }
+                | Self::ScopePath { .. }
+        );
+        // Only federations have issuers that Pelican's client knows how to ask.
+        let own = ["http://", "https://", "file://"].iter().any(|scheme| url.starts_with(scheme));
+        if !new || own {
+            return self.hint().to_owned();
+        }
+        let object = url.split('?').next().unwrap_or(url);
+        // Pelican asks for a token for the folder above the path that it is given: of a
+        // bundle's NAME/data, or NAME/VERSION, that is NAME, which holds all of it.
+        let collection = object.rsplit_once('/').map_or(object, |(above, _)| above);
+        let verb = if action == "write" { "write" } else { "read" };
+        let beside = match self {
+            Self::NoScope { .. } => "; several tokens may be named, each is sent where it fits",
+            _ => "",
+        };
+        format!(
+            "`pelican credentials token get {verb} {collection}` prints one; name its file in \
+             BEARER_TOKEN_FILE{beside}"
+        )
     }
 
     /// What the user can do next.
@@ -313,9 +357,9 @@ impl Diagnosis {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoToken { .. } => {
-                "`pelican token create` makes one; name its file in `BEARER_TOKEN_FILE`"
+                "get one from who runs the server; name its file in `BEARER_TOKEN_FILE`"
             }
-            Self::Expired { .. } => "get a new token; `pelican token create` makes one",
+            Self::Expired { .. } => "get a new token",
             Self::NotYetValid { .. } => "wait, or set this machine's clock right",
             Self::Issuer { .. } => "get a token from an issuer that the namespace trusts",
             Self::ScopeNames { .. } => {
@@ -507,7 +551,8 @@ mod tests {
     }
 
     fn judge_token(token: Token, want: &Want<'_>) -> Diagnosis {
-        let found = Found { token, from: "`BEARER_TOKEN`".into(), expires: None, doubt: None };
+        let from = "`BEARER_TOKEN`".into();
+        let found = Found { token, from, in_file: false, expires: None, doubt: None };
         judge(&found, want, SystemTime::UNIX_EPOCH + Duration::from_secs(NOW))
     }
 

@@ -1,9 +1,9 @@
-//! Where a token is looked for, in the order of Pelican's own client. Only the file
-//! that the user named is sent to any server that the user named; a token that was found
+//! Where a token is looked for, in the order of Pelican's own client. Only the files
+//! that the user named are sent to any server that the user named; a token that was found
 //! is sent only where the namespace trusts its issuer.
 //!
 //! ```text
-//! the file named by the user
+//! the files named by the user
 //! $BEARER_TOKEN, a token            $BEARER_TOKEN_FILE, a file
 //! $XDG_RUNTIME_DIR/bt_u<uid>        /tmp/bt_u<uid>
 //! $TOKEN, a file
@@ -46,6 +46,8 @@ pub(crate) struct Found {
     pub(crate) token: Token,
     /// "`BEARER_TOKEN`" or "file `/x`".
     pub(crate) from: String,
+    /// Whether it is from a file, which somebody may renew.
+    pub(crate) in_file: bool,
     /// When it ends, if it says.
     pub(crate) expires: Option<SystemTime>,
     /// What speaks against it; it is used all the same, for there was none better.
@@ -90,8 +92,8 @@ impl TokenError {
         match self {
             Self::Read { .. } => "name a file that you may read",
             Self::NoToken { .. } => {
-                "it must hold a token alone, or JSON with `access_token`; `pelican token create` \
-                 makes one"
+                "it must hold a token alone, as `pelican credentials token get` prints it, or JSON \
+                 with `access_token`"
             }
         }
     }
@@ -101,7 +103,7 @@ impl TokenError {
 /// renews it writes the same file.
 #[derive(Debug, Clone)]
 pub(crate) struct Finder {
-    explicit: Option<PathBuf>,
+    explicit: Vec<PathBuf>,
     /// Whether to look elsewhere too.
     search: bool,
     env: Env,
@@ -129,19 +131,19 @@ enum Missing {
 }
 
 impl Finder {
-    /// A finder for the user `uid`; `explicit` is the file that the user named.
+    /// A finder for the user `uid`; `explicit` are the files that the user named.
     #[must_use]
-    pub(crate) fn new(explicit: Option<PathBuf>, env: &Env, uid: u32) -> Self {
+    pub(crate) fn new(explicit: Vec<PathBuf>, env: &Env, uid: u32) -> Self {
         Self::with_tmp(explicit, env, uid, Path::new("/tmp"))
     }
 
-    /// The same, which looks only at the file that the user named.
+    /// The same, which looks only at the files that the user named.
     pub(crate) fn explicit_only(self) -> Self {
         Self { search: false, ..self }
     }
 
     /// The same with another `/tmp`.
-    pub(crate) fn with_tmp(explicit: Option<PathBuf>, env: &Env, uid: u32, tmp: &Path) -> Self {
+    pub(crate) fn with_tmp(explicit: Vec<PathBuf>, env: &Env, uid: u32, tmp: &Path) -> Self {
         Self { explicit, search: true, env: env.clone(), uid, tmp: tmp.to_owned() }
     }
 
@@ -149,20 +151,23 @@ impl Finder {
     /// one with the least, of those the first.
     ///
     /// # Errors
-    /// [`TokenError`] when the file that the user named gives none.
+    /// [`TokenError`] when a file that the user named gives none.
     pub(crate) fn find(&self, want: &Want<'_>, now: SystemTime) -> Result<Pick, TokenError> {
-        let explicit = self.explicit.as_ref().map(|path| self.read_explicit(path)).transpose()?;
+        let explicit: Vec<(Token, Place)> =
+            self.explicit.iter().map(|path| self.read_explicit(path)).collect::<Result<_, _>>()?;
         let others = self.places(want).into_iter().filter_map(|place| {
             let token = self.read(&place).ok()?;
-            Some((token, place.to_string()))
+            Some((token, place))
         });
-        let named = explicit.into_iter().map(|(token, from)| (token, from, true));
-        let others = others.map(|(token, from)| (token, from, false));
+        let named = explicit.into_iter().map(|(token, place)| (token, place, true));
+        let others = others.map(|(token, place)| (token, place, false));
         let mut best: Option<(u8, Found)> = None;
         let mut kept_back = None;
-        for (token, from, named) in named.chain(others) {
+        for (token, place, named) in named.chain(others) {
             let expires = Claims::decode(&token).and_then(|claims| claims.expires);
-            let mut found = Found { token, from, expires, doubt: None };
+            let in_file = !matches!(place, Place::Variable(_));
+            let from = place.to_string();
+            let mut found = Found { token, from, in_file, expires, doubt: None };
             if !named && let Some(why) = withheld(&found, want.namespace) {
                 kept_back.get_or_insert(why);
                 continue;
@@ -227,10 +232,10 @@ impl Finder {
         places
     }
 
-    fn read_explicit(&self, path: &Path) -> Result<(Token, String), TokenError> {
+    fn read_explicit(&self, path: &Path) -> Result<(Token, Place), TokenError> {
         let place = Place::Named(path.to_owned());
         match self.read(&place) {
-            Ok(token) => Ok((token, place.to_string())),
+            Ok(token) => Ok((token, place)),
             Err(Missing::Unreadable(reason)) => {
                 Err(TokenError::Read { path: path.to_owned(), reason })
             }
@@ -409,6 +414,7 @@ mod tests {
         }
 
         fn finder(&self, explicit: Option<PathBuf>, env: &[(&str, &str)]) -> Finder {
+            let explicit = explicit.into_iter().collect();
             Finder::with_tmp(explicit, &self.env(env), self.uid, &self.path("tmp"))
         }
 
@@ -605,7 +611,7 @@ mod tests {
 
         let other = places.uid + 1;
         places.write(&format!("tmp/bt_u{other}"), "theirs");
-        let finder = Finder::with_tmp(None, &Env::default(), other, &places.path("tmp"));
+        let finder = Finder::with_tmp(Vec::new(), &Env::default(), other, &places.path("tmp"));
         assert!(finder.find(&want(), now()).unwrap().send.is_none());
         let shown = finder.diagnose(&Pick::default(), &want(), now()).to_string();
         assert!(shown.contains("owned by someone else"), "{shown}");

@@ -6,41 +6,31 @@
 //! the same bytes            do nothing                 identical
 //! part of it, growing       wait: another publisher    identical
 //! other bytes, still        take the next name (`~1`)  burned by a cut upload
+//! what we may not read      PUT: it never overwrites   stored, not read back
 //! ```
 
+mod file;
+mod put;
+mod there;
+
 use std::cell::Cell;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
-use hyper::Method;
-use hyper::header::{CONTENT_LENGTH, IF_NONE_MATCH};
-use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::checksum::{Checksum, Summer, WANT_DIGEST, parse_digest};
+use self::file::Local;
+use self::put::Put;
+use self::there::There;
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
-use crate::http::{self, Fault, Request, Response};
 use crate::local::{self, Likeness};
 use crate::read::{MAX_RENAMES, numbered};
 use crate::retry::{Policy, Retry};
-use crate::route::{Place, Route, Verb, header, retry_after, said};
+use crate::route::{Place, Route, Verb};
 use crate::token::Action;
-use crate::{Error, Scheme, Url};
-
-/// Bytes read from the file at a time; four of them wait for the network.
-const PIECE: usize = 256 << 10;
-
-/// An origin reads the whole object to answer for its digest: 3 s a GB for md5 were
-/// measured on a fast disk.
-fn digest_patience(len: u64) -> Duration {
-    Duration::from_secs(15 + len / (50 << 20))
-}
+use crate::{Diagnosis, Error, Scheme, Url};
 
 /// What to do when other bytes lie under the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +44,32 @@ pub enum IfTaken {
     Rename,
 }
 
+/// How what the origin has is compared with the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Check {
+    /// By length.
+    Size,
+    /// By the digest that the origin tells; where it tells none, by length.
+    Digest,
+    /// By that digest; where the origin tells none, or another, by reading back.
+    #[default]
+    Bytes,
+}
+
+/// What is known of an object at the origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    /// It has the bytes of the file.
+    Bytes,
+    /// It has the length of the file.
+    Length,
+    /// The token may not read it. The origin said that it stored it, or that it has it.
+    Nothing,
+    /// The token may not read it, and the origin refused to store it, as origins refuse to
+    /// overwrite: if the token is good, it is there.
+    Presumed,
+}
+
 /// A file and the name it gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Upload<'a> {
@@ -63,9 +79,11 @@ pub struct Upload<'a> {
     pub to: &'a Url,
     /// Other bytes lie there already.
     pub if_taken: IfTaken,
-    /// A listing of a moment ago does not have it: no need to ask first. What another
-    /// publisher began meanwhile is found when the two are compared.
+    /// A listing does not have it: no need to ask first where the token cannot overwrite.
+    /// What another publisher began meanwhile is found when the two are compared.
     pub absent: bool,
+    /// How the two are compared.
+    pub check: Check,
 }
 
 /// What became of an [`Upload`].
@@ -77,6 +95,8 @@ pub struct Uploaded {
     pub len_bytes: u64,
     /// It was there already.
     pub identical: bool,
+    /// How well that is known.
+    pub compared: Compared,
 }
 
 impl Client {
@@ -89,7 +109,8 @@ impl Client {
     /// With `dry_run` nothing is written: it says what would be.
     ///
     /// # Errors
-    /// [`Error::Denied`] (the token needs both `storage.create` and `storage.read`),
+    /// [`Error::Denied`] (the token needs `storage.create`; without `storage.read`
+    /// [`Compared::Nothing`] is all that is known afterwards),
     /// [`Error::Taken`], [`Error::Burned`], [`Error::Failed`], [`Error::Changed`],
     /// [`Error::Io`], [`Error::Cancelled`].
     pub fn upload(
@@ -103,20 +124,31 @@ impl Client {
         let mut found = String::new();
         for renamed in 0..=MAX_RENAMES {
             let url = numbered(upload.to, renamed);
-            let done = |identical| Uploaded { url: url.clone(), len_bytes: local.len, identical };
+            let done = |identical, compared| {
+                Ok(Uploaded { url: url.clone(), len_bytes: local.len, identical, compared })
+            };
             let result = if url.scheme() == Scheme::File {
                 local_upload(&local, &url, dry_run, progress, cancel)
             } else {
-                let absent = upload.absent && renamed == 0;
-                let began = Cell::new(false);
-                let job = Job { url: &url, local: &local, absent, dry_run, progress, began };
+                let job = Job {
+                    url: &url,
+                    local: &local,
+                    if_taken: upload.if_taken,
+                    check: upload.check,
+                    absent: upload.absent && renamed == 0,
+                    dry_run,
+                    progress,
+                    cancel,
+                    began: Cell::new(false),
+                    was_405: Cell::new(false),
+                };
                 self.block(cancel, self.0.upload_to(&job))
             };
             match result? {
-                Placed::Written => return Ok(done(false)),
-                Placed::Identical => {
+                Placed::Written(compared) => return done(false, compared),
+                Placed::Identical(compared) => {
                     progress(i64::try_from(local.len).unwrap_or(i64::MAX));
-                    return Ok(done(true));
+                    return done(true, compared);
                 }
                 Placed::Other { known, cut } => {
                     let rename = match upload.if_taken {
@@ -135,10 +167,45 @@ impl Client {
     }
 }
 
+/// What an upload reaches at best between two sites, for a guess of its time.
+const GOOD_RATE: u64 = 100_000_000;
+
+impl Client {
+    /// Tells, by [`crate::Tell`], when the token for writing `to` ends before `bytes` can be
+    /// sent. Of what cannot be known nothing is said.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`]; [`Error::Token`].
+    pub fn foresee_end(&self, to: &Url, bytes: u64, cancel: &AtomicBool) -> Result<(), Error> {
+        if to.scheme() == Scheme::File {
+            return Ok(());
+        }
+        self.block(cancel, async {
+            // Whoever uploads learns why there is no route.
+            let Ok(route) = self.0.route(to, Verb::Write).await else { return Ok(()) };
+            let Some((from, left)) = self.0.time_left(to, route.namespace.as_ref())? else {
+                return Ok(());
+            };
+            let needed = Duration::from_secs(bytes / GOOD_RATE);
+            if needed > left {
+                let minutes = |span: Duration| span.as_secs().div_ceil(60);
+                self.0.options.tell.say(&format!(
+                    "the token from {from} ends in {} min, and sending takes {} min even at 100 \
+                     MB/s: have it renewed in its file, or get one that lasts longer; what was \
+                     sent is kept",
+                    minutes(left),
+                    minutes(needed)
+                ));
+            }
+            Ok(())
+        })
+    }
+}
+
 /// What became of one name.
 enum Placed {
-    Written,
-    Identical,
+    Written(Compared),
+    Identical(Compared),
     /// Something else lies there; whether it is the beginning of ours.
     Other {
         known: String,
@@ -156,8 +223,8 @@ fn local_upload(
     let judge = |written| -> Result<Option<Placed>, Error> {
         Ok(match local::compare(url, local.path)? {
             None => None,
-            Some(Likeness::Same) if written => Some(Placed::Written),
-            Some(Likeness::Same) => Some(Placed::Identical),
+            Some(Likeness::Same) if written => Some(Placed::Written(Compared::Bytes)),
+            Some(Likeness::Same) => Some(Placed::Identical(Compared::Bytes)),
             // A local upload is atomic, so what differs was never a beginning.
             Some(Likeness::Other(known)) => Some(Placed::Other { known, cut: false }),
         })
@@ -166,110 +233,33 @@ fn local_upload(
         return Ok(placed);
     }
     if dry_run {
-        return Ok(Placed::Written);
+        return Ok(Placed::Written(Compared::Nothing));
     }
     let advance = |n: u64| progress(i64::try_from(n).unwrap_or(i64::MAX));
     local::write(url, local.path, &advance, cancel)?;
     judge(true)?.ok_or_else(|| local.changed("the copy vanished"))
 }
 
-/// The file to be uploaded.
-struct Local<'a> {
-    path: &'a Path,
-    file: File,
-    len: u64,
-}
-
-impl<'a> Local<'a> {
-    fn open(path: &'a Path) -> Result<Self, Error> {
-        let io = |e| Error::io("open", path, e);
-        let file = File::open(path).map_err(io)?;
-        let metadata = file.metadata().map_err(io)?;
-        if !metadata.is_file() {
-            return Err(io(io::Error::other("it is not a regular file")));
-        }
-        Ok(Self { path, len: metadata.len(), file })
-    }
-
-    fn changed(&self, reason: &str) -> Error {
-        Error::Changed { path: self.path.to_owned(), reason: reason.to_owned() }
-    }
-
-    /// Its checksum by the algorithm of `like`.
-    fn checksum(&self, like: &Checksum) -> Result<Checksum, Error> {
-        let mut summer = Summer::new(like.algorithm);
-        let mut piece = vec![0; PIECE];
-        let mut position = 0;
-        while position < self.len {
-            let n = self.piece_at(position, &mut piece)?;
-            summer.update(piece.get(..n).unwrap_or_default());
-            position += n as u64;
-        }
-        Ok(summer.finish())
-    }
-
-    /// Fills as much of `piece` as the file has from `position` on.
-    fn piece_at(&self, position: u64, piece: &mut [u8]) -> Result<usize, Error> {
-        let left = usize::try_from(self.len.saturating_sub(position)).unwrap_or(usize::MAX);
-        let n = left.min(piece.len());
-        let part = piece.get_mut(..n).unwrap_or_default();
-        match self.file.read_exact_at(part, position) {
-            Ok(()) => Ok(n),
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(self.changed("it became shorter"))
-            }
-            Err(e) => Err(Error::io("read", self.path, e)),
-        }
-    }
-}
-
 /// One name to be written.
 struct Job<'a> {
     url: &'a Url,
     local: &'a Local<'a>,
+    if_taken: IfTaken,
+    check: Check,
     absent: bool,
     dry_run: bool,
     progress: &'a dyn Fn(i64),
+    cancel: &'a AtomicBool,
     /// Whether a trial has sent any of it: then what lies there is ours.
     began: Cell<bool>,
+    /// Whether a trial was answered with 405.
+    was_405: Cell<bool>,
 }
 
-/// What lies at the origin under a name.
-#[derive(Debug, PartialEq, Eq)]
-enum There {
-    Nothing,
-    Same,
-    /// Length and, where known, digest of something else.
-    Other {
-        len: Option<u64>,
-        digest: Option<String>,
-    },
-}
-
-impl There {
-    fn known(&self) -> String {
-        match self {
-            Self::Nothing => "nothing".to_owned(),
-            Self::Same => "the same".to_owned(),
-            Self::Other { len, digest } => {
-                let len = len.map_or("of unknown length".to_owned(), |len| format!("{len} bytes"));
-                digest.as_ref().map_or(len.clone(), |digest| format!("{len}, {digest}"))
-            }
-        }
-    }
-}
-
-/// How a PUT ended.
-enum Put {
-    /// The server says it is stored.
-    Accepted,
-    /// It exists already, says the server.
-    Exists,
-    /// 401 or 403: no right, or no right to overwrite.
-    Refused(u16),
-    /// Worth another trial.
+/// How one trial ended.
+enum Tried {
+    Placed(Placed),
     Again(String, Option<Duration>),
-    /// Not worth one.
     Failed(String),
 }
 
@@ -278,18 +268,26 @@ impl Inner {
         let route = self.route(job.url, Verb::Write).await?;
         let mut attempts = Attempts::default();
         let mut retry = Retry::new(Policy::UPLOAD, self.options.patience);
-        // The first one named is the one to write to; others are for when it is dead.
-        for (trial, place) in route.places.iter().cycle().enumerate() {
-            let known = (job.absent && trial == 0).then_some(There::Nothing);
-            let (why, asked) = match self.upload_at(job, &route, place, known).await? {
+        let mut places = route.places.iter().cycle();
+        let Some(mut place) = places.next() else {
+            let reason = "the director names no origin".to_owned();
+            return Err(Error::Unsupported { action: "write", url: job.url.to_string(), reason });
+        };
+        let mut known = self.is_absent(job, &route)?.then_some(There::Nothing);
+        loop {
+            let (why, asked) = match self.upload_at(job, &route, place, known.take()).await? {
                 Tried::Placed(placed) => return Ok(placed),
                 Tried::Again(why, asked) => (why, Some(asked)),
                 Tried::Failed(why) => (why, None),
             };
             attempts.add(&place.server, why);
             if job.began.get() {
-                // Bytes went out, and that may well take longer than patience lasts.
+                // Bytes went out, and that may well take longer than patience lasts. What
+                // came of them is at this origin.
                 retry.moved();
+            } else {
+                // The first one named is the one to write to; others are for when it is dead.
+                place = places.next().unwrap_or(place);
             }
             let Some(wait) = asked.and_then(|asked| retry.again(asked)) else {
                 let (url, elapsed) = (job.url.to_string(), retry.elapsed());
@@ -297,8 +295,13 @@ impl Inner {
             };
             sleep(wait).await;
         }
-        let reason = "the director names no origin".to_owned();
-        Err(Error::Unsupported { action: "write", url: job.url.to_string(), reason })
+    }
+
+    /// Whether there is no need to look before the first PUT: a listing did not have it,
+    /// and should it be there by now, the token cannot overwrite it.
+    fn is_absent(&self, job: &Job<'_>, route: &Route) -> Result<bool, Error> {
+        let namespace = route.namespace.as_ref();
+        Ok(job.absent && self.diagnosis(job.url, Action::Modify, namespace)?.is_scope())
     }
 
     async fn upload_at(
@@ -310,60 +313,108 @@ impl Inner {
     ) -> Result<Tried, Error> {
         let there = match known {
             Some(known) => Ok(known),
-            None => self.compare(job, route, place).await?,
+            None => self.compare(job, route, place, false).await?,
         };
         match there {
-            Ok(There::Same) if job.began.get() => return Ok(Tried::Placed(Placed::Written)),
-            Ok(There::Same) => return Ok(Tried::Placed(Placed::Identical)),
+            Ok(There::Same(how)) if job.began.get() => return Ok(written(how)),
+            Ok(There::Same(how)) => return Ok(identical(how)),
+            Ok(There::Collection) => return Ok(is_collection()),
             Ok(other @ There::Other { .. }) => {
                 if job.dry_run {
                     return self.other(job, route, place, &other).await;
                 }
                 // Perhaps another publisher is writing it this moment.
                 return match self.settled(job, route, place, other).await? {
-                    There::Same => Ok(Tried::Placed(Placed::Identical)),
+                    There::Same(how) => Ok(identical(how)),
                     There::Nothing => Ok(Tried::Again("it vanished again".to_owned(), None)),
                     other => self.other(job, route, place, &other).await,
                 };
             }
-            Ok(There::Nothing) if job.dry_run => return Ok(Tried::Placed(Placed::Written)),
-            Ok(There::Nothing) => {}
+            Ok(There::Nothing | There::Unread) if job.dry_run => {
+                return Ok(written(Compared::Nothing));
+            }
+            Ok(There::Nothing | There::Unread) => {}
             Err(fault) => return Ok(Tried::Again(fault, None)),
         }
+        let sent_before = job.began.get();
         let (put, began) = self.put(job, route, place).await?;
-        job.began.set(job.began.get() || began);
+        job.began.set(sent_before || began);
         if let Put::Failed(why) = put {
             return Ok(Tried::Failed(why));
         }
-        let there = match self.compare(job, route, place).await? {
+        let stored = matches!(put, Put::Accepted);
+        let there = match self.compare(job, route, place, stored).await? {
+            Ok(There::Unread) => return self.unread(job, route, place, put, sent_before),
             Ok(there) => there,
             Err(fault) => return Ok(Tried::Again(fault, None)),
         };
         Ok(match (put, there) {
-            (Put::Exists | Put::Refused(_), There::Same) => Tried::Placed(Placed::Identical),
-            (_, There::Same) => Tried::Placed(Placed::Written),
+            (_, There::Collection) => is_collection(),
+            (Put::Exists | Put::Conflict(..) | Put::Refused(_), There::Same(how)) => identical(how),
+            (_, There::Same(how)) => written(how),
             (Put::Refused(status), There::Nothing) => {
-                let namespace = route.namespace.as_ref();
-                let server = &place.server;
-                return Err(self.denied_as(Action::Create, job.url, namespace, server, status));
+                return Err(self.put_denied(job, route, place, status));
             }
             (Put::Accepted, There::Nothing) => {
                 Tried::Again("it says stored, and then that there is nothing".to_owned(), None)
             }
-            (Put::Again(why, after), There::Nothing) => Tried::Again(why, after),
+            (Put::Again(why, after) | Put::Conflict(why, after), There::Nothing) => {
+                Tried::Again(why, after)
+            }
             (put, other) => {
                 // After a cut upload of our own nothing is going to change any more,
                 // unless a second publisher is at work: a moment tells.
                 let there = self.settled(job, route, place, other).await?;
                 match (put, there) {
-                    (Put::Accepted, There::Same) => Tried::Placed(Placed::Written),
-                    (_, There::Same) => Tried::Placed(Placed::Identical),
+                    (Put::Accepted, There::Same(how)) => written(how),
+                    (_, There::Same(how)) => identical(how),
                     (Put::Again(why, after), There::Nothing) => Tried::Again(why, after),
                     (_, There::Nothing) => Tried::Again("it vanished again".to_owned(), None),
                     (_, other) => return self.other(job, route, place, &other).await,
                 }
             }
         })
+    }
+
+    /// How a PUT ended, where the token may read nothing of what came of it.
+    fn unread(
+        &self,
+        job: &Job<'_>,
+        route: &Route,
+        place: &Place,
+        put: Put,
+        sent_before: bool,
+    ) -> Result<Tried, Error> {
+        let exists = |compared| {
+            if !sent_before {
+                return identical(compared);
+            }
+            // A trial of ours was cut, so what is there now is what it left.
+            let known = "what a cut upload of ours left".to_owned();
+            Tried::Placed(Placed::Other { known, cut: true })
+        };
+        Ok(match put {
+            Put::Accepted => written(Compared::Nothing),
+            Put::Exists => exists(Compared::Nothing),
+            Put::Conflict(words, after) if is_passing(&words) => Tried::Again(words, after),
+            Put::Conflict(..) => exists(Compared::Nothing),
+            // XRootD says so of names that exist, and of everything else that is wrong.
+            Put::Refused(403) if self.is_sound(job, route)? => exists(Compared::Presumed),
+            Put::Refused(status) => return Err(self.put_denied(job, route, place, status)),
+            Put::Again(why, after) => Tried::Again(why, after),
+            Put::Failed(why) => Tried::Failed(why),
+        })
+    }
+
+    /// Whether nothing speaks against the token for writing, as far as it can be read.
+    fn is_sound(&self, job: &Job<'_>, route: &Route) -> Result<bool, Error> {
+        let found = self.diagnosis(job.url, Action::Create, route.namespace.as_ref())?;
+        Ok(matches!(found, Diagnosis::Unexplained { opaque: false, .. }))
+    }
+
+    fn put_denied(&self, job: &Job<'_>, route: &Route, place: &Place, status: u16) -> Error {
+        let namespace = route.namespace.as_ref();
+        self.denied_as(Action::Create, job.url, namespace, &place.server, status)
     }
 
     /// What to say of other bytes: whether they are the beginning of ours.
@@ -375,6 +426,8 @@ impl Inner {
         other: &There,
     ) -> Result<Tried, Error> {
         let cut = match other {
+            // The next name is taken in any case.
+            _ if job.if_taken == IfTaken::Rename => false,
             There::Other { len: Some(len), .. } if *len < job.local.len => {
                 matches!(self.read_back(job, route, place, *len).await?, Ok(true))
             }
@@ -384,242 +437,22 @@ impl Inner {
         let cut_too = if cut { ": the beginning of ours, as a cut upload leaves it" } else { "" };
         Ok(Tried::Placed(Placed::Other { known: format!("{known}{cut_too}"), cut }))
     }
-
-    /// Waits until what lies there is the same, or stands still.
-    async fn settled(
-        &self,
-        job: &Job<'_>,
-        route: &Route,
-        place: &Place,
-        mut last: There,
-    ) -> Result<There, Error> {
-        let mut since = Instant::now();
-        while since.elapsed() < self.options.settle {
-            sleep(Duration::from_millis(500)).await;
-            let Ok(now) = self.compare(job, route, place).await? else { continue };
-            if now == There::Same {
-                return Ok(now);
-            }
-            if now != last {
-                (last, since) = (now, Instant::now());
-            }
-        }
-        Ok(last)
-    }
-
-    /// Compares what the origin has with the file; the inner error is passing.
-    async fn compare(
-        &self,
-        job: &Job<'_>,
-        route: &Route,
-        place: &Place,
-    ) -> Result<Result<There, String>, Error> {
-        let head = Request::new(Method::HEAD, &place.server, place.target.as_str());
-        let response = match self.with_read_token(job.url, route, place, &head).await? {
-            Ok(response) => response,
-            Err(fault) => return Ok(Err(fault.to_string())),
-        };
-        let len = match response.status {
-            200 => response.content_length(),
-            _ => None,
-        };
-        let status = response.status;
-        response.finish().await;
-        match status {
-            200 => {}
-            404 => return Ok(Ok(There::Nothing)),
-            status => return Ok(Err(format!("{status} to HEAD"))),
-        }
-        if len != Some(job.local.len) {
-            return Ok(Ok(There::Other { len, digest: None }));
-        }
-        let mut asked = head.header(header("want-digest"), WANT_DIGEST);
-        asked.patience = Some(digest_patience(job.local.len));
-        let digest = match self.with_read_token(job.url, route, place, &asked).await? {
-            Ok(response) if response.status == 200 => {
-                let digest = response.header("digest").and_then(parse_digest);
-                response.finish().await;
-                digest
-            }
-            // No digest is no fault: then the bytes themselves are compared.
-            Ok(response) => {
-                response.finish().await;
-                None
-            }
-            Err(fault) => return Ok(Err(fault.to_string())),
-        };
-        if let Some(theirs) = &digest
-            && job.local.checksum(theirs)? == *theirs
-        {
-            return Ok(Ok(There::Same));
-        }
-        // XRootD keeps digests by the second of the last change: of two publishers'
-        // writes within one second it may tell the digest of the first moment for
-        // good. Only the bytes themselves say that they are others.
-        Ok(match self.read_back(job, route, place, job.local.len).await? {
-            Ok(true) => Ok(There::Same),
-            Ok(false) => Ok(There::Other { len, digest: digest.map(|theirs| theirs.to_string()) }),
-            Err(fault) => Err(fault),
-        })
-    }
-
-    /// Whether the first `len` bytes are those of the file.
-    async fn read_back(
-        &self,
-        job: &Job<'_>,
-        route: &Route,
-        place: &Place,
-        len: u64,
-    ) -> Result<Result<bool, String>, Error> {
-        let request = Request::new(Method::GET, &place.server, place.target.as_str());
-        let mut response = match self.with_read_token(job.url, route, place, &request).await? {
-            Ok(response) if response.status == 200 => response,
-            Ok(response) => return Ok(Err(format!("{} to GET", response.status))),
-            Err(fault) => return Ok(Err(fault.to_string())),
-        };
-        let mut ours = Vec::new();
-        let mut position = 0;
-        loop {
-            let theirs = match response.chunk().await {
-                Ok(Some(theirs)) => theirs,
-                Ok(None) => return Ok(Ok(position == len)),
-                Err(fault) => return Ok(Err(fault.to_string())),
-            };
-            ours.resize(theirs.len(), 0);
-            let n = job.local.piece_at(position, &mut ours)?;
-            if ours.get(..n) != Some(&theirs[..]) {
-                return Ok(Ok(false));
-            }
-            position += theirs.len() as u64;
-        }
-    }
-
-    /// Sends a read to the origin: with the token, or without where reads are
-    /// open and the token is for writing only.
-    async fn with_read_token(
-        &self,
-        url: &Url,
-        route: &Route,
-        place: &Place,
-        request: &Request,
-    ) -> Result<Result<Response, Fault>, Error> {
-        let namespace = route.namespace.as_ref();
-        let token = self.token(url, Action::Read, namespace)?;
-        let first = match self.http.send(&request.clone().token(token.as_ref())).await {
-            Ok(response) => response,
-            // No trial mends a certificate.
-            Err(fault @ Fault::Tls(_)) => {
-                let mut attempts = Attempts::default();
-                attempts.add(&place.server, &fault);
-                let (url, elapsed) = (url.to_string(), Duration::ZERO);
-                return Err(Error::Failed { action: "write", url, attempts, elapsed });
-            }
-            Err(fault) => return Ok(Err(fault)),
-        };
-        if !matches!(first.status, 401 | 403) {
-            return Ok(Ok(first));
-        }
-        let status = first.status;
-        first.finish().await;
-        if token.is_some() {
-            match self.http.send(request).await {
-                Ok(response) if !matches!(response.status, 401 | 403) => return Ok(Ok(response)),
-                Ok(response) => response.finish().await,
-                Err(fault) => return Ok(Err(fault)),
-            }
-        }
-        Err(self.denied_as(Action::Read, url, namespace, &place.server, status))
-    }
-
-    /// One PUT; the second value says whether part of it may lie there.
-    async fn put(&self, job: &Job<'_>, route: &Route, place: &Place) -> Result<(Put, bool), Error> {
-        let namespace = route.namespace.as_ref();
-        let token = self.token(job.url, Action::Create, namespace)?;
-        let mark = if place.target.contains('?') { '&' } else { '?' };
-        let target = format!("{}{mark}oss.asize={}", place.target, job.local.len);
-        let request = Request::new(Method::PUT, &place.server, target)
-            .header(IF_NONE_MATCH, "*")
-            .header(CONTENT_LENGTH, job.local.len.to_string())
-            .token(token.as_ref());
-        let mut expect = true;
-        loop {
-            let (result, began) = self.send_file(job, &request, expect).await?;
-            let put = match result {
-                Err(Fault::Source(reason)) => return Err(job.local.changed(&reason)),
-                Err(fault) => Put::Again(fault.to_string(), None),
-                Ok(response) => match response.status {
-                    200..=299 => {
-                        response.finish().await;
-                        Put::Accepted
-                    }
-                    409 | 412 => {
-                        response.finish().await;
-                        Put::Exists
-                    }
-                    status @ (401 | 403) => {
-                        response.finish().await;
-                        Put::Refused(status)
-                    }
-                    417 if expect => {
-                        response.finish().await;
-                        expect = false;
-                        continue;
-                    }
-                    // 404: XRootD 5.5.3, when it lost the file it was writing to.
-                    status @ (404 | 408 | 423 | 429 | 500..=506 | 508..) => {
-                        let after = retry_after(&response);
-                        Put::Again(format!("{status}{}", said(response).await), after)
-                    }
-                    status => Put::Failed(format!("{status}{}", said(response).await)),
-                },
-            };
-            return Ok((put, began));
-        }
-    }
-
-    async fn send_file(
-        &self,
-        job: &Job<'_>,
-        request: &Request,
-        expect: bool,
-    ) -> Result<(Result<Response, Fault>, bool), Error> {
-        let (to, source) = mpsc::channel(4);
-        let mut read = 0_u64;
-        let feed = async {
-            let mut position = 0;
-            while position < job.local.len {
-                let mut piece = vec![0; PIECE];
-                let n = job.local.piece_at(position, &mut piece)?;
-                piece.truncate(n);
-                if to.send(Ok(Bytes::from(piece))).await.is_err() {
-                    break;
-                }
-                position += n as u64;
-                read = position;
-                (job.progress)(i64::try_from(n).unwrap_or(0));
-            }
-            // Its end is told by the answer.
-            std::future::pending::<Result<(), Error>>().await
-        };
-        let upload = http::Upload { len: job.local.len, expect, source };
-        let (result, began) = tokio::select! {
-            done = self.http.upload(request, upload) => done,
-            failed = feed => match failed {
-                Err(error) => return Err(error),
-                Ok(()) => (Err(Fault::Source("it ended early".to_owned())), true),
-            },
-        };
-        let accepted = result.as_ref().is_ok_and(|response| response.status < 300);
-        if !accepted {
-            (job.progress)(-i64::try_from(read).unwrap_or(0));
-        }
-        Ok((result, began))
-    }
 }
 
-/// How one trial ended.
-enum Tried {
-    Placed(Placed),
-    Again(String, Option<Duration>),
-    Failed(String),
+fn written(how: Compared) -> Tried {
+    Tried::Placed(Placed::Written(how))
+}
+
+fn identical(how: Compared) -> Tried {
+    Tried::Placed(Placed::Identical(how))
+}
+
+fn is_collection() -> Tried {
+    Tried::Placed(Placed::Other { known: There::Collection.known(), cut: false })
+}
+
+/// Whether a 409 is about the store, and not about the name: "draining", "try again".
+fn is_passing(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ["drain", "try again", "shortly", "retry"].iter().any(|word| words.contains(word))
 }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod create_only;
 mod reading;
 mod retrying;
 mod server;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gular_pelican::{Client, Error, IfTaken, Upload, Url};
+use gular_pelican::{Check, Client, Error, IfTaken, Upload, Url};
 
 use crate::server::{Server, Talk, client, client_with, patient_client};
 
@@ -106,7 +106,13 @@ fn a_director_that_stays_busy_is_told_with_trials_and_time() {
 fn an_upload_is_tried_again_and_told_with_trials_and_time() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let upload = |url: &Url| {
-        let to = Upload { from: file.path(), to: url, if_taken: IfTaken::Refuse, absent: true };
+        let to = Upload {
+            from: file.path(),
+            to: url,
+            if_taken: IfTaken::Refuse,
+            absent: true,
+            check: Check::Bytes,
+        };
         client().upload(&to, false, &|_| {}, &AtomicBool::new(false))
     };
     for (fails, stored) in [(2, true), (usize::MAX, false)] {

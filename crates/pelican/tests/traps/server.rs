@@ -255,11 +255,11 @@ pub(crate) fn client_named(token: &str, env: &[(&str, &str)]) -> (Client, NamedT
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(token.as_bytes()).unwrap();
     let mut options = options(env);
-    options.token_file = Some(file.path().to_owned());
+    options.token_files = vec![file.path().to_owned()];
     (Client::new(options).unwrap(), file)
 }
 
-fn options(env: &[(&str, &str)]) -> ClientOptions {
+pub(crate) fn options(env: &[(&str, &str)]) -> ClientOptions {
     let mut options = ClientOptions::new(Env::from_pairs(env));
     options.connect_timeout = Duration::from_secs(5);
     options.stall_timeout = Duration::from_secs(4);

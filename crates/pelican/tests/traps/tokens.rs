@@ -5,29 +5,33 @@ use std::sync::atomic::AtomicBool;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gular_pelican::{Client, Error, IfTaken, Upload, Url};
+use gular_pelican::{Check, Client, Error, IfTaken, Upload, Url};
 
 use crate::server::{Head, Server, Talk, client_named, client_with};
 
-const ISSUER: &str = "https://issuer.example";
+pub(crate) const ISSUER: &str = "https://issuer.example";
 
 /// A token of that issuer, of no use to anybody.
 fn token(issuer: &str) -> String {
-    let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
-    let claims = format!(r#"{{"iss":"{issuer}","scope":"storage.read:/ storage.create:/"}}"#);
-    format!("{}.{}.c2lnbmF0dXJl", part(r#"{"alg":"ES256"}"#), part(&claims))
+    token_with(&format!(r#"{{"iss":"{issuer}","scope":"storage.read:/ storage.create:/"}}"#))
 }
 
-fn has_token(head: &Head) -> bool {
+/// A token with these claims.
+pub(crate) fn token_with(claims: &str) -> String {
+    let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    format!("{}.{}.c2lnbmF0dXJl", part(r#"{"alg":"ES256"}"#), part(claims))
+}
+
+pub(crate) fn has_token(head: &Head) -> bool {
     head.raw.to_ascii_lowercase().contains("authorization")
 }
 
 /// A federation: discovery over TLS, a director, and one server that is cache and
 /// origin. All of them remember what they were asked.
-struct Federation {
+pub(crate) struct Federation {
     discovery: Server,
     director: Server,
-    storage: Server,
+    pub(crate) storage: Server,
 }
 
 impl Federation {
@@ -42,6 +46,10 @@ impl Federation {
             }
             has_token(head)
         });
+        Self::of(storage, issuer, strict)
+    }
+
+    pub(crate) fn of(storage: Server, issuer: Option<&str>, strict: bool) -> Self {
         let to = storage.url.clone();
         let issuer = issuer.map(|issuer| format!("X-Pelican-Authorization: issuer={issuer}\r\n"));
         let director = Server::start(move |talk, head| {
@@ -66,11 +74,11 @@ impl Federation {
         Self { discovery, director, storage }
     }
 
-    fn url(&self) -> Url {
+    pub(crate) fn url(&self) -> Url {
         Url::parse(&format!("{}/ns/x", self.discovery.url.replace("https", "pelican"))).unwrap()
     }
 
-    fn trust(&self) -> (&str, &str) {
+    pub(crate) fn trust(&self) -> (&str, &str) {
         ("SSL_CERT_FILE", self.discovery.certificate())
     }
 
@@ -94,7 +102,13 @@ fn read(client: &Client, url: &Url) -> Result<Vec<u8>, Error> {
 fn do_all(client: &Client, url: &Url) -> Vec<String> {
     let cancel = AtomicBool::new(false);
     let file = tempfile::NamedTempFile::new().unwrap();
-    let upload = Upload { from: file.path(), to: url, if_taken: IfTaken::Refuse, absent: true };
+    let upload = Upload {
+        from: file.path(),
+        to: url,
+        if_taken: IfTaken::Refuse,
+        absent: true,
+        check: Check::Bytes,
+    };
     [
         read(client, url).map(drop),
         read(client, &url.direct()).map(drop),

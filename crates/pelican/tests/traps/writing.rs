@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gular_pelican::{Client, Error, IfTaken, Upload, Uploaded, Url};
+use gular_pelican::{Check, Client, Error, IfTaken, Upload, Uploaded, Url};
 use tempfile::TempDir;
 
 use crate::server::{Head, Server, Talk, client, noise};
 
 /// What is stored, by path.
-type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
+pub(crate) type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 /// An origin as XRootD 5.5.3 is one: it knows headers by their exact spelling only.
 fn strict(talk: &mut Talk, head: &Head, objects: &Objects) -> bool {
@@ -34,13 +34,13 @@ fn strict(talk: &mut Talk, head: &Head, objects: &Objects) -> bool {
     true
 }
 
-struct File {
+pub(crate) struct File {
     _dir: TempDir,
-    path: PathBuf,
-    bytes: Vec<u8>,
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Vec<u8>,
 }
 
-fn file(len: usize) -> File {
+pub(crate) fn file(len: usize) -> File {
     let dir = tempfile::tempdir().unwrap();
     let (path, bytes) = (dir.path().join("f"), noise(len));
     std::fs::write(&path, &bytes).unwrap();
@@ -48,8 +48,13 @@ fn file(len: usize) -> File {
 }
 
 impl File {
-    fn upload(&self, client: &Client, to: &Url, if_taken: IfTaken) -> Result<Uploaded, Error> {
-        let upload = Upload { from: &self.path, to, if_taken, absent: false };
+    pub(crate) fn upload(
+        &self,
+        client: &Client,
+        to: &Url,
+        if_taken: IfTaken,
+    ) -> Result<Uploaded, Error> {
+        let upload = Upload { from: &self.path, to, if_taken, absent: false, check: Check::Bytes };
         client.upload(&upload, false, &|_| (), &AtomicBool::new(false))
     }
 }
@@ -295,8 +300,13 @@ fn an_upload_to_a_silent_server_ends_in_time() {
             std::thread::sleep(Duration::from_secs(6));
             cancel.store(true, Ordering::Relaxed);
         });
-        let upload =
-            Upload { from: &file.path, to: &url, if_taken: IfTaken::Refuse, absent: false };
+        let upload = Upload {
+            from: &file.path,
+            to: &url,
+            if_taken: IfTaken::Refuse,
+            absent: false,
+            check: Check::Bytes,
+        };
         client().upload(&upload, false, &|_| (), &cancel).unwrap_err()
     });
     assert!(matches!(error, Error::Cancelled), "{error}");

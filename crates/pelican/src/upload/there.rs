@@ -1,0 +1,352 @@
+//! What lies at the origin under a name, and whether it is the file.
+//!
+//! ```text
+//! PROPFIND, depth 0     is it there, how long: no server reads it for that
+//! HEAD, Want-Digest     its checksum: the origin reads all of it, once
+//! GET                   its bytes, where there is no checksum, or another one
+//! ```
+
+use std::time::{Duration, Instant};
+
+use hyper::Method;
+use hyper::header::CONTENT_LENGTH;
+use tokio::time::sleep;
+
+use super::{Check, Compared, Job};
+use crate::checksum::{WANT_DIGEST, parse_digest};
+use crate::client::Inner;
+use crate::error::Attempts;
+use crate::http::{Fault, Request, Response};
+use crate::listing::{MAX_LISTING_BYTES, parse_multistatus};
+use crate::route::{Place, Route, header, propfind};
+use crate::token::Action;
+use crate::url::percent_decode;
+use crate::{Diagnosis, Error, Scheme, Url};
+
+/// An origin reads the whole object to answer for its digest: 3 s a GB for md5 were
+/// measured on a fast disk.
+pub(super) fn digest_patience(len: u64) -> Duration {
+    Duration::from_secs(15 + len / (50 << 20))
+}
+
+/// What lies at the origin under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum There {
+    Nothing,
+    Collection,
+    Same(Compared),
+    /// Length and, where known, digest of something else.
+    Other {
+        len: Option<u64>,
+        digest: Option<String>,
+    },
+    /// The token may write and not read.
+    Unread,
+}
+
+impl There {
+    pub(super) fn known(&self) -> String {
+        match self {
+            Self::Nothing => "nothing".to_owned(),
+            Self::Collection => "a collection".to_owned(),
+            Self::Same(_) => "the same".to_owned(),
+            Self::Unread => "what this token may not read".to_owned(),
+            Self::Other { len, digest } => {
+                let len = len.map_or("of unknown length".to_owned(), |len| format!("{len} bytes"));
+                digest.as_ref().map_or(len.clone(), |digest| format!("{len}, {digest}"))
+            }
+        }
+    }
+}
+
+/// The answer to a read at the origin.
+enum Read {
+    Answer(Response),
+    /// The token is for writing alone.
+    Unread,
+}
+
+/// What passes, perhaps: the words for the next trial.
+type Passing<T> = Result<T, String>;
+
+impl Inner {
+    /// Compares what the origin has with the file. `stored`: it has just said that it
+    /// stored all of it, so that the digest is asked for at once.
+    pub(super) async fn compare(
+        &self,
+        job: &Job<'_>,
+        route: &Route,
+        place: &Place,
+        stored: bool,
+    ) -> Result<Passing<There>, Error> {
+        if !(stored && job.check != Check::Size) {
+            match self.look(job, route, place).await? {
+                Ok(There::Other { len, .. }) if len == Some(job.local.len) => {}
+                other => return Ok(other),
+            }
+        }
+        if job.check == Check::Size {
+            return Ok(Ok(There::Same(Compared::Length)));
+        }
+        let mut asked = Request::new(Method::HEAD, &place.server, place.target.as_str())
+            .header(header("want-digest"), WANT_DIGEST);
+        asked.patience = Some(digest_patience(job.local.len));
+        let mut response = match self.read_at_origin(job.url, route, place, &asked).await? {
+            Ok(Read::Answer(response)) => response,
+            Ok(Read::Unread) => return Ok(Ok(There::Unread)),
+            Err(fault) => return Ok(Err(fault.to_string())),
+        };
+        if !matches!(response.status, 200 | 404) {
+            // No digest is no fault: then the bytes themselves are compared. But some
+            // refuse the request for one.
+            response.finish().await;
+            let head = Request::new(Method::HEAD, &place.server, place.target.as_str());
+            response = match self.read_at_origin(job.url, route, place, &head).await? {
+                Ok(Read::Answer(response)) => response,
+                Ok(Read::Unread) => return Ok(Ok(There::Unread)),
+                Err(fault) => return Ok(Err(fault.to_string())),
+            };
+        }
+        let status = response.status;
+        let len = response.content_length();
+        let digest = response.header("digest").and_then(parse_digest);
+        response.finish().await;
+        match status {
+            200 if len == Some(job.local.len) => {}
+            200 => return Ok(Ok(There::Other { len, digest: None })),
+            404 => return Ok(Ok(There::Nothing)),
+            status => return Ok(Err(format!("{status} to HEAD"))),
+        }
+        match &digest {
+            Some(theirs) if job.local.checksum(theirs, job.cancel)? == *theirs => {
+                return Ok(Ok(There::Same(Compared::Bytes)));
+            }
+            None if job.check == Check::Digest => return Ok(Ok(There::Same(Compared::Length))),
+            _ => {}
+        }
+        // XRootD keeps digests by the second of the last change: of two publishers'
+        // writes within one second it may tell the digest of the first moment for
+        // good. Only the bytes themselves say that they are others.
+        Ok(match self.read_back(job, route, place, job.local.len).await? {
+            Ok(true) => Ok(There::Same(Compared::Bytes)),
+            Ok(false) => Ok(There::Other { len, digest: digest.map(|theirs| theirs.to_string()) }),
+            Err(fault) => Err(fault),
+        })
+    }
+
+    /// What lies there, by name and length alone: `Other` of some length, whatever bytes
+    /// it has.
+    async fn look(
+        &self,
+        job: &Job<'_>,
+        route: &Route,
+        place: &Place,
+    ) -> Result<Passing<There>, Error> {
+        if self.is_write_only(job.url, route)? {
+            return Ok(Ok(There::Unread));
+        }
+        // Origins of version 2 read the whole object to answer any HEAD. Single servers
+        // rarely know PROPFIND.
+        if job.url.scheme() == Scheme::Pelican
+            && let Some(found) = self.look_by_list(job.url, route, place).await?
+        {
+            return Ok(found);
+        }
+        let head = Request::new(Method::HEAD, &place.server, place.target.as_str());
+        let response = match self.read_at_origin(job.url, route, place, &head).await? {
+            Ok(Read::Answer(response)) => response,
+            Ok(Read::Unread) => return Ok(Ok(There::Unread)),
+            Err(fault) => return Ok(Err(fault.to_string())),
+        };
+        let (status, len) = (response.status, response.content_length());
+        response.finish().await;
+        Ok(match status {
+            200 => Ok(There::Other { len, digest: None }),
+            404 => Ok(There::Nothing),
+            status => Err(format!("{status} to HEAD")),
+        })
+    }
+
+    /// The same by PROPFIND; `None` where that gives no answer to go by.
+    async fn look_by_list(
+        &self,
+        url: &Url,
+        route: &Route,
+        place: &Place,
+    ) -> Result<Option<Passing<There>>, Error> {
+        let target = place.target.split('?').next().unwrap_or_default();
+        let request = Request::new(propfind(), &place.server, target)
+            .header(header("depth"), "0")
+            .header(CONTENT_LENGTH, "0");
+        let token = match &route.namespace {
+            Some(namespace) if !namespace.require_token => None,
+            namespace => self.live_token(url, Action::Read, namespace.as_ref()).await?,
+        };
+        let response = match self.http.send(&request.token(token.as_ref())).await {
+            Ok(response) => response,
+            // The other request tells of it.
+            Err(Fault::Tls(_)) => return Ok(None),
+            Err(fault) => return Ok(Some(Err(fault.to_string()))),
+        };
+        match response.status {
+            207 => {}
+            404 => {
+                response.finish().await;
+                return Ok(Some(Ok(There::Nothing)));
+            }
+            _ => {
+                response.finish().await;
+                return Ok(None);
+            }
+        }
+        let Ok(body) = response.read(MAX_LISTING_BYTES).await else { return Ok(None) };
+        let path = percent_decode(target).unwrap_or_default();
+        let itself = parse_multistatus(&body, &path).ok().and_then(|found| found.itself);
+        Ok(itself.and_then(|entry| match (entry.collection, entry.len_bytes) {
+            (true, _) => Some(Ok(There::Collection)),
+            (false, Some(len)) => Some(Ok(There::Other { len: Some(len), digest: None })),
+            (false, None) => None,
+        }))
+    }
+
+    /// Waits until what lies there is the same, or stands still.
+    pub(super) async fn settled(
+        &self,
+        job: &Job<'_>,
+        route: &Route,
+        place: &Place,
+        mut last: There,
+    ) -> Result<There, Error> {
+        let settle = self.options.settle;
+        let mut since = Instant::now();
+        // Few requests: each may cost the origin some work.
+        let mut wait = settle / 20;
+        while since.elapsed() < settle {
+            sleep(wait).await;
+            wait = (wait * 2).min(settle / 4);
+            let now = match self.look(job, route, place).await? {
+                Ok(There::Other { len, .. }) if len == Some(job.local.len) => {
+                    match self.compare(job, route, place, false).await? {
+                        Ok(now) => now,
+                        Err(_) => continue,
+                    }
+                }
+                Ok(now) => now,
+                Err(_) => continue,
+            };
+            if matches!(now, There::Same(_)) {
+                return Ok(now);
+            }
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+        Ok(last)
+    }
+
+    /// Whether the first `len` bytes are those of the file.
+    pub(super) async fn read_back(
+        &self,
+        job: &Job<'_>,
+        route: &Route,
+        place: &Place,
+        len: u64,
+    ) -> Result<Passing<bool>, Error> {
+        let request = Request::new(Method::GET, &place.server, place.target.as_str());
+        let mut response = match self.read_at_origin(job.url, route, place, &request).await? {
+            Ok(Read::Answer(response)) if response.status == 200 => response,
+            Ok(Read::Answer(response)) => return Ok(Err(format!("{} to GET", response.status))),
+            Ok(Read::Unread) => return Ok(Err("it may not be read".to_owned())),
+            Err(fault) => return Ok(Err(fault.to_string())),
+        };
+        let mut ours = Vec::new();
+        let mut position = 0;
+        loop {
+            let theirs = match response.chunk().await {
+                Ok(Some(theirs)) => theirs,
+                Ok(None) => return Ok(Ok(position == len)),
+                Err(fault) => return Ok(Err(fault.to_string())),
+            };
+            ours.resize(theirs.len(), 0);
+            let n = job.local.piece_at(position, &mut ours)?;
+            if ours.get(..n) != Some(&theirs[..]) {
+                return Ok(Ok(false));
+            }
+            position += theirs.len() as u64;
+        }
+    }
+
+    /// Sends a read to the origin: with the token, or without where reads are
+    /// open and the token is for writing only.
+    async fn read_at_origin(
+        &self,
+        url: &Url,
+        route: &Route,
+        place: &Place,
+        request: &Request,
+    ) -> Result<Result<Read, Fault>, Error> {
+        if self.is_write_only(url, route)? {
+            return Ok(Ok(Read::Unread));
+        }
+        let namespace = route.namespace.as_ref();
+        let token = self.live_token(url, Action::Read, namespace).await?;
+        let at = |place: &Place, ours: bool| {
+            let mut request = request.clone();
+            request.server = place.server.clone();
+            request.target.clone_from(&place.target);
+            request.token(token.as_ref().filter(|_| ours))
+        };
+        let first = match self.send_following(url, place, at).await {
+            Ok(response) => response,
+            // No trial mends a certificate.
+            Err(fault @ Fault::Tls(_)) => {
+                let mut attempts = Attempts::default();
+                attempts.add(&place.server, &fault);
+                let (url, elapsed) = (url.to_string(), Duration::ZERO);
+                return Err(Error::Failed { action: "write", url, attempts, elapsed });
+            }
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if !matches!(first.status, 401 | 403) {
+            return Ok(Ok(Read::Answer(first)));
+        }
+        let status = first.status;
+        first.finish().await;
+        if token.is_some() {
+            match self.http.send(request).await {
+                Ok(response) if !matches!(response.status, 401 | 403) => {
+                    return Ok(Ok(Read::Answer(response)));
+                }
+                Ok(response) => response.finish().await,
+                Err(fault) => return Ok(Err(fault)),
+            }
+        }
+        if self.may_be_write_only(url, route)? {
+            return Ok(Ok(Read::Unread));
+        }
+        // Who cannot write here has no use for reading.
+        let writes = self.diagnosis(url, Action::Create, namespace)?.weight() < 2;
+        let what = if writes { Action::Read } else { Action::Create };
+        Err(self.denied_as(what, url, namespace, &place.server, status))
+    }
+
+    /// Whether it is known, without asking, that reads will be refused and writes may
+    /// not: what Pelican gives to users who want to write is a token for that alone.
+    fn is_write_only(&self, url: &Url, route: &Route) -> Result<bool, Error> {
+        let Some(namespace) = route.namespace.as_ref().filter(|found| found.require_token) else {
+            return Ok(false);
+        };
+        Ok(self.diagnosis(url, Action::Read, Some(namespace))?.is_scope()
+            && self.diagnosis(url, Action::Create, Some(namespace))?.weight() < 2)
+    }
+
+    /// The same once a read was refused: nothing speaks against a token that only the
+    /// server can read.
+    fn may_be_write_only(&self, url: &Url, route: &Route) -> Result<bool, Error> {
+        let namespace = route.namespace.as_ref();
+        let of = |action| self.diagnosis(url, action, namespace);
+        let read = of(Action::Read)?;
+        let opaque = matches!(read, Diagnosis::Unexplained { opaque: true, .. });
+        Ok((read.is_scope() || opaque) && of(Action::Create)?.weight() < 2)
+    }
+}
