@@ -12,6 +12,7 @@ mod hints;
 mod html_page;
 mod image;
 mod inspect;
+mod login;
 mod ls;
 mod network;
 mod pack;
@@ -70,6 +71,7 @@ pub(crate) enum Verb {
     Bench(bench::BenchArgs),
     Image(image::ImageArgs),
     Ls(ls::LsArgs),
+    Login(login::LoginArgs),
     Federation(federation::FederationArgs),
 }
 
@@ -99,6 +101,7 @@ fn main() -> std::process::ExitCode {
         Verb::Bench(args) => bench::run(args, &cli.output),
         Verb::Image(args) => image::run(args, &cli.output),
         Verb::Ls(args) => ls::run(args, &cli.output),
+        Verb::Login(args) => login::run(args, &cli.output),
         Verb::Federation(args) => federation::run(args, &cli.output),
     };
     exit.unwrap_or_else(Failure::report).into()
