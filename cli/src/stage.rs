@@ -78,7 +78,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         unpack: args.unpack,
         keep: args.keep,
         jobs: args.jobs.count(),
-        token_file: args.access.token.clone(),
+        token_files: args.access.token.clone(),
         direct: args.direct,
         ..StageOptions::default()
     };

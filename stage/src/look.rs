@@ -96,8 +96,8 @@ pub(super) fn remote(
 
 /// Who fetches.
 pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
-    let token_file = options.token_file.clone();
-    let client = Client::new(ClientOptions { token_file, ..ClientOptions::new(env.clone()) });
+    let token_files = options.token_files.clone();
+    let client = Client::new(ClientOptions { token_files, ..ClientOptions::new(env.clone()) });
     Ok(client.map_err(gular_transfer::Error::from)?)
 }
 

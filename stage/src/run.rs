@@ -28,7 +28,7 @@ pub struct StageOptions {
     /// Threads that copy.
     pub jobs: usize,
     /// For a URL, a file with the token to use, before all that the environment names.
-    pub token_file: Option<PathBuf>,
+    pub token_files: Vec<PathBuf>,
     /// For a URL, read from the origin instead of from caches.
     pub direct: bool,
     /// The folder below which `dev`, `proc` and `sys` lie: `/`, but for tests.
@@ -43,7 +43,7 @@ impl Default for StageOptions {
             unpack: false,
             keep: false,
             jobs: 4,
-            token_file: None,
+            token_files: Vec::new(),
             direct: false,
             root: "/".into(),
         }

@@ -17,7 +17,7 @@ pub struct BundleOptions {
     /// The node's folder of fetched bundles; see [`Cache::at`].
     pub cache: Option<PathBuf>,
     /// For a URL, a file with the token to use, before all that the environment names.
-    pub token_file: Option<PathBuf>,
+    pub token_files: Vec<PathBuf>,
 }
 
 /// A bundle that is open, and how it came here.
@@ -52,8 +52,8 @@ pub fn open_bundle(
         }
         url.digest = Some(wanted);
     }
-    let token_file = options.token_file.clone();
-    let client = Client::new(ClientOptions { token_file, ..ClientOptions::new(env.clone()) })?;
+    let token_files = options.token_files.clone();
+    let client = Client::new(ClientOptions { token_files, ..ClientOptions::new(env.clone()) })?;
     let cache = Cache::at(options.cache.as_deref(), env);
     let splits = options.splits.clone();
     let mut fetch = FetchOptions { splits, trust: Trust::Names, ..FetchOptions::default() };
