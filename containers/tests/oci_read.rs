@@ -270,10 +270,10 @@ fn images_are_found_by_tag_and_platform_through_indexes() {
     let arm = made.manifest("arm64", &[one("arm")]);
     let mut amd = made.manifest("amd64", &[one("amd")]);
     amd["platform"] = json!({ "os": "linux", "architecture": "amd64" });
-    let inner = made.json(INDEX, &json!({ "manifests": [arm, amd] }));
+    let inner = made.json(INDEX, &json!({ "schemaVersion": 2, "manifests": [arm, amd] }));
     let mut old = made.manifest("amd64", &[one("old")]);
     old["annotations"] = json!({ "org.opencontainers.image.ref.name": "old" });
-    let mut new = made.json(INDEX, &json!({ "manifests": [inner] }));
+    let mut new = made.json(INDEX, &json!({ "schemaVersion": 2, "manifests": [inner] }));
     new["annotations"] = json!({ "org.opencontainers.image.ref.name": "new" });
     made.index(&[old, new]);
     for (tag, text) in [("old", "/a old"), ("new", "/a amd")] {
@@ -473,10 +473,13 @@ fn documents_that_say_nothing_sound_are_refused() {
     fs::remove_file(made.path().join("index.json")).unwrap();
     made.refused("`index.json` is not there");
 
-    for digest in ["sha256:../../../../etc/passwd", "sha512:00", "sha256:ABCD", ""] {
+    let sha512 = format!("sha512:{}", "0".repeat(128));
+    for digest in ["sha256:../../../../etc/passwd", "sha512:00", "sha256:ABCD", "", &sha512] {
         made.index(&[json!({ "mediaType": MANIFEST, "digest": digest, "size": 3 })]);
-        made.refused("expected `sha256:` and 64 digits");
+        made.refused(&format!("digest `{digest}`, expected `sha256:` and 64 digits"));
     }
+    fs::write(made.path().join("index.json"), r#"{"manifests":[]}"#).unwrap();
+    made.refused("`index.json`: missing field `schemaVersion`");
     let mut large = made.manifest("amd64", &[]);
     large["size"] = json!(1_u64 << 50);
     made.index(&[large]);
@@ -486,19 +489,20 @@ fn documents_that_say_nothing_sound_are_refused() {
     // name is damaged, and a long chain ends.
     let mut next = made.manifest("amd64", &[]);
     for _ in 0..6 {
-        next = made.json(INDEX, &json!({ "manifests": [next] }));
+        next = made.json(INDEX, &json!({ "schemaVersion": 2, "manifests": [next] }));
     }
     made.index(&[next]);
     made.refused("over 4 deep");
     let own =
-        json!({ "mediaType": INDEX, "digest": format!("sha256:{}", "0".repeat(64)), "size": 200 });
-    let text = json!({ "manifests": [own.clone()], "x": "" }).to_string();
-    let text = text.replace("\"\"", &format!("\"{}\"", "x".repeat(200 - text.len())));
+        json!({ "mediaType": INDEX, "digest": format!("sha256:{}", "0".repeat(64)), "size": 300 });
+    let text = json!({ "schemaVersion": 2, "manifests": [own.clone()], "x": "" }).to_string();
+    let text = text.replace("\"\"", &format!("\"{}\"", "x".repeat(300 - text.len())));
     fs::write(made.blob_path(own["digest"].as_str().unwrap()), text).unwrap();
     made.index(&[own]);
     made.refused("is damaged: its SHA-256 is");
-    let many: Vec<_> =
-        (0..100).map(|i| made.json(INDEX, &json!({ "manifests": [], "i": i }))).collect();
+    let many: Vec<_> = (0..100)
+        .map(|i| made.json(INDEX, &json!({ "schemaVersion": 2, "manifests": [], "i": i })))
+        .collect();
     made.index(&many);
     made.refused("over 64 documents");
 

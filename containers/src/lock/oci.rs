@@ -42,14 +42,19 @@ mod tests {
                 "rootfs": { "type": "layers", "diff_ids": [] },
             });
             let config = put("config", &config);
-            let mut manifest = put("manifest", &json!({ "config": config, "layers": [] }));
+            let mut manifest =
+                put("manifest", &json!({ "schemaVersion": 2, "config": config, "layers": [] }));
             manifest["platform"] = json!({ "os": "linux", "architecture": arch });
             manifest
         };
         let amd = image("amd64", &json!("2026-07-11T10:16:37Z"));
         let arm = image("arm64", &json!(null));
-        let inner = put("index", &json!({ "manifests": [amd, arm] }));
-        fs::write(dir.join("index.json"), json!({ "manifests": [inner] }).to_string()).unwrap();
+        let inner = put("index", &json!({ "schemaVersion": 2, "manifests": [amd, arm] }));
+        fs::write(
+            dir.join("index.json"),
+            json!({ "schemaVersion": 2, "manifests": [inner] }).to_string(),
+        )
+        .unwrap();
         fs::write(dir.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
         [&amd, &arm].map(|manifest| manifest["digest"].as_str().unwrap().to_owned())
     }
@@ -93,14 +98,16 @@ mod tests {
         let [one, other] = [manifest(&amd), manifest(&arm)];
         let mut outside = one.clone();
         outside["digest"] = json!("sha256:../../etc/passwd");
-        let index = |manifests: &[&Value]| json!({ "manifests": manifests }).to_string();
+        let index = |manifests: &[&Value]| {
+            json!({ "schemaVersion": 2, "manifests": manifests }).to_string()
+        };
         // A second image for the same processor, by its own manifest.
         let text = fs::read_to_string(blob(&base, &amd)).unwrap() + " ";
         let second = format!("sha256:{}", Sha256::of(text.as_bytes()));
         fs::write(blob(&base, &second), text).unwrap();
         let second = manifest(&second);
         for (index, expected) in [
-            ("{}".to_owned(), "it has no image for linux/amd64"),
+            ("{}".to_owned(), "`index.json`: missing field `schemaVersion`"),
             (index(&[]), "it has no image for linux/amd64"),
             (index(&[&other]), "only for: linux/arm64"),
             (index(&[&one, &second]), "it has 2 images for linux/amd64"),

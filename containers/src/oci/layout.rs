@@ -1,6 +1,6 @@
 //! An image in the OCI layout: a folder, or that folder as one tar.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use gular_files::{folder_of, persist, persist_new, sync_folder, temp_in};
-use serde_json::{Value, json};
+use oci_spec::image::{
+    self, Descriptor, History, ImageConfiguration, ImageIndex, ImageManifestBuilder, MediaType, Os,
+    Platform, SCHEMA_VERSION, Sha256Digest,
+};
+use serde::Serialize;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::cache::{self, LayerCache};
@@ -18,9 +22,8 @@ use crate::rootfs::{Layer, Node, RootPath, Rootfs};
 use crate::sif::Arch;
 use crate::{Error, OciDigest, Result, Sha256};
 
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// An annotation: which part of the image a layer is.
+const LAYER: &str = "org.gular.layer";
 const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// What an image's configuration says.
@@ -110,35 +113,32 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
             (config.progress)(before);
         }
     }
-    let configuration = blob(&blobs, &configuration(config, &layers))?;
-    let descriptors: Vec<_> = layers
-        .iter()
-        .map(|(layer, packed)| {
-            json!({
-                "mediaType": config.compressor.media_type(),
-                "digest": OciDigest(packed.digest),
-                "size": packed.bytes,
-                "annotations": { "org.gular.layer": layer.name() },
-            })
-        })
-        .collect();
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": MANIFEST,
-        "config": descriptor(CONFIG, &configuration),
-        "layers": descriptors,
-        "annotations": config.labels,
+    let configuration = blob(&blobs, MediaType::ImageConfig, &configuration(config, &layers))?;
+    let descriptors = layers.iter().map(|(layer, packed)| {
+        let media_type = MediaType::from(config.compressor.media_type());
+        let mut entry = descriptor(media_type, packed.digest, packed.bytes);
+        entry.set_annotations(Some(one(LAYER, layer.name())));
+        entry
     });
-    let manifest = blob(&blobs, &manifest)?;
-    let entry = json!({
-        "mediaType": MANIFEST,
-        "digest": OciDigest(manifest.0),
-        "size": manifest.1,
-        "platform": { "architecture": config.arch.name(), "os": "linux" },
-        "annotations": { "org.opencontainers.image.ref.name": config.tag },
-    });
-    let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [entry] });
-    for (name, bytes) in [("index.json", index.to_string().as_bytes()), ("oci-layout", LAYOUT)] {
+    let manifest = ImageManifestBuilder::default()
+        .schema_version(SCHEMA_VERSION)
+        .media_type(MediaType::ImageManifest)
+        .config(configuration.1)
+        .layers(descriptors.collect::<Vec<_>>())
+        .annotations(owned(config.labels))
+        .build()
+        .expect("each part that a manifest must have is set above");
+    let (digest, mut entry) = blob(&blobs, MediaType::ImageManifest, &manifest)?;
+    let mut platform = Platform::default();
+    platform.set_architecture(config.arch.name().into());
+    platform.set_os(Os::Linux);
+    entry.set_platform(Some(platform));
+    entry.set_annotations(Some(one(image::ANNOTATION_REF_NAME, config.tag)));
+    let mut index = ImageIndex::default();
+    index.set_media_type(Some(MediaType::ImageIndex));
+    index.set_manifests(vec![entry]);
+    let index = text(&index)?;
+    for (name, bytes) in [("index.json", index.as_bytes()), ("oci-layout", LAYOUT)] {
         let path = dir.join(name);
         File::create_new(&path)
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
@@ -148,7 +148,7 @@ fn fill(tree: &Rootfs, config: &Config<'_>, dir: &Path) -> Result<Written> {
     let written = |(layer, packed): (Layer, Packed)| {
         (layer, packed.diff_id.into(), packed.digest.into(), packed.bytes)
     };
-    Ok(Written { digest: manifest.0.into(), layers: layers.into_iter().map(written).collect() })
+    Ok(Written { digest: digest.into(), layers: layers.into_iter().map(written).collect() })
 }
 
 /// Puts a layer's blob into `blobs`: from the cache, or made.
@@ -182,41 +182,64 @@ fn pack(
 }
 
 /// The image's configuration, as `config.md` describes it.
-fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> Value {
-    let env: Vec<_> = config.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+fn configuration(config: &Config<'_>, layers: &[(Layer, Packed)]) -> ImageConfiguration {
     let created = rfc3339::format(config.time);
-    let history: Vec<_> = layers
-        .iter()
-        .map(|(layer, _)| json!({ "created": created, "created_by": format!("gular: {}", layer.name()) }))
-        .collect();
-    let diff_ids: Vec<_> = layers.iter().map(|(_, packed)| OciDigest(packed.diff_id)).collect();
-    let (labels, command) = (config.labels, config.command);
-    let inner = match command {
-        [] => json!({ "Env": env, "Labels": labels, "WorkingDir": "/" }),
-        _ => json!({ "Entrypoint": command, "Env": env, "Labels": labels, "WorkingDir": "/" }),
-    };
-    json!({
-        "architecture": config.arch.name(),
-        "config": inner,
-        "created": created,
-        "history": history,
-        "os": "linux",
-        "rootfs": { "diff_ids": diff_ids, "type": "layers" },
-    })
+    let history = layers.iter().map(|(layer, _)| {
+        let mut step = History::default();
+        step.set_created(Some(created.clone()));
+        step.set_created_by(Some(format!("gular: {}", layer.name())));
+        step
+    });
+    let diff_ids = layers.iter().map(|(_, packed)| OciDigest(packed.diff_id).to_string());
+    let env = config.env.iter().map(|(name, value)| format!("{name}={value}"));
+    let command = config.command.to_vec();
+    let mut inner = image::Config::default();
+    inner.set_env(Some(env.collect()));
+    inner.set_labels(Some(owned(config.labels)));
+    inner.set_working_dir(Some("/".to_owned()));
+    inner.set_entrypoint((!command.is_empty()).then_some(command));
+    let mut configuration = ImageConfiguration::default();
+    configuration.set_architecture(config.arch.name().into());
+    configuration.set_os(Os::Linux);
+    configuration.set_config(Some(inner));
+    configuration.set_history(Some(history.collect()));
+    configuration.set_created(Some(created));
+    configuration.rootfs_mut().set_diff_ids(diff_ids.collect());
+    configuration
 }
 
-fn descriptor(media_type: &str, (digest, bytes): &(Sha256, usize)) -> Value {
-    json!({ "mediaType": media_type, "digest": OciDigest(*digest), "size": bytes })
+fn descriptor(media_type: MediaType, digest: Sha256, bytes: u64) -> Descriptor {
+    let digest: Sha256Digest = digest.to_string().parse().expect("64 hexadecimal digits");
+    Descriptor::new(media_type, bytes, digest)
 }
 
-/// Writes a small blob, keys sorted; returns its digest and length.
-fn blob(blobs: &Path, value: &Value) -> Result<(Sha256, usize)> {
-    let text = value.to_string();
+fn one(name: &str, value: &str) -> HashMap<String, String> {
+    HashMap::from([(name.to_owned(), value.to_owned())])
+}
+
+fn owned(map: &BTreeMap<String, String>) -> HashMap<String, String> {
+    map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// JSON with its keys sorted: the types keep annotations and labels in hash maps, in no
+/// order, and equal images must have equal bytes.
+fn text(document: &impl Serialize) -> Result<String> {
+    let sorted = serde_json::to_value(document);
+    sorted.map(|sorted| sorted.to_string()).map_err(|e| Error::Write { source: e.into() })
+}
+
+/// Writes a document; returns its digest and what names it.
+fn blob(
+    blobs: &Path,
+    media_type: MediaType,
+    document: &impl Serialize,
+) -> Result<(Sha256, Descriptor)> {
+    let text = text(document)?;
     let digest = Sha256::of(text.as_bytes());
     let mut temp = temp_in(blobs)?;
     temp.write_all(text.as_bytes()).map_err(|source| Error::Write { source })?;
     keep(temp, &blobs.join(digest.to_string()))?;
-    Ok((digest, text.len()))
+    Ok((digest, descriptor(media_type, digest, text.len() as u64)))
 }
 
 fn keep(temp: NamedTempFile, path: &Path) -> Result<()> {

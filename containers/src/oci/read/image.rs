@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
+use oci_spec::image::{
+    self, ANNOTATION_REF_NAME, Descriptor, Digest, ImageConfiguration, ImageIndex, ImageManifest,
+    OciLayout, Os,
+};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::blobs::{Blobs, Expected};
 use crate::rootfs::Layer;
@@ -18,13 +22,11 @@ const MAX_DOCUMENTS: usize = 64;
 /// Layers of one image; overlay mounts take 128, Docker 127.
 const MAX_LAYERS: usize = 512;
 
-const TAG: &str = "org.opencontainers.image.ref.name";
-
 /// An OCI layout that was opened.
 #[derive(Debug)]
 pub struct Layout {
     pub(super) blobs: Blobs,
-    index: Index,
+    index: ImageIndex,
 }
 
 /// One image of a layout, its documents read and checked.
@@ -65,85 +67,6 @@ pub struct LayerBlob {
     pub part: Option<Layer>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Entrance {
-    #[serde(rename = "imageLayoutVersion")]
-    version: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Index {
-    #[serde(default)]
-    manifests: Vec<Descriptor>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Descriptor {
-    #[serde(rename = "mediaType", default)]
-    media_type: String,
-    digest: String,
-    size: u64,
-    #[serde(default)]
-    platform: Option<Platform>,
-    #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-struct Platform {
-    #[serde(default)]
-    architecture: String,
-    #[serde(default)]
-    os: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Manifest {
-    config: Descriptor,
-    #[serde(default)]
-    layers: Vec<Descriptor>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Configuration {
-    architecture: String,
-    os: String,
-    #[serde(default)]
-    created: Option<String>,
-    #[serde(default)]
-    config: Option<Inner>,
-    rootfs: Layers,
-    #[serde(default)]
-    history: Option<Vec<History>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Inner {
-    #[serde(default)]
-    env: Option<Vec<String>>,
-    #[serde(default)]
-    entrypoint: Option<Vec<String>>,
-    #[serde(default)]
-    cmd: Option<Vec<String>>,
-    #[serde(default)]
-    labels: Option<BTreeMap<String, String>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Layers {
-    #[serde(default)]
-    diff_ids: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct History {
-    #[serde(default)]
-    created_by: Option<String>,
-    #[serde(default)]
-    empty_layer: Option<bool>,
-}
-
 impl Layout {
     /// Opens a folder or archive and reads its index.
     ///
@@ -151,9 +74,9 @@ impl Layout {
     /// [`Error::Io`](crate::Error::Io); [`Error::Oci`](crate::Error::Oci) when it is no layout of version 1.
     pub fn open(path: &Path) -> Result<Self> {
         let blobs = Blobs::open(path)?;
-        let entrance: Entrance = parse(&blobs, "oci-layout", &blobs.entrance("oci-layout")?)?;
-        if !entrance.version.starts_with("1.") {
-            let version = entrance.version;
+        let entrance: OciLayout = parse(&blobs, "oci-layout", &blobs.entrance("oci-layout")?)?;
+        let version = entrance.image_layout_version();
+        if !version.starts_with("1.") {
             return Err(blobs.bad(format!("layout version `{version}`, expected 1.0.0")));
         }
         let index = parse(&blobs, "index.json", &blobs.entrance("index.json")?)?;
@@ -167,10 +90,10 @@ impl Layout {
     /// [`Error::Oci`](crate::Error::Oci) when there is none or several, or a document is missing, damaged
     /// or not what it should be; [`Error::Io`](crate::Error::Io).
     pub fn image(&self, tag: Option<&str>, arch: Arch) -> Result<Image> {
-        let tagged = |d: &&Descriptor| tag.is_none() || d.tag() == tag;
-        let from: Vec<_> = self.index.manifests.iter().filter(tagged).cloned().collect();
+        let tagged = |d: &&Descriptor| tag.is_none() || tag_of(d) == tag;
+        let from: Vec<_> = self.index.manifests().iter().filter(tagged).cloned().collect();
         if let Some(tag) = tag.filter(|_| from.is_empty()) {
-            let known: Vec<_> = self.index.manifests.iter().filter_map(Descriptor::tag).collect();
+            let known: Vec<_> = self.index.manifests().iter().filter_map(tag_of).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             return Err(self.blobs.bad(format!("tag `{tag}` is not there; its tags: {known}")));
         }
@@ -199,18 +122,16 @@ impl Layout {
 
     fn document<T: DeserializeOwned>(&self, descriptor: &Descriptor) -> Result<T> {
         let expected = self.expected(descriptor)?;
-        parse(&self.blobs, &descriptor.digest, &self.blobs.document(&expected)?)
+        parse(&self.blobs, descriptor.digest().as_ref(), &self.blobs.document(&expected)?)
     }
 
     fn expected(&self, descriptor: &Descriptor) -> Result<Expected> {
-        let digest = self.digest("digest", &descriptor.digest)?;
-        Ok(Expected { sha256: digest.0, bytes: descriptor.size })
+        let digest = self.digest("digest", descriptor.digest().as_ref())?;
+        Ok(Expected { sha256: digest.0, bytes: descriptor.size() })
     }
 
     fn digest(&self, what: &str, text: &str) -> Result<OciDigest> {
-        text.parse().map_err(|_| {
-            self.blobs.bad(format!("{what} `{text}`, expected `sha256:` and 64 digits"))
-        })
+        text.parse().map_err(|_| self.blobs.bad(not_a_digest(what, text)))
     }
 }
 
@@ -227,10 +148,9 @@ struct Search<'a> {
 impl Search<'_> {
     fn look(&mut self, descriptors: Vec<Descriptor>, depth: usize) -> Result<()> {
         for descriptor in descriptors {
-            if let Some(Platform { os, architecture }) = &descriptor.platform
-                && (os != "linux" || architecture != self.arch.name())
+            if let Some(platform) = descriptor.platform()
+                && !self.suits(platform.os(), platform.architecture())
             {
-                self.seen.push(format!("{os}/{architecture}"));
                 continue;
             }
             self.documents += 1;
@@ -240,11 +160,11 @@ impl Search<'_> {
                 );
                 return Err(self.layout.blobs.bad(reason));
             }
-            match descriptor.media_type.as_str() {
+            match descriptor.media_type().as_ref() {
                 "application/vnd.oci.image.index.v1+json"
                 | "application/vnd.docker.distribution.manifest.list.v2+json" => {
-                    let index: Index = self.layout.document(&descriptor)?;
-                    self.look(index.manifests, depth + 1)?;
+                    let index: ImageIndex = self.layout.document(&descriptor)?;
+                    self.look(index.manifests().clone(), depth + 1)?;
                 }
                 "application/vnd.oci.image.manifest.v1+json"
                 | "application/vnd.docker.distribution.manifest.v2+json" => {
@@ -257,57 +177,69 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Whether it is for the processor asked for; another is kept for the error.
+    fn suits(&mut self, os: &Os, arch: &image::Arch) -> bool {
+        let suits = *os == Os::Linux && arch.to_string() == self.arch.name();
+        if !suits {
+            self.seen.push(format!("{os}/{arch}"));
+        }
+        suits
+    }
+
     fn manifest(&mut self, descriptor: &Descriptor) -> Result<()> {
-        let manifest: Manifest = self.layout.document(descriptor)?;
-        if !manifest.config.media_type.contains("image") {
+        let manifest: ImageManifest = self.layout.document(descriptor)?;
+        if !manifest.config().media_type().as_ref().contains("image") {
             // An artifact in the clothes of an image.
             return Ok(());
         }
-        let config: Configuration = self.layout.document(&manifest.config)?;
-        if (config.os.as_str(), config.architecture.as_str()) != ("linux", self.arch.name()) {
-            self.seen.push(format!("{}/{}", config.os, config.architecture));
+        let config: ImageConfiguration = self.layout.document(manifest.config())?;
+        if !self.suits(config.os(), config.architecture()) {
             return Ok(());
         }
         let layers = self.layers(&manifest, &config)?;
-        let inner = config.config.unwrap_or_default();
-        let env = inner.env.unwrap_or_default();
-        let env = env.iter().map(|setting| setting.split_once('=').unwrap_or((setting, "")));
+        let inner = config.config().clone().unwrap_or_default();
+        let env = inner.env().iter().flatten();
+        let env = env.map(|setting| setting.split_once('=').unwrap_or((setting, "")));
         self.found.push(Image {
-            digest: self.layout.digest("digest", &descriptor.digest)?,
+            digest: self.layout.digest("digest", descriptor.digest().as_ref())?,
             arch: self.arch,
             env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-            entrypoint: inner.entrypoint.unwrap_or_default(),
-            cmd: inner.cmd.unwrap_or_default(),
-            labels: inner.labels.unwrap_or_default(),
-            created: config.created,
+            entrypoint: inner.entrypoint().clone().unwrap_or_default(),
+            cmd: inner.cmd().clone().unwrap_or_default(),
+            labels: inner.labels().clone().into_iter().flatten().collect(),
+            created: config.created().clone(),
             layers,
         });
         Ok(())
     }
 
-    fn layers(&self, manifest: &Manifest, config: &Configuration) -> Result<Vec<LayerBlob>> {
+    fn layers(
+        &self,
+        manifest: &ImageManifest,
+        config: &ImageConfiguration,
+    ) -> Result<Vec<LayerBlob>> {
         let blobs = &self.layout.blobs;
-        let (layers, ids) = (&manifest.layers, &config.rootfs.diff_ids);
+        let (layers, ids) = (manifest.layers(), config.rootfs().diff_ids());
         if layers.len() != ids.len() || layers.len() > MAX_LAYERS {
             let (found, expected) = (layers.len(), ids.len());
             return Err(blobs.bad(format!(
                 "its manifest names {found} layers, its configuration {expected}, at most {MAX_LAYERS} are read"
             )));
         }
-        let history = config.history.as_deref().unwrap_or_default();
-        let made: Vec<_> = history.iter().filter(|step| step.empty_layer != Some(true)).collect();
+        let history = config.history().as_deref().unwrap_or_default();
+        let made: Vec<_> = history.iter().filter(|step| step.empty_layer() != Some(true)).collect();
         let mut all = Vec::new();
         for (i, (layer, id)) in layers.iter().zip(ids).enumerate() {
             let Expected { sha256, bytes } = self.layout.expected(layer)?;
             let diff_id = self.layout.digest("diff ID", id)?.0;
             // Only a history of as many steps says which made what.
             let made = made.get(i).filter(|_| made.len() == layers.len());
-            let part = made.and_then(|step| step.created_by.as_deref()?.strip_prefix("gular: "));
+            let part = made.and_then(|step| step.created_by().as_deref()?.strip_prefix("gular: "));
             all.push(LayerBlob {
                 sha256,
                 diff_id,
                 bytes,
-                media_type: layer.media_type.clone(),
+                media_type: layer.media_type().to_string(),
                 part: Layer::ALL.into_iter().find(|layer| Some(layer.name()) == part),
             });
         }
@@ -322,12 +254,30 @@ impl LayerBlob {
     }
 }
 
-impl Descriptor {
-    fn tag(&self) -> Option<&str> {
-        self.annotations.as_ref()?.get(TAG).map(String::as_str)
-    }
+fn tag_of(descriptor: &Descriptor) -> Option<&str> {
+    descriptor.annotations().as_ref()?.get(ANNOTATION_REF_NAME).map(String::as_str)
 }
 
 fn parse<T: DeserializeOwned>(blobs: &Blobs, name: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| blobs.bad(format!("`{name}`: {e}")))
+    serde_json::from_slice(bytes).map_err(|e| {
+        let reason = match refused_digest(bytes) {
+            Some(text) => not_a_digest("digest", &text),
+            None => e.to_string(),
+        };
+        blobs.bad(format!("`{name}`: {reason}"))
+    })
+}
+
+/// The first digest in an index or manifest that its type does not take; that type's own
+/// error says neither the whole text nor what was expected.
+fn refused_digest(bytes: &[u8]) -> Option<String> {
+    let document: Value = serde_json::from_slice(bytes).ok()?;
+    let lists = ["manifests", "layers"].into_iter().filter_map(|key| document.get(key)?.as_array());
+    let descriptors = document.get("config").into_iter().chain(lists.flatten());
+    let mut digests = descriptors.filter_map(|descriptor| descriptor.get("digest")?.as_str());
+    digests.find(|text| Digest::try_from(*text).is_err()).map(str::to_owned)
+}
+
+fn not_a_digest(what: &str, text: &str) -> String {
+    format!("{what} `{text}`, expected `sha256:` and 64 digits")
 }
