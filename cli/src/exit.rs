@@ -71,8 +71,7 @@ impl From<gular_files::Error> for Failure {
 
 impl From<gular_bundle::Error> for Failure {
     fn from(error: gular_bundle::Error) -> Self {
-        let hint = error.hint().map(str::to_owned);
-        Self { exit: verdict(&error), ..Self::new(&error, hint) }
+        Self { exit: verdict(&error), ..Self::new(&error, hints::bundle(&error)) }
     }
 }
 
@@ -120,7 +119,7 @@ impl From<gular_pelican::Error> for Failure {
         // Not the bytes that were asked for: the same verdict as that of `verify`.
         let unsound = matches!(error, gular_pelican::Error::Corrupt { .. });
         let exit = if unsound { Exit::Unsound } else { Exit::Failed };
-        Self { exit, ..Self::new(&error, error.hint()) }
+        Self { exit, ..Self::new(&error, hints::pelican(&error)) }
     }
 }
 

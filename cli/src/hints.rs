@@ -7,6 +7,35 @@ use std::io;
 
 use gular_pack::Remedy;
 
+/// For errors of a bundle on this machine.
+pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
+    use gular_bundle::Error as E;
+    let text = match error {
+        E::Length { .. } | E::Digest { .. } | E::Block { .. } | E::SampleDigest(_) => {
+            "fetch or copy the file again: this copy is not the one described; `gular verify` lists every fault"
+        }
+        E::Malformed { .. } | E::Label { .. } | E::Format { .. } | E::TooLarge { .. } => {
+            "it may be cut short or not part of a bundle; `gular verify` lists every fault"
+        }
+        E::OutOfRange { .. } | E::NoField { .. } => "`gular inspect` lists fields and counts",
+        E::NotInPlace { .. } => {
+            "unpack it to a folder of files and `gular pack` that, or write it again uncompressed"
+        }
+        other => return other.hint().map(str::to_owned),
+    };
+    Some(text.to_owned())
+}
+
+/// For errors of a federation, server or token.
+pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
+    match error {
+        gular_pelican::Error::NotFound { .. } => {
+            Some("look with `gular ls` at the collection above it".to_owned())
+        }
+        other => other.hint(),
+    }
+}
+
 /// For errors of packing, adopting, converting and exporting.
 pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
@@ -66,7 +95,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::Io(_) => "check the path",
         E::Option(_) => "`--help` lists the options",
-        E::Bundle(error) => return error.hint().map(str::to_owned),
+        E::Bundle(error) => return bundle(error),
         _ => return None,
     };
     Some(text.to_owned())
@@ -97,7 +126,7 @@ pub(crate) fn verify(error: &gular_verify::Error) -> Option<String> {
         E::Io(_) => "check the path and its permissions",
         E::Transfer(error) => return transfer(error),
         E::Manifest(error) | E::TooNew(error) => return error.hint().map(str::to_owned),
-        E::Pelican(error) => return error.hint(),
+        E::Pelican(error) => return pelican(error),
         _ => return None,
     };
     Some(text.to_owned())
@@ -116,7 +145,7 @@ pub(crate) fn bench(error: &gular_bench::Error) -> Option<String> {
         E::Differs { .. } => {
             "check the bundle with `gular verify`; if it is sound, please report this as a bug"
         }
-        E::Bundle(error) => return error.hint().map(str::to_owned),
+        E::Bundle(error) => return bundle(error),
         E::Pack(error) => return pack(error),
         E::Loader(error) => return runtime(error),
         _ => return None,
@@ -133,6 +162,16 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
         }
         E::NoSpace { .. } => {
             "free space, or use another folder; `--splits` fetches a part of the bundle; what was fetched before is kept"
+        }
+        E::Bundle(error) => return bundle(error),
+        E::Pelican(error) => return pelican(error),
+        E::Fragment { .. } => {
+            "`gular publish` and `gular pack` print the digest; without one, leave `#…` out"
+        }
+        E::NoManifest { .. } => "give the URL of a version; `gular ls` lists what is there",
+        E::NoBundleUrl { .. } => "give the URL that `gular publish` printed",
+        E::NoneAccepted { .. } => {
+            "look with a token that may read: `gular verify` says whether all of it is there"
         }
         other => return other.hint(),
     };
@@ -158,6 +197,9 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
         E::Foreign { .. } => {
             "nothing was changed there; remove it if it is yours, or name another folder with `--to DIR`"
         }
+        E::Source { .. } => {
+            "stage a folder of plain files that nobody writes to, or `gular pack` it"
+        }
         other => return other.hint(),
     };
     Some(text.to_owned())
@@ -170,6 +212,10 @@ fn runtime(error: &gular_runtime::Error) -> Option<String> {
         E::Loader(gular_runtime::LoaderError::Decode { .. }) => {
             Some("pack again with `--check-images full`, which names all such files".to_owned())
         }
+        E::Loader(gular_runtime::LoaderError::NoImages { .. }) => {
+            Some("`gular inspect` lists the fields".to_owned())
+        }
+        E::Bundle(error) => bundle(error),
         other => other.hint(),
     }
 }

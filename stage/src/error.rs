@@ -110,7 +110,7 @@ impl Error {
                 Some("nothing was changed there; remove it if it is yours, or name another folder")
             }
             Self::Source { .. } => {
-                Some("stage a folder of plain files that nobody writes to, or `gular pack` it")
+                Some("stage a folder of plain files that nobody writes to, or pack it")
             }
             Self::Stopped { .. } => Some("run the same command again"),
             Self::Io(error) => error.hint(),

@@ -156,12 +156,12 @@ impl Error {
         match self {
             Self::Bundle(error) => error.hint(),
             Self::Fragment { .. } => Some(
-                "`gular publish` and `gular pack` print the digest; without one, leave `#…` out",
+                "give the digest as it was printed when the bundle was packed or published; without one, leave `#…` out",
             ),
-            Self::NoManifest { .. } => {
-                Some("give the URL of a version; `gular ls` lists what is there")
+            Self::NoManifest { .. } => Some("give the URL of a version"),
+            Self::NoBundleUrl { .. } => {
+                Some("give the URL that was printed when the bundle was published")
             }
-            Self::NoBundleUrl { .. } => Some("give the URL that `gular publish` printed"),
             Self::BundleChanged { .. } => Some(
                 "a published version never changes: ask who published it; to accept it, give its digest: URL#blake3=…",
             ),
@@ -170,10 +170,10 @@ impl Error {
                 Some("check the digest and the version in the URL; every server gives this one")
             }
             Self::Occupied { .. } => Some("remove it, or fetch into another folder"),
-            Self::NoneAccepted { .. } => Some(
-                "look with a token that may read: `gular verify` says whether all of it is there",
-            ),
-            Self::NoSplit { .. } => Some("`gular inspect` shows the splits of a bundle"),
+            Self::NoneAccepted { .. } => {
+                Some("verify it with a token that may read: that says whether all of it is there")
+            }
+            Self::NoSplit { .. } => Some("ask for splits that it has"),
             Self::ObjectDigest { .. } => {
                 Some("read it from its origin; if that differs too, it is another object")
             }

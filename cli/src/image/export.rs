@@ -32,6 +32,7 @@ pub(super) struct ExportArgs {
 pub(super) enum ExportArg {
     /// Apptainer's definition file
     Def,
+    /// A Dockerfile, for Docker, Podman and Buildah
     Dockerfile,
     /// JSON for job files
     Facts,

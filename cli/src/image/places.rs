@@ -49,9 +49,9 @@ pub(super) struct SourceArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Places")]
 pub(super) struct PlaceArgs {
-    /// Where packages and compressed blocks are kept for the next build
+    /// Where packages, unpacked files and compressed blocks are kept, to be used again
     ///
-    /// Unpacked files too. [default: $GULAR_IMAGE_CACHE, else gular/image in $XDG_CACHE_HOME or ~/.cache]
+    /// [default: $GULAR_IMAGE_CACHE, else gular/image in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR")]
     pub(super) cache: Option<PathBuf>,
     /// Use only what is already cached; fetch nothing

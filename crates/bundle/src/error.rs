@@ -217,21 +217,21 @@ impl Error {
             Self::Length { .. }
             | Self::Digest { .. }
             | Self::Block { .. }
-            | Self::SampleDigest(_) => Some(
-                "fetch or copy the file again: this copy is not the one described; `gular verify` lists every fault",
-            ),
+            | Self::SampleDigest(_) => {
+                Some("fetch or copy the file again: this copy is not the one described")
+            }
             Self::Malformed { .. }
             | Self::Label { .. }
             | Self::Format { .. }
-            | Self::TooLarge { .. } => Some(
-                "it may be cut short or not part of a bundle; `gular verify` lists every fault",
-            ),
-            Self::OutOfRange { .. } | Self::NoField { .. } => {
-                Some("`gular inspect` lists fields and counts")
+            | Self::TooLarge { .. } => {
+                Some("it may be cut short or not part of a bundle; copy or fetch it again")
             }
-            Self::NotInPlace { .. } => Some(
-                "unpack it to a folder of files and `gular pack` that, or write it again uncompressed",
-            ),
+            Self::OutOfRange { .. } | Self::NoField { .. } => {
+                Some("the bundle's manifest has its fields and counts")
+            }
+            Self::NotInPlace { .. } => {
+                Some("unpack it to a folder of files and pack that, or write it again uncompressed")
+            }
             Self::Unfit { .. } | Self::Unwritable { .. } => {
                 Some("use envelope `shards`, which holds all that a bundle may")
             }

@@ -202,7 +202,7 @@ impl Error {
                  federation's certificate is named by SSL_CERT_FILE; one server alone is \
                  https://HOST/…"
             }
-            Self::NotFound { .. } => "look with `gular ls` at the collection above it",
+            Self::NotFound { .. } => "list the collection above it",
             Self::Denied { diagnosis, action, url, .. } => {
                 return Some(diagnosis.hint_for(action, url));
             }

@@ -77,7 +77,7 @@ impl LoaderError {
             Self::Decode { .. } => {
                 "repair these images and pack again, or leave them out of training"
             }
-            Self::NoImages { .. } => "`gular inspect` lists the fields",
+            Self::NoImages { .. } => "the bundle's manifest lists its fields",
             Self::AllLent { .. } => "drop each batch before asking for the next, or raise `slots`",
             Self::Memory { .. } => "use smaller batches or fewer `slots`",
             Self::Thread { .. } => "use fewer threads, or raise the limit (`ulimit -u`)",
