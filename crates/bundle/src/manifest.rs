@@ -10,9 +10,10 @@
 //! ]}
 //! ```
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
+use gular_files::TEMP_PREFIX;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -462,6 +463,7 @@ impl Manifest {
         let mut samples = 0_u64;
         let mut bytes = 0_u64;
         let mut last = Split::Train;
+        let mut files: HashMap<&BundlePath, &FileEntry> = HashMap::new();
         for (i, shard) in self.shards.iter().enumerate() {
             let name = &shard.file.name;
             if shard.split < last {
@@ -471,6 +473,18 @@ impl Manifest {
                 ));
             }
             last = shard.split;
+            for file in [&shard.file, &shard.index] {
+                if file.name.as_str().split('/').any(|part| part.starts_with(TEMP_PREFIX)) {
+                    return Some(format!("`{}` is the name of a temporary file", file.name));
+                }
+                // One file may stand in several lines, such as a shard of two splits.
+                if files.insert(&file.name, file).is_some_and(|other| other != file) {
+                    return Some(format!(
+                        "`{}` is two files, of unlike lengths or digests",
+                        file.name
+                    ));
+                }
+            }
             if shard.index.bytes > MAX_INDEX_BYTES {
                 return Some(format!(
                     "the index of shard {i} `{name}` has {} bytes, over the limit of {MAX_INDEX_BYTES}",
@@ -608,6 +622,9 @@ pub(crate) mod tests {
             ("\"dtype\":\"i64\"", "\"dtype\":\"f32\"", "not an i64 scalar"),
             ("dög \\\"x\\\"", "cat", "class `cat` occurs twice"),
             ("\"name\":\"val-", "\"name\":\"../val-", "not a safe relative path"),
+            ("\"name\":\"val-", "\"name\":\".gular-tmp-fetch-val-", "a temporary file"),
+            // Two shards of one name whose digests are unlike.
+            ("abcde2.safetensors", "abcde1.safetensors", "is two files"),
             ("\"split\":\"val\"", "\"split\":\"val\",\"split\":\"val\"", "duplicate"),
             ("{\"split\":\"train\"", "{\"split\":\"val\"", "comes after"),
         ] {
