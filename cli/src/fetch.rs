@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_bundle::Split;
-use gular_transfer::{BundleUrl, FetchOptions, FetchReport, Remote, Watch, fetch, fetch_object};
+use gular_transfer::{
+    BundleUrl, Checked, FetchOptions, FetchReport, Remote, Watch, fetch, fetch_object,
+};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
@@ -17,8 +19,9 @@ use crate::{network, show, units};
 ///
 /// DIR becomes a local bundle. If interrupted, even by kill -9, run the same command again: what
 /// is already there is checked and kept. An object that is not a bundle is stored in DIR under
-/// its own name; an incomplete one is kept if the URL has a digest. Exit code 1: the bytes do
-/// not match their digest.
+/// its own name; an incomplete one is kept if the URL has a digest; without one it is compared
+/// with the checksum that its server tells, and said to be not checked where there is none. Exit
+/// code 1: the bytes do not match their digest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -106,8 +109,15 @@ fn text(report: &FetchReport, had_digest: bool, asked: &str) -> String {
     }
     if let Some(digest) = report.digest {
         text.push_str(&format!("{digest}\n"));
-        if !had_digest {
-            let hex = digest.hex();
+        let (hex, how) = (digest.hex(), report.checked_how.as_deref().unwrap_or_default());
+        if report.checked == Checked::Nothing && !report.dry_run {
+            text.push_str(&format!(
+                "not checked: {how}; the digest is that of the bytes that came, right or wrong\n"
+            ));
+        } else if !had_digest {
+            if report.checked == Checked::Checksum {
+                text.push_str(&format!("it has the checksum {how}\n"));
+            }
             text.push_str(&format!("no digest was asked for; next time: {asked}#blake3={hex}\n"));
         }
     }

@@ -136,7 +136,9 @@ mod tests {
             let n = help.lines().count();
             let example =
                 help.rsplit_once("\nExample").is_some_and(|(_, e)| e.contains("\n  gular "));
-            let fits = n <= 30 && help.lines().all(|line| line.chars().count() <= 100);
+            // The first screen names every verb.
+            let most = if name == "gular" { 36 } else { 30 };
+            let fits = n <= most && help.lines().all(|line| line.chars().count() <= 100);
             if !fits || !example {
                 wrong.push(format!("{name}: {n} lines, example: {example}\n{help}"));
             }

@@ -22,7 +22,7 @@ mod watch;
 pub use cache::{Cache, scratch};
 pub use error::Error;
 // What functions here take: who fetches or stages needs no other part of the client.
-pub use fetch::{FetchOptions, FetchReport, FolderLock, Trust, fetch, fetch_object};
+pub use fetch::{Checked, FetchOptions, FetchReport, FolderLock, Trust, fetch, fetch_object};
 pub use gular_pelican::{Client, ClientOptions};
 pub use open::{BundleOptions, Opened, open_bundle};
 pub use publish::{PublishOptions, PublishReport, SoundBundle, publish, publish_file};

@@ -90,20 +90,22 @@ impl Published {
         cancel: &AtomicBool,
     ) -> Result<Stored, Error> {
         let url = self.url_of(file)?;
-        let mut first = None;
+        let (mut first, mut missing) = (None, None);
         for name in names(&url) {
             match client.stat(&name, cancel) {
                 Ok(stat) if stat.len_bytes == Some(file.bytes) => return Ok(Stored::Whole),
                 Ok(stat) => drop(first.get_or_insert(stat.len_bytes)),
-                Err(Pelican::NotFound { server, .. }) if first.is_none() => {
-                    return Ok(Stored::Missing { server });
-                }
+                // Burned, and removed since: the next name may have it.
+                Err(Pelican::NotFound { server, .. }) if name == url => missing = Some(server),
                 // Names are taken in order: there is none behind this one.
                 Err(Pelican::NotFound { .. }) => break,
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Stored::OtherLength(first.flatten()))
+        Ok(match (first, missing) {
+            (None, Some(server)) => Stored::Missing { server },
+            (first, _) => Stored::OtherLength(first.flatten()),
+        })
     }
 }
 
@@ -162,5 +164,11 @@ mod tests {
         check(&Stored::OtherLength(Some(3)));
         fs::write(data.join("train-0.tar~2"), b"whole").unwrap();
         check(&Stored::Whole);
+        // The first was cleaned up.
+        fs::remove_file(data.join("train-0.tar")).unwrap();
+        check(&Stored::Whole);
+        fs::remove_file(data.join("train-0.tar~1")).unwrap();
+        let stored = published.stored(&client, &file, &AtomicBool::new(false)).unwrap();
+        assert!(matches!(stored, Stored::Missing { .. }), "{stored:?}");
     }
 }

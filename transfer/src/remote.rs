@@ -49,7 +49,11 @@ impl RemoteBundle {
                 Ok(_) => Ok(()),
             }
         };
-        let read = client.read(published.manifest(), MAX_MANIFEST_BYTES, &accepts, cancel);
+        let (name, limit) = (published.manifest(), MAX_MANIFEST_BYTES);
+        let read = match url.digest {
+            Some(_) => client.read_verified(name, limit, &accepts, cancel),
+            None => client.read(name, limit, &accepts, cancel),
+        };
         let bytes = match (read, other.get()) {
             (Err(Pelican::Corrupt { attempts, .. }), Some((expected, found))) => {
                 let url = published.version().to_string();
@@ -135,7 +139,7 @@ impl RemoteBundle {
                 )),
             }
         };
-        Ok(client.read(&self.url_of(file)?, file.bytes, &accepts, cancel)?)
+        Ok(client.read_verified(&self.url_of(file)?, file.bytes, &accepts, cancel)?)
     }
 }
 

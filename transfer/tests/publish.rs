@@ -13,8 +13,8 @@ use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions};
 use gular_federation::{Federation, Options, TokenRequest, mint};
 use gular_pelican::{Check, Client, ClientOptions, Env, Error as Pelican, Url};
 use gular_transfer::{
-    Error, FetchOptions, PublishOptions, PublishReport, RemoteBundle, SoundBundle, Watch, fetch,
-    publish, publish_file,
+    BundleUrl, Checked, Error, FetchOptions, PublishOptions, PublishReport, RemoteBundle,
+    SoundBundle, Watch, fetch, fetch_object, publish, publish_file,
 };
 use tempfile::TempDir;
 
@@ -290,6 +290,39 @@ fn a_url_without_a_version_is_refused() {
     let options = PublishOptions::default();
     let error = publish(&target.client, &sound, &url, &options, Watch::silent(&cancel));
     assert!(matches!(error, Err(Error::NoBundleUrl { .. })), "{error:?}");
+}
+
+/// The cache keeps what it once read; here that is damaged on its disk.
+#[test]
+fn an_object_that_a_cache_has_wrongly_is_read_from_the_origin() {
+    let target = Target::federation();
+    let (file, bytes) = (target.dir.path().join("f"), vec![7; 3 * BLOCK / 2]);
+    fs::write(&file, &bytes).unwrap();
+    let (url, cancel) = (target.version("f"), AtomicBool::new(false));
+    let watch = Watch::silent(&cancel);
+    publish_file(&target.client, &file, &url, &PublishOptions::default(), watch).unwrap();
+    let get = |digest: Option<Digest>| {
+        let (to, url) = (tempfile::tempdir().unwrap(), BundleUrl { url: url.clone(), digest });
+        let len = bytes.len() as u64;
+        let (report, path) =
+            fetch_object(&target.client, &url, len, to.path(), false, watch).unwrap();
+        assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+        (fs::read(path).unwrap(), report)
+    };
+    let digest = Digest::of(&bytes);
+    let (came, report) = get(None);
+    assert!(came == bytes);
+    assert_eq!((report.checked, report.digest), (Checked::Checksum, Some(digest)));
+    let how = report.checked_how.unwrap();
+    assert!(how.starts_with("crc32c:"), "{how}");
+
+    let copy = target.dir.path().join("cache/gular/set/f");
+    let mut damaged = fs::read(&copy).unwrap();
+    damaged[BLOCK + 1] ^= 1;
+    fs::write(&copy, damaged).unwrap();
+    let (came, report) = get(Some(digest));
+    assert!(came == bytes);
+    assert_eq!((report.checked, report.checked_how), (Checked::Digest, None));
 }
 
 #[test]

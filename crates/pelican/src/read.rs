@@ -35,8 +35,8 @@ impl Client {
     ///
     /// A server that dies, stalls or crawls is left for the next, which goes on
     /// at the first byte missing; one whose bytes are refused is not asked again.
-    /// When all have other bytes, so that the name was burned by a cut upload, the
-    /// names `…~1`, `…~2` are tried.
+    /// When all have other bytes, so that the name was burned by a cut upload, or when
+    /// such an object was removed since, the names `…~1`, `…~2` are tried.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Corrupt`] when every copy
@@ -66,24 +66,43 @@ impl Client {
         accepts: &dyn Fn(&[u8]) -> Result<(), String>,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
-        let mut take = Whole::new(url, limit, accepts);
+        let mut take = Whole::new(url, limit, accepts, false);
+        self.read_into(url, &mut take, cancel)?;
+        Ok(take.into_bytes())
+    }
+
+    /// The same, where `accepts` compares with a digest that the caller has: a name that
+    /// is gone is sought under those that replace it, and servers are asked that a director
+    /// does not name any more.
+    ///
+    /// # Errors
+    /// Those of [`Client::read`].
+    pub fn read_verified(
+        &self,
+        url: &Url,
+        limit: u64,
+        accepts: &dyn Fn(&[u8]) -> Result<(), String>,
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, Error> {
+        let mut take = Whole::new(url, limit, accepts, true);
         self.read_into(url, &mut take, cancel)?;
         Ok(take.into_bytes())
     }
 
     fn read_into(&self, url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Result<(), Error> {
         if url.scheme() == Scheme::File {
-            return first_good_name(url, |url| {
+            let verified = take.is_verified();
+            return first_good_name(url, verified, |url| {
                 take.rewind();
                 local::read(url, take, cancel)
             });
         }
         self.block(cancel, async {
-            let mut first = None;
+            let (mut first, verified) = (None, take.is_verified());
             for renamed in 0..=MAX_RENAMES {
                 match self.0.transfer(&numbered(url, renamed), take).await {
                     Ok(()) => return Ok(()),
-                    Err(error) => match settle_for(&mut first, error, renamed) {
+                    Err(error) => match settle_for(&mut first, error, renamed, verified) {
                         Some(error) => return Err(error),
                         None => take.rewind(),
                     },
@@ -100,8 +119,19 @@ pub(crate) fn numbered(url: &Url, renamed: u32) -> Url {
 }
 
 /// What to return, if anything, when a name failed; `first` keeps why the first did.
-fn settle_for(first: &mut Option<Error>, error: Error, renamed: u32) -> Option<Error> {
+/// `verified`: there must be an object, so that a name that is gone was burned and cleaned
+/// up since.
+fn settle_for(
+    first: &mut Option<Error>,
+    error: Error,
+    renamed: u32,
+    verified: bool,
+) -> Option<Error> {
     match error {
+        Error::NotFound { .. } if renamed == 0 && verified => {
+            *first = Some(error);
+            None
+        }
         Error::Corrupt { .. } if renamed < MAX_RENAMES => {
             first.get_or_insert(error);
             None
@@ -116,6 +146,7 @@ fn settle_for(first: &mut Option<Error>, error: Error, renamed: u32) -> Option<E
 
 fn first_good_name(
     url: &Url,
+    verified: bool,
     mut read: impl FnMut(&Url) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut first = None;
@@ -123,7 +154,7 @@ fn first_good_name(
         match read(&numbered(url, renamed)) {
             Ok(()) => return Ok(()),
             Err(error) => {
-                if let Some(error) = settle_for(&mut first, error, renamed) {
+                if let Some(error) = settle_for(&mut first, error, renamed, verified) {
                     return Err(error);
                 }
             }
@@ -133,7 +164,7 @@ fn first_good_name(
 }
 
 impl Inner {
-    async fn transfer(&self, url: &Url, take: &mut dyn Take) -> Result<(), Error> {
+    pub(crate) async fn transfer(&self, url: &Url, take: &mut dyn Take) -> Result<(), Error> {
         // Before the first byte a wrong host is likelier than a server that restarts.
         let mut retry = Retry::new(Policy::READ, self.options.patience / 6);
         let route = self.route(url, Verb::Read).await?;

@@ -27,6 +27,7 @@ pub(crate) async fn receive(
     take: &mut dyn Take,
     min_rate: Option<u64>,
 ) -> Result<(), Broken> {
+    take.begin(&response).map_err(|why| Broken::Fault(Fault::Lost(why)))?;
     let mut skip = check_head(&response, wanted, take)?;
     let announced = response.content_length();
     let mut received = 0_u64;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::http::Response;
 use crate::{Error, Url};
 
 pub use gular_files::BLOCK_BYTES;
@@ -31,6 +32,16 @@ pub(crate) enum Stop {
 
 /// Who takes the bytes of an object.
 pub(crate) trait Take {
+    /// An answer begins that may bring the next bytes. Why they cannot follow those that
+    /// were taken before, when that is so; then [`position`](Self::position) has changed.
+    fn begin(&mut self, _response: &Response) -> Result<(), String> {
+        Ok(())
+    }
+    /// Whether every byte is checked by a digest that the caller has: then it does not
+    /// matter who gives it, or under which name.
+    fn is_verified(&self) -> bool {
+        false
+    }
     /// The first byte not yet accepted: where the next server begins.
     fn position(&self) -> u64;
     /// The length it must have, when that is known.
@@ -78,6 +89,10 @@ impl<'a> Blocks<'a> {
 }
 
 impl Take for Blocks<'_> {
+    fn is_verified(&self) -> bool {
+        true
+    }
+
     fn position(&self) -> u64 {
         self.position
     }
@@ -123,6 +138,7 @@ pub(crate) struct Whole<'a> {
     url: &'a Url,
     limit: u64,
     accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
+    verified: bool,
     bytes: Vec<u8>,
 }
 
@@ -131,8 +147,9 @@ impl<'a> Whole<'a> {
         url: &'a Url,
         limit: u64,
         accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
+        verified: bool,
     ) -> Self {
-        Self { url, limit, accepts, bytes: Vec::new() }
+        Self { url, limit, accepts, verified, bytes: Vec::new() }
     }
 
     pub(crate) fn into_bytes(self) -> Vec<u8> {
@@ -141,6 +158,10 @@ impl<'a> Whole<'a> {
 }
 
 impl Take for Whole<'_> {
+    fn is_verified(&self) -> bool {
+        self.verified
+    }
+
     fn position(&self) -> u64 {
         0
     }

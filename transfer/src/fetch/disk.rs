@@ -41,12 +41,14 @@ impl Partial {
     }
 
     /// Accepts the blocks of `block_bytes` that `accepts` takes, from the first on, and
-    /// cuts off the rest; returns how many there are.
+    /// cuts off the rest; returns how many there are. `step` is told of the bytes of each,
+    /// and says whether to go on.
     pub(super) fn keep_sound(
         &mut self,
         len: u64,
         block_bytes: usize,
         accepts: &dyn Fn(u64, &[u8]) -> bool,
+        step: &dyn Fn(u64) -> bool,
     ) -> Result<u64, Error> {
         let io = |e| Error::io("read", &self.temp, e);
         let found = self.file.metadata().map_err(io)?.len().min(len);
@@ -64,6 +66,9 @@ impl Partial {
             }
             number += 1;
             self.sound += size;
+            if !step(size) {
+                return Err(gular_pelican::Error::Cancelled.into());
+            }
         }
         self.file.set_len(self.sound).map_err(|e| Error::io("cut", &self.temp, e))?;
         Ok(number)
@@ -83,6 +88,12 @@ impl Partial {
             }
         }
         Ok(())
+    }
+
+    /// Forgets all that was written.
+    pub(super) fn restart(&mut self) -> io::Result<()> {
+        (self.sound, self.asked) = (0, 0);
+        self.file.set_len(0)
     }
 
     /// Gives it its name: fsync, read-only, rename, fsync of the folder.
@@ -133,7 +144,11 @@ mod tests {
             fs::write(Partial::temp_of(&to), bytes).unwrap();
             let mut partial = Partial::open(&to).unwrap();
             let accepts = |_: u64, block: &[u8]| block.iter().all(|b| *b == 7);
-            assert_eq!(partial.keep_sound(len, 4, &accepts).unwrap(), expected, "{bytes:?}");
+            assert_eq!(
+                partial.keep_sound(len, 4, &accepts, &|_| true).unwrap(),
+                expected,
+                "{bytes:?}"
+            );
             let left = fs::metadata(Partial::temp_of(&to)).unwrap().len();
             assert_eq!(left, (expected * 4).min(len));
         };
@@ -144,6 +159,23 @@ mod tests {
         check(&[7; 10], 10, 3);
         check(&[7; 20], 10, 3);
         check(&[0; 10], 10, 0);
+    }
+
+    #[test]
+    fn looking_at_what_is_there_can_be_cancelled_and_keeps_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("f");
+        fs::write(Partial::temp_of(&to), [7; 40]).unwrap();
+        let mut partial = Partial::open(&to).unwrap();
+        let seen = std::cell::Cell::new(0);
+        let step = |n: u64| {
+            seen.set(seen.get() + n);
+            seen.get() < 8
+        };
+        let error = partial.keep_sound(100, 4, &|_, _| true, &step).unwrap_err();
+        assert!(matches!(error, Error::Pelican(gular_pelican::Error::Cancelled)), "{error}");
+        assert_eq!(seen.get(), 8);
+        assert_eq!(fs::metadata(Partial::temp_of(&to)).unwrap().len(), 40);
     }
 
     #[test]

@@ -17,5 +17,5 @@ mod run;
 
 pub use disk::FolderLock;
 pub use object::fetch_object;
-pub use report::FetchReport;
+pub use report::{Checked, FetchReport};
 pub use run::{FetchOptions, Trust, fetch};

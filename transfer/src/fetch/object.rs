@@ -1,19 +1,22 @@
 //! One plain object that is no bundle.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gular_bundle::{Digest, StreamDigest};
-use gular_pelican::{BLOCK_BYTES, Client, Object};
+use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, PlainSink, Scheme, Url};
 
 use super::disk::{FolderLock, Partial, free_bytes};
-use super::report::FetchReport;
+use super::report::{Checked, FetchReport};
 use crate::{BundleUrl, Error, Watch};
 
 /// Fetches the object at `url` to `dir/NAME`.
 ///
 /// Nothing but its digest can tell whether what a killed run left is right, so that
-/// is kept only when `url` has one.
+/// is kept only when `url` has one. Bytes that do not have that digest are fetched once
+/// more, from the origin. Without a digest they are compared with the checksum that their
+/// server tells; the report says when there was none.
 ///
 /// # Errors
 /// [`Error::NoSpace`], [`Error::Occupied`], [`Error::Pelican`], [`Error::ObjectDigest`], [`Error::Io`].
@@ -27,7 +30,7 @@ pub fn fetch_object(
 ) -> Result<(FetchReport, PathBuf), Error> {
     let start = Instant::now();
     let to = dir.join(url.url.name());
-    let report = |digest: Option<Digest>, fetched: u64| FetchReport {
+    let report = |digest: Option<Digest>, fetched: u64, (checked, checked_how)| FetchReport {
         url: url.clone(),
         digest,
         dir: dir.to_owned(),
@@ -36,78 +39,200 @@ pub fn fetch_object(
         bytes_fetched: fetched,
         bytes_kept: len_bytes.saturating_sub(fetched),
         dry_run,
+        checked,
+        checked_how,
         seconds: start.elapsed().as_secs_f64(),
     };
-    if let Some(free) = free_bytes(dir).filter(|free| *free < len_bytes) {
-        return Err(Error::NoSpace { dir: dir.display().to_string(), needed: len_bytes, free });
-    }
     if dry_run {
-        return Ok((report(url.digest, len_bytes), to));
+        check_space(dir, &to, len_bytes)?;
+        let checked = url.digest.map_or(Checked::Nothing, |_| Checked::Digest);
+        return Ok((report(url.digest, len_bytes, (checked, None)), to));
     }
     std::fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
     let lock = FolderLock::wait(dir, &|| watch.cancelled())?;
     if let Some(expected) = url.digest.filter(|_| to.is_file())
-        && digest_of(&to)? == expected
+        && digest_of(&to, watch)? == expected
     {
-        return Ok((report(url.digest, 0), to));
+        return Ok((report(url.digest, 0, (Checked::Digest, None)), to));
     }
     if to.exists() || url.url.name().is_empty() {
         let (path, url) = (to.display().to_string(), url.to_string());
         return Err(Error::Occupied { path, url });
     }
-    // Without a digest nothing says that what a killed run left is right.
-    let mut trusted = url.digest.is_some();
-    loop {
-        let mut partial = Partial::open(&to)?;
+    check_space(dir, &to, len_bytes)?;
+    let job = Job { client, to: &to, len_bytes, watch };
+    let done = match url.digest {
+        Some(expected) => job.with_digest(&url.url, expected)?,
+        None => job.without(&url.url)?,
+    };
+    drop(lock);
+    Ok((report(Some(done.digest), done.fetched, (done.checked, done.how)), to))
+}
+
+/// Bytes that are not there yet: what a killed run left needs no further room.
+fn missing(to: &Path, len: u64) -> u64 {
+    let left = std::fs::metadata(Partial::temp_of(to)).map_or(0, |found| found.len());
+    len.saturating_sub(left)
+}
+
+fn check_space(dir: &Path, to: &Path, len: u64) -> Result<(), Error> {
+    let needed = missing(to, len);
+    match free_bytes(dir) {
+        Some(free) if free < needed => {
+            Err(Error::NoSpace { dir: dir.display().to_string(), needed, free })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One object to be fetched.
+struct Job<'a> {
+    client: &'a Client,
+    to: &'a Path,
+    len_bytes: u64,
+    watch: Watch<'a>,
+}
+
+/// A file that has its name now.
+struct Done {
+    digest: Digest,
+    fetched: u64,
+    checked: Checked,
+    how: Option<String>,
+}
+
+impl Job<'_> {
+    /// Goes on behind what a killed run left; where that was not its beginning, from the
+    /// start; where a cache has other bytes, from the origin.
+    fn with_digest(&self, url: &Url, expected: Digest) -> Result<Done, Error> {
+        let (mut from, mut keep, mut before) = (url.clone(), true, None);
+        let other = |found| Error::ObjectDigest { url: url.to_string(), expected, found };
+        loop {
+            let read = match (self.read(&from, keep, false), before) {
+                (Ok(read), _) => read,
+                (Err(Error::Pelican(Pelican::Cancelled)), _) => {
+                    return Err(Pelican::Cancelled.into());
+                }
+                // The origin may let nobody read, or be down: what the cache has is known.
+                (Err(_), Some(found)) => return Err(other(found)),
+                (Err(error), None) => return Err(error),
+            };
+            if read.digest == expected {
+                read.partial.finish()?;
+                let (checked, fetched) = (Checked::Digest, read.fetched);
+                return Ok(Done { digest: expected, fetched, checked, how: None });
+            }
+            let _ = std::fs::remove_file(Partial::temp_of(self.to));
+            if read.fetched < self.len_bytes {
+                keep = false;
+            } else if from.scheme() == Scheme::Pelican && !from.is_direct() {
+                (from, keep, before) = (from.direct(), false, Some(read.digest));
+            } else {
+                return Err(other(read.digest));
+            }
+        }
+    }
+
+    fn without(&self, url: &Url) -> Result<Done, Error> {
+        let read = self.read(url, false, true)?;
+        let (checked, how) = match read.checked {
+            Ok(how) => (Checked::Checksum, how),
+            Err(why) => (Checked::Nothing, why),
+        };
+        read.partial.finish()?;
+        Ok(Done { digest: read.digest, fetched: read.fetched, checked, how: Some(how) })
+    }
+
+    /// Reads all of it, or what is missing.
+    fn read(&self, url: &Url, keep: bool, check: bool) -> Result<Read, Error> {
+        let mut partial = Partial::open(self.to)?;
         let hasher = std::cell::RefCell::new(StreamDigest::new());
         let kept = |_: u64, bytes: &[u8]| {
             hasher.borrow_mut().update(bytes);
             true
         };
-        let limit = if trusted { len_bytes } else { 0 };
-        let blocks = partial.keep_sound(limit, BLOCK_BYTES, &kept)?;
-        let there = blocks.saturating_mul(BLOCK_BYTES as u64).min(len_bytes);
-        let mut hasher = hasher.into_inner();
-        let object = Object { url: &url.url, len_bytes, accepts: &|_, _| true };
-        let mut sink = |position: u64, bytes: &[u8]| {
-            hasher.update(bytes);
-            partial.write(position, bytes)?;
-            (watch.progress)(position + bytes.len() as u64, len_bytes);
-            Ok(())
+        let done = std::cell::Cell::new(0);
+        let step = |n: u64| {
+            done.set(done.get() + n);
+            (self.watch.progress)(done.get(), self.len_bytes);
+            !self.watch.cancelled()
         };
-        if there < len_bytes || len_bytes == 0 {
-            client.stream(&object, blocks, &mut sink, watch.cancel)?;
+        let limit = if keep { self.len_bytes } else { 0 };
+        partial.keep_sound(limit, BLOCK_BYTES, &kept, &step)?;
+        let there = done.get();
+        let hasher = hasher.into_inner();
+        let (watch, len) = (self.watch, self.len_bytes);
+        let mut sink = Sink { partial, hasher, watch, len };
+        let (mut fetched, mut checked) = (0, Err("nothing was read".to_owned()));
+        if there < len || len == 0 {
+            let cancel = self.watch.cancel;
+            let read = self.client.read_plain(url, there, Some(len), check, &mut sink, cancel)?;
+            fetched = if read.restarted { len } else { len - there };
+            checked = read.checked;
         }
-        let found = hasher.finish();
-        match url.digest {
-            Some(expected) if expected != found => {
-                let _ = std::fs::remove_file(Partial::temp_of(&to));
-                if there == 0 {
-                    return Err(Error::ObjectDigest { url: url.url.to_string(), expected, found });
-                }
-                // What had been left was not its beginning: once more, from the start.
-                trusted = false;
-            }
-            _ => {
-                partial.finish()?;
-                drop(lock);
-                return Ok((report(Some(found), len_bytes - there), to));
-            }
-        }
+        let Sink { partial, hasher, .. } = sink;
+        Ok(Read { partial, digest: hasher.finish(), fetched, checked })
     }
 }
 
-fn digest_of(path: &Path) -> Result<Digest, Error> {
+/// All bytes, under their temporary name.
+struct Read {
+    partial: Partial,
+    digest: Digest,
+    fetched: u64,
+    checked: Result<String, String>,
+}
+
+/// Writes and hashes what comes.
+struct Sink<'a> {
+    partial: Partial,
+    hasher: StreamDigest,
+    watch: Watch<'a>,
+    len: u64,
+}
+
+impl PlainSink for Sink<'_> {
+    fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        self.hasher.update(bytes);
+        self.partial.write(position, bytes)?;
+        (self.watch.progress)(position + bytes.len() as u64, self.len);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> io::Result<()> {
+        self.hasher = StreamDigest::new();
+        self.partial.restart()
+    }
+}
+
+fn digest_of(path: &Path, watch: Watch<'_>) -> Result<Digest, Error> {
     let mut hasher = StreamDigest::new();
     let source = gular_bundle::ReadAt::open(path, gular_bundle::Backend::Pread)?;
     let mut piece = vec![0; BLOCK_BYTES];
     let mut position = 0;
     while position < source.len_bytes() {
+        watch.check()?;
         let n = (source.len_bytes() - position).min(BLOCK_BYTES as u64);
         let part = piece.get_mut(..usize::try_from(n).unwrap_or(0)).unwrap_or_default();
         source.read_at(position, part)?;
         hasher.update(part);
         position += n;
+        (watch.progress)(position, source.len_bytes());
     }
     Ok(hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_needs_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("f");
+        assert_eq!(missing(&to, 60), 60);
+        std::fs::write(Partial::temp_of(&to), [0; 50]).unwrap();
+        assert_eq!(missing(&to, 60), 10);
+        assert_eq!(missing(&to, 40), 0);
+    }
 }

@@ -29,8 +29,25 @@ pub struct FetchReport {
     pub bytes_kept: u64,
     /// Whether nothing was written.
     pub dry_run: bool,
+    /// What says that the bytes are those that were published.
+    pub checked: Checked,
+    /// Of a checksum, which and whose; of nothing, why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checked_how: Option<String>,
     /// Wall-clock time.
     pub seconds: f64,
+}
+
+/// What fetched bytes were compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Checked {
+    /// A digest that the URL names, or the manifest.
+    Digest,
+    /// The checksum that a server tells of its copy.
+    Checksum,
+    /// Nothing.
+    Nothing,
 }
 
 /// Also a path that is not UTF-8, as it is shown.
@@ -54,10 +71,12 @@ mod tests {
                 bytes_fetched: 2,
                 bytes_kept: 0,
                 dry_run: true,
+                checked: Checked::Nothing,
+                checked_how: None,
                 seconds: 0.5,
             };
             let expected = format!(
-                r#"{{"url":"file:///a/v1","digest":"{expected}","dir":"to","files":1,"bytes":2,"bytes_fetched":2,"bytes_kept":0,"dry_run":true,"seconds":0.5}}"#
+                r#"{{"url":"file:///a/v1","digest":"{expected}","dir":"to","files":1,"bytes":2,"bytes_fetched":2,"bytes_kept":0,"dry_run":true,"checked":"nothing","seconds":0.5}}"#
             );
             assert_eq!(serde_json::to_string(&report).unwrap(), expected);
         };

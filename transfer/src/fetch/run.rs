@@ -1,5 +1,6 @@
 //! The whole bundle, or some splits of it.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use gular_files::{parallel, write_file};
 use gular_pelican::{Client, Object};
 
 use super::disk::{FolderLock, Partial, free_bytes};
-use super::report::FetchReport;
+use super::report::{Checked, FetchReport};
 use crate::{Error, RemoteBundle, Watch};
 
 /// What is fetched, and how.
@@ -77,6 +78,8 @@ pub fn fetch(
         bytes_fetched: fetched,
         bytes_kept: kept,
         dry_run: options.dry_run,
+        checked: Checked::Digest,
+        checked_how: None,
         seconds: start.elapsed().as_secs_f64(),
     };
     check_same(dir, remote)?;
@@ -110,11 +113,22 @@ pub fn fetch(
         }
         (watch.progress)(done.fetch_add(n, Ordering::Relaxed) + n, total);
     };
-    let work = |shard: &&ShardEntry, stop: &AtomicBool| {
+    // Entries of one file one after another: two at once would write it at the same time.
+    let mut groups: Vec<Vec<&ShardEntry>> = Vec::new();
+    let mut group_of = HashMap::new();
+    for &shard in &shards {
+        let at = *group_of.entry(&shard.file.name).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => group.push(shard),
+            None => groups.push(vec![shard]),
+        }
+    }
+    let work = |group: &Vec<&ShardEntry>, stop: &AtomicBool| {
         let (data, trust, advance) = (data.as_path(), options.trust, &advance);
-        Job { client, remote, data, trust, advance, cancel: stop }.shard(shard)
+        let job = Job { client, remote, data, trust, advance, cancel: stop };
+        group.iter().try_for_each(|shard| job.shard(shard))
     };
-    parallel(&shards, options.jobs, watch.cancel, work)?;
+    parallel(&groups, options.jobs, watch.cancel, work)?;
     watch.check()?;
 
     let manifest = dir.join(MANIFEST_NAME);
@@ -208,9 +222,12 @@ impl Job<'_> {
             return Ok(());
         }
         let mut partial = Partial::open(&to)?;
-        let blocks = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts)?;
+        let step = |n: u64| {
+            (self.advance)(n, true);
+            !self.cancel.load(Ordering::Relaxed)
+        };
+        let blocks = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts, &step)?;
         let sound = blocks.saturating_mul(BLOCK_BYTES as u64).min(shard.file.bytes);
-        (self.advance)(sound, true);
         let url = self.remote.url_of(&shard.file)?;
         let object = Object { url: &url, len_bytes: shard.file.bytes, accepts: &accepts };
         if sound < shard.file.bytes || shard.file.bytes == 0 {

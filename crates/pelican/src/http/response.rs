@@ -110,6 +110,11 @@ impl Response {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
+    /// Who answered.
+    pub(crate) fn server(&self) -> &Server {
+        &self.home.1
+    }
+
     /// The announced length of the body.
     pub(crate) fn content_length(&self) -> Option<u64> {
         self.header("content-length")?.trim().parse().ok()

@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 
 use super::Job;
 use super::file::PIECE;
-use super::there::digest_patience;
 use crate::Error;
+use crate::checksum::digest_patience;
 use crate::client::Inner;
 use crate::http::{self, Fault, Request, Response};
 use crate::redirect;

@@ -13,7 +13,7 @@ use hyper::header::CONTENT_LENGTH;
 use tokio::time::sleep;
 
 use super::{Check, Compared, Job};
-use crate::checksum::{WANT_DIGEST, parse_digest};
+use crate::checksum::{WANT_DIGEST, digest_patience, parse_digest};
 use crate::client::Inner;
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response};
@@ -22,12 +22,6 @@ use crate::route::{Place, Route, header, propfind};
 use crate::token::Action;
 use crate::url::percent_decode;
 use crate::{Diagnosis, Error, Scheme, Url};
-
-/// An origin reads the whole object to answer for its digest: 3 s a GB for md5 were
-/// measured on a fast disk.
-pub(super) fn digest_patience(len: u64) -> Duration {
-    Duration::from_secs(15 + len / (50 << 20))
-}
 
 /// What lies at the origin under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod create_only;
+mod plain;
 mod reading;
 mod retrying;
 mod server;

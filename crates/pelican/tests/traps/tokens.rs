@@ -32,6 +32,8 @@ pub(crate) struct Federation {
     discovery: Server,
     director: Server,
     pub(crate) storage: Server,
+    /// Where reads of the origin are sent, if not there.
+    pub(crate) origin: Option<Server>,
 }
 
 impl Federation {
@@ -50,15 +52,26 @@ impl Federation {
     }
 
     pub(crate) fn of(storage: Server, issuer: Option<&str>, strict: bool) -> Self {
+        Self::with_origin(storage, None, issuer, strict)
+    }
+
+    pub(crate) fn with_origin(
+        storage: Server,
+        origin: Option<Server>,
+        issuer: Option<&str>,
+        strict: bool,
+    ) -> Self {
         let to = storage.url.clone();
+        let direct = origin.as_ref().map_or(to.clone(), |origin| origin.url.clone());
         let issuer = issuer.map(|issuer| format!("X-Pelican-Authorization: issuer={issuer}\r\n"));
         let director = Server::start(move |talk, head| {
             let namespace = format!(
                 "X-Pelican-Namespace: namespace=/ns, require-token=true, collections-url={to}\r\n{}",
                 issuer.as_deref().unwrap_or_default()
             );
+            let at = if head.target.contains("directread") { &direct } else { &to };
             let link =
-                format!("Link: <{to}{}>; rel=\"duplicate\"; pri=1; depth=1\r\n", head.path());
+                format!("Link: <{at}{}>; rel=\"duplicate\"; pri=1; depth=1\r\n", head.path());
             if strict && !has_token(head) {
                 talk.answer("401 Unauthorized", &namespace, b"");
             } else {
@@ -71,7 +84,7 @@ impl Federation {
             talk.answer("200 OK", "", format!("{{\"director_endpoint\": \"{to}\"}}").as_bytes());
             true
         });
-        Self { discovery, director, storage }
+        Self { discovery, director, storage, origin }
     }
 
     pub(crate) fn url(&self) -> Url {

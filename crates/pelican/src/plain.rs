@@ -1,0 +1,339 @@
+//! Plain objects: nothing but their servers says which bytes they have.
+//!
+//! ```text
+//! one version (ETag, Last-Modified) ─▶ another one: all again, from the first byte
+//!        ▼
+//! all bytes ─▶ the checksum that their server tells ─▶ equal: checked
+//!                │ none: not checked                    other: that of the origin, else
+//!                                                        all again, from the origin
+//! ```
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+
+use hyper::Method;
+
+use crate::checksum::{Algorithm, Checksum, Summer, WANT_DIGEST, digest_patience, parse_digest};
+use crate::client::{Client, Inner};
+use crate::error::Attempts;
+use crate::http::{Request, Response, Server};
+use crate::route::{Verb, header};
+use crate::take::{Stop, Take};
+use crate::{Error, Scheme, Url, local};
+
+/// Takes the bytes of a plain object.
+pub trait PlainSink {
+    /// The next bytes, which begin at `position`.
+    ///
+    /// # Errors
+    /// Then the read ends.
+    fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// What was written is of no use: it begins again at 0.
+    ///
+    /// # Errors
+    /// Then the read ends.
+    fn restart(&mut self) -> io::Result<()>;
+}
+
+/// A plain object that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainRead {
+    /// Its length in bytes.
+    pub len_bytes: u64,
+    /// Whether it began again at 0.
+    pub restarted: bool,
+    /// What says that the bytes are those that were stored: a checksum and whose it is;
+    /// else why there is none.
+    pub checked: Result<String, String>,
+}
+
+impl Client {
+    /// Reads the object at `url` from byte `from` on, which is 0 where `len` is not known.
+    ///
+    /// All bytes are of one version: when a server has another one than those before, it
+    /// begins again. With `check` they are compared in the end with the checksum that their
+    /// server tells, then with the origin's; without, or when `from` is not 0, nothing is
+    /// compared: the caller has a digest.
+    ///
+    /// # Errors
+    /// Those of [`Client::stream`]; [`Error::Corrupt`] when the origin's bytes do not have
+    /// the checksum that it tells.
+    pub fn read_plain(
+        &self,
+        url: &Url,
+        from: u64,
+        len: Option<u64>,
+        check: bool,
+        sink: &mut dyn PlainSink,
+        cancel: &AtomicBool,
+    ) -> Result<PlainRead, Error> {
+        let mut take = Plain::new(url, sink, from, len);
+        if url.scheme() == Scheme::File {
+            local::read(url, &mut take, cancel)?;
+            return Ok(take.done(Ok("the file itself".to_owned())));
+        }
+        self.block(cancel, async {
+            self.0.transfer(url, &mut take).await?;
+            if !check || from > 0 {
+                let why = "it was not asked for".to_owned();
+                return Ok(take.done(Err(why)));
+            }
+            let mut doubts = Attempts::default();
+            match self.0.checksum_of(url, &take, &mut doubts).await? {
+                Sum::Same(whose) => return Ok(take.done(Ok(whose))),
+                Sum::None(why) => return Ok(take.done(Err(why))),
+                Sum::Other => {}
+            }
+            let corrupt = |attempts| Err(Error::Corrupt { url: url.to_string(), attempts });
+            if url.scheme() != Scheme::Pelican || url.is_direct() {
+                return corrupt(doubts);
+            }
+            // A cache may tell another object's checksum; the origin knows better, and
+            // has better bytes.
+            let direct = url.direct();
+            if let Sum::Same(whose) = self.0.checksum_of(&direct, &take, &mut doubts).await? {
+                return Ok(take.done(Ok(whose)));
+            }
+            take.restart()?;
+            match self.0.transfer(&direct, &mut take).await {
+                Ok(()) => {}
+                // Nobody may read from the origin, or it is down: the bytes stay in doubt.
+                Err(Error::Cancelled) => return Err(Error::Cancelled),
+                Err(_) => return corrupt(doubts),
+            }
+            match self.0.checksum_of(&direct, &take, &mut doubts).await? {
+                Sum::Same(whose) => Ok(take.done(Ok(whose))),
+                Sum::None(why) => Ok(take.done(Err(why))),
+                Sum::Other => corrupt(doubts),
+            }
+        })
+    }
+}
+
+/// What a server's checksum says of the bytes that came.
+enum Sum {
+    /// Which, and whose.
+    Same(String),
+    Other,
+    /// Why there is none.
+    None(String),
+}
+
+impl Inner {
+    /// Compares the bytes with the checksum of the server that gave the last of them; of
+    /// the origin, where `url` names that.
+    async fn checksum_of(
+        &self,
+        url: &Url,
+        take: &Plain<'_>,
+        doubts: &mut Attempts,
+    ) -> Result<Sum, Error> {
+        let Ok(route) = self.route(url, Verb::Read).await else {
+            return Ok(Sum::None("no server is named that tells a checksum".to_owned()));
+        };
+        let gave = |place: &&crate::route::Place| Some(&place.server) == take.server.as_ref();
+        let Some(place) = route.places.iter().find(gave).or(route.places.first()) else {
+            return Ok(Sum::None("no server is named that tells a checksum".to_owned()));
+        };
+        let token = self.read_token(url, route.namespace.as_ref())?;
+        let request = |place: &crate::route::Place, ours: bool| {
+            let mut request = Request::new(Method::HEAD, &place.server, place.target.as_str())
+                .header(header("want-digest"), WANT_DIGEST)
+                .token(token.as_ref().filter(|_| ours));
+            request.patience = Some(digest_patience(take.position));
+            request
+        };
+        let told = match self.send_following(url, place, request).await {
+            Ok(response) => {
+                let told = (response.status == 200).then(|| {
+                    let same_len = response.content_length().is_none_or(|n| n == take.position);
+                    (response.header("digest").and_then(parse_digest), same_len)
+                });
+                response.finish().await;
+                told
+            }
+            Err(_) => None,
+        };
+        let server = &place.server;
+        Ok(match told {
+            Some((_, false)) => {
+                doubts.add(server, format!("it has another length than {}", take.position));
+                Sum::Other
+            }
+            Some((Some(theirs), true)) => match take.sum_like(&theirs) {
+                Some(ours) if ours == theirs => Sum::Same(format!("{theirs} of `{server}`")),
+                Some(ours) => {
+                    doubts.add(server, format!("{ours} came, it tells {theirs}"));
+                    Sum::Other
+                }
+                None => Sum::None(format!("`{server}` tells a checksum of no use")),
+            },
+            _ => Sum::None(format!("`{server}` tells no checksum")),
+        })
+    }
+}
+
+/// What tells versions of an object apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Version {
+    etag: Option<String>,
+    modified: Option<String>,
+    len: Option<u64>,
+}
+
+impl Version {
+    fn of(response: &Response) -> Self {
+        let text = |name| response.header(name).map(|value| value.trim().to_owned());
+        let etag = text("etag").map(|tag| tag.trim_start_matches("W/").to_owned());
+        // Of a range the whole length stands behind the slash.
+        let range = response.header("content-range");
+        let whole = range.and_then(|range| range.rsplit_once('/')?.1.trim().parse().ok());
+        let len = if response.status == 206 { whole } else { response.content_length() };
+        Self { etag, modified: text("last-modified"), len }
+    }
+
+    /// Whether two answers are of two versions. Servers that tell different things of it
+    /// are compared by what both tell.
+    fn differs(&self, other: &Self) -> bool {
+        let tags = (&self.etag, &other.etag);
+        let dates = (&self.modified, &other.modified);
+        let by =
+            |pair: (&Option<String>, &Option<String>)| Some(pair.0.as_ref()? != pair.1.as_ref()?);
+        let lens = self.len.zip(other.len).is_some_and(|(a, b)| a != b);
+        // Dates first: a cache has its own tags for the origin's object.
+        let same_date = by(dates) == Some(false);
+        lens || by(dates) == Some(true) || (!same_date && by(tags) == Some(true))
+    }
+}
+
+/// Passes bytes on as they come, all of one version.
+struct Plain<'a> {
+    url: &'a Url,
+    sink: &'a mut dyn PlainSink,
+    position: u64,
+    /// What the caller says; what it turned out to be.
+    expected: Option<u64>,
+    len: Option<u64>,
+    version: Option<Version>,
+    /// Who gave the last bytes.
+    server: Option<Server>,
+    sums: Vec<Summer>,
+    restarted: bool,
+}
+
+const SUMS: [Algorithm; 4] =
+    [Algorithm::Crc32c, Algorithm::Md5, Algorithm::Crc32, Algorithm::Adler32];
+
+impl<'a> Plain<'a> {
+    fn new(
+        url: &'a Url,
+        sink: &'a mut dyn PlainSink,
+        position: u64,
+        expected: Option<u64>,
+    ) -> Self {
+        let sums = if position == 0 { SUMS.map(Summer::new).into() } else { Vec::new() };
+        let (version, server) = (None, None);
+        let len = expected;
+        Self { url, sink, position, expected, len, version, server, sums, restarted: false }
+    }
+
+    fn restart(&mut self) -> Result<(), Error> {
+        (self.position, self.len, self.version) = (0, self.expected, None);
+        (self.sums, self.restarted) = (SUMS.map(Summer::new).into(), true);
+        let url = self.url;
+        self.sink.restart().map_err(|source| Error::Sink { url: url.to_string(), source })
+    }
+
+    fn sum_like(&self, like: &Checksum) -> Option<Checksum> {
+        let sums = self.sums.iter().map(|sum| sum.clone().finish());
+        sums.into_iter().find(|sum| sum.algorithm == like.algorithm)
+    }
+
+    fn done(self, checked: Result<String, String>) -> PlainRead {
+        PlainRead { len_bytes: self.position, restarted: self.restarted, checked }
+    }
+}
+
+impl Take for Plain<'_> {
+    fn begin(&mut self, response: &Response) -> Result<(), String> {
+        let found = Version::of(response);
+        let changed = self.version.as_ref().is_some_and(|version| version.differs(&found));
+        self.server = Some(response.server().clone());
+        if changed && self.position > 0 {
+            self.restart().map_err(|error| error.to_string())?;
+            return Err(
+                "it has another version than the bytes before: all is read again".to_owned()
+            );
+        }
+        self.len = self.len.or(found.len);
+        self.version = Some(found);
+        Ok(())
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.len
+    }
+
+    fn limit(&self) -> u64 {
+        self.len.unwrap_or(u64::MAX)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        let end = self.position.saturating_add(bytes.len() as u64);
+        if self.len.is_some_and(|len| end > len) {
+            return Err(Stop::Refused("it is longer than it should be".to_owned()));
+        }
+        self.sums.iter_mut().for_each(|sum| sum.update(bytes));
+        let url = self.url;
+        self.sink
+            .write(self.position, bytes)
+            .map_err(|source| Stop::Failed(Error::Sink { url: url.to_string(), source }))?;
+        self.position = end;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn rewind(&mut self) {
+        // Where no length is told, nothing can be asked from the middle on. A sink that
+        // cannot begin again fails at the next write.
+        if self.len.is_none() && self.position > 0 {
+            let _ = self.restart();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_differ_by_what_both_servers_tell() {
+        let version = |etag: &str, modified: &str, len: Option<u64>| {
+            let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            Version { etag: text(etag), modified: text(modified), len }
+        };
+        let a = version("\"1\"", "Mon", Some(5));
+        for (other, differs) in [
+            (version("\"1\"", "Mon", Some(5)), false),
+            (version("", "", None), false),
+            (version("\"1\"", "", None), false),
+            (version("\"2\"", "", None), true),
+            (version("", "Tue", None), true),
+            (version("\"1\"", "Tue", None), true),
+            // Another server's tag for what was changed at the same moment.
+            (version("\"2\"", "Mon", Some(5)), false),
+            (version("\"1\"", "Mon", Some(6)), true),
+        ] {
+            assert_eq!(a.differs(&other), differs, "{other:?}");
+            assert_eq!(other.differs(&a), differs, "{other:?}");
+        }
+    }
+}

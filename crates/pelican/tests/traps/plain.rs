@@ -1,0 +1,182 @@
+//! Plain objects: nobody has a digest of them, so that it is up to the client not to mix
+//! two versions, and to compare with what servers tell.
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use gular_pelican::{Client, Error, PlainRead, PlainSink, Url};
+
+use crate::server::{Server, client, client_with, noise};
+use crate::tokens::Federation;
+
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl PlainSink for Bytes {
+    fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        assert_eq!(position, self.0.len() as u64);
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> io::Result<()> {
+        self.0.clear();
+        Ok(())
+    }
+}
+
+fn read(client: &Client, url: &Url) -> (Result<PlainRead, Error>, Vec<u8>) {
+    let mut bytes = Bytes::default();
+    let read = client.read_plain(url, 0, None, true, &mut bytes, &AtomicBool::new(false));
+    (read, bytes.0)
+}
+
+/// An object that is overwritten while it is read, by another one of the same length.
+#[test]
+fn two_versions_are_never_mixed() {
+    let (old, new) = (noise(1_000_000), noise(1_000_001)[1..].to_vec());
+    let check = |tags: [&'static str; 2], mixed: bool| {
+        let (before, after) = (old.clone(), new.clone());
+        let served = Mutex::new(0);
+        let server = Server::start(move |talk, head| {
+            let mut served = served.lock().unwrap();
+            *served += 1;
+            if *served == 1 {
+                let head = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 1000000\r\n\r\n", tags[0]);
+                talk.send([head.as_bytes(), &before[..400_000]].concat());
+                talk.close();
+                return false;
+            }
+            match head.exact("Range") {
+                Some(range) => {
+                    let from = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap().0;
+                    let part = &after[from.parse::<usize>().unwrap()..];
+                    let says = format!("{}Content-Range: bytes {from}-999999/1000000\r\n", tags[1]);
+                    talk.answer("206 Partial Content", &says, part);
+                }
+                None if head.method == "HEAD" => talk.answer_head("200 OK", tags[1], 1_000_000),
+                None => talk.answer("200 OK", tags[1], &after),
+            }
+            true
+        });
+        let (done, bytes) = read(&client(), &server.url("/x"));
+        let done = done.unwrap();
+        assert_eq!((bytes == new, done.restarted), (!mixed, !mixed), "{tags:?}");
+        assert_eq!(done.len_bytes, 1_000_000);
+    };
+    check(["ETag: \"1\"\r\n", "ETag: \"2\"\r\n"], false);
+    let date = |second: u32| format!("Last-Modified: Sun, 06 Nov 1994 08:49:{second} GMT\r\n");
+    check([date(37).leak(), date(38).leak()], false);
+    // Where nothing tells them apart, only a checksum could, and here there is none.
+    check(["", ""], true);
+}
+
+#[test]
+fn the_servers_checksum_is_compared_and_its_absence_is_said() {
+    let object = noise(300_000);
+    let check = |digest: String, expected: Option<&str>| {
+        let (said, bytes) = (digest.clone(), object.clone());
+        let server = Server::start(move |talk, head| {
+            match head.method.as_str() {
+                "HEAD" => talk.answer_head("200 OK", &digest, bytes.len()),
+                _ => talk.answer("200 OK", "", &bytes),
+            }
+            true
+        });
+        let (done, bytes) = read(&client(), &server.url("/x"));
+        match (done, expected) {
+            (Ok(done), Some(expected)) => {
+                assert!(bytes == object);
+                let told = done.checked.unwrap_or_else(|why| why);
+                assert!(told.contains(expected), "{said}: {told}");
+            }
+            (Err(Error::Corrupt { attempts, .. }), None) => {
+                assert!(attempts.to_string().contains("came, it tells"), "{attempts}");
+            }
+            (done, _) => panic!("{said}: {done:?}"),
+        }
+    };
+    let sum = format!("{:08x}", crc32c::crc32c(&object));
+    check(format!("Digest: crc32c={sum}\r\n"), Some(&format!("crc32c:{sum} of `http://")));
+    check("Digest: crc32c=00000001\r\n".to_owned(), None);
+    check(String::new(), Some("tells no checksum"));
+}
+
+/// One cache holds damaged bytes, with the checksum of the sound ones or with their own.
+#[test]
+fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
+    let sound = noise(300_000);
+    let mut damaged = sound.clone();
+    damaged[77] ^= 1;
+    let sum = |bytes: &[u8]| format!("Digest: crc32c={:08x}\r\n", crc32c::crc32c(bytes));
+    let serve = |bytes: Vec<u8>, digest: String, asked: Arc<Mutex<Vec<String>>>| {
+        Server::start(move |talk, head| {
+            asked.lock().unwrap().push(head.method.clone());
+            match head.method.as_str() {
+                "HEAD" => talk.answer_head("200 OK", &digest, bytes.len()),
+                _ => talk.answer("200 OK", "", &bytes),
+            }
+            true
+        })
+    };
+    let check = |cached: &[u8], told: String, of_origin: String, gets: usize, whose: &str| {
+        let asked = Arc::default();
+        let origin = serve(sound.clone(), of_origin, Arc::clone(&asked));
+        let cache = serve(cached.to_vec(), told, Arc::default());
+        let federation = Federation::with_origin(cache, Some(origin), None, false);
+        let client = client_with(&[federation.trust()]);
+        let (done, bytes) = read(&client, &federation.url());
+        let done = done.unwrap();
+        assert!(bytes == sound, "{whose}");
+        let server = match whose {
+            "cache" => &federation.storage,
+            _ => federation.origin.as_ref().unwrap(),
+        };
+        assert!(done.checked.clone().unwrap().contains(&server.url), "{done:?}");
+        let read = asked.lock().unwrap().iter().filter(|method| *method == "GET").count();
+        assert_eq!(read, gets, "{whose}");
+    };
+    check(&sound, sum(&sound), sum(&sound), 0, "cache");
+    // Seen: a cache that tells the checksum of something else. The origin knows better.
+    check(&sound, sum(b"else"), sum(&sound), 0, "origin");
+    check(&damaged, sum(&sound), sum(&sound), 1, "origin");
+}
+
+#[test]
+fn a_name_that_was_burned_and_removed_is_read_under_the_next() {
+    let object = noise(2_500_000);
+    let bytes = object.clone();
+    let server = Server::start(move |talk, head| {
+        match head.path() {
+            "/x~1" => talk.answer("200 OK", "", &bytes),
+            _ => talk.answer("404 Not Found", "", b""),
+        }
+        true
+    });
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let url = server.url("/x");
+    let expected = object.clone();
+    let accepts = move |block: u64, part: &[u8]| {
+        let from = usize::try_from(block).unwrap() << 20;
+        expected.get(from..from + part.len()) == Some(part)
+    };
+    let mut found = Vec::new();
+    let mut sink = |_: u64, part: &[u8]| {
+        found.extend_from_slice(part);
+        Ok(())
+    };
+    let blocks =
+        gular_pelican::Object { url: &url, len_bytes: object.len() as u64, accepts: &accepts };
+    client.stream(&blocks, 0, &mut sink, &cancel).unwrap();
+    assert!(found == object);
+    let same = |part: &[u8]| if part == object { Ok(()) } else { Err("other".to_owned()) };
+    assert!(client.read_verified(&url, 1 << 22, &same, &cancel).unwrap() == object);
+    // Where nobody knows what it should be, a name that is not there is not there.
+    let error = client.read(&url, 1 << 22, &|_| Ok(()), &cancel).unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error}");
+    let gone = server.url("/y");
+    let error = client.read_verified(&gone, 1 << 22, &same, &cancel).unwrap_err();
+    assert!(error.to_string().contains("/y`"), "the name that was asked for: {error}");
+    assert!(!server.heads().iter().any(|head| head.path() == "/y~2"), "it stops at the first");
+}
