@@ -3,7 +3,7 @@ use crate::{
     Start, fit,
     jpeg::{self, Frame},
     picture::{CHANNELS, View, byte_len, check_buffer, grow},
-    png,
+    png::{self, Png},
 };
 
 /// How a [`Decoder`] treats what it is given.
@@ -29,13 +29,17 @@ pub enum OrientationPolicy {
 
 /// Decodes images and keeps its buffers between them; one per thread.
 ///
-/// Damage is an error, never grey pixels. What each call notices:
+/// A file decodes when Pillow and torchvision decode it, to the same picture: what
+/// libjpeg only warns of, and damage beside the pixels, is tolerated, and
+/// [`flaw`](Self::flaw) says so. (zune-jpeg tolerates damage in headers alone.) A file
+/// that is cut short is always an error. What each call notices:
 ///
 /// - [`decode`](Self::decode): whatever disturbs the decoding of any row, and a file
 ///   without its end;
 /// - a region: the same, but only as far down as it reaches, where the backend can stop
 ///   there (libjpeg-turbo, PNG that is not interlaced);
-/// - [`validate`](Self::validate): also what leaves the pixels as they are.
+/// - [`check`](Self::check): also what leaves the pixels as they are;
+/// - [`validate`](Self::validate): the same, and tolerates nothing.
 pub struct Decoder {
     options: DecodeOptions,
     resizer: Resizer,
@@ -45,6 +49,8 @@ pub struct Decoder {
     upright: Vec<u8>,
     /// What is resized before its middle is kept, or it is padded.
     fitted: Vec<u8>,
+    /// What the last call tolerated.
+    flaw: Option<Error>,
 }
 
 // Buffers above this go back after the call: one huge scene must not hold a worker's
@@ -55,12 +61,17 @@ impl Decoder {
     /// A decoder; allocates nothing yet.
     pub fn new(options: DecodeOptions) -> Self {
         let (pixels, upright, fitted) = (Vec::new(), Vec::new(), Vec::new());
-        Self { options, resizer: Resizer::new(), pixels, upright, fitted }
+        Self { options, resizer: Resizer::new(), pixels, upright, fitted, flaw: None }
     }
 
     /// The options given.
     pub fn options(&self) -> &DecodeOptions {
         &self.options
+    }
+
+    /// What the last call found wrong with its file and tolerated, as others do.
+    pub fn flaw(&self) -> Option<&Error> {
+        self.flaw.as_ref()
     }
 
     /// Decodes a whole picture.
@@ -172,7 +183,11 @@ impl Decoder {
             return Ok(file.header);
         }
         let Header { width, height, .. } = file.header;
-        let mut pixels = png::decode_u16(bytes, &file.header, &self.options.limits)?;
+        let Kind::Png(png) = &file.kind else {
+            return Err(Error::unsupported(Format::Jpeg, "16 bits a sample"));
+        };
+        let mut pixels = png::decode_u16(bytes, png, &self.options.limits)?;
+        self.flaw = png.flaw.map(|flaw| Error::corrupt(Format::Png, flaw));
         let size = file.size();
         if file.orientation != Orientation::Normal {
             let stored = (width as usize, height as usize);
@@ -204,25 +219,49 @@ impl Decoder {
     /// As [`decode`](Self::decode).
     pub fn validate(&mut self, bytes: &[u8]) -> Result<Header, Error> {
         let file = self.open(bytes)?;
+        self.whole(&file, true)?;
+        Ok(file.header)
+    }
+
+    /// As [`validate`](Self::validate), but what [`decode`](Self::decode) tolerates
+    /// becomes the [`flaw`](Self::flaw).
+    ///
+    /// # Errors
+    /// As `decode`.
+    pub fn check(&mut self, bytes: &[u8]) -> Result<Header, Error> {
+        let file = self.open(bytes)?;
+        if let Err(flaw) = self.whole(&file, true) {
+            self.whole(&file, false)?;
+            self.flaw = Some(flaw);
+        }
+        Ok(file.header)
+    }
+
+    /// Decodes the whole picture for the sake of what is noticed.
+    fn whole(&mut self, file: &File<'_>, strict: bool) -> Result<(), Error> {
         let (width, height) = file.size();
         let mut pixels = std::mem::take(&mut self.pixels);
-        let done = self.window(&file, Rect::whole(width, height), true, &mut pixels);
+        let done = self.window(file, Rect::whole(width, height), strict, &mut pixels);
         self.pixels = pixels;
         self.release();
-        done.map(|_| file.header)
+        done.map(drop)
     }
 
     /// Reads the header and decides on limits and orientation.
-    fn open<'a>(&self, bytes: &'a [u8]) -> Result<File<'a>, Error> {
+    fn open<'a>(&mut self, bytes: &'a [u8]) -> Result<File<'a>, Error> {
+        self.flaw = None;
         if bytes.is_empty() {
             return Err(Error::Empty);
         }
-        let (header, frame) = match Format::sniff(bytes) {
+        let (header, kind) = match Format::sniff(bytes) {
             Some(Format::Jpeg) => {
                 let frame = Frame::parse(bytes)?;
-                (frame.header(), Some(frame))
+                (frame.header(), Kind::Jpeg(frame))
             }
-            Some(Format::Png) => (png::parse_header(bytes)?, None),
+            Some(Format::Png) => {
+                let png = png::parse(bytes)?;
+                (png.header, Kind::Png(png))
+            }
             None => return Err(Error::UnknownFormat { start: Start::of(bytes) }),
         };
         self.options.limits.check(header.width, header.height)?;
@@ -230,7 +269,7 @@ impl Decoder {
             OrientationPolicy::Apply => header.orientation,
             OrientationPolicy::Ignore => Orientation::Normal,
         };
-        Ok(File { bytes, header, frame, orientation })
+        Ok(File { bytes, header, kind, orientation })
     }
 
     /// `region` as a picture of its own.
@@ -259,22 +298,20 @@ impl Decoder {
         let (upright_width, upright_height) = file.size();
         region.check(upright_width, upright_height)?;
         let region = file.orientation.stored_rect(region, width, height);
-        let outer = match &file.frame {
-            Some(frame) => {
+        let flaw = file.kind.flaw().map(|flaw| Error::corrupt(file.header.format, flaw));
+        if let Some(flaw) = flaw.clone().filter(|_| strict) {
+            return Err(flaw);
+        }
+        let (outer, found) = match &file.kind {
+            Kind::Jpeg(frame) => {
                 jpeg::decode(self.options.jpeg, file.bytes, frame, region, strict, pixels)?
             }
-            None => {
-                png::decode(
-                    file.bytes,
-                    &file.header,
-                    region,
-                    &self.options.limits,
-                    strict,
-                    pixels,
-                )?;
-                region
+            Kind::Png(png) => {
+                png::decode(file.bytes, png, region, &self.options.limits, strict, pixels)?;
+                (region, None)
             }
         };
+        self.flaw = flaw.or(found);
         Ok(Window { outer, rect: region.within(outer) })
     }
 
@@ -291,9 +328,24 @@ impl Decoder {
 struct File<'a> {
     bytes: &'a [u8],
     header: Header,
-    /// Of a JPEG.
-    frame: Option<Frame>,
+    kind: Kind,
     orientation: Orientation,
+}
+
+/// What else is known of a file of each format.
+enum Kind {
+    Jpeg(Frame),
+    Png(Png),
+}
+
+impl Kind {
+    /// What was found wrong before any pixel was decoded.
+    fn flaw(&self) -> Option<&'static str> {
+        match self {
+            Self::Jpeg(frame) => frame.flaw,
+            Self::Png(png) => png.flaw,
+        }
+    }
 }
 
 impl File<'_> {

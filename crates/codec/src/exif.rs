@@ -3,15 +3,30 @@
 //! ```text
 //! "II" 42 | offset of IFD 0 | … | count | count × { tag, type, count, value } (12 bytes)
 //! ```
-//! Anything odd means no orientation: a damaged note does not condemn a picture.
+//! A damaged block means no orientation: a damaged note does not condemn a picture.
 
 use crate::Orientation;
+
+/// What some writers put before the TIFF block, in JPEG all.
+const PREFIX: &[u8] = b"Exif\0\0";
 
 const ORIENTATION_TAG: u16 = 0x0112;
 const SHORT: u16 = 3;
 
-/// The orientation in a TIFF block (what follows `Exif\0\0`), if it has a valid one.
-pub(crate) fn orientation(tiff: &[u8]) -> Option<Orientation> {
+/// An EXIF block that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Damaged;
+
+/// The orientation in an EXIF block, with or without `Exif\0\0` before it; `None` when it
+/// has none. A value that is not an orientation stands for the normal one.
+pub(crate) fn orientation(block: &[u8]) -> Result<Option<Orientation>, Damaged> {
+    let tiff = block.strip_prefix(PREFIX).unwrap_or(block);
+    let entry = find(tiff).ok_or(Damaged)?;
+    Ok(entry.map(|value| Orientation::from_exif(value).unwrap_or_default()))
+}
+
+/// The tag's value; the outer `None` is damage.
+fn find(tiff: &[u8]) -> Option<Option<u16>> {
     let order = match tiff.get(..4)? {
         b"II*\0" => Order::Little,
         b"MM\0*" => Order::Big,
@@ -19,14 +34,16 @@ pub(crate) fn orientation(tiff: &[u8]) -> Option<Orientation> {
     };
     let ifd = usize::try_from(order.u32(tiff, 4)?).ok()?;
     let entries = usize::from(order.u16(tiff, ifd)?);
-    let at = |index: usize| ifd.checked_add(2 + index * 12);
-    let entry = (0..entries)
-        .map_while(at)
-        .find(|entry| order.u16(tiff, *entry) == Some(ORIENTATION_TAG))?;
-    if order.u16(tiff, entry.checked_add(2)?)? != SHORT {
-        return None;
+    let begin = ifd.checked_add(2)?;
+    tiff.get(begin..begin.checked_add(entries * 12)?)?;
+    let mut at = (0..entries).map(|index| begin + index * 12);
+    let Some(entry) = at.find(|entry| order.u16(tiff, *entry) == Some(ORIENTATION_TAG)) else {
+        return Some(None);
+    };
+    if order.u16(tiff, entry + 2)? != SHORT {
+        return Some(None);
     }
-    Orientation::from_exif(order.u16(tiff, entry.checked_add(8)?)?)
+    order.u16(tiff, entry + 8).map(Some)
 }
 
 #[derive(Clone, Copy)]
@@ -63,25 +80,37 @@ mod tests {
 
     #[test]
     fn both_byte_orders_are_read() {
-        assert_eq!(orientation(LITTLE), Some(Orientation::Rotate90));
-        assert_eq!(orientation(BIG), Some(Orientation::Rotate270));
+        assert_eq!(orientation(LITTLE), Ok(Some(Orientation::Rotate90)));
+        assert_eq!(orientation(BIG), Ok(Some(Orientation::Rotate270)));
+        assert_eq!(orientation(&[PREFIX, BIG].concat()), Ok(Some(Orientation::Rotate270)));
     }
 
     #[test]
-    fn damaged_blocks_say_nothing_and_never_panic() {
+    fn an_absurd_value_is_the_normal_one_and_no_damage() {
+        for value in [0, 9, 255] {
+            let mut block = BIG.to_vec();
+            block[19] = value;
+            assert_eq!(orientation(&block), Ok(Some(Orientation::Normal)));
+        }
+        assert_eq!(orientation(b"MM\0*\0\0\0\x08\0\0\0\0\0\0"), Ok(None));
+    }
+
+    #[test]
+    fn damaged_blocks_are_told_and_never_panic() {
         for block in [LITTLE, BIG] {
             for end in 0..block.len() {
-                orientation(&block[..end]);
+                let _ = orientation(&block[..end]);
             }
             for at in 0..block.len() {
                 for value in 0..=255 {
                     let mut mutant = block.to_vec();
                     mutant[at] = value;
-                    orientation(&mutant);
+                    let _ = orientation(&mutant);
                 }
             }
         }
-        assert_eq!(orientation(b"II*\0\xff\xff\xff\xff"), None);
-        assert_eq!(orientation(&LITTLE[..30]), None);
+        for damaged in [&b"II*\0\xff\xff\xff\xff"[..], &LITTLE[..30], b"", b"Exif\0\0", b"JUNK"] {
+            assert_eq!(orientation(damaged), Err(Damaged));
+        }
     }
 }

@@ -39,7 +39,7 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
     }
     let header = match Format::sniff(bytes) {
         Some(Format::Jpeg) => jpeg::Frame::parse(bytes)?.header(),
-        Some(Format::Png) => png::parse_header(bytes)?,
+        Some(Format::Png) => png::parse(bytes)?.header,
         None => return Err(Error::UnknownFormat { start: Start::of(bytes) }),
     };
     limits.check(header.width, header.height)?;

@@ -6,8 +6,9 @@
 //!                                                   └─ Resizer ─▶ the caller's slot
 //! ```
 //!
-//! Every picture comes out as 8-bit RGB, row-major `[H, W, 3]`, upright as its EXIF
-//! orientation says, whatever the file holds ([`Decoder::fit_u16`] gives 16 bits):
+//! Every picture comes out as 8-bit RGB, row-major `[H, W, 3]`, upright, whatever the
+//! file holds ([`Decoder::fit_u16`] gives 16 bits). Which way is up is in its EXIF block,
+//! in a PNG also in ImageMagick's `Raw profile type exif`, else in its XMP packet.
 //!
 //! - grey is repeated into the three channels;
 //! - alpha and PNG transparency are dropped, the colours beneath stay (as Pillow's
@@ -34,6 +35,7 @@ mod orientation;
 mod picture;
 mod png;
 mod resize;
+mod xmp;
 
 pub use decode::{DecodeOptions, Decoder, OrientationPolicy};
 pub use encode::{JpegEncoder, encode_jpeg, encode_png};

@@ -3,19 +3,36 @@
 //! ```text
 //! magic (8) | length IHDR width height depth colour … crc | … eXIf … | IDAT … | IEND
 //! ```
+//!
+//! Of an animation only the default image is read, as libpng does; its other frames
+//! (`acTL`, `fcTL`, `fdAT`) are kept from the decoder, which would judge them.
 
 use std::io::Cursor;
 
 use png::{DecodingError, Transformations};
 
 use crate::{
-    Error, Format, Header, Limits, Orientation, Rect, exif,
+    Error, Format, Header, Limits, Rect,
     picture::{CHANNELS, byte_len, grow},
 };
 
-/// Reads the chunks before the first `IDAT`.
-pub(crate) fn parse_header(bytes: &[u8]) -> Result<Header, Error> {
-    let mut at = 8;
+mod notes;
+
+use notes::Notes;
+
+/// What a file says before its pixels are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Png {
+    pub(crate) header: Header,
+    /// Whether it has further frames.
+    pub(crate) is_animated: bool,
+    /// What is not as it should be and leaves the pixels as they are.
+    pub(crate) flaw: Option<&'static str>,
+}
+
+/// Reads the chunks before the first `IDAT`, and what those behind say of the picture.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Png, Error> {
+    let mut at = FIRST_CHUNK;
     let (kind, ihdr) = next_chunk(bytes, &mut at)?;
     let Some([w3, w2, w1, w0, h3, h2, h1, h0, bit_depth, colour, _, _, interlace]) =
         ihdr.first_chunk().filter(|_| kind == b"IHDR")
@@ -39,25 +56,69 @@ pub(crate) fn parse_header(bytes: &[u8]) -> Result<Header, Error> {
         let detail = format!("{bit_depth} bits a sample with colour type {colour}");
         return Err(Error::corrupt(Format::Png, detail));
     }
-    Ok(Header {
+    let mut notes = Notes::default();
+    loop {
+        match next_chunk(bytes, &mut at)? {
+            (b"IDAT" | b"IEND", _) => break,
+            (kind, data) => notes.add(kind, data),
+        }
+    }
+    // Notes and frames may come behind the pixels; a file cut there says so when it is decoded.
+    let behind = Chunks { rest: bytes.get(at..).unwrap_or_default() };
+    for chunk in behind.take_while(|chunk| chunk.kind != b"IEND") {
+        notes.add(chunk.kind, chunk.data);
+    }
+    let header = Header {
         format: Format::Png,
         width,
         height,
         channels,
         bit_depth: *bit_depth,
-        orientation: find_orientation(bytes, at)?,
+        orientation: notes.orientation(),
         progressive: *interlace == 1,
-    })
+    };
+    Ok(Png { header, is_animated: notes.is_animated, flaw: notes.flaw() })
 }
 
-fn find_orientation(bytes: &[u8], mut at: usize) -> Result<Orientation, Error> {
-    loop {
-        match next_chunk(bytes, &mut at)? {
-            (b"eXIf", tiff) => return Ok(exif::orientation(tiff).unwrap_or_default()),
-            (b"IDAT" | b"IEND", _) => return Ok(Orientation::Normal),
-            _ => {}
-        }
+/// Where the first chunk begins.
+const FIRST_CHUNK: usize = 8;
+
+/// A whole chunk.
+struct Chunk<'a> {
+    kind: &'a [u8],
+    data: &'a [u8],
+    /// Length, kind, data and checksum.
+    all: &'a [u8],
+}
+
+/// The chunks from one on, as far as they are whole.
+struct Chunks<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Chunk<'a>;
+
+    fn next(&mut self) -> Option<Chunk<'a>> {
+        let len = usize::try_from(u32::from_be_bytes(*self.rest.first_chunk()?)).ok()?;
+        let (all, rest) = self.rest.split_at_checked(len.checked_add(12)?)?;
+        self.rest = rest;
+        Some(Chunk { kind: all.get(4..8)?, data: all.get(8..8 + len)?, all })
     }
+}
+
+/// The file without the frames of its animation: a still picture.
+fn still(bytes: &[u8]) -> Vec<u8> {
+    let (magic, rest) = bytes.split_at(FIRST_CHUNK.min(bytes.len()));
+    let mut chunks = Chunks { rest };
+    let mut still = Vec::with_capacity(bytes.len());
+    still.extend(magic);
+    for chunk in chunks.by_ref().filter(|chunk| !notes::is_frame(chunk.kind)) {
+        still.extend(chunk.all);
+    }
+    // A chunk that is cut short.
+    still.extend(chunks.rest);
+    still
 }
 
 /// Kind and data of the chunk at `at`, which moves behind it. Of `IDAT` the data may
@@ -84,12 +145,15 @@ fn next_chunk<'a>(bytes: &'a [u8], at: &mut usize) -> Result<(&'a [u8], &'a [u8]
 /// Rows below `region` are not read, unless it is the whole picture or `strict`.
 pub(crate) fn decode(
     bytes: &[u8],
-    header: &Header,
+    file: &Png,
     region: Rect,
     limits: &Limits,
     strict: bool,
     out: &mut Vec<u8>,
 ) -> Result<(), Error> {
+    let header = &file.header;
+    let still = (file.is_animated && !strict).then(|| still(bytes));
+    let bytes = still.as_deref().unwrap_or(bytes);
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
     decoder.set_ignore_text_chunk(true);
@@ -137,9 +201,12 @@ pub(crate) fn decode(
 /// For files of 16-bit samples.
 pub(crate) fn decode_u16(
     bytes: &[u8],
-    header: &Header,
+    file: &Png,
     limits: &Limits,
 ) -> Result<Vec<[u16; CHANNELS]>, Error> {
+    let header = &file.header;
+    let still = file.is_animated.then(|| still(bytes));
+    let bytes = still.as_deref().unwrap_or(bytes);
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
     decoder.set_transformations(Transformations::EXPAND);
     decoder.set_ignore_text_chunk(true);

@@ -14,3 +14,4 @@ mod png;
 mod region;
 mod resize;
 mod samples;
+mod tolerated;

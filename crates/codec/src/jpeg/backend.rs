@@ -49,8 +49,8 @@ pub fn jpeg_backend() -> &'static str {
 
 /// Decodes at least `region` of the stored picture into `out`, which may grow.
 ///
-/// Returns the window decoded: its RGB pixels lie at the start of `out`, without gaps.
-/// `strict` refuses what does no harm to the pixels, too.
+/// Returns the window decoded: its RGB pixels lie at the start of `out`, without gaps;
+/// and what the backend found and tolerated. `strict` tolerates nothing.
 #[cfg_attr(
     not(feature = "turbo"),
     expect(unused_variables, reason = "zune-jpeg decodes all there is, whatever the region")
@@ -62,7 +62,7 @@ pub(crate) fn decode(
     region: Rect,
     strict: bool,
     out: &mut Vec<u8>,
-) -> Result<Rect, Error> {
+) -> Result<(Rect, Option<Error>), Error> {
     match backend {
         #[cfg(feature = "turbo")]
         JpegBackend::Turbo => super::turbo::decode(bytes, frame, region, strict, out),

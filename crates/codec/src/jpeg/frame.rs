@@ -4,12 +4,23 @@
 //! FFD8 | FFxx length payload | … | FFC0..2 length: precision height width n × { id, h·v, tq } | … | FFDA
 //! ```
 
-use crate::{Error, Format, Header, Orientation, exif};
+use crate::{Error, Format, Header, Orientation, exif, xmp};
 
+const DHT: u8 = 0xc4;
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
 const SOS: u8 = 0xda;
+const DQT: u8 = 0xdb;
+const DRI: u8 = 0xdd;
+const APP0: u8 = 0xe0;
 const APP1: u8 = 0xe1;
+const APP14: u8 = 0xee;
+const APP15: u8 = 0xef;
+const COM: u8 = 0xfe;
+
+const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
+/// Bytes of an Adobe segment's data.
+const ADOBE_LEN: usize = 12;
 
 /// What the pixels' decoders need to know beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,16 +42,26 @@ pub(crate) struct Frame {
     pub orientation: Orientation,
     /// Where the first scan's header starts.
     pub scan_at: usize,
+    /// The first thing in the headers that is not as it should be and leaves the pixels
+    /// as they are.
+    pub flaw: Option<&'static str>,
 }
 
 impl Frame {
     /// Walks the markers of a file that starts with SOI, up to its first scan.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         let mut frame = None;
-        let mut orientation = None;
+        let mut flaw = None;
+        let (mut orientation, mut of_xmp, mut has_exif) = (None, None, false);
         let mut at = 2;
         loop {
+            let before = at;
             let marker = next_marker(bytes, &mut at)?;
+            // Fill bytes are as they should be; all else between two segments is not.
+            let between = bytes.get(before..at).unwrap_or_default();
+            if between.iter().rev().skip(1).any(|byte| *byte != 0xff) {
+                flaw = flaw.or(Some("stray bytes between its headers"));
+            }
             match marker {
                 // TEM and RSTn stand alone; decoders skip them here.
                 0x01 | 0xd0..=0xd7 => continue,
@@ -49,23 +70,42 @@ impl Frame {
                 _ => {}
             }
             let scan_at = at;
-            let segment = next_segment(bytes, &mut at)?;
+            let segment = next_segment(bytes, &mut at, marker)?;
+            if bytes.get(scan_at) == Some(&0) && bytes.get(scan_at + 1).is_some_and(|len| *len < 2)
+            {
+                flaw = flaw.or(Some("a segment shorter than its own length"));
+            }
             match marker {
                 SOS => {
                     let frame: Self =
                         frame.ok_or_else(|| corrupt("a scan before any frame header"))?;
                     return Ok(Self {
-                        orientation: orientation.unwrap_or_default(),
+                        orientation: orientation.or(of_xmp).unwrap_or_default(),
                         interleaved: segment.first() == Some(&frame.components),
                         scan_at,
+                        flaw,
                         ..frame
                     });
                 }
-                APP1 if orientation.is_none() => {
-                    orientation = segment.strip_prefix(b"Exif\0\0").and_then(exif::orientation);
+                APP1 if segment.starts_with(b"Exif\0\0") => match exif::orientation(segment) {
+                    Ok(found) => {
+                        orientation = orientation.or(found);
+                        has_exif = true;
+                    }
+                    // A long block goes on in further segments, which do not begin as one.
+                    Err(exif::Damaged) if has_exif => {}
+                    Err(exif::Damaged) => flaw = flaw.or(Some("its EXIF segment is damaged")),
+                },
+                APP1 if of_xmp.is_none() => {
+                    of_xmp = segment.strip_prefix(XMP).and_then(xmp::orientation);
+                }
+                APP14 if segment.starts_with(b"Adobe") => {
+                    if segment.get(ADOBE_LEN - 1).is_none_or(|transform| *transform > 2) {
+                        flaw = flaw.or(Some("its Adobe segment is damaged"));
+                    }
                 }
                 // SOF0..15 but for DHT, JPG and DAC, which share the range.
-                0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
+                0xc0..=0xcf if !matches!(marker, DHT | 0xc8 | 0xcc) => {
                     if frame.is_some() {
                         return Err(corrupt("two frame headers"));
                     }
@@ -129,6 +169,7 @@ impl Frame {
             progressive: marker == 0xc2,
             orientation: Orientation::Normal,
             scan_at: 0,
+            flaw: None,
         })
     }
 
@@ -148,8 +189,73 @@ impl Frame {
     pub(crate) fn is_complete(&self, bytes: &[u8]) -> bool {
         let scans = bytes.get(self.scan_at..).unwrap_or_default();
         // Nearly every file ends with it; the walk is for those with something behind.
-        scans.ends_with(&[0xff, EOI]) || scans.windows(2).any(|pair| pair == [0xff, EOI])
+        scans.ends_with(&[0xff, EOI]) || self.reaches_its_end(bytes).is_some()
     }
+
+    /// Walks from segment to segment, over the data of scans, until the marker of the end.
+    fn reaches_its_end(&self, bytes: &[u8]) -> Option<()> {
+        let (mut at, mut marker) = (self.scan_at, SOS);
+        loop {
+            next_segment(bytes, &mut at, marker).ok()?;
+            marker = loop {
+                match next_marker(bytes, &mut at).ok()? {
+                    EOI => return Some(()),
+                    SOI => return None,
+                    0x01 | 0xd0..=0xd7 => {}
+                    marker => break marker,
+                }
+            };
+        }
+    }
+
+    /// The file with those headers alone that decide on pixels, in the form that leaves
+    /// no doubt: for a decoder that gives up where libjpeg goes on.
+    pub(crate) fn with_plain_headers(&self, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut plain = vec![0xff, SOI];
+        let (mut is_jfif, mut transform) = (false, None);
+        let mut at = 2;
+        loop {
+            let marker = next_marker(bytes, &mut at)?;
+            if matches!(marker, 0x01 | 0xd0..=0xd7) {
+                continue;
+            }
+            let begin = at;
+            let segment = next_segment(bytes, &mut at, marker)?;
+            match marker {
+                SOS => break,
+                APP0 if segment.starts_with(b"JFIF\0") => is_jfif = true,
+                APP14 if segment.starts_with(b"Adobe") && segment.len() >= ADOBE_LEN => {
+                    transform = segment.get(ADOBE_LEN - 1).copied();
+                }
+                DHT | DQT | DRI | 0xc0..=0xc2 => {
+                    plain.extend([0xff, marker]);
+                    plain.extend(bytes.get(begin..at).unwrap_or_default());
+                }
+                _ => {}
+            }
+        }
+        // As libjpeg guesses: jdapimin.c, `default_decompress_parms`.
+        let transform = match (self.components, transform) {
+            (3, Some(_)) if is_jfif => Some(1),
+            (3, Some(0)) | (4, Some(0)) => Some(0),
+            (3, Some(_)) => Some(1),
+            (4, Some(_)) => Some(2),
+            _ => None,
+        };
+        if let Some(transform) = transform {
+            plain.extend([0xff, APP14, 0, 14]);
+            plain.extend(*b"Adobe\0\x64\0\0\0\0");
+            plain.push(transform);
+        }
+        plain.extend([0xff, SOS]);
+        plain.extend(bytes.get(self.scan_at..).unwrap_or_default());
+        Ok(plain)
+    }
+}
+
+/// Whether a segment is a note, of which decoders need nothing.
+fn is_note(marker: u8) -> bool {
+    matches!(marker, APP0..=APP15 | COM)
 }
 
 /// The code of the next marker; stray bytes before it are skipped, as libjpeg does.
@@ -166,9 +272,13 @@ fn next_marker(bytes: &[u8], at: &mut usize) -> Result<u8, Error> {
 }
 
 /// The payload of the segment at `at`, which moves behind it.
-fn next_segment<'a>(bytes: &'a [u8], at: &mut usize) -> Result<&'a [u8], Error> {
+fn next_segment<'a>(bytes: &'a [u8], at: &mut usize, marker: u8) -> Result<&'a [u8], Error> {
     let len = bytes.get(*at..).and_then(|rest| rest.first_chunk()).copied();
-    let len = usize::from(u16::from_be_bytes(len.ok_or_else(|| ends_in_header(bytes))?));
+    let mut len = usize::from(u16::from_be_bytes(len.ok_or_else(|| ends_in_header(bytes))?));
+    if len < 2 && is_note(marker) {
+        // libjpeg and Pillow go on behind the length.
+        len = 2;
+    }
     if len < 2 {
         return Err(corrupt(format!("segment length {len} at byte {at}")));
     }

@@ -35,7 +35,7 @@ pub(super) fn decode(
     region: Rect,
     strict: bool,
     out: &mut Vec<u8>,
-) -> Result<Rect, Error> {
+) -> Result<(Rect, Option<Error>), Error> {
     let mut turbo = Turbo::new()?;
     turbo.read_header(bytes, frame)?;
     let window = turbo.window(frame, region);
@@ -47,11 +47,23 @@ pub(super) fn decode(
         _ => (tj::TJPF_TJPF_RGB, CHANNELS),
     };
     let pixels = grow(out, byte_len(window.width, window.height, channels)?)?;
-    turbo.decompress(bytes, pixels, format, strict)?;
+    let warning = turbo.decompress(bytes, pixels, format)?;
+    if let Some(warning) = &warning
+        && (strict || !is_tolerated(warning) || !frame.is_complete(bytes))
+    {
+        // Only the first warning has a text, and that the file ends too soon is one.
+        let text = if is_tolerated(warning) && !frame.is_complete(bytes) {
+            PREMATURE_END.to_owned()
+        } else {
+            warning.clone()
+        };
+        return Err(classify(text, pixels.len()));
+    }
     if channels == 4 {
         cmyk_to_rgb(pixels);
     }
-    Ok(window)
+    let flaw = warning.map(|warning| Error::corrupt(Format::Jpeg, warning));
+    Ok((window, flaw))
 }
 
 /// Encodes RGB as baseline 4:2:0; sizes and quality are valid.
@@ -163,13 +175,13 @@ impl Turbo {
         if code == 0 { Ok(()) } else { Err(classify(self.message(), 0)) }
     }
 
+    /// Decodes; what the library warned of first, having made a whole picture.
     fn decompress(
         &mut self,
         bytes: &[u8],
         pixels: &mut [u8],
         format: tj::TJPF,
-        strict: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<String>, Error> {
         // SAFETY: `bytes` is one live slice, only read. With pitch 0 the call writes
         // rows of exactly the cropping region's (or, without one, the picture's) width
         // and number; `pixels` was sized from that region, or from the size that
@@ -185,17 +197,12 @@ impl Turbo {
                 format as c_int,
             )
         };
-        if code == 0 {
-            return Ok(());
+        match code {
+            0 => Ok(None),
+            // Also told of what ended the decoding after a warning: see `is_tolerated`.
+            _ if self.is_warning() => Ok(Some(self.message())),
+            _ => Err(classify(self.message(), pixels.len())),
         }
-        let warning = self.is_warning();
-        let message = self.message();
-        // Bytes between the last block and the end of the image change no pixel, and
-        // photographs have them. They can also betray a flipped bit, hence `strict`.
-        if warning && !strict && message.contains("extraneous bytes before marker 0xd9") {
-            return Ok(());
-        }
-        Err(classify(message, pixels.len()))
     }
 
     fn set(&self, param: tj::TJPARAM, value: c_int) {
@@ -224,9 +231,32 @@ impl Turbo {
     }
 }
 
+const PREMATURE_END: &str = "Premature end of JPEG file";
+
+/// The warnings (libjpeg's `jerror.h`) after which the picture is what Pillow, torchvision
+/// and other users of the library make of the file.
+///
+/// A list, because an error that comes after a warning is told as one, with its own text.
+/// [`PREMATURE_END`] is not among them: nobody else takes a file that is cut short.
+const TOLERATED: [&str; 9] = [
+    "Unknown Adobe color transform code ",
+    "Inconsistent progression sequence for component ",
+    " extraneous bytes before marker 0x",
+    "Corrupt JPEG data: premature end of data segment",
+    "Corrupt JPEG data: bad Huffman code",
+    "Corrupt JPEG data: bad ICC marker",
+    "unknown JFIF revision number ",
+    " instead of RST",
+    "Invalid SOS parameters for sequential JPEG",
+];
+
+fn is_tolerated(warning: &str) -> bool {
+    TOLERATED.iter().any(|known| warning.contains(known))
+}
+
 /// The error a message stands for, in a call that worked on `bytes` bytes.
 fn classify(message: String, bytes: usize) -> Error {
-    if message.contains("Premature end of JPEG file") {
+    if message.contains(PREMATURE_END) {
         Error::truncated(Format::Jpeg, "the file ends within a scan")
     } else if message.contains("nsufficient memory") || message.contains("allocation failure") {
         Error::Memory { bytes }

@@ -1,4 +1,7 @@
 //! The backend in Rust.
+//!
+//! What is odd in headers it is told in plainer form. Of damage within scans it makes
+//! other pixels than libjpeg, so that is refused.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,7 +20,7 @@ pub(super) fn decode(
     frame: &Frame,
     strict: bool,
     out: &mut Vec<u8>,
-) -> Result<Rect, Error> {
+) -> Result<(Rect, Option<Error>), Error> {
     check_sampling(frame)?;
     // zune-jpeg notices a missing end only where a whole row of MCUs is missing.
     if !frame.is_complete(bytes) {
@@ -26,11 +29,20 @@ pub(super) fn decode(
         return Err(Error::truncated(Format::Jpeg, detail));
     }
     let pixels = grow(out, byte_len(frame.width, frame.height, CHANNELS)?)?;
-    decode_guarded(bytes, frame, pixels)?;
+    let flaw = match decode_guarded(bytes, frame, pixels) {
+        Ok(()) => None,
+        Err(error) if strict => return Err(error),
+        Err(error) => {
+            let plain = frame.with_plain_headers(bytes)?;
+            // Should that fail as well, the first answer is of the file as it is.
+            decode_guarded(&plain, frame, pixels).map_err(|_| error.clone())?;
+            Some(error)
+        }
+    };
     if strict {
         check_scans_are_full(bytes, frame, pixels)?;
     }
-    Ok(Rect::whole(frame.width, frame.height))
+    Ok((Rect::whole(frame.width, frame.height), flaw))
 }
 
 /// Finds scans that end before the picture does, which zune-jpeg fills up with zero
