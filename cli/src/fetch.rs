@@ -1,6 +1,6 @@
 //! `gular fetch`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gular_bundle::Split;
@@ -58,7 +58,18 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         bar.set_length(total);
         bar.set_position(done);
     };
-    let watch = Watch { progress: &progress, cancel: &stop.flag };
+    let waiting = |dir: &Path| {
+        if !output.quiet {
+            let dir = dir.display();
+            bar.suspend(|| {
+                show::message(
+                    "note",
+                    &format!("waiting for another process that writes to `{dir}`"),
+                );
+            });
+        }
+    };
+    let watch = Watch { progress: &progress, waiting: &waiting, cancel: &stop.flag };
     let result = match Remote::find(&client, &url, &stop.flag) {
         Ok(Remote::Bundle(remote)) => {
             let options = FetchOptions {

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
         bar.set_length(total);
         bar.set_position(done);
     };
-    let watch = Watch { progress: &progress, cancel: &stop.flag };
+    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
     let published = match &sound {
         Some(sound) => publish(&client, sound, &url, &options, watch),
         None => publish_file(&client, &args.from, &url, &options, watch),

@@ -374,7 +374,9 @@ impl Work<'_> {
         };
         // Where it cannot be had, as in a cache that only others may write, every byte is
         // checked nonetheless.
-        let lock = Cache::at(None, self.env).lock(digest, &|| self.cancel.load(Ordering::Relaxed));
+        let waiting = |_: &Path| (self.event)(StageEvent::Waiting);
+        let watch = Watch { waiting: &waiting, ..Watch::silent(self.cancel) };
+        let lock = Cache::at(None, self.env).lock(digest, watch);
         let copied = self.copy_from(&self.source, to);
         drop(lock);
         let source = match (copied, &self.source) {
@@ -410,7 +412,7 @@ impl Work<'_> {
             Source::Directory(directory) => copy.directory(directory),
             Source::Remote(remote) => {
                 let client = client(self.options, self.env)?;
-                let watch = Watch { progress: &progress, cancel: self.cancel };
+                let watch = Watch { progress: &progress, ..Watch::silent(self.cancel) };
                 fetch(&client, remote, to, &FetchOptions::default(), watch)?;
                 Ok(())
             }

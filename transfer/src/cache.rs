@@ -91,9 +91,9 @@ impl Cache {
     /// Waits until nobody writes to the bundle, and keeps others from it.
     ///
     /// # Errors
-    /// [`Error::Io`], and [`gular_pelican::Error::Cancelled`] when `cancelled` says so.
-    pub fn lock(&self, digest: Digest, cancelled: &dyn Fn() -> bool) -> Result<FolderLock, Error> {
-        FolderLock::wait(&self.dir_of(digest).join(DATA_DIR), cancelled)
+    /// [`Error::Io`], and [`gular_pelican::Error::Cancelled`] when it is cancelled.
+    pub fn lock(&self, digest: Digest, watch: Watch<'_>) -> Result<FolderLock, Error> {
+        FolderLock::wait(&self.dir_of(digest).join(DATA_DIR), watch)
     }
 
     fn dir_of(&self, digest: Digest) -> PathBuf {

@@ -29,4 +29,4 @@ pub use publish::{PublishOptions, PublishReport, SoundBundle, publish, publish_f
 pub use published::{Published, Stored};
 pub use remote::{Remote, RemoteBundle};
 pub use url::BundleUrl;
-pub use watch::{Progress, Watch};
+pub use watch::{Progress, Waiting, Watch};

@@ -1,5 +1,6 @@
 //! What a caller sees and stops.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_pelican::Error;
@@ -7,11 +8,17 @@ use gular_pelican::Error;
 /// Told of bytes done and of all there are, from any thread.
 pub type Progress<'a> = dyn Fn(u64, u64) + Sync + 'a;
 
+/// Takes the folder that is waited for.
+pub type Waiting<'a> = dyn Fn(&Path) + Sync + 'a;
+
 /// How a caller follows a transfer, and ends it.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
     /// Told how far it is.
     pub progress: &'a Progress<'a>,
+    /// Told once per folder that another process has been writing to for
+    /// [`gular_files::SAY_AFTER`], while this one waits for it.
+    pub waiting: &'a Waiting<'a>,
     /// Once set, the transfer ends as soon as it can.
     pub cancel: &'a AtomicBool,
 }
@@ -20,7 +27,7 @@ impl<'a> Watch<'a> {
     /// Tells nobody.
     #[must_use]
     pub fn silent(cancel: &'a AtomicBool) -> Self {
-        Self { progress: &|_, _| (), cancel }
+        Self { progress: &|_, _| (), waiting: &|_| (), cancel }
     }
 
     pub(crate) fn check(self) -> Result<(), Error> {

@@ -205,7 +205,7 @@ fn a_cancelled_fetch_goes_on_later() {
     let remote = RemoteBundle::open(&client, &published.url(), &cancel).unwrap();
     let stop = |_: u64, _: u64| cancel.store(true, Ordering::Relaxed);
     let options = FetchOptions { jobs: 1, ..FetchOptions::default() };
-    let watch = Watch { progress: &stop, cancel: &cancel };
+    let watch = Watch { progress: &stop, ..Watch::silent(&cancel) };
     let error = fetch(&client, &remote, to.path(), &options, watch).unwrap_err();
     assert!(matches!(error, Error::Pelican(gular_pelican::Error::Cancelled)), "{error}");
     assert!(!to.path().join(MANIFEST_NAME).exists());

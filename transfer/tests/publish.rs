@@ -142,7 +142,7 @@ fn data_is_stored_before_the_manifest() {
             last.store(done == total, Ordering::Relaxed);
         };
         let cancel = AtomicBool::new(false);
-        let watch = Watch { progress: &progress, cancel: &cancel };
+        let watch = Watch { progress: &progress, ..Watch::silent(&cancel) };
         let options = PublishOptions { jobs: 2, ..PublishOptions::default() };
         let version = target.version("v1");
         let report = publish(&target.client, &sound, &version, &options, watch).unwrap();
@@ -163,7 +163,7 @@ fn a_publish_that_is_cut_leaves_no_manifest_and_the_next_sends_the_rest() {
         let stop = |_: u64, _: u64| {
             cancel.fetch_or(!target.data().is_empty(), Ordering::Relaxed);
         };
-        let watch = Watch { progress: &stop, cancel: &cancel };
+        let watch = Watch { progress: &stop, ..Watch::silent(&cancel) };
         let options = PublishOptions { jobs: 1, ..PublishOptions::default() };
         let version = target.version("v1");
         let error = publish(&target.client, &sound, &version, &options, watch).unwrap_err();

@@ -1,7 +1,7 @@
 //! Objects in a folder. No name leads out of it: names are checked, and a link on the
 //! way to an object is refused, wherever it points.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -112,7 +112,7 @@ impl Store {
             fs::hard_link(file.path(), &path)?;
         }
         if let Some(parent) = path.parent() {
-            File::open(parent)?.sync_all()?;
+            gular_files::sync_folder(parent).map_err(std::io::Error::from)?;
         }
         Ok(())
     }

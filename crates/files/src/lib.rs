@@ -23,7 +23,7 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 pub use env::Env;
 pub use error::Error;
 pub use free::{Free, free};
-pub use lock::{Lock, LockMode};
+pub use lock::{Lock, LockMode, SAY_AFTER};
 pub use pool::parallel;
 pub use size::Size;
 pub use whole::{

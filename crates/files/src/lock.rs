@@ -15,6 +15,10 @@ use crate::lock_file::{LockFile, Times};
 /// How long to wait before a lock is tried again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
+/// How long people may wait for a lock without being told: longer than any but the copying
+/// of much data holds one.
+pub const SAY_AFTER: Duration = Duration::from_secs(5);
+
 /// Who else may hold the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {

@@ -5,9 +5,9 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use gular_files::{Lock, LockMode, TEMP_PREFIX, WriteBack, folder_of, sync_folder};
+use gular_files::{Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, folder_of, sync_folder};
 
-use crate::Error;
+use crate::{Error, Watch};
 
 /// Bytes written before the disk is asked to take them, while more arrive.
 const WRITE_BACK_BYTES: u64 = 64 << 20;
@@ -124,9 +124,17 @@ pub struct FolderLock(#[expect(dead_code, reason = "held until it is dropped")] 
 
 impl FolderLock {
     /// Waits for the lock of `dir`.
-    pub fn wait(dir: &Path, cancelled: &dyn Fn() -> bool) -> Result<Self, Error> {
+    pub fn wait(dir: &Path, watch: Watch<'_>) -> Result<Self, Error> {
         let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
-        let lock = Lock::wait_at(&path, LockMode::Exclusive, &mut |_| !cancelled())?;
+        let mut said = false;
+        let mut keep_waiting = |waited| {
+            if waited >= SAY_AFTER && !said {
+                said = true;
+                (watch.waiting)(dir);
+            }
+            !watch.cancelled()
+        };
+        let lock = Lock::wait_at(&path, LockMode::Exclusive, &mut keep_waiting)?;
         let lock = lock.ok_or(gular_pelican::Error::Cancelled)?;
         Ok(Self(lock.removed_when_dropped()))
     }
@@ -134,7 +142,29 @@ impl FolderLock {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn who_waits_for_long_is_told_once_for_whom() {
+        let dir = tempfile::tempdir().unwrap();
+        let cancel = AtomicBool::new(false);
+        let held = FolderLock::wait(dir.path(), Watch::silent(&cancel)).unwrap();
+        let told = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(SAY_AFTER + Duration::from_secs(1));
+                drop(held);
+            });
+            let waiting = |dir: &Path| told.lock().unwrap().push(dir.to_owned());
+            let watch = Watch { waiting: &waiting, ..Watch::silent(&cancel) };
+            FolderLock::wait(dir.path(), watch).unwrap();
+        });
+        assert_eq!(told.into_inner().unwrap(), [dir.path()]);
+    }
 
     #[test]
     fn blocks_that_are_sound_are_kept_and_the_rest_is_cut_off() {
@@ -194,11 +224,12 @@ mod tests {
     #[test]
     fn one_holds_the_lock_and_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
+        let (go_on, stop) = (AtomicBool::new(false), AtomicBool::new(true));
         let held = std::sync::atomic::AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let lock = FolderLock::wait(dir.path(), &|| false).unwrap();
+                    let lock = FolderLock::wait(dir.path(), Watch::silent(&go_on)).unwrap();
                     use std::sync::atomic::Ordering::SeqCst;
                     assert_eq!(held.fetch_add(1, SeqCst), 0);
                     std::thread::sleep(std::time::Duration::from_millis(5));
@@ -208,8 +239,8 @@ mod tests {
             }
         });
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-        let lock = FolderLock::wait(dir.path(), &|| false).unwrap();
-        let error = FolderLock::wait(dir.path(), &|| true).unwrap_err();
+        let lock = FolderLock::wait(dir.path(), Watch::silent(&go_on)).unwrap();
+        let error = FolderLock::wait(dir.path(), Watch::silent(&stop)).unwrap_err();
         assert!(matches!(error, Error::Pelican(gular_pelican::Error::Cancelled)), "{error}");
         drop(lock);
     }

@@ -49,7 +49,7 @@ pub fn fetch_object(
         return Ok((report(url.digest, len_bytes, (checked, None)), to));
     }
     std::fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
-    let lock = FolderLock::wait(dir, &|| watch.cancelled())?;
+    let lock = FolderLock::wait(dir, watch)?;
     if let Some(expected) = url.digest.filter(|_| to.is_file())
         && digest_of(&to, watch)? == expected
     {

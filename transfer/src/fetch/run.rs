@@ -101,7 +101,7 @@ pub fn fetch(
         return Ok(report(0, total));
     }
     fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
-    let lock = FolderLock::wait(&data, &|| watch.cancelled())?;
+    let lock = FolderLock::wait(&data, watch)?;
     // Again: whoever had the lock may have written meanwhile.
     check_same(dir, remote)?;
     check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;

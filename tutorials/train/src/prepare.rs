@@ -1,6 +1,7 @@
 //! Before the first step: the bundle, and the other processes.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -31,7 +32,10 @@ pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
         cache: args.cache.clone(),
         ..BundleOptions::default()
     };
-    let watch = Watch { progress: &progress, cancel: stop.flag() };
+    let waiting = |dir: &Path| {
+        bar.suspend(|| say!("waiting for another process that writes to `{}`", dir.display()));
+    };
+    let watch = Watch { progress: &progress, waiting: &waiting, cancel: stop.flag() };
     let opened = open_bundle(&args.bundle, &options, env, watch).map_err(Error::from)?;
     bar.finish_and_clear();
     if let Some(fetched) = opened.fetched {
