@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, adopt};
+use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 
 use crate::convert::{stopped, with_bar};
 use crate::exit::{Exit, Failure};
@@ -39,6 +39,12 @@ pub(crate) struct AdoptArgs {
     /// [default: `label`, `cls` and similar names; `folder` in SquashFS images]
     #[arg(long, value_name = "NAME")]
     pub(crate) label: Option<String>,
+    /// Samples without a label, or with -1: keep, refuse, drop, or a class number
+    ///
+    /// They are counted in any case. `keep` gives them label -1, which says that the class is
+    /// unknown; `drop` leaves them out; a number gives them that class.
+    #[arg(long, value_name = "WHAT", default_value = "keep", value_parser = unknown_labels, hide_short_help = true)]
+    pub(crate) unknown_labels: UnknownLabels,
     /// The column of keys, or `none`
     ///
     /// `none` makes keys from file names and rows. [default: `key`, `__key__`, `filename` and
@@ -70,6 +76,7 @@ pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
         label: args.label.clone(),
         key: args.key.as_ref().map(|k| (k != "none").then(|| k.clone())),
         split: args.as_split.unwrap_or_default(),
+        unknown: args.unknown_labels,
         about: (&args.about).into(),
         jobs: args.jobs.count(),
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
@@ -110,8 +117,18 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
     for (column, reason) in &report.left_out {
         let _ = writeln!(text, "left out: column `{column}`: {reason}");
     }
+    if report.unknown_labels > 0 {
+        let _ = writeln!(text, "unknown labels: {}", report.unknown_labels);
+    }
     match &report.digest {
         None => text.push_str("dry run: nothing was written\n"),
+        Some(digest) if report.already_done => {
+            let _ = writeln!(
+                text,
+                "nothing to do: these files were adopted before, and have not changed since\n{digest}\nnext: gular verify {}",
+                args.out.display()
+            );
+        }
         Some(digest) => {
             let _ = writeln!(
                 text,
@@ -122,6 +139,19 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
         }
     }
     text
+}
+
+fn unknown_labels(text: &str) -> Result<UnknownLabels, String> {
+    Ok(match text {
+        "keep" => UnknownLabels::Keep,
+        "refuse" => UnknownLabels::Refuse,
+        "drop" => UnknownLabels::Drop,
+        number => {
+            UnknownLabels::Class(number.parse().ok().filter(|class| *class >= 0).ok_or_else(
+                || format!("`{text}` is not `keep`, `refuse`, `drop` or a class number"),
+            )?)
+        }
+    })
 }
 
 fn adopt_split(text: &str) -> Result<AdoptSplit, String> {

@@ -27,7 +27,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) bundle: PathBuf,
     /// The new folder
     ///
-    /// It must not exist, be empty, or hold the same interrupted conversion.
+    /// It must not exist, be empty, or hold the same conversion, interrupted or finished.
     pub(crate) out: PathBuf,
     /// shards, arrow, parquet, hdf5, tar, squashfs, or directory
     #[arg(long, value_name = "FORMAT", value_parser = convert_to)]
@@ -57,6 +57,8 @@ pub(crate) struct ExportArgs {
     /// The bundle's folder
     pub(crate) bundle: PathBuf,
     /// The new file
+    ///
+    /// If it holds this bundle already, nothing is done.
     #[arg(long, value_name = "FILE")]
     pub(crate) tar_zst: PathBuf,
     /// The level of zstd, 1 to 19; images hardly get smaller
@@ -92,6 +94,8 @@ pub(crate) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> 
     let size = show::size(report.bytes);
     let mut text = if report.dry_run {
         format!("dry run: {samples}, {size} in {shards}; nothing was written\n")
+    } else if report.already_done {
+        format!("nothing to do: {samples} were converted before\n")
     } else {
         let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
         format!("converted {samples}, {size}, {:.2} s, {rate}/s\n", report.seconds)
@@ -100,7 +104,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> 
         let kept = show::count(report.resumed_shards, "shard");
         text.push_str(&format!("kept from an interrupted run: {kept}\n"));
     }
-    if !report.dry_run {
+    if !report.dry_run && !report.already_done {
         text.push_str("every sample has the digest it had\n");
     }
     if let Some(digest) = &report.digest {
@@ -125,6 +129,11 @@ pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<Exit, Failure
         let to = args.tar_zst.display();
         show::text(&match report.written {
             None => format!("dry run: {files}, {size} before compression; nothing was written\n"),
+            Some(written) if report.already_done => format!(
+                "nothing to do: {to} ({}) holds this bundle\n{}\n",
+                show::size(written),
+                report.digest
+            ),
             Some(written) => format!(
                 "exported {files}, {size} to {}, {:.2} s\n{}\nnext: mkdir bundle && tar --zstd -xf {to} -C bundle && gular verify bundle\n",
                 show::size(written),

@@ -75,6 +75,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::BadKeys { .. } => {
             "name another column with `--key NAME`, or use `--key none` for keys of file names and rows"
         }
+        E::UnknownLabels { .. } => {
+            "leave them out with `--unknown-labels drop`, or give them a class with `--unknown-labels N`"
+        }
         E::NoImage { .. } => "name the column of images with `--image NAME`, or repair the file",
         E::NotEqual { .. } => {
             "check the disk and memory of this machine, and convert again; if it happens again, report it as a bug"

@@ -36,7 +36,7 @@ pub(crate) struct PackArgs {
     pub(crate) src: PathBuf,
     /// The new bundle's folder
     ///
-    /// It must not exist, be empty, or hold the same interrupted pack.
+    /// It must not exist, be empty, or hold the same pack, interrupted or finished.
     pub(crate) out: PathBuf,
     /// What the top-level folders of SRC are
     #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT")]
@@ -79,8 +79,16 @@ pub(crate) struct PackArgs {
     #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = units::envelope)]
     pub(crate) envelope: Envelope,
     /// How images are checked: the header, every pixel, or not at all
+    ///
+    /// `full` decodes every image, which takes several times as long as packing it. It refuses what
+    /// Pillow and torchvision cannot decode, and counts damaged images that they can.
     #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_short_help = true)]
     pub(crate) check_images: CheckArg,
+    /// Refuse damaged images also where Pillow and torchvision decode them
+    ///
+    /// Such as JPEG files with stray bytes or a damaged EXIF segment. Every pixel is decoded.
+    #[arg(long, conflicts_with = "check_images", hide_short_help = true)]
+    pub(crate) strict: bool,
     /// On a bad image
     ///
     /// `skip` leaves it out and lists it in OUT/skipped.jsonl.
@@ -215,6 +223,7 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
         envelope: args.envelope,
         payload: args.payload.options()?,
         check: match args.check_images {
+            _ if args.strict => Check::Strict,
             CheckArg::Header => Check::Header,
             CheckArg::Full => Check::Full,
             CheckArg::None => Check::None,
@@ -252,6 +261,18 @@ fn table(report: &Report, args: &PackArgs) -> String {
             args.out.join(gular_pack::SKIPPED_NAME).display()
         );
     }
+    if report.tolerated.n > 0 {
+        let first = report.tolerated.named.first().map(ToString::to_string);
+        let _ = writeln!(
+            text,
+            "damaged, but readable (`--strict` refuses them): {}, such as {}",
+            show::count(report.tolerated.n, "image"),
+            first.unwrap_or_default()
+        );
+    }
+    if report.checked == "header" && !report.dry_run && !report.already_done {
+        text.push_str("checked: the images' headers; `--check-images full` decodes every image\n");
+    }
     if !report.ignored.is_empty() {
         let ignored: Vec<String> = report.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
         let _ = writeln!(text, "no JPEG or PNG: {}", ignored.join(", "));
@@ -271,6 +292,14 @@ fn table(report: &Report, args: &PackArgs) -> String {
                 show::count(report.samples, "sample"),
                 show::size(report.bytes),
                 show::count(report.shards, "shard")
+            );
+        }
+        Some(digest) if report.already_done => {
+            let _ = writeln!(
+                text,
+                "nothing to do: {} of the same names and sizes were packed before\n{digest}\nnext: gular verify {}",
+                show::count(report.samples, "sample"),
+                args.out.display()
             );
         }
         Some(digest) => {

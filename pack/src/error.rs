@@ -162,6 +162,14 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// Samples whose label is missing or -1, where that is not to be.
+    #[error("{n} samples have no label or an unknown one: {}", some(keys, *n))]
+    UnknownLabels {
+        /// How many.
+        n: u64,
+        /// The first ones.
+        keys: Vec<String>,
+    },
     /// A sample without its input.
     #[error("sample `{key}` of `{path}` has no image")]
     NoImage {
@@ -289,12 +297,12 @@ impl From<gular_codec::Error> for Fault {
 /// Of many files that cannot be packed, this many are named.
 const MOST_NAMED: usize = 20;
 
-/// Files that cannot be packed: the first ones, and how many there are.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Files with something wrong: the first ones, and how many there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BadInputs {
     /// The first of them, at most 20.
     pub named: Vec<BadInput>,
-    /// All that were found; the run ended before it had seen every file.
+    /// All that were found; where they end a run, it had not seen every file.
     pub n: u64,
 }
 
@@ -304,6 +312,13 @@ impl BadInputs {
         if self.named.len() < MOST_NAMED {
             self.named.push(bad);
         }
+    }
+
+    /// Adds those of another part of the run.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.n += other.n;
+        let room = MOST_NAMED.saturating_sub(self.named.len());
+        self.named.extend(other.named.into_iter().take(room));
     }
 
     pub(crate) fn into_error(self) -> Option<Error> {
@@ -321,6 +336,14 @@ impl fmt::Display for BadInputs {
             more => write!(f, "\n  and {more} more"),
         }
     }
+}
+
+/// Some of `n` names.
+fn some(names: &[String], n: u64) -> String {
+    let named: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let more = n.saturating_sub(names.len() as u64);
+    let end = if more > 0 { format!(" and {more} more") } else { String::new() };
+    named.join(", ") + &end
 }
 
 fn kept(path: &str, done: usize, total: usize) -> String {

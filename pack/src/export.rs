@@ -45,6 +45,8 @@ pub struct ExportReport {
     /// Bytes of the new file; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written: Option<u64>,
+    /// Whether the file was there already, whole and of this bundle.
+    pub already_done: bool,
     /// Wall-clock time.
     pub seconds: f64,
 }
@@ -80,10 +82,16 @@ pub fn export(
         files: (entries().count() + others().count()) as u64,
         bytes,
         written: None,
+        already_done: false,
         seconds: 0.0,
     };
     let taken = || Error::FileExists { path: to.display().to_string() };
     if to.symlink_metadata().is_ok() {
+        if !options.dry_run && holds(to, &manifest) {
+            report.written = to.metadata().ok().map(|found| found.len());
+            report.already_done = true;
+            return Ok(report);
+        }
         return Err(taken());
     }
     crate::run::check_apart(source, to)?;
@@ -119,6 +127,23 @@ pub fn export(
     }
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Whether file `to` was exported from a bundle of this manifest, which comes first in it.
+/// It got its name when it was whole.
+fn holds(to: &Path, manifest: &[u8]) -> bool {
+    let first = || {
+        let decoder = zstd::Decoder::new(File::open(to)?)?;
+        let mut tar = tar::Archive::new(decoder);
+        let Some(entry) = tar.entries()?.next() else { return Ok(false) };
+        let entry = entry?;
+        let mut found = Vec::new();
+        let is_manifest = entry.path_bytes() == MANIFEST_NAME.as_bytes();
+        entry.take(manifest.len() as u64 + 1).read_to_end(&mut found)?;
+        Ok::<_, io::Error>(is_manifest && found == manifest)
+    };
+    // Whatever cannot be read so is another file.
+    to.is_file() && first().unwrap_or(false)
 }
 
 /// The file that becomes `to`. Its name is always the same, so that what a killed run

@@ -58,13 +58,18 @@ impl InputReader {
             return Err(bad("the file is empty".to_owned(), None));
         }
         let fault = |fault: Fault| fault.at(record.key.to_string());
-        self.check(record, &bytes).map_err(fault)?;
-        self.maker.make(bytes, &mut self.decoder).map_err(fault)
+        let flaw = self.check(record, &bytes).map_err(fault)?;
+        let mut value = self.maker.make(bytes, &mut self.decoder).map_err(fault)?;
+        if flaw.is_some() {
+            value.flaw = flaw;
+        }
+        Ok(value)
     }
 
-    fn check(&mut self, record: &Record, bytes: &[u8]) -> Result<(), Fault> {
+    /// What is wrong with an input that can be packed all the same.
+    fn check(&mut self, record: &Record, bytes: &[u8]) -> Result<Option<String>, Fault> {
         if self.check == Check::None {
-            return Ok(());
+            return Ok(None);
         }
         let format = Format::sniff(bytes);
         let named = media_type_of(record.key.as_str()).unwrap_or_default();
@@ -74,10 +79,12 @@ impl InputReader {
         }
         let header = read_header(bytes, &self.limits)?;
         debug_assert_eq!(Some(header.format), format);
-        if self.check == Check::Full {
-            self.decoder.validate(bytes)?;
+        match self.check {
+            Check::None | Check::Header => {}
+            Check::Full => drop(self.decoder.check(bytes)?),
+            Check::Strict => drop(self.decoder.validate(bytes)?),
         }
-        Ok(())
+        Ok(self.decoder.flaw().filter(|_| self.check == Check::Full).map(ToString::to_string))
     }
 }
 

@@ -25,7 +25,7 @@ mod sort;
 mod sums;
 mod work;
 
-pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, adopt};
+pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};

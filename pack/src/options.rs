@@ -94,8 +94,10 @@ pub enum PackOrder {
 pub enum Check {
     /// Magic bytes and header.
     Header,
-    /// Every pixel is decoded.
+    /// Every pixel is decoded; what Pillow and torchvision tolerate is counted.
     Full,
+    /// Every pixel is decoded, and nothing is tolerated.
+    Strict,
     /// Only that there are bytes.
     None,
 }
@@ -123,6 +125,7 @@ impl Check {
         match self {
             Self::Header => "header",
             Self::Full => "full",
+            Self::Strict => "strict",
             Self::None => "none",
         }
     }

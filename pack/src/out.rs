@@ -18,12 +18,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{
-    DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, ShardEntry, write_manifest,
+    Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, OpenOptions, ShardEntry,
+    write_manifest,
 };
 use gular_files::{Free, Lock, LockMode, TEMP_PREFIX, write_file};
 use serde::{Deserialize, Serialize};
 
-use crate::error::BadInput;
+use crate::error::{BadInput, BadInputs};
 use crate::plan::Plan;
 use crate::report::skipped_lines;
 use crate::sums::Sums;
@@ -42,9 +43,20 @@ pub(crate) struct Done {
     /// Absent when every input was left out.
     pub(crate) entry: Option<ShardEntry>,
     pub(crate) skipped: Vec<BadInput>,
+    /// Inputs with flaws that were tolerated.
+    #[serde(default)]
+    pub(crate) tolerated: BadInputs,
     /// Of its decoded pixels, when it is of split `train`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sums: Option<Sums>,
+}
+
+impl Done {
+    /// Of a run that looks at no input.
+    pub(crate) fn of(run: &str, entry: Option<ShardEntry>) -> Self {
+        let (plan, tolerated) = (run.to_owned(), BadInputs::default());
+        Self { plan, entry, skipped: Vec::new(), tolerated, sums: None }
+    }
 }
 
 /// A locked output folder.
@@ -243,13 +255,23 @@ impl OutDir {
     }
 }
 
+/// The bundle in folder `out`, if a run came to its end there.
+pub(crate) fn finished_bundle(out: &Path) -> Result<Option<Bundle>, Error> {
+    let is_there = |name: &str| out.join(name).symlink_metadata().is_ok();
+    if !is_there(MANIFEST_NAME) || is_there(STATE_DIR) {
+        return Ok(None);
+    }
+    remove_gone(&gone(out))?;
+    Ok(Some(Bundle::open(out, OpenOptions::default())?))
+}
+
 /// What the state's folder is called while it goes.
-fn gone(out: &Path) -> PathBuf {
+pub(crate) fn gone(out: &Path) -> PathBuf {
     out.join(format!("{TEMP_PREFIX}done"))
 }
 
 /// Whoever finds it may remove it, so somebody else may be at it.
-fn remove_gone(gone: &Path) -> Result<(), Error> {
+pub(crate) fn remove_gone(gone: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(gone) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", gone, e)),
         _ => Ok(()),

@@ -6,7 +6,7 @@ use gular_bundle::{Digest, Split};
 use serde::Serialize;
 
 use crate::Plan;
-use crate::error::BadInput;
+use crate::error::{BadInput, BadInputs};
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,6 +26,14 @@ pub struct Report {
     pub splits: BTreeMap<Split, SplitReport>,
     /// Inputs left out, all listed in `skipped.jsonl`.
     pub skipped: u64,
+    /// Images packed although something is wrong with them, since Pillow and torchvision
+    /// decode them too: how many, and the first ones.
+    pub tolerated: BadInputs,
+    /// How closely images were looked at: `header`, `full`, `strict` or `none`; with a
+    /// payload that decodes them `full` at least.
+    pub checked: &'static str,
+    /// Whether all was done before, and nothing was left to do.
+    pub already_done: bool,
     /// Files that are no images of a packed kind, by extension.
     pub ignored: BTreeMap<String, u64>,
     /// Shards that an earlier, interrupted run had finished.

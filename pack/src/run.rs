@@ -9,12 +9,14 @@ use std::time::Instant;
 use gular_bundle::{Field, MadeValue, Manifest, ShardEntry, Statistics};
 use gular_files::TEMP_PREFIX;
 
-use crate::out::{Done, OutDir};
+use crate::error::BadInputs;
+use crate::out::{self, Done, OutDir};
+use crate::payload::Recipe;
 use crate::plan::{Plan, PlanBuilder};
 use crate::report::{self, Report};
 use crate::sums::Sums;
 use crate::work::Work;
-use crate::{Error, PlanOptions, scan};
+use crate::{Check, Error, OnError, PlanOptions, scan};
 
 /// How to run; nothing here changes a byte of the bundle.
 #[derive(Debug, Clone)]
@@ -61,6 +63,8 @@ pub fn pack(
     check_apart(source, out)?;
     let mut report = if options.dry_run {
         dry_run(source, options, progress, cancel)?
+    } else if let Some(report) = finished(source, out, options, progress, cancel)? {
+        report
     } else {
         let dir = OutDir::open(out)?;
         match run(source, &dir, options, progress, cancel) {
@@ -103,7 +107,44 @@ fn dry_run(
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
     let (plan, found) = make_plan(source, temp.path(), &options.plan, progress, cancel)?;
     progress(Progress::Planned(plan.samples, plan.bytes));
-    Ok(Report { dry_run: true, ..report_of(&plan, &found) })
+    Ok(Report { dry_run: true, ..report_of(&plan, &found, &options.plan) })
+}
+
+/// The report of a bundle in folder `out` that is what this run would make: of the same
+/// plan, which has names, sizes and options. What is in the files is not looked at.
+fn finished(
+    source: &Path,
+    out: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Option<Report>, Error> {
+    let Some(bundle) = out::finished_bundle(out)? else { return Ok(None) };
+    let temp = tempfile::tempdir_in(&options.temp_dir)
+        .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
+    let (plan, found) = make_plan(source, temp.path(), &options.plan, progress, cancel)?;
+    let made = |name: &str| bundle.manifest().made.get(name);
+    let skipped = match made("skipped") {
+        Some(MadeValue::Number(skipped)) => *skipped,
+        _ => 0,
+    };
+    let manifest = bundle.manifest();
+    if made("plan") != Some(&MadeValue::Text(plan.digest.to_string()))
+        || manifest.envelope != options.plan.envelope
+        || (skipped > 0 && options.plan.on_error == OnError::Fail)
+    {
+        return Ok(None);
+    }
+    bundle.check_lengths()?;
+    Ok(Some(Report {
+        digest: Some(bundle.digest()),
+        samples: manifest.shards.iter().map(|s| s.samples).sum(),
+        bytes: manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum(),
+        shards: manifest.shards.len() as u64,
+        skipped,
+        already_done: true,
+        ..report_of(&plan, &found, &options.plan)
+    }))
 }
 
 fn run(
@@ -127,12 +168,14 @@ fn run(
     let work = Work { source, out, options, plan: &plan, fields: &fields, progress, cancel };
     let mut shards = Vec::new();
     let mut sums = Sums::default();
+    let mut tolerated = BadInputs::default();
     for mut done in work.run(done)?.into_values() {
         shards.extend(done.entry);
         if let Some(of_shard) = &done.sums {
             sums.add(of_shard);
         }
         found.skipped.append(&mut done.skipped);
+        tolerated.add(done.tolerated);
     }
     if shards.is_empty() {
         let ignored = format!("; all {} inputs were left out", found.skipped.len());
@@ -147,7 +190,8 @@ fn run(
         bytes: manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum(),
         shards: manifest.shards.len() as u64,
         resumed_shards,
-        ..report_of(&plan, &found)
+        tolerated,
+        ..report_of(&plan, &found, &options.plan)
     })
 }
 
@@ -202,8 +246,14 @@ pub(crate) fn still_needed(plan: &Plan, done: &BTreeMap<usize, Done>) -> u64 {
     left.map(|(_, s)| plan.stored(s.samples, s.bytes) + s.samples * 150 + 16_384).sum()
 }
 
-fn report_of(plan: &Plan, found: &scan::Scan) -> Report {
+fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
     let splits = report::splits(plan);
+    // To make pixels of an image is to decode it.
+    let decodes = plan.recipe != Recipe::Encoded;
+    let check = match options.check {
+        Check::Header | Check::None if decodes => Check::Full,
+        check => check,
+    };
     Report {
         dry_run: false,
         digest: None,
@@ -213,6 +263,9 @@ fn report_of(plan: &Plan, found: &scan::Scan) -> Report {
         warnings: report::warnings(plan, &splits, &found.ignored),
         splits,
         skipped: found.skipped.len() as u64,
+        tolerated: BadInputs::default(),
+        checked: check.name(),
+        already_done: false,
         ignored: found.ignored.clone(),
         resumed_shards: 0,
         seconds: 0.0,

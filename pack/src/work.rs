@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use gular_bundle::{Field, ShardSpec, ShardWriter, Split};
 use gular_files::{Free, parallel};
 
-use crate::error::{BadInput, BadInputs};
+use crate::error::{BadInput, BadInputs, Fault};
 use crate::input::InputReader;
 use crate::out::{Done, OutDir};
 use crate::payload::{Maker, Recipe};
@@ -116,6 +116,7 @@ impl Work<'_> {
         };
         let mut writer = ShardWriter::create(&self.out.data, &spec)?;
         let mut left_out = LeftOut::new(self.options.plan.on_error);
+        let mut tolerated = BadInputs::default();
         let mut sums = None;
         let mut seen = 0;
         while let Some(item) = next() {
@@ -127,6 +128,9 @@ impl Work<'_> {
             match value {
                 Ok(value) if left_out.fatal.n == 0 => {
                     self.push(&mut writer, &record, &value.bytes)?;
+                    if let Some(flaw) = value.flaw {
+                        tolerated.push(Fault::new(flaw, None).at(record.key.to_string()));
+                    }
                     if let Some(of_value) = &value.sums {
                         sums.get_or_insert_with(Sums::default).add(of_value);
                     }
@@ -149,6 +153,7 @@ impl Work<'_> {
             plan: run_id(self.plan, &self.options.plan),
             entry,
             skipped: left_out.skipped,
+            tolerated,
             sums,
         }))
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::support::{images, jpeg, png, run};
 use gular_bundle::{Bundle, Envelope, FieldIdx, OpenOptions, SampleId, ShardIdx, Split};
-use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, Error, PlanOptions, Progress, adopt};
+use gular_pack::{
+    AdoptOptions, AdoptReport, AdoptSplit, Error, PlanOptions, Progress, UnknownLabels, adopt,
+};
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
     adopt(paths, out, options, &|_| {}, &AtomicBool::new(false))
@@ -77,7 +79,116 @@ fn a_webdataset_is_read_where_it_is() {
     assert_eq!(segments, [Vec::new(), Vec::new(), png(3)]);
     let manifest = Bundle::open(&out, OpenOptions::default()).unwrap().manifest().clone();
     assert_eq!(manifest.envelope, Envelope::Tar);
-    assert!(take(&[path], &out, &AdoptOptions::default()).is_err(), "never overwritten");
+    assert_eq!(report.unknown_labels, 2);
+    assert_eq!(report.unknown_label_keys, keys[1..]);
+    assert!(report.warnings[0].contains("2 samples"), "{:?}", report.warnings);
+}
+
+#[test]
+fn unknown_labels_are_refused_dropped_or_mapped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("birds.tar");
+    let members = [
+        ("1.jpg", jpeg(1)),
+        ("1.cls", b"1".to_vec()),
+        ("2.jpg", jpeg(2)),
+        ("3.jpg", jpeg(3)),
+        ("3.cls", b"-1".to_vec()),
+        ("4.jpg", jpeg(4)),
+        ("4.cls", b"0".to_vec()),
+    ];
+    tar(&path, &members);
+    let paths = std::slice::from_ref(&path);
+    let adopted = |name: &str, unknown| {
+        let options = AdoptOptions { unknown, ..AdoptOptions::default() };
+        let out = dir.path().join(name);
+        take(paths, &out, &options).map(|report| {
+            assert_eq!(report.unknown_labels, 2, "{name}");
+            assert_eq!(report.unknown_label_keys, ["2.jpg", "3.jpg"], "{name}");
+            assert!(take(paths, &out, &options).unwrap().already_done, "{name}");
+            let keys: Vec<String> = values(&out, 0).into_iter().map(|(key, _)| key).collect();
+            let labels: Vec<Vec<u8>> = values(&out, 1).into_iter().map(|(_, v)| v).collect();
+            assert_eq!(report.splits[&Split::Train], keys.len() as u64, "{name}");
+            (keys, labels)
+        })
+    };
+    let all = ["1.jpg", "2.jpg", "3.jpg", "4.jpg"].map(str::to_owned).to_vec();
+    let kept = adopted("keep", UnknownLabels::Keep).unwrap();
+    assert_eq!(kept, (all.clone(), vec![label(1), label(-1), label(-1), label(0)]));
+    let dropped = adopted("drop", UnknownLabels::Drop).unwrap();
+    assert_eq!(dropped, (vec![all[0].clone(), all[3].clone()], vec![label(1), label(0)]));
+    let mapped = adopted("class", UnknownLabels::Class(2)).unwrap();
+    assert_eq!(mapped, (all, vec![label(1), label(2), label(2), label(0)]));
+    let error = adopted("refuse", UnknownLabels::Refuse).unwrap_err();
+    let text = "2 samples have no label or an unknown one: `2.jpg`, `3.jpg`";
+    assert_eq!(error.to_string(), text);
+    assert!(!dir.path().join("refuse").exists());
+    // With class names the class has to be one of them.
+    let words = dir.path().join("words.tar");
+    tar(&words, &[("1.jpg", jpeg(1)), ("1.cls", b"cat".to_vec()), ("2.jpg", jpeg(2))]);
+    let options =
+        |class| AdoptOptions { unknown: UnknownLabels::Class(class), ..Default::default() };
+    let paths = std::slice::from_ref(&words);
+    let error = take(paths, &dir.path().join("one"), &options(1)).unwrap_err().to_string();
+    assert!(error.contains("there are 1 classes"), "{error}");
+    take(paths, &dir.path().join("zero"), &options(0)).unwrap();
+}
+
+#[test]
+fn labels_in_place_are_counted_and_left_out_too() {
+    let dir = tempfile::tempdir().unwrap();
+    images(&dir.path().join("images"));
+    // HDF5 has labels as numbers of 64 bits.
+    let plan = PlanOptions { envelope: Envelope::Hdf5, ..PlanOptions::default() };
+    run(&dir.path().join("images"), &dir.path().join("packed"), plan, 1).unwrap();
+    let data = fs::read_dir(dir.path().join("packed/data")).unwrap();
+    let is_file = |path: &PathBuf| path.extension().is_some_and(|e| e == "h5");
+    let file = data.map(|e| e.unwrap().path()).find(is_file).unwrap();
+    let whole = take(std::slice::from_ref(&file), &dir.path().join("a"), &AdoptOptions::default());
+    let n = whole.unwrap().splits.values().sum::<u64>();
+    let labels: Vec<Vec<u8>> =
+        values(&dir.path().join("a"), 1).into_iter().map(|(_, v)| v).collect();
+    let n_zero = labels.iter().filter(|l| **l == label(0)).count() as u64;
+    // The first class becomes none, where its numbers lie.
+    let bundle = Bundle::open(&dir.path().join("a"), OpenOptions::default()).unwrap();
+    let shard = bundle.shard(ShardIdx(0)).unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    for row in shard.index().rows().filter(|row| labels[row.0] == label(0)) {
+        let (at, len) = shard.index().locations[1].range(row).unwrap();
+        bytes[at as usize..at as usize + len].fill(0xff);
+    }
+    let damaged = dir.path().join("unknown.h5");
+    fs::write(&damaged, bytes).unwrap();
+    for (unknown, left) in [(UnknownLabels::Keep, n), (UnknownLabels::Drop, n - n_zero)] {
+        let out = dir.path().join(format!("{unknown:?}"));
+        let options = AdoptOptions { unknown, ..AdoptOptions::default() };
+        let report = take(std::slice::from_ref(&damaged), &out, &options).unwrap();
+        assert_eq!(report.unknown_labels, n_zero);
+        assert_eq!(report.splits.values().sum::<u64>(), left);
+        assert_eq!(values(&out, 1).len() as u64, left);
+    }
+}
+
+#[test]
+fn an_adopted_bundle_is_found_done_until_its_files_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, out) = (dir.path().join("a.tar"), dir.path().join("bundle"));
+    tar(&path, &[("1.jpg", jpeg(1)), ("1.cls", b"1".to_vec()), ("2.jpg", jpeg(2))]);
+    let paths = std::slice::from_ref(&path);
+    let first = take(paths, &out, &AdoptOptions::default()).unwrap();
+    let again = take(paths, &out, &AdoptOptions::default()).unwrap();
+    assert!(!first.already_done && again.already_done);
+    assert_eq!(again.digest, first.digest);
+    let refused = |options: &AdoptOptions| {
+        let error = take(paths, &out, options).unwrap_err();
+        assert!(matches!(error, Error::AlreadyBundle { .. }), "{error}");
+    };
+    refused(&AdoptOptions { key: Some(None), ..AdoptOptions::default() });
+    refused(&AdoptOptions { split: AdoptSplit::All(Split::Val), ..AdoptOptions::default() });
+    refused(&AdoptOptions { unknown: UnknownLabels::Class(0), ..AdoptOptions::default() });
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+    fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
+    refused(&AdoptOptions::default());
 }
 
 #[test]

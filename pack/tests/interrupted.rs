@@ -27,17 +27,52 @@ fn a_bundle_or_foreign_folder_is_never_overwritten() {
     images(source.path());
     run(source.path(), out.path(), PlanOptions::default(), 1).unwrap();
     let before = files(out.path());
-    let again = run(source.path(), out.path(), PlanOptions::default(), 1).unwrap_err();
+    let other = || PlanOptions { seed: 7, ..PlanOptions::default() };
+    let again = run(source.path(), out.path(), other(), 1).unwrap_err();
     assert!(matches!(again, Error::AlreadyBundle { .. }), "{again}");
     assert!(files(out.path()) == before);
     // A run killed while it put its notes away leaves them under this name.
     put(out.path(), ".gular-tmp-done/plan", b"x");
-    run(source.path(), out.path(), PlanOptions::default(), 1).unwrap_err();
+    run(source.path(), out.path(), other(), 1).unwrap_err();
     assert!(files(out.path()) == before);
     let foreign = tempfile::tempdir().unwrap();
     put(foreign.path(), "thesis.tex", b"x");
     let error = run(source.path(), foreign.path(), PlanOptions::default(), 1).unwrap_err();
     assert!(error.to_string().contains("thesis.tex"), "{error}");
+}
+
+#[test]
+fn a_finished_run_is_found_done() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    put(source.path(), "train/cat/bad.jpg", b"no image");
+    let skip = || PlanOptions { on_error: OnError::Skip, ..PlanOptions::default() };
+    let first = run(source.path(), out.path(), skip(), 1).unwrap();
+    assert!(!first.already_done);
+    let before = files(out.path());
+    put(out.path(), ".gular-tmp-done/plan", b"x");
+    let again = run(source.path(), out.path(), skip(), 2).unwrap();
+    assert!(again.already_done);
+    assert_eq!(
+        (again.digest, again.samples, again.bytes),
+        (first.digest, first.samples, first.bytes)
+    );
+    assert_eq!((again.skipped, again.splits), (1, first.splits));
+    assert!(files(out.path()) == before);
+    // This one would not have left anything out.
+    let refused = |plan: PlanOptions| {
+        let error = run(source.path(), out.path(), plan, 1).unwrap_err();
+        assert!(matches!(error, Error::AlreadyBundle { .. }), "{error}");
+    };
+    refused(PlanOptions::default());
+    refused(PlanOptions { envelope: gular_bundle::Envelope::Tar, ..skip() });
+    put(source.path(), "train/cat/new.png", &png(1));
+    refused(skip());
+    fs::remove_file(source.path().join("train/cat/new.png")).unwrap();
+    // A bundle that is not whole is not done.
+    let data = fs::read_dir(out.path().join("data")).unwrap().next().unwrap().unwrap().path();
+    fs::write(&data, b"cut").unwrap();
+    run(source.path(), out.path(), skip(), 1).unwrap_err();
 }
 
 #[test]

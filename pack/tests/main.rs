@@ -9,3 +9,4 @@ mod pack;
 mod payload;
 mod refused;
 mod support;
+mod tolerated;

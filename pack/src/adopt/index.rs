@@ -20,32 +20,71 @@ pub(crate) fn places(
     roles: &Roles,
     by_folder: bool,
 ) -> Result<Vec<FieldPlaces>, Error> {
-    let classes: HashMap<&str, i32> =
-        roles.classes.iter().map(String::as_str).zip(0_i32..).collect();
-    let field_places = |(field, column, take): &(Field, String, Take)| {
-        let found = survey.column(column);
-        match take {
-            Take::InPlace => in_place(file, found, field, keys),
-            Take::Numbers => numbers(file, found, keys),
-            Take::Folder => {
-                let label = |key: &BundlePath| {
-                    let class = place(key.as_str(), by_folder, Labels::Folder).1;
-                    class.and_then(|c| classes.get(c)).copied()
-                };
-                Ok(FieldPlaces::Labels(keys.iter().map(|k| label(k).unwrap_or(-1)).collect()))
-            }
-            Take::Words => {
-                let label = |text: &Option<String>| {
-                    text.as_deref().and_then(|t| classes.get(t)).copied().unwrap_or(-1)
-                };
-                Ok(FieldPlaces::Labels(match found.map(|c| &c.values) {
-                    Some(Values::Texts(texts)) => texts.iter().map(label).collect(),
-                    _ => vec![-1; survey.rows],
-                }))
-            }
-        }
+    let of_field =
+        |role: &(Field, String, Take)| field_places(file, survey, keys, roles, by_folder, role);
+    roles.fields.iter().map(of_field).collect()
+}
+
+fn field_places(
+    file: &ReadAt,
+    survey: &Survey,
+    keys: &[BundlePath],
+    roles: &Roles,
+    by_folder: bool,
+    (field, column, take): &(Field, String, Take),
+) -> Result<FieldPlaces, Error> {
+    let classes = || -> HashMap<&str, i32> {
+        roles.classes.iter().map(String::as_str).zip(0_i32..).collect()
     };
-    roles.fields.iter().map(field_places).collect()
+    let found = survey.column(column);
+    match take {
+        Take::InPlace => in_place(file, found, field, keys),
+        Take::Numbers => numbers(file, found, keys),
+        Take::Folder => {
+            let classes = classes();
+            let label = |key: &BundlePath| {
+                let class = place(key.as_str(), by_folder, Labels::Folder).1;
+                class.and_then(|c| classes.get(c)).copied()
+            };
+            Ok(FieldPlaces::Labels(keys.iter().map(|k| label(k).unwrap_or(-1)).collect()))
+        }
+        Take::Words => {
+            let classes = classes();
+            let label = |text: &Option<String>| {
+                text.as_deref().and_then(|t| classes.get(t)).copied().unwrap_or(-1)
+            };
+            Ok(FieldPlaces::Labels(match found.map(|c| &c.values) {
+                Some(Values::Texts(texts)) => texts.iter().map(label).collect(),
+                _ => vec![-1; survey.rows],
+            }))
+        }
+    }
+}
+
+/// The label of every sample, -1 where it has none; empty without a field of labels.
+pub(crate) fn labels(
+    file: &ReadAt,
+    survey: &Survey,
+    keys: &[BundlePath],
+    roles: &Roles,
+    by_folder: bool,
+) -> Result<Vec<i32>, Error> {
+    let Some((field, column, take)) = roles.fields.iter().find(|(f, _, _)| f.is_label()) else {
+        return Ok(Vec::new());
+    };
+    // By value, also where a reader would take them from the file.
+    let take = if *take == Take::InPlace { Take::Numbers } else { *take };
+    match field_places(
+        file,
+        survey,
+        keys,
+        roles,
+        by_folder,
+        &(field.clone(), column.clone(), take),
+    )? {
+        FieldPlaces::Labels(labels) => Ok(labels),
+        FieldPlaces::Bytes(_) | FieldPlaces::Fixed(_) => Ok(Vec::new()),
+    }
 }
 
 /// The places of these rows alone.

@@ -16,4 +16,4 @@ mod keys;
 mod run;
 mod streaming;
 
-pub use run::{AdoptOptions, AdoptReport, AdoptSplit, adopt};
+pub use run::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};

@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{
-    About, Backend, BundlePath, Digest, Envelope, Field, FieldKind, FileEntry, InPlace, Index,
-    MadeValue, Manifest, Payload, ReadAt, Seen, ShardEntry, Split, index_in_place, survey,
+    About, Backend, Bundle, BundlePath, Digest, Envelope, Field, FieldKind, FieldPlaces, FileEntry,
+    InPlace, Index, MANIFEST_NAME, MadeValue, Manifest, Payload, ReadAt, Row, Seen, Shard,
+    ShardEntry, ShardIdx, Split, index_in_place, survey,
 };
 use gular_files::write_file;
 use serde::Serialize;
 
 use crate::adopt::columns::{self, Roles, Take, Wanted, choose};
 use crate::adopt::detect::{Source, sources};
-use crate::adopt::index::{MediaTypes, places, select};
+use crate::adopt::index::{MediaTypes, labels, places, select};
 use crate::adopt::keys;
 use crate::convert::each_shard;
-use crate::out::{Done, OutDir};
+use crate::out::{Done, OutDir, finished_bundle};
 use crate::scan::place;
 use crate::sort::Sorter;
 use crate::{Error, Labels, OnError, Progress};
@@ -35,6 +36,8 @@ pub struct AdoptOptions {
     pub key: Option<Option<String>>,
     /// How samples fall into splits.
     pub split: AdoptSplit,
+    /// What becomes of samples whose class is unknown.
+    pub unknown: UnknownLabels,
     /// Texts for the manifest.
     pub about: About,
     /// Worker threads.
@@ -58,6 +61,20 @@ pub enum AdoptSplit {
     All(Split),
 }
 
+/// What becomes of samples whose label is missing, or -1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnknownLabels {
+    /// They are adopted with label -1, which says so.
+    #[default]
+    Keep,
+    /// They are an error.
+    Refuse,
+    /// They are left out.
+    Drop,
+    /// They are of this class.
+    Class(i32),
+}
+
 /// A file's samples of one split: a shard.
 #[derive(Debug, Clone, Copy)]
 struct Part {
@@ -72,6 +89,26 @@ struct Found {
     parts: Vec<Part>,
     /// Whether keys begin with their split.
     by_folder: bool,
+    unknown: Unknown,
+}
+
+/// Samples whose class is unknown.
+#[derive(Debug, Default)]
+struct Unknown {
+    n: u64,
+    /// The first of them.
+    keys: Vec<String>,
+}
+
+/// Of many samples of unknown class, this many are named.
+const MOST_NAMED: usize = 20;
+
+/// What one file has of one split.
+struct Rows {
+    file: ReadAt,
+    keys: Vec<BundlePath>,
+    /// One entry per field.
+    places: Vec<FieldPlaces>,
 }
 
 /// What was adopted, or would be.
@@ -98,6 +135,12 @@ pub struct AdoptReport {
     pub classes: usize,
     /// Columns that no field has, and why.
     pub left_out: BTreeMap<String, String>,
+    /// Samples whose label is missing or -1, also those that were left out or given a class.
+    pub unknown_labels: u64,
+    /// The keys of the first of them.
+    pub unknown_label_keys: Vec<String>,
+    /// Whether all was done before, and nothing was left to do.
+    pub already_done: bool,
     /// What the user should know.
     pub warnings: Vec<String>,
     /// Wall-clock time.
@@ -138,13 +181,25 @@ pub fn adopt(
         keys: roles.key.clone().unwrap_or_else(|| "file/row".to_owned()),
         classes: roles.classes.len(),
         left_out: roles.left_out.clone(),
+        unknown_labels: found.unknown.n,
+        unknown_label_keys: found.unknown.keys.clone(),
+        already_done: false,
         warnings: Vec::new(),
         seconds: 0.0,
     };
     for part in &found.parts {
         *report.splits.entry(part.split).or_default() += part.samples as u64;
     }
-    if !options.dry_run {
+    if found.unknown.n > 0 {
+        report.warnings.extend(unknown_warning(&found.unknown, options.unknown));
+    }
+    let made = if options.dry_run { None } else { finished_bundle(out)? };
+    if let Some(made) = made
+        && work.is_finished(&made, &found)?
+    {
+        report.digest = Some(made.digest());
+        report.already_done = true;
+    } else if !options.dry_run {
         let dir = OutDir::open(out)?;
         match work.run(&dir, &found, &mut report) {
             Ok(()) => dir.close()?,
@@ -247,7 +302,117 @@ impl Adopt<'_> {
         }
         // The manifest lists splits in their order.
         parts.sort_by_key(|p| p.split as u8);
-        Ok(Found { roles, parts, by_folder })
+        let unknown = self.unknown_labels(&roles, &mut parts, by_folder)?;
+        Ok(Found { roles, parts, by_folder, unknown })
+    }
+
+    /// Samples of unknown class, which leave their parts if they are to be left out.
+    fn unknown_labels(
+        &self,
+        roles: &Roles,
+        parts: &mut Vec<Part>,
+        by_folder: bool,
+    ) -> Result<Unknown, Error> {
+        let mut unknown = Unknown::default();
+        if !roles.fields.iter().any(|(field, _, _)| field.is_label()) {
+            return Ok(unknown);
+        }
+        if let UnknownLabels::Class(class) = self.options.unknown
+            && !roles.classes.is_empty()
+            && usize::try_from(class).is_ok_and(|class| class >= roles.classes.len())
+        {
+            let n = roles.classes.len();
+            let text = format!("unknown labels are to be {class}, and there are {n} classes");
+            return Err(Error::Option(text));
+        }
+        for number in 0..self.sources.len() {
+            self.check_cancel()?;
+            let (file, survey) = open(&self.sources[number])?;
+            let keys = self.keys(number, &survey, roles)?;
+            let labels = labels(&file, &survey, &keys, roles, by_folder)?;
+            for (key, _) in keys.iter().zip(labels).filter(|(_, label)| *label == -1) {
+                unknown.n += 1;
+                if unknown.keys.len() < MOST_NAMED {
+                    unknown.keys.push(key.to_string());
+                }
+                if self.options.unknown == UnknownLabels::Drop {
+                    let split = place(key.as_str(), true, Labels::None).0.filter(|_| by_folder);
+                    let mut of_file = parts.iter_mut().filter(|part| part.source == number);
+                    if let Some(part) = of_file.find(|p| split.is_none_or(|split| split == p.split))
+                    {
+                        part.samples = part.samples.saturating_sub(1);
+                    }
+                }
+            }
+        }
+        match self.options.unknown {
+            UnknownLabels::Refuse if unknown.n > 0 => {
+                return Err(Error::UnknownLabels { n: unknown.n, keys: unknown.keys });
+            }
+            UnknownLabels::Drop => parts.retain(|part| part.samples > 0),
+            _ => {}
+        }
+        if parts.is_empty() {
+            return Err(Error::Option("every label is unknown: no sample is left".to_owned()));
+        }
+        Ok(unknown)
+    }
+
+    /// Whether `made` is what this run would make: the same fields, links, keys, labels and
+    /// places. What is in files that did not change since is not read.
+    fn is_finished(&self, made: &Bundle, found: &Found) -> Result<bool, Error> {
+        let manifest = made.manifest();
+        let written = made.dir().join(MANIFEST_NAME);
+        let since = fs::metadata(&written).and_then(|m| m.modified());
+        let since = since.map_err(|e| Error::io("open", &written, e))?;
+        // Media types were found by reading.
+        let alike = |a: &Field, b: &Field| {
+            a.name == b.name && (a.kind == b.kind || a.is_bytes() && b.is_bytes())
+        };
+        let fields = found.roles.fields.iter().map(|(field, _, _)| field);
+        let adopted = self.sources.first().map(|s| MadeValue::Text(s.envelope.name().to_owned()));
+        if manifest.made.get("adopted") != adopted.as_ref()
+            || manifest.classes != found.roles.classes
+            || manifest.about != self.options.about
+            || manifest.fields.len() != found.roles.fields.len()
+            || !manifest.fields.iter().zip(fields).all(|(a, b)| alike(a, b))
+            || manifest.shards.len() != found.parts.len()
+        {
+            return Ok(false);
+        }
+        for (number, (entry, part)) in manifest.shards.iter().zip(&found.parts).enumerate() {
+            let source = &self.sources[part.source];
+            let link = fs::read_link(made.path_of(&entry.file));
+            let modified = fs::metadata(&source.path).and_then(|m| m.modified());
+            if (entry.split, entry.file.bytes) != (part.split, source.bytes)
+                || link.ok().as_ref() != Some(&source.path)
+                || modified.map_err(|e| Error::io("open", &source.path, e))? > since
+                || !self.is_indexed(&*made.shard(ShardIdx(number))?, number, found)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_indexed(&self, shard: &Shard, number: usize, found: &Found) -> Result<bool, Error> {
+        let Rows { keys, places, .. } = self.rows(number, found)?;
+        let index = shard.index();
+        let is_there = |row: Row| {
+            let key = row.of(&keys).map(BundlePath::as_str);
+            let mut fields = found.roles.fields.iter().zip(&places).zip(&index.locations);
+            index.key(row) == key
+                && fields.all(|(((field, _, _), places), location)| match places {
+                    FieldPlaces::Labels(labels) => shard.label(row) == row.of(labels).copied(),
+                    _ => {
+                        let run = places.run(row, field).map(|run| (run.offset, run.len));
+                        let found = location.range(row).map(|(at, len)| (at, len as u64));
+                        // An empty value may be anywhere.
+                        run == found || [run, found].iter().flatten().all(|(_, len)| *len == 0)
+                    }
+                })
+        };
+        Ok(keys.len() == index.n_samples() && index.rows().all(is_there))
     }
 
     /// The keys of a file's samples.
@@ -311,8 +476,7 @@ impl Adopt<'_> {
         }
         let done = each_shard(found.parts.len(), done, self.options.jobs, out, &|number| {
             let entry = self.shard(number, found, out)?;
-            let done =
-                Done { plan: id.clone(), entry: Some(entry), skipped: Vec::new(), sums: None };
+            let done = Done::of(&id, Some(entry));
             out.note(number, &done)?;
             Ok(done)
         })?;
@@ -362,7 +526,8 @@ impl Adopt<'_> {
     /// What an interrupted run must have been of for its indexes to be of use.
     fn id(&self, found: &Found) -> Result<String, Error> {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(format!("{:?} {:?}", found.roles, found.parts).as_bytes());
+        let unknown = self.options.unknown;
+        hasher.update(format!("{:?} {:?} {unknown:?}", found.roles, found.parts).as_bytes());
         for source in self.sources {
             let metadata =
                 fs::metadata(&source.path).map_err(|e| Error::io("open", &source.path, e))?;
@@ -372,21 +537,42 @@ impl Adopt<'_> {
         Ok(format!("{} adopted", hasher.finalize().to_hex()))
     }
 
+    /// The samples of a part: their keys, and where their values are.
+    fn rows(&self, number: usize, found: &Found) -> Result<Rows, Error> {
+        let (part, roles) = (found.parts[number], &found.roles);
+        let (file, survey) = open(&self.sources[part.source])?;
+        let keys = self.keys(part.source, &survey, roles)?;
+        let mut places = places(&file, &survey, &keys, roles, found.by_folder)?;
+        let mut is_dropped = vec![false; keys.len()];
+        let label = roles.fields.iter().position(|(field, _, _)| field.is_label());
+        if let Some(label) = label.filter(|_| found.unknown.n > 0) {
+            let mut labels = labels(&file, &survey, &keys, roles, found.by_folder)?;
+            match self.options.unknown {
+                UnknownLabels::Drop => is_dropped = labels.iter().map(|l| *l == -1).collect(),
+                UnknownLabels::Class(class) => {
+                    labels.iter_mut().filter(|l| **l == -1).for_each(|l| *l = class);
+                    // By value: what the file says stays as it is.
+                    places[label] = FieldPlaces::Labels(labels);
+                }
+                UnknownLabels::Keep | UnknownLabels::Refuse => {}
+            }
+        }
+        let of_part = |row: &usize| {
+            let split = || place(keys[*row].as_str(), true, Labels::None).0;
+            !is_dropped[*row] && (!found.by_folder || split() == Some(part.split))
+        };
+        let rows: Vec<usize> = (0..keys.len()).filter(of_part).collect();
+        let keys: Vec<BundlePath> = rows.iter().map(|row| keys[*row].clone()).collect();
+        let places = places.into_iter().zip(&roles.fields);
+        let places = places.map(|(places, (field, _, _))| select(places, &rows, field)).collect();
+        Ok(Rows { file, keys, places })
+    }
+
     /// Indexes a file and links to it.
     fn shard(&self, number: usize, found: &Found, out: &OutDir) -> Result<ShardEntry, Error> {
         let (part, roles) = (found.parts[number], &found.roles);
         let source = &self.sources[part.source];
-        let (file, survey) = open(source)?;
-        let keys = self.keys(part.source, &survey, roles)?;
-        let places = places(&file, &survey, &keys, roles, found.by_folder)?;
-        let of_part = |key: &BundlePath| {
-            let split = || place(key.as_str(), true, Labels::None).0;
-            !found.by_folder || split() == Some(part.split)
-        };
-        let rows: Vec<usize> = (0..keys.len()).filter(|row| of_part(&keys[*row])).collect();
-        let keys: Vec<BundlePath> = rows.iter().map(|row| keys[*row].clone()).collect();
-        let places = places.into_iter().zip(&roles.fields);
-        let places = places.map(|(places, (field, _, _))| select(places, &rows, field)).collect();
+        let Rows { file, keys, places } = self.rows(number, found)?;
         let fields: Vec<Field> = roles.fields.iter().map(|(f, _, _)| f.clone()).collect();
         let mut seen = vec![MediaTypes::default(); fields.len()];
         let InPlace { index, digest } = index_in_place(&file, &fields, &keys, places, &mut |s| {
@@ -448,6 +634,21 @@ impl Adopt<'_> {
         }
         Ok(())
     }
+}
+
+/// What is to be known of samples of unknown class.
+fn unknown_warning(unknown: &Unknown, choice: UnknownLabels) -> Option<String> {
+    let what = match choice {
+        UnknownLabels::Keep => "have label -1, with which no training can be done".to_owned(),
+        UnknownLabels::Drop => "were left out".to_owned(),
+        UnknownLabels::Class(class) => format!("were given class {class}"),
+        UnknownLabels::Refuse => return None,
+    };
+    let first = unknown.keys.first().map_or("", String::as_str);
+    Some(format!(
+        "{} samples have no label or an unknown one and {what}, such as `{first}`",
+        unknown.n
+    ))
 }
 
 /// What the values of a file are, kept for a run that goes on after it.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use gular_bundle::{
-    Backend, BundlePath, Digest, Envelope, Field, Index, ReadAt, ShardEntry, ShardIdx, ShardSpec,
-    ShardWriter,
+    Backend, Bundle, BundlePath, Digest, Envelope, Field, Index, Manifest, ReadAt, ShardEntry,
+    ShardIdx, ShardSpec, ShardWriter,
 };
 
 use crate::Error;
@@ -33,6 +33,36 @@ pub(crate) fn shard(
     let written = writer.finish()?;
     prove(&work.out.data, &written, &manifest.fields, source.index())?;
     Ok(Some(written))
+}
+
+/// Whether `made` is `source` in that envelope: it says the same and lists the same
+/// samples, and its files have their lengths.
+pub(crate) fn is_finished(
+    source: &Bundle,
+    made: &Bundle,
+    envelope: Envelope,
+) -> Result<bool, Error> {
+    let (from, to) = (source.manifest(), made.manifest());
+    let same = Manifest { envelope, shards: to.shards.clone(), ..from.clone() };
+    if *to != same || from.shards.len() != to.shards.len() {
+        return Ok(false);
+    }
+    for (number, (a, b)) in
+        ShardIdx::first(from.shards.len()).zip(from.shards.iter().zip(&to.shards))
+    {
+        if (a.split, a.samples) != (b.split, b.samples) {
+            return Ok(false);
+        }
+        let (expected, found) = (source.shard(number)?, made.shard(number)?);
+        let (expected, found) = (expected.index(), found.index());
+        if found.digests != expected.digests
+            || found.labels != expected.labels
+            || expected.rows().any(|row| expected.key(row) != found.key(row))
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Reads back what was written: same keys, labels and digests, and every value

@@ -3,17 +3,85 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{
-    BundleNames, BundlePath, FieldIdx, SAMPLES_NAME, SampleId, ShardIdx, Split, file_head,
-    samples_header,
+    Bundle, BundleNames, BundlePath, Field, FieldIdx, Row, SAMPLES_NAME, SampleId, Shard, ShardIdx,
+    Split, file_head, samples_header,
 };
 use gular_files::write_file;
 
 use crate::Error;
 use crate::convert::run::Work;
+use crate::out::{STATE_DIR, gone, remove_gone};
+
+/// Whether folder `out` is what this bundle becomes: its lists have all samples in
+/// order, and the files that they name have their lengths.
+pub(crate) fn is_finished(source: &Bundle, out: &Path) -> Result<bool, Error> {
+    if out.join(STATE_DIR).exists() {
+        return Ok(false);
+    }
+    let fields = &source.manifest().fields;
+    for split in Split::ALL {
+        let shards = &source.manifest().shards;
+        let mut of_split = ShardIdx::first(shards.len())
+            .zip(shards)
+            .filter(|(_, entry)| entry.split == split)
+            .peekable();
+        if of_split.peek().is_none() {
+            continue;
+        }
+        let dir = out.join(split.to_string());
+        let path = dir.join(SAMPLES_NAME);
+        let list = match File::open(&path) {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(false);
+            }
+            list => list.map_err(|e| Error::io("read", &path, e))?,
+        };
+        let mut lines = BufReader::new(list).lines();
+        let mut next = || lines.next().transpose().map_err(|e| Error::io("read", &path, e));
+        if next()?.as_deref() != Some(samples_header(fields).trim_end_matches('\n')) {
+            return Ok(false);
+        }
+        for (number, _) in of_split {
+            let shard = source.shard(number)?;
+            for row in shard.index().rows() {
+                let Some(line) = next()? else { return Ok(false) };
+                if !is_written(&shard, row, fields, &dir, &line) {
+                    return Ok(false);
+                }
+            }
+        }
+        if next()?.is_some() {
+            return Ok(false);
+        }
+    }
+    // A run that was killed when all was done, but for the name of its own folder.
+    remove_gone(&gone(out))?;
+    Ok(true)
+}
+
+/// Whether `line` is of that sample and its files are there, in full length.
+fn is_written(shard: &Shard, row: Row, fields: &[Field], dir: &Path, line: &str) -> bool {
+    let key = shard.index().key(row).unwrap_or_default();
+    let Some(places) = line.strip_prefix(key).and_then(|rest| rest.strip_prefix('\t')) else {
+        return false;
+    };
+    // No name of a file has a TAB, as no key has one.
+    let places: Vec<&str> = places.split('\t').collect();
+    places.len() == fields.len()
+        && fields.iter().zip(places).zip(FieldIdx::first(fields.len())).all(
+            |((field, place), n)| {
+                if field.is_label() {
+                    return shard.label(row).is_some_and(|label| place == label.to_string());
+                }
+                let len = shard.len_of(row, n).map(|len| (file_head(field).len() + len) as u64);
+                fs::metadata(dir.join(place)).ok().map(|found| found.len()) == len
+            },
+        )
+}
 
 /// Writes the files of shard `number`; `resumed` says that some may be there.
 pub(crate) fn shard(

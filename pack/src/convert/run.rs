@@ -14,7 +14,7 @@ use gular_files::parallel;
 use serde::Serialize;
 
 use crate::convert::{bundle, directory};
-use crate::out::{Done, OutDir};
+use crate::out::{Done, OutDir, finished_bundle};
 use crate::{Error, OnError, Progress};
 
 /// What a bundle is converted to.
@@ -55,6 +55,8 @@ pub struct ConvertReport {
     pub shards: u64,
     /// Shards that an earlier, interrupted run had finished.
     pub resumed_shards: u64,
+    /// Whether all was done before, and nothing was left to do.
+    pub already_done: bool,
     /// Wall-clock time.
     pub seconds: f64,
 }
@@ -96,10 +98,24 @@ pub fn convert(
         bytes: manifest.shards.iter().map(|s| s.file.bytes).sum(),
         shards: manifest.shards.len() as u64,
         resumed_shards: 0,
+        already_done: false,
         seconds: 0.0,
     };
     progress(Progress::Planned(report.samples, report.bytes));
-    if !options.dry_run {
+    let finished = match options.target {
+        _ if options.dry_run => false,
+        Target::Bundle(envelope) => match finished_bundle(out)? {
+            Some(made) if bundle::is_finished(&bundle, &made, envelope)? => {
+                report.digest = Some(made.digest());
+                true
+            }
+            _ => false,
+        },
+        Target::Directory => directory::is_finished(&bundle, out)?,
+    };
+    if finished {
+        report.already_done = true;
+    } else if !options.dry_run {
         let dir = OutDir::open(out)?;
         match run(&bundle, &dir, options, progress, cancel, &mut report) {
             Ok(()) => dir.close()?,
@@ -154,7 +170,7 @@ fn run(
             }
             (Target::Directory, None) => None,
         };
-        let done = Done { plan: id.clone(), entry, skipped: Vec::new(), sums: None };
+        let done = Done::of(&id, entry);
         out.note(number, &done)?;
         Ok(done)
     })?;

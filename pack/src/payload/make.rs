@@ -13,6 +13,8 @@ pub(crate) struct Value {
     pub(crate) bytes: Vec<u8>,
     /// Of its pixels, where they were decoded and are to be summed.
     pub(crate) sums: Option<Sums>,
+    /// What is wrong with the file and was tolerated, where it was decoded.
+    pub(crate) flaw: Option<String>,
 }
 
 /// Makes values as a recipe says.
@@ -27,10 +29,9 @@ impl Maker {
     /// The value of an image, given the bytes of its file.
     pub(crate) fn make(&self, file: Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
         match self.recipe {
-            Recipe::Encoded => Ok(Value { bytes: file, sums: None }),
+            Recipe::Encoded => Ok(Value { bytes: file, sums: None, flaw: None }),
             Recipe::Reencoded { max_side, quality, .. } => {
-                let image = shrunk(decoder.decode(&file)?, max_side);
-                let image = image?;
+                let image = shrunk(decoder.decode(&file)?, max_side)?;
                 let (width, height) = (image.width(), image.height());
                 let bytes = JpegEncoder::default().encode(image.data(), width, height, quality);
                 let bytes = bytes.map_err(|e| match e {
@@ -41,7 +42,7 @@ impl Maker {
                     e => e.into(),
                 })?;
                 let sums = self.statistics.then(|| Sums::of_u8(image.data(), 3));
-                Ok(Value { bytes, sums })
+                Ok(Value { bytes, sums, flaw: flaw(decoder) })
             }
             Recipe::Raw { width, height, fit, channels, depth, .. } => {
                 let size = (width, height);
@@ -56,7 +57,7 @@ impl Maker {
                             bytes = bytes.as_chunks::<3>().0.iter().map(|p| p[0]).collect();
                         }
                         let sums = self.statistics.then(|| Sums::of_u8(&bytes, n));
-                        Ok(Value { bytes, sums })
+                        Ok(Value { bytes, sums, flaw: flaw(decoder) })
                     }
                     Depth::U16 => {
                         let mut rgb = vec![[0; 3]; pixels];
@@ -68,12 +69,16 @@ impl Maker {
                         }
                         let sums = self.statistics.then(|| Sums::of_u16(&values, n));
                         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-                        Ok(Value { bytes, sums })
+                        Ok(Value { bytes, sums, flaw: flaw(decoder) })
                     }
                 }
             }
         }
     }
+}
+
+fn flaw(decoder: &Decoder) -> Option<String> {
+    decoder.flaw().map(ToString::to_string)
 }
 
 /// Resized, when it is larger than wanted.
