@@ -178,7 +178,8 @@ def compare(name, files):
         import torch
 
         wrong = []
-        for key in found:
+        # Scans that are missing are smoothed over, in other ways by other versions of libjpeg.
+        for key in (key for key in found if "progressive-ended" not in key):
             data = torch.frombuffer(bytearray(files[key]), dtype=torch.uint8)
             try:
                 there = decode_image(data, ImageReadMode.RGB, apply_exif_orientation=False)
