@@ -189,7 +189,8 @@ fn one_holds_a_folder_and_a_killed_holder_is_followed_at_once() {
     machine.done(&["pack", text(&machine.at("images")), text(&bundle)]);
     fs::create_dir(&to).unwrap();
     let stage = ["stage", text(&bundle), "--to", text(&to)];
-    let mut holder = machine.command(stage).stdout(Stdio::piped()).spawn().unwrap();
+    let mut holder =
+        machine.command(stage).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let copy = PathBuf::from(line.trim_end());

@@ -112,7 +112,7 @@ impl Store {
             fs::hard_link(file.path(), &path)?;
         }
         if let Some(parent) = path.parent() {
-            gular_files::sync_folder(parent).map_err(std::io::Error::from)?;
+            gular_files::sync_folder(parent).map_err(io::Error::from)?;
         }
         Ok(())
     }

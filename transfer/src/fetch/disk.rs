@@ -232,7 +232,7 @@ mod tests {
                     let lock = FolderLock::wait(dir.path(), Watch::silent(&go_on)).unwrap();
                     use std::sync::atomic::Ordering::SeqCst;
                     assert_eq!(held.fetch_add(1, SeqCst), 0);
-                    std::thread::sleep(std::time::Duration::from_millis(5));
+                    std::thread::sleep(Duration::from_millis(5));
                     held.fetch_sub(1, SeqCst);
                     drop(lock);
                 });
