@@ -14,7 +14,7 @@ mod base;
 mod copy;
 mod error;
 mod folder;
-mod look;
+mod found;
 mod memory;
 mod room;
 mod run;

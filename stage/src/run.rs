@@ -11,7 +11,7 @@ use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
 use super::folder::{Folder, Gate, PATIENCE, State};
-use super::look::{Found, cached_samples, client, look, remote};
+use super::found::{Found, cached_samples, client, look, remote};
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::Source;
 use crate::Error;

@@ -7,8 +7,8 @@ use pep440_rs::Version;
 use super::index::{Offer, machine, offers};
 use super::marker::Environment;
 use super::metadata::Metadata;
+use super::remote::{self, MAX_METADATA};
 use super::requirement::Requirement;
-use super::tail::{self, MAX_METADATA};
 use super::version::Versions;
 use crate::fetch::{Fault, Transport};
 use crate::sif::Arch;
@@ -162,7 +162,7 @@ impl Search<'_> {
         // PEP 658 has it beside the wheel; not every index, and not for every wheel.
         let text = match self.transport.read(&format!("{url}.metadata"), MAX_METADATA) {
             Ok(text) => String::from_utf8_lossy(&text).into_owned(),
-            Err(Fault::NotFound(_)) => tail::metadata(url, bytes, self.transport)?,
+            Err(Fault::NotFound(_)) => remote::metadata(url, bytes, self.transport)?,
             Err(fault) => return Err(fault.into_error(url)),
         };
         Ok(Found { name: name.to_owned(), bytes, metadata: Metadata::parse(&text), offer })

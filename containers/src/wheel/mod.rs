@@ -7,8 +7,8 @@ mod closure;
 mod index;
 mod marker;
 mod metadata;
+mod remote;
 mod requirement;
-mod tail;
 mod unpack;
 mod version;
 
