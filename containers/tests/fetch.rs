@@ -84,6 +84,26 @@ fn a_cut_transfer_goes_on_where_it_was_even_elsewhere() {
     assert!(heard.is_sorted() && heard.last() == Some(&(bytes.len() as u64)), "{heard:?}");
 }
 
+/// What a rename cannot replace stands for a kill before it.
+#[test]
+fn a_part_that_has_not_got_its_name_can_be_opened_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    shelf.put(A, bytes.clone());
+    let whole = archives.dir.join(sha256(&bytes).to_string());
+    fs::create_dir_all(whole.join("in-the-way")).unwrap();
+    get(&archives, &shelf, &bytes).unwrap_err();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&whole.with_extension("part")) & 0o200, 0o200);
+    fs::remove_dir_all(&whole).unwrap();
+    shelf.asked();
+    assert_eq!(fs::read(get(&archives, &shelf, &bytes).unwrap()).unwrap(), bytes);
+    assert_eq!(mode(&whole), 0o444);
+    assert!(shelf.asked().is_empty(), "its bytes were there");
+}
+
 #[test]
 fn rubbish_in_a_part_is_not_the_mirrors_fault() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,13 +1,11 @@
 //! A folder of archives by their digests.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use gular_files::{Lock, LockMode, folder_of, sync_folder};
+use gular_files::{Lock, LockMode, persist_read_only};
 use sha2::Digest as _;
 
 use super::{Fault, Transport};
@@ -16,9 +14,6 @@ use crate::{Error, Package, Result, Sha256};
 
 /// A transfer goes on at a multiple of this: transports ask for no finer place.
 const BLOCK: u64 = 1 << 20;
-
-/// How often another process is looked at that fetches the same.
-const WAIT: Duration = Duration::from_millis(100);
 
 /// Where archives are kept, and where else they may lie.
 #[derive(Debug, Clone)]
@@ -149,27 +144,15 @@ impl Part {
         cancel: &AtomicBool,
     ) -> Result<Option<Self>> {
         let path = dir.join(format!("{}.part", package.sha256));
-        loop {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false);
-            let file = options.open(&path).map_err(Error::io("create", &path))?;
-            let Some(lock) = Lock::try_on(file, &path, LockMode::Exclusive)? else {
-                if cancel.load(Ordering::Relaxed) {
-                    return Err(Error::Cancelled);
-                }
-                std::thread::sleep(WAIT);
-                continue;
-            };
-            if has_len(whole, package.bytes) {
-                let _ = fs::remove_file(&path);
-                return Ok(None);
-            }
-            // Between the two lines above it may have got its name, or been removed.
-            if lock.is_current() {
-                let file = lock.file().try_clone().map_err(Error::io("open", &path))?;
-                return Ok(Some(Self { file, path, _lock: lock }));
-            }
+        let mut keep_waiting = |_| !cancel.load(Ordering::Relaxed);
+        let lock = Lock::wait_at(&path, LockMode::Exclusive, &mut keep_waiting)?;
+        let lock = lock.ok_or(Error::Cancelled)?;
+        if has_len(whole, package.bytes) {
+            drop(lock.removed_when_dropped());
+            return Ok(None);
         }
+        let file = lock.file().try_clone().map_err(Error::io("open", &path))?;
+        Ok(Some(Self { file, path, _lock: lock }))
     }
 
     /// Fills the rest from `url`, and checks the whole.
@@ -263,12 +246,6 @@ impl Part {
     /// Gives it its name.
     fn finish(self, whole: &Path) -> Result<()> {
         // Read-only: nobody looks at its bytes again, and vendor folders may link to it.
-        let read_only = self.file.set_permissions(Permissions::from_mode(0o444));
-        let synced = read_only.and_then(|()| self.file.sync_all());
-        synced.map_err(Error::io("write", &self.path))?;
-        fs::rename(&self.path, whole).map_err(Error::io("create", whole))?;
-        // The name as well as the bytes survives a power cut.
-        sync_folder(folder_of(whole))?;
-        Ok(())
+        Ok(persist_read_only(&self.file, &self.path, whole)?)
     }
 }

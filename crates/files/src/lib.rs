@@ -27,6 +27,7 @@ pub use lock::{Lock, LockMode, SAY_AFTER};
 pub use pool::parallel;
 pub use size::Size;
 pub use whole::{
-    TEMP_PREFIX, folder_of, persist, persist_new, sync_folder, temp_in, temp_with_mode, write_file,
+    TEMP_PREFIX, folder_of, persist, persist_new, persist_read_only, sync_folder, temp_in,
+    temp_with_mode, write_file,
 };
 pub use write_back::WriteBack;

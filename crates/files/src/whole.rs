@@ -59,6 +59,22 @@ pub fn persist_new(temp: NamedTempFile, to: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
+/// Gives `file`, whose name is `from`, its final name `to` in the same folder, for good:
+/// fsync, rename, mode 0444, fsync of the folder. A file named `to` is replaced.
+///
+/// It is protected last: until it has its final name, a later run can open it for writing
+/// and go on.
+///
+/// # Errors
+/// Then `to` may already be the new file, but is never a part of it.
+pub fn persist_read_only(file: &File, from: &Path, to: &Path) -> Result<(), Error> {
+    file.sync_all().map_err(|e| Error::new("write", from, e))?;
+    fs::rename(from, to).map_err(|e| Error::new("rename to", to, e))?;
+    file.set_permissions(fs::Permissions::from_mode(0o444))
+        .map_err(|e| Error::new("protect", to, e))?;
+    sync_folder(folder_of(to))
+}
+
 /// Writes `bytes` to `path` under a temporary name, then renames.
 ///
 /// # Errors
@@ -138,6 +154,24 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         assert_eq!(names(dir.path()), ["f"]);
+    }
+
+    #[test]
+    fn a_finished_file_is_read_only_and_one_that_failed_to_finish_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let [part, to] = ["part", "to"].map(|name| dir.path().join(name));
+        fs::write(&part, "whole").unwrap();
+        let file = File::options().write(true).open(&part).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        // What a rename cannot replace stands for a kill before it.
+        fs::create_dir_all(to.join("full")).unwrap();
+        let error = persist_read_only(&file, &part, &to).unwrap_err();
+        assert_eq!(error.action, "rename to");
+        assert_eq!(mode(&part) & 0o200, 0o200, "a later run could not open it");
+        fs::remove_dir_all(&to).unwrap();
+        persist_read_only(&file, &part, &to).unwrap();
+        assert_eq!((fs::read_to_string(&to).unwrap().as_str(), mode(&to)), ("whole", 0o444));
+        assert_eq!(names(dir.path()), ["to"]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! One file on the disk, grown by checked blocks.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_files::{Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, folder_of, sync_folder};
+use gular_files::{Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, persist_read_only};
 
 use crate::{Error, Watch};
 
@@ -96,19 +96,12 @@ impl Partial {
         self.file.set_len(0)
     }
 
-    /// Gives it its name: fsync, read-only, rename, fsync of the folder.
+    /// Gives it its name, read-only.
     pub(super) fn finish(mut self) -> Result<(), Error> {
-        let io = |e| Error::io("write", &self.temp, e);
         if let Some(write_back) = self.write_back.take() {
-            write_back.finish().map_err(io)?;
+            write_back.finish().map_err(|e| Error::io("write", &self.temp, e))?;
         }
-        self.file.sync_all().map_err(io)?;
-        fs::rename(&self.temp, &self.to).map_err(|e| Error::io("rename to", &self.to, e))?;
-        // Not before: killed in between, a later run could not open it to go on.
-        self.file
-            .set_permissions(Permissions::from_mode(0o444))
-            .map_err(|e| Error::io("protect", &self.to, e))?;
-        Ok(sync_folder(folder_of(&self.to))?)
+        Ok(persist_read_only(&self.file, &self.temp, &self.to)?)
     }
 }
 
