@@ -19,7 +19,6 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use gular_files::{Lock, LockMode};
 
@@ -27,8 +26,6 @@ use crate::Error;
 
 const MARKER: &str = ".gular-stage";
 const USERS: &str = ".users";
-/// How long to wait before a lock is tried again.
-pub(super) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The folder of one user.
 #[derive(Debug, Clone)]
@@ -113,19 +110,11 @@ impl Folder {
     /// Waits for the marker's lock; `None` when its folder is gone by then.
     fn lock(&self, marker: &File, cancelled: &dyn Fn() -> bool) -> Result<Option<Gate<'_>>, Error> {
         let path = self.path.join(MARKER);
-        loop {
-            // A copy of the handle shares the lock.
-            let file = marker.try_clone().map_err(|e| Error::io("open", &path, e))?;
-            match Lock::try_on(file, &path, LockMode::Exclusive)? {
-                Some(marker) if marker.is_current() => {
-                    return Ok(Some(Gate { folder: self, marker: Some(marker) }));
-                }
-                // Whoever had it removed the folder with it.
-                Some(_) => return Ok(None),
-                None if cancelled() => return Err(Error::cancelled()),
-                None => std::thread::sleep(PATIENCE),
-            }
-        }
+        let marker = Lock::wait_on(marker, &path, LockMode::Exclusive, &mut |_| !cancelled())?;
+        let marker = marker.ok_or_else(Error::cancelled)?;
+        // Whoever had it may have removed the folder with it.
+        let is_current = marker.is_current();
+        Ok(is_current.then(|| Gate { folder: self, marker: Some(marker) }))
     }
 
     /// A folder of this user that nobody else may enter; `false` when it is gone again.

@@ -3,18 +3,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gular_files::{Env, Lock};
 use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 
 use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
-use super::folder::{Folder, Gate, PATIENCE, State};
+use super::folder::{Folder, Gate, State};
 use super::found::{Found, cached_samples, client, look, remote};
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::Source;
 use crate::Error;
+
+/// How long to wait for a copy that somebody makes before it is looked at again.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// What is staged, and how.
 #[derive(Debug, Clone)]

@@ -67,14 +67,7 @@ impl Lock {
         mode: LockMode,
         keep_waiting: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Option<Self>, Error> {
-        let begin = Instant::now();
-        loop {
-            let lock = Self::try_at(path, mode)?;
-            if lock.is_some() || !keep_waiting(begin.elapsed()) {
-                return Ok(lock);
-            }
-            thread::sleep(PATIENCE);
-        }
+        wait(&|| Self::try_at(path, mode), keep_waiting)
     }
 
     /// Locks an open file or folder; `None` while others hold it. `path` is its name, and
@@ -85,6 +78,21 @@ impl Lock {
     /// When it cannot be locked in either way.
     pub fn try_on(file: File, path: &Path, mode: LockMode) -> Result<Option<Self>, Error> {
         Self::try_with(&flock, Times::default(), file, path, mode)
+    }
+
+    /// As [`Self::try_on`], again and again, as [`Self::wait_at`] does. The lock is of a
+    /// copy of the handle.
+    ///
+    /// # Errors
+    /// As [`Self::try_on`], and when the handle cannot be copied.
+    pub fn wait_on(
+        file: &File,
+        path: &Path,
+        mode: LockMode,
+        keep_waiting: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Option<Self>, Error> {
+        let copy = || file.try_clone().map_err(|e| Error::new("open", path, e));
+        wait(&|| Self::try_on(copy()?, path, mode), keep_waiting)
     }
 
     pub(crate) fn try_with(
@@ -155,6 +163,20 @@ impl Drop for Lock {
             // One that stays behind does no harm.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+fn wait(
+    attempt: &dyn Fn() -> Result<Option<Lock>, Error>,
+    keep_waiting: &mut dyn FnMut(Duration) -> bool,
+) -> Result<Option<Lock>, Error> {
+    let begin = Instant::now();
+    loop {
+        let lock = attempt()?;
+        if lock.is_some() || !keep_waiting(begin.elapsed()) {
+            return Ok(lock);
+        }
+        thread::sleep(PATIENCE);
     }
 }
 
@@ -315,6 +337,23 @@ mod tests {
             });
             assert!(Lock::wait_at(&path, Exclusive, &mut |_| true).unwrap().is_some());
         });
+    }
+
+    #[test]
+    fn who_waits_for_an_open_file_may_find_its_name_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let held = Lock::try_at(&path, Exclusive).unwrap().unwrap();
+        let file = open(&path);
+        let mut waits = 0;
+        let mut held = Some(held.removed_when_dropped());
+        let got = Lock::wait_on(&file, &path, Exclusive, &mut |_| {
+            waits += 1;
+            held = None;
+            true
+        });
+        assert!(!got.unwrap().unwrap().is_current());
+        assert_eq!(waits, 1);
     }
 
     #[test]
