@@ -1,8 +1,11 @@
 //! All archives of a lock in one folder, to be taken elsewhere.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+
+use gular_files::{persist, temp_in};
 
 use super::Lock;
 use crate::fetch::{Archives, Transport};
@@ -35,12 +38,11 @@ pub fn vendor(
             continue;
         }
         let from = archives.get(package, transport, &progress, cancel)?;
-        let part = tempfile::Builder::new().prefix(".part-").tempdir_in(dir);
-        let part = part.map_err(Error::io("create", dir))?;
-        let new = part.path().join(&file_name);
         // A copy: a link would carry what happens to it here into the cache.
-        fs::copy(&from, &new).map_err(Error::io("write", &to))?;
-        fs::rename(&new, &to).map_err(Error::io("create", &to))?;
+        let mut temp = temp_in(dir)?;
+        let copied = File::open(&from).and_then(|mut from| io::copy(&mut from, &mut temp));
+        copied.map_err(Error::io("write", &to))?;
+        persist(temp, &to)?;
         before += package.bytes;
     }
     Ok(())

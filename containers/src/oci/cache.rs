@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gular_files::{persist, temp_in};
 use serde::{Deserialize, Serialize};
 
 use super::layer::{Compressor, Packed};
@@ -78,14 +79,14 @@ impl LayerCache {
         let _ = fs::remove_file(&blob);
         if fs::hard_link(from, &blob).is_err() {
             // Another file system.
-            let mut temp = gular_files::temp_in(&self.dir)?;
+            let mut temp = temp_in(&self.dir)?;
             io::copy(&mut File::open(from)?, &mut temp)?;
-            temp.persist(&blob).map_err(|e| e.error)?;
+            persist(temp, &blob)?;
         }
         let entry = Entry { diff_id: packed.diff_id, digest: packed.digest, bytes: packed.bytes };
-        let mut temp = gular_files::temp_in(&self.dir)?;
+        let mut temp = temp_in(&self.dir)?;
         serde_json::to_writer(&mut temp, &entry)?;
-        temp.persist(about).map_err(|e| e.error)?;
+        persist(temp, &about)?;
         Ok(())
     }
 

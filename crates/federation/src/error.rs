@@ -115,3 +115,9 @@ impl Error {
         move |source| Self::Io { what, path, source }
     }
 }
+
+impl From<gular_files::Error> for Error {
+    fn from(error: gular_files::Error) -> Self {
+        Self::Io { what: error.action, path: error.path, source: error.source }
+    }
+}

@@ -1,12 +1,11 @@
 //! The folder that a federation lives in.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gular_files::{Lock, LockMode};
+use gular_files::{Lock, LockMode, persist, temp_with_mode};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -54,13 +53,9 @@ impl Folder {
     /// The lock, which is held until it is dropped.
     pub(super) fn lock(&self) -> Result<Lock, Error> {
         // Who makes a token looks at the lock for a moment, which is no serving.
-        for _ in 0..10 {
-            if let Some(file) = self.try_lock()? {
-                return Ok(file);
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Err(Error::Served { path: self.0.clone() })
+        let mut briefly = |waited| waited < Duration::from_millis(200);
+        let lock = Lock::wait_at(&self.path("lock"), LockMode::Exclusive, &mut briefly);
+        lock?.ok_or_else(|| Error::Served { path: self.0.clone() })
     }
 
     /// Whether a living process holds the lock.
@@ -69,8 +64,7 @@ impl Folder {
     }
 
     fn try_lock(&self) -> Result<Option<Lock>, Error> {
-        let lock = Lock::try_at(&self.path("lock"), LockMode::Exclusive);
-        lock.map_err(|e| Error::io(e.action, e.path)(e.source))
+        Ok(Lock::try_at(&self.path("lock"), LockMode::Exclusive)?)
     }
 
     /// What `name` holds, if anything.
@@ -86,16 +80,9 @@ impl Folder {
     /// Writes `name`, whole or not at all; `mode` is that of chmod.
     pub(super) fn write(&self, name: &str, bytes: &[u8], mode: u32) -> Result<(), Error> {
         let path = self.path(name);
-        let write = || {
-            let permissions = Permissions::from_mode(mode);
-            let mut file =
-                tempfile::Builder::new().permissions(permissions).tempfile_in(&self.0)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|e| e.error)?;
-            Ok(())
-        };
-        write().map_err(Error::io("write", &path))
+        let mut temp = temp_with_mode(&self.0, mode)?;
+        temp.write_all(bytes).map_err(Error::io("write", &path))?;
+        Ok(persist(temp, &path).map(drop)?)
     }
 
     pub(super) fn write_state(&self, state: &State) -> Result<(), Error> {

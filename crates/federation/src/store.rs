@@ -90,9 +90,7 @@ impl Store {
 
     /// A file for bytes to come, gone when dropped.
     pub(super) fn begin(&self) -> io::Result<NamedTempFile> {
-        use std::os::unix::fs::PermissionsExt as _;
-        let permissions = fs::Permissions::from_mode(0o644);
-        tempfile::Builder::new().permissions(permissions).tempfile_in(&self.partial)
+        Ok(gular_files::temp_in(&self.partial)?)
     }
 
     /// Puts a file that [`Store::begin`] made under `name`: written down first, then
@@ -111,10 +109,7 @@ impl Store {
             // Unlike a rename, a link fails when another upload was faster.
             fs::hard_link(file.path(), &path)?;
         }
-        if let Some(parent) = path.parent() {
-            gular_files::sync_folder(parent).map_err(io::Error::from)?;
-        }
-        Ok(())
+        Ok(gular_files::sync_folder(gular_files::folder_of(&path)).map_err(io::Error::from)?)
     }
 
     /// Makes a collection and those above it.
