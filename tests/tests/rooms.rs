@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::Chars;
 
 use serde_json::Value;
 
@@ -38,6 +40,7 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
     (
         &[
             "std::net",
+            "rustix::net",
             "net::Tcp",
             "net::Udp",
             "unix::net",
@@ -57,6 +60,7 @@ const FORBIDDEN: [(&[&str], &str, &[&str]); 3] = [
             "env::current_dir",
             "env::temp_dir",
             "env::home_dir",
+            "current_exe",
         ],
         "reads its surroundings; a library is given an `Env`",
         &["crates/files/src/env.rs"],
@@ -217,6 +221,18 @@ fn an_edge_that_is_not_in_the_table_is_a_fault() {
             "`stage` may use itself by way of others",
         ]
     );
+    let mut loose = parse_rooms(table);
+    loose.insert("crates/bundle".to_owned(), UseAll);
+    loose.insert("pack".to_owned(), UseAll);
+    loose.insert("stage".to_owned(), uses(&["crates/bundle", "cli"]));
+    assert_eq!(
+        arrows_that_run_up(&loose),
+        [
+            "`crates/bundle` may use all rooms, as only programs and tests may",
+            "`pack` may use all rooms, as only programs and tests may",
+            "`stage` may use `cli`, which nobody may: it is a program",
+        ]
+    );
 }
 
 #[test]
@@ -247,6 +263,35 @@ fn a_library_that_prints_or_looks_around_is_a_fault() {
     check("crates/pelican/src/a.rs", "use std::net::TcpStream;\n", &[]);
     check("crates/group/src/a.rs", "use std::net::TcpStream;\n", &[]);
     check("pack/src/scan.rs", "/// Never calls println!().\nfn f() {} // std::env\n", &[]);
+    let env = "`std::env` reads its surroundings; a library is given an `Env`";
+    let line = |number: u32| format!("pack/src/scan.rs:{number}: {env}");
+    for text in [
+        "use std::{env, fs};\n",
+        "use std::{fs, env::var};\n",
+        "pub use std::{fs::{self, File}, env};\n",
+        "use std::{\n    fs,\n    env,\n};\n",
+        "let url = (\"https://x\", std::env::var(\"A\"));\n",
+        "let url = (r#\"a \"// b\"#, '\"', std::env::var(\"A\"));\n",
+        "fn f<'a>(x: &'a str) { std::env::var('\\''); }\n",
+    ] {
+        check("pack/src/scan.rs", text, &[&line(1)]);
+    }
+    check("pack/src/scan.rs", "/* a\n b */\nuse std::{\n    env};\n", &[&line(3)]);
+    check("pack/src/scan.rs", "let text = \"never std::env, nor // that\";\n", &[]);
+    check("pack/src/scan.rs", "use crate::{env, fs};\nuse std::{fs, process::{self}};\n", &[]);
+    check(
+        "pack/src/scan.rs",
+        "use rustix::{fs, net::socket};\n",
+        &[
+            "pack/src/scan.rs:1: `rustix::net` opens sockets; only `pelican`, `federation` and `group` do",
+        ],
+    );
+    check("crates/group/src/a.rs", "use rustix::net::socket;\n", &[]);
+    check(
+        "pack/src/scan.rs",
+        "let program = here::current_exe();\n",
+        &["pack/src/scan.rs:1: `current_exe` reads its surroundings; a library is given an `Env`"],
+    );
     check("pack/src/scan.rs", "const V: &str = env!(\"CARGO_PKG_VERSION\");\n", &[]);
     check(
         "pack/src/scan.rs",
@@ -303,14 +348,23 @@ fn parse_rooms(text: &str) -> Rooms {
     rooms
 }
 
-/// Arrows from `crates/` to a room above, and rooms that reach themselves.
+/// Arrows from `crates/` to a room above, from any room to a program, and rooms that
+/// reach themselves.
 fn arrows_that_run_up(rooms: &Rooms) -> Vec<String> {
     let mut faults = Vec::new();
     for (room, may) in rooms {
-        let Use(used) = may else { continue };
+        let Use(used) = may else {
+            if !PROGRAMS.contains(&room.as_str()) {
+                faults.push(format!("`{room}` may use all rooms, as only programs and tests may"));
+            }
+            continue;
+        };
         for above in used.iter().filter(|used| !used.starts_with("crates/")) {
             if room.starts_with("crates/") {
                 faults.push(format!("`{room}` may use `{above}`, which is above it"));
+            } else if PROGRAMS.contains(&above.as_str()) {
+                faults
+                    .push(format!("`{room}` may use `{above}`, which nobody may: it is a program"));
             }
         }
         let mut reached: BTreeSet<&String> = BTreeSet::new();
@@ -364,10 +418,10 @@ fn forbidden_words(file: &str, text: &str) -> Vec<String> {
         .filter(|(_, _, may)| !may.iter().any(|prefix| file.starts_with(prefix)))
         .collect();
     let mut faults = Vec::new();
-    for (number, line) in without_tests(text) {
-        let code = line.split("//").next().unwrap_or_default();
+    let code = code_of(text);
+    for (number, line) in with_imports_apart(without_tests(&code)) {
         let hit = rules.iter().find_map(|(words, why, _)| {
-            let word = words.iter().find(|word| contains_word(code, word))?;
+            let word = words.iter().find(|word| contains_word(&line, word))?;
             Some(format!("{file}:{number}: `{word}` {why}"))
         });
         faults.extend(hit);
@@ -379,6 +433,114 @@ fn forbidden_words(file: &str, text: &str) -> Vec<String> {
 fn contains_word(code: &str, word: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(word).any(|(at, _)| !code[..at].ends_with(is_name))
+}
+
+/// `text` with its comments and the insides of its literals blank, line for line.
+fn code_of(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = skipped(rest, code.ends_with(|c: char| c.is_alphanumeric() || c == '_'));
+        let (taken, after) = rest.split_at(end.unwrap_or(first.len_utf8()));
+        match end {
+            Some(_) => code.extend(taken.chars().filter(|c| *c == '\n')),
+            None => code.push(first),
+        }
+        rest = after;
+    }
+    code
+}
+
+/// How long the comment or literal is that `text` begins with, if it does.
+fn skipped(text: &str, in_name: bool) -> Option<usize> {
+    let until = |from: usize, end: &str| {
+        let inside = text.get(from..).unwrap_or_default();
+        inside.find(end).map_or(text.len(), |at| from + at + end.len())
+    };
+    let quoted = |from: usize, quote: char| {
+        let mut escaped = false;
+        let inside = text.get(from..).unwrap_or_default();
+        let end = inside.find(|c: char| {
+            let ends = c == quote && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        end.map_or(text.len(), |at| from + at + 1)
+    };
+    if text.starts_with("//") {
+        return Some(text.find('\n').unwrap_or(text.len()));
+    }
+    if text.starts_with("/*") {
+        return Some(until(2, "*/"));
+    }
+    if text.starts_with('"') {
+        return Some(quoted(1, '"'));
+    }
+    let raw = text.strip_prefix("br").or_else(|| text.strip_prefix('r')).filter(|_| !in_name);
+    if let Some(raw) = raw {
+        let hashes = raw.len() - raw.trim_start_matches('#').len();
+        if raw[hashes..].starts_with('"') {
+            let from = text.len() - raw.len() + hashes + 1;
+            return Some(until(from, &format!("\"{}", "#".repeat(hashes))));
+        }
+    }
+    // A character, unlike a lifetime, ends with a quote.
+    let mut after = text.strip_prefix('\'')?.chars();
+    let is_char = after.next()? == '\\' || after.next()? == '\'';
+    is_char.then(|| quoted(1, '\''))
+}
+
+/// Lists of imports written out: `use std::{env, fs::{self, File}};` as `std::env`,
+/// `std::fs::self` and `std::fs::File`, in the line in which it begins.
+fn with_imports_apart<'a>(lines: Vec<(usize, &'a str)>) -> Vec<(usize, String)> {
+    let mut apart = Vec::new();
+    let mut lines = lines.into_iter();
+    while let Some((number, line)) = lines.next() {
+        let bare = line.trim_start();
+        let bare = bare.strip_prefix("pub ").unwrap_or(bare);
+        let Some(first) = bare.strip_prefix("use ").filter(|_| bare.contains('{')) else {
+            apart.push((number, line.to_owned()));
+            continue;
+        };
+        let mut tree = first.to_owned();
+        while !tree.contains(';') {
+            let Some((_, more)) = lines.next() else { break };
+            tree.push_str(more.trim());
+        }
+        let mut paths = Vec::new();
+        let tree = tree.split(';').next().unwrap_or_default();
+        spread("", &mut tree.chars().peekable(), &mut paths);
+        apart.push((number, paths.join(" ")));
+    }
+    apart
+}
+
+/// The paths of a tree of imports, each below `above`, up to the brace that ends it.
+fn spread(above: &str, tree: &mut Peekable<Chars<'_>>, paths: &mut Vec<String>) {
+    let mut path = above.to_owned();
+    while let Some(c) = tree.next() {
+        match c {
+            '{' => {
+                spread(&path, tree, paths);
+                path.clear();
+            }
+            ',' | '}' => {
+                if !path.is_empty() && path != above {
+                    paths.push(path.clone());
+                }
+                path = above.to_owned();
+                if c == '}' {
+                    return;
+                }
+            }
+            c if c.is_whitespace() && path.ends_with(':') => {}
+            c if c.is_whitespace() && path == above => {}
+            c => path.push(c),
+        }
+    }
+    if !path.is_empty() && path != above {
+        paths.push(path);
+    }
 }
 
 /// Numbered lines of `text`, less each item under `#[cfg(test)]`. rustfmt puts
