@@ -1,18 +1,25 @@
 //! What parses as an index leads nowhere outside its shard.
+//!
+//! The input is the shard's length, eight bytes with the smallest first, and the index.
 #![no_main]
 
-use gular_bundle::{BundlePath, Field, FieldName, Index};
-
-const SHARD_BYTES: u64 = 5000;
+use gular_bundle::{BundlePath, Dtype, Field, FieldName, Index};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let fields = [Field::bytes(FieldName::image(), vec!["image/jpeg".into()]), Field::label()];
-    let Ok(index) = Index::parse("fuzz", bytes, &fields, SHARD_BYTES) else { return };
+    let Some((len, index)) = bytes.split_first_chunk() else { return };
+    let shard_bytes = u64::from_le_bytes(*len);
+    // Those of the golden bundles.
+    let fields = [
+        Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
+        Field::label(),
+        Field::fixed(FieldName::parse("mask").unwrap(), Dtype::U16, vec![2, 3]),
+    ];
+    let Ok(index) = Index::parse("fuzz", index, &fields, shard_bytes) else { return };
     for row in index.rows() {
         BundlePath::parse(index.key(row).unwrap()).unwrap();
         for location in &index.locations {
             let (offset, len) = location.range(row).unwrap();
-            assert!(offset + len as u64 <= SHARD_BYTES);
+            assert!(offset.checked_add(len as u64).is_some_and(|end| end <= shard_bytes));
         }
     }
 });

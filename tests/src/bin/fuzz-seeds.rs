@@ -3,15 +3,34 @@
 //!
 //! Everything comes out of the repository: golden bundles, the tutorial's recipe and
 //! lock, and what the writers of the rooms write. Equal sources give equal seeds, but for
-//! the ELF file, which is the head of this program.
+//! the ELF file, which is the head of this program. What a seed is of must be accepted: a
+//! fuzzer would hardly get past the first check from one that is refused.
 
 use std::error::Error;
 use std::fs;
 use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
+use gular_bundle::{
+    Dtype, Envelope, Field, FieldName, Index, Manifest, ReadAt, rebuild_index, survey,
+};
+use gular_containers::debian::{Archive, relations};
+use gular_containers::lock::Lock;
+use gular_containers::recipe::Recipe;
 use gular_containers::sif::{Arch, Kind, Settings, Writer};
 use gular_tests::{jpeg, noisy_png};
+
+#[expect(dead_code, reason = "the tests of `bundle` use the rest")]
+#[path = "../../../crates/bundle/tests/beton/mod.rs"]
+mod beton;
+#[path = "../../../crates/bundle/tests/mds/mod.rs"]
+mod mds;
+#[path = "../../../fuzz/src/wheel_index.rs"]
+mod wheel_index;
+
+use beton::Beton;
+use mds::Mds;
+use wheel_index::wheels_of;
 
 type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 
@@ -24,6 +43,7 @@ fn main() -> Result {
     bundles(&seeds)?;
     pictures(&seeds)?;
     recipes(&seeds)?;
+    wheels(&seeds)?;
     archives(&seeds)?;
     openpgp(&seeds)?;
     answers(&seeds)?;
@@ -48,21 +68,45 @@ impl Seeds {
 }
 
 fn bundles(seeds: &Seeds) -> Result {
-    for (choice, folder) in (0..).zip(GOLDEN) {
+    // As both targets have them.
+    let fields = [
+        Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
+        Field::label(),
+        Field::fixed(FieldName::parse("mask").ok_or("a name")?, Dtype::U16, vec![2, 3]),
+    ];
+    for ((choice, folder), envelope) in (0..).zip(GOLDEN).zip(Envelope::ALL) {
         let golden = root().join("crates/bundle/tests/golden").join(folder);
-        seeds.put("manifest", folder, &fs::read(golden.join("manifest.json"))?)?;
-        for entry in fs::read_dir(golden.join("data"))? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let bytes = fs::read(&path)?;
-            if name.contains(".index.") {
-                seeds.put("index", &name, &bytes)?;
-            } else {
-                seeds.put_as("shard", &name, choice, &bytes)?;
-            }
+        let bytes = fs::read(golden.join("manifest.json"))?;
+        let manifest = Manifest::parse("manifest", &bytes)?;
+        seeds.put("manifest", folder, &bytes)?;
+        for entry in &manifest.shards {
+            let read = |name: &str| fs::read(golden.join("data").join(name));
+            let (name, bytes) = (entry.index.name.as_str(), read(entry.index.name.as_str())?);
+            Index::parse(name, &bytes, &fields, entry.file.bytes)?;
+            seeds.put("index", name, &[&entry.file.bytes.to_le_bytes(), &bytes[..]].concat())?;
+            let (name, bytes) = (entry.file.name.as_str(), read(entry.file.name.as_str())?);
+            rebuild_index(&ReadAt::in_memory(name, bytes.clone()), envelope, &fields)?;
+            seeds.put_as("shard", name, choice, &bytes)?;
         }
     }
+    for (choice, (envelope, bytes)) in (6..).zip(adopted()) {
+        let name = envelope.to_string();
+        survey(&ReadAt::in_memory(&name, bytes.clone()), envelope)?;
+        seeds.put_as("shard", &name, choice, &bytes)?;
+    }
     seeds.put("plan", "line", "3\t102400\ttrain/kläss 0/a.jpg".as_bytes())
+}
+
+/// Files of the envelopes that are only read.
+fn adopted() -> [(Envelope, Vec<u8>); 2] {
+    let image = |i: usize| vec![i as u8; 30 + i];
+    let mds = Mds::new(3)
+        .column("image", "jpeg", None, image)
+        .column("label", "int", Some(8), |i| (i as i64).to_le_bytes().to_vec())
+        .column("key", "str", None, |i| format!("c/{i}.jpg").into_bytes())
+        .column("mask", "ndarray:uint16:2,3", Some(12), |i| vec![i as u8; 12]);
+    let beton = Beton::new(3).jpegs("image", image).integers("label", |i| i as i64);
+    [(Envelope::Mds, mds.bytes()), (Envelope::Ffcv, beton.bytes())]
 }
 
 fn pictures(seeds: &Seeds) -> Result {
@@ -72,13 +116,38 @@ fn pictures(seeds: &Seeds) -> Result {
 
 fn recipes(seeds: &Seeds) -> Result {
     for name in ["image.toml", "image.lock", "image-cuda.toml"] {
-        seeds.put("recipe", name, &fs::read(root().join("tutorials/train").join(name))?)?;
+        let text = fs::read_to_string(root().join("tutorials/train").join(name))?;
+        match name.ends_with(".lock") {
+            true => drop(Lock::parse(&text, name)?),
+            false => drop(Recipe::parse(&text, name)?),
+        }
+        seeds.put("recipe", name, text.as_bytes())?;
     }
     let package = "Package: libc6\nVersion: 2.36-9+deb12u10\nArchitecture: amd64\n\
         Depends: libgcc-s1, libcrypt1 (>= 1:4.4.10-10~) | libfoo [amd64 !i386]\n\
         Filename: pool/main/g/glibc/libc6_2.36.deb\nSize: 12\nSHA256: ";
-    seeds.put("recipe", "packages", format!("{package}{}\n\n", "ab".repeat(32)).as_bytes())?;
-    seeds.put("recipe", "relations", b"a (>= 1:2.0~rc1), b | c:any [linux-any], d (<< 3)")
+    let list = format!("{package}{}\n\n", "ab".repeat(32));
+    Archive::default().add(&list, "packages", "https://deb.debian.org/debian")?;
+    seeds.put("recipe", "packages", list.as_bytes())?;
+    let needs = "a (>= 1:2.0~rc1), b | c:any [linux-any], d (<< 3)";
+    relations(needs).ok_or("not relations")?;
+    seeds.put("recipe", "relations", needs.as_bytes())
+}
+
+/// A page of an index and the `METADATA` of its wheel, as the target `wheel` joins them.
+fn wheels(seeds: &Seeds) -> Result {
+    let link = "<a href=\"PROJECT-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl#sha256=DIGEST\"\
+        \ndata-yanked>x</a>\n<a href='PROJECT-2.11.0%2Bcpu-py3-none-any.whl#sha256=DIGEST'>";
+    let metadata = "Metadata-Version: 2.1\nName: torch\nLicense: BSD-3-Clause\n\
+        Requires-Dist: nvidia-cuda-runtime[a,b]==2.11.0; \
+        (platform_system == \"Linux\" and extra != 'c') or python_version not in \"3.9\"\n\
+        Requires-Dist: cuda-toolkit (>=2,<3,!=2.5.*)\n";
+    let text = format!("{link}\n\n{metadata}");
+    let found = wheels_of(&text, "2.11.0", Arch::Amd64)?;
+    match found.iter().map(|wheel| wheel.name.as_str()).collect::<Vec<_>>().as_slice() {
+        ["nvidia-cuda-runtime", "torch"] => seeds.put("wheel", "torch", text.as_bytes()),
+        other => Err(format!("its wheels are {other:?}").into()),
+    }
 }
 
 fn archives(seeds: &Seeds) -> Result {
