@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use gular_files::Size;
+
 /// Why a measurement ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,7 +22,7 @@ pub enum Error {
         path: String,
     },
     /// The bundles of all rows do not fit.
-    #[error("`{path}` has {free} bytes free, {needed} are needed")]
+    #[error("`{path}` has {} free, {} are needed", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
         path: String,

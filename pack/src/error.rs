@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use gular_bundle::Digest;
+use gular_files::Size;
 
 /// Why a directory was not packed.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +88,7 @@ pub enum Error {
     #[error("{0}")]
     Option(String),
     /// The file system is too small.
-    #[error("`{path}` has {free} bytes free, the bundle needs about {needed}")]
+    #[error("`{path}` has {} free, the bundle needs about {}", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
         path: String,
@@ -98,7 +99,8 @@ pub enum Error {
     },
     /// The file system filled up on the way.
     #[error(
-        "the disk is full: {source}; about {needed} bytes are still to come, {free} bytes{} are free", and_files(*files)
+        "the disk is full: {source}; about {} are still to come, {}{} are free",
+        Size(*needed), Size(*free), and_files(*files)
     )]
     Full {
         /// Bytes that the shards not yet finished take.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use gular_files::Size;
+
 /// Why data could not be staged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -17,7 +19,7 @@ pub enum Error {
     #[error(transparent)]
     Transfer(gular_transfer::Error),
     /// A copy would not fit.
-    #[error("a copy in `{dir}` needs {needed} bytes, {limit} leaves {available}")]
+    #[error("a copy in `{dir}` needs {}, {limit} leaves {}", Size(*needed), Size(*available))]
     NoRoom {
         /// Where the copy was to go.
         dir: String,
@@ -31,7 +33,10 @@ pub enum Error {
         memory: bool,
     },
     /// A file of the copy would be over this process's limit (`RLIMIT_FSIZE`).
-    #[error("a copy in `{dir}` has a file of {needed} bytes, the limit of this process is {limit}")]
+    #[error(
+        "a copy in `{dir}` has a file of {}, the limit of this process is {}",
+        Size(*needed), Size(*limit)
+    )]
     FileTooLarge {
         /// Where the copy was to go.
         dir: String,

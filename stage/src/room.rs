@@ -178,8 +178,8 @@ mod tests {
         need.add(20 << 20);
         assert_eq!(need.with_margin(), 37 << 20);
         room(37 << 20).check(need, 0).unwrap();
-        let error = room(37 << 20).check(need, 1).unwrap_err();
-        let expected = "a copy in `/d` needs 38797312 bytes, narrow leaves 38797311";
+        let error = room(37 << 20).check(need, 1 << 20).unwrap_err();
+        let expected = "a copy in `/d` needs 38.8 MB, narrow leaves 37.7 MB";
         assert_eq!(error.to_string(), expected);
         assert!(error.hint().unwrap().contains("the job's disk"));
         assert!(!room(73 << 20).is_ample(need, 0));

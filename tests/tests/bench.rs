@@ -346,7 +346,7 @@ fn free_space_is_looked_at_first() {
     let unmounted = Command::new("umount").arg(&case.scratch).status().unwrap();
     assert!(unmounted.success());
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    for part in ["has 5242880 bytes free", "are needed", "`--scratch`", "`--limit`"] {
+    for part in ["has 5.2 MB free", "are needed", "`--scratch`", "`--limit`"] {
         assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
     }
     assert_eq!(left, 0);

@@ -245,7 +245,7 @@ fn disk_too_small_for_the_bundle() {
     }
     let out = disk.0.path().join("bundle");
     let outcome = run([OsStr::new("pack"), case.source.as_os_str(), out.as_os_str()]);
-    expect(&outcome, 2, &["bytes free", "needs about", "another file system"]);
+    expect(&outcome, 2, &[" MB free, ", "needs about", "another file system"]);
     assert!(!out.exists());
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use gular_bundle::{Digest, Split};
+use gular_files::Size;
 
 /// Why a bundle could not be fetched or published.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +120,7 @@ pub enum Error {
         dir: String,
     },
     /// The file system has no room.
-    #[error("`{dir}` has {free} bytes free, {needed} are needed")]
+    #[error("`{dir}` has {} free, {} are needed", Size(*free), Size(*needed))]
     NoSpace {
         /// The folder.
         dir: String,

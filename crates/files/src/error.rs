@@ -31,9 +31,6 @@ impl Error {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Some("check the permissions of the file and its folders")
             }
-            _ if self.action == "lock" => {
-                Some("some network file systems have no locks: use a folder on a local disk")
-            }
             _ => None,
         }
     }
