@@ -13,7 +13,7 @@ use super::watch::Bars;
 use super::{check, replay};
 use crate::exit::{Exit, Failure};
 use crate::network::ended;
-use crate::shared::Output;
+use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
 
@@ -55,9 +55,8 @@ pub(super) struct BuildArgs {
     /// Fetch, build the program and check, but write no image
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Threads that compress; the bytes do not depend on them [default: all cores]
-    #[arg(long, short, value_name = "N")]
-    pub(super) jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(super) jobs: Jobs,
     /// Space that compressed blocks may take in the cache
     #[arg(long, hide_short_help = true, default_value = "16GiB", value_name = "SIZE", value_parser = crate::units::bytes)]
     pub(super) cache_size: u64,
@@ -109,7 +108,7 @@ fn order<'a>(args: &BuildArgs, cargo: &'a Cargo) -> Result<Order<'a>, Failure> {
     order.vendor.clone_from(&args.vendor);
     order.cache_bytes = args.cache_size;
     order.limits = args.place.limits();
-    order.threads = args.jobs.unwrap_or(order.threads);
+    order.jobs = NonZeroUsize::new(args.jobs.count()).unwrap_or(NonZeroUsize::MIN);
     order.offline = args.place.offline;
     order.locked = args.locked;
     order.force = args.force;

@@ -158,7 +158,7 @@ fn write_formats(
             dir: &order.out,
             squash: order.compression.squash(),
             compressor: order.compression.compressor(),
-            threads: order.threads,
+            jobs: order.jobs,
             blocks: Some(&blocks),
             layers: Some(&layers),
             progress: &told,

@@ -42,7 +42,7 @@ pub struct Order<'a> {
     /// How much an archive may become.
     pub limits: Limits,
     /// Threads that compress; they change no byte.
-    pub threads: NonZeroUsize,
+    pub jobs: NonZeroUsize,
     /// Fetch nothing.
     pub offline: bool,
     /// Refuse to make or change the lock.
@@ -73,7 +73,7 @@ impl Order<'_> {
             cache,
             cache_bytes: CACHE_BYTES,
             limits: Limits::default(),
-            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            jobs: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             offline: false,
             locked: false,
             force: false,

@@ -64,7 +64,7 @@ pub struct Writing<'a> {
     /// Compression of OCI layers.
     pub compressor: Compressor,
     /// Threads that compress; they change no byte.
-    pub threads: NonZeroUsize,
+    pub jobs: NonZeroUsize,
     /// Compressed blocks of earlier SIFs.
     pub blocks: Option<&'a BlockCache>,
     /// Layers of earlier images.
@@ -120,7 +120,7 @@ impl Image {
             metadata: &self.metadata,
             sbom: Some(&self.sbom),
             squash: with.squash,
-            threads: with.threads,
+            threads: with.jobs,
             blocks: with.blocks,
         };
         fs::create_dir_all(with.dir).map_err(Error::io("create", with.dir))?;
@@ -158,7 +158,7 @@ impl Image {
             env: &self.env,
             labels: &self.labels,
             compressor: with.compressor,
-            threads: with.threads,
+            threads: with.jobs,
             layers: with.layers,
             progress: with.progress,
             cancel: with.cancel,
