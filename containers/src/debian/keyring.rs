@@ -95,14 +95,19 @@ impl Keyring {
         let mut late = Vec::new();
         let mut good = false;
         for signature in &signatures {
-            let Some(signer) = self.signers.iter().find(|signer| signer.made(signature)) else {
+            // A key that is there twice may have been prolonged in one of its copies.
+            let copies = self.signers.iter().filter(|signer| signer.made(signature));
+            let checked = copies.map(|signer| (signer, signer.check(signature, &text)));
+            let (sound, bad): (Vec<_>, Vec<_>) = checked.partition(|(_, checked)| checked.is_ok());
+            let last = |signer: &&Signer| signer.expires.unwrap_or(u64::MAX);
+            let Some(signer) = sound.into_iter().map(|(signer, _)| signer).max_by_key(last) else {
+                if let Some((Signer { name, .. }, Err(reason))) = bad.into_iter().next() {
+                    return refuse(format!("the signature of {name} is bad: {reason}"), again);
+                }
                 unknown.extend(signature.issuer());
                 continue;
             };
             let name = &signer.name;
-            if let Err(reason) = signer.check(signature, &text) {
-                return refuse(format!("the signature of {name} is bad: {reason}"), again);
-            }
             match signer.expires.into_iter().chain(signature.expires()).min() {
                 Some(end) if end <= now => late.push(format!("{name}, until {}", shown(end))),
                 _ => good = true,
@@ -142,6 +147,23 @@ mod tests {
             |row: &&str| keyring.signers.iter().any(|signer| row.contains(&signer.fingerprint()));
         let rows = table.lines().filter(|line| line.starts_with("| `"));
         assert_eq!(rows.clone().filter(named).count(), rows.count(), "a primary key each");
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_counts_as_long_as_one_copy_of_it_does() {
+        let keys = include_bytes!("../../tests/data/openpgp/keys.gpg");
+        let document = include_bytes!("../../tests/data/openpgp/subkey.asc");
+        let mut keyring = Keyring::default();
+        keyring.add(keys, "old").unwrap();
+        keyring.signers.iter_mut().for_each(|signer| signer.expires = Some(1));
+        let now = 1_782_993_600;
+        let error = keyring.verify(document, now, "document").unwrap_err();
+        assert!(error.to_string().contains("no longer valid"), "{error}");
+        keyring.add(keys, "prolonged").unwrap();
+        for _ in 0..2 {
+            keyring.verify(document, now, "document").unwrap();
+            keyring.signers.reverse();
+        }
     }
 
     #[test]
