@@ -10,10 +10,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use gular_tests::{gular, jpeg, put};
+
+/// One block of the page takes seconds, with a program that was not compiled for speed.
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Commands of the page that are stages of `cargo xtask ci`.
 const STAGES: [&str; 2] = ["cargo xtask demo", "cargo xtask test"];
@@ -37,22 +44,20 @@ fn readme_runs_and_prints_what_it_says() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let page = fs::read_to_string(root().join("README.md")).unwrap();
     let page = page.replace("8443", &port.to_string());
-    let mut shell = Shell::start(dir.path());
+    let mut shell = Shell::start(dir.path(), LIMIT);
     let mut digests = BTreeMap::new();
     let mut n_sessions = 0;
     for block in blocks(&page) {
         match block {
             Block::Shell(text) if is_stages(&text) => {}
             Block::Shell(text) => {
-                let (code, said) = shell.run(&text);
-                assert_eq!(code, 0, "{text}\nprinted\n{}", said.join("\n"));
+                shell.run(&text).unwrap_or_else(|fault| panic!("{fault}"));
             }
             Block::Session(steps) => {
                 n_sessions += 1;
                 for (command, expected) in steps {
                     let command = replaced(&command, &digests);
-                    let (code, said) = shell.run(&command);
-                    assert_eq!(code, 0, "{command}\nprinted\n{}", said.join("\n"));
+                    let said = shell.run(&command).unwrap_or_else(|fault| panic!("{fault}"));
                     assert_eq!(masked(&said), masked(&expected), "what `{command}` prints");
                     digests.extend(hexes(&expected).into_iter().zip(hexes(&said)));
                 }
@@ -60,6 +65,19 @@ fn readme_runs_and_prints_what_it_says() {
         }
     }
     assert!(n_sessions > 0, "README.md shows no session");
+}
+
+#[test]
+fn a_block_that_fails_or_does_not_end_is_shown_with_all_it_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shell = Shell::start(dir.path(), Duration::from_secs(2));
+    assert_eq!(shell.run("echo one\necho two").unwrap(), ["one", "two"]);
+    let mut fault = |block: &str, words: [&str; 4]| {
+        let fault = shell.run(block).unwrap_err();
+        assert!(words.iter().all(|word| fault.contains(word)), "{fault}");
+    };
+    fault("echo said\necho why >&2\nfalse", ["ended with 1", "false", "said", "why"]);
+    fault("echo so far\necho stuck >&2\nsleep 1000", ["2 s", "sleep", "so far", "stuck"]);
 }
 
 #[test]
@@ -108,11 +126,16 @@ fn blocks_are_found_and_output_is_masked() {
 struct Shell {
     process: Child,
     stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    lines: Receiver<String>,
+    /// A file: what runs on in the background may write to it, too.
+    stderr: PathBuf,
+    /// How long one block may take.
+    limit: Duration,
 }
 
 impl Shell {
-    fn start(dir: &Path) -> Self {
+    fn start(dir: &Path, limit: Duration) -> Self {
+        let stderr = dir.join("stderr");
         let bin = gular().parent().unwrap().to_path_buf();
         let path = std::env::var("PATH").unwrap_or_default();
         let mut process = Command::new("bash")
@@ -121,37 +144,55 @@ impl Shell {
             .env("TMPDIR", dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(fs::File::create(&stderr).unwrap())
+            // So that what never ends can be ended with all it started.
+            .process_group(0)
             .spawn()
             .expect("bash starts");
         let stdin = process.stdin.take().unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
-        let mut shell = Self { process, stdin, stdout };
+        let (send, lines) = channel();
+        thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|l| send.send(l)));
+        let mut shell = Self { process, stdin, lines, stderr, limit };
         // What the page leaves running ends with the shell.
-        shell.run("trap 'kill $(jobs -p) 2>/dev/null' EXIT");
+        shell.run("trap 'kill $(jobs -p) 2>/dev/null' EXIT").unwrap();
         shell
     }
 
-    /// Runs `text` and returns its exit code and its stdout.
-    fn run(&mut self, text: &str) -> (i32, Vec<String>) {
+    /// Runs `text` and returns its stdout.
+    fn run(&mut self, text: &str) -> Result<Vec<String>, String> {
         const END: &str = "end-of-block";
         writeln!(self.stdin, "{{ {text}\n}} < /dev/null\necho \"{END} $?\"").unwrap();
+        let begin = Instant::now();
         let mut said = Vec::new();
-        loop {
-            let mut line = String::new();
-            let n = self.stdout.read_line(&mut line).unwrap();
-            assert!(n > 0, "the shell ended in\n{text}\nafter\n{}", said.join("\n"));
-            if let Some(code) = line.strip_prefix(END) {
-                return (code.trim().parse().unwrap(), said);
+        let end = loop {
+            let left = self.limit.saturating_sub(begin.elapsed());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => match line.strip_prefix(END).map(str::trim) {
+                    Some("0") => return Ok(said),
+                    Some(code) => break format!("ended with {code}"),
+                    None => said.push(line.trim_end().to_owned()),
+                },
+                Err(_) => break format!("did not end in {} s", self.limit.as_secs()),
             }
-            said.push(line.trim_end().to_owned());
-        }
+        };
+        let stderr = fs::read_to_string(&self.stderr).unwrap_or_default();
+        Err(format!("{text}\n{end} and printed\n{}\nand\n{stderr}", said.join("\n")))
     }
 }
 
 impl Drop for Shell {
     fn drop(&mut self) {
         let _ = writeln!(self.stdin, "exit");
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(5) {
+            if self.process.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        let group = format!("-{}", self.process.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.process.wait();
     }
 }
