@@ -16,8 +16,9 @@ use crate::stop::Stop;
 pub(crate) struct Access {
     /// A file with a bearer token; may be repeated, each is sent where it fits
     ///
-    /// [default: BEARER_TOKEN, BEARER_TOKEN_FILE, and the other places that HTCondor and WLCG
-    /// define]
+    /// Tokens that are found by themselves (BEARER_TOKEN, BEARER_TOKEN_FILE, and the other places
+    /// that HTCondor and WLCG define) are sent only to a federation whose namespace trusts their
+    /// issuer. For any other server, such as an `https://` one, name the token's file.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Vec<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! Publishing: files of a sound bundle under names that are written once.
 //!
 //! ```text
-//! SoundBundle (every byte proved) ─▶ is the version free? ─▶ shards and indexes ─▶ manifest
+//! SoundBundle (checked by the caller) ─▶ is the version free? ─▶ shards and indexes ─▶ manifest
 //! ```
 //!
 //! Whoever sees the manifest finds everything it lists, so it is written last, and a

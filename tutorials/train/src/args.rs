@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// How many of the last layer's inputs are left out while training, 0 to 1
     #[arg(long, default_value_t = 0.1, value_name = "PART", value_parser = part, allow_negative_numbers = true)]
     pub(crate) dropout: f64,
-    /// Of weights, order, augmentation and dropout
+    /// The seed from which initial weights, order, augmentation and dropout follow
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) seed: u64,
     /// The order of samples
@@ -97,8 +97,8 @@ pub(crate) struct Args {
     /// The port rank 0 waits at [default: MASTER_PORT]
     #[arg(long, value_name = "PORT", requires = "master_addr", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) master_port: Option<u16>,
-    /// The address of this machine at which the other processes reach it, where it has a
-    /// faster network beside the first [default: that from which it reached rank 0]
+    /// This machine's address for gradients, if it has several networks; name that of the
+    /// fastest [default: the address from which it reached rank 0]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) interface: Option<IpAddr>,
     /// How long the processes wait for each other at the start

@@ -134,7 +134,7 @@ fn do_all(client: &Client, url: &Url) -> Vec<String> {
 }
 
 #[test]
-fn another_federation_never_sees_a_token_that_was_found() {
+fn a_token_that_was_found_is_kept_from_a_namespace_that_does_not_name_its_issuer() {
     let foreign = token("https://elsewhere.example");
     for (secret, issuer, why) in [
         (foreign.as_str(), Some(ISSUER), "it is issued by `https://elsewhere.example`"),
