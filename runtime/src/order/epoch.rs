@@ -5,15 +5,12 @@
 //! step s of batches of b samples a rank covers positions s·b·w to (s+1)·b·w.
 //! How far an epoch has come is therefore one number, whatever the ranks.
 
-use serde::{Deserialize, Serialize};
-
 use super::keyed::{KeyedPermutation, key};
 use super::mt19937::Generator;
 use super::pytorch::{Permutation, distributed_lengths, randperm};
 
 /// Which order samples come in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "order", rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OrderKind {
     /// Bit-identical to PyTorch's `DistributedSampler`: pads with repeated
     /// samples, or cuts, to a multiple of the world size. Holds 4 bytes a sample.
@@ -32,10 +29,9 @@ pub enum OrderKind {
 }
 
 /// What fixes the order of every epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderSpec {
     /// Which order.
-    #[serde(flatten)]
     pub kind: OrderKind,
     /// Another seed, another sequence of orders.
     pub seed: u64,

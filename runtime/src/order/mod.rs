@@ -10,6 +10,7 @@ mod keyed;
 mod mt19937;
 pub mod pytorch;
 mod state;
+mod written;
 
 pub use epoch::{EpochOrder, OrderKind, OrderSpec};
 pub use keyed::{KeyedPermutation, KeyedRng, key, mix};

@@ -5,16 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use super::OrderSpec;
 use super::epoch::OrderKind;
+use super::written::Written;
 
 /// What a checkpoint keeps of a loader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct LoaderState {
     /// The bundle.
     pub bundle: Digest,
     /// The split.
     pub split: Split,
     /// The order and its seed.
-    #[serde(flatten)]
     pub order: OrderSpec,
     /// The epoch.
     pub epoch: u64,

@@ -92,8 +92,11 @@ pub fn load_newest(
         let bytes = loaded.files.get(name).map(Vec::as_slice);
         bytes.ok_or_else(|| unfit(name, "it has no such file".into()))
     };
+    let mut json = serde_json::Deserializer::from_slice(file(STATE)?);
+    // Its error names the member.
     let state: TrainState =
-        serde_json::from_slice(file(STATE)?).map_err(|e| unfit(STATE, e.to_string()))?;
+        serde_path_to_error::deserialize(&mut json).map_err(|e| unfit(STATE, e.to_string()))?;
+    json.end().map_err(|e| unfit(STATE, e.to_string()))?;
     load_weights(store, file(MODEL)?).map_err(|e| unfit(MODEL, e.to_string()))?;
     optimiser.restore(file(OPTIMISER)?).map_err(|e| unfit(OPTIMISER, e.to_string()))?;
     Ok(Some((state, loaded)))
@@ -103,33 +106,64 @@ pub fn load_newest(
 mod figures {
     use std::collections::BTreeMap;
 
+    use serde::de::{self, Visitor};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    #[derive(Serialize, Deserialize)]
-    #[serde(untagged)]
-    enum Figure {
-        Finite(f64),
-        Text(String),
+    struct Figure(f64);
+
+    impl Serialize for Figure {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            if self.0.is_finite() {
+                serializer.serialize_f64(self.0)
+            } else {
+                serializer.collect_str(&self.0)
+            }
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Figure {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Either;
+            impl Visitor<'_> for Either {
+                type Value = Figure;
+
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("a number, or a text such as `NaN`")
+                }
+
+                fn visit_f64<E>(self, number: f64) -> Result<Figure, E> {
+                    Ok(Figure(number))
+                }
+
+                fn visit_u64<E>(self, number: u64) -> Result<Figure, E> {
+                    Ok(Figure(number as f64))
+                }
+
+                fn visit_i64<E>(self, number: i64) -> Result<Figure, E> {
+                    Ok(Figure(number as f64))
+                }
+
+                fn visit_str<E: de::Error>(self, text: &str) -> Result<Figure, E> {
+                    let unknown = |_| E::invalid_value(de::Unexpected::Str(text), &self);
+                    text.parse().map(Figure).map_err(unknown)
+                }
+            }
+            deserializer.deserialize_any(Either)
+        }
     }
 
     pub(super) fn serialize<S: Serializer>(
         figures: &BTreeMap<String, f64>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let encode = |f: &f64| {
-            if f.is_finite() { Figure::Finite(*f) } else { Figure::Text(f.to_string()) }
-        };
-        serializer.collect_map(figures.iter().map(|(name, f)| (name, encode(f))))
+        serializer.collect_map(figures.iter().map(|(name, f)| (name, Figure(*f))))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<BTreeMap<String, f64>, D::Error> {
-        let decode = |(name, figure)| match figure {
-            Figure::Finite(f) => Ok((name, f)),
-            Figure::Text(text) => text.parse().map(|f| (name, f)).map_err(serde::de::Error::custom),
-        };
-        BTreeMap::<String, Figure>::deserialize(deserializer)?.into_iter().map(decode).collect()
+        let figures = BTreeMap::<String, Figure>::deserialize(deserializer)?;
+        Ok(figures.into_iter().map(|(name, Figure(figure))| (name, figure)).collect())
     }
 
     #[cfg(test)]
@@ -146,6 +180,27 @@ mod figures {
             let again: Held = serde_json::from_str(&json).unwrap();
             for (a, b) in held.0.values().zip(again.0.values()) {
                 assert!(a == b || (a.is_nan() && b.is_nan()), "{json}");
+            }
+        }
+
+        #[test]
+        fn a_figure_that_is_none_is_named() {
+            #[derive(Deserialize)]
+            struct Held {
+                #[serde(with = "super")]
+                figures: BTreeMap<String, f64>,
+            }
+            let read = |json: &str| {
+                let mut json = serde_json::Deserializer::from_str(json);
+                serde_path_to_error::deserialize::<_, Held>(&mut json).map(|held| held.figures)
+            };
+            let figures = read(r#"{"figures":{"a":7,"b":-1,"c":"inf"}}"#).unwrap();
+            assert_eq!(figures.into_values().collect::<Vec<_>>(), [7.0, -1.0, f64::INFINITY]);
+            for (json, found) in [("\"x\"", "\"x\""), ("true", "`true`"), ("null", "null")] {
+                let error = read(&format!(r#"{{"figures":{{"loss":{json}}}}}"#)).unwrap_err();
+                let said = error.to_string();
+                let expected = ["figures.loss: ", found, "a number, or a text such as `NaN`"];
+                assert!(expected.iter().all(|word| said.contains(word)), "{said}");
             }
         }
     }
