@@ -37,12 +37,16 @@ use crate::shared::Output;
 /// Exit codes: 0 done, 1 the data failed the check, 2 could not do it (usage
 /// errors too), 130 and 143 stopped by a signal. `stage` ends with its command's code.
 #[derive(Debug, Parser)]
-#[command(name = "gular", version, max_term_width = 100, after_help = EXAMPLE, after_long_help = EXAMPLES)]
+#[command(name = "gular", version, disable_version_flag = true, max_term_width = 100, after_help = EXAMPLE, after_long_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
     #[command(flatten)]
     pub(crate) output: Output,
+    /// Print version
+    // In the long help alone: the short one fits one screen.
+    #[arg(short = 'V', long, action = clap::ArgAction::Version, hide_short_help = true)]
+    version: (),
 }
 
 const EXAMPLE: &str = "Example:\n  gular pack photos/ bundle/ && gular verify bundle/";

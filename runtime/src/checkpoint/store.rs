@@ -136,7 +136,7 @@ impl Checkpoints {
                     return Ok(Some(Loaded { step, files, path, warnings: faults }));
                 }
                 Err(Error::Checkpoint(error @ CheckpointError::Damaged { .. })) => {
-                    faults.push(error.to_string())
+                    faults.push(error.to_string());
                 }
                 Err(error) => return Err(error),
             }

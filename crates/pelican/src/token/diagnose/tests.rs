@@ -142,7 +142,7 @@ fn paths_count_from_the_base_path() {
         judge_in(&payload, Action::Read, path, &namespace).weight()
     };
     assert_eq!(judge_based(&["/ns/top"], "/ns/top/d/e/x"), 0);
-    assert_eq!(judge_based(&["/ns/top"], "/ns/top/e/x"), 2);
+    assert_eq!(judge_based(&["/ns/top"], "/ns/top/e/x"), 3);
     assert_eq!(judge_based(&["/ns", "/ns/top"], "/ns/top/d/e/x"), 0);
     assert_eq!(judge_based(&[], "/ns/d/e/x"), 0);
     assert_eq!(judge_based(&["/elsewhere"], "/ns/d/e"), 0);
