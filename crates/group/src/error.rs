@@ -127,6 +127,20 @@ pub enum Error {
         /// Who is waited for.
         waiting: String,
     },
+    /// A rank was asked to stop, and the others did not come to what it waited in.
+    #[error(
+        "rank {rank} was asked to stop, and nothing moved for {waited:?} in {operation}: {waiting}"
+    )]
+    Stopped {
+        /// Which one.
+        rank: u64,
+        /// How long.
+        waited: Duration,
+        /// The operation.
+        operation: String,
+        /// Who is waited for.
+        waiting: String,
+    },
     /// Two ranks do different things.
     #[error("the ranks do different things: {reason}")]
     Mismatch {
@@ -180,6 +194,9 @@ impl Error {
             Self::TooLong { .. } => Some("raise the limit, if so much is meant to be sent"),
             Self::OutOfRange { .. } => Some("give each process another rank, from 0 on"),
             Self::Thread { .. } => Some("allow more processes (`ulimit -u`)"),
+            Self::Stopped { .. } => {
+                Some("run the same command again; the rank that is waited for may hang")
+            }
             Self::Cancelled | Self::Failed { .. } | Self::Option { .. } => None,
         }
     }

@@ -1,9 +1,10 @@
 //! The ranks of one training, once they have met.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::arrive::Visitor;
@@ -12,7 +13,7 @@ use super::lobby::{listen, listen_everywhere};
 use super::meet::{self, Host};
 use super::number::Number;
 use super::operation::{Kind, Operation};
-use super::rank_ring::{self, Patience, RankRing, Seat};
+use super::rank_ring::{self, Patience, RankRing, Seat, Stop};
 use super::relay::{Relay, Source, Target};
 use super::shared::Shared;
 use super::watch::{Member, Watcher};
@@ -36,18 +37,27 @@ pub struct GroupOptions {
     /// The address of this machine at which other ranks reach it; else the one from which
     /// it reached rank 0. For machines with a faster network beside the first.
     pub interface: Option<IpAddr>,
+    /// Set when this process is asked to stop. An operation that is under way still ends as
+    /// long as something moves, so that all ranks stop after the same step.
+    pub stop: Option<Arc<AtomicBool>>,
+    /// How long an operation may wait while nothing moves, once `stop` is set: then it ends on all
+    /// ranks with [`Error::Stopped`].
+    pub stop_grace: Duration,
     /// Longest [`Group::broadcast`] that is accepted from rank 0, in bytes.
     pub broadcast_limit: u64,
 }
 
 impl Default for GroupOptions {
-    /// 5 minutes to meet, 10 for an operation, 30 s without a sign of life, 1 GiB.
+    /// 5 minutes to meet, 10 for an operation, 10 s for one after a stop, 30 s without a sign of
+    /// life, 1 GiB.
     fn default() -> Self {
         Self {
             rendezvous_timeout: Duration::from_secs(5 * 60),
             operation_timeout: Duration::from_secs(10 * 60),
             lost_after: Duration::from_secs(30),
             interface: None,
+            stop: None,
+            stop_grace: Duration::from_secs(10),
             broadcast_limit: 1 << 30,
         }
     }
@@ -62,6 +72,8 @@ pub struct Group {
     place: Seat,
     broadcast_limit: u64,
     operation_timeout: Duration,
+    stop: Option<Arc<AtomicBool>>,
+    stop_grace: Duration,
     live: Live,
 }
 
@@ -176,8 +188,9 @@ impl Group {
     }
 
     fn of(place: Seat, options: &GroupOptions, live: Live) -> Self {
-        let GroupOptions { broadcast_limit, operation_timeout, .. } = *options;
-        Self { place, broadcast_limit, operation_timeout, live }
+        let GroupOptions { broadcast_limit, operation_timeout, stop_grace, .. } = *options;
+        let stop = options.stop.clone();
+        Self { place, broadcast_limit, operation_timeout, stop, stop_grace, live }
     }
 
     /// This rank, from 0.
@@ -348,8 +361,9 @@ impl Group {
         let Live::Together { watcher, ring } = &self.live else { return Ok(()) };
         // Where an operation has panicked the ring is out of step; the training ends with it.
         let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
-        let limit = self.operation_timeout;
-        let patience = Patience { shared: &watcher.shared, limit, cancel: None };
+        let (limit, stop) = (self.operation_timeout, self.stop.as_deref());
+        let stop = stop.map(|flag| Stop { flag, grace: self.stop_grace, seen: Cell::new(None) });
+        let patience = Patience { shared: &watcher.shared, limit, cancel: None, stop };
         let operation = Operation { number: watcher.shared.begin(), ..operation };
         body(&mut ring, operation, &patience).map_err(|error| watcher.end(error))
     }
@@ -384,7 +398,8 @@ fn connect_ring(
         reason: error.to_string(),
     })?;
     shared.guard(handles);
-    let patience = Patience { shared, limit: options.operation_timeout, cancel: Some(cancel) };
+    let limit = options.operation_timeout;
+    let patience = Patience { shared, limit, cancel: Some(cancel), stop: None };
     let (number, dtype) = (shared.begin(), (u64::CODE, u64::NAME));
     let operation = Operation { number, kind: Kind::Barrier, dtype, len: 0 };
     barrier(&mut ring, place, operation, &patience)?;

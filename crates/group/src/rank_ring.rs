@@ -1,5 +1,6 @@
 //! The data ring: two sockets a rank, and one loop that keeps both busy.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
@@ -124,6 +125,27 @@ pub(super) struct Patience<'a> {
     pub(super) shared: &'a Shared,
     pub(super) limit: Duration,
     pub(super) cancel: Option<&'a AtomicBool>,
+    pub(super) stop: Option<Stop<'a>>,
+}
+
+/// Being asked to stop in an operation, which ends well if the others still come to it.
+pub(super) struct Stop<'a> {
+    pub(super) flag: &'a AtomicBool,
+    pub(super) grace: Duration,
+    /// Since when.
+    pub(super) seen: Cell<Option<Instant>>,
+}
+
+impl Stop<'_> {
+    /// Whether that was asked, and nothing has moved for long enough since.
+    fn is_over(&self, moved_at: Instant) -> bool {
+        if !self.flag.load(Ordering::Relaxed) {
+            return false;
+        }
+        let seen = self.seen.get().unwrap_or_else(Instant::now);
+        self.seen.set(Some(seen));
+        seen.max(moved_at).elapsed() >= self.grace
+    }
 }
 
 impl RankRing {
@@ -211,7 +233,8 @@ impl RankRing {
             fds.push(PollFd::from_borrowed_fd(self.before.as_fd(), PollFlags::IN));
         }
         let pulse = if patience.cancel.is_some() { TICK } else { PULSE };
-        wait(&mut fds, pulse.min(patience.limit))
+        let grace = patience.stop.as_ref().map_or(pulse, |stop| stop.grace);
+        wait(&mut fds, pulse.min(patience.limit).min(grace))
     }
 }
 
@@ -228,15 +251,24 @@ impl Patience<'_> {
         if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             return Err(Error::Cancelled);
         }
+        let other = if wants { place.before() } else { place.next() };
+        let waiting = || format!("rank {} waits for rank {other}", place.rank);
+        if let Some(stop) = self.stop.as_ref().filter(|stop| stop.is_over(moved_at)) {
+            return Err(Error::Stopped {
+                rank: place.rank,
+                waited: stop.grace,
+                operation: operation.to_string(),
+                waiting: waiting(),
+            });
+        }
         if moved_at.elapsed() < self.limit {
             return Ok(());
         }
-        let other = if wants { place.before() } else { place.next() };
         Err(Error::Stalled {
             number: operation.number,
             operation: operation.to_string(),
             waited: self.limit,
-            waiting: format!("rank {} waits for rank {other}", place.rank),
+            waiting: waiting(),
         })
     }
 }

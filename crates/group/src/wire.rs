@@ -202,6 +202,9 @@ fn put_error(out: &mut Vec<u8>, error: &Error) {
             (6, [*number, millis(waited)], [operation, waiting])
         }
         Error::Mismatch { reason } => (7, [0, 0], [reason, ""]),
+        Error::Stopped { rank, waited, operation, waiting } => {
+            (9, [*rank, millis(waited)], [operation, waiting])
+        }
         Error::TooLong { rank, found, limit } => {
             // Three numbers: the last goes as text.
             return put_parts(out, 8, [*rank, *found], [&limit.to_string(), ""]);
@@ -278,6 +281,7 @@ impl<'a> Parts<'a> {
             6 => Error::Stalled { number: first, operation: text, waited, waiting: more },
             7 => Error::Mismatch { reason: text },
             8 => Error::TooLong { rank: first, found: second, limit: text.parse().ok()? },
+            9 => Error::Stopped { rank: first, waited, operation: text, waiting: more },
             _ => return None,
         })
     }
@@ -301,6 +305,7 @@ mod tests {
             Error::Stalled { number: 9, operation: text(), waited, waiting: text() },
             Error::Mismatch { reason: text() },
             Error::TooLong { rank: 1, found: 5, limit: 4 },
+            Error::Stopped { rank: 1, waited, operation: text(), waiting: text() },
         ]
     }
 

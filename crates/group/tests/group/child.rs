@@ -26,6 +26,18 @@ pub(crate) fn run(line: &str) {
         broadcast_limit: 300_000,
         ..GroupOptions::default()
     };
+    let stop = Arc::new(AtomicBool::new(false));
+    let options = GroupOptions {
+        stop: Some(Arc::clone(&stop)),
+        stop_grace: Duration::from_secs(2),
+        ..options
+    };
+    if matches!(case, "late" | "hang") && rank == 0 {
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(500));
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
     let about = next().replace('/', "\n");
     let here = Seat { rank, world_size };
     let place = Rendezvous { host: "127.0.0.1".into(), port: u16::try_from(port).expect("a port") };
@@ -64,13 +76,20 @@ fn act(case: &str, group: Group) -> Result<(), Error> {
         "kinds" if rank == 2 => group.barrier()?,
         "kinds" => group.all_reduce(&mut [1_u64; 9])?,
         "limit" => group.broadcast(&mut vec![1; 300_001])?,
-        "stall" if rank == 1 => {
+        "late" => {
+            // The others wait, one of them asked to stop meanwhile.
+            if rank == 1 {
+                thread::sleep(Duration::from_millis(1500));
+            }
+            group.all_reduce(&mut [1.0_f64; 100])?;
+        }
+        "stall" | "hang" if rank == 1 => {
             while group.check().is_ok() {
                 thread::sleep(Duration::from_millis(20));
             }
             group.check()?;
         }
-        "stall" => group.all_reduce(&mut [1.0_f64; 100])?,
+        "stall" | "hang" => group.all_reduce(&mut [1.0_f64; 100])?,
         other => panic!("no case `{other}`"),
     }
     group.finish()

@@ -16,7 +16,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gular_group::{Error, Group, GroupOptions, Rendezvous, Seat};
 use port::port;
@@ -136,6 +136,19 @@ fn operation_that_one_rank_never_begins_ends_by_naming_it() {
     let expected = "nothing moved for 3s in operation 2, all-reduce of 100 f64: \
                     rank 1 (127.0.0.1:*) has not begun it";
     assert_eq!(masked(&end), expected);
+}
+
+#[test]
+fn a_stop_lets_others_come_and_ends_what_they_never_come_to() {
+    for rank in &job("late", 3).start_all() {
+        assert_eq!(rank.says(), "done");
+    }
+    let since = Instant::now();
+    let end = one_end(&job("hang", 3).start_all());
+    let expected = "rank 0 was asked to stop, and nothing moved for 2s in operation 2, \
+                    all-reduce of 100 f64: rank 0 waits for rank 2";
+    assert_eq!(end, expected);
+    assert!(since.elapsed() < Duration::from_secs(20), "of 60 that an operation may wait");
 }
 
 #[test]
