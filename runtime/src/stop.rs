@@ -1,9 +1,9 @@
-//! Being asked to stop: SIGTERM and SIGINT become a flag.
+//! Being asked to stop: SIGTERM, SIGINT and SIGUSR1 become a flag.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 
 use crate::Error;
@@ -13,28 +13,33 @@ use crate::Error;
 /// HTCondor's `checkpoint_exit_code = 85`, by its manual's convention.
 pub const EXIT_CHECKPOINTED: u8 = 85;
 
-/// Set by the first SIGTERM or SIGINT; clones share it.
+/// Set by the first SIGTERM, SIGINT or SIGUSR1; clones share it.
 ///
 /// The training loop looks at it between steps, saves and exits with
-/// [`EXIT_CHECKPOINTED`]. A second signal of either kind ends the process at
-/// once, as if no handler were there.
+/// [`EXIT_CHECKPOINTED`]. A second SIGTERM or SIGINT ends the process at once, as if no
+/// handler were there. SIGUSR1, with which Slurm announces the end of a job
+/// (`--signal=USR1@120`), may come any number of times, and leaves the first SIGTERM to be
+/// heard as such.
 #[derive(Debug, Clone, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Listens for SIGTERM and SIGINT from now on, for the whole process.
+    /// Listens for these signals from now on, for the whole process.
     ///
     /// # Errors
     /// [`Error::Signals`].
     pub fn install() -> Result<Self, Error> {
         let this = Self::default();
+        let signalled = Arc::<AtomicBool>::default();
         for signal in [SIGTERM, SIGINT] {
             // In this order: handlers run as registered, so the first signal
             // finds the flag unset, passes the first handler and arms it.
-            flag::register_conditional_default(signal, Arc::clone(&this.0))
+            flag::register_conditional_default(signal, Arc::clone(&signalled))
+                .and_then(|_| flag::register(signal, Arc::clone(&signalled)))
                 .and_then(|_| flag::register(signal, Arc::clone(&this.0)))
                 .map_err(Error::Signals)?;
         }
+        flag::register(SIGUSR1, Arc::clone(&this.0)).map_err(Error::Signals)?;
         Ok(this)
     }
 
@@ -50,7 +55,13 @@ impl StopFlag {
         &self.0
     }
 
-    /// Asks for the stop from inside the program, as the first signal does.
+    /// The same, for what outlives the caller.
+    #[must_use]
+    pub fn shared(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
+    /// Asks for the stop from inside the program, as SIGUSR1 does.
     pub fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

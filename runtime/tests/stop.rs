@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
 use gular_runtime::{EXIT_CHECKPOINTED, StopFlag};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::low_level::raise;
 
 const CASE: &str = "GULAR_TEST_STOP_CASE";
@@ -32,7 +32,12 @@ fn child() {
     let stop = StopFlag::install().expect("installs");
     let clone = stop.clone();
     assert!(!clone.requested());
-    for signal in case.split(' ').map(|s| if s == "term" { SIGTERM } else { SIGINT }) {
+    let number = |name| match name {
+        "term" => SIGTERM,
+        "usr1" => SIGUSR1,
+        _ => SIGINT,
+    };
+    for signal in case.split(' ').map(number) {
         println!("raise");
         raise(signal).expect("raises");
         assert!(clone.requested());
@@ -46,6 +51,16 @@ fn first_signal_lets_the_job_save_and_exit_85() {
         let (text, code, signal) = run(case);
         assert_eq!((text.matches("raise").count(), code, signal), (1, Some(85), None), "{case}");
     }
+}
+
+#[test]
+fn sigusr1_announces_an_end_that_sigterm_brings() {
+    for (case, n) in [("usr1", 1), ("usr1 usr1 usr1", 3), ("usr1 term", 2)] {
+        let (text, code, signal) = run(case);
+        assert_eq!((text.matches("raise").count(), code, signal), (n, Some(85), None), "{case}");
+    }
+    let (_, code, signal) = run("usr1 term term");
+    assert_eq!((code, signal), (None, Some(SIGTERM)));
 }
 
 #[test]
