@@ -1,0 +1,88 @@
+//! When to stop so that what was learnt is saved in time.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::EndTime;
+
+/// Before the end of a job, besides the time of two checkpoints: for the step under way, and for
+/// what a batch system ends early.
+const SPARE: Duration = Duration::from_secs(30);
+
+/// The time at which a training stops by itself.
+#[derive(Debug, Clone)]
+pub struct Deadline {
+    /// As the user says.
+    stop_at: Option<Instant>,
+    /// As the batch system says.
+    end: Option<(Instant, EndTime)>,
+    /// The longest that a checkpoint took so far.
+    save: Duration,
+}
+
+impl Deadline {
+    /// `stop_after` this call, or before `end`.
+    #[must_use]
+    pub fn new(stop_after: Option<Duration>, end: Option<EndTime>) -> Self {
+        let now = Instant::now();
+        let end = end.and_then(|end| Some((now.checked_add(end.left(SystemTime::now()))?, end)));
+        let stop_at = stop_after.and_then(|after| now.checked_add(after));
+        Self { stop_at, end, save: Duration::ZERO }
+    }
+
+    /// Counts a checkpoint, which took so long: the next one is expected to take no longer
+    /// than twice the longest.
+    pub fn saved(&mut self, took: Duration) {
+        self.save = self.save.max(took);
+    }
+
+    /// Why the training is to stop now, if it is.
+    #[must_use]
+    pub fn reached(&self) -> Option<&'static str> {
+        let now = Instant::now();
+        if self.stop_at.is_some_and(|at| at <= now) {
+            return Some("the time it was given");
+        }
+        let (end, said) = self.end.as_ref()?;
+        (end.saturating_duration_since(now) <= self.margin()).then_some(said.source)
+    }
+
+    /// How long before the end of the job it stops.
+    #[must_use]
+    pub fn margin(&self) -> Duration {
+        SPARE + 2 * self.save
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stops_after_the_time_given_or_before_the_end_of_the_job() {
+        let end = |left: u64| {
+            let at = SystemTime::now() + Duration::from_secs(left);
+            Some(EndTime { at, source: "a clock" })
+        };
+        let hour = Some(Duration::from_secs(3600));
+        assert_eq!(Deadline::new(None, None).reached(), None);
+        assert_eq!(Deadline::new(hour, end(3600)).reached(), None);
+        assert_eq!(
+            Deadline::new(Some(Duration::ZERO), None).reached(),
+            Some("the time it was given")
+        );
+        assert_eq!(Deadline::new(hour, end(20)).reached(), Some("a clock"));
+        assert_eq!(Deadline::new(Some(Duration::MAX), end(0)).reached(), Some("a clock"));
+    }
+
+    #[test]
+    fn a_slow_checkpoint_is_begun_earlier() {
+        let at = SystemTime::now() + Duration::from_secs(300);
+        let mut deadline = Deadline::new(None, Some(EndTime { at, source: "a clock" }));
+        assert_eq!(deadline.reached(), None);
+        deadline.saved(Duration::from_secs(100));
+        assert_eq!((deadline.margin().as_secs(), deadline.reached()), (230, None));
+        deadline.saved(Duration::from_secs(140));
+        deadline.saved(Duration::from_secs(1));
+        assert_eq!((deadline.margin().as_secs(), deadline.reached()), (310, Some("a clock")));
+    }
+}
