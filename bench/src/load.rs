@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use gular_codec::{DecodeOptions, Decoder, Limits, read_header};
 use gular_runtime::order::KeyedRng;
-use gular_runtime::{Bundle, Loader, LoaderOptions, OnError, Split, Transform};
+use gular_runtime::{Bundle, Loader, LoaderOptions, OnError, Split, Transform, UnknownLabels};
 
 use crate::Error;
 use crate::clock::Watch;
@@ -30,6 +30,8 @@ pub(crate) fn shoot(
         threads,
         transform: Transform::train(options.size),
         on_error: OnError::Skip,
+        unknown_labels: UnknownLabels::Ignore,
+        narrow_u16: true,
         ..LoaderOptions::new(split)
     };
     let mut loader = Loader::new(Arc::new(bundle), loader)?;

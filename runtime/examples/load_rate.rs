@@ -21,7 +21,7 @@ use gular_bundle::Field;
 use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
 use gular_runtime::{
     Bundle, CheckWhen, Env, FieldIdx, Loader, LoaderOptions, OpenOptions, Row, ShardIdx, Split,
-    Stats, Transform, available_cores, jpeg_backend,
+    Stats, Transform, UnknownLabels, available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -205,6 +205,8 @@ fn loader(
         batch_size: options.batch_size,
         threads,
         transform,
+        unknown_labels: UnknownLabels::Ignore,
+        narrow_u16: true,
         ..LoaderOptions::new(Split::Train)
     };
     Loader::new(Arc::clone(bundle), options)

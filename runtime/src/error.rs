@@ -107,6 +107,7 @@ impl Error {
     #[must_use]
     pub fn is_stop(&self) -> bool {
         match self {
+            Self::Loader(LoaderError::Stopped) => true,
             #[cfg(feature = "torch")]
             Self::Group(error) => error.is_end(),
             #[cfg(feature = "net")]

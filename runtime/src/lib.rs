@@ -13,6 +13,8 @@ pub mod augment;
 pub mod checkpoint;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod deadline;
+mod end_time;
 mod error;
 mod loader;
 pub mod metrics;
@@ -24,20 +26,22 @@ mod stop;
 pub mod torch;
 
 pub use augment::Transform;
+pub use deadline::Deadline;
+pub use end_time::EndTime;
 pub use error::Error;
 pub use gular_bundle::{
     Backend, Bundle, CheckWhen, Digest, DigestError, FieldIdx, OpenOptions, Row, SampleId,
     ShardIdx, Split,
 };
-pub use gular_codec::{JpegBackend, Limits, jpeg_backend};
+pub use gular_codec::{JpegBackend, Limits, OrientationPolicy, jpeg_backend};
 pub use gular_files::{Env, write_file};
 #[cfg(feature = "torch")]
 pub use gular_group as group;
 #[cfg(feature = "net")]
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{
-    Batch, Epoch, Loader, LoaderError, LoaderOptions, Normalise, OnError, Phase, Stats,
-    stored_picture,
+    Batch, Epoch, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Normalise, OnError, Phase,
+    Stats, UnknownLabels, stored_picture,
 };
 pub use rank::{RankError, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, StopFlag};

@@ -1,16 +1,19 @@
 //! The loader gives the same tensors whatever threads, slots, ranks and
 //! interruptions there are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::fixtures::{self, Recipe, label, make, open};
 use gular_bundle::{Dtype, Field, FieldName, Row, ShardIdx};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    Batch, Error, Loader, LoaderError, LoaderOptions, OnError, Phase, Split, Transform,
+    Batch, Env, Error, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, OnError,
+    OrientationPolicy, Phase, Ranks, Split, StopFlag, Transform, UnknownLabels,
 };
 
 const SIDE: u32 = 16;
@@ -228,7 +231,7 @@ fn all_transforms(image: Option<Field>, values: Vec<Vec<u8>>) -> Vec<Vec<Copied>
         Transform::Resize { width: 9, height: 5 },
     ];
     let run = |transform| {
-        let options = LoaderOptions { transform, ..options(OrderKind::Elastic) };
+        let options = LoaderOptions { transform, narrow_u16: true, ..options(OrderKind::Elastic) };
         epoch(&mut Loader::new(Arc::clone(&made.bundle), options).unwrap(), 3)
     };
     transforms.into_iter().map(run).collect()
@@ -262,6 +265,159 @@ fn stored_pixels_give_the_batches_of_the_same_pictures_encoded() {
         let raw = all_transforms(Some(field), stored);
         assert!(raw == all_transforms(None, encoded), "{dtype:?} {shape:?}");
     }
+}
+
+/// A PNG of 16-bit RGB; `stored` is little-endian, as a bundle has it.
+fn png_u16(stored: &[u8], (width, height): (u32, u32)) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Sixteen);
+    let mut writer = encoder.write_header().unwrap();
+    let big_endian: Vec<u8> = stored.chunks(2).flat_map(|pair| [pair[1], pair[0]]).collect();
+    writer.write_image_data(&big_endian).unwrap();
+    writer.finish().unwrap();
+    file
+}
+
+#[test]
+fn pixels_of_16_bits_lose_none_unasked() {
+    let (width, height) = STORED;
+    let (w, h) = (u64::from(width), u64::from(height));
+    let n = (w * h * 3 * 2) as usize;
+    let stored = |i: usize| (0..n).map(|at| (at * (i + 3) + i * 31) as u8).collect::<Vec<u8>>();
+    let field = Field::fixed(FieldName::image(), Dtype::U16, vec![h, w, 3]);
+    let raw: Vec<_> = (0..N as usize).map(|i| (i, stored(i))).collect();
+    let raw = make(&Recipe { val: &[], image: Some(field), replace: &raw, ..Recipe::default() });
+    let good = || options(OrderKind::Torch { shuffle: false });
+    let error = Loader::new(Arc::clone(&raw.bundle), good()).unwrap_err();
+    assert!(error.to_string().starts_with("option `narrow_u16`: field `image` has"), "{error}");
+
+    // One file among others shows when it is opened, and is never one to be skipped.
+    let encoded =
+        make(&Recipe { replace: &[(9, png_u16(&stored(9), STORED))], ..Recipe::default() });
+    let skip = LoaderOptions { on_error: OnError::Skip, ..good() };
+    let mut loader = Loader::new(Arc::clone(&encoded.bundle), skip).unwrap();
+    let error = loader.epoch(0).find_map(Result::err).unwrap();
+    let told = "option `narrow_u16`: sample `train/0009.img` has pixels of 16 bits";
+    assert!(error.to_string().starts_with(told), "{error}");
+
+    // Asked for, it is the high byte, however the pixels are stored.
+    let transform = Transform::Resize { width, height };
+    let narrow = || LoaderOptions { narrow_u16: true, batch_size: 25, transform, ..good() };
+    let high: Vec<u8> = stored(9).iter().skip(1).step_by(2).copied().collect();
+    for bundle in [raw.bundle, encoded.bundle] {
+        let mut loader = Loader::new(bundle, narrow()).unwrap();
+        let batch = loader.epoch(0).next().unwrap().unwrap();
+        assert_eq!(batch.images().chunks(high.len()).nth(9), Some(&high[..]));
+    }
+}
+
+/// A JPEG file with an EXIF segment that says how the picture is turned.
+fn turned(jpeg: &[u8], orientation: u8) -> Vec<u8> {
+    let tiff = [b"II*\0".as_slice(), &[8, 0, 0, 0], &[1, 0], &[0x12, 1, 3, 0, 1, 0, 0, 0]].concat();
+    let exif = [b"Exif\0\0".as_slice(), &tiff, &[orientation, 0, 0, 0], &[0; 4]].concat();
+    let len = (exif.len() as u16 + 2).to_be_bytes();
+    [&jpeg[..2], &[0xFF, 0xE1], &len, &exif, &jpeg[2..]].concat()
+}
+
+#[test]
+fn pictures_are_turned_by_their_exif_unless_told_otherwise() {
+    let plain = fixtures::image(8);
+    let made = make(&Recipe { replace: &[(8, turned(&plain, 6))], ..Recipe::default() });
+    let transform = Transform::Resize { width: 9, height: 5 };
+    for orientation in [OrientationPolicy::Apply, OrientationPolicy::Ignore] {
+        let kind = OrderKind::Torch { shuffle: false };
+        let options = LoaderOptions { transform, orientation, batch_size: 25, ..options(kind) };
+        let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+        let batch = loader.epoch(0).next().unwrap().unwrap();
+        let mut decoder = Decoder::new(DecodeOptions { orientation, ..DecodeOptions::default() });
+        let image = decoder.decode(&turned(&plain, 6)).unwrap();
+        let expected = gular_codec::resize(&image, &Resize::to(9, 5)).unwrap();
+        let row = batch.images().chunks(9 * 5 * 3).nth(8).unwrap();
+        assert_eq!(row, expected.data(), "{orientation:?}");
+    }
+}
+
+const UNKNOWN: [usize; 4] = [0, 7, 11, 24];
+
+#[test]
+fn unknown_labels_are_refused_with_their_number() {
+    let made = make(&Recipe { unknown: &UNKNOWN, ..Recipe::default() });
+    let error = Loader::new(made.bundle, options(OrderKind::Elastic)).unwrap_err();
+    let told = "option `unknown_labels`: 4 of 25 samples of split `train` have no class, \
+                the first is `train/0000.img`";
+    assert!(error.to_string().starts_with(told), "{error}");
+    // None unknown, or no labels at all.
+    for labels in [true, false] {
+        let made = make(&Recipe { labels, ..Recipe::default() });
+        assert!(Loader::new(made.bundle, options(OrderKind::Elastic)).is_ok());
+    }
+}
+
+#[test]
+fn unknown_labels_are_dropped_alike_on_all_ranks_and_over_a_resume() {
+    let made = make(&Recipe { unknown: &UNKNOWN, ..Recipe::default() });
+    let expected: Vec<u64> = (0..N).filter(|id| !UNKNOWN.contains(&(*id as usize))).collect();
+    let drop = |kind| LoaderOptions { unknown_labels: UnknownLabels::Drop, ..options(kind) };
+    for kind in KINDS {
+        let (mut ids, mut steps) = (Vec::new(), BTreeSet::new());
+        for rank in 0..3 {
+            let options = LoaderOptions { rank, world_size: 3, batch_size: 2, ..drop(kind) };
+            let mut loader = Loader::new(Arc::clone(&made.bundle), options.clone()).unwrap();
+            assert_eq!((loader.n_left_out(), loader.n_positions()), (4, 21));
+            let whole = epoch(&mut loader, 2);
+            steps.insert((whole.len(), loader.n_steps()));
+            for (found, labels, _) in &whole {
+                let known = found.iter().map(|id| label(*id as usize));
+                assert_eq!(labels[..], known.collect::<Vec<_>>());
+                ids.extend(found.clone());
+            }
+            let mut batches = loader.epoch(2);
+            assert!(batches.by_ref().take(2).all(|batch| batch.is_ok()));
+            let state = batches.state();
+            let mut resumed = Loader::new(Arc::clone(&made.bundle), options.clone()).unwrap();
+            resumed.restore(&state).unwrap();
+            assert_eq!(epoch(&mut resumed, 2), whole[2..]);
+            // A loader that has those samples is in another order.
+            let all = LoaderOptions { unknown_labels: UnknownLabels::Ignore, ..options };
+            let error = Loader::new(Arc::clone(&made.bundle), all).unwrap().restore(&state);
+            let told = "the state has samples left out: 4, this loader has 0";
+            assert_eq!(error.unwrap_err().to_string(), told);
+        }
+        ids.sort_unstable();
+        assert_eq!((ids, steps), (expected.clone(), [(4, 4)].into()), "{kind:?}");
+    }
+}
+
+#[test]
+fn unknown_labels_are_marked_and_counted_when_they_stay() {
+    let made = make(&Recipe { unknown: &UNKNOWN, ..Recipe::default() });
+    let options =
+        LoaderOptions { unknown_labels: UnknownLabels::Ignore, ..options(OrderKind::Elastic) };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let mut n_labelled = 0;
+    for batch in loader.epoch(0) {
+        let batch = batch.unwrap();
+        for (id, found) in batch.sample_ids().iter().zip(batch.labels()) {
+            let unknown = UNKNOWN.contains(&(*id as usize));
+            assert_eq!(*found, if unknown { IGNORED_LABEL } else { label(*id as usize) });
+        }
+        n_labelled += batch.n_labelled();
+    }
+    assert_eq!((n_labelled, loader.stats().unlabelled), (21, 4));
+}
+
+#[test]
+fn a_rank_takes_its_share_without_being_told_twice() {
+    let made = make(&Recipe::default());
+    let env = Env::from_pairs(&[("RANK", "2"), ("WORLD_SIZE", "5")]);
+    let ranks = Ranks::discover(None, &env).unwrap();
+    let of_rank = LoaderOptions::for_ranks(Split::Train, &ranks);
+    assert_eq!((of_rank.rank, of_rank.world_size), (2, 5));
+    let options = LoaderOptions { transform: Transform::train(SIDE), ..of_rank };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    assert_eq!(epoch(&mut loader, 0).iter().map(|(ids, ..)| ids.len()).sum::<usize>(), 5);
 }
 
 #[test]
@@ -367,7 +523,8 @@ fn memory_is_the_slots_and_they_are_reused() {
 #[test]
 fn holding_every_batch_is_an_error_not_a_hang() {
     let made = make(&Recipe::default());
-    let options = LoaderOptions { slots: 2, ..options(OrderKind::Elastic) };
+    let lent_patience = Duration::from_millis(300);
+    let options = LoaderOptions { slots: 2, lent_patience, ..options(OrderKind::Elastic) };
     let mut loader = Loader::new(made.bundle, options).unwrap();
     let mut batches = loader.epoch(0);
     let held = [batches.next().unwrap().unwrap(), batches.next().unwrap().unwrap()];
@@ -375,6 +532,61 @@ fn holding_every_batch_is_an_error_not_a_hang() {
     assert!(
         matches!(error, Error::Loader(LoaderError::AllLent { slots: 2 })) && error.hint().is_some()
     );
+    drop(held);
+}
+
+#[test]
+fn batches_held_by_another_thread_are_waited_for() {
+    let made = make(&Recipe::default());
+    let lent_patience = Duration::from_millis(250);
+    let options = LoaderOptions { slots: 2, lent_patience, ..options(OrderKind::Elastic) };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let expected = epoch(&mut loader, 0);
+    let (send, trains) = mpsc::channel::<Batch>();
+    let trainer = thread::spawn(move || {
+        let (mut seen, mut held) = (Vec::new(), VecDeque::new());
+        for batch in trains {
+            seen.push(copied(&batch));
+            held.push_back(batch);
+            // Both slots are held, longer and longer: in the end past the first patience.
+            if held.len() == 2 {
+                thread::sleep(Duration::from_millis(60 * seen.len() as u64));
+                held.pop_front();
+            }
+        }
+        seen
+    });
+    for batch in loader.epoch(0) {
+        send.send(batch.unwrap()).unwrap();
+    }
+    drop(send);
+    assert_eq!(trainer.join().unwrap(), expected);
+}
+
+#[test]
+fn a_wait_for_a_batch_hears_a_stop_within_a_second() {
+    let made = make(&Recipe::default());
+    let stop = StopFlag::default();
+    let lent_patience = Duration::from_secs(60);
+    let options = LoaderOptions {
+        slots: 2,
+        lent_patience,
+        stop: Some(stop.clone()),
+        ..options(OrderKind::Elastic)
+    };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let mut batches = loader.epoch(0);
+    let held = [batches.next().unwrap().unwrap(), batches.next().unwrap().unwrap()];
+    let asked = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        stop.request();
+        Instant::now()
+    });
+    let error = batches.next().unwrap().unwrap_err();
+    let heard = Instant::now();
+    assert!(matches!(error, Error::Loader(LoaderError::Stopped)) && error.is_stop(), "{error}");
+    assert!(heard - asked.join().unwrap() < Duration::from_secs(1));
+    assert_eq!(batches.state().consumed, 8, "what was handed out");
     drop(held);
 }
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::LoaderError;
 use super::batch_slots::{BatchSlots, Slot};
 use super::normalise::Table;
+use super::{IGNORED_LABEL, LoaderError};
 use crate::Error;
 
 /// Samples of one step; its memory goes back to the loader when it is dropped.
@@ -57,16 +57,24 @@ impl Batch {
         self.size
     }
 
-    /// RGB `u8` of shape `[len, height, width, 3]`; samples of 16 bits keep their high byte.
+    /// RGB `u8` of shape `[len, height, width, 3]`; of samples of 16 bits the high byte, see
+    /// [`LoaderOptions::narrow_u16`](super::LoaderOptions::narrow_u16).
     #[must_use]
     pub fn images(&self) -> &[u8] {
         &self.slot.images[..self.n * self.row_bytes()]
     }
 
     /// Class indices, shape `[len]`; empty for a bundle without labels.
+    /// [`IGNORED_LABEL`](super::IGNORED_LABEL) where the class is unknown.
     #[must_use]
     pub fn labels(&self) -> &[i64] {
         &self.slot.labels
+    }
+
+    /// The number of samples whose class is known; 0 for a bundle without labels.
+    #[must_use]
+    pub fn n_labelled(&self) -> usize {
+        self.slot.labels.iter().filter(|label| **label != IGNORED_LABEL).count()
     }
 
     /// Numbers of the samples within the split, shape `[len]`.

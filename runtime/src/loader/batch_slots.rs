@@ -6,15 +6,23 @@
 //! and no lock is held while pixels are made.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
 use super::LoaderError;
+use super::labels::Known;
 use super::stats::{Meters, Phase};
-use crate::Error;
 use crate::order::EpochOrder;
+use crate::{Error, StopFlag};
+
+/// How often a wait for a batch looks up.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long batches may all be held by those who are known to pass them between threads.
+const PASSED_ON: Duration = Duration::from_secs(600);
 
 /// The memory of one batch, reused for ever.
 #[derive(Debug, Default)]
@@ -49,6 +57,8 @@ pub(super) struct Ticket {
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) order: EpochOrder,
+    /// What the order's numbers are in the split.
+    pub(super) known: Arc<Known>,
     pub(super) epoch: u64,
     pub(super) span: Span,
     pub(super) rank: u64,
@@ -115,6 +125,18 @@ struct State {
     closed: bool,
     /// A thread ended that should not have.
     broken: bool,
+    /// The thread that takes batches.
+    taker: Option<ThreadId>,
+    /// Whether another thread has dropped one.
+    passed_on: bool,
+}
+
+/// What ends the wait for a batch, besides a batch.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    pub(super) stop: Option<StopFlag>,
+    /// While all of them are held.
+    pub(super) lent: Duration,
 }
 
 /// The slots, shared by the threads, the epoch and its batches.
@@ -130,6 +152,7 @@ pub(super) struct BatchSlots {
     ready: Condvar,
     row_bytes: usize,
     n_slots: usize,
+    waiting: Waiting,
 }
 
 /// Something that holds on to the memory of the slots, such as a page lock.
@@ -138,7 +161,12 @@ pub(crate) type Hold = Box<dyn std::any::Any + Send + Sync>;
 
 impl BatchSlots {
     /// `n_slots` slots of `rows` rows of `row_bytes` bytes, allocated here.
-    pub(super) fn new(n_slots: usize, rows: usize, row_bytes: usize) -> Result<Self, Error> {
+    pub(super) fn new(
+        n_slots: usize,
+        rows: usize,
+        row_bytes: usize,
+        waiting: Waiting,
+    ) -> Result<Self, Error> {
         let len = rows.saturating_mul(row_bytes);
         let memory = || LoaderError::Memory { bytes: (len as u64).saturating_mul(n_slots as u64) };
         let free = (0..n_slots).map(|_| {
@@ -154,6 +182,7 @@ impl BatchSlots {
             ready: Condvar::new(),
             row_bytes,
             n_slots,
+            waiting,
         })
     }
 
@@ -164,7 +193,13 @@ impl BatchSlots {
         &self,
         hold: &mut dyn FnMut(&[u8]) -> Result<Hold, Error>,
     ) -> Result<(), Error> {
-        let state = self.lock();
+        let mut state = self.lock();
+        // Rows of an epoch that was left come back by themselves, soon.
+        let since = Instant::now();
+        while state.run.is_none() && !state.filling.is_empty() && since.elapsed() < PASSED_ON {
+            let waited = self.ready.wait_timeout(state, LOOK / 10);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
         if state.free.len() < self.n_slots || self.holds.get().is_some() {
             let reason = "it is in use, or another feed has it".into();
             return Err(Error::Option { option: "loader", reason });
@@ -242,6 +277,8 @@ impl BatchSlots {
     /// Waits for the batch of `step`; `None` past the last step.
     pub(super) fn batch(&self, step: u64, meters: &Meters) -> Result<Option<Slot>, Error> {
         let mut state = self.lock();
+        state.taker = Some(thread::current().id());
+        let mut all_lent_since = None;
         loop {
             if state.broken {
                 return Err(LoaderError::Broken.into());
@@ -257,11 +294,22 @@ impl BatchSlots {
             {
                 return Ok(Some(filling.slot.join()));
             }
-            if state.free.is_empty() && state.filling.is_empty() {
-                return Err(LoaderError::AllLent { slots: self.n_slots }.into());
+            if self.waiting.stop.as_ref().is_some_and(StopFlag::requested) {
+                return Err(LoaderError::Stopped.into());
             }
             let since = Instant::now();
-            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            if state.free.is_empty() && state.filling.is_empty() {
+                // Who holds them may be this thread, and then nothing will ever come back.
+                let Waiting { lent, .. } = self.waiting;
+                let patience = if state.passed_on { lent.max(PASSED_ON) } else { lent };
+                if since - *all_lent_since.get_or_insert(since) >= patience {
+                    return Err(LoaderError::AllLent { slots: self.n_slots }.into());
+                }
+            } else {
+                all_lent_since = None;
+            }
+            let waited = self.ready.wait_timeout(state, LOOK);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
             meters.add(Phase::WaitForBatch, since.elapsed());
         }
     }
@@ -280,7 +328,10 @@ impl BatchSlots {
 
     /// Takes a batch's slot back.
     pub(super) fn give_back(&self, slot: Slot) {
-        self.lock().free.push(slot);
+        let mut state = self.lock();
+        state.free.push(slot);
+        state.passed_on |= state.taker.is_some_and(|taker| taker != thread::current().id());
+        drop(state);
         self.work.notify_all();
     }
 
@@ -333,7 +384,8 @@ impl State {
             }
             let mut slot = self.free.pop()?;
             let (from, to) = run.span.positions(self.next_step);
-            slot.split(run.order.rank_samples(from, to, run.rank, run.world_size), row_bytes);
+            let samples = run.order.rank_samples(from, to, run.rank, run.world_size);
+            slot.split(samples.map(|n| run.known.sample(n)), row_bytes);
             let step = self.next_step;
             self.next_step += 1;
             self.filling.push_back(Filling { run: number, step, slot, issued: 0, done: 0 });

@@ -8,7 +8,8 @@ use gular_bundle::{Bundle, Digest};
 
 #[cfg(feature = "cuda")]
 use super::batch_slots::Hold;
-use super::batch_slots::{BatchSlots, Run, Slot, Span};
+use super::batch_slots::{BatchSlots, Run, Slot, Span, Waiting};
+use super::labels::{self, Known};
 use super::normalise::Table;
 use super::source::Source;
 use super::stats::{Meters, Stats};
@@ -36,8 +37,9 @@ use crate::order::{EpochOrder, LoaderState};
 pub struct Loader {
     options: LoaderOptions,
     digest: Digest,
-    /// Samples of each shard of the split.
+    /// Samples of each shard of the split, without those left out.
     shard_samples: Vec<u64>,
+    known: Arc<Known>,
     labelled: bool,
     epoch: u64,
     consumed: u64,
@@ -51,23 +53,27 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Allocates the slots and starts the threads; reads nothing yet.
+    /// Allocates the slots and starts the threads. Reads nothing but indexes, for
+    /// [`LoaderOptions::unknown_labels`].
     ///
     /// # Errors
     /// [`Error::Option`] naming the option that cannot be; [`LoaderError::NoImages`] for a
-    /// bundle without images; [`LoaderError::Memory`], [`LoaderError::Thread`].
+    /// bundle without images; [`Error::Bundle`], [`LoaderError::Memory`], [`LoaderError::Thread`].
     pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
         options.check()?;
         let manifest = bundle.manifest();
         let of_split = manifest.shards.iter().filter(|s| s.split == options.split);
-        let shard_samples = of_split.map(|s| s.samples).collect();
+        let mut shard_samples: Vec<u64> = of_split.map(|s| s.samples).collect();
         let labelled = manifest.has_labels();
         let digest = bundle.digest();
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = if options.threads == 0 { cores } else { options.threads };
-        let source = Arc::new(Source::new(bundle, &options)?);
-        let rows = options.batch_size;
-        let ring = Arc::new(BatchSlots::new(options.slots, rows, options.row_bytes()?)?);
+        let source = Arc::new(Source::new(Arc::clone(&bundle), &options)?);
+        let LoaderOptions { split, unknown_labels, .. } = options;
+        let known = labels::known(&bundle, split, unknown_labels, threads, &mut shard_samples)?;
+        let (rows, row_bytes) = (options.batch_size, options.row_bytes()?);
+        let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
+        let ring = Arc::new(BatchSlots::new(options.slots, rows, row_bytes, waiting)?);
         let meters = Arc::new(Meters::default());
         let pool = Pool::start(threads, &ring, &source, &meters)?;
         Ok(Self {
@@ -75,6 +81,7 @@ impl Loader {
             options,
             digest,
             shard_samples,
+            known: Arc::new(known),
             labelled,
             epoch: 0,
             consumed: 0,
@@ -109,7 +116,8 @@ impl Loader {
         let order = EpochOrder::new(&spec, &self.shard_samples, epoch, world_size);
         let stride = world_size.saturating_mul(batch_size as u64);
         let span = Span::new(self.consumed, order.n_positions(), stride, spec.drop_last);
-        self.ring.start(Run { order, epoch, span, rank, world_size });
+        let known = Arc::clone(&self.known);
+        self.ring.start(Run { order, known, epoch, span, rank, world_size });
         Epoch { loader: self, span, step: 0, since: Instant::now(), ended: false }
     }
 
@@ -123,6 +131,7 @@ impl Loader {
             epoch: self.epoch,
             consumed: self.consumed,
             world_size: self.options.world_size,
+            left_out: self.n_left_out(),
         }
     }
 
@@ -130,10 +139,10 @@ impl Loader {
     /// begins there. Arithmetic alone; nothing is read or made again.
     ///
     /// # Errors
-    /// [`Error::State`] when the state is of another bundle, split, order or seed.
+    /// [`Error::State`] when the state is of another bundle, split, order or seed, or of as many
+    /// samples as this loader has not.
     pub fn restore(&mut self, state: &LoaderState) -> Result<(), Error> {
-        let LoaderOptions { split, order, world_size, .. } = &self.options;
-        state.check(&self.digest, *split, order, *world_size)?;
+        state.check(&self.state())?;
         (self.epoch, self.consumed, self.restored) = (state.epoch, state.consumed, true);
         Ok(())
     }
@@ -144,6 +153,13 @@ impl Loader {
     pub fn n_positions(&self) -> u64 {
         let n = self.shard_samples.iter().sum();
         self.options.order.n_positions(n, self.options.world_size)
+    }
+
+    /// Samples of the split that no epoch has, under
+    /// [`UnknownLabels::Drop`](super::UnknownLabels::Drop).
+    #[must_use]
+    pub fn n_left_out(&self) -> u64 {
+        self.known.n_left_out()
     }
 
     /// Steps of an epoch from its start, the same on every rank.
@@ -220,6 +236,7 @@ impl Epoch<'_> {
         loader.counted.batches += 1;
         loader.counted.images += batch.len() as u64;
         loader.counted.skipped += batch.skipped().len() as u64;
+        loader.counted.unlabelled += (batch.labels().len() - batch.n_labelled()) as u64;
         Ok(Some(batch))
     }
 }

@@ -40,6 +40,9 @@ pub enum LoaderError {
         /// The loader's slots.
         slots: usize,
     },
+    /// A wait ended because the process was asked to stop.
+    #[error("stopped while waiting for a batch")]
+    Stopped,
     /// The allocator refused the batch slots.
     #[error("no memory for {bytes} bytes of batches")]
     Memory {
@@ -82,7 +85,7 @@ impl LoaderError {
             Self::Memory { .. } => "use smaller batches or fewer `slots`",
             Self::Thread { .. } => "use fewer threads, or raise the limit (`ulimit -u`)",
             Self::Panicked { .. } | Self::Broken => "please report this as a bug, with the sample",
-            Self::Buffer { .. } => return None,
+            Self::Stopped | Self::Buffer { .. } => return None,
         })
     }
 }

@@ -1,12 +1,14 @@
 //! What a loader is told.
 
-use gular_bundle::Split;
-use gular_codec::{JpegBackend, Limits};
+use std::time::Duration;
 
-use super::Normalise;
-use crate::Error;
+use gular_bundle::Split;
+use gular_codec::{JpegBackend, Limits, OrientationPolicy};
+
+use super::{Normalise, UnknownLabels};
 use crate::augment::Transform;
 use crate::order::{OrderKind, OrderSpec};
+use crate::{Error, Ranks, StopFlag};
 
 /// How a split is loaded. Start from [`LoaderOptions::new`] and change what is to differ.
 #[derive(Debug, Clone)]
@@ -32,6 +34,21 @@ pub struct LoaderOptions {
     pub normalise: Normalise,
     /// What to do about an image that cannot be decoded.
     pub on_error: OnError,
+    /// What to do about a sample whose class is unknown: label -1.
+    pub unknown_labels: UnknownLabels,
+    /// Whether pixels of 16 bits may become 8. Their high byte is kept (the value divided by
+    /// 256, rounded down), as libpng, Pillow and OpenCV do: right for pictures that use the
+    /// whole range, wrong for reflectances from 0 to 10000. Otherwise such pixels are an error.
+    pub narrow_u16: bool,
+    /// Whether pictures are turned as their EXIF orientation says. torchvision's `ImageFolder`
+    /// and FFCV do not turn them. Pixels of payload `raw` are upright already.
+    pub orientation: OrientationPolicy,
+    /// Ends the wait for a batch, within a second, with [`LoaderError::Stopped`](super::LoaderError::Stopped).
+    pub stop: Option<StopFlag>,
+    /// How long to wait for a batch to be dropped while all of them are held, before
+    /// [`LoaderError::AllLent`](super::LoaderError::AllLent). Ten minutes at least once a batch was dropped by another thread than
+    /// the one that takes them.
+    pub lent_patience: Duration,
     /// What an image may cost.
     pub limits: Limits,
     /// Which library decodes JPEG; its pixels are its own.
@@ -54,8 +71,17 @@ pub enum OnError {
 }
 
 impl LoaderOptions {
-    /// `split` for one rank: order `elastic` with seed 0, batches of 64, random
-    /// crops of 224 pixels for `train` and the middle 224 for the others.
+    /// As [`LoaderOptions::new`], for this rank of a training: its share of the samples.
+    #[must_use]
+    pub fn for_ranks(split: Split, ranks: &Ranks) -> Self {
+        Self { rank: ranks.rank, world_size: ranks.world_size, ..Self::new(split) }
+    }
+
+    /// `split` for a process that trains alone: order `elastic` with seed 0, batches of 64,
+    /// random crops of 224 pixels for `train` and the middle 224 for the others.
+    ///
+    /// Where several ranks train together, each of them would take all samples:
+    /// [`LoaderOptions::for_ranks`].
     #[must_use]
     pub fn new(split: Split) -> Self {
         Self {
@@ -72,6 +98,11 @@ impl LoaderOptions {
             },
             normalise: Normalise::default(),
             on_error: OnError::default(),
+            unknown_labels: UnknownLabels::default(),
+            narrow_u16: false,
+            orientation: OrientationPolicy::Apply,
+            stop: None,
+            lent_patience: Duration::from_secs(10),
             limits: Limits::default(),
             jpeg: JpegBackend::default(),
         }

@@ -45,6 +45,11 @@ impl Pixels {
         Some(Self { width: side(width)?, height: side(height)?, channels, bytes })
     }
 
+    /// Whether they have 16 bits.
+    pub(super) fn are_u16(&self) -> bool {
+        self.bytes == 2
+    }
+
     /// Brings a stored sample to `out` as `place` says. A part that is not resized is
     /// copied row by row; grey becomes RGB, and 16-bit samples keep their high byte, as
     /// those of a PNG do when it is decoded.

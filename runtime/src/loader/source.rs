@@ -7,9 +7,10 @@ use gular_bundle::{Bundle, Field, FieldIdx, SampleId, Split};
 use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
 use super::batch_slots::Ticket;
+use super::labels::{self, UNKNOWN};
 use super::pixels::{PixelTools, Pixels, copy};
 use super::stats::{Meters, Phase};
-use super::{LoaderError, LoaderOptions};
+use super::{IGNORED_LABEL, LoaderError, LoaderOptions, UnknownLabels};
 use crate::Error;
 use crate::augment::Transform;
 use crate::order::KeyedRng;
@@ -28,8 +29,31 @@ pub(super) struct Source {
     pixels: Option<Pixels>,
     seed: u64,
     transform: Transform,
+    unknown_labels: UnknownLabels,
+    narrow_u16: bool,
+    orientation: OrientationPolicy,
     limits: Limits,
     jpeg: JpegBackend,
+}
+
+/// Why there is no picture.
+enum Unmade {
+    Undecodable(gular_codec::Error),
+    /// It has 16 bits, and nobody asked for 8 of them.
+    U16,
+}
+
+impl From<gular_codec::Error> for Unmade {
+    fn from(error: gular_codec::Error) -> Self {
+        Self::Undecodable(error)
+    }
+}
+
+/// The error of pixels that would lose bits unasked.
+fn would_narrow(what: &str) -> Error {
+    let reason =
+        format!("{what} has pixels of 16 bits, batches hold 8: set it to keep the high byte");
+    Error::Option { option: "narrow_u16", reason }
 }
 
 /// What a thread keeps between samples.
@@ -60,12 +84,18 @@ impl Source {
                 LoaderError::NoImages { found: format!("a field `image` of {dtype:?} {shape:?}") }
             })?),
         };
+        if pixels.is_some_and(|pixels| pixels.are_u16()) && !options.narrow_u16 {
+            return Err(would_narrow("field `image`"));
+        }
         Ok(Self {
             image,
             pixels,
             split: options.split,
             seed: options.order.seed,
             transform: options.transform,
+            unknown_labels: options.unknown_labels,
+            narrow_u16: options.narrow_u16,
+            orientation: options.orientation,
             limits: options.limits,
             jpeg: options.jpeg,
             bundle,
@@ -75,7 +105,7 @@ impl Source {
     pub(super) fn tools(&self) -> Tools {
         let decoder = Decoder::new(DecodeOptions {
             limits: self.limits,
-            orientation: OrientationPolicy::Apply,
+            orientation: self.orientation,
             jpeg: self.jpeg,
         });
         let pixels = PixelTools::default();
@@ -103,29 +133,45 @@ impl Source {
         if buffer.capacity() <= KEPT_BYTES {
             tools.stored = buffer;
         }
-        made.map_err(|source| self.decode_error(ticket.sample, id, source))?;
-        Ok(shard.label(id.row).map(i64::from))
+        made.map_err(|unmade| match unmade {
+            Unmade::Undecodable(source) => self.decode_error(ticket.sample, id, source),
+            Unmade::U16 => would_narrow(&format!("sample `{}`", self.name(ticket.sample))),
+        })?;
+        match (shard.label(id.row), self.unknown_labels) {
+            (Some(UNKNOWN), UnknownLabels::Ignore) => Ok(Some(IGNORED_LABEL)),
+            // Of a split with too many shards to be looked through at the start.
+            (Some(UNKNOWN), _) => {
+                Err(labels::refused(&format!("sample `{}` has no class", self.name(ticket.sample))))
+            }
+            (label, _) => Ok(label.map(i64::from)),
+        }
     }
 
-    fn picture(
-        &self,
-        stored: &[u8],
-        ticket: &mut Ticket,
-        tools: &mut Tools,
-    ) -> Result<(), gular_codec::Error> {
+    fn picture(&self, stored: &[u8], ticket: &mut Ticket, tools: &mut Tools) -> Result<(), Unmade> {
         let Tools { decoder, pixels: pixel_tools, whole, .. } = tools;
         let (width, height) = match &self.pixels {
             Some(pixels) => (pixels.width, pixels.height),
-            None => read_header(stored, &self.limits)?.upright_size(),
+            None => {
+                let header = read_header(stored, &self.limits)?;
+                if header.bit_depth > 8 && !self.narrow_u16 {
+                    return Err(Unmade::U16);
+                }
+                match self.orientation {
+                    OrientationPolicy::Apply => header.upright_size(),
+                    OrientationPolicy::Ignore => (header.width, header.height),
+                }
+            }
         };
         let mut rng = KeyedRng::of_sample(self.seed, ticket.epoch, ticket.sample);
         let placement = self.transform.place(width, height, &mut rng);
         if let Some(pixels) = &self.pixels {
-            return pixels.make(stored, &placement, pixel_tools, whole, &mut ticket.out);
+            pixels.make(stored, &placement, pixel_tools, whole, &mut ticket.out)?;
+            return Ok(());
         }
         let resize = placement.resize;
         let Some(keep) = placement.keep else {
-            return decoder.crop_resize(stored, placement.region, &resize, &mut ticket.out);
+            decoder.crop_resize(stored, placement.region, &resize, &mut ticket.out)?;
+            return Ok(());
         };
         whole.resize(resize.width as usize * resize.height as usize * 3, 0);
         decoder.crop_resize(stored, placement.region, &resize, whole)?;
@@ -154,7 +200,7 @@ mod tests {
         Row, ShardIdx, ShardSpec, ShardWriter, write_manifest,
     };
 
-    use super::super::batch_slots::{BatchSlots, Run, Span};
+    use super::super::batch_slots::{BatchSlots, Run, Span, Waiting};
     use super::*;
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
 
@@ -190,11 +236,11 @@ mod tests {
         let options =
             LoaderOptions { transform: Transform::eval(SIDE), ..LoaderOptions::new(Split::Train) };
         let source = Source::new(bundle, &options).unwrap();
-        let ring = BatchSlots::new(2, 1, (SIDE * SIDE * 3) as usize).unwrap();
+        let ring = BatchSlots::new(2, 1, (SIDE * SIDE * 3) as usize, Waiting::default()).unwrap();
         let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
         let order = EpochOrder::new(&order, &[1], 0, 1);
         let span = Span::new(0, 1, 1, false);
-        ring.start(Run { order, epoch: 0, span, rank: 0, world_size: 1 });
+        ring.start(Run { order, known: Arc::default(), epoch: 0, span, rank: 0, world_size: 1 });
         let meters = Meters::default();
         let mut ticket = ring.take(&meters).unwrap();
         let mut tools = source.tools();

@@ -52,6 +52,9 @@ pub struct Stats {
     pub images: u64,
     /// Samples left out under [`OnError::Skip`](super::OnError::Skip).
     pub skipped: u64,
+    /// Samples among those handed out whose class is unknown, under
+    /// [`UnknownLabels::Ignore`](super::UnknownLabels::Ignore).
+    pub unlabelled: u64,
     /// Time in which an epoch was under way.
     pub elapsed: Duration,
     /// Threads that decode.
@@ -81,6 +84,7 @@ impl Stats {
             batches: self.batches.saturating_sub(earlier.batches),
             images: self.images.saturating_sub(earlier.images),
             skipped: self.skipped.saturating_sub(earlier.skipped),
+            unlabelled: self.unlabelled.saturating_sub(earlier.unlabelled),
             elapsed: self.elapsed.saturating_sub(earlier.elapsed),
             ..*self
         }
@@ -137,6 +141,9 @@ impl fmt::Display for Stats {
         )?;
         if self.skipped > 0 {
             write!(f, "\n{} samples could not be decoded and were left out", self.skipped)?;
+        }
+        if self.unlabelled > 0 {
+            write!(f, "\n{} samples of unknown class were ignored", self.unlabelled)?;
         }
         if let Some(bottleneck) = self.bottleneck() {
             write!(f, "\nthe bottleneck is {bottleneck}")?;
@@ -196,6 +203,7 @@ mod tests {
             batches: 10,
             images: 990,
             skipped: 10,
+            unlabelled: 7,
             elapsed: ms(1000),
             threads: 4,
             cores: 2,
@@ -209,6 +217,7 @@ wait for slot         0.00           0.0
 wait for batch        0.80         800.0
 990 images in 10 batches, 990 images/s, 50.0 MB/s read, 4 threads
 10 samples could not be decoded and were left out
+7 samples of unknown class were ignored
 the bottleneck is decoding: more cores or smaller images would help
 warning: 4 threads share 2 cores: use as many as there are";
         assert_eq!(stats.to_string(), expected);

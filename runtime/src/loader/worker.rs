@@ -84,7 +84,7 @@ impl Drop for Alarm<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch_slots::{Run, Span};
+    use super::super::batch_slots::{Run, Span, Waiting};
     use super::*;
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
 
@@ -97,11 +97,11 @@ mod tests {
 
     #[test]
     fn a_thread_that_ends_by_a_panic_wakes_who_waits() {
-        let ring = BatchSlots::new(2, 1, 3).unwrap();
+        let ring = BatchSlots::new(2, 1, 3, Waiting::default()).unwrap();
         let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
         let order = EpochOrder::new(&order, &[5], 0, 1);
         let span = Span::new(0, 5, 1, false);
-        ring.start(Run { order, epoch: 0, span, rank: 0, world_size: 1 });
+        ring.start(Run { order, known: Arc::default(), epoch: 0, span, rank: 0, world_size: 1 });
         let meters = Meters::default();
         thread::scope(|scope| {
             let waits = scope.spawn(|| ring.batch(0, &meters).map(|slot| slot.is_some()));

@@ -23,6 +23,14 @@ pub struct LoaderState {
     pub consumed: u64,
     /// The world size that consumed them.
     pub world_size: u64,
+    /// Samples of the split that the order does not have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Why a loader cannot go on from a state.
@@ -65,33 +73,29 @@ impl StateError {
 }
 
 impl LoaderState {
-    /// Whether a loader of `bundle`, `split`, `order` and `world_size` can go on from here.
+    /// Whether `loader`, in whatever epoch it is, can go on from here.
     ///
     /// # Errors
     /// [`StateError`] names what differs.
-    pub fn check(
-        &self,
-        bundle: &Digest,
-        split: Split,
-        order: &OrderSpec,
-        world_size: u64,
-    ) -> Result<(), StateError> {
-        if self.bundle != *bundle {
-            return Err(StateError::OtherBundle { expected: *bundle, found: self.bundle });
+    pub fn check(&self, loader: &Self) -> Result<(), StateError> {
+        if self.bundle != loader.bundle {
+            return Err(StateError::OtherBundle { expected: loader.bundle, found: self.bundle });
         }
-        let differs = |what, expected: String, found: String| {
+        let differs = |what, of: fn(&Self) -> String| {
+            let (expected, found) = (of(loader), of(self));
             if expected == found {
                 Ok(())
             } else {
                 Err(StateError::OtherOrder { what, expected, found })
             }
         };
-        differs("split", split.to_string(), self.split.to_string())?;
-        differs("order", format!("{:?}", order.kind), format!("{:?}", self.order.kind))?;
-        differs("seed", order.seed.to_string(), self.order.seed.to_string())?;
-        differs("drop_last", order.drop_last.to_string(), self.order.drop_last.to_string())?;
-        if matches!(order.kind, OrderKind::Torch { .. }) {
-            differs("world size", world_size.to_string(), self.world_size.to_string())?;
+        differs("split", |s| s.split.to_string())?;
+        differs("order", |s| format!("{:?}", s.order.kind))?;
+        differs("seed", |s| s.order.seed.to_string())?;
+        differs("drop_last", |s| s.order.drop_last.to_string())?;
+        differs("samples left out:", |s| s.left_out.to_string())?;
+        if matches!(loader.order.kind, OrderKind::Torch { .. }) {
+            differs("world size", |s| s.world_size.to_string())?;
         }
         Ok(())
     }
@@ -109,6 +113,7 @@ mod tests {
             epoch: 3,
             consumed: 4096,
             world_size: 4,
+            left_out: 0,
         }
     }
 
@@ -130,6 +135,10 @@ mod tests {
             );
             assert_eq!(serde_json::to_string(&state(kind)).unwrap(), text);
             assert_eq!(serde_json::from_str::<LoaderState>(&text).unwrap(), state(kind));
+            let fewer = LoaderState { left_out: 7, ..state(kind) };
+            let text = text.replace('}', r#","left_out":7}"#);
+            assert_eq!(serde_json::to_string(&fewer).unwrap(), text);
+            assert_eq!(serde_json::from_str::<LoaderState>(&text).unwrap(), fewer);
         }
     }
 
@@ -138,7 +147,7 @@ mod tests {
         for kind in KINDS {
             let state = state(kind);
             let check = |world_size| {
-                state.check(&Digest::of(b"bundle"), Split::Train, &state.order, world_size)
+                state.check(&LoaderState { world_size, epoch: 0, consumed: 0, ..state.clone() })
             };
             assert_eq!(check(4), Ok(()));
             assert_eq!(check(8).is_ok(), !matches!(kind, OrderKind::Torch { .. }), "{kind:?}");
@@ -148,31 +157,21 @@ mod tests {
     #[test]
     fn whatever_differs_is_named_with_both_values() {
         let saved = state(OrderKind::Window { shards: 8 });
-        let check = |bundle: &[u8], split, change: fn(&mut OrderSpec), words: [&str; 3]| {
-            let mut order = saved.order;
-            change(&mut order);
-            let error = saved.check(&Digest::of(bundle), split, &order, 4).unwrap_err();
+        let check = |change: fn(&mut LoaderState), words: [&str; 3]| {
+            let mut loader = saved.clone();
+            change(&mut loader);
+            let error = saved.check(&loader).unwrap_err();
             for word in words {
                 assert!(error.to_string().contains(word), "{error}: {word}");
             }
             assert!(error.hint().is_some());
         };
         let [ours, other] = [b"bundle".as_slice(), b"other"].map(|b| Digest::of(b).to_string());
-        check(b"other", Split::Train, |_| {}, ["bundle", &ours, &other]);
-        check(b"bundle", Split::Val, |_| {}, ["split", "train", "val"]);
-        let shards = |order: &mut OrderSpec| order.kind = OrderKind::Window { shards: 9 };
-        check(b"bundle", Split::Train, shards, ["order", "8", "9"]);
-        check(
-            b"bundle",
-            Split::Train,
-            |order| order.seed = 7,
-            ["seed", "18446744073709551615", "7"],
-        );
-        check(
-            b"bundle",
-            Split::Train,
-            |order| order.drop_last = false,
-            ["drop_last", "true", "false"],
-        );
+        check(|s| s.bundle = Digest::of(b"other"), ["bundle", &ours, &other]);
+        check(|s| s.split = Split::Val, ["split", "train", "val"]);
+        check(|s| s.order.kind = OrderKind::Window { shards: 9 }, ["order", "8", "9"]);
+        check(|s| s.order.seed = 7, ["seed", "18446744073709551615", "7"]);
+        check(|s| s.order.drop_last = false, ["drop_last", "true", "false"]);
+        check(|s| s.left_out = 5, ["left out", "0", "5"]);
     }
 }

@@ -40,7 +40,10 @@ pub struct TensorBatch {
     /// Shape `[n, 3, height, width]`, in the numbers and layout asked for.
     pub images: Tensor,
     /// Class indices, `i64` of shape `[n]`; `[0]` for a bundle without labels.
+    /// [`IGNORED_LABEL`](crate::IGNORED_LABEL) where the class is unknown.
     pub labels: Tensor,
+    /// Samples whose class is known, over which a mean loss is one; 0 for a bundle without labels.
+    pub n_labelled: usize,
     /// Numbers of the samples within the split.
     pub sample_ids: Vec<u64>,
     /// Where the training stands after this batch: what to save once its step is done.
@@ -177,6 +180,12 @@ pub struct FeedEpoch<'a> {
 }
 
 impl FeedEpoch<'_> {
+    /// Where the training stands, after the batches handed out so far.
+    #[must_use]
+    pub fn state(&self) -> &LoaderState {
+        self.state
+    }
+
     /// As [`Epoch::stats`].
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -249,6 +258,7 @@ pub(super) struct About {
     /// (width, height)
     #[cfg(feature = "cuda")]
     pub(super) size: (u32, u32),
+    n_labelled: usize,
     state: LoaderState,
     skipped: usize,
 }
@@ -262,13 +272,14 @@ impl About {
             n_labels: batch.labels().len() as i64,
             #[cfg(feature = "cuda")]
             size: batch.size(),
+            n_labelled: batch.n_labelled(),
             state,
             skipped: batch.skipped().len(),
         }
     }
 
     pub(super) fn with(self, images: Tensor, labels: Tensor) -> TensorBatch {
-        let Self { sample_ids, state, skipped, .. } = self;
-        TensorBatch { images, labels, sample_ids, state, skipped }
+        let Self { sample_ids, n_labelled, state, skipped, .. } = self;
+        TensorBatch { images, labels, n_labelled, sample_ids, state, skipped }
     }
 }
