@@ -1,5 +1,6 @@
 //! `metrics.jsonl`: `{"step":…,"epoch":…,"wall":…,"loss":…}`, one object a line.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,20 +15,29 @@ use crate::Error;
 pub const METRICS_NAME: &str = "metrics.jsonl";
 
 #[derive(Debug)]
-pub(crate) struct Jsonl(AppendFile);
+pub(crate) struct Jsonl {
+    file: AppendFile,
+    /// The names of each line of the step it was resumed at: a run that was killed after it
+    /// logged them, and before it saved, has them logged again by the next.
+    logged: Vec<(u64, Names)>,
+}
+
+type Names = BTreeSet<String>;
 
 impl Jsonl {
     pub(crate) fn open(dir: &Path, resume_step: Option<u64>) -> Result<Self, Error> {
         let path = dir.join(METRICS_NAME);
-        let keep_bytes = match resume_step {
-            Some(step) => len_up_to(&path, step).map_err(|e| Error::io("read", &path, e))?,
+        let (keep_bytes, logged) = match resume_step {
+            Some(step) => up_to(&path, step).map_err(|e| Error::io("read", &path, e))?,
             None => {
                 move_aside(dir, &path)?;
-                0
+                (0, Vec::new())
             }
         };
-        AppendFile::open(path, keep_bytes).map(Self)
+        Ok(Self { file: AppendFile::open(path, keep_bytes)?, logged })
     }
+
+    /// Appends a line; `false` where the step has one of these names from before the resume.
 
     pub(crate) fn append(
         &mut self,
@@ -35,11 +45,16 @@ impl Jsonl {
         epoch: u64,
         wall: f64,
         values: &[(&str, f64)],
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let names: Names = values.iter().map(|(name, _)| (*name).to_owned()).collect();
+        if self.logged.contains(&(step, names)) {
+            return Ok(false);
+        }
         let mut line = encode(step, epoch, wall, values)
             .expect("string keys and numbers written to memory cannot fail");
         line.push(b'\n');
-        self.0.append(&line)
+        self.file.append(&line)?;
+        Ok(true)
     }
 }
 
@@ -64,30 +79,36 @@ fn encode(step: u64, epoch: u64, wall: f64, values: &[(&str, f64)]) -> serde_jso
 }
 
 /// The length of the lines up to `step`: before the first later one, and
-/// without a last line that a kill tore.
+/// without a last line that a kill tore. Also what the lines of `step` itself name.
 ///
 /// Steps only grow within a file, since each resume cuts it. A whole line that
 /// is not ours is passed over.
-fn len_up_to(path: &Path, step: u64) -> io::Result<u64> {
+fn up_to(path: &Path, step: u64) -> io::Result<(u64, Vec<(u64, Names)>)> {
     #[derive(Deserialize)]
     struct Line {
         step: u64,
+        #[serde(flatten)]
+        others: BTreeMap<String, serde_json::Value>,
     }
     let mut file = match File::open(path) {
         Ok(file) => BufReader::new(file),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((0, Vec::new())),
         Err(e) => return Err(e),
     };
-    let mut len_bytes = 0;
+    let (mut len_bytes, mut logged) = (0, Vec::new());
     let mut line = Vec::new();
     loop {
         line.clear();
         let n = file.read_until(b'\n', &mut line)?;
-        let later = serde_json::from_slice(&line).is_ok_and(|l: Line| l.step > step);
-        if later || !line.ends_with(b"\n") {
-            return Ok(len_bytes);
+        let ours: Option<Line> = serde_json::from_slice(&line).ok();
+        if ours.as_ref().is_some_and(|line| line.step > step) || !line.ends_with(b"\n") {
+            return Ok((len_bytes, logged));
         }
         len_bytes += n as u64;
+        if let Some(line) = ours.filter(|line| line.step == step) {
+            let names = line.others.into_keys().filter(|name| name != "epoch" && name != "wall");
+            logged.push((step, names.collect()));
+        }
     }
 }
 

@@ -51,7 +51,8 @@ impl Metrics {
 
     /// Writes `values` (name, value) as of `step`, the number of steps done.
     ///
-    /// Both files have them when this returns. A value that is no number is
+    /// Both files have them when this returns. Of the step it was resumed at, what the run before
+    /// has logged of the same names is not logged again. A value that is no number is
     /// written as `"NaN"`, `"Infinity"` or `"-Infinity"` in the JSON; TensorBoard's
     /// points are `f32`, rounded from `f64`.
     ///
@@ -61,8 +62,10 @@ impl Metrics {
     pub fn log(&mut self, step: u64, epoch: u64, values: &[(&str, f64)]) -> Result<(), Error> {
         check_names(values)?;
         let wall = wall();
-        self.jsonl.append(step, epoch, wall, values)?;
-        self.events.append(step, wall, values)
+        if self.jsonl.append(step, epoch, wall, values)? {
+            self.events.append(step, wall, values)?;
+        }
+        Ok(())
     }
 }
 
