@@ -3,6 +3,7 @@
 #![cfg(feature = "torch")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod fixtures;
 #[path = "../../crates/group/tests/group/port.rs"]
 mod port;
 
@@ -10,12 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
+use fixtures::{Recipe, make};
 use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::order::LoaderState;
 use gular_runtime::torch::{
-    DataParallel, Optimiser, Place, Sgd, TrainState, describe, set_step_rng, set_threads, weights,
+    DataParallel, Feed, FeedOptions, Optimiser, Place, Sgd, TrainState, describe, set_step_rng,
+    set_threads, weights,
 };
-use gular_runtime::{Env, Ranks};
+use gular_runtime::{Env, Loader, LoaderOptions, Ranks, Split, Transform};
 use port::port;
 use safetensors::SafeTensors;
 use tch::nn::{self, ModuleT as _, VarStore};
@@ -95,7 +98,7 @@ fn train(group: Group) -> Vec<u8> {
 fn state(rank: u64) -> TrainState {
     let loader = LoaderState {
         bundle: gular_runtime::Digest::of(b"any"),
-        split: gular_runtime::Split::Train,
+        split: Split::Train,
         order: gular_runtime::order::OrderSpec {
             kind: gular_runtime::order::OrderKind::Elastic,
             seed: 0,
@@ -104,9 +107,11 @@ fn state(rank: u64) -> TrainState {
         epoch: 0,
         consumed: 0,
         world_size: 1,
+        left_out: 0,
     };
     let figures = [("loss".to_owned(), 0.1 + rank as f64)].into();
-    TrainState { step: 100 + rank, seed: 5, loader, decoder: "any".into(), figures }
+    let decoder = "any".into();
+    TrainState { step: 100 + rank, seed: 5, loader, decoder, machine: None, figures }
 }
 
 /// A rank, in a process that the tests below start; among them it does nothing.
@@ -123,11 +128,63 @@ fn rank() {
     let group =
         Group::join(ranks.seat(), &place, &about, &GroupOptions::default(), &never).unwrap();
     let file = Path::new(out).join(ranks.rank.to_string());
-    std::fs::write(file, train(group)).unwrap();
+    let left = match env.get("PARALLEL_CASE") {
+        Some("norm") => batch_norm(group),
+        Some(case) => first_epoch(case, group, &ranks).into_bytes(),
+        None => train(group),
+    };
+    std::fs::write(file, left).unwrap();
 }
 
-fn start(rank: u64, world_size: u64, port: u16, out: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+/// Runs a network with batch norm on samples that no other rank has; returns its running
+/// statistics, then those after all ranks have shared theirs.
+fn batch_norm(group: Group) -> Vec<u8> {
+    set_step_rng(3, u64::MAX, 0);
+    let rank = group.rank();
+    let mut store = VarStore::new(Device::Cpu);
+    let norm = nn::batch_norm2d(&store.root() / "norm", 3, Default::default());
+    let parallel = DataParallel::new(group, &store, &Place::cpu()).unwrap();
+    for step in 0..3 {
+        set_step_rng(4, step, rank);
+        let images = Tensor::randn([8, 3, 4, 4], (Kind::Float, Device::Cpu)) * (rank + 2) as f64;
+        let _ = norm.forward_t(&images, true);
+    }
+    let before = weights(&store).unwrap();
+    parallel.share_buffers(&mut store).unwrap();
+    let after = weights(&store).unwrap();
+    parallel.finish().unwrap();
+    assert_eq!(before.len(), after.len());
+    [before, after].concat()
+}
+
+/// Begins an epoch with a loader that is right on rank 0 only; what that gives.
+fn first_epoch(case: &str, group: Group, ranks: &Ranks) -> String {
+    let made = make(&Recipe::default());
+    let mut options = LoaderOptions::for_ranks(Split::Train, ranks);
+    (options.batch_size, options.transform) = (4, Transform::train(8));
+    if case == "alone" {
+        (options.rank, options.world_size) = (0, 1);
+    }
+    let loader = Loader::new(made.bundle, options).unwrap();
+    let mut feed = Feed::new(loader, &Place::cpu(), FeedOptions::default()).unwrap();
+    if case == "elsewhere" && ranks.rank == 1 {
+        let mut state = feed.state().clone();
+        state.consumed = 8;
+        feed.restore(&state).unwrap();
+    }
+    let store = VarStore::new(Device::Cpu);
+    let parallel = DataParallel::new(group, &store, &Place::cpu()).unwrap();
+    let epoch = parallel.epoch(&mut feed, 0).map(|batches| batches.count());
+    match epoch.and_then(|n| parallel.finish().map(|()| n)) {
+        Ok(n) => format!("{n} steps"),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn start(case: Option<&str>, rank: u64, world_size: u64, port: u16, out: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    case.map(|case| command.env("PARALLEL_CASE", case));
+    command
         .args(["--exact", "rank", "--nocapture"])
         .env("RANK", rank.to_string())
         .env("WORLD_SIZE", world_size.to_string())
@@ -141,10 +198,15 @@ fn start(rank: u64, world_size: u64, port: u16, out: &Path) -> Child {
 
 /// The weights of each rank.
 fn trained(world_size: u64) -> Vec<Vec<u8>> {
+    left(None, world_size)
+}
+
+/// What each rank leaves.
+fn left(case: Option<&str>, world_size: u64) -> Vec<Vec<u8>> {
     let out = TempDir::new().unwrap();
     let port = port();
     let ranks: Vec<Child> =
-        (0..world_size).map(|rank| start(rank, world_size, port, out.path())).collect();
+        (0..world_size).map(|rank| start(case, rank, world_size, port, out.path())).collect();
     for mut rank in ranks {
         assert!(rank.wait().unwrap().success());
     }
@@ -179,6 +241,31 @@ fn two_and_four_processes_equal_one_on_the_whole_batch() {
         }
         let difference = difference(&alone, &ranks[0]);
         assert!(difference < 1e-6, "{world_size} processes differ by {difference:e}");
+    }
+}
+
+#[test]
+fn running_statistics_are_those_of_rank_0_once_shared() {
+    let ranks = left(Some("norm"), 2);
+    let [first, second] = [&ranks[0], &ranks[1]].map(|both| both.split_at(both.len() / 2));
+    assert!(difference(first.0, second.0) > 0.1, "each rank has its own before");
+    assert_eq!(first.0, first.1, "rank 0 keeps its own");
+    assert_eq!(first.1, second.1, "all have the same bits");
+}
+
+#[test]
+fn a_loader_of_another_rank_or_place_ends_all_before_the_first_step() {
+    let said = |case| -> Vec<String> {
+        left(Some(case), 2).into_iter().map(|text| String::from_utf8(text).unwrap()).collect()
+    };
+    assert_eq!(said("right"), ["4 steps", "4 steps"]);
+    for text in said("alone") {
+        assert!(text.contains("the loader is of rank 0 of 1, this process is rank"), "{text}");
+        assert!(text.contains("`LoaderOptions::for_ranks`"), "{text}");
+    }
+    for text in said("elsewhere") {
+        let told = "of rank 0 the loader has consumed 0, of rank 1 8";
+        assert!(text.contains(told), "{text}");
     }
 }
 

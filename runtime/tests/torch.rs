@@ -12,7 +12,8 @@ use fixtures::{Recipe, make};
 use gular_runtime::checkpoint::{CheckpointError, Checkpoints};
 use gular_runtime::order::LoaderState;
 use gular_runtime::torch::{
-    AdamW, Optimiser, Sgd, TrainState, load_newest, load_weights, save, set_step_rng, weights,
+    AdamW, Optimiser, Saver, Sgd, TrainState, load_newest, load_weights, save, set_step_rng,
+    weights, write_weights,
 };
 use gular_runtime::{Digest, Error, Loader, LoaderOptions, Split, Transform, jpeg_backend};
 use tch::nn::{self, Module as _, OptimizerConfig as _, VarStore};
@@ -53,7 +54,8 @@ fn state(step: u64) -> TrainState {
     let loader = Loader::new(made.bundle, LoaderOptions::new(Split::Train)).unwrap();
     let loader: LoaderState = loader.state();
     let figures = [("loss".to_owned(), 0.1)].into();
-    TrainState { step, seed: 5, loader, decoder: jpeg_backend().into(), figures }
+    let decoder = jpeg_backend().into();
+    TrainState { step, seed: 5, loader, decoder, machine: None, figures }
 }
 
 #[test]
@@ -225,4 +227,89 @@ fn random_numbers_are_a_function_of_seed_and_step() {
     assert_ne!(first, draw(1, 3));
     assert_ne!(first, draw(2, 2));
     assert_eq!(first, draw(1, 2));
+}
+
+#[test]
+fn a_checkpoint_beside_the_training_is_of_the_moment_it_was_begun() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let state = state(3);
+    let open = || {
+        let keep = NonZeroUsize::new(2).unwrap();
+        Checkpoints::open(dir.path(), state.loader.bundle, keep).unwrap()
+    };
+    let (store, layers) = net(1);
+    let mut adamw = AdamW::new(&store);
+    loss(&layers, 0).backward();
+    adamw.step(0.1).unwrap();
+    let (model, moments) = (weights(&store).unwrap(), adamw.state().unwrap());
+    let mut saver = Saver::new(open());
+    assert_eq!(saver.begin(&state, &store, &adamw).unwrap(), None);
+    // The training goes on at once.
+    adamw.step(0.1).unwrap();
+    let saved = saver.finish().unwrap().unwrap();
+    assert_eq!((saved.step, saver.is_busy(), saver.poll().unwrap()), (3, false, None));
+    assert!(!saved.took.is_zero() && weights(&store).unwrap() != model);
+    drop(saver);
+    let (mut again, _) = net(2);
+    let mut optimiser = AdamW::new(&again);
+    let (found, _) = load_newest(&open(), &mut again, &mut optimiser).unwrap().unwrap();
+    assert_eq!(found, state);
+    assert!(weights(&again).unwrap() == model && optimiser.state().unwrap() == moments);
+}
+
+#[test]
+fn a_checkpoint_that_fails_beside_the_training_is_told_at_the_next_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("checkpoints");
+    let state = state(3);
+    let keep = NonZeroUsize::new(2).unwrap();
+    let checkpoints = Checkpoints::open(&folder, state.loader.bundle, keep).unwrap();
+    let store = VarStore::new(Device::Cpu);
+    let adamw = AdamW::new(&store);
+    let mut saver = Saver::new(checkpoints);
+    std::fs::remove_dir(&folder).unwrap();
+    assert!(saver.begin(&state, &store, &adamw).is_ok());
+    let error = saver.begin(&state, &store, &adamw).unwrap_err();
+    assert!(matches!(error, Error::Io(_)), "{error}");
+    // It is told once; the last one of a run does not care for it.
+    assert!(saver.begin(&state, &store, &adamw).is_ok());
+    std::fs::create_dir(&folder).unwrap();
+    assert_eq!(saver.save(&state, &store, &adamw).unwrap().step, 3);
+}
+
+#[test]
+fn moments_of_halves_are_f32_and_fall() {
+    let _alone = alone();
+    let mut store = VarStore::new(Device::Cpu);
+    let weight = store.root().ones("weight", &[4]);
+    store.bfloat16();
+    let mut adamw = AdamW::new(&store);
+    let square = |adamw: &AdamW| {
+        let state = &adamw.tensors()["exp_avg_sq.weight"];
+        assert_eq!(state.kind(), Kind::Float);
+        state.double_value(&[0])
+    };
+    (&weight * 3.0).sum(Kind::BFloat16).backward();
+    adamw.step(0.1).unwrap();
+    let first = square(&adamw);
+    for _ in 0..700 {
+        adamw.zero_grad();
+        adamw.step(0.0).unwrap();
+    }
+    let ratio = square(&adamw) / first;
+    assert!((ratio - 0.999_f64.powi(700)).abs() < 1e-3, "{ratio}");
+    assert_eq!(weight.kind(), Kind::BFloat16);
+    assert!(weight.double_value(&[0]) < 1.0, "the step was taken");
+}
+
+#[test]
+fn weights_go_to_a_file_as_they_go_to_memory() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = net(1);
+    let path = dir.path().join("weights.safetensors");
+    let digest = write_weights(&store, &path).unwrap();
+    let bytes = weights(&store).unwrap();
+    assert_eq!((std::fs::read(path).unwrap(), digest), (bytes.clone(), Digest::of(&bytes)));
 }

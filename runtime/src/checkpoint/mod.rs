@@ -20,4 +20,4 @@ mod store;
 
 pub use error::CheckpointError;
 pub use record::{CHECKPOINT_VERSION, RECORD_NAME};
-pub use store::{Checkpoints, LATEST_NAME, Loaded};
+pub use store::{Checkpoints, FileWriter, LATEST_NAME, Loaded};

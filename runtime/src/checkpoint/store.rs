@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::Digest;
+use gular_bundle::{Digest, StreamDigest};
 use gular_files::{Lock, LockMode, TEMP_PREFIX, sync_folder};
 use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempDir;
@@ -31,6 +31,38 @@ pub struct Checkpoints {
     dir: PathBuf,
     bundle: Digest,
     keep: NonZeroUsize,
+}
+
+/// A file of a checkpoint while it is written.
+#[derive(Debug)]
+pub struct FileWriter {
+    file: File,
+    path: PathBuf,
+    digest: StreamDigest,
+    bytes: u64,
+}
+
+impl FileWriter {
+    fn create(path: PathBuf) -> Result<Self, Error> {
+        let file = File::create_new(&path).map_err(|e| Error::io("write", &path, e))?;
+        Ok(Self { file, path, digest: StreamDigest::new(), bytes: 0 })
+    }
+
+    /// Adds the next bytes.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write_all(bytes).map_err(|e| Error::io("write", &self.path, e))?;
+        self.digest.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn finish(self, name: String) -> Result<FileRecord, Error> {
+        self.file.sync_all().map_err(|e| Error::io("write", &self.path, e))?;
+        Ok(FileRecord { name, bytes: self.bytes, digest: self.digest.finish() })
+    }
 }
 
 /// A checkpoint whose every byte is the one that was saved.
@@ -66,7 +98,21 @@ impl Checkpoints {
         Ok(Self { _lock: lock, dir: dir.to_owned(), bundle, keep })
     }
 
-    /// Saves `files` (name, bytes) as the checkpoint after `step`, and gives its folder.
+    /// Saves `files` (name, bytes) as the checkpoint after `step`; see [`Checkpoints::write`].
+    ///
+    /// # Errors
+    /// Those of [`Checkpoints::write`].
+    pub fn save(&self, step: u64, files: &[(&str, impl AsRef<[u8]>)]) -> Result<PathBuf, Error> {
+        let content = |out: &mut FileWriter, name: &str| {
+            let bytes = files.iter().find(|(of, _)| *of == name).map(|(_, bytes)| bytes.as_ref());
+            out.write(bytes.unwrap_or_default())
+        };
+        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        self.write(step, &names, content)
+    }
+
+    /// Writes the files `names` as the checkpoint after `step`, each as `content` gives its bytes,
+    /// piece by piece; returns the checkpoint's folder.
     ///
     /// When this returns, the checkpoint is on disk. Checkpoints of later
     /// steps belong to a course of training that was left when it resumed
@@ -77,21 +123,22 @@ impl Checkpoints {
     /// hidden, not a plain file name, or `checkpoint.json`;
     /// [`CheckpointError::OtherBundle`] and [`CheckpointError::TooNew`] when such a
     /// checkpoint is in the folder; [`Error::Io`], also when the
-    /// file system is full. Then all earlier checkpoints are as they were.
-    pub fn save(&self, step: u64, files: &[(&str, impl AsRef<[u8]>)]) -> Result<PathBuf, Error> {
-        check_names(files.iter().map(|(name, _)| *name))?;
+    /// file system is full; those of `content`. Then all earlier checkpoints are as they were.
+    pub fn write(
+        &self,
+        step: u64,
+        names: &[&str],
+        content: impl Fn(&mut FileWriter, &str) -> Result<(), Error>,
+    ) -> Result<PathBuf, Error> {
+        check_names(names.iter().copied())?;
         self.refuse_strangers()?;
         self.remove_leftovers();
         let temp = temp_folder(&self.dir)?;
-        let mut records = Vec::with_capacity(files.len());
-        for (name, bytes) in files {
-            let bytes = bytes.as_ref();
-            write_synced(&temp.path().join(name), bytes)?;
-            records.push(FileRecord {
-                name: (*name).to_owned(),
-                bytes: bytes.len() as u64,
-                digest: Digest::of(bytes),
-            });
+        let mut records = Vec::with_capacity(names.len());
+        for name in names {
+            let mut out = FileWriter::create(temp.path().join(name))?;
+            content(&mut out, name)?;
+            records.push(out.finish((*name).to_owned())?);
         }
         let record = Record {
             format: FORMAT.into(),
@@ -100,7 +147,9 @@ impl Checkpoints {
             step,
             files: records,
         };
-        write_synced(&temp.path().join(RECORD_NAME), &record.encode())?;
+        let mut out = FileWriter::create(temp.path().join(RECORD_NAME))?;
+        out.write(&record.encode())?;
+        out.finish(RECORD_NAME.to_owned())?;
         sync_folder(temp.path())?;
 
         let name = dir_name(step);
@@ -287,15 +336,6 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
         return Err(CheckpointError::FileName { name: name.into(), reason }.into());
     }
     Ok(())
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let write = || {
-        let mut file = File::create_new(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    write().map_err(|e| Error::io("write", path, e))
 }
 
 /// Gives the folder `from` the name `to`. A folder that has it already gets

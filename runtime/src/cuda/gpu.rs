@@ -82,6 +82,14 @@ impl Gpu {
         Ok(total.saturating_sub(free) as u64)
     }
 
+    /// What names it among the GPUs of all machines: the host's name, and its own number.
+    pub(crate) fn identity(&self) -> Result<String, CudaError> {
+        let uuid = self.context.uuid();
+        let uuid = uuid.map_err(|e| refused(self.index, "ask for its number", e))?;
+        let host = rustix::system::uname();
+        Ok(format!("{} {:?}", host.nodename().to_string_lossy(), uuid.bytes))
+    }
+
     /// The primary context, which libtorch uses too.
     pub(crate) fn context(&self) -> &Arc<CudaContext> {
         &self.context
@@ -123,7 +131,7 @@ impl fmt::Display for Gpu {
 }
 
 /// What is asked of the driver. Of one that lacks a function cudarc would panic.
-const FUNCTIONS: [&str; 34] = [
+const FUNCTIONS: [&str; 35] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -131,6 +139,7 @@ const FUNCTIONS: [&str; 34] = [
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",
     "cuDeviceGetName",
+    "cuDeviceGetUuid_v2",
     "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",
     "cuDeviceTotalMem_v2",
@@ -160,6 +169,24 @@ const FUNCTIONS: [&str; 34] = [
     "cuStreamWaitEvent",
 ];
 
+/// Under the first name cudarc finds the driver, under the second libtorch does.
+const DRIVER_NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+
+/// Whether both names can be opened and are not of one library, by the address of `symbol`.
+#[expect(unsafe_code, reason = "opens libraries")]
+fn two_libraries(names: [&str; 2], symbol: &str) -> bool {
+    // SAFETY: opens the driver's library, or one for building in its place, and closes it
+    // again; only addresses are looked up. Both are open at a time, or they could come to the same.
+    unsafe {
+        let [Ok(first), Ok(second)] = names.map(|name| Library::new(name)) else { return false };
+        let address = |library: &Library| {
+            let symbol = library.get::<*const ()>(symbol.as_bytes());
+            symbol.map(|symbol| symbol.addr()).ok()
+        };
+        address(&first) != address(&second)
+    }
+}
+
 /// The driver, started: the newest CUDA it serves.
 #[expect(unsafe_code, reason = "questions that cudarc has no function for")]
 fn driver() -> Result<(i32, i32), CudaError> {
@@ -169,6 +196,13 @@ fn driver() -> Result<(i32, i32), CudaError> {
             reason: "there is no NVIDIA driver (libcuda.so.1)".into(),
             hint: "ask the batch system for a GPU; in a container: `apptainer run --nv`, `podman run --device nvidia.com/gpu=all`",
             driver: false,
+        });
+    }
+    if two_libraries(DRIVER_NAMES, "cuInit") {
+        return Err(CudaError::NoGpu {
+            reason: "`libcuda.so` is another library than the driver's, `libcuda.so.1`".into(),
+            hint: "take the folder `stubs` of a CUDA toolkit out of LD_LIBRARY_PATH: it is for building only",
+            driver: true,
         });
     }
     // SAFETY: as above; cudarc takes what has the first of these names, too.
@@ -268,6 +302,14 @@ mod tests {
         check(None, 4, 4, Err("process 4 of this machine finds 4 GPUs"));
         check(Some(4), 0, 4, Err("GPU 4 of 4: they count from 0"));
         check(None, 0, 0, Err("the driver shows this process no GPU"));
+    }
+
+    #[test]
+    fn one_driver_under_two_names_is_told_from_two() {
+        assert!(!two_libraries(["libm.so.6", "libm.so.6"], "cos"));
+        assert!(!two_libraries(["libm.so.6", "libnone.so.6"], "cos"));
+        // The second has no such function of its own.
+        assert!(two_libraries(["libm.so.6", "libc.so.6"], "cos"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::{CudaContext, DevicePtrMut as _};
+use cudarc::driver::{CudaContext, CudaEvent, DevicePtrMut as _};
 use libloading::os::unix::Library;
 use tch::{Kind, Tensor};
 
@@ -40,6 +40,10 @@ const FLOAT: c_int = 7;
 
 /// NCCL itself waits for ever.
 const INIT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long the GPUs may be at one sum while all ranks live: as long as ranks wait for each
+/// other in an operation of the group.
+const STALLED: Duration = Duration::from_secs(600);
 
 /// Numbers of the large sum that is tried first; as many as a bucket has.
 const WARM_UP: usize = BUCKET_BYTES / size_of::<f32>();
@@ -121,6 +125,8 @@ struct Shared {
     handle: Option<Handle>,
     /// Why it was ended.
     reason: &'static str,
+    /// Behind the oldest sum that is not known to be done, and since when.
+    under_way: Option<(CudaEvent, Instant)>,
 }
 
 /// A communicator; used behind a lock.
@@ -153,11 +159,17 @@ impl Nccl {
         let context = Arc::clone(gpu.context());
         let comm = init(api, &context, group, id)?;
         let reason = "a rank was lost";
-        let comm = Arc::new(Mutex::new(Shared { handle: Some(comm), reason }));
+        let comm = Shared { handle: Some(comm), reason, under_way: None };
+        let comm = Arc::new(Mutex::new(comm));
         let (watch, ended) = mpsc::channel();
         let watched = Arc::clone(&comm);
         let thread = thread::Builder::new().name("gular-nccl".into());
-        let spawned = thread.spawn(move || look_for_errors(api, &watched, &ended));
+        let bound = Arc::clone(&context);
+        let spawned = thread.spawn(move || {
+            // Without it the driver answers no question about an event.
+            bound.record_err(bound.bind_to_thread());
+            look_for_errors(api, &watched, &ended);
+        });
         spawned.map_err(no_thread)?;
         let lost = Arc::clone(&comm);
         // In a thread of its own: those who watch over the group must not wait for NCCL.
@@ -205,7 +217,7 @@ impl Nccl {
         }
         let bound = self.context.bind_to_thread();
         bound.map_err(|e| refused_by_driver(self.context.ordinal(), action, e))?;
-        let shared = self.comm.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.comm.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Handle(comm)) = shared.handle else {
             return Err(refused(shared.reason.into()).into());
         };
@@ -222,7 +234,14 @@ impl Nccl {
         };
         api.check(action, given)?;
         api.check(action, asked)?;
-        Ok(api.check(action, later)?)
+        api.check(action, later)?;
+        if shared.under_way.is_none() {
+            let refused = |e| refused_by_driver(self.context.ordinal(), action, e);
+            let event = self.context.new_event(None).map_err(refused)?;
+            event.record(&self.context.default_stream()).map_err(refused)?;
+            shared.under_way = Some((event, Instant::now()));
+        }
+        Ok(())
     }
 }
 
@@ -264,11 +283,23 @@ fn abort(api: &Api, comm: &Mutex<Shared>) {
 }
 
 /// Ends the communicator when NCCL itself reports an error, such as a network that fails
-/// between ranks that live: its kernels would wait for ever, and the host for them.
+/// between ranks that live, or when a sum does not end: its kernels would wait for ever, and the
+/// host for them.
 fn look_for_errors(api: &Api, comm: &Mutex<Shared>, ended: &mpsc::Receiver<()>) {
     while ended.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
         let Ok(mut shared) = comm.try_lock() else { continue };
         let Some(Handle(handle)) = shared.handle else { return };
+        if let Some((event, since)) = &shared.under_way {
+            match event.try_is_complete() {
+                Ok(true) => shared.under_way = None,
+                Ok(false) if since.elapsed() > STALLED => {
+                    shared.reason = "a sum did not end within ten minutes, though all ranks live";
+                    drop(shared);
+                    return abort(api, comm);
+                }
+                _ => {}
+            }
+        }
         let mut answer = SUCCESS;
         // SAFETY: a communicator that is not aborted: the lock is held.
         #[expect(unsafe_code, reason = "a C function")]

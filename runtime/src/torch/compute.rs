@@ -78,6 +78,16 @@ impl Place {
         Self::Cpu { why: None, hint: None }
     }
 
+    /// The GPU's name; empty on the processor.
+    #[must_use]
+    pub fn gpu_name(&self) -> String {
+        match self {
+            Self::Cpu { .. } => String::new(),
+            #[cfg(feature = "cuda")]
+            Self::Gpu(gpu) => gpu.name.clone(),
+        }
+    }
+
     /// As tch names it.
     #[must_use]
     pub fn device(&self) -> Device {

@@ -364,6 +364,18 @@ mod tests {
     }
 
     #[test]
+    fn a_loader_that_has_just_left_an_epoch_can_be_held() {
+        let made = make(&Recipe::default());
+        for _ in 0..20 {
+            let mut loader = loader(&made.bundle, OnError::Fail);
+            // Its threads are in the midst of samples.
+            drop(loader.epoch(0));
+            loader.hold(&mut |_| Ok(Box::new(()))).unwrap();
+            assert!(loader.hold(&mut |_| Ok(Box::new(()))).is_err(), "once");
+        }
+    }
+
+    #[test]
     fn a_loader_with_too_few_slots_is_refused() {
         let made = make(&Recipe::default());
         let loader = loader(&made.bundle, OnError::Fail);

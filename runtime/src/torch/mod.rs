@@ -7,19 +7,26 @@ mod compute;
 #[cfg(feature = "cuda")]
 mod device;
 mod feed;
+mod machine;
 mod numbers;
+#[cfg(any(test, feature = "cuda"))]
+mod one_each;
 mod optimiser;
 mod parallel;
+mod saver;
+mod spread;
 mod tensors;
 mod training;
 mod weights;
 
 pub use compute::{Compute, Place};
 pub use feed::{Feed, FeedEpoch, FeedOptions, TensorBatch};
+pub use machine::Machine;
 pub use numbers::{Layout, Numbers};
 pub use optimiser::{AdamW, Optimiser, Sgd};
 #[cfg(feature = "cuda")]
 pub(crate) use parallel::BUCKET_BYTES;
-pub use parallel::{AllReduce, DataParallel, describe};
+pub use parallel::{Agreed, AllReduce, DataParallel, describe};
+pub use saver::{Saved, Saver};
 pub use training::{TrainState, load_newest, save, set_step_rng, set_threads};
-pub use weights::{load_weights, weights};
+pub use weights::{load_weights, weights, write_weights};

@@ -1,6 +1,7 @@
 //! Optimisers whose state saves; tch keeps that of its own in C++.
 //!
-//! They compute what libtorch's of the same names compute; tests compare them.
+//! They compute what libtorch's of the same names compute; tests compare them. For variables of
+//! 16 bits they compute in `f32` and keep their state in it, which libtorch's do not.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +22,26 @@ pub trait Optimiser {
     /// Sets all gradients to zero.
     fn zero_grad(&mut self);
 
-    /// The state as a safetensors file: `<part>.<variable>` and `step`.
+    /// The state's own tensors by name: `<part>.<variable>` and `step`. Changing them
+    /// changes the state.
+    fn tensors(&self) -> BTreeMap<String, Tensor>;
+
+    /// The state as a safetensors file of [`Optimiser::tensors`].
     ///
     /// # Errors
     /// [`Error::Torch`].
-    fn state(&self) -> Result<Vec<u8>, Error>;
+    fn state(&self) -> Result<Vec<u8>, Error> {
+        encode(&self.tensors())
+    }
 
     /// Goes on from a state that [`Optimiser::state`] gave.
     ///
     /// # Errors
     /// [`Error::Tensors`] unless it is of the same optimiser over the same
     /// variables; then nothing was changed.
-    fn restore(&mut self, state: &[u8]) -> Result<(), Error>;
+    fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
+        assign(&mut self.tensors(), state)
+    }
 }
 
 /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019), as
@@ -83,12 +92,8 @@ impl Optimiser for AdamW {
         self.slots.zero_grad();
     }
 
-    fn state(&self) -> Result<Vec<u8>, Error> {
-        encode(&self.slots.named())
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
-        assign(&mut self.slots.named(), state)
+    fn tensors(&self) -> BTreeMap<String, Tensor> {
+        self.slots.named()
     }
 }
 
@@ -138,13 +143,13 @@ impl Optimiser for Sgd {
         self.slots.zero_grad();
     }
 
-    fn state(&self) -> Result<Vec<u8>, Error> {
-        encode(&self.slots.named())
+    fn tensors(&self) -> BTreeMap<String, Tensor> {
+        self.slots.named()
     }
+}
 
-    fn restore(&mut self, state: &[u8]) -> Result<(), Error> {
-        assign(&mut self.slots.named(), state)
-    }
+fn is_half(variable: &Tensor) -> bool {
+    matches!(variable.kind(), Kind::Half | Kind::BFloat16)
 }
 
 /// Variables and, for each, the tensors an optimiser keeps beside it.
@@ -161,7 +166,11 @@ impl Slots {
     fn new(store: &VarStore, parts: &'static [&'static str]) -> Self {
         let trainable = store.variables().into_iter().filter(|(_, v)| v.requires_grad());
         let variables = trainable.map(|(name, variable)| {
-            let state = parts.iter().map(|_| variable.detach().zeros_like()).collect();
+            // In `f32` beside halves: 0.999 of a `bf16` rounds to the same `bf16`, so that a
+            // mean of squares would never fall.
+            let kind = if is_half(&variable) { Kind::Float } else { variable.kind() };
+            let zeros = || variable.detach().zeros_like().to_kind(kind);
+            let state = parts.iter().map(|_| zeros()).collect();
             (name, (variable, state))
         });
         let step = Tensor::zeros([0_i64; 0], (Kind::Int64, tch::Device::Cpu));
@@ -181,7 +190,14 @@ impl Slots {
         tch::no_grad(|| {
             for (variable, state) in self.variables.values_mut() {
                 let grad = variable.f_grad()?;
-                if grad.defined() {
+                if !grad.defined() {
+                    continue;
+                }
+                if is_half(variable) {
+                    let mut wide = variable.f_to_kind(Kind::Float)?;
+                    change(&mut wide, &grad.f_to_kind(Kind::Float)?, state)?;
+                    variable.f_copy_(&wide)?;
+                } else {
                     change(variable, &grad, state)?;
                 }
             }

@@ -7,7 +7,10 @@ use std::fmt::Write as _;
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
 
-use super::{Optimiser, Place, TrainState, load_weights, weights};
+#[cfg(feature = "cuda")]
+use super::one_each::one_each;
+use super::spread::spread;
+use super::{Feed, FeedEpoch, Optimiser, Place, TrainState};
 use crate::Error;
 #[cfg(feature = "cuda")]
 use crate::cuda::{CudaError, Nccl};
@@ -129,13 +132,62 @@ impl DataParallel {
             Place::Cpu { .. } => None,
             #[cfg(feature = "cuda")]
             Place::Gpu(gpu) => {
-                let joined = Nccl::join(gpu, &group);
+                let joined = gpu.identity().map_err(Error::from);
+                let joined = joined.and_then(|identity| one_each(&group, &identity));
+                let joined = joined.and_then(|()| Nccl::join(gpu, &group));
                 // The others are told why.
                 Some(Box::new(joined.inspect_err(|error| group.fail(&error.to_string()))?))
             }
         };
         let buckets = buckets(&variables, place.device())?;
         Ok(Self { tensors, group, variables, buckets })
+    }
+
+    /// The batches of `epoch` of this rank's feed, after all ranks have compared what theirs are:
+    /// one that loads another rank's samples, or stands at another place, would train without an
+    /// error on the wrong ones. Once an epoch, on every rank.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for `rank` and `world_size` of a loader that are not this group's;
+    /// [`Error::Tensors`] where rank 0 stands elsewhere; all other ranks are told. When a rank is
+    /// lost.
+    pub fn epoch<'a>(&self, feed: &'a mut Feed, epoch: u64) -> Result<FeedEpoch<'a>, Error> {
+        let options = feed.loader().options();
+        let (rank, world_size) = (options.rank, options.world_size);
+        let batch_size = options.batch_size as u64;
+        let (n_positions, n_steps) = (feed.loader().n_positions(), feed.loader().n_steps());
+        let batches = feed.epoch(epoch);
+        let state = batches.state();
+        let here = [world_size, state.epoch, state.consumed, n_positions, n_steps, batch_size];
+        let mut first = here.map(u64::to_le_bytes).concat();
+        self.group.broadcast_into(&mut first)?;
+        let first: Vec<u64> = first.as_chunks().0.iter().copied().map(u64::from_le_bytes).collect();
+        let group = &self.group;
+        let differs = if (rank, world_size) != (group.rank(), group.world_size()) {
+            let (of, n) = (group.rank(), group.world_size());
+            let reason = format!(
+                "the loader is of rank {rank} of {world_size}, this process is rank {of} of {n}: \
+                 `LoaderOptions::for_ranks` sets both"
+            );
+            Some(Error::Option { option: "rank", reason })
+        } else if first != here {
+            let names = ["world size", "epoch", "consumed", "positions", "steps", "batch size"];
+            let mut all = names.iter().zip(first.iter().zip(here));
+            let other = all.find(|(_, (first, here))| **first != *here);
+            let reason = other.map(|(name, (first, here))| {
+                format!("of rank 0 the loader has {name} {first}, of rank {rank} {here}")
+            });
+            reason.map(|reason| Error::Tensors { reason })
+        } else {
+            None
+        };
+        match differs {
+            None => Ok(batches),
+            Some(error) => {
+                group.fail(&error.to_string());
+                Err(error)
+            }
+        }
     }
 
     /// This rank's gradients, means over its `n` samples, become the means over the samples
@@ -147,20 +199,44 @@ impl DataParallel {
     /// # Errors
     /// When a rank is lost; [`Error::Torch`].
     pub fn average_gradients(&mut self, n: usize) -> Result<u64, Error> {
-        if self.buckets.is_empty() {
-            return Ok(n as u64);
+        let agreed = self.agree(n, &mut [])?;
+        self.average(&agreed)
+    }
+
+    /// The first half of [`DataParallel::average_gradients`], in which a training agrees on more
+    /// than that, such as whether to stop: each of `sums` becomes the sum over all ranks, in the
+    /// same message as the numbers of samples. [`DataParallel::average`] follows, or, on all ranks,
+    /// does not.
+    ///
+    /// # Errors
+    /// When a rank is lost; [`Error::Torch`].
+    pub fn agree(&self, n: usize, sums: &mut [f64]) -> Result<Agreed, Error> {
+        if self.group.world_size() == 1 {
+            return Ok(Agreed { n, total: n as u64, used: Vec::new() });
         }
         let has = |v: &Tensor| Ok::<_, Error>(f64::from(u8::from(v.f_grad()?.defined())));
-        let mut counts = vec![n as f64];
+        let mut counts = sums.to_vec();
+        counts.push(n as f64);
         for variable in &self.variables {
             counts.push(has(variable)?);
         }
         self.group.all_reduce(&mut counts)?;
-        let total = counts[0];
-        if total == 0.0 {
-            return Ok(0);
+        let (of_caller, counts) = counts.split_at(sums.len());
+        sums.copy_from_slice(of_caller);
+        let (total, used) = counts.split_first().map_or((0.0, counts), |(n, used)| (*n, used));
+        Ok(Agreed { n, total: total as u64, used: used.iter().map(|n| *n > 0.0).collect() })
+    }
+
+    /// The second half of [`DataParallel::average_gradients`].
+    ///
+    /// # Errors
+    /// When a rank is lost; [`Error::Torch`].
+    pub fn average(&mut self, agreed: &Agreed) -> Result<u64, Error> {
+        let Agreed { n, total, used } = agreed;
+        if self.buckets.is_empty() || *total == 0 {
+            return Ok(*total);
         }
-        let used = |i: usize| counts[i + 1] > 0.0;
+        let used = |i: usize| used.get(i).is_some_and(|used| *used);
         define_gradients(self.variables.iter().enumerate().filter(|(i, _)| used(*i)))?;
         let reduce: &dyn AllReduce = self.tensors.as_deref().unwrap_or(&self.group);
         tch::no_grad(|| {
@@ -170,7 +246,7 @@ impl DataParallel {
                     let grad = self.variables[part.variable].f_grad()?.f_reshape([-1])?;
                     flat.f_narrow(0, part.start, part.len)?.f_copy_(&grad)?;
                 }
-                let _ = flat.f_mul_scalar_(n as f64 / total)?;
+                let _ = flat.f_mul_scalar_(*n as f64 / *total as f64)?;
                 reduce.sum(flat).map_err(|error| ended(&self.group, error))?;
                 for part in parts.iter().filter(|part| used(part.variable)) {
                     let mut grad = self.variables[part.variable].f_grad()?;
@@ -180,7 +256,7 @@ impl DataParallel {
             }
             Ok::<_, Error>(())
         })?;
-        Ok(total as u64)
+        Ok(*total)
     }
 
     /// Waits until all sums are done, and sees that no rank was lost in one of them: to be
@@ -219,18 +295,31 @@ impl DataParallel {
         }
         let wrong = |e: serde_json::Error| Error::Tensors { reason: e.to_string() };
         let first = self.group.rank() == 0;
-        // As long on every rank, since they have the same model.
-        let (mut model, mut moments) = (weights(store)?, optimiser.state()?);
-        self.group.broadcast_into(&mut model)?;
-        self.group.broadcast_into(&mut moments)?;
+        spread(&self.group, &store.variables().into_iter().collect())?;
+        spread(&self.group, &optimiser.tensors())?;
         let mut text = if first { serde_json::to_vec(state).map_err(wrong)? } else { Vec::new() };
         self.group.broadcast(&mut text)?;
         if !first {
-            load_weights(store, &model)?;
-            optimiser.restore(&moments)?;
             *state = serde_json::from_slice(&text).map_err(wrong)?;
         }
         Ok(())
+    }
+
+    /// What is no gradient's becomes that of rank 0, bit for bit: the running statistics of batch
+    /// norm, which each rank collects of its own samples. Before a validation in which each rank
+    /// has a part, and before a checkpoint; on every rank. PyTorch's `DistributedDataParallel`
+    /// does so in every step, which for what rank 0 has comes to the same. Variables that are
+    /// frozen travel too.
+    ///
+    /// # Errors
+    /// When a rank is lost; [`Error::Torch`].
+    pub fn share_buffers(&self, store: &mut VarStore) -> Result<(), Error> {
+        if self.group.world_size() == 1 {
+            return Ok(());
+        }
+        let buffers = store.variables().into_iter().filter(|(_, tensor)| !tensor.requires_grad());
+        let buffers: BTreeMap<String, Tensor> = buffers.collect();
+        if buffers.is_empty() { Ok(()) } else { spread(&self.group, &buffers) }
     }
 
     /// The ranks.
@@ -259,6 +348,25 @@ impl std::fmt::Debug for DataParallel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (rank, n) = (self.group.rank(), self.group.world_size());
         write!(f, "DataParallel(rank {rank} of {n}, {} buckets)", self.buckets.len())
+    }
+}
+
+/// What all ranks know of a step before its gradients are added up.
+#[derive(Debug, Clone)]
+pub struct Agreed {
+    /// Samples of this rank.
+    n: usize,
+    /// Samples of all ranks.
+    total: u64,
+    /// Whether any rank has a gradient, variable by variable.
+    used: Vec<bool>,
+}
+
+impl Agreed {
+    /// Samples of all ranks.
+    #[must_use]
+    pub fn n_samples(&self) -> u64 {
+        self.total
     }
 }
 

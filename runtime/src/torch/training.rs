@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tch::Tensor;
 use tch::nn::VarStore;
 
-use super::{Optimiser, load_weights, weights};
+use super::{Machine, Optimiser, load_weights, weights};
 use crate::Error;
 use crate::checkpoint::{CheckpointError, Checkpoints, Loaded};
 use crate::order::{LoaderState, key};
@@ -29,6 +30,9 @@ pub struct TrainState {
     pub loader: LoaderState,
     /// The JPEG decoder: another one gives other pixels.
     pub decoder: String,
+    /// What it computes on: another one gives other sums. `None` in states of earlier builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     /// Sums and figures of the epoch under way, so that its metrics go on.
     #[serde(with = "figures")]
     pub figures: BTreeMap<String, f64>,
@@ -57,19 +61,32 @@ pub fn set_threads(n: usize) {
 
 /// Saves the training after `state.step` steps; returns the checkpoint's folder.
 ///
+/// Tensors go to the file piece by piece: besides the model it needs a few megabytes.
+///
 /// # Errors
-/// Those of [`Checkpoints::save`]; [`Error::Torch`].
+/// Those of [`Checkpoints::write`]; [`Error::Torch`].
 pub fn save(
     checkpoints: &Checkpoints,
     state: &TrainState,
     store: &VarStore,
     optimiser: &dyn Optimiser,
 ) -> Result<PathBuf, Error> {
+    write(checkpoints, state, &store.variables().into_iter().collect(), &optimiser.tensors())
+}
+
+pub(super) fn write(
+    checkpoints: &Checkpoints,
+    state: &TrainState,
+    model: &BTreeMap<String, Tensor>,
+    optimiser: &BTreeMap<String, Tensor>,
+) -> Result<PathBuf, Error> {
     let text = serde_json::to_string_pretty(state);
     let text = text.map_err(|e| Error::Tensors { reason: e.to_string() })? + "\n";
-    let files =
-        [(MODEL, weights(store)?), (OPTIMISER, optimiser.state()?), (STATE, text.into_bytes())];
-    checkpoints.save(state.step, &files)
+    checkpoints.write(state.step, &[MODEL, OPTIMISER, STATE], |out, name| match name {
+        MODEL => weights::write(model, &mut |piece| out.write(piece)),
+        OPTIMISER => weights::write(optimiser, &mut |piece| out.write(piece)),
+        _ => out.write(text.as_bytes()),
+    })
 }
 
 /// Loads the newest sound checkpoint into `store` and `optimiser`; `None` when

@@ -1,9 +1,12 @@
 //! Named tensors as safetensors bytes: the same tensors, the same bytes.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
 
-use safetensors::{Dtype, SafeTensors, View};
+use gular_bundle::{Digest, StreamDigest};
+use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::{Dtype, SafeTensors};
 use tch::nn::VarStore;
 use tch::{Kind, Tensor};
 
@@ -20,6 +23,23 @@ pub fn weights(store: &VarStore) -> Result<Vec<u8>, Error> {
     encode(&named)
 }
 
+/// Writes [`weights`] to the file `path`, under a temporary name first; returns their digest.
+/// Needs a few megabytes besides the model.
+///
+/// # Errors
+/// [`Error::Io`], and those of [`weights`]; then no file of that name was changed.
+pub fn write_weights(store: &VarStore, path: &Path) -> Result<Digest, Error> {
+    let mut temp = gular_files::temp_in(gular_files::folder_of(path))?;
+    let named: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
+    let mut digest = StreamDigest::new();
+    write(&named, &mut |piece| {
+        digest.update(piece);
+        temp.write_all(piece).map_err(|e| Error::io("write", path, e))
+    })?;
+    gular_files::persist(temp, path)?;
+    Ok(digest.finish())
+}
+
 /// Gives the variables of `store` the values of a safetensors file.
 ///
 /// # Errors
@@ -31,17 +51,59 @@ pub fn load_weights(store: &mut VarStore, bytes: &[u8]) -> Result<(), Error> {
 }
 
 pub(super) fn encode(named: &BTreeMap<String, Tensor>) -> Result<Vec<u8>, Error> {
-    let stored = named.iter().map(|(name, tensor)| Ok((name, Stored::new(tensor)?)));
-    let stored: Vec<(&String, Stored)> = stored.collect::<Result<_, Error>>()?;
-    // Metadata would come in a HashMap's order, another in each process.
-    safetensors::serialize(stored, None).map_err(|e| Error::Tensors { reason: e.to_string() })
+    let mut bytes = Vec::new();
+    write(named, &mut |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+/// Gives `out` the bytes of a safetensors file of `named`, in order; no more than
+/// [`PIECE_BYTES`] of them are in memory at a time.
+pub(super) fn write(
+    named: &BTreeMap<String, Tensor>,
+    out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let wrong = |reason: String| Error::Tensors { reason };
+    let mut tensors = Vec::with_capacity(named.len());
+    for (name, tensor) in named {
+        tensors.push((dtype(tensor.f_kind()?)?, name, tensor));
+    }
+    // As the format's own library does: the widest first, so that all are aligned.
+    tensors.sort_by(|(a, _, _), (b, _, _)| b.cmp(a));
+    let mut infos = Vec::with_capacity(tensors.len());
+    let mut end = 0;
+    for (dtype, name, tensor) in &tensors {
+        let start = end;
+        end += tensor.numel() * tensor.f_kind()?.elt_size_in_bytes();
+        let shape = tensor.size().into_iter().map(|n| usize::try_from(n).unwrap_or(0)).collect();
+        infos.push((
+            (*name).clone(),
+            TensorInfo { dtype: *dtype, shape, data_offsets: (start, end) },
+        ));
+    }
+    // Metadata of our own would come in a HashMap's order, another in each process.
+    let header = Metadata::new(None, infos).map_err(|e| wrong(e.to_string()))?;
+    let mut header = serde_json::to_vec(&header).map_err(|e| wrong(e.to_string()))?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    out(&(header.len() as u64).to_le_bytes())?;
+    out(&header)?;
+    let mut piece = Vec::new();
+    for (_, _, tensor) in tensors {
+        for next in Pieces::of(tensor)? {
+            next?.read(&mut piece)?;
+            out(&piece)?;
+        }
+    }
+    Ok(())
 }
 
 /// Copies the tensors of `bytes` into those of the same names.
 pub(super) fn assign(named: &mut BTreeMap<String, Tensor>, bytes: &[u8]) -> Result<(), Error> {
     let wrong = |reason: String| Error::Tensors { reason };
     let file = SafeTensors::deserialize(bytes).map_err(|e| wrong(e.to_string()))?;
-    let mut found = BTreeMap::new();
+    // Everything is compared before anything is changed.
     for (name, view) in file.iter() {
         let Some(target) = named.get(name) else {
             return Err(wrong(format!("it has a tensor `{name}`, the model has none")));
@@ -54,18 +116,89 @@ pub(super) fn assign(named: &mut BTreeMap<String, Tensor>, bytes: &[u8]) -> Resu
                 "tensor `{name}` is {found:?} {shape:?}, the model's {wanted:?} {shape_wanted:?}"
             )));
         }
-        let tensor = Tensor::f_from_data_size(view.data(), &shape, target.f_kind()?)?;
-        found.insert(name.to_owned(), tensor);
     }
-    if let Some(name) = named.keys().find(|name| !found.contains_key(*name)) {
+    if let Some(name) = named.keys().find(|name| file.tensor(name).is_err()) {
         return Err(wrong(format!("it has no tensor `{name}`, the model has one")));
     }
     tch::no_grad(|| {
-        for (target, tensor) in named.values_mut().zip(found.values()) {
-            target.f_copy_(tensor)?;
+        for (name, target) in named {
+            let view = file.tensor(name).map_err(|e| wrong(e.to_string()))?;
+            let (size, kind) = (target.size(), target.f_kind()?);
+            target.f_copy_(&Tensor::f_from_data_size(view.data(), &size, kind)?)?;
         }
         Ok(())
     })
+}
+
+/// A tensor of its own with the same values, on the processor.
+pub(super) fn copy(tensor: &Tensor) -> Result<Tensor, Error> {
+    let mut copy = Tensor::f_empty(tensor.size(), (tensor.f_kind()?, tch::Device::Cpu))?;
+    copy.f_copy_(&tensor.f_detach()?)?;
+    Ok(copy)
+}
+
+/// The bytes of a tensor that are handled at a time: few enough beside any model, enough for a
+/// disk and a network to be busy.
+pub(super) const PIECE_BYTES: usize = 4 << 20;
+
+/// The numbers of a tensor, in pieces, in the order in which a file has them.
+pub(super) struct Pieces {
+    /// One dimension; the tensor's own memory where that is in one piece.
+    flat: Tensor,
+    kind: Kind,
+    at: usize,
+}
+
+/// Some consecutive numbers of a tensor.
+pub(super) struct Piece {
+    /// One dimension.
+    pub(super) numbers: Tensor,
+    kind: Kind,
+}
+
+impl Pieces {
+    pub(super) fn of(tensor: &Tensor) -> Result<Self, Error> {
+        Ok(Self { flat: tensor.f_detach()?.f_reshape([-1])?, kind: tensor.f_kind()?, at: 0 })
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Result<Piece, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let most = PIECE_BYTES / self.kind.elt_size_in_bytes();
+        let n = most.min(self.flat.numel() - self.at);
+        if n == 0 {
+            return None;
+        }
+        let numbers = self.flat.f_narrow(0, self.at as i64, n as i64);
+        self.at += n;
+        Some(numbers.map(|numbers| Piece { numbers, kind: self.kind }).map_err(Error::from))
+    }
+}
+
+impl Piece {
+    pub(super) fn len_bytes(&self) -> usize {
+        self.numbers.numel() * self.kind.elt_size_in_bytes()
+    }
+
+    /// Makes `out` its bytes.
+    pub(super) fn read(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        out.resize(self.len_bytes(), 0);
+        self.read_into(out)
+    }
+
+    /// Writes its bytes to `out`, which is as long.
+    pub(super) fn read_into(&self, out: &mut [u8]) -> Result<(), Error> {
+        let numbers = self.numbers.f_to_device(tch::Device::Cpu)?;
+        Ok(numbers.f_copy_data_u8(out, numbers.numel())?)
+    }
+
+    /// Takes its numbers from as many bytes.
+    pub(super) fn set(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let numbers = Tensor::f_from_data_size(bytes, &self.numbers.size(), self.kind)?;
+        Ok(self.numbers.f_copy_(&numbers)?)
+    }
 }
 
 fn dtype(kind: Kind) -> Result<Dtype, Error> {
@@ -84,39 +217,78 @@ fn dtype(kind: Kind) -> Result<Dtype, Error> {
     })
 }
 
-/// A tensor's bytes, copied to the CPU.
-struct Stored {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
+#[cfg(test)]
+mod tests {
+    use safetensors::View;
+    use tch::Device;
 
-impl Stored {
-    fn new(tensor: &Tensor) -> Result<Self, Error> {
-        let kind = tensor.f_kind()?;
-        let tensor = tensor.f_detach()?.f_to_device(tch::Device::Cpu)?.f_contiguous()?;
-        let numel = tensor.numel();
-        let mut bytes = vec![0; numel * kind.elt_size_in_bytes()];
-        tensor.f_copy_data_u8(&mut bytes, numel)?;
-        let shape = tensor.size().into_iter().map(|n| usize::try_from(n).unwrap_or(0));
-        Ok(Self { dtype: dtype(kind)?, shape: shape.collect(), bytes })
-    }
-}
+    use super::*;
 
-impl View for Stored {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
+    fn named() -> BTreeMap<String, Tensor> {
+        let cpu = |kind| (kind, Device::Cpu);
+        let wide = Tensor::arange(3 << 20, cpu(Kind::Float));
+        let last = Tensor::arange(24, cpu(Kind::Float)).view([2, 3, 2, 2]);
+        [
+            // Three pieces of this one.
+            ("wide", wide),
+            ("turned", last.permute([0, 2, 3, 1])),
+            ("half", Tensor::arange(7, cpu(Kind::Half))),
+            ("double", Tensor::arange(5, cpu(Kind::Double))),
+            ("count", Tensor::from(7_i64)),
+            ("flags", Tensor::from_slice(&[true, false, true])),
+            ("none", Tensor::zeros([0, 4], cpu(Kind::Float))),
+        ]
+        .map(|(name, tensor)| (name.to_owned(), tensor))
+        .into()
     }
 
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
+    /// As the format's own library wants it: all bytes at once.
+    struct Whole(Dtype, Vec<usize>, Vec<u8>);
+
+    impl View for Whole {
+        fn dtype(&self) -> Dtype {
+            self.0
+        }
+
+        fn shape(&self) -> &[usize] {
+            &self.1
+        }
+
+        fn data(&self) -> std::borrow::Cow<'_, [u8]> {
+            (&self.2).into()
+        }
+
+        fn data_len(&self) -> usize {
+            self.2.len()
+        }
     }
 
-    fn data_len(&self) -> usize {
-        self.bytes.len()
+    #[test]
+    fn a_file_written_in_pieces_is_that_of_the_library() {
+        let named = named();
+        let whole = |(name, tensor): (&String, &Tensor)| {
+            let kind = tensor.kind();
+            let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
+            tensor.contiguous().copy_data_u8(&mut bytes, tensor.numel());
+            let shape = tensor.size().into_iter().map(|n| n as usize).collect();
+            (name.clone(), Whole(dtype(kind).unwrap(), shape, bytes))
+        };
+        let expected = safetensors::serialize(named.iter().map(whole), None).unwrap();
+        assert!(encode(&named).unwrap() == expected);
+        let mut again: BTreeMap<String, Tensor> =
+            named.iter().map(|(name, tensor)| (name.clone(), tensor.zeros_like())).collect();
+        assign(&mut again, &expected).unwrap();
+        assert_eq!(again, named);
+    }
+
+    #[test]
+    fn no_piece_is_longer_than_it_may_be() {
+        let (mut longest, mut n) = (0, 0);
+        write(&named(), &mut |piece| {
+            (longest, n) = (longest.max(piece.len()), n + 1);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((longest, n), (PIECE_BYTES, 2 + 3 + 5));
     }
 }

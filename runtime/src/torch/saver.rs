@@ -1,0 +1,123 @@
+//! Checkpoints written beside the training.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tch::Tensor;
+use tch::nn::VarStore;
+
+use super::training::write;
+use super::weights::copy;
+use super::{Optimiser, TrainState, save};
+use crate::checkpoint::Checkpoints;
+use crate::{Error, LoaderError};
+
+/// A checkpoint that is on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// The step it was saved after.
+    pub step: u64,
+    /// Its folder.
+    pub path: PathBuf,
+    /// How long that took, the copying included.
+    pub took: Duration,
+}
+
+/// Writes checkpoints in a thread of its own while the training goes on, one at a time.
+///
+/// [`Saver::begin`] copies model and optimiser to the processor's memory, where the copy stays
+/// until it is on disk; [`Saver::save`] needs no copy. Dropped, it waits for what is being
+/// written.
+#[derive(Debug)]
+pub struct Saver {
+    checkpoints: Arc<Checkpoints>,
+    under_way: Option<JoinHandle<Result<Saved, Error>>>,
+}
+
+impl Saver {
+    /// Saves to `checkpoints`.
+    #[must_use]
+    pub fn new(checkpoints: Checkpoints) -> Self {
+        Self { checkpoints: Arc::new(checkpoints), under_way: None }
+    }
+
+    /// Begins a checkpoint of the training as it is now; waits for the one before, if that is
+    /// still being written, and gives it.
+    ///
+    /// # Errors
+    /// What the one before failed with, then no new one is begun; [`Error::Torch`] and
+    /// [`LoaderError::Thread`].
+    pub fn begin(
+        &mut self,
+        state: &TrainState,
+        store: &VarStore,
+        optimiser: &dyn Optimiser,
+    ) -> Result<Option<Saved>, Error> {
+        let before = self.finish()?;
+        let since = Instant::now();
+        let copied = |(name, tensor): (String, Tensor)| Ok((name, copy(&tensor)?));
+        let model = store.variables().into_iter().map(copied);
+        let model = model.collect::<Result<BTreeMap<String, Tensor>, Error>>()?;
+        let moments = optimiser.tensors().into_iter().map(copied);
+        let moments = moments.collect::<Result<BTreeMap<String, Tensor>, Error>>()?;
+        let (checkpoints, state) = (Arc::clone(&self.checkpoints), state.clone());
+        let work = move || {
+            let path = write(&checkpoints, &state, &model, &moments)?;
+            Ok(Saved { step: state.step, path, took: since.elapsed() })
+        };
+        let thread = thread::Builder::new().name("gular-save".into()).spawn(work);
+        let failed = |source| LoaderError::Thread { number: 1, wanted: 1, source };
+        self.under_way = Some(thread.map_err(failed)?);
+        Ok(before)
+    }
+
+    /// Whether a checkpoint is being written.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// The checkpoint that was written since this was asked last, without waiting for one.
+    ///
+    /// # Errors
+    /// What it failed with.
+    pub fn poll(&mut self) -> Result<Option<Saved>, Error> {
+        if self.is_busy() { Ok(None) } else { self.finish() }
+    }
+
+    /// Waits for the checkpoint that is being written, and gives it.
+    ///
+    /// # Errors
+    /// What it failed with.
+    pub fn finish(&mut self) -> Result<Option<Saved>, Error> {
+        let Some(thread) = self.under_way.take() else { return Ok(None) };
+        thread.join().map_err(|_| LoaderError::Broken)?.map(Some)
+    }
+
+    /// Saves the training as it is now, and returns when it is on disk: before the program
+    /// ends. One that is being written is waited for; what it failed with is passed over, since
+    /// this one takes its place.
+    ///
+    /// # Errors
+    /// Those of [`save`].
+    pub fn save(
+        &mut self,
+        state: &TrainState,
+        store: &VarStore,
+        optimiser: &dyn Optimiser,
+    ) -> Result<Saved, Error> {
+        let _replaced = self.finish();
+        let since = Instant::now();
+        let path = save(&self.checkpoints, state, store, optimiser)?;
+        Ok(Saved { step: state.step, path, took: since.elapsed() })
+    }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
