@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use gular_runtime::order::OrderKind;
@@ -12,9 +13,9 @@ use gular_runtime::{Digest, Ranks};
 
 /// Trains a small image classifier on a bundle, to be stopped and resumed at any time.
 ///
-/// SIGTERM or SIGINT: the step is finished, a checkpoint saved, exit code 85. The
-/// same command line then goes on from the newest checkpoint and, on the CPU,
-/// ends with the same weights, bit for bit, as if it had never been stopped.
+/// SIGTERM, SIGINT or SIGUSR1: the step is finished, a checkpoint saved, exit code 85. The
+/// same command line then goes on from the newest checkpoint and, on the same kind of
+/// processor, ends with the same weights, bit for bit, as if it had never been stopped.
 ///
 /// Several processes train together when their launcher (torchrun, srun, mpirun) or
 /// `--rank` says so: each takes its part of the samples, and all take the same steps.
@@ -67,8 +68,11 @@ pub(crate) struct Args {
     #[arg(long, default_value = "checkpoints", value_name = "DIR")]
     pub(crate) checkpoint_dir: PathBuf,
     /// Steps between checkpoints; besides, one after each epoch and when stopped
-    #[arg(long, default_value_t = 500, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) checkpoint_every: u64,
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) checkpoint_every: Option<u64>,
+    /// Minutes between checkpoints, fractions too [default: 10 without `--checkpoint-every`]
+    #[arg(long, value_name = "MINUTES", value_parser = minutes, allow_negative_numbers = true)]
+    pub(crate) checkpoint_minutes: Option<Duration>,
     /// How many checkpoints to keep
     #[arg(long, default_value = "2", value_name = "N")]
     pub(crate) keep: NonZeroUsize,
@@ -81,6 +85,10 @@ pub(crate) struct Args {
     /// Do at most this many steps now, then save and exit with 85
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) stop_after_steps: Option<u64>,
+    /// Train for this long now, such as `11h` or `1h30m`, then save and exit with 85. The end that
+    /// Slurm or HTCondor gives the job is respected anyhow: it stops before, in time to save
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) stop_after: Option<Duration>,
     /// Where to compute: `auto` takes a GPU if there is one that works, `cuda` insists on
     /// one, `cuda:N` on that one, `cpu` uses no GPU
     #[arg(long, default_value = "auto", value_name = "DEVICE")]
@@ -107,6 +115,16 @@ pub(crate) struct Args {
     /// Leave out images that cannot be decoded, instead of failing
     #[arg(long)]
     pub(crate) skip_broken: bool,
+    /// Samples whose class is unknown (label -1): `refuse` them, `drop` them, or have loss and
+    /// accuracy `ignore` them
+    #[arg(long, value_enum, default_value_t = Unknown::Refuse, value_name = "HOW")]
+    pub(crate) unknown_labels: Unknown,
+    /// Train on the high byte of pixels that have 16 bits, instead of failing
+    #[arg(long)]
+    pub(crate) narrow_u16: bool,
+    /// Do not turn pictures as their EXIF orientation says; torchvision does not
+    #[arg(long)]
+    pub(crate) ignore_exif: bool,
     /// Print a summary as JSON on stdout
     #[arg(long)]
     pub(crate) json: bool,
@@ -120,6 +138,16 @@ pub(crate) enum Order {
     Elastic,
     /// Permuted shards, mixed within a window
     Window,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Unknown {
+    /// Fail, and say how many there are
+    Refuse,
+    /// Leave them out of every epoch
+    Drop,
+    /// Keep them in the batches, where neither loss nor accuracy counts them
+    Ignore,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -145,6 +173,33 @@ fn part(text: &str) -> Result<f64, String> {
     number(text, "a number from 0 and below 1", |n| (0.0..1.0).contains(&n))
 }
 
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes = number(text, "a number of minutes above 0", |n| n > 0.0)?;
+    Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| "too many minutes".into())
+}
+
+/// Numbers with units, the largest first: `90s`, `30m`, `11h`, `1d12h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a time such as `45s`, `30m`, `11h` or `1d12h`".to_owned();
+    let (mut rest, mut seconds, mut smaller) = (text, 0_u64, u64::MAX);
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = rest.split_at(digits);
+        let of = match unit.bytes().next() {
+            Some(b'd') => 86_400,
+            Some(b'h') => 3600,
+            Some(b'm') => 60,
+            Some(b's') => 1,
+            _ => return Err(expected()),
+        };
+        let part = number.parse::<u64>().ok().filter(|_| of < smaller);
+        let sum = part.and_then(|n| n.checked_mul(of)).and_then(|n| seconds.checked_add(n));
+        (seconds, smaller) = (sum.ok_or_else(expected)?, of);
+        rest = unit.get(1..).unwrap_or_default();
+    }
+    if seconds == 0 { Err(expected()) } else { Ok(Duration::from_secs(seconds)) }
+}
+
 fn number(text: &str, expected: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
     let number: Option<f64> = text.parse().ok();
     number.filter(|n| n.is_finite() && fits(*n)).ok_or_else(|| format!("expected {expected}"))
@@ -159,16 +214,24 @@ impl Args {
         }
     }
 
+    /// How long after a checkpoint the next one is due; `None` where steps alone say so.
+    pub(crate) fn checkpoint_interval(&self) -> Option<Duration> {
+        let default = self.checkpoint_every.is_none().then_some(Duration::from_secs(600));
+        self.checkpoint_minutes.or(default)
+    }
+
     /// What the weights depend on besides the seed and the order, which the loader's
     /// state holds.
-    fn settings(&self, ranks: &Ranks) -> [(&'static str, f64); 7] {
+    fn settings(&self, ranks: &Ranks) -> [(&'static str, f64); 8] {
+        let flag = |set: bool| f64::from(u8::from(set));
         [
             ("batch-size", self.batch_size.get() as f64),
             ("dropout", self.dropout),
             ("epochs", self.epochs as f64),
             ("lr", self.lr),
             ("size", f64::from(self.size)),
-            ("torch-threads", self.torch_threads.get() as f64),
+            ("ignore-exif", flag(self.ignore_exif)),
+            ("narrow-u16", flag(self.narrow_u16)),
             ("world-size", ranks.world_size as f64),
         ]
     }
@@ -195,6 +258,37 @@ impl Args {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_numbers_with_units() {
+        let check = |text: &str, expected: Option<u64>| {
+            assert_eq!(duration(text).ok().map(|time| time.as_secs()), expected, "{text}");
+        };
+        check("45s", Some(45));
+        check("30m", Some(1800));
+        check("11h", Some(39_600));
+        check("1d12h", Some(129_600));
+        check("1h30m5s", Some(5405));
+        for wrong in
+            ["", "11", "h", "0s", "1m1h", "1h1h", "-1h", "1.5h", "99999999999999999999d", "1H"]
+        {
+            check(wrong, None);
+        }
+        assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
+        assert!(minutes("0").is_err() && minutes("1e300").is_err());
+    }
+
+    #[test]
+    fn checkpoints_are_due_by_time_unless_steps_are_given() {
+        let interval = |more: &[&str]| {
+            let args = Args::try_parse_from([&["t", "b"], more].concat()).unwrap();
+            args.checkpoint_interval().map(|time| time.as_secs())
+        };
+        assert_eq!(interval(&[]), Some(600));
+        assert_eq!(interval(&["--checkpoint-every", "3"]), None);
+        assert_eq!(interval(&["--checkpoint-minutes", "2"]), Some(120));
+        assert_eq!(interval(&["--checkpoint-every", "3", "--checkpoint-minutes", "2"]), Some(120));
+    }
 
     #[test]
     fn threads_are_called_jobs_now() {

@@ -9,6 +9,12 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::Loader(LoaderError::Decode { .. }) => {
             "leave such images out with `--skip-broken`, or pack again with `gular pack --check-images full`, which names them all"
         }
+        Error::Option { option: "unknown_labels", .. } => {
+            "leave such samples out with `--unknown-labels drop`, or have loss and accuracy pass over them with `--unknown-labels ignore`"
+        }
+        Error::Option { option: "narrow_u16", .. } => {
+            "train on the high byte with `--narrow-u16`; for values that do not use the whole range, such as reflectances, scale them to 8 bits before packing"
+        }
         Error::Checkpoint(CheckpointError::InUse { .. }) => {
             "wait for its end, or name another folder with `--checkpoint-dir`; processes of one training need a `--rank` each"
         }
@@ -43,7 +49,7 @@ mod tests {
         let mut n = 0;
         for rest in own.split("`--").skip(1) {
             let flag: String =
-                rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '-').collect();
+                rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
             let command = Args::command();
             assert!(command.get_arguments().any(|a| a.get_long() == Some(&flag)), "--{flag}");
             n += 1;

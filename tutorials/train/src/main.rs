@@ -15,29 +15,31 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser as _;
 use gular_runtime::checkpoint::Checkpoints;
+use gular_runtime::group;
 use gular_runtime::metrics::Metrics;
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::schedule::Cosine;
 use gular_runtime::torch::{
-    self, AdamW, DataParallel, Feed, FeedOptions, Optimiser as _, Place, TrainState,
+    self, AdamW, DataParallel, Feed, FeedOptions, Machine, Optimiser as _, Place, Saver, TrainState,
 };
 use gular_runtime::{
-    Digest, EXIT_CHECKPOINTED, Env, Loader, LoaderOptions, OnError, Phase, Ranks, Split, Stats,
-    StopFlag, Transform, available_cores, jpeg_backend, write_file,
+    Deadline, EXIT_CHECKPOINTED, EndTime, Env, Error, Loader, LoaderError, LoaderOptions, OnError,
+    OrientationPolicy, Phase, Ranks, Split, Stats, StopFlag, Transform, UnknownLabels,
+    available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
 use tch::nn::VarStore;
 use tch::{Kind, no_grad};
 
-use crate::args::{Args, Resume};
+use crate::args::{Args, Resume, Unknown};
 use crate::net::Net;
 use crate::prepare::{meet, open};
-use crate::report::{loader_json, progress_bar, say};
+use crate::report::{loader_json, progress_bar, say, time};
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
 }
 
 /// The library's error, if it is one.
-fn own(error: &anyhow::Error) -> Option<&gular_runtime::Error> {
+fn own(error: &anyhow::Error) -> Option<&Error> {
     error.downcast_ref()
 }
 
@@ -95,6 +97,9 @@ struct Training<'a> {
     /// Rank 0 alone writes.
     files: Option<Files>,
     stop: StopFlag,
+    deadline: Deadline,
+    /// When the last checkpoint was begun.
+    saved_at: Instant,
     /// The step to stop after, if any.
     last_step: Option<u64>,
     /// The step of the checkpoint it went on from.
@@ -103,7 +108,7 @@ struct Training<'a> {
 
 /// What a training leaves behind.
 struct Files {
-    checkpoints: Checkpoints,
+    saver: Saver,
     metrics: Option<Metrics>,
 }
 
@@ -112,11 +117,7 @@ fn run(args: &Args) -> Result<End> {
     let mut begun = false;
     match train(args, &stop, &mut begun) {
         // While it was fetched, or the others were waited for: nothing is lost.
-        Err(error)
-            if !begun
-                && stop.requested()
-                && own(&error).is_some_and(gular_runtime::Error::is_stop) =>
-        {
+        Err(error) if !begun && stop.requested() && own(&error).is_some_and(Error::is_stop) => {
             say!("stopped before the first step");
             Ok(End::Stopped)
         }
@@ -129,6 +130,7 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     let env = Env::process();
     let ranks = Ranks::discover(args.rank.zip(args.world_size), &env)?;
     let first = ranks.rank == 0;
+    let deadline = deadline(args, &env, first);
     // Before anything else asks libtorch for a GPU.
     let place = args.device.open(&ranks)?;
     torch::set_threads(args.torch_threads.get());
@@ -157,19 +159,34 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
         let options = LoaderOptions {
             batch_size: args.batch_size.get(),
             order: OrderSpec { kind, seed: args.seed, drop_last: false },
-            rank: ranks.rank,
-            world_size: ranks.world_size,
             threads: args.jobs.unwrap_or_else(|| available_cores(&env)),
             transform: match split {
                 Split::Train => Transform::train(args.size),
                 _ => Transform::eval(args.size),
             },
             on_error: if args.skip_broken { OnError::Skip } else { OnError::Fail },
-            ..LoaderOptions::new(split)
+            unknown_labels: match args.unknown_labels {
+                Unknown::Refuse => UnknownLabels::Refuse,
+                Unknown::Drop => UnknownLabels::Drop,
+                Unknown::Ignore => UnknownLabels::Ignore,
+            },
+            narrow_u16: args.narrow_u16,
+            orientation: match args.ignore_exif {
+                true => OrientationPolicy::Ignore,
+                false => OrientationPolicy::Apply,
+            },
+            stop: Some(stop.clone()),
+            ..LoaderOptions::for_ranks(split, &ranks)
         };
         Feed::new(Loader::new(Arc::clone(&bundle), options)?, &place, FeedOptions::default())
     };
     let (mut train, mut val) = (loader(Split::Train)?, loader(Split::Val)?);
+    for feed in [&train, &val] {
+        let (n, split) = (feed.loader().n_left_out(), feed.loader().options().split);
+        if first && n > 0 {
+            say!("left out {n} samples of split `{split}`, whose class is unknown");
+        }
+    }
     let steps_per_epoch = train.loader().n_steps();
     ensure!(steps_per_epoch > 0, "the bundle has no training samples");
 
@@ -181,6 +198,9 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
 
     // The other processes, if there are any: they must be of the same training.
     let group = meet(args, &ranks, &env, stop, &bundle, &place, &store)?;
+    if place.device().is_cuda() {
+        group.on_failure(|error| end_by_force(&error.to_string()));
+    }
     let parallel = DataParallel::new(group, &store, &place)?;
 
     let state = TrainState {
@@ -188,6 +208,7 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
         seed: args.seed,
         loader: train.state().clone(),
         decoder: jpeg_backend().to_owned(),
+        machine: Some(Machine::here(&env, &place.gpu_name())),
         figures: BTreeMap::new(),
     };
     let schedule = Cosine::new(args.lr, args.epochs.saturating_mul(steps_per_epoch));
@@ -202,6 +223,8 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
         state,
         files: None,
         stop: stop.clone(),
+        deadline,
+        saved_at: Instant::now(),
         last_step: None,
         resumed_at: None,
     };
@@ -220,12 +243,56 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
             }
             Ok(end)
         }
+        Err(error) if is_left_by_a_stop(&error) => {
+            // The last step is whole, on every rank; a GPU may have begun another.
+            let path = if place.device().is_cuda() { None } else { training.save_alone()? };
+            say!("{error:#}");
+            training.say_stopped("after", path);
+            Ok(End::Stopped)
+        }
         Err(error) => {
             // So that the others end too, and say why.
             training.parallel.group().fail(&words(&error));
             Err(error)
         }
     }
+}
+
+/// When to stop, by the command line or by what the batch system says; the latter is told.
+fn deadline(args: &Args, env: &Env, first: bool) -> Deadline {
+    let now = SystemTime::now();
+    // Slurm's controller is asked once, not by every rank.
+    let asks = env.get("SLURM_JOB_ID").is_some() && env.get("SLURM_JOB_END_TIME").is_none();
+    let end = if first || !asks { EndTime::discover(env, now) } else { None };
+    let deadline = Deadline::new(args.stop_after, end);
+    if let Some(end) = end.filter(|_| first) {
+        let (left, margin) = (end.left(now), deadline.margin());
+        let (in_time, before) = (time(left), time(margin));
+        say!(
+            "the job ends in {in_time} ({end}); to stop {before} before, and the time of two checkpoints"
+        );
+        if left <= margin {
+            say!("warning: that is too soon for more than a step");
+        }
+    }
+    deadline
+}
+
+/// Ends the process a minute after the ranks have failed, if it is still there: a call into a
+/// GPU that waits for a lost one may never come back.
+#[expect(clippy::exit, reason = "the thread that would end it well hangs")]
+fn end_by_force(reason: &str) {
+    let reason = reason.to_owned();
+    let _ = std::thread::Builder::new().name("last resort".into()).spawn(move || {
+        std::thread::sleep(Duration::from_secs(60));
+        say!("error: {reason}; the GPU did not come back, so the process ends");
+        std::process::exit(2)
+    });
+}
+
+/// Whether it ended because a rank was asked to stop while it waited for another.
+fn is_left_by_a_stop(error: &anyhow::Error) -> bool {
+    matches!(own(error), Some(Error::Group(group::Error::Stopped { .. })))
 }
 
 impl Training<'_> {
@@ -251,7 +318,10 @@ impl Training<'_> {
             }
             // The next run is to begin with the next epoch.
             (self.state.loader.epoch, self.state.loader.consumed) = (epoch + 1, 0);
-            self.save()?;
+            self.checkpoint()?;
+        }
+        if let Some(files) = &mut self.files {
+            files.saver.finish()?;
         }
         let summary = self.files.is_some().then(|| self.finish(&train.stats())).transpose()?;
         Ok((End::Done, summary))
@@ -277,15 +347,24 @@ impl Training<'_> {
                     self.state.decoder
                 );
             }
+            if let (Some(was), Some(now)) = (&found.machine, &self.state.machine) {
+                for (what, was, now) in now.changes(was) {
+                    say!(
+                        "warning: the {what} is `{now}`, it was `{was}`: sums differ in their last bits"
+                    );
+                }
+            }
             for (name, was, now) in self.args.changes(&self.ranks, &found.figures) {
                 say!("warning: it was begun with `--{name} {was}`, now it is {now}: other weights");
             }
             say!("resuming at step {} from `{path}`", found.step);
-            self.state = found;
+            // What computes from here on is what this process has.
+            let (machine, decoder) = (self.state.machine.take(), self.state.decoder.clone());
+            self.state = TrainState { machine, decoder, ..found };
         }
         let resumed_at = Some(self.state.step).filter(|step| *step > 0);
         let metrics = metrics.as_deref().map(|dir| Metrics::open(dir, resumed_at)).transpose()?;
-        self.files = Some(Files { checkpoints, metrics });
+        self.files = Some(Files { saver: Saver::new(checkpoints), metrics });
         Ok(())
     }
 
@@ -293,31 +372,43 @@ impl Training<'_> {
     fn epoch(&mut self, train: &mut Feed, epoch: u64) -> Result<End> {
         let bar = progress_bar(train, epoch, self.args.epochs, self.files.is_some())?;
         let before = train.stats();
-        let mut batches = train.epoch(epoch);
-        while let Some(batch) = batches.next().transpose()? {
+        let n_positions = train.loader().n_positions();
+        let mut batches = self.parallel.epoch(train, epoch)?;
+        loop {
+            let batch = match batches.next() {
+                None => break,
+                Some(Ok(batch)) => Some(batch),
+                // Asked to stop while it waited: this step is left to the next run.
+                Some(Err(Error::Loader(LoaderError::Stopped))) => None,
+                Some(Err(error)) => return Err(error.into()),
+            };
             torch::set_step_rng(self.state.seed, self.state.step, self.ranks.rank);
             self.optimiser.zero_grad();
-            let (mut loss, len) = (0.0, batch.len() as f64);
-            if !batch.is_empty() {
+            let (mut loss, mut n) = (0.0, 0);
+            if let Some(batch) = batch.as_ref().filter(|batch| batch.n_labelled > 0) {
                 let scores = self.net.forward(&batch.images, true);
                 let mean = scores.cross_entropy_for_logits(&batch.labels);
                 mean.backward();
-                loss = mean.double_value(&[]);
+                (loss, n) = (mean.double_value(&[]), batch.n_labelled);
             }
+            // In one message: the samples of all ranks, and what all of them are to do.
+            let flag = |set: bool| f64::from(u8::from(set));
+            let [left, stop] = [batch.is_none(), self.asked_to_stop()];
+            let mut sums = [loss * n as f64, flag(left), flag(stop), flag(self.is_due())];
+            let agreed = self.parallel.agree(n, &mut sums)?;
+            let [loss, left, stop, due] = sums;
+            let Some(batch) = batch.filter(|_| left == 0.0) else {
+                bar.finish_and_clear();
+                return self.stopped("after");
+            };
             // From here on all ranks have the gradients of the whole batch.
-            let n = self.parallel.average_gradients(batch.len())?;
+            let n = self.parallel.average(&agreed)?;
             let rate = self.schedule.at(self.state.step);
             if n > 0 {
                 self.optimiser.step(rate)?;
             }
             self.state.step += 1;
             self.state.loader = batch.state;
-
-            // All ranks stop after the same step, whichever was asked to.
-            let mut sums = [loss * len, f64::from(u8::from(self.asked_to_stop()))];
-            self.parallel.sum(&mut sums)?;
-            let [loss, stops] = sums;
-            let stop = stops > 0.0;
             if n > 0 {
                 let loss = loss / n as f64;
                 self.count(loss, n as f64);
@@ -325,14 +416,15 @@ impl Training<'_> {
                 bar.set_message(format!("loss {loss:.3}"));
                 bar.inc(n);
             }
-            if stop || self.state.step.is_multiple_of(self.args.checkpoint_every) {
-                let path = self.save()?;
-                if stop {
-                    bar.finish_and_clear();
-                    self.say_stopped("after", path);
-                    return Ok(End::Stopped);
-                }
+            if stop > 0.0 {
+                bar.finish_and_clear();
+                return self.stopped("after");
             }
+            // After the last step comes the checkpoint of the whole epoch.
+            if due > 0.0 && self.state.loader.consumed < n_positions {
+                self.checkpoint()?;
+            }
+            self.poll()?;
         }
         let stats = batches.stats().since(&before);
         bar.finish_and_clear();
@@ -340,26 +432,54 @@ impl Training<'_> {
         Ok(End::Done)
     }
 
+    /// Whether to stop after the step under way.
     fn asked_to_stop(&self) -> bool {
-        self.stop.requested() || self.last_step == Some(self.state.step)
+        self.is_stopping() || self.last_step == Some(self.state.step + 1)
+    }
+
+    /// Whether somebody, or the clock, wants it to stop.
+    fn is_stopping(&self) -> bool {
+        if !self.stop.requested()
+            && let Some(source) = self.deadline.reached()
+        {
+            say!("time to stop: {source}");
+            self.stop.request();
+        }
+        self.stop.requested()
+    }
+
+    /// Whether a checkpoint is due after the step under way; rank 0 says so.
+    fn is_due(&self) -> bool {
+        let Some(files) = &self.files else { return false };
+        let by_steps = self.args.checkpoint_every;
+        let interval = self.args.checkpoint_interval();
+        by_steps.is_some_and(|every| (self.state.step + 1).is_multiple_of(every))
+            || interval.is_some_and(|time| self.saved_at.elapsed() >= time)
+                && !files.saver.is_busy()
     }
 
     /// Loss and accuracy on the validation split, if it has samples. Stopped, it
     /// saves the end of the epoch; the next run begins with this again.
     fn evaluate(&mut self, val: &mut Feed, epoch: u64) -> Result<End> {
         let (mut sum, mut right, mut n) = (0.0, 0.0, 0.0);
+        // Each rank has a part of the samples, and all are to have the same network.
+        self.parallel.share_buffers(&mut self.store)?;
         // Always the same epoch, so the same order and the same sums.
-        for batch in val.epoch(0) {
-            if self.stop.requested() {
+        for batch in self.parallel.epoch(val, 0)? {
+            if self.is_stopping() {
                 break;
             }
-            let batch = batch?;
-            if batch.is_empty() {
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(Error::Loader(LoaderError::Stopped)) => break,
+                Err(error) => return Err(error.into()),
+            };
+            if batch.n_labelled == 0 {
                 continue;
             }
             no_grad(|| {
                 let scores = self.net.forward(&batch.images, false);
-                let len = batch.len() as f64;
+                let len = batch.n_labelled as f64;
                 sum += scores.cross_entropy_for_logits(&batch.labels).double_value(&[]) * len;
                 let hits = scores.argmax(1, false).eq_tensor(&batch.labels);
                 right += hits.sum(Kind::Float).double_value(&[]);
@@ -370,9 +490,7 @@ impl Training<'_> {
         self.parallel.sum(&mut sums)?;
         let [sum, right, n, stops] = sums;
         if stops > 0.0 {
-            let path = self.save()?;
-            self.say_stopped("while validating after", path);
-            return Ok(End::Stopped);
+            return self.stopped("while validating after");
         }
         if n == 0.0 {
             return Ok(End::Done);
@@ -402,15 +520,18 @@ impl Training<'_> {
             // Resumed at the very end of the epoch: all this has been said.
             return Ok(());
         }
+        let mut sums = [stats.images_per_second(), stats.unlabelled as f64];
+        self.parallel.sum(&mut sums)?;
+        let [rate, unlabelled] = sums;
         let mut take = |name: &str| self.state.figures.remove(name).unwrap_or_default();
         let loss = take("epoch_loss") / take("epoch_images").max(1.0);
         self.state.figures.insert("loss_last".into(), loss);
         let waited = stats.of(Phase::WaitForBatch).as_secs_f64() / stats.elapsed.as_secs_f64();
-        let mut rate = [stats.images_per_second()];
-        self.parallel.sum(&mut rate)?;
-        let [rate] = rate;
         if self.files.is_some() {
             say!("epoch {}: loss {loss:.3}, {rate:.0} images/s", epoch + 1);
+            if unlabelled > 0.0 {
+                say!("of them {unlabelled} samples of unknown class, which were ignored");
+            }
         }
         self.log(
             epoch,
@@ -423,13 +544,39 @@ impl Training<'_> {
         Ok(metrics.log(self.state.step, epoch, values)?)
     }
 
-    /// Where it was saved, on rank 0.
-    fn save(&self) -> Result<Option<String>> {
-        let Some(files) = &self.files else { return Ok(None) };
+    /// Begins a checkpoint, which rank 0 writes while the training goes on.
+    fn checkpoint(&mut self) -> Result<()> {
+        self.parallel.share_buffers(&mut self.store)?;
+        self.saved_at = Instant::now();
         // Weights that a lost rank had a part in are not to be kept.
         self.parallel.check()?;
-        let path = torch::save(&files.checkpoints, &self.state, &self.store, &self.optimiser)?;
-        Ok(Some(path.display().to_string()))
+        let Some(files) = &mut self.files else { return Ok(()) };
+        let before = files.saver.begin(&self.state, &self.store, &self.optimiser)?;
+        before.iter().for_each(|saved| self.deadline.saved(saved.took));
+        Ok(())
+    }
+
+    /// Sees how the checkpoint that is being written does.
+    fn poll(&mut self) -> Result<()> {
+        let Some(files) = &mut self.files else { return Ok(()) };
+        files.saver.poll()?.iter().for_each(|saved| self.deadline.saved(saved.took));
+        Ok(())
+    }
+
+    /// Saves the last checkpoint of this run, and says so.
+    fn stopped(&mut self, when: &str) -> Result<End> {
+        self.parallel.share_buffers(&mut self.store)?;
+        self.parallel.check()?;
+        let path = self.save_alone()?;
+        self.say_stopped(when, path);
+        Ok(End::Stopped)
+    }
+
+    /// Saves without asking other ranks; gives the folder, on rank 0.
+    fn save_alone(&mut self) -> Result<Option<String>> {
+        let Some(files) = &mut self.files else { return Ok(None) };
+        let saved = files.saver.save(&self.state, &self.store, &self.optimiser)?;
+        Ok(Some(saved.path.display().to_string()))
     }
 
     fn say_stopped(&self, when: &str, path: Option<String>) {
@@ -440,10 +587,8 @@ impl Training<'_> {
 
     /// Writes the weights, and says what there is to say.
     fn finish(&self, stats: &Stats) -> Result<Value> {
-        let weights = torch::weights(&self.store)?;
         let path = self.args.checkpoint_dir.join("weights.safetensors");
-        write_file(&path, &weights).map_err(gular_runtime::Error::from)?;
-        let digest = Digest::of(&weights);
+        let digest = torch::write_weights(&self.store, &path)?;
         if self.ranks.world_size > 1 {
             say!("of rank 0:");
         }

@@ -64,10 +64,12 @@ pub(crate) fn meet(
     // What would make another training of it: the others compare it with theirs.
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
     let Args { seed, epochs, batch_size, size, lr, dropout, torch_threads, skip_broken, .. } = args;
+    let Args { unknown_labels, narrow_u16, ignore_exif, .. } = args;
     let about = format!(
         "bundle {}\non {kind}\ndecoder {}\nseed {seed}\nepochs {epochs}\n\
          batch size {batch_size}\nsize {size}\nlr {lr}\ndropout {dropout}\norder {:?}\n\
-         torch threads {torch_threads}\nskip broken {skip_broken}\n{}",
+         torch threads {torch_threads}\nskip broken {skip_broken}\n\
+         unknown labels {unknown_labels:?}\nnarrow u16 {narrow_u16}\nignore EXIF {ignore_exif}\n{}",
         bundle.digest(),
         jpeg_backend(),
         args.order_kind(),
@@ -76,6 +78,7 @@ pub(crate) fn meet(
     let options = GroupOptions {
         rendezvous_timeout: Duration::from_secs(args.rendezvous_timeout),
         interface: args.interface,
+        stop: Some(stop.shared()),
         ..GroupOptions::default()
     };
     let n = ranks.world_size;

@@ -1,5 +1,7 @@
 //! What a training says of itself.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 use gular_runtime::torch::Feed;
 use gular_runtime::{Phase, Stats};
@@ -36,6 +38,16 @@ pub(crate) fn progress_bar(
     Ok(bar.with_prefix(format!("epoch {}/{epochs}", epoch + 1)))
 }
 
+/// A time as people say it.
+pub(crate) fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 /// What the loader did and waited for.
 pub(crate) fn loader_json(stats: &Stats) -> Value {
     let seconds = |stage| stats.of(stage).as_secs_f64();
@@ -43,6 +55,7 @@ pub(crate) fn loader_json(stats: &Stats) -> Value {
         "images": stats.images,
         "bytes": stats.bytes,
         "skipped": stats.skipped,
+        "unlabelled": stats.unlabelled,
         "threads": stats.threads,
         "images_per_second": stats.images_per_second(),
         "read_seconds": seconds(Phase::Read),

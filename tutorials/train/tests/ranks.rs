@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use job::{Job, bundle, code, report, said};
 use port::port;
@@ -150,6 +150,31 @@ fn a_killed_process_ends_all_with_one_message_and_the_next_run_goes_on() {
     let resumed = summary(&ranks.run(&[]));
     assert_ne!(resumed["resumed_at_step"], Value::Null);
     assert!(ranks.first().weights() == undisturbed.first().weights(), "other weights");
+}
+
+#[test]
+fn a_process_that_hangs_does_not_keep_the_others_from_saving() {
+    let dir = colours();
+    let ranks = Ranks::new(dir.path(), 2, "--batch-size 4 --epochs 30");
+    let mut children = ranks.start(&[]);
+    wait_for(ranks.first(), &mut children[0], 9);
+    // As in a read from a file system that does not answer: after 30 s it would count as lost.
+    signal(&children[1], "STOP");
+    sleep(Duration::from_millis(500));
+    let since = Instant::now();
+    signal(&children[0], "TERM");
+    let first = children.remove(0).wait_with_output().unwrap();
+    let told = said(&first);
+    assert_eq!(code(&first), 85, "{told}");
+    assert!(told.contains("rank 0 was asked to stop, and nothing moved for 10s"), "{told}");
+    assert!(told.contains("stopped after step"), "{told}");
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    signal(&children[0], "KILL");
+    children[0].wait().unwrap();
+    // The last whole step is what it goes on from.
+    let steps = ranks.first().metrics().len() as u64;
+    let resumed = summary(&ranks.run(&[]));
+    assert!(resumed["resumed_at_step"].as_u64().unwrap() <= steps, "{resumed}");
 }
 
 #[test]

@@ -37,6 +37,17 @@ pub(crate) fn write_bundle(
     n_val: usize,
     value: &dyn Fn(usize) -> Vec<u8>,
 ) -> Digest {
+    write_labelled(dir, image, n_val, value, &|i| i as i64 % 3)
+}
+
+/// The same, of the classes that `label` gives.
+pub(crate) fn write_labelled(
+    dir: &Path,
+    image: Field,
+    n_val: usize,
+    value: &dyn Fn(usize) -> Vec<u8>,
+    label: &dyn Fn(usize) -> i64,
+) -> Digest {
     let data = dir.join(DATA_DIR);
     fs::create_dir_all(&data).unwrap();
     let payload = if image.is_bytes() { Payload::Encoded } else { Payload::Raw };
@@ -52,7 +63,7 @@ pub(crate) fn write_bundle(
             ShardWriter::create(&data, &ShardSpec::new(Envelope::Shards, split, &fields)).unwrap();
         for i in samples {
             let key = BundlePath::parse(&format!("{i}.img")).unwrap();
-            let label = (i as i64 % 3).to_le_bytes();
+            let label = label(i).to_le_bytes();
             writer.push(&key, &[&value(i), &label]).unwrap();
         }
         shards.push(writer.finish().unwrap());

@@ -1,0 +1,97 @@
+//! Samples that cannot be trained on as they are: pixels of 16 bits, unknown classes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod job;
+
+use std::path::Path;
+
+use gular_bundle::{Dtype, Field, FieldName};
+use job::{Job, code, image, report, said, write_bundle, write_labelled};
+
+const UNKNOWN: [usize; 5] = [0, 9, 21, 43, 45];
+
+/// Samples 0 to 43 to train on, 44 to 52 to test.
+fn partly_labelled(dir: &Path) {
+    let media = vec!["image/jpeg".into(), "image/png".into()];
+    let encoded = Field::bytes(FieldName::image(), media);
+    let label = |i: usize| if UNKNOWN.contains(&i) { -1 } else { i as i64 % 3 };
+    write_labelled(dir, encoded, 9, &image, &label);
+}
+
+#[test]
+fn unknown_classes_are_refused_with_their_number_and_the_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    partly_labelled(dir.path());
+    let output = Job::new(dir.path(), "").run(&[]);
+    let told = said(&output);
+    assert_eq!(code(&output), 2, "{told}");
+    assert!(told.contains("4 of 44 samples of split `train` have no class"), "{told}");
+    assert!(told.contains("hint: ") && told.contains("`--unknown-labels drop`"), "{told}");
+}
+
+#[test]
+fn unknown_classes_are_dropped_and_a_resume_ends_with_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    partly_labelled(dir.path());
+    let undisturbed = Job::new(dir.path(), "--unknown-labels drop");
+    let output = undisturbed.run(&[]);
+    let summary = report(&output);
+    // 40 samples in batches of 8.
+    assert_eq!((&summary["images"], &summary["steps"]), (&120.into(), &15.into()));
+    let told = said(&output);
+    assert!(told.contains("left out 4 samples of split `train`"), "{told}");
+    assert!(told.contains("left out 1 samples of split `val`"), "{told}");
+    let job = Job::new(dir.path(), "--unknown-labels drop");
+    assert_eq!(code(&job.run(&["--stop-after-steps", "7"])), 85);
+    let other = job.run(&["--unknown-labels", "ignore"]);
+    assert!(said(&other).contains("samples left out: 4, this loader has 0"), "{}", said(&other));
+    assert_eq!(report(&job.run(&[]))["resumed_at_step"], 7);
+    assert!(job.weights() == undisturbed.weights(), "other weights");
+}
+
+#[test]
+fn unknown_classes_that_stay_count_neither_in_loss_nor_in_accuracy() {
+    let dir = tempfile::tempdir().unwrap();
+    partly_labelled(dir.path());
+    // One sample a step, so that some steps have nothing to learn from.
+    let job = Job::new(dir.path(), "--unknown-labels ignore --batch-size 1 --epochs 6");
+    let output = job.run(&[]);
+    let summary = report(&output);
+    assert_eq!((&summary["images"], &summary["steps"]), (&240.into(), &264.into()));
+    assert_eq!(summary["loader"]["unlabelled"], 24);
+    for name in ["loss_first", "loss_last", "val_loss", "val_accuracy"] {
+        assert!(summary[name].as_f64().is_some_and(f64::is_finite), "{name}: {summary}");
+    }
+    // 8 of the 9 samples to test have a class.
+    let right = summary["val_accuracy"].as_f64().unwrap() * 8.0;
+    assert!((right - right.round()).abs() < 1e-9, "{summary}");
+    assert!(said(&output).contains("4 samples of unknown class"), "{}", said(&output));
+}
+
+#[test]
+fn pixels_of_16_bits_are_refused_unless_they_may_be_narrowed() {
+    let (wide, narrow) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let shape = vec![20, 30, 3];
+    let pixels = |i: usize| -> Vec<u8> {
+        let value = |at: usize| (at * (i + 3) % 50) as u8 + if at % 3 == i % 3 { 180 } else { 40 };
+        (0..20 * 30 * 3).map(value).collect()
+    };
+    // What is lost is the low byte, whatever it is.
+    let low = |value: u8| value.wrapping_mul(7);
+    let field = |dtype| Field::fixed(FieldName::image(), dtype, shape.clone());
+    write_bundle(wide.path(), field(Dtype::U16), 9, &|i| {
+        pixels(i).into_iter().flat_map(|value| [low(value), value]).collect()
+    });
+    write_bundle(narrow.path(), field(Dtype::U8), 9, &pixels);
+    let job = Job::new(wide.path(), "");
+    let output = job.run(&[]);
+    let told = said(&output);
+    assert_eq!(code(&output), 2, "{told}");
+    assert!(told.contains("option `narrow_u16`: field `image` has pixels of 16 bits"), "{told}");
+    assert!(told.contains("hint: ") && told.contains("`--narrow-u16`"), "{told}");
+    let bytes = Job::new(narrow.path(), "");
+    report(&bytes.run(&[]));
+    report(&job.run(&["--narrow-u16"]));
+    assert!(job.weights() == bytes.weights(), "the high byte is what a byte is");
+}

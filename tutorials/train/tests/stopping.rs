@@ -1,0 +1,164 @@
+//! What stops a training besides SIGTERM, and checkpoints by the clock.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod job;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use job::{Job, STEPS_PER_EPOCH, bundle, bundle_of, code, report, said};
+use serde_json::Value;
+
+/// Long enough that it is stopped before its end.
+const LONG: &str = "--epochs 60";
+
+fn weights_of(bundle: &Path, options: &str) -> Vec<u8> {
+    let job = Job::new(bundle, options);
+    report(&job.run(&[]));
+    job.weights()
+}
+
+fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args([format!("-{name}"), id]).status().unwrap().success());
+}
+
+fn wait_for(child: &mut Child, what: impl Fn() -> bool) {
+    while !what() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was disturbed");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn sigusr1_stops_and_saves_as_sigterm_does() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let weights = weights_of(dir.path(), LONG);
+    let job = Job::new(dir.path(), LONG);
+    let mut child = job.command(&[]).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for(&mut child, || job.metrics().len() >= 9);
+    signal(&child, "USR1");
+    let first = child.wait_with_output().unwrap();
+    assert_eq!(code(&first), 85, "{}", said(&first));
+    assert_ne!(report(&job.run(&[]))["resumed_at_step"], Value::Null);
+    assert!(job.weights() == weights, "other weights");
+}
+
+#[test]
+fn the_time_it_was_given_stops_it() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let job = Job::new(dir.path(), "--epochs 1000000");
+    let since = Instant::now();
+    let output = job.run(&["--stop-after", "2s"]);
+    let told = said(&output);
+    assert_eq!(code(&output), 85, "{told}");
+    assert!(told.contains("time to stop: the time it was given"), "{told}");
+    assert!(told.contains("stopped after step"), "{told}");
+    assert!(since.elapsed() >= Duration::from_secs(2));
+}
+
+#[test]
+fn the_end_that_a_batch_system_gives_stops_it_in_time_to_save() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let soon = (now + 33).to_string();
+    let (job_ad, machine_ad) = (dir.path().join("job.ad"), dir.path().join("machine.ad"));
+    fs::write(&job_ad, "ClusterId = 7\nAllowedExecuteDuration = 32\n").unwrap();
+    fs::write(&machine_ad, format!("Name = \"a\"\nGLIDEIN_ToDie = {soon}\n")).unwrap();
+    let text = |path: &Path| path.display().to_string();
+    let cases = [
+        (vec![("_CONDOR_JOB_AD", text(&job_ad))], "AllowedExecuteDuration of the job ad"),
+        (vec![("_CONDOR_MACHINE_AD", text(&machine_ad))], "GLIDEIN_ToDie of the machine ad"),
+        (
+            vec![("SLURM_JOB_ID", "7".to_owned()), ("SLURM_JOB_END_TIME", soon.clone())],
+            "SLURM_JOB_END_TIME",
+        ),
+    ];
+    for (variables, source) in cases {
+        let job = Job::new(dir.path(), "--epochs 1000000");
+        let output = job.command(&[]).envs(variables).output().unwrap();
+        let told = said(&output);
+        assert_eq!(code(&output), 85, "{told}");
+        assert!(told.contains("the job ends in ") && told.contains(source), "{told}");
+        assert!(told.contains(&format!("time to stop: {source}")), "{told}");
+        assert!(job.newest().join("model.safetensors").is_file());
+    }
+}
+
+#[test]
+fn checkpoints_by_the_clock_outlive_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let weights = weights_of(dir.path(), LONG);
+    let job = Job::new(dir.path(), LONG);
+    let mut child = job.command(&["--checkpoint-minutes", "0.0005"]).spawn().unwrap();
+    // In mid-epoch, where nothing else saves.
+    let latest = || fs::read_to_string(job.checkpoints().join("latest")).unwrap_or_default();
+    let step = || latest().trim().trim_start_matches("step-").parse::<u64>().ok();
+    wait_for(&mut child, || step().is_some_and(|n| n > 2 && n % STEPS_PER_EPOCH != 0));
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert_ne!(report(&job.run(&[]))["resumed_at_step"], Value::Null);
+    assert!(job.weights() == weights, "other weights");
+}
+
+#[test]
+fn metrics_are_logged_once_whenever_it_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle_of(dir.path(), 0, 2000);
+    let options = "--epochs 2 --checkpoint-every 3";
+    let undisturbed = Job::new(dir.path(), options);
+    report(&undisturbed.run(&[]));
+    // While it validates, after the last step of an epoch, which has a checkpoint by its number,
+    // and after the epoch's sums are logged.
+    let job = Job::new(dir.path(), options);
+    let mut child = job.command(&[]).stderr(Stdio::null()).spawn().unwrap();
+    wait_for(&mut child, || job.metrics().len() as u64 > STEPS_PER_EPOCH);
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    report(&job.run(&[]));
+    assert_eq!(job.metrics(), undisturbed.metrics());
+    // Stopped while it validates, and killed between the validation's line and the checkpoint:
+    // as if the first of two runs from one checkpoint had come to that line only.
+    let twice = Job::new(dir.path(), options);
+    let mut child = twice.command(&[]).stderr(Stdio::null()).spawn().unwrap();
+    wait_for(&mut child, || twice.metrics().len() as u64 > STEPS_PER_EPOCH);
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(85));
+    let path = twice.dir.path().join("metrics/metrics.jsonl");
+    let mut lines = fs::read_to_string(&path).unwrap();
+    lines += "{\"step\":6,\"epoch\":0,\"wall\":1.0,\"val_loss\":0.5,\"val_accuracy\":0.5}\n";
+    fs::write(&path, lines).unwrap();
+    report(&twice.run(&[]));
+    let names = |job: &Job| -> Vec<Vec<String>> {
+        let lines = job.metrics().into_iter();
+        lines.map(|line| line.as_object().unwrap().keys().cloned().collect()).collect()
+    };
+    assert_eq!(names(&twice), names(&undisturbed));
+}
+
+#[test]
+fn another_kind_of_processor_is_told_at_the_resume() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let job = Job::new(dir.path(), "");
+    assert_eq!(code(&job.run(&["--stop-after-steps", "2"])), 85);
+    let run = |variable: &[(&str, &str)]| {
+        let mut command = job.command(&["--stop-after-steps", "1"]);
+        said(&command.envs(variable.iter().copied()).output().unwrap())
+    };
+    let told = run(&[("ATEN_CPU_CAPABILITY", "default")]);
+    assert!(told.contains("warning: the processor is `"), "{told}");
+    assert!(told.contains("ATEN_CPU_CAPABILITY=default"), "{told}");
+    // What is saved now is of that one.
+    let told = run(&[("ATEN_CPU_CAPABILITY", "default")]);
+    assert!(!told.contains("warning:"), "{told}");
+    assert!(run(&[]).contains("warning: the processor is `"));
+}
