@@ -24,13 +24,7 @@ pub struct LoaderState {
     /// The world size that consumed them.
     pub world_size: u64,
     /// Samples of the split that the order does not have.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// Why a loader cannot go on from a state.

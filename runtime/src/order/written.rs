@@ -22,6 +22,9 @@ pub(super) struct Written {
     epoch: u64,
     consumed: u64,
     world_size: u64,
+    /// Where samples are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_out: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -34,14 +37,27 @@ enum Name {
 
 impl From<LoaderState> for Written {
     fn from(state: LoaderState) -> Self {
-        let LoaderState { bundle, split, order, epoch, consumed, world_size } = state;
+        let LoaderState { bundle, split, order, epoch, consumed, world_size, left_out } = state;
         let OrderSpec { kind, seed, drop_last } = order;
         let (order, shuffle, shards) = match kind {
             OrderKind::Torch { shuffle } => (Name::Torch, Some(shuffle), None),
             OrderKind::Elastic => (Name::Elastic, None, None),
             OrderKind::Window { shards } => (Name::Window, None, Some(shards)),
         };
-        Self { bundle, split, order, shuffle, shards, seed, drop_last, epoch, consumed, world_size }
+        let left_out = Some(left_out).filter(|n| *n > 0);
+        Self {
+            bundle,
+            split,
+            order,
+            shuffle,
+            shards,
+            seed,
+            drop_last,
+            epoch,
+            consumed,
+            world_size,
+            left_out,
+        }
     }
 }
 
@@ -58,7 +74,8 @@ impl TryFrom<Written> for LoaderState {
             (Name::Window, _, None) => return Err("order `window` has no `shards`"),
         };
         let order = OrderSpec { kind, seed, drop_last };
-        Ok(Self { bundle, split, order, epoch, consumed, world_size })
+        let left_out = written.left_out.unwrap_or(0);
+        Ok(Self { bundle, split, order, epoch, consumed, world_size, left_out })
     }
 }
 
