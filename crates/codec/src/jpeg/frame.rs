@@ -99,10 +99,8 @@ impl Frame {
                 APP1 if of_xmp.is_none() => {
                     of_xmp = segment.strip_prefix(XMP).and_then(xmp::orientation);
                 }
-                APP14 if segment.starts_with(b"Adobe") => {
-                    if segment.get(ADOBE_LEN - 1).is_none_or(|transform| *transform > 2) {
-                        flaw = flaw.or(Some("its Adobe segment is damaged"));
-                    }
+                APP14 if segment.starts_with(b"Adobe") && !is_adobe(segment) => {
+                    flaw = flaw.or(Some("its Adobe segment is damaged"));
                 }
                 // SOF0..15 but for DHT, JPG and DAC, which share the range.
                 0xc0..=0xcf if !matches!(marker, DHT | 0xc8 | 0xcc) => {
@@ -256,6 +254,11 @@ impl Frame {
 /// Whether a segment is a note, of which decoders need nothing.
 fn is_note(marker: u8) -> bool {
     matches!(marker, APP0..=APP15 | COM)
+}
+
+/// Whether an Adobe segment has a transform, and one that there is.
+fn is_adobe(segment: &[u8]) -> bool {
+    segment.get(ADOBE_LEN - 1).is_some_and(|transform| *transform <= 2)
 }
 
 /// The code of the next marker; stray bytes before it are skipped, as libjpeg does.
