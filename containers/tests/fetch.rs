@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{Shelf, sha256};
-use gular_containers::fetch::Archives;
+use gular_containers::fetch::{Archives, Told};
 use gular_containers::{Error, Package};
+use gular_files::{Lock, LockMode, SAY_AFTER};
 
 const A: &str = "https://a.example/pool/x_1.deb";
 const B: &str = "https://b.example/pool/x_1.deb";
@@ -34,7 +35,7 @@ fn archives(dir: &Path) -> Archives {
 }
 
 fn get(archives: &Archives, shelf: &Shelf, bytes: &[u8]) -> Result<PathBuf, Error> {
-    archives.get(&package(bytes), shelf, &|_| {}, &AtomicBool::new(false))
+    archives.get(&package(bytes), shelf, Told::NOBODY, &AtomicBool::new(false))
 }
 
 #[test]
@@ -54,6 +55,28 @@ fn a_file_is_fetched_once() {
     fs::write(&path, b"short").unwrap();
     get(&archives, &shelf, &bytes).unwrap();
     assert_eq!(fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn who_waits_for_long_for_another_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (bytes, archives) = (bytes(), archives(dir.path()));
+    let mut shelf = Shelf::default();
+    shelf.put(B, bytes.clone());
+    fs::create_dir(&archives.dir).unwrap();
+    let part = archives.dir.join(format!("{}.part", sha256(&bytes)));
+    let held = Lock::try_at(&part, LockMode::Exclusive).unwrap().unwrap();
+    let told = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(SAY_AFTER + std::time::Duration::from_secs(1));
+            drop(held);
+        });
+        let waiting = |dir: &Path| told.lock().unwrap().push(dir.to_owned());
+        let told = Told { waiting: &waiting, ..Told::NOBODY };
+        archives.get(&package(&bytes), &shelf, told, &AtomicBool::new(false)).unwrap();
+    });
+    assert_eq!(told.into_inner().unwrap(), [archives.dir]);
 }
 
 #[test]
@@ -78,7 +101,14 @@ fn a_cut_transfer_goes_on_where_it_was_even_elsewhere() {
     );
     let heard = std::sync::Mutex::new(Vec::new());
     let progress = |done| heard.lock().unwrap().push(done);
-    archives.get(&package(&bytes), &shelf, &progress, &AtomicBool::new(false)).unwrap();
+    archives
+        .get(
+            &package(&bytes),
+            &shelf,
+            Told { progress: &progress, ..Told::NOBODY },
+            &AtomicBool::new(false),
+        )
+        .unwrap();
     assert_eq!(shelf.asked(), [format!("stream 2097152 {A}")]);
     let heard = heard.into_inner().unwrap();
     assert!(heard.is_sorted() && heard.last() == Some(&(bytes.len() as u64)), "{heard:?}");
@@ -194,7 +224,12 @@ fn stopping_keeps_what_came() {
     shelf.put(A, bytes.clone());
     let cancel = AtomicBool::new(false);
     let progress = |done| cancel.store(done >= 2 << 20, Ordering::Relaxed);
-    let stopped = archives.get(&package(&bytes), &shelf, &progress, &cancel);
+    let stopped = archives.get(
+        &package(&bytes),
+        &shelf,
+        Told { progress: &progress, ..Told::NOBODY },
+        &cancel,
+    );
     assert!(matches!(stopped, Err(Error::Cancelled)));
     get(&archives, &shelf, &bytes).unwrap();
     assert_eq!(shelf.asked(), [format!("stream 0 {A}"), format!("stream 2097152 {A}")]);
@@ -207,7 +242,7 @@ fn names_that_lead_elsewhere_are_refused() {
     let good = package(b"x");
     for url in ["https://a.example/..", "https://a.example/", "https://a.example/%2e%2e%2fx"] {
         let bad = Package { urls: vec![url.to_owned()], ..good.clone() };
-        let refused = archives.get(&bad, &Shelf::default(), &|_| {}, &AtomicBool::new(false));
+        let refused = archives.get(&bad, &Shelf::default(), Told::NOBODY, &AtomicBool::new(false));
         assert!(matches!(refused, Err(Error::Path { .. })));
     }
 }

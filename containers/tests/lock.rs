@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{Shelf, sha256};
-use gular_containers::fetch::Archives;
+use gular_containers::fetch::{Archives, Told};
 use gular_containers::lock::{Lock, Sources, resolve, vendor};
 use gular_containers::recipe::Recipe;
 use gular_containers::{Error, Package};
@@ -342,7 +342,7 @@ fn a_vendor_folder_has_every_archive_and_nothing_else_and_serves_offline() {
     let archives = Archives { dir: dir.path().join("cache"), vendor: Vec::new(), offline: false };
     let to = dir.path().join("vendor");
     let cancel = AtomicBool::new(false);
-    let put = || vendor(&found, &archives, &to, &shelf, &|_, _| {}, &cancel);
+    let put = || vendor(&found, &archives, &to, &shelf, &|_, _| {}, &|_| {}, &cancel);
     put().unwrap();
     let mut there: Vec<String> = fs::read_dir(&to)
         .unwrap()
@@ -361,6 +361,6 @@ fn a_vendor_folder_has_every_archive_and_nothing_else_and_serves_offline() {
     assert!(shelf.asked().is_empty(), "the cache has it");
     let offline = Archives { dir: dir.path().join("none"), vendor: vec![to], offline: true };
     for package in found.packages() {
-        offline.get(package, &shelf, &|_| {}, &cancel).unwrap();
+        offline.get(package, &shelf, Told::NOBODY, &cancel).unwrap();
     }
 }

@@ -97,6 +97,9 @@ impl Watch for Bars<'_> {
                 let library = library.display();
                 format!("`{library}` of this machine goes in: the program names its folder")
             }
+            Note::Waiting(dir) => {
+                format!("waiting for another process that fetches to `{}`", dir.display())
+            }
             Note::NotCached(why) => format!("the next build will compress all again: {why}"),
             _ => return,
         };

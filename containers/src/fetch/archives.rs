@@ -5,7 +5,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_files::{Lock, LockMode, persist_read_only};
+use gular_files::{Lock, LockMode, SAY_AFTER, persist_read_only};
 use sha2::Digest as _;
 
 use super::{Fault, Transport};
@@ -26,9 +26,24 @@ pub struct Archives {
     pub offline: bool,
 }
 
+/// What hears of a file on its way.
+#[derive(Clone, Copy)]
+pub struct Told<'a> {
+    /// Bytes that are there.
+    pub progress: &'a dyn Fn(u64),
+    /// The folder, once another process has been filling this file in it for
+    /// [`SAY_AFTER`].
+    pub waiting: &'a dyn Fn(&Path),
+}
+
+impl Told<'_> {
+    /// Hears nothing.
+    pub const NOBODY: Told<'static> = Told { progress: &|_| (), waiting: &|_| () };
+}
+
 impl Archives {
     /// The file with these bytes: from a vendor folder, the cache, or fetched.
-    /// `progress` hears how many bytes of it are there, of the package's.
+    /// `told.progress` hears how many bytes of it are there, of the package's.
     ///
     /// Whatever is there already is read whole; what is damaged in the cache is
     /// fetched again. What a stopped transfer left is used by the next one.
@@ -40,9 +55,10 @@ impl Archives {
         &self,
         package: &Package,
         transport: &dyn Transport,
-        progress: &dyn Fn(u64),
+        told: Told<'_>,
         cancel: &AtomicBool,
     ) -> Result<PathBuf> {
+        let progress = told.progress;
         let file_name = package.file_name().ok_or_else(|| {
             let path = package.urls.first().unwrap_or(&package.name).clone();
             Error::Path { path, reason: "it does not end in a plain file name" }
@@ -67,7 +83,7 @@ impl Archives {
             return Err(Error::Offline { name: file_name });
         }
         fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
-        let Some(mut part) = Part::open(&self.dir, &path, package, cancel)? else {
+        let Some(mut part) = Part::open(&self.dir, &path, package, told, cancel)? else {
             progress(package.bytes);
             return Ok(path);
         };
@@ -141,10 +157,18 @@ impl Part {
         dir: &Path,
         whole: &Path,
         package: &Package,
+        told: Told<'_>,
         cancel: &AtomicBool,
     ) -> Result<Option<Self>> {
         let path = dir.join(format!("{}.part", package.sha256));
-        let mut keep_waiting = |_| !cancel.load(Ordering::Relaxed);
+        let mut said = false;
+        let mut keep_waiting = |waited| {
+            if waited >= SAY_AFTER && !said {
+                said = true;
+                (told.waiting)(dir);
+            }
+            !cancel.load(Ordering::Relaxed)
+        };
         let lock = Lock::wait_at(&path, LockMode::Exclusive, &mut keep_waiting)?;
         let lock = lock.ok_or(Error::Cancelled)?;
         if has_len(whole, package.bytes) {

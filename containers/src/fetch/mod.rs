@@ -9,5 +9,5 @@
 mod archives;
 mod transport;
 
-pub use self::archives::Archives;
+pub use self::archives::{Archives, Told};
 pub use self::transport::{Fault, Transport};

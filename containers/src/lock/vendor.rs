@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use gular_files::{persist, temp_in};
 
 use super::Lock;
-use crate::fetch::{Archives, Transport};
+use crate::fetch::{Archives, Told, Transport};
 use crate::{Error, Result};
 
 /// Puts every file of a lock into `dir` under its own name, and nothing else; one that
@@ -23,21 +23,23 @@ pub fn vendor(
     dir: &Path,
     transport: &dyn Transport,
     progress: &dyn Fn(&str, u64),
+    waiting: &dyn Fn(&Path),
     cancel: &AtomicBool,
 ) -> Result<()> {
     fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
     let mut before = 0;
     for package in lock.packages() {
         let progress = |done: u64| progress(&package.name, before + done);
+        let told = Told { progress: &progress, waiting };
         // Archives refuse one without.
         let file_name = package.file_name().unwrap_or_default();
         let to = dir.join(&file_name);
         let there = Archives { dir: archives.dir.clone(), vendor: vec![dir.into()], offline: true };
-        if to.exists() && there.get(package, transport, &progress, cancel).is_ok() {
+        if to.exists() && there.get(package, transport, told, cancel).is_ok() {
             before += package.bytes;
             continue;
         }
-        let from = archives.get(package, transport, &progress, cancel)?;
+        let from = archives.get(package, transport, told, cancel)?;
         // A copy: a link would carry what happens to it here into the cache.
         let mut temp = temp_in(dir)?;
         let copied = File::open(&from).and_then(|mut from| io::copy(&mut from, &mut temp));

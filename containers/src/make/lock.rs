@@ -1,6 +1,6 @@
 //! `image.lock`, made and written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Cache, Note, Order, Project, Relocked, Step, Watch};
 use crate::fetch::Transport;
@@ -56,7 +56,9 @@ pub fn lock(order: &LockOrder, transport: &dyn Transport, watch: &dyn Watch) -> 
             watch.working_on(Step::Fetch, name);
             watch.progress(Step::Fetch, done, total);
         };
-        let filled = lock::vendor(&lock, &archives, dir, transport, &told, watch.cancel());
+        let waiting = |dir: &Path| watch.note(&Note::Waiting(dir));
+        let filled =
+            lock::vendor(&lock, &archives, dir, transport, &told, &waiting, watch.cancel());
         watch.ended(Step::Fetch);
         filled?;
     }

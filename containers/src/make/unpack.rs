@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use super::{Step, Watch};
+use super::{Note, Step, Watch};
 use crate::assemble::Base;
 use crate::debian;
-use crate::fetch::{Archives, Transport};
+use crate::fetch::{Archives, Told, Transport};
 use crate::lock::{Lock, Oci};
 use crate::oci::{Layout, Parts};
 use crate::rootfs::Rootfs;
@@ -77,8 +77,9 @@ fn fetch(
     let mut fetched = Fetched::default();
     for package in missing {
         watch.working_on(Step::Fetch, &package.name);
-        let told = |done: u64| watch.progress(Step::Fetch, fetched.bytes + done, total);
-        let path = archives.get(package, transport, &told, watch.cancel())?;
+        let progress = |done: u64| watch.progress(Step::Fetch, fetched.bytes + done, total);
+        let told = Told { progress: &progress, waiting: &|dir| watch.note(&Note::Waiting(dir)) };
+        let path = archives.get(package, transport, told, watch.cancel())?;
         fetched.paths.insert(package.sha256, path);
         fetched.bytes += package.bytes;
     }
@@ -122,7 +123,7 @@ impl Work<'_> {
             Some(path) => fill(filling, path, limits),
             // Its listing was there a moment ago, and is damaged.
             None => {
-                let path = archives.get(package, self.transport, &|_| {}, cancel)?;
+                let path = archives.get(package, self.transport, Told::NOBODY, cancel)?;
                 fill(filling, &path, limits)
             }
         })?;
