@@ -68,7 +68,10 @@ class GularDataset:
     def _shard(self, number):
         if number not in self._open:
             entry = self.shards[number]
-            data = os.path.join(self.path, "data")
+            # Packed or fetched, copied as published, or all in one folder (a job's sandbox).
+            folders = [os.path.join(self.path, *way) for way in (["data"], ["..", "data"], [])]
+            there = (d for d in folders if os.path.exists(os.path.join(d, entry["name"])))
+            data = next(there, folders[0])
             shard = np.memmap(os.path.join(data, entry["name"]), mode="r")
             if len(shard) != entry["bytes"]:
                 raise ValueError(f"{entry['name']}: {len(shard)} bytes, the manifest says {entry['bytes']}")

@@ -12,7 +12,7 @@ use gular_files::TEMP_PREFIX;
 const MAX_NAMED: usize = 20;
 
 /// Files that the manifest does not list, leftovers, and inputs left out.
-pub(crate) fn notes(dir: &Path, manifest: &Manifest) -> Vec<String> {
+pub(crate) fn notes(dir: &Path, data: &Path, manifest: &Manifest) -> Vec<String> {
     let known: HashSet<&str> = manifest
         .shards
         .iter()
@@ -22,7 +22,9 @@ pub(crate) fn notes(dir: &Path, manifest: &Manifest) -> Vec<String> {
     for name in files_of(dir).filter(|n| n.starts_with(TEMP_PREFIX)) {
         leftovers.push(name);
     }
-    for name in files_of(&dir.join(DATA_DIR)) {
+    // A folder that is not the bundle's alone may hold anything.
+    let own = dir.join(DATA_DIR);
+    for name in files_of(&own).filter(|_| data == own) {
         if name.starts_with(TEMP_PREFIX) {
             leftovers.push(format!("{DATA_DIR}/{name}"));
         } else if !known.contains(name.as_str()) {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_bundle::{
-    Backend, DATA_DIR, Digest, Envelope, Error, FileEntry, Header, Index, Manifest, ReadAt, Row,
-    SampleId, ShardEntry, ShardIdx, rebuild_index, survey,
+    Backend, Digest, Envelope, Error, FileEntry, Header, Index, Manifest, ReadAt, Row, SampleId,
+    ShardEntry, ShardIdx, rebuild_index, stored_file, survey,
 };
 
 use crate::digest::digest;
@@ -16,6 +16,8 @@ use crate::{Mode, VerifyOptions};
 
 /// What checking a shard needs of the whole.
 pub(crate) struct Context<'a> {
+    /// The bundle's folder, and the one with its shards.
+    pub(crate) dir: &'a Path,
     pub(crate) data: &'a Path,
     pub(crate) manifest: &'a Manifest,
     pub(crate) options: &'a VerifyOptions,
@@ -25,6 +27,14 @@ pub(crate) struct Context<'a> {
     /// The sample that is read however small the share.
     pub(crate) always: Option<SampleId>,
     pub(crate) cancel: &'a AtomicBool,
+}
+
+impl Context<'_> {
+    /// The file as it is called from the bundle's folder.
+    fn name_of(&self, file: &FileEntry) -> String {
+        let path = self.data.join(file.name.as_str());
+        path.strip_prefix(self.dir).unwrap_or(&path).display().to_string()
+    }
 }
 
 /// Everything that is wrong with shard `number` and its index.
@@ -62,7 +72,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn fault(&mut self, kind: FaultKind, file: &FileEntry, message: String) -> &mut Fault {
-        let name = format!("{DATA_DIR}/{}", file.name);
+        let name = self.context.name_of(file);
         let mut fault = Fault::new(kind, name, message, FETCH_AGAIN);
         fault.split = Some(self.entry.split);
         self.faults.push(fault);
@@ -89,7 +99,7 @@ impl Check<'_> {
 
     /// Opens a file of the manifest's length, or of another, which is a fault.
     fn open(&mut self, file: &FileEntry) -> Option<ReadAt> {
-        let path = self.context.data.join(file.name.as_str());
+        let path = stored_file(self.context.data, file);
         match ReadAt::open(&path, Backend::Pread) {
             Ok(open) => {
                 let (expected, found) = (file.bytes, open.len_bytes());
@@ -275,7 +285,7 @@ impl Check<'_> {
         let manifest = context.manifest;
         let again = rebuild_index(shard, manifest.envelope, &manifest.fields)
             .is_ok_and(|bytes| Digest::of(&bytes) == entry.index.digest);
-        let name = format!("{DATA_DIR}/{}", entry.index.name);
+        let name = context.name_of(&entry.index);
         for fault in self.faults.iter_mut().filter(|f| f.file == name) {
             fault.advice = match (fault.kind, again) {
                 (_, true) => INDEX_FROM_SHARD,

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    Backend, DATA_DIR, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, Row, SampleId,
-    ShardIdx, Split,
+    Backend, Digest, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ReadAt, Row, SampleId, ShardIdx,
+    Split, data_folder,
 };
 use gular_files::parallel;
 
@@ -53,7 +53,8 @@ pub fn verify(
             return Ok(report);
         }
     };
-    report.notes = notes(dir, &manifest);
+    let data = data_folder(dir, &manifest);
+    report.notes = notes(dir, &data, &manifest);
     let manifest = options.part_of(&manifest);
     let total = report.describe(&manifest, options.mode);
 
@@ -61,7 +62,8 @@ pub fn verify(
     let advance = |n: u64| progress(read.fetch_add(n, Ordering::Relaxed) + n, total);
     let checked = AtomicU64::new(0);
     let context = Context {
-        data: &dir.join(DATA_DIR),
+        dir,
+        data: &data,
         manifest: &manifest,
         options,
         advance: &advance,

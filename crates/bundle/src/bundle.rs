@@ -5,16 +5,18 @@
 //! DIR/data/<split>-<16 hex>.<ext>                shards
 //! DIR/data/<split>-<16 hex>.index.safetensors    their indexes
 //! ```
+//!
+//! Or where [`data_folder`] finds them.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::manifest::{DATA_DIR, MANIFEST_NAME, MAX_MANIFEST_BYTES};
+use crate::manifest::{MANIFEST_NAME, MAX_MANIFEST_BYTES};
 use crate::open_shards::OpenShards;
 use crate::{
     Backend, BundlePath, CheckWhen, Digest, Error, FieldIdx, FileEntry, Index, Manifest, ReadAt,
-    Row, Shard, ShardEntry, ShardIdx, Split,
+    Row, Shard, ShardEntry, ShardIdx, Split, data_folder, stored_file,
 };
 
 /// How to open a bundle.
@@ -89,7 +91,7 @@ impl Bundle {
         }
         let manifest = Manifest::parse(&file.path(), &bytes)?;
         let starts = Split::ALL.map(|split| starts(&manifest, split));
-        let data = dir.join(DATA_DIR);
+        let data = data_folder(dir, &manifest);
         Ok(Self {
             dir: dir.to_owned(),
             data,
@@ -186,10 +188,10 @@ impl Bundle {
         Ok(())
     }
 
-    /// Where a shard or index of the manifest lies.
+    /// Where a shard or index of the manifest lies, or would lie.
     #[must_use]
     pub fn path_of(&self, file: &FileEntry) -> PathBuf {
-        self.data.join(file.name.as_str())
+        stored_file(&self.data, file)
     }
 
     /// The number of samples of `split`.

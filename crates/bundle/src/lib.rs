@@ -29,6 +29,7 @@ mod envelope;
 mod error;
 mod field;
 mod index;
+mod local_files;
 mod manifest;
 mod open_shards;
 mod path;
@@ -50,6 +51,7 @@ pub use envelope::{
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};
 pub use index::{Index, Location};
+pub use local_files::{data_folder, stored_file};
 pub use manifest::{
     About, DATA_DIR, Envelope, FileEntry, MANIFEST_NAME, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES,
     MAX_SHARD_SAMPLES, MadeValue, Manifest, Payload, ShardEntry, Statistics, write_manifest,

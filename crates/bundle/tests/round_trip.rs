@@ -138,6 +138,44 @@ fn small() -> Vec<Vec<Sample>> {
     vec![(0..5).map(|i| sample(i, image(i), vec![i as u8; 9])).collect()]
 }
 
+/// As it was packed, as it was published, and all in one folder.
+#[test]
+fn data_is_found_below_the_manifest_beside_its_folder_and_beside_it() {
+    let (dir, shards) = (tempfile::tempdir().unwrap(), small());
+    let version = dir.path().join("v1");
+    fs::create_dir(&version).unwrap();
+    let digest = write_bundle(&version, Envelope::Shards, fields(), &shards);
+    let check = || check_all(&version, digest, &shards, Backend::Pread, CheckWhen::Always);
+    check();
+    fs::rename(version.join(DATA_DIR), dir.path().join(DATA_DIR)).unwrap();
+    check();
+    for entry in fs::read_dir(dir.path().join(DATA_DIR)).unwrap() {
+        let entry = entry.unwrap();
+        fs::rename(entry.path(), version.join(entry.file_name())).unwrap();
+    }
+    check();
+    // A sandbox may have a `data` of its own, and a name may have been burned.
+    fs::create_dir(version.join(DATA_DIR)).unwrap();
+    fs::write(version.join(DATA_DIR).join("other"), "").unwrap();
+    let bundle = Bundle::open(&version, OpenOptions::default()).unwrap();
+    let shard = bundle.path_of(&bundle.manifest().shards[0].file);
+    let renamed = format!("{}~1", shard.display());
+    fs::rename(&shard, renamed).unwrap();
+    fs::write(&shard, "cut").unwrap();
+    check();
+    // Of nothing, the error names the usual place.
+    fs::remove_dir_all(dir.path().join(DATA_DIR)).unwrap();
+    for entry in fs::read_dir(&version).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() && !path.ends_with(gular_bundle::MANIFEST_NAME) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let bundle = Bundle::open(&version, OpenOptions::default()).unwrap();
+    let error = bundle.shard(ShardIdx(0)).unwrap_err().to_string();
+    assert!(error.contains("/v1/data/"), "{error}");
+}
+
 #[test]
 fn same_samples_give_same_bytes() {
     for envelope in Envelope::ALL {
