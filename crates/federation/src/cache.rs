@@ -72,6 +72,11 @@ impl Cache {
         if let Some(found) = kept {
             return self.hit(parts, found).await;
         }
+        // RFC 9111, section 5.2.1.7.
+        let cache_control = parts.headers.get("cache-control").and_then(|v| v.to_str().ok());
+        if cache_control.is_some_and(|value| value.contains("only-if-cached")) {
+            return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "there is no copy of it here"));
+        }
         let found = self.origin.find(name.clone()).await.map_err(|fault| fault_answer(&fault))?;
         if found.is_collection() {
             return collection::page(parts, self.origin.store.clone(), name).await;

@@ -33,6 +33,9 @@ pub struct ClientOptions {
     /// fits. What is found is sent only to servers of a federation, for a namespace that
     /// trusts the token's issuer.
     pub find_tokens: bool,
+    /// `https://HOST[:PORT]`: all reads of a federation go to this cache, and to no other
+    /// server when it fails. For whoever wants to know what it has, or fill it.
+    pub only_cache: Option<String>,
     /// For TCP, proxy and TLS together.
     pub connect_timeout: Duration,
     /// Without a byte either way, a server counts as dead.
@@ -84,6 +87,7 @@ impl ClientOptions {
             env,
             token_files: Vec::new(),
             find_tokens: true,
+            only_cache: None,
             connect_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(60),
             patience: Duration::from_secs(180),
@@ -152,7 +156,7 @@ impl Client {
         let finder = Finder::new(options.token_files.clone(), &options.env, uid);
         Ok(Self(Arc::new(Inner {
             http: Http::new(&options.env, timeouts)?,
-            routes: Routes::new(&options.env)?,
+            routes: Routes::new(&options.env, options.only_cache.as_deref())?,
             finder: if options.find_tokens { finder } else { finder.explicit_only() },
             begun: SystemTime::now(),
             waited: Mutex::default(),
@@ -197,7 +201,7 @@ impl Inner {
         Ok(self.pick(url, action, namespace)?.send.map(|found| found.token))
     }
 
-    fn pick(
+    pub(crate) fn pick(
         &self,
         url: &Url,
         action: Action,

@@ -7,6 +7,7 @@
 //! Client ─ stream, read ─▶ read ┐
 //!        ─ upload ───────▶ upload ├─▶ route (discovery, director) ─▶ http
 //!        ─ stat, list ───▶ stat ┘       token (found, diagnosed)
+//!        ─ examine ────▶ examine: what each server does, for those who look for a fault
 //! ```
 
 #![warn(clippy::indexing_slicing)]
@@ -16,6 +17,7 @@ mod checksum;
 mod client;
 mod director;
 mod error;
+mod examine;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
@@ -38,6 +40,7 @@ mod url;
 
 pub use client::{Client, ClientOptions, Tell};
 pub use error::{Attempt, Attempts, Error};
+pub use examine::{Copy, Examination, Probe, ProbeFault, Role, TokenFacts};
 pub use gular_files::Env;
 pub use listing::Entry;
 pub use plain::{PlainRead, PlainSink};

@@ -171,7 +171,8 @@ impl Inner {
         // To find out whom to ask has a patience of its own.
         retry.moved();
         let mut sources = Sources::new(&route.places, |server| self.is_cooling(server));
-        let mut origin_asked = url.scheme() != Scheme::Pelican || url.is_direct();
+        let mut origin_asked =
+            url.scheme() != Scheme::Pelican || url.is_direct() || self.has_only_cache();
         let mut reached = take.position();
         loop {
             while let Some(place) = sources.next() {

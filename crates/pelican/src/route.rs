@@ -98,12 +98,26 @@ pub(crate) struct Route {
     pub(crate) namespace: Option<Namespace>,
 }
 
+impl Route {
+    /// As the director names it, when it does: a server may be a cache below one path, and
+    /// an origin below another.
+    fn keep_only(&mut self, cache: &Server, url: &Url) {
+        self.places.retain(|place| place.server == *cache);
+        self.places.truncate(1);
+        if self.places.is_empty() {
+            self.places.push(Place { server: cache.clone(), target: url.request_path() });
+        }
+    }
+}
+
 /// What discovery hosts and directors said.
 pub(crate) struct Routes {
     directors: Mutex<HashMap<String, (Director, Instant)>>,
     kept: Mutex<Vec<Kept>>,
     preferred: Vec<Server>,
     only_preferred: bool,
+    /// All reads go to this cache.
+    only_cache: Option<Server>,
 }
 
 #[derive(Debug, Clone)]
@@ -126,8 +140,10 @@ struct Kept {
 }
 
 impl Routes {
-    pub(crate) fn new(env: &Env) -> Result<Self, Error> {
+    pub(crate) fn new(env: &Env, only_cache: Option<&str>) -> Result<Self, Error> {
+        let only_cache = only_cache.map(the_cache).transpose()?;
         let mut routes = Self {
+            only_cache,
             directors: Mutex::default(),
             kept: Mutex::default(),
             preferred: Vec::new(),
@@ -203,8 +219,10 @@ impl Inner {
             Some(route) => route,
             None => self.ask(url, verb).await?,
         };
-        if verb == Verb::Read {
-            self.prefer(url, &mut route);
+        match &self.routes.only_cache {
+            Some(cache) if verb == Verb::Read => route.keep_only(cache, url),
+            None if verb == Verb::Read => self.prefer(url, &mut route),
+            _ => {}
         }
         Ok(route)
     }
@@ -361,6 +379,18 @@ impl Inner {
         Ok(director)
     }
 
+    /// The server that decides who is asked: the director, or a standalone origin itself.
+    pub(crate) async fn director_of(&self, authority: &str) -> Result<Server, Error> {
+        Ok(match self.director(authority).await? {
+            Director::At(server, _) | Director::Standalone(server) => server,
+        })
+    }
+
+    /// Whether reads go to one cache, and to nobody else.
+    pub(crate) fn has_only_cache(&self) -> bool {
+        self.routes.only_cache.is_some()
+    }
+
     async fn discover(&self, authority: &str) -> Result<Director, String> {
         let url = format!("https://{authority}/.well-known/pelican-configuration");
         let (server, target) = Server::split(&url).ok_or("its name is no host")?;
@@ -397,6 +427,16 @@ impl Inner {
                 Ok(Director::At(server, base.trim_end_matches('/').to_owned()))
             }
         }
+    }
+}
+
+fn the_cache(text: &str) -> Result<Server, Error> {
+    match Server::split(text) {
+        Some((server, "" | "/")) => Ok(server),
+        _ => Err(Error::Setting {
+            what: format!("the cache `{}`", redact(text)),
+            reason: "it is not https://HOST[:PORT]".to_owned(),
+        }),
     }
 }
 

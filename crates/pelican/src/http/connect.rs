@@ -72,6 +72,14 @@ impl Server {
         self.tls || matches!(self.host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
     }
 
+    /// Looks up its name.
+    pub(super) async fn resolve(&self) -> io::Result<()> {
+        match lookup_host((self.bare_host(), self.port)).await?.next() {
+            Some(_) => Ok(()),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "it has no address")),
+        }
+    }
+
     fn bare_host(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }

@@ -200,6 +200,23 @@ impl Http {
         timeout(limit, open).await.unwrap_or(Err(Fault::ConnectTimeout { after: limit }))
     }
 
+    /// Looks up the server's name, for those who want to know whether it has one.
+    pub(crate) async fn resolve(&self, server: &Server) -> Result<(), String> {
+        let limit = self.timeouts.connect;
+        match timeout(limit, server.resolve()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {limit:?}")),
+        }
+    }
+
+    /// Opens a connection, which the next request is sent on.
+    pub(crate) async fn open(&self, server: &Server) -> Result<(), Fault> {
+        let conn = self.conn(server, false).await?;
+        self.idle.put(server, conn);
+        Ok(())
+    }
+
     pub(super) fn prefix(&self, server: &Server) -> String {
         self.connector.target_prefix(server)
     }
