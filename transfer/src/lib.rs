@@ -10,6 +10,7 @@
 //! ```
 
 mod cache;
+mod data_folder;
 mod error;
 mod fetch;
 mod open;

@@ -5,6 +5,9 @@
 //! NAME/data/….<ext>~1 … ~9           the same, where a cut upload burned the name before
 //! NAME/<version>/manifest.json       written last
 //! ```
+//!
+//! A folder may also stand at a URL as it was on a disk; [`Published::folders`] says where
+//! its data is sought.
 
 use std::sync::atomic::AtomicBool;
 
@@ -18,7 +21,8 @@ use crate::Error;
 pub struct Published {
     version: Url,
     manifest: Url,
-    data: Url,
+    /// The first is where data is published.
+    folders: [Url; 3],
 }
 
 /// What is stored under the name of a data file, or under one that replaces it.
@@ -42,11 +46,13 @@ impl Published {
     /// [`Error::NoBundleUrl`] for a URL too short to end in NAME/VERSION.
     pub fn at(url: &Url) -> Result<Self, Error> {
         let version = version_of(url.clone());
-        let found = version
-            .parent()
-            .and_then(|name| Some((version.join(MANIFEST_NAME)?, name.join(DATA_DIR)?)));
-        match found {
-            Some((manifest, data)) => Ok(Self { version, manifest, data }),
+        let parts = || {
+            let shared = version.parent()?.join(DATA_DIR)?;
+            let folders = [shared, version.join(DATA_DIR)?, version.clone()];
+            Some((version.join(MANIFEST_NAME)?, folders))
+        };
+        match parts() {
+            Some((manifest, folders)) => Ok(Self { version, manifest, folders }),
             None => Err(Error::NoBundleUrl { url: url.to_string() }),
         }
     }
@@ -63,50 +69,59 @@ impl Published {
         &self.manifest
     }
 
-    /// `NAME/data`.
+    /// `NAME/data`, where data is published.
     #[must_use]
     pub fn data(&self) -> &Url {
-        &self.data
+        let [shared, ..] = &self.folders;
+        shared
     }
 
-    /// The first name of a shard or index.
+    /// Where data is sought, in this order: `NAME/data`; `NAME/VERSION/data`, of a bundle's
+    /// folder that was copied as it is; `NAME/VERSION`, of one with all files side by side.
+    #[must_use]
+    pub fn folders(&self) -> &[Url; 3] {
+        &self.folders
+    }
+
+    /// The first name that a shard or index is published under.
     ///
     /// # Errors
     /// [`Error::ObjectName`] for a name that no URL can hold.
     pub fn url_of(&self, file: &FileEntry) -> Result<Url, Error> {
-        let name = file.name.as_str();
-        self.data.join(name).ok_or_else(|| Error::ObjectName { name: name.to_owned() })
+        in_folder(self.data(), file)
     }
+}
 
-    /// Whether `file` is stored with its length under any of its names, asked for without
-    /// reading it.
-    ///
-    /// # Errors
-    /// Those of [`Client::stat`], except for an object that is not there.
-    pub fn stored(
-        &self,
-        client: &Client,
-        file: &FileEntry,
-        cancel: &AtomicBool,
-    ) -> Result<Stored, Error> {
-        let url = self.url_of(file)?;
-        let (mut first, mut missing) = (None, None);
-        for name in names(&url) {
-            match client.stat(&name, cancel) {
-                Ok(stat) if stat.len_bytes == Some(file.bytes) => return Ok(Stored::Whole),
-                Ok(stat) => drop(first.get_or_insert(stat.len_bytes)),
-                // Burned, and removed since: the next name may have it.
-                Err(Pelican::NotFound { server, .. }) if name == url => missing = Some(server),
-                // Names are taken in order: there is none behind this one.
-                Err(Pelican::NotFound { .. }) => break,
-                Err(error) => return Err(error.into()),
-            }
+/// The first name of `file` in `folder`.
+pub(crate) fn in_folder(folder: &Url, file: &FileEntry) -> Result<Url, Error> {
+    let name = file.name.as_str();
+    folder.join(name).ok_or_else(|| Error::ObjectName { name: name.to_owned() })
+}
+
+/// Whether the object at `url`, or one that replaces it, has `len_bytes`, asked for without
+/// reading it.
+pub(crate) fn stored_at(
+    client: &Client,
+    url: &Url,
+    len_bytes: u64,
+    cancel: &AtomicBool,
+) -> Result<Stored, Pelican> {
+    let (mut first, mut missing) = (None, None);
+    for name in names(url) {
+        match client.stat(&name, cancel) {
+            Ok(stat) if stat.len_bytes == Some(len_bytes) => return Ok(Stored::Whole),
+            Ok(stat) => drop(first.get_or_insert(stat.len_bytes)),
+            // Burned, and removed since: the next name may have it.
+            Err(Pelican::NotFound { server, .. }) if name == *url => missing = Some(server),
+            // Names are taken in order: there is none behind this one.
+            Err(Pelican::NotFound { .. }) => break,
+            Err(error) => return Err(error),
         }
-        Ok(match (first, missing) {
-            (None, Some(server)) => Stored::Missing { server },
-            (first, _) => Stored::OtherLength(first.flatten()),
-        })
     }
+    Ok(match (first, missing) {
+        (None, Some(server)) => Stored::Missing { server },
+        (first, _) => Stored::OtherLength(first.flatten()),
+    })
 }
 
 /// The name itself, then those that replace it, one after another, when it is burned.
@@ -137,7 +152,10 @@ mod tests {
             let published = Published::at(&Url::parse(url).unwrap()).unwrap();
             assert_eq!(published.version().to_string(), "pelican://h/ns/a/v1");
             assert_eq!(published.manifest().to_string(), "pelican://h/ns/a/v1/manifest.json");
-            assert_eq!(published.data().to_string(), "pelican://h/ns/a/data");
+            let folders = published.folders().each_ref().map(ToString::to_string);
+            assert_eq!(folders[0], published.data().to_string());
+            let expected = ["ns/a/data", "ns/a/v1/data", "ns/a/v1"];
+            assert_eq!(folders, expected.map(|path| format!("pelican://h/{path}")));
         }
         let error = Published::at(&Url::parse("pelican://h/").unwrap()).unwrap_err();
         assert!(matches!(error, Error::NoBundleUrl { .. }), "{error}");
@@ -150,13 +168,14 @@ mod tests {
         let published = Published::at(&Url::parse(&url).unwrap()).unwrap();
         let name = BundlePath::parse("train-0.tar").unwrap();
         let file = FileEntry { name, bytes: 5, digest: Digest::of(b"") };
+        let url = published.url_of(&file).unwrap();
         let client = Client::new(ClientOptions::new(Env::default())).unwrap();
         let data = dir.path().join("a").join(DATA_DIR);
         fs::create_dir_all(&data).unwrap();
         let check = |found: &Stored| {
-            assert_eq!(published.stored(&client, &file, &AtomicBool::new(false)).unwrap(), *found);
+            assert_eq!(stored_at(&client, &url, 5, &AtomicBool::new(false)).unwrap(), *found);
         };
-        let stored = published.stored(&client, &file, &AtomicBool::new(false)).unwrap();
+        let stored = stored_at(&client, &url, 5, &AtomicBool::new(false)).unwrap();
         assert!(matches!(stored, Stored::Missing { .. }), "{stored:?}");
         fs::write(data.join("train-0.tar"), b"cut").unwrap();
         check(&Stored::OtherLength(Some(3)));

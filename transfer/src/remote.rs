@@ -3,16 +3,22 @@
 use std::cell::Cell;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Digest, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest};
-use gular_pelican::{Client, Error as Pelican, Url};
+use gular_bundle::{
+    Digest, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardEntry, Split,
+};
+use gular_pelican::{Client, Copy, Error as Pelican, Object, Sink, Url};
 
-use crate::{BundleUrl, Error, Published};
+use crate::data_folder::DataFolder;
+use crate::published::stored_at;
+use crate::{BundleUrl, Error, Published, Stored};
 
 /// A published bundle whose manifest has been read.
 #[derive(Debug)]
 pub struct RemoteBundle {
     url: BundleUrl,
     published: Published,
+    /// Which of its folders has the data.
+    data: DataFolder,
     manifest: Manifest,
     bytes: Vec<u8>,
     digest: Digest,
@@ -76,7 +82,7 @@ impl RemoteBundle {
         let manifest = Manifest::parse(&published.manifest().to_string(), &bytes)?;
         let digest = Digest::of(&bytes);
         let url = BundleUrl { url: published.version().clone(), digest: Some(digest) };
-        Ok(Self { url, published, manifest, bytes, digest })
+        Ok(Self { url, published, data: DataFolder::default(), manifest, bytes, digest })
     }
 
     /// Where it is, with its digest.
@@ -109,12 +115,18 @@ impl RemoteBundle {
         &self.published
     }
 
-    /// Where a shard or index of the manifest is published.
+    /// The shards of `splits`, of all when there are none.
     ///
     /// # Errors
-    /// Those of [`Published::url_of`].
-    pub fn url_of(&self, file: &FileEntry) -> Result<Url, Error> {
-        self.published.url_of(file)
+    /// [`Error::NoSplit`] for a split without a shard, a slip of the one who asked for it.
+    pub fn shards_of(&self, splits: &[Split]) -> Result<Vec<&ShardEntry>, Error> {
+        let has = |split: Split| self.manifest.of_split(split).next().is_some();
+        if let Some(split) = splits.iter().copied().find(|split| !has(*split)) {
+            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
+            return Err(Error::NoSplit { split, has });
+        }
+        let wanted = |shard: &&ShardEntry| splits.is_empty() || splits.contains(&shard.split);
+        Ok(self.manifest.shards.iter().filter(wanted).collect())
     }
 
     /// Reads a small file of the manifest (an index) into memory, checked.
@@ -139,7 +151,93 @@ impl RemoteBundle {
                 )),
             }
         };
-        Ok(client.read_verified(&self.url_of(file)?, file.bytes, &accepts, cancel)?)
+        self.data.seek(&self.published, file, |url| {
+            client.read_verified(url, file.bytes, &accepts, cancel)
+        })
+    }
+
+    /// Reads blocks `from_block` to the end of a shard, as [`Client::stream`] does, from
+    /// whichever folder has it.
+    ///
+    /// # Errors
+    /// Those of [`Client::stream`].
+    pub fn stream(
+        &self,
+        client: &Client,
+        file: &FileEntry,
+        accepts: &(dyn Fn(u64, &[u8]) -> bool + Sync),
+        from_block: u64,
+        sink: &mut Sink<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<(), Error> {
+        // What one folder gave, the next need not give again.
+        let mut next = from_block;
+        self.data.seek(&self.published, file, |url| {
+            let object = Object { url, len_bytes: file.bytes, accepts };
+            let from = next;
+            let mut counted = |position: u64, bytes: &[u8]| {
+                sink(position, bytes)?;
+                next += 1;
+                Ok(())
+            };
+            client.stream(&object, from, &mut counted, cancel)
+        })
+    }
+
+    /// The name that a shard or index is stored under, some bytes of it at least.
+    ///
+    /// # Errors
+    /// Those of [`Client::stat`].
+    pub fn locate(
+        &self,
+        client: &Client,
+        file: &FileEntry,
+        cancel: &AtomicBool,
+    ) -> Result<Url, Error> {
+        self.data.seek(&self.published, file, |url| client.stat(url, cancel).map(|_| url.clone()))
+    }
+
+    /// Whether the server that `file` is read from has a copy of it.
+    ///
+    /// # Errors
+    /// Those of [`Client::copy_of`].
+    pub fn copy_of(
+        &self,
+        client: &Client,
+        file: &FileEntry,
+        cancel: &AtomicBool,
+    ) -> Result<Copy, Error> {
+        self.data.likeliest(&self.published, file, |url| client.copy_of(url, cancel))
+    }
+
+    /// Whether a shard or index is stored with its length under any of its names, asked for
+    /// without reading it.
+    ///
+    /// # Errors
+    /// Those of [`Client::stat`], except for an object that is not there.
+    pub fn stored(
+        &self,
+        client: &Client,
+        file: &FileEntry,
+        cancel: &AtomicBool,
+    ) -> Result<Stored, Error> {
+        let mut missing = None;
+        let found = self.data.seek(&self.published, file, |url| {
+            match stored_at(client, url, file.bytes, cancel)? {
+                Stored::Missing { server } => {
+                    let said = String::new();
+                    missing.get_or_insert_with(|| server.clone());
+                    Err(Pelican::NotFound { url: url.to_string(), server, said })
+                }
+                stored => Ok(stored),
+            }
+        });
+        match (found, missing) {
+            (Err(Error::Pelican(Pelican::NotFound { .. })), Some(server)) => {
+                Ok(Stored::Missing { server })
+            }
+            (found, _) => found,
+        }
     }
 }
 

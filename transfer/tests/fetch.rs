@@ -107,6 +107,48 @@ fn a_fetched_bundle_is_the_published_one() {
     assert_eq!((again.bytes_fetched, again.bytes_kept), (0, report.bytes));
 }
 
+/// As `pelican object put -r` or rclone leave a bundle's folder, and as a job's sandbox does.
+#[test]
+fn a_folder_that_was_copied_as_it_is_can_be_fetched() {
+    let published = publish();
+    let set = published.dir.path().join("set");
+    let (shared, version) = (set.join(DATA_DIR), set.join("v1"));
+    // In the order in which they are sought; each has what the one before had.
+    let to = tempfile::tempdir().unwrap();
+    let check = |name: &str| {
+        let dir = to.path().join(name);
+        published.fetch(&dir).unwrap();
+        let (digest, found) = (published.digest, open(&dir));
+        assert_eq!(found.digest(), digest);
+        found.check_lengths().unwrap();
+        assert_eq!(published.fetch(&dir).unwrap().bytes_fetched, 0);
+    };
+    check("published");
+    let own = version.join(DATA_DIR);
+    fs::rename(&shared, &own).unwrap();
+    check("copied");
+    // A name that a cut upload burned, at the origin whose folder was copied.
+    let burned = own.join(&published.big);
+    fs::rename(&burned, format!("{}~1", burned.display())).unwrap();
+    check("gone");
+    fs::write(&burned, "cut").unwrap();
+    check("burned");
+    for entry in fs::read_dir(&own).unwrap() {
+        let entry = entry.unwrap();
+        fs::rename(entry.path(), version.join(entry.file_name())).unwrap();
+    }
+    check("flat");
+    // Another version's data, beside it, is of no use and no harm.
+    fixtures::make(&set, &[7]);
+    check("beside another");
+    // What is nowhere is named where it would be published.
+    fs::remove_dir_all(&set).unwrap();
+    fs::create_dir_all(&version).unwrap();
+    fs::copy(to.path().join("flat").join(MANIFEST_NAME), version.join(MANIFEST_NAME)).unwrap();
+    let error = published.fetch(&to.path().join("none")).unwrap_err().to_string();
+    assert!(error.contains("/set/data/"), "{error}");
+}
+
 #[test]
 fn a_split_alone_is_a_bundle_that_can_be_completed() {
     let published = publish();

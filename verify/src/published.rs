@@ -9,12 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_bundle::{
-    DATA_DIR, Digest, FileEntry, Index, Manifest, Row, SampleId, ShardEntry, ShardIdx,
-};
+use gular_bundle::{DATA_DIR, FileEntry, Index, Manifest, Row, SampleId, ShardEntry, ShardIdx};
 use gular_files::parallel;
-use gular_pelican::{Attempts, Client, Error as Pelican, Object, Url};
-use gular_transfer::{BundleUrl, Error as Transfer, Published, RemoteBundle, Stored};
+use gular_pelican::{Attempts, Client, Error as Pelican, Url};
+use gular_transfer::{BundleUrl, Error as Transfer, RemoteBundle, Stored};
 
 use crate::report::{ByteRange, Fault, FaultKind, Report, merged};
 use crate::samples::{is_chosen, touches};
@@ -65,7 +63,7 @@ pub fn verify_url(
     let result = parallel(&numbered, options.jobs, cancel, |(number, entry), stop| {
         let walk = Walk {
             client,
-            published: remote.published(),
+            remote: &remote,
             manifest: &manifest,
             options,
             always: always(&manifest, options.mode),
@@ -105,7 +103,7 @@ fn no_manifest(attempts: &Attempts) -> Fault {
 /// What checking a shard needs of the whole.
 struct Walk<'a> {
     client: &'a Client,
-    published: &'a Published,
+    remote: &'a RemoteBundle,
     manifest: &'a Manifest,
     options: &'a VerifyOptions,
     always: Option<SampleId>,
@@ -132,10 +130,6 @@ impl Check<'_> {
         &mut self.faults[last]
     }
 
-    fn url_of(&self, file: &FileEntry) -> Result<Url, Error> {
-        Ok(self.walk.published.url_of(file)?)
-    }
-
     fn shard(&mut self) -> Result<(), Error> {
         let Some(index) = self.index()? else { return Ok(()) };
         let n_blocks = index.blocks.n_blocks();
@@ -153,12 +147,7 @@ impl Check<'_> {
     /// The index, when some server has the one the manifest describes.
     fn index(&mut self) -> Result<Option<Index>, Error> {
         let (entry, file) = (self.entry, &self.entry.index);
-        let accepts = |bytes: &[u8]| match Digest::of(bytes) {
-            found if found == file.digest => Ok(()),
-            found => Err(format!("its digest is {found}, the manifest says {}", file.digest)),
-        };
-        let url = self.url_of(file)?;
-        match self.walk.client.read(&url, file.bytes, &accepts, self.walk.cancel) {
+        match self.walk.remote.read(self.walk.client, file, self.walk.cancel) {
             Ok(bytes) => {
                 (self.walk.advance)(bytes.len() as u64);
                 match Index::accept(file.name.as_str(), &bytes, self.walk.manifest, entry) {
@@ -169,10 +158,10 @@ impl Check<'_> {
                     }
                 }
             }
-            Err(Pelican::NotFound { server, .. }) => {
+            Err(Transfer::Pelican(Pelican::NotFound { server, .. })) => {
                 self.fault(FaultKind::Missing, file, format!("is not there, says `{server}`"));
             }
-            Err(Pelican::Corrupt { attempts, .. }) => {
+            Err(Transfer::Pelican(Pelican::Corrupt { attempts, .. })) => {
                 self.fault(FaultKind::Index, file, attempts.to_string());
             }
             Err(error) => return Err(error.into()),
@@ -188,8 +177,8 @@ impl Check<'_> {
     }
 
     fn stored(&self) -> Result<Stored, Error> {
-        let Walk { client, published, cancel, .. } = self.walk;
-        Ok(published.stored(client, &self.entry.file, cancel)?)
+        let Walk { client, remote, cancel, .. } = self.walk;
+        Ok(remote.stored(client, &self.entry.file, cancel)?)
     }
 
     fn judge(&mut self, index: &Index, stored: Stored) {
@@ -215,9 +204,8 @@ impl Check<'_> {
     /// Streams the wanted blocks. A bad one does not hide those behind it.
     fn blocks(&mut self, index: &Index, wanted: &[bool]) -> Result<(), Error> {
         let entry = self.entry;
-        let url = self.url_of(&entry.file)?;
+        let Walk { client, remote, cancel, .. } = self.walk;
         let accepts = |block: u64, bytes: &[u8]| index.blocks.accepts(block, bytes);
-        let object = Object { url: &url, len_bytes: entry.file.bytes, accepts: &accepts };
         let mut bad: Vec<(ByteRange, String)> = Vec::new();
         let mut next = 0;
         while let Some(ahead) = wanted.get(next..).and_then(|rest| rest.iter().position(|w| *w)) {
@@ -231,14 +219,14 @@ impl Check<'_> {
                     _ => Ok(()),
                 }
             };
-            match self.walk.client.stream(&object, from, &mut sink, self.walk.cancel) {
+            match remote.stream(client, &entry.file, &accepts, from, &mut sink, cancel) {
                 Ok(()) => break,
-                Err(Pelican::Sink { .. }) => {}
-                Err(Pelican::NotFound { server, .. }) => {
+                Err(Transfer::Pelican(Pelican::Sink { .. })) => {}
+                Err(Transfer::Pelican(Pelican::NotFound { server, .. })) => {
                     self.missing(index, &server);
                     return Ok(());
                 }
-                Err(Pelican::Corrupt { attempts, .. }) => {
+                Err(Transfer::Pelican(Pelican::Corrupt { attempts, .. })) => {
                     let Range { start, end } = index.blocks.range(next as u64);
                     bad.push((ByteRange { start, end }, attempts.to_string()));
                     next += 1;

@@ -71,6 +71,35 @@ fn a_sound_bundle_is_sound_in_every_mode() {
 }
 
 #[test]
+fn a_folder_that_was_copied_as_it_is_is_verified() {
+    let published = publish(&[100, 0, 1_500_000]);
+    let set = published.dir.path().join("set");
+    let own = set.join("v1").join(DATA_DIR);
+    fs::rename(set.join(DATA_DIR), &own).unwrap();
+    let modes = [Mode::Quick, Mode::Full, Mode::Sample { fraction: 0.3, seed: 1 }];
+    let check = || {
+        for mode in modes {
+            let report = published.check(mode, Some(published.digest)).unwrap();
+            assert!(report.sound && report.faults.is_empty(), "{report:?}");
+        }
+    };
+    check();
+    for entry in fs::read_dir(&own).unwrap() {
+        let entry = entry.unwrap();
+        fs::rename(entry.path(), set.join("v1").join(entry.file_name())).unwrap();
+    }
+    check();
+    let (shard, _) = first(&set.join("v1"));
+    flip(&shard, 4096 + 5);
+    assert_eq!(kinds(&published.full()), [FaultKind::Blocks]);
+    fs::remove_file(&shard).unwrap();
+    for mode in [Mode::Quick, Mode::Full] {
+        let report = published.check(mode, None).unwrap();
+        assert_eq!(kinds(&report), [FaultKind::Missing]);
+    }
+}
+
+#[test]
 fn every_bad_block_is_found_with_its_samples() {
     let published = publish(&[1000, 900_000, 900_000, 2_000_000, 50]);
     let (shard, _) = published.first();

@@ -19,12 +19,14 @@
 //! ```text
 //! site       where the federation is, and `gular` able to reach it
 //! bundles    what is published
-//! publish, taken, fetch, killed, verify, objects, secrecy   the checks
+//! publish, taken, fetch, copied, killed, verify, objects, secrecy,
+//! doctor, prestage   the checks
 //! ```
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bundles;
+mod copied;
 mod fetch;
 mod killed;
 mod objects;

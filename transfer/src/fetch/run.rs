@@ -11,7 +11,7 @@ use gular_bundle::{
     ShardEntry, Split,
 };
 use gular_files::{parallel, write_file};
-use gular_pelican::{Client, Object};
+use gular_pelican::Client;
 
 use super::disk::{FolderLock, Partial, free_bytes};
 use super::report::{Checked, FetchReport};
@@ -62,10 +62,7 @@ pub fn fetch(
     watch: Watch<'_>,
 ) -> Result<FetchReport, Error> {
     let start = Instant::now();
-    let wanted =
-        |shard: &&ShardEntry| options.splits.is_empty() || options.splits.contains(&shard.split);
-    check_splits(remote, &options.splits)?;
-    let shards: Vec<&ShardEntry> = remote.manifest().shards.iter().filter(wanted).collect();
+    let shards = remote.shards_of(&options.splits)?;
     let manifest_len = remote.manifest_bytes().len() as u64;
     let of_shards = shards.iter().map(|s| s.file.bytes.saturating_add(s.index.bytes));
     let total = of_shards.fold(manifest_len, u64::saturating_add);
@@ -142,18 +139,6 @@ pub fn fetch(
     Ok(report(total.saturating_sub(kept), kept))
 }
 
-/// A split without a shard is a slip of the one who asked for it.
-fn check_splits(remote: &RemoteBundle, wanted: &[Split]) -> Result<(), Error> {
-    let has = |split: Split| remote.manifest().of_split(split).next().is_some();
-    match wanted.iter().find(|split| !has(**split)) {
-        None => Ok(()),
-        Some(split) => {
-            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
-            Err(Error::NoSplit { split: *split, has })
-        }
-    }
-}
-
 /// A folder that holds another bundle is left alone.
 fn check_same(dir: &Path, remote: &RemoteBundle) -> Result<(), Error> {
     let path = dir.join(MANIFEST_NAME);
@@ -228,15 +213,14 @@ impl Job<'_> {
         };
         let blocks = partial.keep_sound(shard.file.bytes, BLOCK_BYTES, &accepts, &step)?;
         let sound = blocks.saturating_mul(BLOCK_BYTES as u64).min(shard.file.bytes);
-        let url = self.remote.url_of(&shard.file)?;
-        let object = Object { url: &url, len_bytes: shard.file.bytes, accepts: &accepts };
         if sound < shard.file.bytes || shard.file.bytes == 0 {
             let mut sink = |position: u64, bytes: &[u8]| {
                 partial.write(position, bytes)?;
                 (self.advance)(bytes.len() as u64, false);
                 Ok(())
             };
-            self.client.stream(&object, blocks, &mut sink, self.cancel)?;
+            let Self { client, remote, cancel, .. } = self;
+            remote.stream(client, &shard.file, &accepts, blocks, &mut sink, cancel)?;
         }
         partial.finish()
     }
