@@ -5,6 +5,7 @@ mod adopt;
 mod bench;
 mod class_table;
 mod convert;
+mod doctor;
 mod exit;
 mod federation;
 mod fetch;
@@ -17,6 +18,7 @@ mod ls;
 mod network;
 mod pack;
 mod payload;
+mod prestage;
 mod progress;
 mod publish;
 mod renamed;
@@ -71,11 +73,13 @@ pub(crate) enum Verb {
     Verify(verify::VerifyArgs),
     Publish(publish::PublishArgs),
     Fetch(fetch::FetchArgs),
+    Prestage(prestage::PrestageArgs),
     Stage(stage::StageArgs),
     Bench(bench::BenchArgs),
     Image(image::ImageArgs),
     Ls(ls::LsArgs),
     Login(login::LoginArgs),
+    Doctor(doctor::DoctorArgs),
     Federation(federation::FederationArgs),
 }
 
@@ -101,11 +105,13 @@ fn main() -> std::process::ExitCode {
         Verb::Verify(args) => verify::run(args, &cli.output),
         Verb::Publish(args) => publish::run(args, &cli.output),
         Verb::Fetch(args) => fetch::run(args, &cli.output),
+        Verb::Prestage(args) => prestage::run(args, &cli.output),
         Verb::Stage(args) => stage::run(args, &cli.output),
         Verb::Bench(args) => bench::run(args, &cli.output),
         Verb::Image(args) => image::run(args, &cli.output),
         Verb::Ls(args) => ls::run(args, &cli.output),
         Verb::Login(args) => login::run(args, &cli.output),
+        Verb::Doctor(args) => doctor::run(args, &cli.output),
         Verb::Federation(args) => federation::run(args, &cli.output),
     };
     exit.unwrap_or_else(Failure::report).into()

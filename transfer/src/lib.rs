@@ -10,10 +10,12 @@
 //! ```
 
 mod cache;
+mod checkup;
 mod data_folder;
 mod error;
 mod fetch;
 mod open;
+mod prestage;
 mod publish;
 mod published;
 mod remote;
@@ -21,11 +23,13 @@ mod url;
 mod watch;
 
 pub use cache::{Cache, scratch};
+pub use checkup::{Checkup, examine};
 pub use error::Error;
 // What functions here take: who fetches or stages needs no other part of the client.
 pub use fetch::{Checked, FetchOptions, FetchReport, FolderLock, Trust, fetch, fetch_object};
 pub use gular_pelican::{Client, ClientOptions};
 pub use open::{BundleOptions, Opened, open_bundle};
+pub use prestage::{PrestageOptions, PrestageReport, prestage};
 pub use publish::{PublishOptions, PublishReport, SoundBundle, publish, publish_file};
 pub use published::{Published, Stored};
 pub use remote::{Remote, RemoteBundle};

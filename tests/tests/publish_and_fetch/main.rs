@@ -27,9 +27,11 @@
 
 mod bundles;
 mod copied;
+mod doctor;
 mod fetch;
 mod killed;
 mod objects;
+mod prestage;
 mod publish;
 mod secrecy;
 mod site;

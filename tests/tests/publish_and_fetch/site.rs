@@ -67,6 +67,11 @@ impl Site {
         Self { base: base.trim_end_matches('/').to_owned(), embedded: None, secrets, scratch }
     }
 
+    /// Whether it is our own, of which more is known.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.embedded.is_some()
+    }
+
     /// A collection that does not exist yet, and that nobody else uses.
     pub(crate) fn collection(&self, name: &str) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -1,0 +1,259 @@
+//! `gular doctor`.
+
+use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use gular_pelican::{Client, ClientOptions, Env, Probe, ProbeFault, Role, TokenFacts};
+use gular_transfer::{BundleUrl, Checkup, examine};
+use serde_json::{Value, json};
+
+use crate::exit::{Exit, Failure};
+use crate::network::Access;
+use crate::shared::Output;
+use crate::stop::Stop;
+use crate::{network, show};
+
+/// A director that does not answer is waited for this long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Slower than this, a server is worth a remark.
+const SLOW_BYTES_PER_SECOND: f64 = 1e6;
+
+/// Ask every server of a bundle or object, and say which does what
+///
+/// Discovery, director, each cache and the origin: name resolution, connection (TCP and TLS),
+/// first byte, speed over some megabytes, the age of a cache's copy, and what speaks against the
+/// token. Exit code 1: something is wrong, and below it is said what to do; other servers may
+/// still serve the data.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  gular doctor pelican://osg-htc.org/mylab/birds/v1")]
+pub(crate) struct DoctorArgs {
+    /// A bundle's NAME/VERSION, or an object
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) access: Access,
+}
+
+pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let url: BundleUrl = args.url.parse()?;
+    let mut options = ClientOptions::new(Env::process());
+    options.token_file.clone_from(&args.access.token);
+    options.patience = PATIENCE;
+    let client = Client::new(options)?;
+    let checkup = examine(&client, &url, &stop.flag).map_err(|e| network::ended(e, &stop))?;
+    if output.json {
+        show::json(&as_json(&checkup, &url))?;
+    } else {
+        show::text(&text(&checkup, &url, output.quiet))?;
+    }
+    Ok(if checkup.is_well() { Exit::Done } else { Exit::Unsound })
+}
+
+fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
+    let mut text = String::new();
+    let seen = &checkup.examination;
+    let token = seen.token.iter().flatten().map(|token| token.from.len());
+    let places = seen.probes.iter().map(|probe| probe.server.len()).chain(token);
+    let width = places.max().unwrap_or(0);
+    let mut line = |what: &str, place: &str, ok: bool, said: &str, advice: Option<String>| {
+        if !quiet || !ok {
+            let verdict = if ok { "ok" } else { "FAULT" };
+            let _ = writeln!(text, "{what:<9}  {place:<width$}  {verdict:<5}  {said}");
+        }
+        if let Some(advice) = advice {
+            let _ = writeln!(text, "  do: {advice}");
+        }
+    };
+    let mut probes = seen.probes.iter();
+    let is_front = |probe: &&Probe| matches!(probe.role, Role::Discovery | Role::Director);
+    for probe in probes.by_ref().take_while(|probe| is_front(probe)) {
+        let mut said = said(probe);
+        if let (Role::Director, Some(namespace)) = (probe.role, &seen.namespace) {
+            let needs = if seen.needs_token == Some(true) { "takes a token" } else { "is public" };
+            let _ = write!(said, ", namespace {namespace} {needs}");
+        }
+        line(role(probe.role), &probe.server, probe.fault.is_none(), &said, advice(probe));
+    }
+    match &seen.token {
+        Some(Ok(token)) => line("token", &token.from, true, &lasts(token), None),
+        Some(Err(diagnosis)) => {
+            let advice = Some(diagnosis.hint().to_string());
+            line("token", "", false, &diagnosis.to_string(), advice);
+        }
+        None => {}
+    }
+    for probe in seen.probes.iter().filter(|probe| !is_front(probe)) {
+        line(role(probe.role), &probe.server, probe.fault.is_none(), &said(probe), advice(probe));
+    }
+    if checkup.other {
+        let found = checkup.digest.map(|digest| digest.to_string()).unwrap_or_default();
+        let _ = writeln!(text, "`{}` is bundle {found}, another one than asked for", url.url);
+    }
+    if !quiet {
+        let verdict = match (checkup.is_well(), checkup.is_readable()) {
+            (true, _) => "all well",
+            (false, true) => "it can be read, and something is wrong",
+            (false, false) => "it cannot be read",
+        };
+        let _ = writeln!(text, "{}: {verdict}", checkup.asked);
+    }
+    text
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Discovery => "discovery",
+        Role::Director => "director",
+        Role::Cache => "cache",
+        Role::Origin => "origin",
+        Role::Server => "server",
+    }
+}
+
+/// What a server did, in the order in which it did it.
+fn said(probe: &Probe) -> String {
+    let mut parts = Vec::new();
+    let ms = |time: Duration| format!("{:.0} ms", time.as_secs_f64() * 1e3);
+    parts.extend(probe.name.map(|time| format!("name {}", ms(time))));
+    parts.extend(probe.connection.map(|time| format!("connection {}", ms(time))));
+    parts.extend(probe.first_byte.map(|time| format!("first byte {}", ms(time))));
+    if probe.fault.is_none() {
+        parts.extend(rate(probe).map(|rate| format!("{}/s", show::size(rate as u64))));
+        parts.extend(probe.age.map(|age| match age.as_secs() {
+            0 => "copy made now".to_owned(),
+            seconds => format!("copy {} old", long(seconds)),
+        }));
+    }
+    parts.extend(probe.fault.as_ref().map(fault));
+    parts.join(", ")
+}
+
+/// Bytes per second, when enough was read to tell.
+fn rate(probe: &Probe) -> Option<f64> {
+    let (bytes, time) = probe.read.filter(|(bytes, _)| *bytes >= 1 << 16)?;
+    Some(bytes as f64 / time.as_secs_f64().max(1e-6))
+}
+
+fn long(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn lasts(token: &TokenFacts) -> String {
+    let Some(end) = token.expires else { return "it does not say when it ends".to_owned() };
+    let left = end.duration_since(SystemTime::now()).unwrap_or_default();
+    format!("fits, ends in {}", long(left.as_secs()))
+}
+
+fn fault(fault: &ProbeFault) -> String {
+    let and = |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
+    match fault {
+        ProbeFault::Name(reason) => format!("its name has no address: {reason}"),
+        ProbeFault::Connection(reason) | ProbeFault::Broken(reason) => reason.clone(),
+        ProbeFault::Tls(reason) => format!("TLS: {reason}"),
+        ProbeFault::Denied { status, diagnosis } => format!("{status}: {diagnosis}"),
+        ProbeFault::Missing(words) => format!("there is no such object{}", and(words)),
+        ProbeFault::Answer { status, said } => format!("answers {status}{}", and(said)),
+        ProbeFault::NoneNamed(reason) => format!("the director names none: {reason}"),
+        _ => "unknown".to_owned(),
+    }
+}
+
+/// What to do about a server.
+fn advice(probe: &Probe) -> Option<String> {
+    let Some(fault) = &probe.fault else {
+        let slow = rate(probe).is_some_and(|rate| rate < SLOW_BYTES_PER_SECOND);
+        return slow.then(|| {
+            "it is slow now: use another cache (PELICAN_CLIENT_PREFERREDCACHES), or `gular \
+             prestage` before a big run"
+                .to_owned()
+        });
+    };
+    let holds = matches!(probe.role, Role::Cache | Role::Origin);
+    let text = match fault {
+        ProbeFault::Name(_) => "check the host in the URL and this machine's name servers",
+        ProbeFault::Connection(_) if probe.role == Role::Cache => {
+            "the cache is down or a firewall is between; the others serve meanwhile. Tell its \
+             operators if it stays so"
+        }
+        ProbeFault::Connection(_) => {
+            "the server is down or a firewall is between: ask its operators; behind a firewall \
+             that wants it set HTTPS_PROXY"
+        }
+        ProbeFault::Tls(_) => {
+            "if it is the server that you mean, name the certificate of its authority in \
+             SSL_CERT_FILE"
+        }
+        ProbeFault::Denied { diagnosis, .. } => return Some(diagnosis.hint().to_string()),
+        ProbeFault::Missing(_) if probe.role == Role::Director => {
+            "check the path with `gular ls`; what was published within the last minute may not \
+             be known there yet"
+        }
+        ProbeFault::Missing(_) if probe.role == Role::Cache => {
+            "the cache cannot get it from its origin: see the origin's line"
+        }
+        ProbeFault::Missing(_) => "check the path with `gular ls`",
+        ProbeFault::Answer { status: 429 | 502..=504, .. } if holds => {
+            "it is overloaded or waits for the origin: try again later"
+        }
+        ProbeFault::Answer { .. } => "tell its operators, with this line",
+        ProbeFault::NoneNamed(_) => {
+            "what caches hold can be read; nothing can be written or listed until the origin is \
+             back: ask the namespace's owner"
+        }
+        _ => "try again; if it stays so, tell its operators, with this line",
+    };
+    Some(text.to_owned())
+}
+
+fn as_json(checkup: &Checkup, url: &BundleUrl) -> Value {
+    let seen = &checkup.examination;
+    let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
+    let server = |probe: &Probe| {
+        json!({
+            "role": role(probe.role),
+            "server": probe.server,
+            "ok": probe.fault.is_none(),
+            "name_ms": ms(probe.name),
+            "connection_ms": ms(probe.connection),
+            "first_byte_ms": ms(probe.first_byte),
+            "bytes": probe.read.map(|(bytes, _)| bytes),
+            "bytes_per_second": rate(probe).map(|rate| rate as u64),
+            "copy_age_seconds": probe.age.map(|age| age.as_secs()),
+            "fault": probe.fault.as_ref().map(fault),
+            "do": advice(probe),
+        })
+    };
+    let token = seen.token.as_ref().map(|token| match token {
+        Ok(token) => {
+            let left = token
+                .expires
+                .map(|end| end.duration_since(SystemTime::now()).unwrap_or_default().as_secs());
+            json!({ "ok": true, "from": token.from, "seconds_left": left })
+        }
+        Err(diagnosis) => json!({
+            "ok": false,
+            "fault": diagnosis.to_string(),
+            "do": diagnosis.hint().to_string(),
+        }),
+    });
+    json!({
+        "url": url.to_string(),
+        "asked": checkup.asked.to_string(),
+        "well": checkup.is_well(),
+        "readable": checkup.is_readable(),
+        "digest": checkup.digest.map(|digest| digest.to_string()),
+        "namespace": seen.namespace,
+        "needs_token": seen.needs_token,
+        "token": token,
+        "servers": seen.probes.iter().map(server).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,95 @@
+//! `gular prestage`.
+
+use clap::Args;
+use gular_bundle::Split;
+use gular_pelican::{Client, ClientOptions, Env};
+use gular_transfer::{BundleUrl, PrestageOptions, PrestageReport, Published, Watch, prestage};
+
+use crate::exit::{Exit, Failure};
+use crate::network::Network;
+use crate::progress::bytes_bar;
+use crate::shared::Output;
+use crate::stop::Stop;
+use crate::{network, show, units};
+
+/// Bring a published bundle into a cache before many jobs read it
+///
+/// Every byte is read from that cache and checked, and none is stored here; so afterwards the
+/// cache has the whole bundle. The cache is the nearest one, as the director says; run it where
+/// the jobs will run, or name their cache. Exit code 1: the cache has other bytes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  gular prestage pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…")]
+pub(crate) struct PrestageArgs {
+    /// NAME/VERSION#DIGEST as `gular publish` prints it
+    pub(crate) url: String,
+    /// The cache, such as https://cache.example.org:8443 [default: the nearest]
+    #[arg(long, value_name = "URL")]
+    pub(crate) cache: Option<String>,
+    /// Only these splits, such as `train,val`
+    #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
+    pub(crate) splits: Vec<Split>,
+    #[command(flatten)]
+    pub(crate) network: Network,
+}
+
+pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let url: BundleUrl = args.url.parse()?;
+    let cache = match &args.cache {
+        Some(cache) => cache.trim_end_matches('/').to_owned(),
+        None => nearest(args, &url, &stop)?,
+    };
+    let mut options = ClientOptions::new(Env::process());
+    options.token_file.clone_from(&args.network.access.token);
+    options.only_cache = Some(cache.clone());
+    let client = Client::new(options)?;
+    let bar = bytes_bar("prestage", 0, output);
+    let progress = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let watch = Watch { progress: &progress, cancel: &stop.flag };
+    let options = PrestageOptions { splits: args.splits.clone(), jobs: args.network.jobs.get() };
+    let result = prestage(&client, &url, &cache, &options, watch);
+    bar.finish_and_clear();
+    let report = result.map_err(|error| network::ended(error, &stop))?;
+    if output.json {
+        show::json(&report)?;
+    } else if !output.quiet {
+        show::text(&text(&report))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The first cache that the director names.
+fn nearest(args: &PrestageArgs, url: &BundleUrl, stop: &Stop) -> Result<String, Failure> {
+    let client = network::client(&args.network.access)?;
+    let manifest = Published::at(&url.url)?.manifest().clone();
+    let caches =
+        client.caches(&manifest, &stop.flag).map_err(|error| network::ended(error, stop))?;
+    caches.into_iter().next().ok_or_else(|| {
+        let hint = "jobs read it from its origin; name a cache with `--cache` if you know one";
+        Failure::new(format!("no cache serves `{}`", url.url), Some(hint.to_owned()))
+    })
+}
+
+fn text(report: &PrestageReport) -> String {
+    let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
+    let part = |bytes: u64, what: &str| match bytes {
+        0 => String::new(),
+        n => format!(", {} {what}", show::size(n)),
+    };
+    format!(
+        "`{}` has {} in {}{}{}{}: {:.2} s, {rate}/s\n{}\n",
+        report.cache,
+        show::size(report.bytes),
+        show::count(report.files, "file"),
+        part(report.bytes_brought, "brought now"),
+        part(report.bytes_there, "there before"),
+        part(report.bytes_unknown, "of unknown age"),
+        report.seconds,
+        report.digest
+    )
+}
