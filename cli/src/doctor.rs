@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use gular_pelican::{Client, ClientOptions, Env, Probe, ProbeFault, Role, TokenFacts};
+use gular_pelican::{Client, Probe, ProbeFault, Role, TokenFacts};
 use gular_transfer::{BundleUrl, Checkup, examine};
 use serde_json::{Value, json};
 
@@ -40,8 +40,7 @@ pub(crate) struct DoctorArgs {
 pub(crate) fn run(args: &DoctorArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let url: BundleUrl = args.url.parse()?;
-    let mut options = ClientOptions::new(Env::process());
-    options.token_file.clone_from(&args.access.token);
+    let mut options = network::options(&args.access);
     options.patience = PATIENCE;
     let client = Client::new(options)?;
     let checkup = examine(&client, &url, &stop.flag).map_err(|e| network::ended(e, &stop))?;

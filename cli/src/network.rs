@@ -35,10 +35,15 @@ pub(crate) struct Network {
 
 /// A client that finds tokens, certificates and proxies in the environment.
 pub(crate) fn client(access: &Access) -> Result<Client, Failure> {
+    Ok(Client::new(options(access))?)
+}
+
+/// What [`client`] is made of.
+pub(crate) fn options(access: &Access) -> ClientOptions {
     let mut options = ClientOptions::new(Env::process());
     options.token_files.clone_from(&access.token);
     options.tell = Tell::new(|text| show::message("note", text));
-    Ok(Client::new(options)?)
+    options
 }
 
 pub(crate) fn url(text: &str) -> Result<Url, Failure> {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use gular_bundle::Split;
-use gular_pelican::{Client, ClientOptions, Env};
+use gular_pelican::Client;
 use gular_transfer::{BundleUrl, PrestageOptions, PrestageReport, Published, Watch, prestage};
 
 use crate::exit::{Exit, Failure};
@@ -41,8 +41,7 @@ pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure>
         Some(cache) => cache.trim_end_matches('/').to_owned(),
         None => nearest(args, &url, &stop)?,
     };
-    let mut options = ClientOptions::new(Env::process());
-    options.token_file.clone_from(&args.network.access.token);
+    let mut options = network::options(&args.network.access);
     options.only_cache = Some(cache.clone());
     let client = Client::new(options)?;
     let bar = bytes_bar("prestage", 0, output);
