@@ -56,7 +56,8 @@ def apptainer_binds(image):
     """Where there is Apptainer, a shard is a folder inside a container; this machine's root serves as one."""
     apptainer = shutil.which("apptainer")
     if not apptainer:
-        return
+        page = "https://apptainer.org/docs/admin/latest/installation.html"
+        return skip("squashfs_envelope: image-src", "apptainer", f"see {page}")
     bind = f"{os.path.abspath(image)}:/mnt:image-src=/"
     listed = run(apptainer, "exec", "--no-home", "-B", bind, "/", "cat", "/mnt/samples.tsv")
     with unpacked(image) as folder:

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     });
     stages.run("peers", || {
         let _ = packages.join();
-        peers::peers(&workspace, &ready, "")
+        peers::peers(&workspace, &ready, "", &[])
     })?;
     stages.run("demo", || demo::run(&demo::Args::short()))?;
     let time = if args.long { FUZZ_LONG } else { FUZZ_SHORT };

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! gular ──▶ director (ours) ──▶ XRootD: open origin | token origin, TLS | open origin and cache
+//!       ──▶ the real Pelican, a whole federation
+//! the real Pelican client ──▶ gular federation serve
 //! ```
 
 use std::env;
@@ -12,13 +14,17 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 pub mod director;
+pub mod pelican;
+mod trials;
 pub mod xrootd;
 
 use self::director::Director;
+use self::pelican::{Deployment, Pelican};
+use self::trials::Trial;
 use self::xrootd::{Issuer, Mode, Started, XRootD};
 use super::tally::{Tally, tally_of};
 use crate::cargo::{self, Set};
-use crate::process::command;
+use crate::process::{command, stdout_of};
 use crate::setup::Ready;
 use crate::workspace::Workspace;
 
@@ -34,8 +40,8 @@ const LIMIT_SECONDS: &str = "300";
 
 /// XRootD 5.5.3 can crash (segfault, double free), forget a request or lose a file
 /// it is writing to when several connections end in the same moment. A check that
-/// fails is made again with a new server; what fails each time is our fault.
-const TRIALS: u32 = 4;
+/// fails is made again with a new server; [`trials`] says what comes of it.
+const TRIALS: usize = 4;
 
 /// Other sources of tokens, and other ways to a server, than those of the suite.
 const SURROUNDINGS: [&str; 11] = [
@@ -63,6 +69,10 @@ pub(super) enum Server {
     Token,
     /// A cache for reading, before an open origin.
     Cache,
+    /// The real Pelican.
+    Pelican(Deployment),
+    /// `gular federation serve`, for the real Pelican client.
+    Client,
 }
 
 impl Server {
@@ -70,7 +80,15 @@ impl Server {
     pub(super) fn all() -> Vec<Self> {
         match env::var_os(VARIABLE) {
             Some(_) => vec![Self::Named],
-            None => vec![Self::Open, Self::Token, Self::Cache],
+            None => vec![
+                Self::Open,
+                Self::Token,
+                Self::Cache,
+                Self::Pelican(Deployment::Box),
+                Self::Pelican(Deployment::Origin),
+                Self::Pelican(Deployment::Posc),
+                Self::Client,
+            ],
         }
     }
 
@@ -80,6 +98,10 @@ impl Server {
             Self::Open => "xrootd_open",
             Self::Token => "xrootd_token",
             Self::Cache => "xrootd_cache",
+            Self::Pelican(Deployment::Box) => "federation_box",
+            Self::Pelican(Deployment::Origin) => "federation_origin",
+            Self::Pelican(Deployment::Posc) => "federation_posc",
+            Self::Client => "federation_client",
         }
     }
 }
@@ -89,6 +111,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
     let programs = [&cargo::GULAR, &cargo::DIRECTOR, &cargo::FEDERATION];
     let [gular, director, suite] = cargo::build(workspace, ready, Set::Plain, programs)?;
     let scripts = workspace.root.join("tests/peers/xrootd");
+    let pelican = workspace.root.join("tests/peers/pelican");
     let work = xrootd::work_folder(&workspace.target.join("peers/work"))?;
     let mut total = Tally::default();
     for server in servers {
@@ -96,6 +119,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
         let mut checks = match server {
             // As slow as it likes.
             Server::Named => command(&suite),
+            Server::Client => command("python3"),
             _ => {
                 let mut limited = command("timeout");
                 limited.args(["--kill-after=5", LIMIT_SECONDS]).arg(&suite);
@@ -105,6 +129,10 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
         checks.env("GULAR_BIN", &gular).env("RUST_TEST_THREADS", CHECKS_AT_ONCE);
         total.add(match server {
             Server::Named => checked(&mut checks, *server)?,
+            Server::Pelican(deployment) => {
+                against_pelican(*server, *deployment, &pelican, &work.join(server.name()), checks)?
+            }
+            Server::Client => of_the_client(&pelican, &work.join(server.name()), checks)?,
             _ => against_xrootd(*server, &director, &scripts, &work.join(server.name()), checks)?,
         });
     }
@@ -122,9 +150,7 @@ fn against_xrootd(
     work: &Path,
     mut checks: Command,
 ) -> Result<Tally> {
-    let mut trial = 1;
-    // What has failed in every trial so far.
-    let mut failed: Option<Vec<String>> = None;
+    let mut made: Vec<Trial> = Vec::new();
     let tally = loop {
         super::empty(work)?;
         match Site::start(server, director, scripts, work)? {
@@ -136,19 +162,76 @@ fn against_xrootd(
             Ok(mut site) => {
                 site.apply(&mut checks);
                 let mut tally = checked(&mut checks, server)?;
-                if let Some(before) = &failed {
-                    tally.failed.retain(|check| before.contains(check));
-                }
-                failed = Some(tally.failed.clone());
-                if tally.failed.is_empty() || trial == TRIALS {
+                let (failed, reason) = (std::mem::take(&mut tally.failed), site.reason());
+                let why = reason.clone().unwrap_or_else(|| "not all passed".to_owned());
+                made.push(Trial { failed, reason });
+                if trials::is_settled(&made) || made.len() == TRIALS {
+                    let outcome = trials::outcome(&made);
+                    (tally.failed, tally.unsteady) = (outcome.failed, outcome.unsteady);
                     break tally;
                 }
-                trial += 1;
-                let why = if site.crashed() { "the server crashed" } else { "not all passed" };
-                eprintln!("peer {}: {why}, trial {trial} of {TRIALS}", server.name());
+                let next = made.len() + 1;
+                eprintln!("peer {}: {why}, trial {next} of {TRIALS}", server.name());
             }
         }
     };
+    finished(work, tally)
+}
+
+/// Starts the real Pelican, runs the checks, stops it; what it said stays when one failed.
+fn against_pelican(
+    server: Server,
+    deployment: Deployment,
+    scripts: &Path,
+    work: &Path,
+    mut checks: Command,
+) -> Result<Tally> {
+    if !Pelican::is_installed() {
+        let program = checks.get_args().last().context("the suite is a program")?.to_owned();
+        let listed = stdout_of(command(program).args(["--list", "--format", "terse"]))?;
+        let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+        return Ok(skipped(server, names));
+    }
+    super::empty(work)?;
+    let site = Pelican::start(scripts, work, deployment)?;
+    eprintln!("peer {}: {}", server.name(), site.version);
+    for variable in SURROUNDINGS {
+        checks.env_remove(variable);
+    }
+    checks
+        .env(VARIABLE, &site.url)
+        .env("SSL_CERT_FILE", &site.ca)
+        .env("BEARER_TOKEN_FILE", &site.token);
+    let tally = checked(&mut checks, server)?;
+    drop(site);
+    finished(work, tally)
+}
+
+/// Runs the real client against the embedded federation.
+fn of_the_client(scripts: &Path, work: &Path, mut checks: Command) -> Result<Tally> {
+    let script = scripts.join("client.py");
+    if !Pelican::is_installed() {
+        let listed = stdout_of(command("python3").arg(&script).arg("--list"))?;
+        return Ok(skipped(Server::Client, listed.lines()));
+    }
+    super::empty(work)?;
+    let tally =
+        tally_of(checks.arg(script).current_dir(work), Server::Client.name(), str::to_owned)?;
+    finished(work, tally)
+}
+
+/// All checks of a peer that needs the real Pelican, where there is none.
+fn skipped<'a>(server: Server, names: impl Iterator<Item = &'a str>) -> Tally {
+    let mut tally = Tally::default();
+    for name in names {
+        let page = "https://docs.pelicanplatform.org/install";
+        let name = format!("{}::{name}", server.name());
+        tally.line(&format!("skip {name}: pelican missing, install: see {page}"));
+    }
+    tally
+}
+
+fn finished(work: &Path, tally: Tally) -> Result<Tally> {
     if tally.failed.is_empty() {
         fs::remove_dir_all(work).with_context(|| format!("cannot remove `{}`", work.display()))?;
     } else {
@@ -230,9 +313,12 @@ impl Site {
         Ok(Ok(Self { director, servers, roots, token }))
     }
 
-    /// Whether a server ended by itself.
-    fn crashed(&mut self) -> bool {
-        self.servers.iter_mut().any(XRootD::has_ended)
+    /// What became of a server that would explain a failure.
+    fn reason(&mut self) -> Option<String> {
+        if self.servers.iter_mut().any(XRootD::has_ended) {
+            return Some("the server crashed".to_owned());
+        }
+        self.servers.iter().find_map(|server| trials::complaint(&server.log))
     }
 
     /// Lets `checks` reach it.

@@ -43,6 +43,8 @@ pub struct XRootD {
     pub url: String,
     /// Who signed its certificate, when it has one.
     pub ca: Option<PathBuf>,
+    /// What it says.
+    pub log: PathBuf,
 }
 
 /// Whether a server could be started.
@@ -85,7 +87,7 @@ impl XRootD {
         start.args(["--namespace", NAMESPACE]).stdout(Stdio::piped());
         let process = start.spawn().with_context(|| process::cannot_start(&start))?;
         // From here on it is killed whatever happens.
-        let mut this = Self { process, url: String::new(), ca: None };
+        let mut this = Self { process, url: String::new(), ca: None, log: dir.join("xrootd.log") };
         let mut said = String::new();
         let stdout = this.process.stdout.take().context("the script has no stdout")?;
         BufReader::new(stdout).read_line(&mut said)?;

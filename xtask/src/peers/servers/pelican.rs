@@ -1,0 +1,103 @@
+//! The real Pelican, by `tests/peers/pelican/federation.py`.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::process;
+
+/// How a federation is deployed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deployment {
+    /// Director, registry, origin and cache in one process.
+    Box,
+    /// The namespace is that of an origin in a process of its own.
+    Origin,
+    /// The same, where a cut upload leaves no object.
+    Posc,
+}
+
+impl Deployment {
+    /// As the script calls it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Box => "box",
+            Self::Origin => "origin",
+            Self::Posc => "posc",
+        }
+    }
+}
+
+/// A running federation; ends when dropped.
+pub struct Pelican {
+    process: Child,
+    /// `pelican://localhost:PORT/NAMESPACE`.
+    pub url: String,
+    /// Who signed its certificates.
+    pub ca: PathBuf,
+    /// A file with a token for everything in the namespace.
+    pub token: PathBuf,
+    /// What the program says of its version.
+    pub version: String,
+}
+
+impl Pelican {
+    /// Whether the program is in PATH.
+    #[must_use]
+    pub fn is_installed() -> bool {
+        process::find("pelican").is_some()
+    }
+
+    /// Starts one with all its files in `dir`, and waits until it serves.
+    ///
+    /// # Errors
+    /// When it does not start; what its servers said is in `dir`.
+    pub fn start(scripts: &Path, dir: &Path, deployment: Deployment) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        let errors = dir.join("errors");
+        let log = File::create(&errors)
+            .with_context(|| format!("cannot write `{}`", errors.display()))?;
+        // Not `process::command`: it ends with its standard input, so also when we are killed.
+        let mut command = Command::new("python3");
+        command.arg(scripts.join("federation.py")).arg(deployment.word()).arg(dir);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let process = command.spawn().with_context(|| process::cannot_start(&command))?;
+        let empty = PathBuf::new;
+        // From here on it is stopped whatever happens.
+        let mut this = Self {
+            process,
+            url: String::new(),
+            ca: empty(),
+            token: empty(),
+            version: String::new(),
+        };
+        let stdout = this.process.stdout.take().context("the script has no stdout")?;
+        let mut said = String::new();
+        BufReader::new(stdout).read_line(&mut said)?;
+        ensure!(
+            !said.is_empty(),
+            "the real Pelican does not start:\n{}",
+            fs::read_to_string(&errors).unwrap_or_default()
+        );
+        let said: Value = serde_json::from_str(&said).context("the script said no JSON")?;
+        let text =
+            |key: &str| said[key].as_str().with_context(|| format!("it did not say `{key}`"));
+        this.url = text("url")?.to_owned();
+        this.ca = text("ca")?.into();
+        this.token = text("token")?.into();
+        this.version = text("version")?.to_owned();
+        Ok(this)
+    }
+}
+
+impl Drop for Pelican {
+    fn drop(&mut self) {
+        // The end of its input makes it stop its servers.
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,141 @@
+//! Checks that are made several times, since the server they are made on is not steady.
+//!
+//! A check that fails each time is our fault. One that fails and passes is reported with
+//! its count, and is our fault too unless a server's log says what happened to it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// One trial of the whole suite.
+#[derive(Debug, Default)]
+pub(super) struct Trial {
+    /// `NAME: why` of each check that failed.
+    pub(super) failed: Vec<String>,
+    /// What the servers say of themselves that would explain it.
+    pub(super) reason: Option<String>,
+}
+
+/// What all trials come to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// Checks that failed each time, or without a reason.
+    pub(super) failed: Vec<String>,
+    /// Checks that passed too, each with how often it failed, and why.
+    pub(super) unsteady: Vec<String>,
+}
+
+/// Judges the checks of `trials`.
+pub(super) fn outcome(trials: &[Trial]) -> Outcome {
+    let mut of_check: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        for check in &trial.failed {
+            of_check.entry(check).or_default().push(trial);
+        }
+    }
+    let mut outcome = Outcome::default();
+    for (check, failures) in of_check {
+        let (n, of) = (failures.len(), trials.len());
+        if n == of {
+            outcome.failed.push(check.to_owned());
+            continue;
+        }
+        let name = check.split_once(": ").map_or(check, |(name, _)| name);
+        let count = format!("{name}: failed in {n} of {of} trials");
+        let reasons: Option<Vec<&str>> =
+            failures.iter().map(|trial| trial.reason.as_deref()).collect();
+        match reasons {
+            Some(mut reasons) => {
+                reasons.sort_unstable();
+                reasons.dedup();
+                outcome.unsteady.push(format!("{count}: {}", reasons.join("; ")));
+            }
+            None => outcome.failed.push(format!("{count}, and no server's log says why")),
+        }
+    }
+    outcome
+}
+
+/// Whether every check has passed once: no further trial would tell more.
+pub(super) fn is_settled(trials: &[Trial]) -> bool {
+    let Some((first, others)) = trials.split_first() else { return false };
+    !first.failed.iter().any(|check| others.iter().all(|trial| trial.failed.contains(check)))
+}
+
+/// Words of XRootD 5.5.3 when something went wrong in it that no client asked for.
+const COMPLAINTS: [&str; 8] = [
+    "double free",
+    "corrupted",
+    "stack smashing",
+    "Segmentation",
+    "terminate called",
+    "assertion",
+    "Unable to accept",
+    "Too many open files",
+];
+
+/// The first complaint in a server's log.
+pub(super) fn complaint(log: &Path) -> Option<String> {
+    let text = String::from_utf8_lossy(&fs::read(log).ok()?).into_owned();
+    let complains = |line: &&str| COMPLAINTS.iter().any(|word| line.contains(word));
+    let line = text.lines().find(complains)?;
+    Some(format!("its log says `{}`", line.chars().take(200).collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(failed: &[&str], reason: Option<&str>) -> Trial {
+        let failed = failed.iter().map(|name| format!("s::{name}: what it said")).collect();
+        Trial { failed, reason: reason.map(str::to_owned) }
+    }
+
+    fn check(trials: &[Trial], failed: &[&str], unsteady: &[&str]) {
+        let found = outcome(trials);
+        assert_eq!(found.failed, failed);
+        assert_eq!(found.unsteady, unsteady);
+    }
+
+    #[test]
+    fn what_fails_each_time_is_our_fault() {
+        let trials = [trial(&["a", "b"], Some("crashed")), trial(&["a"], Some("crashed"))];
+        check(&trials, &["s::a: what it said"], &["s::b: failed in 1 of 2 trials: crashed"]);
+        assert!(!is_settled(&trials));
+    }
+
+    #[test]
+    fn what_passed_later_is_counted_and_needs_a_reason() {
+        let trials = [trial(&["a", "b"], None), trial(&["b"], Some("crashed")), trial(&[], None)];
+        check(
+            &trials,
+            &[
+                "s::a: failed in 1 of 3 trials, and no server's log says why",
+                "s::b: failed in 2 of 3 trials, and no server's log says why",
+            ],
+            &[],
+        );
+        assert!(is_settled(&trials));
+    }
+
+    #[test]
+    fn a_check_that_passed_before_is_counted_too() {
+        let trials = [trial(&[], None), trial(&["a"], Some("crashed"))];
+        check(&trials, &[], &["s::a: failed in 1 of 2 trials: crashed"]);
+        assert!(is_settled(&trials));
+    }
+
+    #[test]
+    fn a_log_is_searched_for_what_explains_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("xrootd.log");
+        assert_eq!(complaint(&log), None);
+        fs::write(&log, "220101 XrdLink: ok\ndouble free or corruption (out)\n").unwrap();
+        assert_eq!(
+            complaint(&log).as_deref(),
+            Some("its log says `double free or corruption (out)`")
+        );
+        fs::write(&log, "220101 http_Protocol: no such file\n").unwrap();
+        assert_eq!(complaint(&log), None);
+    }
+}
