@@ -49,7 +49,7 @@ pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure>
         bar.set_length(total);
         bar.set_position(done);
     };
-    let watch = Watch { progress: &progress, cancel: &stop.flag };
+    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
     let options = PrestageOptions { splits: args.splits.clone(), jobs: args.network.jobs.get() };
     let result = prestage(&client, &url, &cache, &options, watch);
     bar.finish_and_clear();
