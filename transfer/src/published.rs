@@ -187,7 +187,7 @@ mod tests {
         fs::remove_file(data.join("train-0.tar")).unwrap();
         check(&Stored::Whole);
         fs::remove_file(data.join("train-0.tar~1")).unwrap();
-        let stored = published.stored(&client, &file, &AtomicBool::new(false)).unwrap();
+        let stored = stored_at(&client, &url, 5, &AtomicBool::new(false)).unwrap();
         assert!(matches!(stored, Stored::Missing { .. }), "{stored:?}");
     }
 }
