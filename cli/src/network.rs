@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_pelican::{Client, ClientOptions, Env, Error, Tell, Url};
+use gular_transfer::Cache;
 
 use crate::exit::Failure;
 use crate::show;
@@ -42,6 +43,8 @@ pub(crate) fn client(access: &Access) -> Result<Client, Failure> {
 pub(crate) fn options(access: &Access) -> ClientOptions {
     let mut options = ClientOptions::new(Env::process());
     options.token_files.clone_from(&access.token);
+    let cache = Cache::at(None, &options.env);
+    options.route_folder = Some(cache.route_folder());
     options.tell = Tell::new(|text| show::message("note", text));
     options
 }

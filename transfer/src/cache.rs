@@ -3,6 +3,7 @@
 //! ```text
 //! ROOT/<64 hex of the bundle digest>/manifest.json, data/…   a local bundle
 //! ROOT/urls/<64 hex of the URL's digest>                     the bundle first seen there
+//! ROOT/routes/…                                              who served a namespace last
 //! ```
 //!
 //! A folder is written by one process at a time, the others wait for it; files get
@@ -45,6 +46,12 @@ impl Cache {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Where clients keep the last good route of each namespace, for when a director is down.
+    #[must_use]
+    pub fn route_folder(&self) -> PathBuf {
+        self.root.join("routes")
     }
 
     /// Brings the bundle at `url` here, once for all processes of this machine; without a

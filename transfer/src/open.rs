@@ -53,8 +53,10 @@ pub fn open_bundle(
         url.digest = Some(wanted);
     }
     let token_files = options.token_files.clone();
-    let client = Client::new(ClientOptions { token_files, ..ClientOptions::new(env.clone()) })?;
     let cache = Cache::at(options.cache.as_deref(), env);
+    let route_folder = Some(cache.route_folder());
+    let client = ClientOptions { token_files, route_folder, ..ClientOptions::new(env.clone()) };
+    let client = Client::new(client)?;
     let splits = options.splits.clone();
     let mut fetch = FetchOptions { splits, trust: Trust::Names, ..FetchOptions::default() };
     let report = loop {

@@ -4,4 +4,5 @@
 
 mod fetch;
 mod fixtures;
+mod last_good;
 mod publish;

@@ -1,12 +1,14 @@
 //! Discovery and director: tells clients where objects are, and serves none.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use serde_json::json;
 
+use super::Trouble;
 use super::counters::Counters;
 use super::issuer::Issuer;
 use super::name::Name;
@@ -27,6 +29,8 @@ pub(super) struct Director {
     pub(super) advertised_issuer: Option<String>,
     pub(super) issuer: Arc<Issuer>,
     pub(super) counters: Arc<Counters>,
+    /// A [`Trouble`](super::Trouble).
+    pub(super) trouble: Arc<AtomicU8>,
 }
 
 impl Handler for Director {
@@ -59,6 +63,18 @@ impl Director {
             }
         }
         self.counters.director_queries.add();
+        let trouble = self.trouble.load(Ordering::Relaxed);
+        // The words of Pelican 7.
+        if trouble == Trouble::Restarted as u8 {
+            return fail(
+                StatusCode::TOO_MANY_REQUESTS,
+                "the director was restarted, and origins and caches have not reported yet",
+            );
+        }
+        if trouble == Trouble::NoOrigins as u8 {
+            let message = "No sources found for the requested path: no origins found for it";
+            return fail(StatusCode::NOT_FOUND, message);
+        }
         let query = parts.uri.query().unwrap_or_default();
         let (path, asks_origin) = match path.strip_prefix("/api/v1.0/director/") {
             Some(rest) => match (rest.strip_prefix("origin"), rest.strip_prefix("object")) {

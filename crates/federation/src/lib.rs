@@ -48,4 +48,4 @@ pub use counters::Counts;
 pub use error::Error;
 pub use mint::{MAX_LIFETIME, TokenRequest, mint};
 pub use options::{Caches, Options, Origin};
-pub use server::Federation;
+pub use server::{Federation, Trouble};

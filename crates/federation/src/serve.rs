@@ -15,6 +15,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -42,12 +43,15 @@ pub(super) trait Handler: Send + Sync + 'static {
 /// Serves until it is dropped.
 pub(super) async fn serve<H: Handler>(listener: TcpListener, tls: TlsAcceptor, handler: Arc<H>) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    // They end with it.
+    let mut connections = JoinSet::new();
     loop {
+        while connections.try_join_next().is_some() {}
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
                 let (tls, handler) = (tls.clone(), Arc::clone(&handler));
-                tokio::spawn(async move {
+                connections.spawn(async move {
                     connection(stream, tls, handler).await;
                     drop(place);
                 });

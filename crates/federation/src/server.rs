@@ -4,11 +4,13 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use gular_files::Lock;
 use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use super::access::Guard;
@@ -23,6 +25,19 @@ use super::serve::{Handler, serve};
 use super::store::Store;
 use super::{Caches, Error, Options, Origin};
 
+/// How a director fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// Not at all.
+    None,
+    /// It was restarted, and knows no server yet: 429.
+    Restarted,
+    /// No origin has told it of itself for a while: 404 for all objects.
+    NoOrigins,
+    /// Nobody answers, discovery included; for good.
+    Down,
+}
+
 /// A federation that serves until it is dropped.
 pub struct Federation {
     url: String,
@@ -30,6 +45,9 @@ pub struct Federation {
     origin: String,
     caches: Vec<String>,
     counters: Arc<Counters>,
+    /// Discovery and director.
+    front: JoinHandle<()>,
+    trouble: Arc<AtomicU8>,
     runtime: Option<Runtime>,
     /// Closed last, which gives the folder free.
     _lock: Lock,
@@ -98,6 +116,7 @@ impl Federation {
             (Caches::Own | Caches::None, _) => Vec::new(),
         };
         let is_own = options.origin == Origin::Own;
+        let trouble = Arc::new(AtomicU8::new(0));
         let director = Director {
             url: discovery.clone(),
             namespace: namespace.clone(),
@@ -111,6 +130,7 @@ impl Federation {
             },
             issuer,
             counters: Arc::clone(&counters),
+            trouble: Arc::clone(&trouble),
         };
         let url = format!("{}{}", discovery.replacen("https", "pelican", 1), namespace.text());
         folder.write_state(&State {
@@ -119,9 +139,9 @@ impl Federation {
             issuer: discovery,
             pid: std::process::id(),
         })?;
-        front.serve(&runtime, &tls, Arc::new(director));
-        let ca_file = folder.path(CA_FILE);
-        Ok(Self { url, ca_file, origin, caches, counters, runtime: Some(runtime), _lock: lock })
+        let front = front.serve(&runtime, &tls, Arc::new(director));
+        let (ca_file, runtime) = (folder.path(CA_FILE), Some(runtime));
+        Ok(Self { url, ca_file, origin, caches, counters, front, trouble, runtime, _lock: lock })
     }
 
     /// The namespace: `pelican://localhost:PORT/gular`.
@@ -146,6 +166,14 @@ impl Federation {
     #[must_use]
     pub fn cache_url(&self) -> Option<String> {
         self.caches.first().cloned()
+    }
+
+    /// Lets the director fail from now on, as directors do; caches and origin serve on.
+    pub fn trouble(&self, trouble: Trouble) {
+        self.trouble.store(trouble as u8, Ordering::Relaxed);
+        if trouble == Trouble::Down {
+            self.front.abort();
+        }
     }
 
     /// What was asked of it so far.
@@ -192,8 +220,13 @@ impl Listener {
         bind().map_err(|source| Error::Listen { port, source })
     }
 
-    fn serve<H: Handler>(self, runtime: &Runtime, tls: &TlsAcceptor, handler: Arc<H>) {
-        runtime.spawn(serve(self.socket, tls.clone(), handler));
+    fn serve<H: Handler>(
+        self,
+        runtime: &Runtime,
+        tls: &TlsAcceptor,
+        handler: Arc<H>,
+    ) -> JoinHandle<()> {
+        runtime.spawn(serve(self.socket, tls.clone(), handler))
     }
 }
 

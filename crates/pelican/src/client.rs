@@ -11,6 +11,7 @@ use tokio::time::sleep;
 
 use crate::director::Namespace;
 use crate::http::{Http, Response, Server, Timeouts};
+use crate::last_good::LastGood;
 use crate::route::Routes;
 use crate::token::{Action, Finder, Found, Pick, Want};
 use crate::{Diagnosis, Env, Error, Token, Url};
@@ -49,6 +50,9 @@ pub struct ClientOptions {
     /// How long a partial object at the origin must stand still before it counts
     /// as left by a cut upload and not as being written by somebody else.
     pub settle: Duration,
+    /// A folder, of which nobody else may write, for the last good route of each namespace;
+    /// it is used where bytes are checked by a digest, when a director is down.
+    pub route_folder: Option<PathBuf>,
     /// Who is told of what a user should know meanwhile.
     pub tell: Tell,
 }
@@ -93,6 +97,7 @@ impl ClientOptions {
             patience: Duration::from_secs(180),
             min_rate: 100 << 10,
             settle: Duration::from_secs(10),
+            route_folder: None,
             tell: Tell::default(),
         }
     }
@@ -109,6 +114,7 @@ pub(crate) struct Inner {
     pub(crate) http: Http,
     pub(crate) routes: Routes,
     pub(crate) options: ClientOptions,
+    pub(crate) last_good: LastGood,
     finder: Finder,
     /// A token that ended before was of no use from the start.
     begun: SystemTime,
@@ -157,6 +163,7 @@ impl Client {
         Ok(Self(Arc::new(Inner {
             http: Http::new(&options.env, timeouts)?,
             routes: Routes::new(&options.env, options.only_cache.as_deref())?,
+            last_good: LastGood::new(options.route_folder.clone()),
             finder: if options.find_tokens { finder } else { finder.explicit_only() },
             begun: SystemTime::now(),
             waited: Mutex::default(),

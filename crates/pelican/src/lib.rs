@@ -21,6 +21,7 @@ mod examine;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
+mod last_good;
 mod listing;
 mod local;
 mod path;

@@ -167,7 +167,7 @@ impl Inner {
     pub(crate) async fn transfer(&self, url: &Url, take: &mut dyn Take) -> Result<(), Error> {
         // Before the first byte a wrong host is likelier than a server that restarts.
         let mut retry = Retry::new(Policy::READ, self.options.patience / 6);
-        let route = self.route(url, Verb::Read).await?;
+        let route = self.route_to_read(url, take.is_verified()).await?;
         // To find out whom to ask has a patience of its own.
         retry.moved();
         let mut sources = Sources::new(&route.places, |server| self.is_cooling(server));

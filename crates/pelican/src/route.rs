@@ -99,6 +99,10 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    pub(crate) fn of(places: Vec<Place>) -> Self {
+        Self { places, namespace: None }
+    }
+
     /// As the director names it, when it does: a server may be a cache below one path, and
     /// an origin below another.
     fn keep_only(&mut self, cache: &Server, url: &Url) {
@@ -172,6 +176,11 @@ impl Routes {
         Ok(routes)
     }
 
+    /// Whether the user names caches.
+    pub(crate) fn has_preferred(&self) -> bool {
+        !self.preferred.is_empty()
+    }
+
     fn known(&self, url: &Url, verb: Verb) -> Option<Route> {
         let now = Instant::now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,7 +236,7 @@ impl Inner {
         Ok(route)
     }
 
-    fn prefer(&self, url: &Url, route: &mut Route) {
+    pub(crate) fn prefer(&self, url: &Url, route: &mut Route) {
         if self.routes.only_preferred {
             route.places.clear();
         }

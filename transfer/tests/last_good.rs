@@ -1,0 +1,102 @@
+//! A director that fails while caches hold every byte: bundles are read on, in the same job
+//! and in the next one.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use gular_federation::{Federation, Options, TokenRequest, Trouble, mint};
+use gular_pelican::{Client, ClientOptions, Env, Tell, Url};
+use gular_transfer::{
+    BundleUrl, Error, FetchOptions, PublishOptions, RemoteBundle, SoundBundle, Watch, fetch,
+    publish,
+};
+use tempfile::TempDir;
+
+use crate::fixtures;
+
+struct Site {
+    dir: TempDir,
+    federation: Federation,
+    url: BundleUrl,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Site {
+    /// A federation with a bundle.
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let federation = Federation::start(&Options::new(dir.path())).unwrap();
+        let all = || vec!["/".to_owned()];
+        let request = TokenRequest { read: all(), create: all(), ..TokenRequest::default() };
+        let token = mint(dir.path(), &request).unwrap();
+        fs::write(dir.path().join("token"), token.secret()).unwrap();
+        let bundle = dir.path().join("bundle");
+        let digest = fixtures::make(&bundle, &[100, 2 * fixtures::BLOCK, 5000]);
+        let sound = SoundBundle::prove(&bundle, |_| Ok::<_, Error>(digest)).unwrap();
+        let to = Url::parse(&format!("{}/set/v1", federation.url())).unwrap();
+        let url = BundleUrl { url: to.clone(), digest: Some(digest) };
+        let site = Self { dir, federation, url, told: Arc::default() };
+        let cancel = AtomicBool::new(false);
+        let options = PublishOptions::default();
+        publish(&site.client(false), &sound, &to, &options, Watch::silent(&cancel)).unwrap();
+        site
+    }
+
+    /// The client of a new process; whether it has the node's folder.
+    fn client(&self, has_folder: bool) -> Client {
+        let token = self.dir.path().join("token");
+        let env = Env::from_pairs(&[
+            ("SSL_CERT_FILE", self.federation.ca_file().to_str().unwrap()),
+            ("BEARER_TOKEN_FILE", token.to_str().unwrap()),
+        ]);
+        let mut options = ClientOptions::new(env);
+        options.patience = Duration::from_secs(8);
+        options.route_folder = has_folder.then(|| self.dir.path().join("node/routes"));
+        let told = Arc::clone(&self.told);
+        options.tell = Tell::new(move |text| told.lock().unwrap().push(text.to_owned()));
+        Client::new(options).unwrap()
+    }
+
+    fn fetch(&self, client: &Client, url: &BundleUrl, watch: Watch<'_>) -> Result<(), Error> {
+        let to = tempfile::tempdir().unwrap();
+        let remote = RemoteBundle::open(client, url, watch.cancel)?;
+        fetch(client, &remote, to.path(), &FetchOptions::default(), watch)?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_job_goes_on_and_the_next_one_begins_without_a_director() {
+    let site = Site::start();
+    let cancel = AtomicBool::new(false);
+    let silent = Watch::silent(&cancel);
+    site.fetch(&site.client(true), &site.url, silent).unwrap();
+    assert!(site.told.lock().unwrap().is_empty());
+    for trouble in [Trouble::NoOrigins, Trouble::Restarted] {
+        site.federation.trouble(trouble);
+        site.fetch(&site.client(true), &site.url, silent).unwrap();
+        let told = std::mem::take(&mut *site.told.lock().unwrap());
+        assert_eq!(told.len(), 1, "{trouble:?}: {told:?}");
+        assert!(told[0].starts_with("going on with the servers"), "{told:?}");
+        // Of bytes that nothing checks the director must say where they are.
+        let unchecked = BundleUrl { digest: None, ..site.url.clone() };
+        assert!(site.fetch(&site.client(true), &unchecked, silent).is_err(), "{trouble:?}");
+        assert!(site.fetch(&site.client(false), &site.url, silent).is_err(), "{trouble:?}");
+    }
+    site.federation.trouble(Trouble::None);
+
+    // In mid-job, and before another one.
+    let stopped = AtomicBool::new(false);
+    let stop = |_: u64, _: u64| {
+        if !stopped.swap(true, Ordering::Relaxed) {
+            site.federation.trouble(Trouble::Down);
+        }
+    };
+    let watch = Watch { progress: &stop, ..silent };
+    site.fetch(&site.client(true), &site.url, watch).unwrap();
+    assert!(stopped.into_inner());
+    site.fetch(&site.client(true), &site.url, silent).unwrap();
+    assert!(site.fetch(&site.client(false), &site.url, silent).is_err());
+}
