@@ -97,7 +97,9 @@ pub(super) fn remote(
 /// Who fetches.
 pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
     let token_files = options.token_files.clone();
-    let client = Client::new(ClientOptions { token_files, ..ClientOptions::new(env.clone()) });
+    let route_folder = Some(Cache::at(None, env).route_folder());
+    let client = ClientOptions { token_files, route_folder, ..ClientOptions::new(env.clone()) };
+    let client = Client::new(client);
     Ok(client.map_err(gular_transfer::Error::from)?)
 }
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use gular_pelican::{Check, Client, Error, IfTaken, Upload, Uploaded, Url};
 use tempfile::TempDir;
 
-use crate::server::{Head, Server, Talk, client, noise};
+use crate::server::{Head, Server, Talk, client, client_named, client_with, noise};
+use crate::tokens::{Federation, ISSUER, has_token, token_with};
 
 /// What is stored, by path.
 pub(crate) type Objects = Arc<Mutex<HashMap<String, Vec<u8>>>>;
@@ -313,4 +314,117 @@ fn an_upload_to_a_silent_server_ends_in_time() {
     // It had been left once for its silence, then was tried again.
     assert!(server.of_method("PUT").len() >= 2, "{:?}", server.of_method("PUT").len());
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+/// What an origin of version 2 does to any HEAD: it reads the whole object.
+#[test]
+fn lengths_come_by_propfind_and_a_digest_is_asked_for_once() {
+    let objects = Objects::default();
+    let store = Arc::clone(&objects);
+    let storage = Server::start(move |talk, head| {
+        let stored = store.lock().unwrap().get(head.path()).cloned();
+        match (head.method.as_str(), stored) {
+            ("PROPFIND", None) => talk.answer("404 Not Found", "", b""),
+            ("PROPFIND", Some(bytes)) => {
+                let (path, len) = (head.path(), bytes.len());
+                let xml = format!(
+                    "<D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>{path}</D:href>\
+                     <D:propstat><D:prop><D:getcontentlength>{len}</D:getcontentlength></D:prop>\
+                     <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response></D:multistatus>"
+                );
+                talk.answer("207 Multi-Status", "", xml.as_bytes());
+            }
+            ("HEAD", Some(bytes)) => {
+                let sum = format!("Digest: crc32c={:08x}\r\n", crc32c::crc32c(&bytes));
+                talk.answer_head("200 OK", &sum, bytes.len());
+            }
+            _ => return strict(talk, head, &store),
+        }
+        true
+    });
+    let federation = Federation::of(storage, Some(ISSUER), false);
+    let both = format!(r#"{{"iss":"{ISSUER}","scope":"storage.read:/ storage.modify:/"}}"#);
+    let client = client_with(&[federation.trust(), ("BEARER_TOKEN", &token_with(&both))]);
+    let (file, url) = (file(100_000), federation.url());
+    let asked = |from: usize| {
+        let heads = federation.storage.heads();
+        heads[from..].iter().map(|head| head.method.clone()).collect::<Vec<_>>()
+    };
+    assert!(!file.upload(&client, &url, IfTaken::Refuse).unwrap().identical);
+    assert_eq!(asked(0), ["PROPFIND", "PUT", "HEAD"]);
+    assert!(file.upload(&client, &url, IfTaken::Refuse).unwrap().identical);
+    assert_eq!(asked(3), ["PROPFIND", "HEAD"]);
+    // Other bytes: no digest is needed to see that, and none is asked for while they may
+    // still grow.
+    objects.lock().unwrap().insert("/ns/x".into(), file.bytes[..10].to_vec());
+    let error = file.upload(&client, &url, IfTaken::Refuse).unwrap_err();
+    assert!(error.to_string().contains("as a cut upload leaves it"), "{error}");
+    assert!(!asked(5).contains(&"HEAD".to_owned()), "{:?}", asked(5));
+}
+
+/// Clusters send a PUT on to the server that stores it, before its body is sent.
+#[test]
+fn a_put_that_is_sent_on_is_followed_without_the_token() {
+    let objects = Objects::default();
+    let store = Arc::clone(&objects);
+    let door = Server::start(move |talk, head| strict(talk, head, &store));
+    let (to, store) = (door.url.clone(), Arc::clone(&objects));
+    let server = Server::start(move |talk, head| {
+        if head.method == "PUT" {
+            let location = format!("Location: {to}{}?ticket=1\r\n", head.path());
+            talk.answer("307 Temporary Redirect", &location, b"");
+            // Not a byte of the body came here.
+            assert_eq!(talk.stray(), 0);
+            return false;
+        }
+        strict(talk, head, &store)
+    });
+    let file = file(500_000);
+    let (client, _token) = client_named("opaque-secret", &[]);
+    file.upload(&client, &server.url("/x"), IfTaken::Refuse).unwrap();
+    assert!(objects.lock().unwrap()["/x"] == file.bytes);
+    let put = door.of_method("PUT").pop().unwrap();
+    assert!(put.target.ends_with("?ticket=1") && !has_token(&put), "{}", put.raw);
+    assert!(has_token(&server.of_method("PUT")[0]));
+}
+
+#[test]
+fn a_store_that_drains_is_asked_again_and_a_collection_is_named() {
+    let (objects, puts) = (Objects::default(), AtomicUsize::new(0));
+    let store = Arc::clone(&objects);
+    let server = Server::start(move |talk, head| {
+        if head.method == "PUT" && puts.fetch_add(1, Ordering::SeqCst) == 0 {
+            talk.answer("409 Conflict", "Connection: Close\r\n", b"the store is draining");
+            return false;
+        }
+        strict(talk, head, &store)
+    });
+    let begun = Instant::now();
+    let file = file(1000);
+    file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap();
+    assert!(objects.lock().unwrap()["/x"] == file.bytes);
+    assert_eq!(server.of_method("PUT").len(), 2);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// Origins of version 2 answer every failed write so.
+#[test]
+fn a_405_is_asked_again_once_where_the_director_offers_the_origin() {
+    for (failures, fine) in [(1, true), (2, false)] {
+        let (objects, puts) = (Objects::default(), AtomicUsize::new(0));
+        let store = Arc::clone(&objects);
+        let storage = Server::start(move |talk, head| {
+            if head.method == "PUT" && puts.fetch_add(1, Ordering::SeqCst) < failures {
+                talk.answer("405 Method Not Allowed", "Connection: Close\r\n", b"");
+                return false;
+            }
+            strict(talk, head, &store)
+        });
+        let federation = Federation::of(storage, Some(ISSUER), false);
+        let both = format!(r#"{{"iss":"{ISSUER}","scope":"storage.read:/ storage.create:/"}}"#);
+        let client = client_with(&[federation.trust(), ("BEARER_TOKEN", &token_with(&both))]);
+        let done = file(1000).upload(&client, &federation.url(), IfTaken::Refuse);
+        assert_eq!(done.is_ok(), fine, "{done:?}");
+        assert_eq!(federation.storage.of_method("PUT").len(), 2);
+    }
 }
