@@ -174,7 +174,7 @@ fn first_epoch(case: &str, group: Group, ranks: &Ranks) -> String {
     }
     let store = VarStore::new(Device::Cpu);
     let parallel = DataParallel::new(group, &store, &Place::cpu()).unwrap();
-    let epoch = parallel.epoch(&mut feed, 0).map(|batches| batches.count());
+    let epoch = parallel.epoch(&mut feed, 0).map(Iterator::count);
     match epoch.and_then(|n| parallel.finish().map(|()| n)) {
         Ok(n) => format!("{n} steps"),
         Err(error) => error.to_string(),

@@ -391,6 +391,7 @@ fn init(
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn no_thread(error: std::io::Error) -> CudaError {
     CudaError::Nccl { action: "start a thread", reason: error.to_string() }
 }

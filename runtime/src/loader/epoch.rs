@@ -68,9 +68,9 @@ impl Loader {
         let digest = bundle.digest();
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = if options.threads == 0 { cores } else { options.threads };
-        let source = Arc::new(Source::new(Arc::clone(&bundle), &options)?);
         let LoaderOptions { split, unknown_labels, .. } = options;
         let known = labels::known(&bundle, split, unknown_labels, threads, &mut shard_samples)?;
+        let source = Arc::new(Source::new(bundle, &options)?);
         let (rows, row_bytes) = (options.batch_size, options.row_bytes()?);
         let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
         let ring = Arc::new(BatchSlots::new(options.slots, rows, row_bytes, waiting)?);

@@ -38,7 +38,6 @@ impl Jsonl {
     }
 
     /// Appends a line; `false` where the step has one of these names from before the resume.
-
     pub(crate) fn append(
         &mut self,
         step: u64,
