@@ -43,7 +43,7 @@ pub fn data_folder(dir: &Path, manifest: &Manifest) -> PathBuf {
 #[must_use]
 pub fn stored_file(folder: &Path, file: &FileEntry) -> PathBuf {
     let path = folder.join(file.name.as_str());
-    let len = |path: &Path| fs::metadata(path).ok().filter(|m| m.is_file()).map(|m| m.len());
+    let len = |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|m| m.len());
     if len(&path) == Some(file.bytes) {
         return path;
     }
