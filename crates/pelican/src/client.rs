@@ -60,7 +60,9 @@ pub struct ClientOptions {
 /// Who is told, in one line each, of what a user should know while a transfer goes on:
 /// what it waits for, or goes without.
 #[derive(Clone, Default)]
-pub struct Tell(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub struct Tell(Option<Arc<Hear>>);
+
+type Hear = dyn Fn(&str) + Send + Sync;
 
 impl Tell {
     /// Told from any thread.
