@@ -495,7 +495,7 @@ fn skipped(text: &str, in_name: bool) -> Option<usize> {
 
 /// Lists of imports written out: `use std::{env, fs::{self, File}};` as `std::env`,
 /// `std::fs::self` and `std::fs::File`, in the line in which it begins.
-fn with_imports_apart<'a>(lines: Vec<(usize, &'a str)>) -> Vec<(usize, String)> {
+fn with_imports_apart(lines: Vec<(usize, &str)>) -> Vec<(usize, String)> {
     let mut apart = Vec::new();
     let mut lines = lines.into_iter();
     while let Some((number, line)) = lines.next() {
