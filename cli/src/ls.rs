@@ -29,17 +29,19 @@ pub(crate) fn run(args: &LsArgs, output: &Output) -> Result<Exit, Failure> {
     // The digest of a bundle's URL says nothing of a listing.
     let url = network::url(args.url.split('#').next().unwrap_or_default())?;
     let client = network::client(&args.access)?;
-    let entries = client.list(&url, &stop.flag).map_err(|e| network::ended(e, &stop))?;
+    let listing = client.list(&url, &stop.flag).map_err(|e| network::ended(e, &stop))?;
     if output.json {
-        let entries: Vec<_> = entries
+        let entries: Vec<_> = listing
+            .entries
             .iter()
             .map(|e| json!({ "name": e.name, "bytes": e.len_bytes, "collection": e.collection }))
             .collect();
-        show::json(&json!({ "url": url.to_string(), "entries": entries }))?;
+        let skipped = listing.skipped;
+        show::json(&json!({ "url": url.to_string(), "entries": entries, "skipped": skipped }))?;
         return Ok(Exit::Done);
     }
     let mut text = String::new();
-    for entry in &entries {
+    for entry in &listing.entries {
         let name = show::plain(&entry.name);
         let slash = if entry.collection { "/" } else { "" };
         if args.long {
@@ -50,5 +52,9 @@ pub(crate) fn run(args: &LsArgs, output: &Output) -> Result<Exit, Failure> {
         }
     }
     show::text(&text)?;
+    if listing.skipped > 0 && !output.quiet {
+        let left_out = show::count(listing.skipped as u64, "name");
+        show::message("note", &format!("{left_out} left out, which no URL can hold"));
+    }
     Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! The client: settings, its threads, and what all operations share.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,16 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
-use crate::director::Namespace;
+use crate::director::{Namespace, parse_answer};
 use crate::http::{Http, Response, Server, Timeouts};
+use crate::identity::Identity;
 use crate::last_good::LastGood;
+use crate::pace::Pace;
+use crate::preferred::Preferred;
 use crate::route::Routes;
+use crate::servers::Servers;
 use crate::token::{Action, Finder, Found, Pick, Want};
 use crate::{Diagnosis, Env, Error, Token, Url};
-
-/// A server that failed is tried last for this long.
-const COOL_DOWN: Duration = Duration::from_secs(60);
 
 /// How often a file is looked at that should get a new token.
 const TOKEN_POLL: Duration = Duration::from_secs(2);
@@ -37,23 +38,28 @@ pub struct ClientOptions {
     /// `https://HOST[:PORT]`: all reads of a federation go to this cache, and to no other
     /// server when it fails. For whoever wants to know what it has, or fill it.
     pub only_cache: Option<String>,
-    /// For TCP, proxy and TLS together.
+    /// For name and TCP; half as long again for proxy and TLS.
     pub connect_timeout: Duration,
     /// Without a byte either way, a server counts as dead.
     pub stall_timeout: Duration,
-    /// Without any progress from any server, a transfer fails; a sixth of this
-    /// before its first byte.
+    /// Without any progress from any server, a transfer fails; a sixth of this before its
+    /// first byte, when no server says that it is busy. A third of it is how long all
+    /// caches must have taken no connection before the origin is asked.
     pub patience: Duration,
-    /// A source slower than this many bytes a second, over half a minute, is
-    /// left when there is another.
+    /// A cache is slow when it sends fewer bytes per second than this, divided by the
+    /// number of bodies that are being received, over half of `stall_timeout`. It is left
+    /// when another cache was measured to be twice as fast, never for an origin.
     pub min_rate: u64,
+    /// The most bytes per second to read and write, by all threads together.
+    pub limit_rate: Option<u64>,
     /// How long a partial object at the origin must stand still before it counts
     /// as left by a cut upload and not as being written by somebody else.
     pub settle: Duration,
     /// A folder, of which nobody else may write, for the last good route of each namespace;
     /// it is used where bytes are checked by a digest, when a director is down.
     pub route_folder: Option<PathBuf>,
-    /// Who is told of what a user should know meanwhile.
+    /// Who is told of what a user should know meanwhile, and of settings of the environment
+    /// that are not used.
     pub tell: Tell,
 }
 
@@ -98,6 +104,7 @@ impl ClientOptions {
             stall_timeout: Duration::from_secs(60),
             patience: Duration::from_secs(180),
             min_rate: 100 << 10,
+            limit_rate: None,
             settle: Duration::from_secs(10),
             route_folder: None,
             tell: Tell::default(),
@@ -117,12 +124,13 @@ pub(crate) struct Inner {
     pub(crate) routes: Routes,
     pub(crate) options: ClientOptions,
     pub(crate) last_good: LastGood,
+    pub(crate) servers: Servers,
+    pub(crate) pace: Pace,
     finder: Finder,
     /// A token that ended before was of no use from the start.
     begun: SystemTime,
     /// Of which tokens it was said that a new one is waited for.
     waited: Mutex<HashSet<(String, SystemTime)>>,
-    cooling: Mutex<HashMap<Server, Instant>>,
     /// Some until it is dropped.
     runtime: Option<Runtime>,
 }
@@ -146,7 +154,7 @@ impl Client {
     /// A client with its own two threads for the network.
     ///
     /// # Errors
-    /// [`Error::Setting`] for a certificate file or proxy that cannot be used.
+    /// [`Error::Setting`] for a certificate file that cannot be used.
     pub fn new(options: ClientOptions) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -162,14 +170,23 @@ impl Client {
         };
         let uid = rustix::process::getuid().as_raw();
         let finder = Finder::new(options.token_files.clone(), &options.env, uid);
+        let mut warnings = Vec::new();
+        let identity = Identity::of(&options.env);
+        let http = Http::new(&options.env, timeouts, identity, &mut warnings)?;
+        let routes =
+            Routes::new(Preferred::of(&options.env, &mut warnings), options.only_cache.as_deref())?;
+        for warning in &warnings {
+            options.tell.say(warning);
+        }
         Ok(Self(Arc::new(Inner {
-            http: Http::new(&options.env, timeouts)?,
-            routes: Routes::new(&options.env, options.only_cache.as_deref())?,
             last_good: LastGood::new(options.route_folder.clone()),
+            http,
+            routes,
             finder: if options.find_tokens { finder } else { finder.explicit_only() },
             begun: SystemTime::now(),
             waited: Mutex::default(),
-            cooling: Mutex::default(),
+            servers: Servers::default(),
+            pace: Pace::new(options.limit_rate),
             runtime: Some(runtime),
             options,
         })))
@@ -185,7 +202,7 @@ impl Client {
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                result = work => result,
+                result = work => result.map_err(|error| error.of_job(self.0.http.job_id())),
                 () = cancelled(cancel) => Err(Error::Cancelled),
             }
         })
@@ -221,7 +238,7 @@ impl Inner {
     }
 
     /// The token to send with a read: none to a namespace that wants none.
-    pub(crate) fn read_token(
+    pub(crate) async fn read_token(
         &self,
         url: &Url,
         namespace: Option<&Namespace>,
@@ -229,7 +246,7 @@ impl Inner {
         if namespace.is_some_and(|namespace| !namespace.require_token) {
             return Ok(None);
         }
-        self.token(url, Action::Read, namespace)
+        self.live_token(url, Action::Read, namespace).await
     }
 
     /// The token for `action`. Where the only one for it ended while this client was at
@@ -306,8 +323,10 @@ impl Inner {
         response: Response,
     ) -> Error {
         let status = response.status;
+        // Where no director told of the namespace, the server itself may.
+        let told = parse_answer(&response.headers).namespace;
         response.finish().await;
-        self.denied_as(what, url, namespace, server, status)
+        self.denied_as(what, url, namespace.or(told.as_ref()), server, status)
     }
 
     /// The error for a 401 or 403 whose words are of no use.
@@ -329,21 +348,5 @@ impl Inner {
         };
         let (url, server) = (url.to_string(), server.to_string());
         Error::Denied { action, url, server, status, diagnosis: Box::new(diagnosis) }
-    }
-
-    /// Remembers that a server does not answer.
-    pub(crate) fn cool_down(&self, server: &Server) {
-        let until = Instant::now() + COOL_DOWN;
-        self.cooling().insert(server.clone(), until);
-    }
-
-    /// Whether a server failed a short time ago.
-    pub(crate) fn is_cooling(&self, server: &Server) -> bool {
-        self.cooling().get(server).is_some_and(|until| *until > Instant::now())
-    }
-
-    fn cooling(&self) -> std::sync::MutexGuard<'_, HashMap<Server, Instant>> {
-        // Only whole values go in, so a panic elsewhere leaves the map sound.
-        self.cooling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,6 +7,7 @@
 //! X-Pelican-Namespace: namespace=/ns, require-token=true, collections-url=https://origin:8443
 //! X-Pelican-Authorization: issuer=https://iss
 //! X-Pelican-Token-Generation: issuer=https://iss, max-scope-depth=3, base-path=/ns
+//! X-Pelican-Broker: https://broker/…        where only servers can call the origin
 //! ```
 
 use crate::path::below;
@@ -59,6 +60,8 @@ pub(crate) struct Answer {
     pub(crate) sources: Vec<Source>,
     /// `None` when the answer does not name it.
     pub(crate) namespace: Option<Namespace>,
+    /// Whether the origin takes no connections, so that a broker tells it whom to call.
+    pub(crate) brokered: bool,
 }
 
 /// Reads a director's headers: `(name, value)`, names in lower case, repeats kept.
@@ -77,7 +80,8 @@ pub(crate) fn parse_answer(headers: &[(String, String)]) -> Answer {
             unique.push(source);
         }
     }
-    Answer { sources: unique, namespace: parse_namespace(headers) }
+    let brokered = values(headers, "x-pelican-broker").any(|url| !url.trim().is_empty());
+    Answer { sources: unique, namespace: parse_namespace(headers), brokered }
 }
 
 /// The URL of the namespace at `source`, for other objects of the namespace: the
@@ -263,6 +267,7 @@ mod tests {
                 issuers: vec!["https://iss?a=b".into(), "https://other".into()],
                 base_paths: vec!["/ns".into()],
             }),
+            brokered: false,
         };
         assert_eq!(answer, expected);
     }

@@ -14,6 +14,8 @@ pub struct Attempt {
     pub server: String,
     /// What it did.
     pub fault: String,
+    /// Whether it may do better at another time.
+    pub passes: bool,
 }
 
 /// Every server that was tried, the last fault of each.
@@ -23,15 +25,42 @@ pub struct Attempts {
     pub list: Vec<Attempt>,
     /// Requests in all.
     pub requests: u32,
+    /// Whether the origin, or the one server there is, was among them.
+    pub origin_asked: bool,
+    /// What the servers know this run by: `X-Pelican-JobId`.
+    pub job_id: Option<String>,
 }
 
 impl Attempts {
+    /// A server failed, and may do better at another time.
     pub(crate) fn add(&mut self, server: impl fmt::Display, fault: impl fmt::Display) {
-        let (server, fault) = (server.to_string(), fault.to_string());
+        self.push(server.to_string(), fault.to_string(), true);
+    }
+
+    /// A server failed, and will again.
+    pub(crate) fn add_lasting(&mut self, server: impl fmt::Display, fault: impl fmt::Display) {
+        self.push(server.to_string(), fault.to_string(), false);
+    }
+
+    /// A server was not asked, since it wants to be left alone for this long.
+    pub(crate) fn waits(&mut self, server: impl fmt::Display, wait: Duration) {
+        let server = server.to_string();
+        if self.list.iter().all(|attempt| attempt.server != server) {
+            let fault = format!("busy, asks for {:.0} s", wait.as_secs_f64());
+            self.list.push(Attempt { server, fault, passes: true });
+        }
+    }
+
+    /// What operators find this run by in their logs.
+    fn job(&self) -> String {
+        self.job_id.as_ref().map_or(String::new(), |id| format!(", X-Pelican-JobId {id}"))
+    }
+
+    fn push(&mut self, server: String, fault: String, passes: bool) {
         self.requests = self.requests.saturating_add(1);
         match self.list.iter_mut().find(|attempt| attempt.server == server) {
-            Some(attempt) => attempt.fault = fault,
-            None => self.list.push(Attempt { server, fault }),
+            Some(attempt) => (attempt.fault, attempt.passes) = (fault, passes),
+            None => self.list.push(Attempt { server, fault, passes }),
         }
     }
 }
@@ -71,6 +100,8 @@ pub enum Error {
         host: String,
         /// What it did instead.
         reason: String,
+        /// Whether it may do better at another time.
+        passes: bool,
     },
     /// There is no such object or collection.
     #[error("`{url}` does not exist, says `{server}`{said}")]
@@ -107,7 +138,7 @@ pub enum Error {
         reason: String,
     },
     /// Every server failed.
-    #[error("cannot {action} `{url}` ({}): {attempts}", Spent { requests: attempts.requests, elapsed: *elapsed })]
+    #[error("cannot {action} `{url}` ({}{}): {attempts}", Spent { requests: attempts.requests, elapsed: *elapsed }, attempts.job())]
     Failed {
         /// `read`, `write`, `list`.
         action: &'static str,
@@ -190,6 +221,26 @@ impl Error {
         Self::Io { action, path: path.to_owned(), source }
     }
 
+    /// The same error, which names the run that it happened to.
+    pub(crate) fn of_job(mut self, id: &str) -> Self {
+        if let Self::Failed { attempts, .. } | Self::Corrupt { attempts, .. } = &mut self {
+            attempts.job_id = Some(id.to_owned());
+        }
+        self
+    }
+
+    /// Whether the same may work at another time, with nothing changed here.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Failed { attempts, .. } => attempts.list.iter().any(|attempt| attempt.passes),
+            Self::Discovery { passes, .. } => *passes,
+            // Whoever renews it writes the same file.
+            Self::Denied { diagnosis, .. } => diagnosis.is_expired(),
+            _ => false,
+        }
+    }
+
     /// What the user can do next; printed after the error as `hint: …`.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -197,6 +248,9 @@ impl Error {
             Self::Url(error) => error.hint(),
             Self::Setting { .. } => "correct it, or unset it",
             Self::Token(error) => error.hint(),
+            Self::Discovery { passes: true, .. } => {
+                "run the same command again later, or look whether the name is right"
+            }
             Self::Discovery { .. } => {
                 "pelican:// needs the federation's host, such as pelican://osg-htc.org/…; a test \
                  federation's certificate is named by SSL_CERT_FILE; one server alone is \
@@ -211,12 +265,23 @@ impl Error {
                 "if the server is the one you mean, name the certificate of its authority in \
                  SSL_CERT_FILE"
             }
+            Self::Failed { attempts, .. } if attempts.list.iter().any(is_proxy) => {
+                "neither the proxy nor a direct connection leads there: set another proxy in \
+                 HTTPS_PROXY, or name servers to be reached without it in NO_PROXY"
+            }
+            Self::Failed { attempts, .. } if attempts.list.iter().all(|a| !a.passes) => {
+                "show the message to whoever runs the server"
+            }
             Self::Failed { .. } => {
-                "run the same command again: what was transferred is kept; behind a firewall set \
-                 HTTPS_PROXY"
+                "run the same command again later: what was transferred is kept; behind a firewall \
+                 set HTTPS_PROXY"
+            }
+            Self::Corrupt { attempts, .. } if attempts.origin_asked => {
+                "the copies are damaged, the origin's too: publish it again from a sound copy"
             }
             Self::Corrupt { .. } => {
-                "the copies are damaged, the origin's too: publish it again from a sound copy"
+                "the caches' copies are damaged, and the origin was not asked: try again without \
+                 preferred caches, or tell whoever runs the servers named above"
             }
             Self::TooLarge { .. } => "this is probably another object than the one meant",
             Self::Taken { .. } => {
@@ -234,6 +299,10 @@ impl Error {
 
 fn is_certificate(attempt: &Attempt) -> bool {
     attempt.fault.contains("invalid peer certificate")
+}
+
+fn is_proxy(attempt: &Attempt) -> bool {
+    attempt.fault.contains("; proxy ")
 }
 
 impl From<gular_files::Error> for Error {

@@ -16,7 +16,7 @@ use hyper::header::{CACHE_CONTROL, RANGE};
 
 use crate::client::{Client, Inner};
 use crate::director::Namespace;
-use crate::http::{Fault, Request, Response, Server};
+use crate::http::{self, Fault, Request, Response, Server};
 use crate::route::{Place, Route, Verb, said};
 use crate::token::Action;
 use crate::{Diagnosis, Error, Scheme, Url};
@@ -189,7 +189,7 @@ impl Client {
         self.block(cancel, async {
             let route = self.0.route(url, Verb::Read).await?;
             let Some(place) = route.places.first() else { return Ok(Copy::Unknown) };
-            let token = self.0.read_token(url, route.namespace.as_ref())?;
+            let token = self.0.read_token(url, route.namespace.as_ref()).await?;
             for only_if_cached in [true, false] {
                 let request = |place: &Place, ours: bool| {
                     let request = Request::new(Method::HEAD, &place.server, place.target.as_str())
@@ -247,7 +247,7 @@ impl Inner {
                 // What the connection says is the nearer cause.
                 let fault = director_fault(error, &mut probe, asked)?;
                 probe.fault.get_or_insert(fault);
-                Route { places: Vec::new(), namespace: None }
+                Route::of(Vec::new())
             }
         };
         seen.probes.push(probe);
@@ -350,7 +350,12 @@ impl Inner {
             }
         }
         let start = Instant::now();
-        match self.http.open(server).await {
+        let asked_as = match role {
+            Role::Discovery | Role::Director => http::Role::Director,
+            Role::Cache | Role::Origin => http::Role::Data,
+            Role::Server => http::Role::Other,
+        };
+        match self.http.open(server, asked_as).await {
             Ok(()) => (probe.connection, probe.fault) = (Some(start.elapsed()), None),
             Err(fault) => drop(probe.fault.get_or_insert(match fault {
                 Fault::Tls(reason) => ProbeFault::Tls(reason),
@@ -369,7 +374,7 @@ impl Inner {
         place: &Place,
         len_bytes: Option<u64>,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let token = self.read_token(url, route.namespace.as_ref())?;
+        let token = self.read_token(url, route.namespace.as_ref()).await?;
         // Both ends, the last before the end: servers answer other ranges with nothing.
         let range = len_bytes.filter(|len| *len > 0).map(|len| len.min(ENOUGH_BYTES) - 1);
         let request = |place: &Place, ours: bool| {

@@ -49,13 +49,29 @@ pub(crate) struct Multistatus {
     pub(crate) itself: Option<Entry>,
     /// What it holds, each once, sorted by name; empty for an object.
     pub(crate) members: Vec<Entry>,
+    /// Entries left out: what no URL can name, and what is not directly below the path.
+    pub(crate) skipped: usize,
+}
+
+/// The members of a collection.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listing {
+    /// Sorted by name; an object lists itself.
+    pub entries: Vec<Entry>,
+    /// How many were left out, because no URL can name them (`?`, `#`, `\\`, control
+    /// characters) or because they are not directly below the collection.
+    pub skipped: usize,
 }
 
 /// Reads the answer to a `PROPFIND` of `request_path` (decoded), depth 0 or 1.
 ///
+/// A folder may hold what an editor left, and a server may say more than it was asked
+/// for: such entries are counted and left out. None of them makes a listing an error,
+/// unless there is nothing else in it.
+///
 /// # Errors
-/// What is wrong with it, when it is no such answer, or holds a name that cannot be
-/// one segment of a path, or something from elsewhere.
+/// What is wrong with it, when it is no such answer, or not of this path.
 pub(crate) fn parse_multistatus(xml: &[u8], request_path: &str) -> Result<Multistatus, String> {
     if xml.len() > MAX_LISTING_BYTES {
         return Err(format!("is {} bytes, more than {MAX_LISTING_BYTES}", xml.len()));
@@ -71,24 +87,43 @@ pub(crate) fn parse_multistatus(xml: &[u8], request_path: &str) -> Result<Multis
     }
     let request = segments(request_path);
     let mut found = Multistatus::default();
+    let mut odd = None;
     for response in root.children().filter(|node| is_dav(node, "response")) {
-        let Some((entry, is_itself)) = parse_response(&response, &request)? else { continue };
-        if is_itself {
-            found.itself.get_or_insert(entry);
-        } else {
-            found.members.push(entry);
+        match parse_response(&response, &request)? {
+            Parsed::Gone => {}
+            Parsed::Itself(entry) => drop(found.itself.get_or_insert(entry)),
+            Parsed::Member(entry) => found.members.push(entry),
+            Parsed::Odd(why) => {
+                found.skipped += 1;
+                odd.get_or_insert(why);
+            }
         }
+    }
+    if let Some(why) = odd.filter(|_| found.itself.is_none() && found.members.is_empty()) {
+        return Err(why);
     }
     found.members.sort_by(|a, b| a.name.cmp(&b.name));
     found.members.dedup_by(|a, b| a.name == b.name);
     Ok(found)
 }
 
-/// The entry and whether it is what was asked for; `None` when the server says that
-/// it is not there.
-fn parse_response(response: &Node, request: &[&str]) -> Result<Option<(Entry, bool)>, String> {
+/// One response of a listing.
+enum Parsed {
+    /// The path that was asked for.
+    Itself(Entry),
+    Member(Entry),
+    /// Not there, says the server.
+    Gone,
+    /// Why it is left out.
+    Odd(String),
+}
+
+fn parse_response(response: &Node, request: &[&str]) -> Result<Parsed, String> {
     let href = child(response, "href").and_then(|href| href.text()).map_or("", str::trim);
-    let path = match_href(href, request)?;
+    let path = match match_href(href, request) {
+        Ok(path) => path,
+        Err(why) => return Ok(Parsed::Odd(why)),
+    };
     let is_itself = path.len() == request.len();
     let mut entry = Entry {
         name: path.last().cloned().unwrap_or_default(),
@@ -97,7 +132,7 @@ fn parse_response(response: &Node, request: &[&str]) -> Result<Option<(Entry, bo
         collection: href.ends_with('/'),
     };
     if child(response, "status").is_some_and(|status| !is_ok(&status)) {
-        return Ok(None);
+        return Ok(Parsed::Gone);
     }
     let sound = |node: &Node| child(node, "status").is_none_or(|status| is_ok(&status));
     let propstats = response.children().filter(|node| is_dav(node, "propstat") && sound(node));
@@ -107,7 +142,7 @@ fn parse_response(response: &Node, request: &[&str]) -> Result<Option<(Entry, bo
     if entry.collection {
         entry.len_bytes = None;
     }
-    Ok(Some((entry, is_itself)))
+    Ok(if is_itself { Parsed::Itself(entry) } else { Parsed::Member(entry) })
 }
 
 fn read_properties(prop: &Node, entry: &mut Entry) -> Result<(), String> {
@@ -293,6 +328,7 @@ mod tests {
                 entry("sub", "/test/d/sub", None, true),
                 entry("x.bin", "/test/d/x.bin", Some(12), false),
             ],
+            skipped: 0,
         };
         assert_eq!(found, Ok(expected));
     }
@@ -351,6 +387,27 @@ mod tests {
         ] {
             check_href(href, "/d", None);
         }
+    }
+
+    #[test]
+    fn what_is_odd_or_from_elsewhere_is_left_out_and_counted() {
+        let found = list(
+            &[
+                ("/d", "0", true),
+                ("/d/x", "1", false),
+                ("/d/#x#", "1", false),
+                ("/d/a\\b", "1", false),
+                ("/d/sub/deeper", "1", false),
+                ("/other/y", "1", false),
+                ("/d/..", "1", true),
+                ("/", "1", true),
+            ],
+            "/d",
+        )
+        .unwrap();
+        let names: Vec<_> = found.members.iter().map(|m| m.name.as_str()).collect();
+        assert_eq!((names, found.skipped), (vec!["x"], 6));
+        assert!(found.itself.is_some());
     }
 
     #[test]

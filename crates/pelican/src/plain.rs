@@ -136,7 +136,7 @@ impl Inner {
         let Some(place) = route.places.iter().find(gave).or(route.places.first()) else {
             return Ok(Sum::None("no server is named that tells a checksum".to_owned()));
         };
-        let token = self.read_token(url, route.namespace.as_ref())?;
+        let token = self.read_token(url, route.namespace.as_ref()).await?;
         let request = |place: &crate::route::Place, ours: bool| {
             let mut request = Request::new(Method::HEAD, &place.server, place.target.as_str())
                 .header(header("want-digest"), WANT_DIGEST)

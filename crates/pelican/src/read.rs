@@ -2,38 +2,46 @@
 //!
 //! ```text
 //! caches by priority ──▶ origin ──▶ the next name (`~1`) when all have other bytes
-//!        │ dead, slow, cut: go on at the first byte not yet accepted
+//!        │ dead, cut: go on at the first byte not yet accepted
+//!        │ busy: waited for, as long as it asks       slow: left for a faster cache
 //!        │ other bytes: this server is out
 //!        ▼
 //!     1 MiB blocks, each accepted by the caller before it is passed on
 //! ```
+//!
+//! The origin is asked for bytes that a cache has wrongly or not at all, or when no cache
+//! takes connections; never because caches have much to do.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::Method;
 use hyper::header::RANGE;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::client::{Client, Inner};
-use crate::error::Attempts;
-use crate::http::{Fault, Request};
-use crate::receive::{Broken, receive};
+use crate::http::{Fault, Request, Response, Server};
+use crate::receive::{Broken, Wanted, per_second};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb, retry_after, said};
 use crate::sources::{Fared, Sources, Verdict};
 use crate::take::{BLOCK_BYTES, Blocks, Object, Sink, Stop, Take, Whole};
 use crate::token::Action;
-use crate::{Error, Scheme, Url, local};
+use crate::{Error, Scheme, Token, Url, local};
 
 /// Names an upload may take when those before are burned: `x`, `x~1`, … `x~9`.
 pub const MAX_RENAMES: u32 = 9;
+
+/// Why nobody can connect to some origins.
+const BROKERED: &str =
+    " (the director says that its origin is reached by servers alone, through a broker)";
 
 impl Client {
     /// Reads blocks `from_block` to the end of an object, each accepted before
     /// `sink` has it, in order.
     ///
-    /// A server that dies, stalls or crawls is left for the next, which goes on
+    /// A server that dies or stalls is left for the next, one that crawls for a faster, which goes on
     /// at the first byte missing; one whose bytes are refused is not asked again.
     /// When all have other bytes, so that the name was burned by a cut upload, or when
     /// such an object was removed since, the names `…~1`, `…~2` are tried.
@@ -165,41 +173,70 @@ fn first_good_name(
 
 impl Inner {
     pub(crate) async fn transfer(&self, url: &Url, take: &mut dyn Take) -> Result<(), Error> {
-        // Before the first byte a wrong host is likelier than a server that restarts.
-        let mut retry = Retry::new(Policy::READ, self.options.patience / 6);
-        let route = self.route_to_read(url, take.is_verified()).await?;
-        // To find out whom to ask has a patience of its own.
-        retry.moved();
-        let mut sources = Sources::new(&route.places, |server| self.is_cooling(server));
-        let mut origin_asked =
-            url.scheme() != Scheme::Pelican || url.is_direct() || self.has_only_cache();
+        let patience = self.options.patience;
+        let mut route = self.route_to_read(url, take.is_verified()).await?;
+        let direct = url.scheme() != Scheme::Pelican || url.is_direct();
+        let mut origin_asked = direct || self.routes.only_preferred();
+        // Before the first byte a wrong host is likelier than a server that restarts; but
+        // caches get the time after which the origin is asked.
+        let hasty = if origin_asked { patience / 6 } else { self.origin_after() + patience / 6 };
+        let mut retry = Retry::new(Policy::READ, hasty);
+        let cooling = |server: &Server| self.servers.is_cooling(server);
+        let wait = |server: &Server| self.servers.wait(server);
+        let mut sources = Sources::new(&route.places, direct, cooling);
         let mut reached = take.position();
         loop {
-            while let Some(place) = sources.next() {
-                let others = !origin_asked || sources.has_more();
-                let attempts = &mut sources.attempts;
-                let failed = self.attempt(url, &route, &place, take, others, attempts).await?;
-                let Some(fared) = failed else { return Ok(()) };
+            while let Some(place) = sources.next(wait) {
+                let Some(fared) = self.attempt(url, &route, &place, take, &mut sources).await?
+                else {
+                    return Ok(());
+                };
                 take.rewind();
                 if take.position() > reached {
                     reached = take.position();
-                    retry.progressed(self.options.patience);
+                    retry.progressed(patience);
+                }
+                if let Fared::Slow(rate) = fared {
+                    let faster = self.faster(url, &route, take, &sources.rivals(), rate).await?;
+                    sources.prefer(faster.as_ref());
                 }
                 sources.note(fared);
             }
-            if !origin_asked {
+            let unreachable = |server: &Server| self.servers.unreachable_for(server);
+            let origin_in =
+                sources.unreachable_in(self.origin_after(), unreachable).filter(|_| !origin_asked);
+            if !origin_asked && (sources.lacks() || origin_in.is_some_and(|left| left.is_zero())) {
                 origin_asked = true;
-                if let Ok(origin) = self.route(url, Verb::ReadOrigin).await {
-                    sources.add(origin.places);
+                if let Ok(origin) = self.route(url, Verb::ReadOrigin).await
+                    && sources.add(origin.places, true)
+                {
                     continue;
                 }
             }
-            let wait = sources.end_pass().and_then(|asked| retry.again(Some(asked)));
-            let Some(wait) = wait else {
+            if route.reused && (sources.lacks() || sources.is_unreachable(unreachable)) {
+                // What the director said of another object need not hold for this one.
+                route = self.route_anew(url, &route).await;
+                if sources.add(route.places.clone(), direct) {
+                    continue;
+                }
+            }
+            if sources.is_busy() {
+                retry.bear(patience);
+            }
+            let asked = sources.end_pass(wait);
+            let Some(mut pause) = asked.and_then(|asked| retry.again(Some(asked))) else {
                 return Err(self.verdict(url, &route, sources, retry.elapsed()));
             };
-            sleep(wait).await;
+            if let Some(left) = origin_in {
+                pause = pause.min(left);
+            }
+            sleep(pause).await;
         }
+    }
+
+    /// How long all caches must have taken no connection before the origin is asked.
+    fn origin_after(&self) -> Duration {
+        self.options.patience / 3
     }
 
     fn verdict(&self, url: &Url, route: &Route, sources: Sources, elapsed: Duration) -> Error {
@@ -225,63 +262,181 @@ impl Inner {
         route: &Route,
         place: &Place,
         take: &mut dyn Take,
-        others: bool,
-        attempts: &mut Attempts,
+        sources: &mut Sources,
     ) -> Result<Option<Fared>, Error> {
-        if take.position() > 0 && take.len() == Some(take.position()) {
-            // All of it came, and only the end of the answer was lost.
-            return Ok(None);
+        let mut token = self.read_token(url, route.namespace.as_ref()).await?;
+        loop {
+            let (position, len) = (take.position(), take.len());
+            if position > 0 && len == Some(position) {
+                // All of it came, and only the end of the answer was lost.
+                return Ok(None);
+            }
+            let mut range = position..len.unwrap_or(u64::MAX);
+            if sources.is_doubtful(position) && len.is_some() {
+                // Another had other bytes here: one block tells whether this one has too.
+                range.end = range.end.min(position.saturating_add(BLOCK_BYTES as u64));
+            }
+            let ranged = position > 0 || len.is_some_and(|len| range.end < len);
+            let wanted = Wanted { range, ranged };
+            let response = match self.get(url, place, token.as_ref(), &wanted).await {
+                Ok(response) => response,
+                Err(fault) => return Ok(Some(self.failed(place, &fault, route, sources))),
+            };
+            if matches!(response.status, 401 | 403) && token.is_some() {
+                // It may have ended on the way, and another may be there, or soon be.
+                let now = self.read_token(url, route.namespace.as_ref()).await?;
+                if now != token {
+                    response.finish().await;
+                    token = now;
+                    continue;
+                }
+            }
+            if !matches!(response.status, 200 | 206) {
+                return Ok(Some(self.answered(place, response, sources).await));
+            }
+            let leave = len.is_some() && !sources.rivals().is_empty();
+            match self.receive(&place.server, response, &wanted, take, leave).await {
+                Ok(()) if len.is_some_and(|len| take.position() < len) => {}
+                Ok(()) => return Ok(None),
+                Err(Broken::Fault(fault)) => {
+                    return Ok(Some(self.failed(place, &fault, route, sources)));
+                }
+                Err(Broken::Slow { rate, after }) => {
+                    let why = format!("slow: {} KiB/s over {} s", rate >> 10, after.as_secs());
+                    sources.attempts.add(&place.server, why);
+                    return Ok(Some(Fared::Slow(rate)));
+                }
+                Err(Broken::Stop(Stop::Refused(reason))) => {
+                    sources.attempts.add_lasting(&place.server, &reason);
+                    return Ok(Some(Fared::Wrong(take.position())));
+                }
+                Err(Broken::Stop(Stop::Failed(error))) => return Err(error),
+            }
         }
-        let token = self.read_token(url, route.namespace.as_ref())?;
-        let wanted = take.position()..take.len().unwrap_or(u64::MAX);
+    }
+
+    async fn get(
+        &self,
+        url: &Url,
+        place: &Place,
+        token: Option<&Token>,
+        wanted: &Wanted,
+    ) -> Result<Response, Fault> {
         let request = |place: &Place, ours: bool| {
-            let token = token.as_ref().filter(|_| ours);
+            let token = token.filter(|_| ours);
             let request =
                 Request::new(Method::GET, &place.server, place.target.as_str()).token(token);
-            if wanted.start == 0 {
+            if !wanted.ranged {
                 return request;
             }
             // Both ends: servers answer open ranges with nothing at all.
-            request.header(RANGE, format!("bytes={}-{}", wanted.start, wanted.end - 1))
+            let Range { start, end } = wanted.range;
+            request.header(RANGE, format!("bytes={start}-{}", end - 1))
         };
-        let response = match self.send_following(url, place, request).await {
-            Ok(response) => response,
-            Err(fault) => {
-                self.cool_down(&place.server);
-                attempts.add(&place.server, &fault);
-                return Ok(Some(match fault {
-                    Fault::Tls(_) => Fared::Out,
-                    _ => Fared::Again(None),
-                }));
+        let response = self.send_following(url, place, request).await?;
+        self.servers.answered(&place.server);
+        Ok(response)
+    }
+
+    /// A server that gave no answer, or not all of one.
+    fn failed(&self, place: &Place, fault: &Fault, route: &Route, sources: &mut Sources) -> Fared {
+        self.servers.cool_down(&place.server);
+        if fault.is_connection() {
+            self.servers.unreachable(&place.server);
+        }
+        let broker = if route.brokered { BROKERED } else { "" };
+        match fault {
+            Fault::Tls(_) => {
+                sources.attempts.add_lasting(&place.server, fault);
+                Fared::Out
             }
+            _ => {
+                sources.attempts.add(&place.server, format!("{fault}{broker}"));
+                Fared::Again
+            }
+        }
+    }
+
+    /// A server that answered, and not with the object.
+    async fn answered(&self, place: &Place, response: Response, sources: &mut Sources) -> Fared {
+        let (status, asked) = (response.status, retry_after(&response));
+        let said = said(response).await;
+        let words = format!("{status}{said}");
+        match status {
+            408 | 429 | 501.. => {
+                sources.attempts.add(&place.server, words);
+                self.servers.busy(&place.server, asked.unwrap_or_default());
+                if matches!(status, 429 | 503) { Fared::Busy } else { Fared::Again }
+            }
+            500 => {
+                sources.attempts.add(&place.server, words);
+                Fared::Broken
+            }
+            _ => {
+                sources.attempts.add_lasting(&place.server, words);
+                match status {
+                    401 | 403 => Fared::Refused(status),
+                    404 | 410 => Fared::Missing(said),
+                    // Only bytes can be wrong; a redirect or a refused request is no object.
+                    ..300 => Fared::Wrong(0),
+                    _ => Fared::Out,
+                }
+            }
+        }
+    }
+
+    /// The first of `rivals` that sends twice as fast as `rate`: known from before, or
+    /// found by asking it for one block.
+    async fn faster(
+        &self,
+        url: &Url,
+        route: &Route,
+        take: &dyn Take,
+        rivals: &[Place],
+        rate: u64,
+    ) -> Result<Option<Place>, Error> {
+        let enough = rate.saturating_mul(2).max(1);
+        let token = self.read_token(url, route.namespace.as_ref()).await?;
+        for place in rivals.iter().filter(|place| self.servers.wait(&place.server).is_zero()) {
+            let known = match self.servers.rate(&place.server) {
+                Some(known) => known,
+                None => self.probe(url, place, token.as_ref(), take, enough).await,
+            };
+            if known >= enough {
+                return Ok(Some(place.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The bytes per second at which a server sends the next block; those it sends in the
+    /// time in which one that is fast enough sends all.
+    async fn probe(
+        &self,
+        url: &Url,
+        place: &Place,
+        token: Option<&Token>,
+        take: &dyn Take,
+        enough: u64,
+    ) -> u64 {
+        let Some(len) = take.len() else { return 0 };
+        let start = take.position();
+        let range = start..len.min(start.saturating_add(BLOCK_BYTES as u64));
+        let limit = Duration::from_secs_f64((range.end - start) as f64 / enough as f64);
+        let limit = limit.clamp(self.options.stall_timeout / 30, self.options.stall_timeout);
+        let begun = Instant::now();
+        let wanted = Wanted { range, ranged: true };
+        let mut received = 0_u64;
+        let receive = async {
+            let mut response = self.get(url, place, token, &wanted).await.ok()?;
+            while response.status == 206 {
+                received += response.chunk().await.ok()??.len() as u64;
+            }
+            Some(())
         };
-        let status = response.status;
-        if !matches!(status, 200 | 206) {
-            let asked = retry_after(&response);
-            let said = said(response).await;
-            attempts.add(&place.server, format!("{status}{said}"));
-            return Ok(Some(match status {
-                401 | 403 => Fared::Refused(status),
-                404 | 410 => Fared::Missing(said),
-                500 => Fared::Broken,
-                408 | 429 | 501.. => Fared::Again(asked),
-                // Only bytes can be wrong; a redirect or a refused request is no object.
-                ..300 => Fared::Wrong,
-                _ => Fared::Out,
-            }));
-        }
-        match receive(response, &wanted, take, others.then_some(self.options.min_rate)).await {
-            Ok(()) => Ok(None),
-            Err(Broken::Fault(fault)) => {
-                self.cool_down(&place.server);
-                attempts.add(&place.server, &fault);
-                Ok(Some(Fared::Again(None)))
-            }
-            Err(Broken::Stop(Stop::Refused(reason))) => {
-                attempts.add(&place.server, &reason);
-                Ok(Some(Fared::Wrong))
-            }
-            Err(Broken::Stop(Stop::Failed(error))) => Err(error),
-        }
+        let _ = timeout(limit, receive).await;
+        let rate = per_second(received, begun.elapsed());
+        self.servers.measured(&place.server, rate);
+        rate
     }
 }

@@ -3,67 +3,104 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use crate::http::{Fault, Response};
-use crate::take::{Stop, Take};
+use crate::client::Inner;
+use crate::http::{Fault, Response, Server};
+use crate::take::{BLOCK_BYTES, Stop, Take};
 
-/// A server is judged slow over this span.
-const SLOW_SPAN: Duration = Duration::from_secs(30);
+/// The bytes that a request asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) range: Range<u64>,
+    /// Whether the request names that range; else it asks for the whole.
+    pub(crate) ranged: bool,
+}
 
 /// Why a body was not received whole.
 pub(crate) enum Broken {
     Fault(Fault),
     Stop(Stop),
+    /// Fewer bytes per second than it should send.
+    Slow {
+        rate: u64,
+        after: Duration,
+    },
 }
 
 fn refused(reason: String) -> Broken {
     Broken::Stop(Stop::Refused(reason))
 }
 
-/// Passes a body on to who takes it. `min_rate`: slower than this many bytes a second is
-/// a fault.
-pub(crate) async fn receive(
-    mut response: Response,
-    wanted: &Range<u64>,
-    take: &mut dyn Take,
-    min_rate: Option<u64>,
-) -> Result<(), Broken> {
-    take.begin(&response).map_err(|why| Broken::Fault(Fault::Lost(why)))?;
-    let mut skip = check_head(&response, wanted, take)?;
-    let announced = response.content_length();
-    let mut received = 0_u64;
-    let mut span = (Instant::now(), 0_u64);
-    while let Some(bytes) = response.chunk().await.map_err(Broken::Fault)? {
-        received += bytes.len() as u64;
-        let skipped = skip.min(bytes.len() as u64);
-        skip -= skipped;
-        let bytes = bytes.get(usize::try_from(skipped).unwrap_or(usize::MAX)..).unwrap_or_default();
-        take.take(bytes).map_err(Broken::Stop)?;
-        let elapsed = span.0.elapsed();
-        if elapsed >= SLOW_SPAN {
-            let rate = (received - span.1) / elapsed.as_secs().max(1);
-            if min_rate.is_some_and(|least| rate < least) {
-                let why = format!("slow: {} KiB/s over {} s", rate >> 10, elapsed.as_secs());
-                return Err(Broken::Fault(Fault::Lost(why)));
+impl Inner {
+    /// Passes a body on to who takes it. `leave`: a server that sends too slowly is left.
+    ///
+    /// What counts is the time that we wait for bytes, not what is done with them.
+    pub(crate) async fn receive(
+        &self,
+        server: &Server,
+        mut response: Response,
+        wanted: &Wanted,
+        take: &mut dyn Take,
+        leave: bool,
+    ) -> Result<(), Broken> {
+        take.begin(&response).map_err(|why| Broken::Fault(Fault::Lost(why)))?;
+        let mut skip = check_head(&response, wanted, take)?;
+        let goal = if response.status == 206 { Some(wanted.range.end) } else { take.len() };
+        let announced = response.content_length();
+        let _stream = self.pace.stream();
+        let mut received = 0_u64;
+        let (mut span, mut whole) = ((Duration::ZERO, 0_u64), Duration::ZERO);
+        loop {
+            let asked = Instant::now();
+            let chunk = response.chunk().await.map_err(Broken::Fault)?;
+            let waited = asked.elapsed();
+            (span.0, whole) = (span.0 + waited, whole + waited);
+            let Some(bytes) = chunk else { break };
+            let n = bytes.len() as u64;
+            (received, span.1) = (received + n, span.1 + n);
+            let skipped = skip.min(n);
+            skip -= skipped;
+            let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+            take.take(bytes.get(skipped..).unwrap_or_default()).map_err(Broken::Stop)?;
+            if span.0 >= self.options.stall_timeout / 2 {
+                let rate = per_second(span.1, span.0);
+                self.servers.measured(server, rate);
+                if leave && rate < self.pace.share(self.options.min_rate) {
+                    return Err(Broken::Slow { rate, after: span.0 });
+                }
+                span = (Duration::ZERO, 0);
             }
-            span = (Instant::now(), received);
+            self.pace.wait(n).await;
         }
+        if received >= BLOCK_BYTES as u64 {
+            self.servers.measured(server, per_second(received, whole));
+        }
+        if announced.is_some_and(|announced| announced != received) {
+            let why = format!("{received} of {} bytes came", announced.unwrap_or_default());
+            return Err(Broken::Fault(Fault::Lost(why)));
+        }
+        if let Some(goal) = goal.filter(|goal| take.position() < *goal) {
+            let why = format!("it ended at {received} of {goal} bytes");
+            return Err(Broken::Fault(Fault::Lost(why)));
+        }
+        if take.len().is_none_or(|len| take.position() >= len) {
+            take.end().map_err(Broken::Stop)?;
+        }
+        Ok(())
     }
-    if announced.is_some_and(|announced| announced != received) {
-        let why = format!("{received} of {} bytes came", announced.unwrap_or_default());
-        return Err(Broken::Fault(Fault::Lost(why)));
-    }
-    let missing = take.len().filter(|len| take.position() < *len);
-    if let Some(len) = missing {
-        return Err(Broken::Fault(Fault::Lost(format!("it ended at {received} of {len} bytes"))));
-    }
-    take.end().map_err(Broken::Stop)
+}
+
+/// Bytes per second of waiting.
+pub(crate) fn per_second(bytes: u64, waited: Duration) -> u64 {
+    let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX).max(1);
+    bytes.saturating_mul(1000) / millis
 }
 
 /// Compares what the answer's head says with what was asked for; returns how
 /// many bytes come before those asked for.
-fn check_head(response: &Response, wanted: &Range<u64>, take: &dyn Take) -> Result<u64, Broken> {
+fn check_head(response: &Response, wanted: &Wanted, take: &dyn Take) -> Result<u64, Broken> {
     let announced = response.content_length();
-    if wanted.start == 0 || response.status == 200 {
+    let Range { start, end } = wanted.range;
+    if !wanted.ranged || response.status == 200 {
         if response.status != 200 {
             return Err(refused(format!("{} to a request for the whole", response.status)));
         }
@@ -76,14 +113,14 @@ fn check_head(response: &Response, wanted: &Range<u64>, take: &dyn Take) -> Resu
             }
             _ => {}
         }
-        return Ok(wanted.start);
+        return Ok(start);
     }
     let range = response.header("content-range").unwrap_or_default();
-    let expected = format!("bytes {}-{}/{}", wanted.start, wanted.end - 1, wanted.end);
+    let expected = format!("bytes {start}-{}/{}", end - 1, take.len().unwrap_or(end));
     if range.trim() != expected {
         return Err(refused(format!("it answers a range with `{range}`, expected `{expected}`")));
     }
-    if announced.is_some_and(|found| found != wanted.end - wanted.start) {
+    if announced.is_some_and(|found| found != end - start) {
         return Err(refused("the length of its answer is not that of the range".to_owned()));
     }
     Ok(0)

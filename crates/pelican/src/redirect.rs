@@ -1,11 +1,13 @@
-//! Redirects of single servers: package indexes and archives answer with them.
+//! Redirects of servers that keep objects, package indexes and archives.
 //!
 //! A federation's director answers with redirects too, which are read and not
-//! followed (`route`). Where the URL names one server, that server may name another:
-//! asked without the token, and never less safely than the first.
+//! followed (`route`). Any other server may name another place: itself under another
+//! path (a namespace's root with `/` at its end), a node of its cluster, a mirror. It is
+//! never less safe than the first. The token goes along within the server's own site;
+//! elsewhere only what the `Location` itself carries does.
 
 use crate::client::Inner;
-use crate::http::{Fault, Request, Response};
+use crate::http::{Fault, Request, Response, Role, Server};
 use crate::route::Place;
 use crate::{Scheme, Url};
 
@@ -21,10 +23,8 @@ impl Inner {
         place: &Place,
         request: impl Fn(&Place, bool) -> Request,
     ) -> Result<Response, Fault> {
-        let mut response = self.http.send(&request(place, true)).await?;
-        if !matches!(url.scheme(), Scheme::Https | Scheme::Http) {
-            return Ok(response);
-        }
+        let role = if url.scheme() == Scheme::Pelican { Role::Data } else { Role::Other };
+        let mut response = self.http.send(&request(place, true).role(role)).await?;
         let mut at = place.clone();
         for _ in 0..MAX_REDIRECTS {
             if !matches!(response.status, 301..=303 | 307 | 308) {
@@ -35,10 +35,37 @@ impl Inner {
             };
             response.finish().await;
             at = next;
-            response = self.http.send(&request(&at, at.server == place.server)).await?;
+            let ours = match url.scheme() {
+                Scheme::Pelican => is_site(&place.server, &at) && !carries_token(&at),
+                _ => at.server == place.server,
+            };
+            response = self.http.send(&request(&at, ours).role(role)).await?;
         }
         Ok(response)
     }
+}
+
+/// Whether a place belongs to the site of a server: the same host, or one beside it, as
+/// the nodes of a cluster are.
+fn is_site(server: &Server, at: &Place) -> bool {
+    let (one, other) = (server.host(), at.server.host());
+    // `node.site.example` and `other.site.example`; never two names right below `com`, or
+    // below what is registered for many, such as `ac.uk`.
+    let beside = || {
+        let (_, above) = one.split_once('.')?;
+        let (_, other) = other.split_once('.')?;
+        let is_address = one.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let (rest, top) = above.rsplit_once('.')?;
+        let own = rest.contains('.') || top.len() > 2 || rest.len() > 3;
+        (above == other && !is_address && own).then_some(())
+    };
+    one == other || beside().is_some()
+}
+
+/// Whether its query has a token of its own.
+fn carries_token(place: &Place) -> bool {
+    let query = place.target.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').any(|part| part.starts_with("authz=") || part.starts_with("access_token="))
 }
 
 /// Where a `Location` leads; `None` for what is no place, or less safe than this one.
@@ -79,5 +106,34 @@ mod tests {
         }
         let open = Place::of("http://mirror.example/x").unwrap();
         assert!(next(&open, "http://other.example/x").is_some());
+    }
+
+    #[test]
+    fn a_site_is_a_host_and_those_beside_it() {
+        let check = |one: &str, other: &str, expected: bool| {
+            let server = Place::of(&format!("https://{one}/x")).unwrap().server;
+            let at = Place::of(&format!("https://{other}/x")).unwrap();
+            assert_eq!(is_site(&server, &at), expected, "{one} {other}");
+        };
+        check("door.site.org", "door.site.org:1095", true);
+        check("door.site.org", "node7.site.org:1095", true);
+        check("xrd.hep.ac.uk", "node.hep.ac.uk", true);
+        check("10.0.0.1", "10.0.0.1:1", true);
+        check("door.site.org", "site.org", false);
+        check("door.site.org", "node.other.org", false);
+        check("door.org", "node.org", false);
+        check("door.ac.uk", "node.ac.uk", false);
+        check("10.0.0.1", "11.0.0.1", false);
+    }
+
+    #[test]
+    fn a_location_may_carry_its_own_token() {
+        let check = |target: &str, expected: bool| {
+            assert_eq!(carries_token(&Place::of(&format!("https://h{target}")).unwrap()), expected);
+        };
+        check("/x?a=b&authz=secret", true);
+        check("/x?access_token=secret", true);
+        check("/x?a=authz=", false);
+        check("/authz=x", false);
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Policy {
 impl Policy {
     /// An object's servers, all of them in turn: as long as there is patience.
     pub(crate) const READ: Self = Self { trials: u32::MAX, first: Duration::from_secs(1) };
+    /// The server that lists, when others can be asked instead.
+    pub(crate) const LOOK: Self = Self { trials: 2, first: Duration::from_secs(1) };
     /// One name, while nothing that lies there is finished.
     pub(crate) const UPLOAD: Self = Self { trials: 4, first: Duration::from_secs(2) };
     /// A director that is busy, or restarting, or behind a broken proxy. The Go client
@@ -79,6 +81,18 @@ impl Retry {
     /// Something went forward: patience begins again.
     pub(crate) fn moved(&mut self) {
         self.since = Instant::now();
+    }
+
+    /// Somebody is there and asks for time: there is patience for that long at least.
+    pub(crate) fn bear(&mut self, patience: Duration) {
+        self.patience = self.patience.max(patience);
+    }
+
+    /// Somebody says that it is starting: there is patience for that long, and no limit to
+    /// the number of trials.
+    pub(crate) fn starts_again(&mut self, patience: Duration) {
+        self.bear(patience);
+        self.policy.trials = u32::MAX;
     }
 
     /// How long to wait before the next trial, after one that failed; at least `asked`,

@@ -1,15 +1,15 @@
 //! Which servers to ask for an object: discovery, then the director.
 //!
 //! ```text
-//! https://HOST/.well-known/pelican-configuration ─▶ director_endpoint   kept 30 min
-//! DIRECTOR/ns/path ─▶ 307: Link (servers), X-Pelican-Namespace          kept 15 min for
-//!                                                                       the whole namespace
+//! discovery ─▶ DIRECTOR/ns/path ─▶ 307: Link (servers), X-Pelican-Namespace
+//!                                  kept 15 min for the whole namespace
 //! ```
 //!
 //! The redirect is read, not followed: its `Location` carries the token, and the
-//! `Link` headers name every server that would do.
+//! `Link` headers name every server that would do. Where reading takes a token the director
+//! is asked with it: only then does it look which servers have the object.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,19 +19,18 @@ use tokio::time::sleep;
 
 use crate::client::Inner;
 use crate::director::{Namespace, Source, join, parse_answer, server_prefix};
+use crate::discovery::{Director, Directors};
 use crate::error::Attempts;
-use crate::http::{Fault, Request, Response, Server};
+use crate::flight::Gates;
+use crate::http::{Fault, Request, Response, Role, Server};
+use crate::preferred::Preferred;
 use crate::retry::{self, Policy, Retry};
 use crate::token::Action;
 use crate::url::redact;
-use crate::{Env, Error, Scheme, Token, Url};
+use crate::{Error, Scheme, Token, Url};
 
-/// The Go client's and pelicanfs' terms.
-const KEEP_DISCOVERY: Duration = Duration::from_secs(30 * 60);
+/// The Go client's and pelicanfs' term.
 const KEEP_ROUTE: Duration = Duration::from_secs(15 * 60);
-
-/// A director's or discovery host's JSON is a few hundred bytes.
-const MAX_JSON: usize = 1 << 20;
 
 /// What servers are wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +41,8 @@ pub(crate) enum Verb {
     ReadOrigin,
     /// Write a new object.
     Write,
+    /// Look at an object or collection without its members.
+    Stat,
     /// List a collection.
     List,
 }
@@ -51,8 +52,17 @@ impl Verb {
         match self {
             Self::Read | Self::ReadOrigin => "read",
             Self::Write => "write",
-            Self::List => "list",
+            Self::Stat | Self::List => "list",
         }
+    }
+
+    /// The `Depth` of a `PROPFIND`.
+    pub(crate) fn depth(self) -> &'static str {
+        if self == Self::Stat { "0" } else { "1" }
+    }
+
+    fn lists(self) -> bool {
+        matches!(self, Self::Stat | Self::List)
     }
 
     fn action(self) -> Action {
@@ -66,7 +76,7 @@ impl Verb {
         match self {
             Self::Read | Self::ReadOrigin => Method::GET,
             Self::Write => Method::PUT,
-            Self::List => propfind(),
+            Self::Stat | Self::List => propfind(),
         }
     }
 }
@@ -96,11 +106,15 @@ impl Place {
 pub(crate) struct Route {
     pub(crate) places: Vec<Place>,
     pub(crate) namespace: Option<Namespace>,
+    /// Whether the director said it of another object of the namespace.
+    pub(crate) reused: bool,
+    /// Whether the director says that clients cannot connect to the origin.
+    pub(crate) brokered: bool,
 }
 
 impl Route {
     pub(crate) fn of(places: Vec<Place>) -> Self {
-        Self { places, namespace: None }
+        Self { places, namespace: None, reused: false, brokered: false }
     }
 
     /// As the director names it, when it does: a server may be a cache below one path, and
@@ -116,20 +130,15 @@ impl Route {
 
 /// What discovery hosts and directors said.
 pub(crate) struct Routes {
-    directors: Mutex<HashMap<String, (Director, Instant)>>,
+    pub(crate) directors: Directors,
+    pub(crate) gates: Gates,
     kept: Mutex<Vec<Kept>>,
-    preferred: Vec<Server>,
-    only_preferred: bool,
+    /// Questions whose answers hold for one object alone, so that nobody waits for
+    /// another's.
+    unkept: Mutex<HashSet<String>>,
+    preferred: Preferred,
     /// All reads go to this cache.
     only_cache: Option<Server>,
-}
-
-#[derive(Debug, Clone)]
-enum Director {
-    /// Base URL without `/` at its end.
-    At(Server, String),
-    /// A standalone origin: the host itself serves the objects.
-    Standalone(Server),
 }
 
 /// A director's answer that holds for all objects of a namespace.
@@ -140,45 +149,30 @@ struct Kept {
     namespace: Namespace,
     /// URLs to which the path below the namespace is joined.
     prefixes: Vec<String>,
+    brokered: bool,
     until: Instant,
 }
 
 impl Routes {
-    pub(crate) fn new(env: &Env, only_cache: Option<&str>) -> Result<Self, Error> {
-        let only_cache = only_cache.map(the_cache).transpose()?;
-        let mut routes = Self {
-            only_cache,
-            directors: Mutex::default(),
+    pub(crate) fn new(preferred: Preferred, only_cache: Option<&str>) -> Result<Self, Error> {
+        Ok(Self {
+            only_cache: only_cache.map(the_cache).transpose()?,
+            directors: Directors::default(),
+            gates: Gates::default(),
             kept: Mutex::default(),
-            preferred: Vec::new(),
-            only_preferred: false,
-        };
-        let name = "PELICAN_CLIENT_PREFERREDCACHES";
-        let words: Vec<&str> = env
-            .get(name)
-            .into_iter()
-            .flat_map(|list| list.split(|c: char| c.is_whitespace() || c == ','))
-            .filter(|word| !word.is_empty())
-            .collect();
-        for word in &words {
-            match (*word, Server::split(word)) {
-                ("+", _) => {}
-                (_, Some((server, "" | "/"))) => routes.preferred.push(server),
-                _ => {
-                    return Err(Error::Setting {
-                        what: format!("environment variable `{name}`"),
-                        reason: format!("`{word}` is neither `https://HOST[:PORT]` nor `+`"),
-                    });
-                }
-            }
-        }
-        routes.only_preferred = !words.is_empty() && !words.contains(&"+");
-        Ok(routes)
+            unkept: Mutex::default(),
+            preferred,
+        })
+    }
+
+    /// Whether the user wants certain caches and no other server.
+    pub(crate) fn only_preferred(&self) -> bool {
+        self.preferred.only || self.only_cache.is_some()
     }
 
     /// Whether the user names caches.
     pub(crate) fn has_preferred(&self) -> bool {
-        !self.preferred.is_empty()
+        !self.preferred.servers.is_empty()
     }
 
     fn known(&self, url: &Url, verb: Verb) -> Option<Route> {
@@ -194,26 +188,67 @@ impl Routes {
         let best = kept.iter().filter(fits).max_by_key(|kept| kept.namespace.prefix.len())?;
         let below = best.namespace.below(url.path())?;
         let places = best.prefixes.iter().filter_map(|prefix| Place::of(&join(prefix, below)));
-        Some(Route { places: places.collect(), namespace: Some(best.namespace.clone()) })
+        Some(Route {
+            places: places.collect(),
+            namespace: Some(best.namespace.clone()),
+            reused: true,
+            brokered: best.brokered,
+        })
     }
 
-    fn keep(&self, url: &Url, verb: Verb, namespace: &Namespace, sources: &[Source]) {
+    /// The namespace of `url`, when a director has named it for any purpose.
+    fn namespace(&self, url: &Url) -> Option<Namespace> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |kept: &&Kept| {
+            kept.authority == url.authority() && kept.namespace.below(url.path()).is_some()
+        };
+        let best = kept.iter().filter(fits).max_by_key(|kept| kept.namespace.prefix.len());
+        best.map(|kept| kept.namespace.clone())
+    }
+
+    /// Keeps an answer; returns whether it holds for other objects too.
+    fn keep(&self, url: &Url, verb: Verb, route: &Route, sources: &[Source]) -> bool {
+        let Some(namespace) = route.namespace.as_ref() else { return false };
         if namespace.below(url.path()).is_none() {
-            return;
+            return false;
         }
         let path = url.path();
         let prefixes: Option<Vec<_>> = sources.iter().map(|s| server_prefix(s, path)).collect();
         // One server that does not say how deep its prefix lies, and nothing can be reused.
-        let Some(prefixes) = prefixes.filter(|prefixes| !prefixes.is_empty()) else { return };
-        let kept = Kept {
+        let Some(prefixes) = prefixes.filter(|prefixes| !prefixes.is_empty()) else {
+            return false;
+        };
+        let fresh = Kept {
             authority: url.authority().to_owned(),
             verb,
             query: url.query().to_owned(),
             namespace: namespace.clone(),
             prefixes,
+            brokered: route.brokered,
             until: Instant::now() + KEEP_ROUTE,
         };
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|old| {
+            (&old.authority, old.verb, &old.query, &old.namespace.prefix)
+                != (&fresh.authority, fresh.verb, &fresh.query, &fresh.namespace.prefix)
+        });
+        kept.push(fresh);
+        true
+    }
+
+    /// Forgets what holds for `url`, so that the director is asked again.
+    fn forget(&self, url: &Url, verb: Verb) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|kept| {
+            kept.authority != url.authority()
+                || kept.verb != verb
+                || kept.query != url.query()
+                || kept.namespace.below(url.path()).is_none()
+        });
+    }
+
+    fn is_unkept(&self, question: &str) -> bool {
+        self.unkept.lock().unwrap_or_else(PoisonError::into_inner).contains(question)
     }
 }
 
@@ -226,7 +261,7 @@ impl Inner {
         }
         let mut route = match self.routes.known(url, verb) {
             Some(route) => route,
-            None => self.ask(url, verb).await?,
+            None => self.ask_once(url, verb).await?,
         };
         match &self.routes.only_cache {
             Some(cache) if verb == Verb::Read => route.keep_only(cache, url),
@@ -236,25 +271,56 @@ impl Inner {
         Ok(route)
     }
 
-    pub(crate) fn prefer(&self, url: &Url, route: &mut Route) {
-        if self.routes.only_preferred {
-            route.places.clear();
-        }
-        let target = url.request_path();
-        let preferred = self
-            .routes
-            .preferred
-            .iter()
-            .map(|server| Place { server: server.clone(), target: target.clone() });
-        route.places.splice(0..0, preferred);
+    /// The same, said of this very object; the old route where the director says nothing
+    /// better.
+    pub(crate) async fn route_anew(&self, url: &Url, old: &Route) -> Route {
+        let verb = if url.is_direct() { Verb::ReadOrigin } else { Verb::Read };
+        self.routes.forget(url, verb);
+        let fresh = self.route(url, Verb::Read).await;
+        Route { reused: false, ..fresh.unwrap_or_else(|_| old.clone()) }
     }
 
-    async fn ask(&self, url: &Url, verb: Verb) -> Result<Route, Error> {
+    pub(crate) fn prefer(&self, url: &Url, route: &mut Route) {
+        let preferred = &self.routes.preferred;
+        if preferred.only {
+            route.places.clear();
+        }
+        // One that the director names too is asked once.
+        route.places.retain(|place| !preferred.servers.contains(&place.server));
+        let target = url.request_path();
+        let places = preferred
+            .servers
+            .iter()
+            .map(|server| Place { server: server.clone(), target: target.clone() });
+        route.places.splice(0..0, places);
+    }
+
+    /// Of all who need the same answer at a time one asks for it.
+    async fn ask_once(&self, url: &Url, verb: Verb) -> Result<Route, Error> {
+        let question = format!("{} {verb:?} {}", url.authority(), url.query());
+        if verb.lists() || self.routes.is_unkept(&question) {
+            return Ok(self.ask(url, verb).await?.0);
+        }
+        let gate = self.routes.gates.of(&question);
+        let _turn = gate.lock().await;
+        if let Some(route) = self.routes.known(url, verb) {
+            return Ok(route);
+        }
+        let (route, kept) = self.ask(url, verb).await?;
+        if !kept {
+            let mut unkept = self.routes.unkept.lock().unwrap_or_else(PoisonError::into_inner);
+            unkept.insert(question);
+        }
+        Ok(route)
+    }
+
+    /// What the director says, and whether it was kept.
+    async fn ask(&self, url: &Url, verb: Verb) -> Result<(Route, bool), Error> {
         let (server, base) = match self.director(url.authority()).await? {
             Director::At(server, base) => (server, base),
             Director::Standalone(server) => {
                 let place = Place { server, target: url.request_path() };
-                return Ok(Route { places: vec![place], namespace: None });
+                return Ok((Route::of(vec![place]), false));
             }
         };
         let query = match verb {
@@ -263,22 +329,59 @@ impl Inner {
         };
         let mark = if query.is_empty() { "" } else { "?" };
         let target = format!("{base}{}{mark}{query}", url.request_path());
-        let request = Request::new(verb.method(), &server, target).header(CONTENT_LENGTH, "0");
-        // Directors demand no token, caches and origins do; so it goes without, but for
-        // a write with the token that the user named. One that does demand it says so.
+        let mut request = Request::new(verb.method(), &server, target).header(CONTENT_LENGTH, "0");
+        if verb.lists() {
+            request = request.header(header("depth"), verb.depth());
+        }
+        // Directors demand no token, caches and origins do; so it goes without at first,
+        // but for a write with the token that the user named, and for a namespace that is
+        // known to want one.
         let named = self.token(url, verb.action(), None)?;
-        let first = named.as_ref().filter(|_| verb == Verb::Write);
-        let mut response = self.ask_patiently(url, verb, &request, first).await?;
-        if first.is_none() && matches!(response.status, 401 | 403 | 404) {
+        let first = match self.routes.namespace(url) {
+            _ if verb == Verb::Write && named.is_some() => named.clone(),
+            Some(namespace) => self.fitting_token(url, verb, &namespace)?,
+            None => None,
+        };
+        let mut response = self.ask_patiently(url, verb, &request, first.as_ref()).await?;
+        let namespace = parse_answer(&response.headers).namespace;
+        let second = match (&first, response.status, &namespace) {
+            (Some(_), ..) => None,
             // What was found goes only to whoever names its issuer.
-            let namespace = parse_answer(&response.headers).namespace;
-            let token = self.token(url, verb.action(), namespace.as_ref())?;
-            if let Some(token) = named.or(token) {
-                response.finish().await;
-                response = self.ask_patiently(url, verb, &request, Some(&token)).await?;
+            (None, 401 | 403 | 404, namespace) => {
+                named.or(self.token(url, verb.action(), namespace.as_ref())?)
+            }
+            // Without a token it names servers without a look at what they have.
+            (None, 200..=399, Some(namespace)) => self.fitting_token(url, verb, namespace)?,
+            _ => None,
+        };
+        if let Some(token) = second {
+            let had_servers = response.status < 400;
+            match self.ask_patiently(url, verb, &request, Some(&token)).await {
+                // What it said to nobody in particular still holds.
+                Err(_) if had_servers => {}
+                Ok(better) if had_servers && matches!(better.status, 401 | 403) => {
+                    better.finish().await;
+                }
+                better => {
+                    std::mem::replace(&mut response, better?).finish().await;
+                }
             }
         }
         self.understand(url, verb, &server, response).await
+    }
+
+    /// The token for a namespace whose objects take one, when nothing speaks against it.
+    fn fitting_token(
+        &self,
+        url: &Url,
+        verb: Verb,
+        namespace: &Namespace,
+    ) -> Result<Option<Token>, Error> {
+        if !namespace.require_token {
+            return Ok(None);
+        }
+        let found = self.pick(url, verb.action(), Some(namespace))?.send;
+        Ok(found.filter(|found| found.doubt.is_none()).map(|found| found.token))
     }
 
     async fn understand(
@@ -287,7 +390,7 @@ impl Inner {
         verb: Verb,
         server: &Server,
         response: Response,
-    ) -> Result<Route, Error> {
+    ) -> Result<(Route, bool), Error> {
         let status = response.status;
         match status {
             200..=399 => {}
@@ -301,39 +404,49 @@ impl Inner {
                     (url.to_string(), server.to_string(), said(response).await);
                 return Err(Error::NotFound { url, server, said });
             }
-            _ => {
+            405 | 501 => {
                 let reason = format!("the director answers {status}{}", said(response).await);
                 let (action, url) = (verb.name(), url.to_string());
                 return Err(Error::Unsupported { action, url, reason });
+            }
+            _ => {
+                let mut attempts = Attempts::default();
+                let words = format!("the director answers {status}{}", said(response).await);
+                match status {
+                    500.. => attempts.add(server, words),
+                    _ => attempts.add_lasting(server, words),
+                }
+                let (action, url) = (verb.name(), url.to_string());
+                return Err(Error::Failed { action, url, attempts, elapsed: Duration::ZERO });
             }
         }
         let answer = parse_answer(&response.headers);
         response.finish().await;
         let places: Vec<Place> = match (verb, &answer.namespace) {
-            (Verb::List, Some(Namespace { collections_url: Some(base), .. })) => {
+            (Verb::Stat | Verb::List, Some(Namespace { collections_url: Some(base), .. })) => {
                 let base = base.trim_end_matches('/');
                 Place::of(&format!("{base}{}", url.request_path())).into_iter().collect()
             }
-            (Verb::List, Some(_)) => Vec::new(),
+            (Verb::Stat | Verb::List, Some(_)) => Vec::new(),
             _ => answer.sources.iter().filter_map(|source| Place::of(&source.url)).collect(),
         };
         if places.is_empty() {
-            let reason = match verb {
-                Verb::List => "the namespace offers no listing",
-                _ => "the director names no server",
+            let reason = match verb.lists() {
+                true => "the namespace offers no listing",
+                false => "the director names no server",
             };
             let (action, url) = (verb.name(), url.to_string());
             return Err(Error::Unsupported { action, url, reason: reason.to_owned() });
         }
+        let (namespace, brokered) = (answer.namespace, answer.brokered);
+        let route = Route { places, namespace, reused: false, brokered };
         // The collections URL has no depth, so lists are asked for one by one.
-        if let Some(namespace) = answer.namespace.as_ref().filter(|_| verb != Verb::List) {
-            self.routes.keep(url, verb, namespace, &answer.sources);
-        }
-        Ok(Route { places, namespace: answer.namespace })
+        let kept = !verb.lists() && self.routes.keep(url, verb, &route, &answer.sources);
+        Ok((route, kept))
     }
 
-    /// A director that restarts says 429; one behind a proxy, 502 or a 404 that is
-    /// not its own.
+    /// A director that restarts says 429, for up to five minutes; one behind a proxy, 502
+    /// or a 404 that is not its own.
     async fn ask_patiently(
         &self,
         url: &Url,
@@ -341,14 +454,18 @@ impl Inner {
         request: &Request,
         token: Option<&Token>,
     ) -> Result<Response, Error> {
-        let request = request.clone().token(token);
+        let request = request.clone().token(token).role(Role::Director);
         let mut attempts = Attempts::default();
         let mut retry = Retry::new(Policy::DIRECTOR, self.options.patience);
         loop {
             let wait = match self.http.send(&request).await {
                 Ok(response) if !is_passing(&response) => return Ok(response),
                 Ok(response) => {
-                    let (status, wait) = (response.status, retry.again(retry_after(&response)));
+                    let (status, asked) = (response.status, retry_after(&response));
+                    if status == 429 {
+                        retry.starts_again(self.options.patience.mul_f64(5.0 / 3.0));
+                    }
+                    let wait = retry.again(asked);
                     // It was the director's own after all, or nobody will ever do better.
                     if status == 404 && wait.is_none() {
                         return Ok(response);
@@ -356,10 +473,14 @@ impl Inner {
                     attempts.add(&request.server, format!("{status}{}", said(response).await));
                     wait
                 }
+                Err(fault @ Fault::Tls(_)) => {
+                    // No trial mends a certificate.
+                    attempts.add_lasting(&request.server, &fault);
+                    None
+                }
                 Err(fault) => {
                     attempts.add(&request.server, &fault);
-                    // No trial mends a certificate.
-                    if matches!(fault, Fault::Tls(_)) { None } else { retry.again(None) }
+                    retry.again(None)
                 }
             };
             let Some(wait) = wait else {
@@ -370,72 +491,11 @@ impl Inner {
         }
     }
 
-    async fn director(&self, authority: &str) -> Result<Director, Error> {
-        let now = Instant::now();
-        let known = {
-            let directors = self.routes.directors.lock().unwrap_or_else(PoisonError::into_inner);
-            directors.get(authority).filter(|(_, until)| *until > now).map(|(d, _)| d.clone())
-        };
-        if let Some(director) = known {
-            return Ok(director);
-        }
-        let director = self
-            .discover(authority)
-            .await
-            .map_err(|reason| Error::Discovery { host: authority.to_owned(), reason })?;
-        let mut directors = self.routes.directors.lock().unwrap_or_else(PoisonError::into_inner);
-        directors.insert(authority.to_owned(), (director.clone(), now + KEEP_DISCOVERY));
-        Ok(director)
-    }
-
     /// The server that decides who is asked: the director, or a standalone origin itself.
     pub(crate) async fn director_of(&self, authority: &str) -> Result<Server, Error> {
         Ok(match self.director(authority).await? {
             Director::At(server, _) | Director::Standalone(server) => server,
         })
-    }
-
-    /// Whether reads go to one cache, and to nobody else.
-    pub(crate) fn has_only_cache(&self) -> bool {
-        self.routes.only_cache.is_some()
-    }
-
-    async fn discover(&self, authority: &str) -> Result<Director, String> {
-        let url = format!("https://{authority}/.well-known/pelican-configuration");
-        let (server, target) = Server::split(&url).ok_or("its name is no host")?;
-        let request = Request::new(Method::GET, &server, target);
-        let mut retry = Retry::new(Policy::DISCOVERY, self.options.patience);
-        let response = loop {
-            let (fault, asked) = match self.http.send(&request).await {
-                Ok(response) if !matches!(response.status, 429 | 500..) => break response,
-                Ok(response) => {
-                    let (status, asked) = (response.status, retry_after(&response));
-                    response.finish().await;
-                    (format!("it answers {status}"), asked)
-                }
-                // Nothing of this passes within seconds.
-                Err(fault @ Fault::Tls(_)) => return Err(fault.to_string()),
-                Err(fault) => (fault.to_string(), None),
-            };
-            let spent = retry.spent();
-            let wait = retry.again(asked).ok_or_else(|| format!("{fault} ({spent})"))?;
-            sleep(wait).await;
-        };
-        if response.status != 200 {
-            return Err(format!("`{target}` answers {}", response.status));
-        }
-        let body = response.read(MAX_JSON).await.map_err(|e| e.to_string())?;
-        let json: serde_json::Value =
-            serde_json::from_slice(&body).map_err(|e| format!("`{target}` is no JSON: {e}"))?;
-        match json.get("director_endpoint").and_then(|v| v.as_str()).filter(|s| !s.is_empty()) {
-            None => Ok(Director::Standalone(server)),
-            Some(url) => {
-                let (server, base) = Server::split(url).ok_or_else(|| {
-                    format!("its director_endpoint `{}` is no http(s) URL", redact(url))
-                })?;
-                Ok(Director::At(server, base.trim_end_matches('/').to_owned()))
-            }
-        }
     }
 }
 
@@ -458,7 +518,7 @@ fn direct(url: &Url) -> Result<Route, Error> {
         what: format!("`{url}`"),
         reason: "it names no server".to_owned(),
     })?;
-    Ok(Route { places: vec![place], namespace: None })
+    Ok(Route::of(vec![place]))
 }
 
 /// What an answer's `Retry-After` asks for.

@@ -6,6 +6,10 @@
 //!   │        ▼
 //!   └── wait when one of them may do better ──▶ else the verdict
 //! ```
+//!
+//! The origin is added when a cache has other bytes or none, or when no cache has taken
+//! a connection for long. Caches that are busy or slow are waited for: what moves one
+//! job to the origin moves all that were started with it.
 
 use std::time::Duration;
 
@@ -20,8 +24,12 @@ const MAX_BROKEN: u32 = 3;
 /// How a server fared that did not give the object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fared {
-    /// Passing: ask again later, after this long when the server says so.
-    Again(Option<Duration>),
+    /// Passing: ask again later.
+    Again,
+    /// The same, because it has too much to do.
+    Busy,
+    /// It sends fewer bytes per second than it should.
+    Slow(u64),
     /// 500, which may pass, or not.
     Broken,
     /// No trial will mend it.
@@ -30,20 +38,20 @@ pub(crate) enum Fared {
     Missing(String),
     /// Not with this token; the status.
     Refused(u16),
-    /// Other bytes, or an answer that makes no sense.
-    Wrong,
+    /// Other bytes, from this one on, or an answer that makes no sense.
+    Wrong(u64),
 }
 
 /// What to say when nobody gave the object, the weightiest first.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Somebody has other bytes.
+    /// All that can be asked have other bytes, or the origin has.
     Wrong,
     /// Somebody wants another token.
     Refused(Place, u16),
     /// Somebody says that there is no such object.
     Missing(Server, String),
-    /// Nobody could be asked.
+    /// Not all could be asked.
     Failed,
 }
 
@@ -51,119 +59,212 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 struct Source {
     place: Place,
+    is_origin: bool,
     out: bool,
+    /// It has other bytes or none: of an origin that is final.
+    lacks: bool,
     broken: u32,
+    /// Nobody is faster, so its speed is no reason to leave it.
+    fast_enough: bool,
 }
 
 /// The servers of one object.
 #[derive(Debug)]
 pub(crate) struct Sources {
     list: Vec<Source>,
-    /// How many of them the route named; those that were added later come after.
-    n_routed: usize,
+    /// The one that [`next`](Self::next) gave last.
+    current: Option<usize>,
+    /// The one to give next, before its turn.
+    ahead: Option<usize>,
     /// How many of them have had their turn in this pass.
     n_done: usize,
-    /// Whether another pass is worth while, and how long the servers want it to wait.
-    again: Option<Duration>,
     /// Who was asked, for the error.
     pub(crate) attempts: Attempts,
     missing: Option<(Server, String)>,
     refused: Option<(Place, u16)>,
-    wrong: bool,
+    /// The first byte of the block of which somebody had other bytes.
+    wrong_at: Option<u64>,
+    busy: bool,
 }
 
 impl Sources {
-    /// The servers of a route, those that failed a short time ago last.
-    pub(crate) fn new(places: &[Place], is_cooling: impl Fn(&Server) -> bool) -> Self {
+    /// The servers of a route, those that failed a short time ago last. `is_origin`: they
+    /// are no caches.
+    pub(crate) fn new(
+        places: &[Place],
+        is_origin: bool,
+        is_cooling: impl Fn(&Server) -> bool,
+    ) -> Self {
         let mut places = places.to_vec();
         places.sort_by_key(|place| is_cooling(&place.server));
+        let list = places.into_iter().map(|place| Source::new(place, is_origin)).collect();
         Self {
-            n_routed: places.len(),
-            list: places.into_iter().map(Source::new).collect(),
+            list,
+            current: None,
+            ahead: None,
             n_done: 0,
-            again: None,
-            attempts: Attempts::default(),
+            attempts: Attempts { origin_asked: is_origin, ..Attempts::default() },
             missing: None,
             refused: None,
-            wrong: false,
+            wrong_at: None,
+            busy: false,
         }
     }
 
     /// Adds servers that are not yet among them; they have their turn in this pass.
-    pub(crate) fn add(&mut self, places: Vec<Place>) {
+    /// Returns whether there were any.
+    pub(crate) fn add(&mut self, places: Vec<Place>, is_origin: bool) -> bool {
+        let before = self.list.len();
+        self.attempts.origin_asked |= is_origin && !places.is_empty();
         for place in places {
-            if self.list.iter().all(|source| source.place.server != place.server) {
-                self.list.push(Source::new(place));
+            match self.list.iter_mut().find(|source| source.place == place) {
+                Some(source) => source.is_origin |= is_origin,
+                None => self.list.push(Source::new(place, is_origin)),
             }
         }
+        self.list.len() > before
     }
 
-    /// The next server worth asking in this pass.
-    pub(crate) fn next(&mut self) -> Option<Place> {
+    /// The next server worth asking in this pass; who wants to be left alone is passed
+    /// over.
+    pub(crate) fn next(&mut self, wait: impl Fn(&Server) -> Duration) -> Option<Place> {
+        if let Some(at) = self.ahead.take() {
+            self.current = Some(at);
+            return self.list.get(at).map(|source| source.place.clone());
+        }
         while let Some(source) = self.list.get(self.n_done) {
+            self.current = Some(self.n_done);
             self.n_done += 1;
-            if !source.out {
+            let wait = wait(&source.place.server);
+            if !source.out && wait.is_zero() {
                 return Some(source.place.clone());
+            }
+            if !source.out {
+                self.busy = true;
+                self.attempts.waits(&source.place.server, wait);
             }
         }
         None
     }
 
-    /// Whether the route names another server after the one that [`next`](Self::next)
-    /// gave last.
-    pub(crate) fn has_more(&self) -> bool {
-        self.n_done < self.n_routed
-    }
-
     /// Keeps how the server fared that [`next`](Self::next) gave last.
     pub(crate) fn note(&mut self, fared: Fared) {
-        let Some(source) = self.n_done.checked_sub(1).and_then(|at| self.list.get_mut(at)) else {
-            return;
-        };
+        let Some(source) = self.current.and_then(|at| self.list.get_mut(at)) else { return };
         match fared {
-            Fared::Again(asked) => self.again = self.again.max(Some(asked.unwrap_or_default())),
+            Fared::Again | Fared::Slow(_) => {}
+            Fared::Busy => self.busy = true,
             Fared::Broken => {
                 source.broken += 1;
                 source.out = source.broken >= MAX_BROKEN;
-                if !source.out {
-                    self.again = self.again.max(Some(Duration::ZERO));
-                }
             }
             Fared::Out => source.out = true,
             Fared::Missing(said) => {
-                source.out = true;
+                (source.out, source.lacks) = (true, true);
                 self.missing.get_or_insert((source.place.server.clone(), said));
             }
             Fared::Refused(status) => {
                 source.out = true;
                 self.refused.get_or_insert((source.place.clone(), status));
             }
-            Fared::Wrong => (source.out, self.wrong) = (true, true),
+            Fared::Wrong(at) => {
+                (source.out, source.lacks) = (true, true);
+                self.wrong_at = Some(at);
+            }
         }
     }
 
-    /// Ends the pass. Returns how long the servers want us to wait before the next one;
-    /// `None` when none of them is worth another.
-    pub(crate) fn end_pass(&mut self) -> Option<Duration> {
+    /// The others that may be faster than the one that [`next`](Self::next) gave last:
+    /// caches, when that is one.
+    pub(crate) fn rivals(&self) -> Vec<Place> {
+        let current = self.current.and_then(|at| self.list.get(at));
+        let Some(current) = current.filter(|source| !source.is_origin && !source.fast_enough)
+        else {
+            return Vec::new();
+        };
+        let rivals = self.list.iter().filter(|source| {
+            !source.out && !source.is_origin && source.place.server != current.place.server
+        });
+        rivals.map(|source| source.place.clone()).collect()
+    }
+
+    /// Gives this one next, before its turn; without one the same again, which is as fast
+    /// as any.
+    pub(crate) fn prefer(&mut self, place: Option<&Place>) {
+        let at = place.and_then(|place| self.list.iter().position(|s| s.place == *place));
+        self.ahead = at.or(self.current);
+        if at.is_none()
+            && let Some(source) = self.current.and_then(|at| self.list.get_mut(at))
+        {
+            source.fast_enough = true;
+        }
+    }
+
+    /// Whether a cache has other bytes or none.
+    pub(crate) fn lacks(&self) -> bool {
+        self.wrong_at.is_some() || self.missing.is_some()
+    }
+
+    /// Whether somebody had other bytes from this one on.
+    pub(crate) fn is_doubtful(&self, position: u64) -> bool {
+        self.wrong_at == Some(position)
+    }
+
+    /// Whether a server has too much to do.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// Whether none of them has taken a connection.
+    pub(crate) fn is_unreachable(&self, since: impl Fn(&Server) -> Option<Duration>) -> bool {
+        self.unreachable_in(Duration::ZERO, since).is_some()
+    }
+
+    /// How long it takes until all of them have taken no connection for `limit`; `None`
+    /// when one of them has.
+    pub(crate) fn unreachable_in(
+        &self,
+        limit: Duration,
+        since: impl Fn(&Server) -> Option<Duration>,
+    ) -> Option<Duration> {
+        let mut longest = None;
+        for source in self.list.iter().filter(|source| !source.out) {
+            let left = limit.saturating_sub(since(&source.place.server)?);
+            longest = longest.max(Some(left));
+        }
+        longest
+    }
+
+    /// Ends the pass. Returns how long the first of them wants us to wait before the next
+    /// one; `None` when none of them is worth another, or no origin has the object.
+    pub(crate) fn end_pass(&mut self, wait: impl Fn(&Server) -> Duration) -> Option<Duration> {
         self.n_done = 0;
-        self.again.take()
+        let mut origins = self.list.iter().filter(|source| source.is_origin).peekable();
+        if origins.peek().is_some() && origins.all(|source| source.lacks) {
+            return None;
+        }
+        self.list.iter().filter(|source| !source.out).map(|s| wait(&s.place.server)).min()
     }
 
     /// What to say, and who was asked.
     pub(crate) fn verdict(self) -> (Verdict, Attempts) {
-        let verdict = match (self.wrong, self.refused, self.missing) {
-            (true, ..) => Verdict::Wrong,
-            (_, Some((place, status)), _) => Verdict::Refused(place, status),
-            (_, _, Some((server, said))) => Verdict::Missing(server, said),
-            (false, None, None) => Verdict::Failed,
+        let passing = self.list.iter().any(|source| !source.out);
+        let mut origins = self.list.iter().filter(|source| source.is_origin).peekable();
+        let origins_out = origins.peek().is_some() && origins.all(|source| source.out);
+        let verdict = match (self.refused, self.missing) {
+            // A server that could not be asked may have the right bytes.
+            _ if self.wrong_at.is_some() && (origins_out || !passing) => Verdict::Wrong,
+            _ if self.wrong_at.is_some() => Verdict::Failed,
+            (Some((place, status)), _) => Verdict::Refused(place, status),
+            (_, Some((server, said))) => Verdict::Missing(server, said),
+            (None, None) => Verdict::Failed,
         };
         (verdict, self.attempts)
     }
 }
 
 impl Source {
-    fn new(place: Place) -> Self {
-        Self { place, out: false, broken: 0 }
+    fn new(place: Place, is_origin: bool) -> Self {
+        Self { place, is_origin, out: false, lacks: false, broken: 0, fast_enough: false }
     }
 }
 
@@ -177,13 +278,17 @@ mod tests {
 
     fn sources(names: &[&str]) -> Sources {
         let places: Vec<_> = names.iter().map(|name| place(name)).collect();
-        Sources::new(&places, |_| false)
+        Sources::new(&places, false, |_| false)
+    }
+
+    fn at_once(_: &Server) -> Duration {
+        Duration::ZERO
     }
 
     /// Who is asked in a pass in which each server fares as `fared` says.
     fn pass(sources: &mut Sources, fared: impl Fn(&str) -> Fared) -> Vec<String> {
         let mut asked = Vec::new();
-        while let Some(place) = sources.next() {
+        while let Some(place) = sources.next(at_once) {
             let name = place.server.authority();
             sources.note(fared(&name));
             asked.push(name);
@@ -194,41 +299,45 @@ mod tests {
     #[test]
     fn a_pass_asks_each_server_once_and_those_that_failed_of_late_last() {
         let places = ["a", "b", "c"].map(place);
-        let mut sources = Sources::new(&places, |server| server.authority() == "a");
-        assert_eq!(pass(&mut sources, |_| Fared::Again(None)), ["b", "c", "a"]);
-        assert_eq!(sources.next(), None);
-        assert_eq!(sources.end_pass(), Some(Duration::ZERO));
-        assert_eq!(pass(&mut sources, |_| Fared::Again(None)), ["b", "c", "a"]);
+        let mut sources = Sources::new(&places, false, |server| server.authority() == "a");
+        assert_eq!(pass(&mut sources, |_| Fared::Again), ["b", "c", "a"]);
+        assert_eq!(sources.next(at_once), None);
+        assert_eq!(sources.end_pass(at_once), Some(Duration::ZERO));
+        assert_eq!(pass(&mut sources, |_| Fared::Again), ["b", "c", "a"]);
     }
 
     #[test]
     fn who_is_out_is_not_asked_again() {
         let mut sources = sources(&["again", "out", "missing", "refused", "wrong"]);
         let fared = |name: &str| match name {
-            "again" => Fared::Again(None),
+            "again" => Fared::Again,
             "out" => Fared::Out,
             "missing" => Fared::Missing(String::new()),
             "refused" => Fared::Refused(403),
-            _ => Fared::Wrong,
+            _ => Fared::Wrong(7),
         };
         assert_eq!(pass(&mut sources, fared).len(), 5);
-        assert!(sources.end_pass().is_some());
+        assert!(sources.is_doubtful(7) && !sources.is_doubtful(8));
+        assert!(sources.end_pass(at_once).is_some());
         assert_eq!(pass(&mut sources, |_| Fared::Out), ["again"]);
-        assert_eq!(sources.end_pass(), None);
+        assert_eq!(sources.end_pass(at_once), None);
     }
 
     #[test]
-    fn the_longest_wait_that_a_server_wants_counts_in_its_pass_alone() {
-        let mut sources = sources(&["a", "b", "c"]);
-        let wants = |name: &str| match name {
-            "a" => Some(Duration::from_secs(5)),
-            "b" => Some(Duration::from_secs(60)),
-            _ => None,
+    fn a_server_is_passed_over_for_as_long_as_it_wants() {
+        let mut sources = sources(&["a", "b"]);
+        let wait = |server: &Server| match server.authority().as_str() {
+            "a" => Duration::from_secs(60),
+            _ => Duration::from_secs(5),
         };
-        pass(&mut sources, |name| Fared::Again(wants(name)));
-        assert_eq!(sources.end_pass(), Some(Duration::from_secs(60)));
-        pass(&mut sources, |_| Fared::Again(None));
-        assert_eq!(sources.end_pass(), Some(Duration::ZERO));
+        assert_eq!(sources.next(wait), None);
+        assert!(sources.is_busy());
+        assert_eq!(sources.end_pass(wait), Some(Duration::from_secs(5)), "the first of them");
+        let b = |server: &Server| wait(server).saturating_sub(Duration::from_secs(5));
+        assert_eq!(sources.next(b), Some(place("b")));
+        assert_eq!(sources.next(b), None);
+        let told = sources.verdict().1.to_string();
+        assert!(told.contains("`https://a`: busy, asks for 60 s"), "{told}");
     }
 
     #[test]
@@ -236,45 +345,92 @@ mod tests {
         let mut sources = sources(&["a"]);
         for _ in 0..2 {
             assert_eq!(pass(&mut sources, |_| Fared::Broken), ["a"]);
-            assert_eq!(sources.end_pass(), Some(Duration::ZERO));
+            assert_eq!(sources.end_pass(at_once), Some(Duration::ZERO));
         }
         assert_eq!(pass(&mut sources, |_| Fared::Broken), ["a"]);
-        assert_eq!(sources.end_pass(), None);
+        assert_eq!(sources.end_pass(at_once), None);
         assert_eq!(sources.verdict().0, Verdict::Failed);
     }
 
     #[test]
     fn servers_that_are_added_have_their_turn_in_the_same_pass() {
         let mut sources = sources(&["a", "b"]);
-        assert_eq!(sources.next(), Some(place("a")));
-        assert!(sources.has_more());
-        assert_eq!(sources.next(), Some(place("b")));
-        assert!(!sources.has_more());
-        assert_eq!(sources.next(), None);
-        sources.add(vec![place("b"), place("origin")]);
-        assert_eq!(pass(&mut sources, |_| Fared::Again(None)), ["origin"]);
-        sources.end_pass();
+        assert_eq!(pass(&mut sources, |_| Fared::Again), ["a", "b"]);
+        assert!(!sources.add(vec![place("b")], true));
+        assert!(sources.add(vec![place("b"), place("origin")], true));
+        assert_eq!(pass(&mut sources, |_| Fared::Again), ["origin"]);
+        sources.end_pass(at_once);
         assert_eq!(pass(&mut sources, |_| Fared::Out), ["a", "b", "origin"]);
+        assert!(sources.attempts.origin_asked);
+    }
+
+    #[test]
+    fn a_slow_cache_has_caches_as_rivals_and_never_the_origin() {
+        let mut sources = sources(&["a", "b", "c"]);
+        sources.add(vec![place("origin")], true);
+        assert_eq!(sources.next(at_once), Some(place("a")));
+        assert_eq!(sources.rivals(), [place("b"), place("c")]);
+        sources.prefer(Some(&place("c")));
+        assert_eq!(sources.next(at_once), Some(place("c")));
+        // No other is faster: it is asked again, and then its speed counts no more.
+        sources.prefer(None);
+        assert_eq!(sources.next(at_once), Some(place("c")));
+        assert!(sources.rivals().is_empty());
+        assert_eq!(sources.next(at_once), Some(place("b")));
+        while sources.next(at_once) != Some(place("origin")) {}
+        assert!(sources.rivals().is_empty());
+    }
+
+    #[test]
+    fn all_must_be_out_of_reach_for_as_long() {
+        let limit = Duration::from_secs(60);
+        let sources = sources(&["a", "b"]);
+        let since = |seconds: [Option<u64>; 2]| {
+            move |server: &Server| {
+                let [a, b] = seconds;
+                let since = if server.authority() == "a" { a } else { b };
+                since.map(Duration::from_secs)
+            }
+        };
+        let left = |seconds| sources.unreachable_in(limit, since(seconds)).map(|l| l.as_secs());
+        assert_eq!(left([Some(70), None]), None);
+        assert_eq!(left([Some(70), Some(20)]), Some(40));
+        assert_eq!(left([Some(70), Some(60)]), Some(0));
     }
 
     #[test]
     fn the_weightiest_answer_is_the_verdict() {
-        let fared = [
-            Fared::Again(None),
-            Fared::Missing("gone".to_owned()),
-            Fared::Refused(401),
-            Fared::Wrong,
-        ];
-        let missing = Verdict::Missing(place("s1").server, "gone".to_owned());
-        let expected =
-            [Verdict::Failed, missing, Verdict::Refused(place("s2"), 401), Verdict::Wrong];
-        for (upto, expected) in expected.into_iter().enumerate() {
-            let mut sources = sources(&["s0", "s1", "s2", "s3"]);
-            for fared in fared.iter().take(upto + 1) {
-                sources.next();
+        let missing = || Fared::Missing("gone".to_owned());
+        let check = |fared: &[Fared], expected: Verdict| {
+            let names = ["s0", "s1", "s2", "s3"].get(..fared.len()).unwrap();
+            let mut sources = sources(names);
+            for fared in fared {
+                sources.next(at_once);
                 sources.note(fared.clone());
             }
-            assert_eq!(sources.verdict().0, expected);
-        }
+            assert_eq!(sources.verdict().0, expected, "{fared:?}");
+        };
+        let gone = Verdict::Missing(place("s1").server, "gone".to_owned());
+        check(&[Fared::Again], Verdict::Failed);
+        check(&[Fared::Again, missing()], gone);
+        check(&[Fared::Out, missing(), Fared::Refused(401)], Verdict::Refused(place("s2"), 401));
+        check(&[Fared::Out, missing(), Fared::Refused(401), Fared::Wrong(0)], Verdict::Wrong);
+        // Who could not be asked may have the right bytes.
+        check(&[Fared::Again, missing(), Fared::Wrong(0)], Verdict::Failed);
+    }
+
+    #[test]
+    fn the_origin_has_the_last_word_about_bytes() {
+        let mut sources = sources(&["busy", "wrong"]);
+        pass(&mut sources, |name| if name == "busy" { Fared::Busy } else { Fared::Wrong(0) });
+        sources.add(vec![place("origin"), place("other")], true);
+        assert_eq!(pass(&mut sources, |_| Fared::Again), ["origin", "other"]);
+        sources.end_pass(at_once);
+        let fared = |name: &str| if name == "origin" { Fared::Wrong(0) } else { Fared::Again };
+        assert_eq!(pass(&mut sources, fared), ["busy", "origin", "other"]);
+        sources.end_pass(at_once);
+        assert_eq!(pass(&mut sources, |_| Fared::Wrong(0)), ["busy", "other"]);
+        assert_eq!(sources.end_pass(at_once), None, "no origin has the right bytes");
+        assert_eq!(sources.verdict().0, Verdict::Wrong);
     }
 }

@@ -1,17 +1,21 @@
 //! What there is: one object or collection, or all members of a collection.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::Duration;
 
 use hyper::Method;
 use hyper::header::CONTENT_LENGTH;
+use tokio::time::sleep;
 
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
-use crate::http::{Request, Response};
-use crate::listing::{MAX_LISTING_BYTES, Multistatus, parse_multistatus};
-use crate::route::{Place, Route, Verb, header, propfind, said};
+use crate::http::{Fault, Request, Response, Server};
+use crate::listing::{Listing, MAX_LISTING_BYTES, Multistatus, parse_multistatus};
+use crate::retry::{Policy, Retry};
+use crate::route::{Place, Route, Verb, header, propfind, retry_after, said};
+use crate::sources::{Fared, Sources};
 use crate::token::Action;
+use crate::url::percent_decode;
 use crate::{Entry, Error, Scheme, Url, local};
 
 /// What a name stands for.
@@ -25,7 +29,8 @@ pub struct Stat {
 }
 
 impl Client {
-    /// Asks what `url` is: by PROPFIND, or by HEAD where nothing can be listed.
+    /// Asks what `url` is: by PROPFIND, or by HEAD where nothing can be listed or the
+    /// server that lists does not answer.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Failed`], [`Error::Cancelled`].
@@ -34,52 +39,75 @@ impl Client {
             return local::stat(url);
         }
         self.block(cancel, async {
-            match self.0.find(url, 0).await {
+            let unlisted = match self.0.find(url, Verb::Stat).await {
                 Ok(Multistatus { itself: Some(entry), .. }) => {
-                    Ok(Stat { len_bytes: entry.len_bytes, collection: Some(entry.collection) })
+                    let (len_bytes, collection) = (entry.len_bytes, Some(entry.collection));
+                    return Ok(Stat { len_bytes, collection });
                 }
-                Ok(_) | Err(Error::Unsupported { .. }) => self.0.head(url).await,
-                Err(error) => Err(error),
+                Ok(_) | Err(Error::Unsupported { .. }) => None,
+                // Caches may have what the server that lists cannot tell of.
+                Err(error @ Error::Failed { .. }) => Some(error),
+                Err(error) => return Err(error),
+            };
+            match (self.0.head(url).await, unlisted) {
+                (Err(Error::Unsupported { .. } | Error::Failed { .. }), Some(error)) => Err(error),
+                (found, _) => found,
             }
         })
     }
 
-    /// The members of the collection `url`, sorted by name; an object lists itself.
+    /// Asks for the length of the object `url` where objects are read: of caches by HEAD,
+    /// without a listing.
+    ///
+    /// # Errors
+    /// Those of [`Client::stat`].
+    pub fn head(&self, url: &Url, cancel: &AtomicBool) -> Result<Stat, Error> {
+        if url.scheme() == Scheme::File {
+            return local::stat(url);
+        }
+        self.block(cancel, self.0.head(url))
+    }
+
+    /// The members of the collection `url`; an object lists itself.
     ///
     /// # Errors
     /// As for [`Client::stat`]; [`Error::Unsupported`] where nothing can be listed.
-    pub fn list(&self, url: &Url, cancel: &AtomicBool) -> Result<Vec<Entry>, Error> {
-        let mut entries = if url.scheme() == Scheme::File {
-            if local::stat(url)?.collection == Some(true) {
+    pub fn list(&self, url: &Url, cancel: &AtomicBool) -> Result<Listing, Error> {
+        let mut listing = if url.scheme() == Scheme::File {
+            let entries = if local::stat(url)?.collection == Some(true) {
                 local::list(url)?
             } else {
                 let (name, path) = (url.name().to_owned(), url.path().to_owned());
                 let len_bytes = local::stat(url)?.len_bytes;
                 vec![Entry { name, path, len_bytes, collection: false }]
-            }
+            };
+            Listing { entries, skipped: 0 }
         } else {
             self.block(cancel, async {
-                let found = self.0.find(url, 1).await?;
-                Ok(match found.itself {
+                let found = self.0.find(url, Verb::List).await?;
+                let entries = match found.itself {
                     Some(itself) if !itself.collection => vec![itself],
                     _ => found.members,
-                })
+                };
+                Ok(Listing { entries, skipped: found.skipped })
             })?
         };
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        listing.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(listing)
     }
 }
 
 impl Inner {
-    async fn find(&self, url: &Url, depth: u8) -> Result<Multistatus, Error> {
-        let route = self.route(url, Verb::List).await?;
+    /// Asks the server that lists, for `verb` [`Verb::Stat`] or [`Verb::List`].
+    async fn find(&self, url: &Url, verb: Verb) -> Result<Multistatus, Error> {
+        let route = self.route(url, verb).await?;
         let asked = |place: &Place| {
             Request::new(propfind(), &place.server, place.target.as_str())
-                .header(header("depth"), depth.to_string())
+                .header(header("depth"), verb.depth())
                 .header(CONTENT_LENGTH, "0")
         };
-        let (place, response) = self.first_answer(url, &route, "list", asked).await?;
+        let policy = if verb == Verb::Stat { Policy::LOOK } else { Policy::READ };
+        let (place, response) = self.first_answer(url, &route, "list", policy, asked).await?;
         match response.status {
             207 => {}
             404 => return Err(not_found(url, &place, response).await),
@@ -97,18 +125,22 @@ impl Inner {
         let unusable = |fault: String| {
             let mut attempts = Attempts::default();
             attempts.add(&place.server, fault);
-            let (url, elapsed) = (url.to_string(), std::time::Duration::ZERO);
-            Error::Failed { action: "list", url, attempts, elapsed }
+            Error::Failed {
+                action: "list",
+                url: url.to_string(),
+                attempts,
+                elapsed: Duration::ZERO,
+            }
         };
         let body = response.read(MAX_LISTING_BYTES).await.map_err(|e| unusable(e.to_string()))?;
-        parse_multistatus(&body, url.path()).map_err(unusable)
+        listed(&body, url, &place).map_err(unusable)
     }
 
     async fn head(&self, url: &Url) -> Result<Stat, Error> {
         let route = self.route(url, Verb::Read).await?;
         let asked =
             |place: &Place| Request::new(Method::HEAD, &place.server, place.target.as_str());
-        let (place, response) = self.first_answer(url, &route, "read", asked).await?;
+        let (place, response) = self.first_answer(url, &route, "read", Policy::READ, asked).await?;
         match response.status {
             200 => {
                 let len_bytes = response.content_length();
@@ -127,37 +159,88 @@ impl Inner {
         }
     }
 
-    /// The first answer that any of the servers gives.
+    /// The first answer that any of the servers gives, when it is more than that they are
+    /// busy or broken; with the patience that a read has before its first byte.
     pub(crate) async fn first_answer(
         &self,
         url: &Url,
         route: &Route,
         action: &'static str,
+        policy: Policy,
         asked: impl Fn(&Place) -> Request,
     ) -> Result<(Place, Response), Error> {
-        let start = Instant::now();
-        let token = self.read_token(url, route.namespace.as_ref())?;
-        let mut attempts = Attempts::default();
-        let mut places: Vec<&Place> = route.places.iter().collect();
-        places.sort_by_key(|place| self.is_cooling(&place.server));
-        for place in places {
-            let request =
-                |place: &Place, ours: bool| asked(place).token(token.as_ref().filter(|_| ours));
-            match self.send_following(url, place, request).await {
-                Ok(response) if matches!(response.status, 429 | 502..=504) => {
-                    let status = response.status;
-                    attempts.add(&place.server, format!("{status}{}", said(response).await));
-                }
-                Ok(response) => return Ok((place.clone(), response)),
-                Err(fault) => {
-                    self.cool_down(&place.server);
-                    attempts.add(&place.server, fault);
-                }
+        let token = self.read_token(url, route.namespace.as_ref()).await?;
+        let mut retry = Retry::new(policy, self.options.patience / 6);
+        let cooling = |server: &Server| self.servers.is_cooling(server);
+        let wait = |server: &Server| self.servers.wait(server);
+        let mut sources = Sources::new(&route.places, false, cooling);
+        // Whoever did not answer a moment ago is not waited for when there are others.
+        let hopeless = policy == Policy::LOOK && route.places.iter().all(|p| cooling(&p.server));
+        loop {
+            while let Some(place) = sources.next(wait).filter(|_| !hopeless) {
+                let request =
+                    |place: &Place, ours: bool| asked(place).token(token.as_ref().filter(|_| ours));
+                let fared = match self.send_following(url, &place, request).await {
+                    Ok(response) if matches!(response.status, 408 | 429 | 500 | 502..=504) => {
+                        let (status, after) = (response.status, retry_after(&response));
+                        self.servers.answered(&place.server);
+                        self.servers.busy(&place.server, after.unwrap_or_default());
+                        let words = format!("{status}{}", said(response).await);
+                        sources.attempts.add(&place.server, words);
+                        match status {
+                            500 => Fared::Broken,
+                            429 | 503 => Fared::Busy,
+                            _ => Fared::Again,
+                        }
+                    }
+                    Ok(response) => {
+                        self.servers.answered(&place.server);
+                        return Ok((place, response));
+                    }
+                    Err(fault @ Fault::Tls(_)) => {
+                        sources.attempts.add_lasting(&place.server, fault);
+                        Fared::Out
+                    }
+                    Err(fault) => {
+                        self.servers.cool_down(&place.server);
+                        sources.attempts.add(&place.server, fault);
+                        Fared::Again
+                    }
+                };
+                sources.note(fared);
             }
+            if sources.is_busy() {
+                retry.bear(self.options.patience);
+            }
+            let asked = sources.end_pass(wait).filter(|_| !hopeless);
+            let Some(pause) = asked.and_then(|asked| retry.again(Some(asked))) else {
+                let (url, elapsed) = (url.to_string(), retry.elapsed());
+                let attempts = sources.verdict().1;
+                return Err(Error::Failed { action, url, attempts, elapsed });
+            };
+            sleep(pause).await;
         }
-        let (url, elapsed) = (url.to_string(), start.elapsed());
-        Err(Error::Failed { action, url, attempts, elapsed })
     }
+}
+
+/// A listing in terms of `url`. Servers name members by the path that they were asked
+/// for, which may have a prefix of their own (`/api/v1.0/origin/data/ns/…`), or by the
+/// federation's.
+fn listed(body: &[u8], url: &Url, place: &Place) -> Result<Multistatus, String> {
+    let target = place.target.split('?').next().unwrap_or_default();
+    let asked = percent_decode(target).unwrap_or_default();
+    let mut found = match parse_multistatus(body, &asked) {
+        Err(_) if asked.trim_end_matches('/') != url.path() => parse_multistatus(body, url.path()),
+        found => found,
+    }?;
+    let base = url.path().trim_end_matches('/');
+    for member in &mut found.members {
+        member.path = format!("{base}/{}", member.name);
+    }
+    if let Some(itself) = &mut found.itself {
+        (itself.name, itself.path) = (url.name().to_owned(), url.path().to_owned());
+    }
+    Ok(found)
 }
 
 async fn not_found(url: &Url, place: &Place, response: Response) -> Error {

@@ -27,7 +27,7 @@ impl Listing {
 
 fn names(client: &Client, collection: &Url, cancel: &AtomicBool) -> Option<BTreeSet<String>> {
     match client.list(collection, cancel) {
-        Ok(entries) => Some(entries.into_iter().map(|entry| entry.name).collect()),
+        Ok(listing) => Some(listing.entries.into_iter().map(|entry| entry.name).collect()),
         Err(Pelican::NotFound { .. }) => Some(BTreeSet::new()),
         Err(_) => None,
     }

@@ -1,7 +1,7 @@
 //! HTTP/1.1 as Pelican's servers need it, on hyper's connection interface.
 //!
 //! ```text
-//! Http ── pool of idle connections ── connect (TCP, proxy, TLS: one deadline)
+//! Http ── pool of idle connections ── connect (direct or proxy, TLS)
 //!   └─ send (GET HEAD PROPFIND, PUT without a body)     Response ── chunk, chunk, …
 //!   └─ upload (PUT: the body waits for 100 Continue, a final answer, or 2 s)
 //! ```
@@ -12,12 +12,16 @@
 
 mod body;
 mod connect;
+mod dial;
 mod meter;
 mod pool;
+mod proxy;
 mod response;
+mod server;
+mod tls;
 mod upload;
 
-pub(crate) use connect::Server;
-pub(crate) use pool::{Http, Request, Timeouts};
+pub(crate) use pool::{Http, Request, Role, Timeouts};
 pub(crate) use response::{Fault, Response};
+pub(crate) use server::Server;
 pub(crate) use upload::Upload;

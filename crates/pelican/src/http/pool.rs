@@ -13,13 +13,12 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::body::Outgoing;
-use super::connect::{Connector, Server};
+use super::connect::{Connector, Link, Way};
 use super::meter::{Meter, MeterIo};
 use super::response::{Fault, Response};
+use super::server::Server;
+use crate::identity::Identity;
 use crate::{Env, Error, Token};
-
-/// Names ourselves; directors refuse unknown names that begin with `pelican-`.
-const AGENT: &str = concat!("gular/", env!("CARGO_PKG_VERSION"));
 
 /// Idle connections kept for each server.
 const MAX_IDLE: usize = 8;
@@ -27,12 +26,23 @@ const MAX_IDLE: usize = 8;
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// TCP, proxy and TLS together.
+    /// Name and TCP; half as long again for proxy and TLS.
     pub(crate) connect: Duration,
     /// No byte either way, the head of an answer included.
     pub(crate) stall: Duration,
     /// For `100 Continue`, before the body goes without it.
     pub(crate) expect: Duration,
+}
+
+/// Whom a request is for: that says by which way it goes, and what it tells of us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A cache or an origin.
+    Data,
+    /// A discovery host or a director.
+    Director,
+    /// A server that is no part of a federation.
+    Other,
 }
 
 /// A request without its body.
@@ -46,6 +56,7 @@ pub(crate) struct Request {
     pub(crate) token: Option<Token>,
     /// For the head of the answer, when that may take longer than other silences.
     pub(crate) patience: Option<Duration>,
+    pub(crate) role: Role,
 }
 
 impl fmt::Debug for Request {
@@ -58,7 +69,12 @@ impl fmt::Debug for Request {
 impl Request {
     pub(crate) fn new(method: Method, server: &Server, target: impl Into<String>) -> Self {
         let (server, target) = (server.clone(), target.into());
-        Self { method, server, target, headers: Vec::new(), token: None, patience: None }
+        let (headers, role) = (Vec::new(), Role::Data);
+        Self { method, server, target, headers, token: None, patience: None, role }
+    }
+
+    pub(crate) fn role(self, role: Role) -> Self {
+        Self { role, ..self }
     }
 
     pub(crate) fn header(mut self, name: HeaderName, value: impl Into<String>) -> Self {
@@ -72,17 +88,30 @@ impl Request {
         self
     }
 
+    /// The request as it goes out on `conn`; `limit`: how long its answer is waited for.
     pub(super) fn build(
         &self,
-        prefix: &str,
+        conn: &Conn,
+        identity: &Identity,
+        limit: Option<Duration>,
         body: Outgoing,
     ) -> Result<hyper::Request<Outgoing>, Fault> {
+        let prefix = if conn.forwarded { self.server.to_string() } else { String::new() };
         let bad = |e: &dyn fmt::Display| Fault::Request(e.to_string());
         let mut request = hyper::Request::builder()
             .method(self.method.clone())
             .uri(format!("{prefix}{}", self.target))
             .header(HOST, self.server.authority())
-            .header(USER_AGENT, AGENT);
+            .header(USER_AGENT, identity.agent.as_str());
+        if self.role != Role::Other {
+            request = request.header("x-pelican-jobid", identity.job_id.as_str());
+        }
+        // A cache that has to fetch first says so in time, rather than be asked twice.
+        let reads = matches!(self.method, Method::GET | Method::HEAD) && self.role == Role::Data;
+        if let Some(limit) = limit.filter(|_| reads) {
+            let told = limit.saturating_sub(Duration::from_millis(500)).as_secs_f64();
+            request = request.header("x-pelican-timeout", format!("{told:.1}s"));
+        }
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
@@ -102,6 +131,13 @@ pub(super) struct Conn {
     pub(super) meter: Arc<Meter>,
     task: JoinHandle<()>,
     reused: bool,
+    forwarded: bool,
+}
+
+impl Conn {
+    pub(super) fn is_forwarded(&self) -> bool {
+        self.forwarded
+    }
 }
 
 impl Drop for Conn {
@@ -115,12 +151,24 @@ impl Drop for Conn {
 pub(crate) struct Http {
     connector: Connector,
     pub(super) timeouts: Timeouts,
+    pub(super) identity: Identity,
     idle: Idle,
 }
 
 impl Http {
-    pub(crate) fn new(env: &Env, timeouts: Timeouts) -> Result<Self, Error> {
-        Ok(Self { connector: Connector::new(env)?, timeouts, idle: Idle::default() })
+    pub(crate) fn new(
+        env: &Env,
+        timeouts: Timeouts,
+        identity: Identity,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, Error> {
+        let connector = Connector::new(env, timeouts.connect, warnings)?;
+        Ok(Self { connector, timeouts, identity, idle: Idle::default() })
+    }
+
+    /// What servers know this run by.
+    pub(crate) fn job_id(&self) -> &str {
+        &self.identity.job_id
     }
 
     /// Sends a request without a body and waits for the head of the answer.
@@ -130,7 +178,23 @@ impl Http {
     /// quarter of the time: XRootD 5.5.3 now and then reads the first request of a
     /// connection and forgets it (seen by strace, 4 of 120 by curl under load).
     pub(crate) async fn send(&self, request: &Request) -> Result<Response, Fault> {
-        let mut conn = self.conn(&request.server, true).await?;
+        let response = self.send_any_way(request).await?;
+        let by_proxy = matches!(response.status, 403 | 405 | 407 | 502..=504);
+        if !(by_proxy && response.is_forwarded()) {
+            return Ok(response);
+        }
+        // Perhaps it is the proxy that says so, and not the server.
+        let Ok(mut conn) = self.conn_of(self.connector.bypass(&request.server).await).await else {
+            return Ok(response);
+        };
+        match self.send_on(&mut conn, request, self.timeouts.stall).await {
+            Ok(answer) => Ok(self.response(request, answer, conn)),
+            Err(_) => Ok(response),
+        }
+    }
+
+    async fn send_any_way(&self, request: &Request) -> Result<Response, Fault> {
+        let mut conn = self.conn(request, true).await?;
         let whole = request.patience.unwrap_or(self.timeouts.stall);
         // A patience of its own is what the server needs to find the answer.
         let mut limit = if request.patience.is_none() { whole / 4 } else { whole };
@@ -147,7 +211,7 @@ impl Http {
                 return Err(fault);
             }
             (limit, silent_before) = (whole, silent_before || silent);
-            conn = self.conn(&request.server, false).await?;
+            conn = self.conn(request, false).await?;
         }
     }
 
@@ -157,8 +221,7 @@ impl Http {
         request: &Request,
         limit: Duration,
     ) -> Result<hyper::Response<Incoming>, Fault> {
-        let prefix = self.connector.target_prefix(&request.server);
-        let message = request.build(&prefix, Outgoing::Empty)?;
+        let message = request.build(conn, &self.identity, Some(limit), Outgoing::Empty)?;
         match timeout(limit, conn.sender.send_request(message)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(Fault::lost(&error, &conn.meter)),
@@ -177,27 +240,16 @@ impl Http {
     }
 
     /// A connection that is ready: a kept one when `kept` allows it, else a new one.
-    pub(super) async fn conn(&self, server: &Server, kept: bool) -> Result<Conn, Fault> {
+    pub(super) async fn conn(&self, request: &Request, kept: bool) -> Result<Conn, Fault> {
+        let server = &request.server;
         while let Some(mut conn) = kept.then(|| self.idle.take(server)).flatten() {
             if conn.sender.ready().await.is_ok() {
                 conn.reused = true;
                 return Ok(conn);
             }
         }
-        let limit = self.timeouts.connect;
-        let open = async {
-            let (io, meter) = MeterIo::new(self.connector.connect(server).await?);
-            let (sender, connection) = http1::Builder::new()
-                .title_case_headers(true)
-                .max_headers(128)
-                .handshake(TokioIo::new(io))
-                .await
-                .map_err(|e| Fault::Connect(e.to_string()))?;
-            // How it ended is told by the request that was under way.
-            let task = tokio::spawn(async move { drop(connection.await) });
-            Ok(Conn { sender, meter, task, reused: false })
-        };
-        timeout(limit, open).await.unwrap_or(Err(Fault::ConnectTimeout { after: limit }))
+        let usual = if request.role == Role::Data { Way::Direct } else { Way::Proxy };
+        self.conn_of(self.connector.connect(server, usual).await).await
     }
 
     /// Looks up the server's name, for those who want to know whether it has one.
@@ -211,14 +263,25 @@ impl Http {
     }
 
     /// Opens a connection, which the next request is sent on.
-    pub(crate) async fn open(&self, server: &Server) -> Result<(), Fault> {
-        let conn = self.conn(server, false).await?;
+    pub(crate) async fn open(&self, server: &Server, role: Role) -> Result<(), Fault> {
+        let request = Request::new(Method::GET, server, "/").role(role);
+        let conn = self.conn(&request, false).await?;
         self.idle.put(server, conn);
         Ok(())
     }
 
-    pub(super) fn prefix(&self, server: &Server) -> String {
-        self.connector.target_prefix(server)
+    async fn conn_of(&self, link: Result<Link, Fault>) -> Result<Conn, Fault> {
+        let Link { stream, forwarded } = link?;
+        let (io, meter) = MeterIo::new(stream);
+        let (sender, connection) = http1::Builder::new()
+            .title_case_headers(true)
+            .max_headers(128)
+            .handshake(TokioIo::new(io))
+            .await
+            .map_err(|e| Fault::Connect(e.to_string()))?;
+        // How it ended is told by the request that was under way.
+        let task = tokio::spawn(async move { drop(connection.await) });
+        Ok(Conn { sender, meter, task, reused: false, forwarded })
     }
 }
 

@@ -9,10 +9,13 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::connect::Server;
 use super::meter::Meter;
 use super::pool::{Conn, Idle};
+use super::server::Server;
 use crate::Token;
+
+/// Bytes per second of a server that is slow and still of use.
+const LEAST_RATE: f64 = (100 << 10) as f64;
 
 /// Why there is no whole answer. Never holds a token or a `Location`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +52,11 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
+    /// Whether the server took no connection.
+    pub(crate) fn is_connection(&self) -> bool {
+        matches!(self, Self::Connect(_) | Self::ConnectTimeout { .. })
+    }
+
     pub(super) fn lost(error: &hyper::Error, meter: &Meter) -> Self {
         Self::Lost(meter.write_error().unwrap_or_else(|| chain(error)))
     }
@@ -115,6 +123,11 @@ impl Response {
         &self.home.1
     }
 
+    /// Whether it came through a proxy that reads it.
+    pub(super) fn is_forwarded(&self) -> bool {
+        self.conn.as_ref().is_some_and(Conn::is_forwarded)
+    }
+
     /// The announced length of the body.
     pub(crate) fn content_length(&self) -> Option<u64> {
         self.header("content-length")?.trim().parse().ok()
@@ -143,8 +156,18 @@ impl Response {
         }
     }
 
-    /// The whole body, when it is at most `limit` bytes.
-    pub(crate) async fn read(mut self, limit: usize) -> Result<Vec<u8>, Fault> {
+    /// The whole body, when it is at most `limit` bytes, and comes in the time that a slow
+    /// server needs for that: one byte now and then would hold us for hours.
+    pub(crate) async fn read(self, limit: usize) -> Result<Vec<u8>, Fault> {
+        let enough = Duration::from_secs_f64(limit as f64 / LEAST_RATE);
+        let after = self.stall.saturating_add(enough);
+        timeout(after, self.read_all(limit)).await.unwrap_or(Err(Fault::Lost(format!(
+            "its answer is not complete after {} s",
+            after.as_secs()
+        ))))
+    }
+
+    async fn read_all(mut self, limit: usize) -> Result<Vec<u8>, Fault> {
         let mut out = Vec::new();
         while let Some(bytes) = self.chunk().await? {
             if out.len().saturating_add(bytes.len()) > limit {

@@ -36,7 +36,7 @@ impl Http {
         request: &Request,
         upload: Upload,
     ) -> (Result<Response, Fault>, bool) {
-        let conn = match self.conn(&request.server, true).await {
+        let conn = match self.conn(request, true).await {
             Ok(conn) => conn,
             Err(fault) => return (Err(fault), false),
         };
@@ -64,8 +64,7 @@ impl Http {
         let (len, storing) = (upload.len, upload.storing);
         let (open, gate) = oneshot::channel();
         let body = Outgoing::Gated { gate: Some(gate), source: upload.source, left: len };
-        let prefix = self.prefix(&request.server);
-        let mut message = match request.build(&prefix, body) {
+        let mut message = match request.build(&conn, &self.identity, None, body) {
             Ok(message) => message,
             Err(fault) => return (Err(fault), false),
         };

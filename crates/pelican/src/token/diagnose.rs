@@ -352,6 +352,11 @@ impl Diagnosis {
         )
     }
 
+    /// Whether the token ended, and whoever made it may write another to the same file.
+    pub(crate) fn is_expired(&self) -> bool {
+        matches!(self, Self::Expired { from, .. } if from.starts_with("file "))
+    }
+
     /// What the user can do next.
     #[must_use]
     pub fn hint(&self) -> &'static str {

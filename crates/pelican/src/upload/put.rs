@@ -105,6 +105,7 @@ impl Inner {
                 }
                 position += n as u64;
                 read = position;
+                self.pace.wait(n as u64).await;
                 (job.progress)(i64::try_from(n).unwrap_or(0));
             }
             // Its end is told by the answer.

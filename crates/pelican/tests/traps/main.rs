@@ -6,9 +6,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod create_only;
+mod federation;
+mod fleet;
+mod listing;
+mod networks;
 mod plain;
 mod reading;
 mod retrying;
+mod routes;
 mod server;
 mod tokens;
 mod writing;

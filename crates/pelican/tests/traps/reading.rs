@@ -3,47 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gular_pelican::{BLOCK_BYTES, Client, Error, Object, Url};
+use gular_pelican::{BLOCK_BYTES, Error};
 
-use crate::server::{Head, Server, Talk, client, client_named, noise};
+use crate::federation::{range, serve_well, stream};
+use crate::server::{Server, Talk, client, client_named, noise};
 
 const LEN: usize = 3 * BLOCK_BYTES + 1000;
-
-/// Streams an object that must be `expected`; returns what arrived.
-fn stream(client: &Client, url: &Url, expected: &[u8]) -> Result<Vec<u8>, Error> {
-    let accepts = |block: u64, bytes: &[u8]| {
-        let start = usize::try_from(block).unwrap() * BLOCK_BYTES;
-        expected.get(start..start + bytes.len()) == Some(bytes)
-    };
-    let mut out = Vec::new();
-    let mut sink = |position: u64, bytes: &[u8]| {
-        assert_eq!(position, out.len() as u64, "blocks come in order, each once");
-        out.extend_from_slice(bytes);
-        Ok(())
-    };
-    let object = Object { url, len_bytes: expected.len() as u64, accepts: &accepts };
-    client.stream(&object, 0, &mut sink, &AtomicBool::new(false))?;
-    Ok(out)
-}
-
-/// The range of a request, which must have both ends.
-fn range(head: &Head) -> Option<(usize, usize)> {
-    let (start, end) = head.exact("Range")?.strip_prefix("bytes=")?.split_once('-').unwrap();
-    Some((start.parse().unwrap(), end.parse::<usize>().unwrap() + 1))
-}
-
-/// Answers a GET as it should be answered.
-fn serve_well(talk: &mut Talk, head: &Head, bytes: &[u8]) -> bool {
-    match range(head) {
-        None => talk.answer("200 OK", "", bytes),
-        Some((start, end)) => {
-            assert!(end <= bytes.len(), "a range past the end: {}", head.raw);
-            let header = format!("Content-Range: bytes {start}-{}/{}\r\n", end - 1, bytes.len());
-            talk.answer("206 Partial Content", &header, &bytes[start..end]);
-        }
-    }
-    true
-}
 
 #[test]
 fn a_cut_answer_goes_on_at_the_first_block_missing_with_a_bounded_range() {

@@ -72,8 +72,8 @@ fn servers_that_are_busy_twice_are_asked_three_times() {
     let federation = Federation::start(BUSY, 2, 2, 2);
     assert_eq!(federation.read_with(&patient_client(&federation.env())).unwrap(), b"data");
     assert_eq!(federation.discovery.heads().len(), 3);
-    // Once more for the origin, when the cache was busy.
-    assert_eq!(federation.director.heads().len(), 4);
+    // Not once more for the origin: the cache was busy, and that is no reason.
+    assert_eq!(federation.director.heads().len(), 3);
     assert_eq!(federation.storage.heads().len(), 3);
 }
 
@@ -94,11 +94,16 @@ fn a_director_that_stays_busy_is_told_with_trials_and_time() {
     let error = federation.read().unwrap_err();
     let Error::Failed { attempts, elapsed, .. } = &error else { panic!("{error}") };
     let n = federation.director.heads().len();
-    assert!((2..=5).contains(&n) && attempts.requests as usize == n, "{n} {attempts:?}");
-    // The client's patience is 12 s.
-    assert!(*elapsed <= begun.elapsed() && *elapsed < Duration::from_secs(30), "{elapsed:?}");
+    assert!((3..=20).contains(&n) && attempts.requests as usize == n, "{n} {attempts:?}");
+    // The client's patience is 12 s; a director that starts gets two thirds more.
+    assert!(*elapsed <= begun.elapsed() && *elapsed > Duration::from_secs(15), "{elapsed:?}");
+    assert!(*elapsed < Duration::from_secs(40), "{elapsed:?}");
+    assert!(error.is_passing());
     let said = error.to_string();
-    assert!(said.contains(&format!("({n} requests in ")), "{said}");
+    assert!(
+        said.contains(&format!("({n} requests in ")) && said.contains("X-Pelican-JobId"),
+        "{said}"
+    );
     assert!(said.contains(&format!("`{}`: 429: busy", federation.director.url)), "{said}");
 }
 

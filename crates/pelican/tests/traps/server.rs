@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gular_pelican::{Client, ClientOptions, Env, Url};
+use gular_pelican::{Client, ClientOptions, Env, Tell, Url};
 use tempfile::NamedTempFile;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -134,11 +134,14 @@ impl Server {
         Self::start_on(None, serve)
     }
 
-    /// The same over TLS, as `localhost`.
+    /// The same over TLS, as `localhost`, and as 0.0.0.0: the system takes that for this
+    /// machine, and the client does not, so that it may use a proxy.
     pub(crate) fn start_tls(
         serve: impl Fn(&mut Talk, &Head) -> bool + Send + Sync + 'static,
     ) -> Self {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let made =
+            rcgen::generate_simple_self_signed(["localhost".to_owned(), "0.0.0.0".to_owned()])
+                .unwrap();
         let mut certificate = NamedTempFile::new().unwrap();
         certificate.write_all(made.cert.pem().as_bytes()).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -247,6 +250,22 @@ pub(crate) fn client_with(env: &[(&str, &str)]) -> Client {
 pub(crate) fn patient_client(env: &[(&str, &str)]) -> Client {
     let mut options = options(env);
     options.patience = Duration::from_secs(180);
+    Client::new(options).unwrap()
+}
+
+/// The same, and what it tells its user.
+pub(crate) fn client_told(env: &[(&str, &str)]) -> (Client, Arc<Mutex<Vec<String>>>) {
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let keep = Arc::clone(&told);
+    let mut options = options(env);
+    options.tell = Tell::new(move |text| keep.lock().unwrap().push(text.to_owned()));
+    (Client::new(options).unwrap(), told)
+}
+
+/// The same, which reads no more bytes per second than this.
+pub(crate) fn client_limited(rate: u64) -> Client {
+    let mut options = options(&[]);
+    options.limit_rate = Some(rate);
     Client::new(options).unwrap()
 }
 

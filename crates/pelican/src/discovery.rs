@@ -1,0 +1,164 @@
+//! Where a federation's director is: what its discovery host says.
+//!
+//! ```text
+//! https://HOST/.well-known/pelican-configuration ─▶ director_endpoint   kept 30 min
+//! ```
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hyper::Method;
+use tokio::time::sleep;
+
+use crate::Error;
+use crate::client::Inner;
+use crate::http::{Fault, Request, Response, Role, Server};
+use crate::redirect;
+use crate::retry::{Policy, Retry};
+use crate::route::{Place, retry_after};
+use crate::url::redact;
+
+/// The Go client's and pelicanfs' term.
+const KEEP: Duration = Duration::from_secs(30 * 60);
+
+/// A discovery host's JSON is a few hundred bytes.
+const MAX_JSON: usize = 1 << 20;
+
+/// Redirects of a discovery host that are followed.
+const MAX_REDIRECTS: usize = 5;
+
+/// Who names the servers of a federation.
+#[derive(Debug, Clone)]
+pub(crate) enum Director {
+    /// Base URL without `/` at its end.
+    At(Server, String),
+    /// A standalone origin: the host itself serves the objects.
+    Standalone(Server),
+}
+
+/// The directors that discovery hosts named.
+#[derive(Debug, Default)]
+pub(crate) struct Directors(Mutex<HashMap<String, (Director, Instant)>>);
+
+impl Directors {
+    fn known(&self, authority: &str) -> Option<Director> {
+        let now = Instant::now();
+        let directors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        directors.get(authority).filter(|(_, until)| *until > now).map(|(d, _)| d.clone())
+    }
+
+    fn keep(&self, authority: &str, director: Director) {
+        let mut directors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        directors.insert(authority.to_owned(), (director, Instant::now() + KEEP));
+    }
+}
+
+/// Why a discovery host is of no use, and whether it may be at another time.
+struct Useless {
+    reason: String,
+    passes: bool,
+}
+
+impl Useless {
+    fn lasting(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), passes: false }
+    }
+}
+
+impl Inner {
+    /// The director of the federation whose discovery host is `authority`. Of all who want
+    /// to know it at a time one asks.
+    pub(crate) async fn director(&self, authority: &str) -> Result<Director, Error> {
+        if let Some(director) = self.routes.directors.known(authority) {
+            return Ok(director);
+        }
+        let gate = self.routes.gates.of(authority);
+        let _turn = gate.lock().await;
+        if let Some(director) = self.routes.directors.known(authority) {
+            return Ok(director);
+        }
+        let director = self.discover(authority).await.map_err(|useless| {
+            let Useless { reason, passes } = useless;
+            Error::Discovery { host: authority.to_owned(), reason, passes }
+        })?;
+        self.routes.directors.keep(authority, director.clone());
+        Ok(director)
+    }
+
+    async fn discover(&self, authority: &str) -> Result<Director, Useless> {
+        let url = format!("https://{authority}/.well-known/pelican-configuration");
+        let first = Place::of(&url).ok_or_else(|| Useless::lasting("its name is no host"))?;
+        let mut retry = Retry::new(Policy::DISCOVERY, self.options.patience);
+        let (place, response) = loop {
+            let (fault, asked) = match self.ask_discovery(&first).await {
+                Ok((_, response)) if matches!(response.status, 429 | 500..) => {
+                    let (status, asked) = (response.status, retry_after(&response));
+                    response.finish().await;
+                    (format!("it answers {status}"), asked)
+                }
+                Ok(found) => break found,
+                // Nothing of this passes within seconds.
+                Err(fault @ Fault::Tls(_)) => return Err(Useless::lasting(fault.to_string())),
+                Err(fault) => (fault.to_string(), None),
+            };
+            let spent = retry.spent();
+            let Some(wait) = retry.again(asked) else {
+                return Err(Useless { reason: format!("{fault} ({spent})"), passes: true });
+            };
+            sleep(wait).await;
+        };
+        // Another host may have answered than the one that was asked first.
+        let target = match place == first {
+            true => place.target,
+            false => format!("{}{}", place.server, redact(&place.target)),
+        };
+        match response.status {
+            200 => {}
+            410 => {
+                let reason = "it says that it is not the discovery host of a federation (410)";
+                return Err(Useless::lasting(reason));
+            }
+            status @ 300..400 => {
+                let reason = format!("`{target}` answers {status} and leads nowhere over https");
+                return Err(Useless::lasting(reason));
+            }
+            status => return Err(Useless::lasting(format!("`{target}` answers {status}"))),
+        }
+        let passing = |fault: Fault| Useless { reason: fault.to_string(), passes: true };
+        let body = response.read(MAX_JSON).await.map_err(passing)?;
+        let json: serde_json::Value = serde_json::from_slice(&body)
+            .map_err(|e| Useless::lasting(format!("`{target}` is no JSON: {e}")))?;
+        match json.get("director_endpoint").and_then(|v| v.as_str()).filter(|s| !s.is_empty()) {
+            None => Ok(Director::Standalone(first.server)),
+            Some(url) => {
+                let (server, base) = Server::split(url).ok_or_else(|| {
+                    let url = redact(url);
+                    Useless::lasting(format!("its director_endpoint `{url}` is no http(s) URL"))
+                })?;
+                Ok(Director::At(server, base.trim_end_matches('/').to_owned()))
+            }
+        }
+    }
+
+    /// Asks once, and whoever the answers lead to, over TLS alone and without a token.
+    async fn ask_discovery(&self, first: &Place) -> Result<(Place, Response), Fault> {
+        let mut at = first.clone();
+        let mut n_redirects = 0;
+        loop {
+            let request = Request::new(Method::GET, &at.server, at.target.as_str());
+            let request = request.role(Role::Director);
+            let response = self.http.send(&request).await?;
+            let leads = matches!(response.status, 301..=303 | 307 | 308);
+            let next = response.header("location").and_then(|to| redirect::next(&at, to));
+            let follow = leads && n_redirects < MAX_REDIRECTS;
+            match next.filter(|next| follow && next.server.is_tls()) {
+                None => return Ok((at, response)),
+                Some(next) => {
+                    response.finish().await;
+                    (at, n_redirects) = (next, n_redirects + 1);
+                }
+            }
+        }
+    }
+}

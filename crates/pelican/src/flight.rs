@@ -1,0 +1,19 @@
+//! One question at a time: who wants to know what another is asking waits for that answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A lock for each question, which those hold who ask it.
+#[derive(Debug, Default)]
+pub(crate) struct Gates(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Gates {
+    /// The gate of a question. Whoever has passed it looks first whether the answer is
+    /// there by now.
+    pub(crate) fn of(&self, question: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody holds are not needed any more.
+        gates.retain(|_, gate| Arc::strong_count(gate) > 1);
+        Arc::clone(gates.entry(question.to_owned()).or_default())
+    }
+}

@@ -1,0 +1,127 @@
+//! What is known of each server, shared by everything that a client does at a time.
+//!
+//! | known | from | until |
+//! |---|---|---|
+//! | it failed | a failed request | a minute later |
+//! | not before when it may be asked | `Retry-After` | that time |
+//! | since when it takes no connection | the first that failed | one that is taken |
+//! | bytes per second | a transfer or a probe | ten minutes later |
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::http::Server;
+
+/// A server that failed is tried last for this long.
+const COOL_DOWN: Duration = Duration::from_secs(60);
+
+/// How long a measured speed is believed.
+const KEEP_RATE: Duration = Duration::from_secs(600);
+
+/// What is known of all servers.
+#[derive(Debug, Default)]
+pub(crate) struct Servers(Mutex<HashMap<Server, Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    cools_until: Option<Instant>,
+    not_before: Option<Instant>,
+    unreachable_since: Option<Instant>,
+    rate: Option<(u64, Instant)>,
+}
+
+impl Servers {
+    /// It failed: others are asked before it for a while.
+    pub(crate) fn cool_down(&self, server: &Server) {
+        self.known(server, |known| known.cools_until = Some(Instant::now() + COOL_DOWN));
+    }
+
+    /// Whether it failed a short time ago.
+    pub(crate) fn is_cooling(&self, server: &Server) -> bool {
+        self.known(server, |known| known.cools_until.is_some_and(|until| until > Instant::now()))
+    }
+
+    /// It asks not to be asked again for this long.
+    pub(crate) fn busy(&self, server: &Server, asked: Duration) {
+        self.known(server, |known| known.not_before = Some(Instant::now() + asked));
+    }
+
+    /// How long it wants not to be asked; zero for most.
+    pub(crate) fn wait(&self, server: &Server) -> Duration {
+        self.known(server, |known| {
+            let until = known.not_before.unwrap_or_else(Instant::now);
+            until.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// It took no connection.
+    pub(crate) fn unreachable(&self, server: &Server) {
+        self.known(server, |known| {
+            known.unreachable_since.get_or_insert_with(Instant::now);
+        });
+    }
+
+    /// It answered, whatever it said.
+    pub(crate) fn answered(&self, server: &Server) {
+        self.known(server, |known| known.unreachable_since = None);
+    }
+
+    /// For how long it has taken no connection, since the first trial that failed.
+    pub(crate) fn unreachable_for(&self, server: &Server) -> Option<Duration> {
+        self.known(server, |known| known.unreachable_since.map(|since| since.elapsed()))
+    }
+
+    /// It sent so many bytes per second.
+    pub(crate) fn measured(&self, server: &Server, rate: u64) {
+        self.known(server, |known| known.rate = Some((rate, Instant::now())));
+    }
+
+    /// The bytes per second that it sent not long ago.
+    pub(crate) fn rate(&self, server: &Server) -> Option<u64> {
+        self.known(server, |known| {
+            known.rate.filter(|(_, at)| at.elapsed() < KEEP_RATE).map(|(rate, _)| rate)
+        })
+    }
+
+    fn known<T>(&self, server: &Server, look: impl FnOnce(&mut Known) -> T) -> T {
+        look(self.lock().entry(server.clone()).or_default())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Server, Known>> {
+        // Only whole values go in, so a panic elsewhere leaves the map sound.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_is_known_by_itself() {
+        let server = |url: &str| Server::split(url).unwrap().0;
+        let (a, b) = (server("https://a"), server("https://b"));
+        let servers = Servers::default();
+        servers.cool_down(&a);
+        servers.busy(&a, Duration::from_secs(60));
+        servers.unreachable(&a);
+        servers.measured(&a, 7);
+        assert!(servers.is_cooling(&a) && !servers.is_cooling(&b));
+        assert!(servers.wait(&a) > Duration::from_secs(50) && servers.wait(&b).is_zero());
+        assert!(servers.unreachable_for(&a).is_some() && servers.unreachable_for(&b).is_none());
+        assert_eq!((servers.rate(&a), servers.rate(&b)), (Some(7), None));
+        servers.answered(&a);
+        assert!(servers.unreachable_for(&a).is_none());
+    }
+
+    #[test]
+    fn the_first_connection_that_failed_counts() {
+        let server = Server::split("https://a").unwrap().0;
+        let servers = Servers::default();
+        servers.unreachable(&server);
+        std::thread::sleep(Duration::from_millis(20));
+        servers.unreachable(&server);
+        assert!(servers.unreachable_for(&server).unwrap() >= Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,156 @@
+//! PROPFIND: servers that list in their own ways.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use gular_pelican::{Error, Listing, Stat};
+
+use crate::federation::{Federation, answer, nobody};
+use crate::server::{Server, Talk, client_with};
+
+/// A listing as a native origin has it.
+fn multistatus(talk: &mut Talk, entries: &[(&str, Option<u64>)]) {
+    let response = |(href, len): &(&str, Option<u64>)| {
+        let kind = match len {
+            Some(len) => format!("<D:getcontentlength>{len}</D:getcontentlength><D:resourcetype/>"),
+            None => "<D:resourcetype><D:collection/></D:resourcetype>".to_owned(),
+        };
+        format!(
+            "<D:response><D:href>{href}</D:href><D:propstat><D:prop>{kind}</D:prop>\
+             <D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
+        )
+    };
+    let entries: String = entries.iter().map(response).collect();
+    let xml = format!("<D:multistatus xmlns:D=\"DAV:\">{entries}</D:multistatus>");
+    talk.answer("207 Multi-Status", "Content-Type: text/xml\r\n", xml.as_bytes());
+}
+
+/// A federation in which `origin` lists, under `prefix`.
+fn federation(origin: &Server, prefix: &str) -> Federation {
+    Federation::of(&[], &[&format!("{}{prefix}", origin.url)])
+}
+
+fn list(federation: &Federation, path: &str) -> Result<Listing, Error> {
+    let client = client_with(&federation.env());
+    client.list(&federation.url(path), &AtomicBool::new(false))
+}
+
+fn stat(federation: &Federation, path: &str) -> Result<Stat, Error> {
+    let client = client_with(&federation.env());
+    client.stat(&federation.url(path), &AtomicBool::new(false))
+}
+
+fn names(listing: &Listing) -> Vec<(&str, &str)> {
+    listing.entries.iter().map(|entry| (entry.name.as_str(), entry.path.as_str())).collect()
+}
+
+#[test]
+fn an_origin_in_one_process_with_the_director_lists_under_a_prefix() {
+    const PREFIX: &str = "/api/v1.0/origin/data";
+    for href in [PREFIX, ""] {
+        let origin = Server::start(move |talk, head| {
+            assert_eq!(head.path(), format!("{PREFIX}/ns/a%20b"));
+            let own = format!("{href}/ns/a%20b/");
+            let (x, d) = (format!("{own}x"), format!("{own}d/"));
+            match head.exact("Depth") {
+                Some("1") => multistatus(talk, &[(&own, None), (&x, Some(7)), (&d, None)]),
+                _ => multistatus(talk, &[(&own, None)]),
+            }
+            true
+        });
+        let federation = federation(&origin, PREFIX);
+        let found = list(&federation, "/ns/a%20b").unwrap();
+        assert_eq!(names(&found), [("d", "/ns/a b/d"), ("x", "/ns/a b/x")]);
+        assert_eq!(found.skipped, 0);
+        assert_eq!(stat(&federation, "/ns/a%20b").unwrap().collection, Some(true));
+        // The director hears the depth too.
+        let depths: Vec<_> = federation.director.of_method("PROPFIND");
+        let depths: Vec<_> = depths.iter().map(|head| head.exact("Depth")).collect();
+        assert_eq!(depths, [Some("1"), Some("0")]);
+    }
+}
+
+#[test]
+fn the_root_of_a_namespace_is_listed_with_and_without_a_slash() {
+    let origin = Server::start(|talk, head| {
+        match head.path() {
+            "/ns" => talk.answer("307 Temporary Redirect", "Location: /ns/\r\n", b""),
+            "/ns/" => multistatus(talk, &[("/ns/", None), ("/ns/x", Some(1))]),
+            _ => talk.answer("404 Not Found", "", b""),
+        }
+        true
+    });
+    let federation = federation(&origin, "");
+    for path in ["/ns", "/ns/"] {
+        assert_eq!(names(&list(&federation, path).unwrap()), [("x", "/ns/x")]);
+        assert_eq!(stat(&federation, path).unwrap().collection, Some(true));
+    }
+}
+
+#[test]
+fn a_listing_that_says_more_than_was_asked_is_cut_to_what_was() {
+    let origin = Server::start(|talk, _| {
+        multistatus(
+            talk,
+            &[
+                ("/ns/d/", None),
+                ("/ns/d/x", Some(1)),
+                ("/ns/d/#x#", Some(1)),
+                ("/ns/d/sub/deeper", Some(1)),
+                ("/ns/other", Some(1)),
+                ("/ns/d/../../etc/passwd", Some(1)),
+                ("https://elsewhere.example/ns/d/y", Some(2)),
+            ],
+        );
+        true
+    });
+    let found = list(&federation(&origin, ""), "/ns/d").unwrap();
+    assert_eq!((names(&found), found.skipped), (vec![("x", "/ns/d/x"), ("y", "/ns/d/y")], 4));
+}
+
+#[test]
+fn a_listing_is_asked_for_as_patiently_as_an_object() {
+    let asked = AtomicUsize::new(0);
+    let origin = Server::start(move |talk, _| {
+        match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => talk.answer("429 Too Many Requests", "Retry-After: 1\r\n", b"busy"),
+            1 => talk.answer("500 Internal Server Error", "", b"busy"),
+            2 => talk.answer("503 Service Unavailable", "", b"busy"),
+            _ => multistatus(talk, &[("/ns/d", None), ("/ns/d/x", Some(1))]),
+        }
+        true
+    });
+    assert_eq!(names(&list(&federation(&origin, ""), "/ns/d").unwrap()), [("x", "/ns/d/x")]);
+    assert_eq!(origin.heads().len(), 4);
+}
+
+#[test]
+fn an_object_is_looked_at_in_caches_when_nobody_lists() {
+    let broken = Server::start(|talk, _| {
+        talk.answer("500 Internal Server Error", "", b"");
+        true
+    });
+    let cache = Server::start(|talk, head| {
+        assert_eq!(head.method, "HEAD");
+        talk.answer_head("200 OK", "", 7);
+        true
+    });
+    // The server that lists is down; the first of the caches is broken.
+    let federation = Federation::of(&[&broken.url, &cache.url], &[&nobody()]);
+    let found = stat(&federation, "/ns/x").unwrap();
+    assert_eq!(found, Stat { len_bytes: Some(7), collection: None });
+    assert!(matches!(list(&federation, "/ns"), Err(Error::Failed { .. })));
+}
+
+#[test]
+fn an_origin_that_only_servers_can_call_is_named_so() {
+    let down = nobody();
+    let federation = Federation::start(move |talk, head| {
+        let broker = "require-token=false\r\nX-Pelican-Broker: https://broker.example/api";
+        answer(talk, head, broker, &[down.clone()]);
+        true
+    });
+    let client = client_with(&federation.env());
+    let url = federation.url("/ns/x").direct();
+    let error = client.read(&url, 10, &|_| Ok(()), &AtomicBool::new(false)).unwrap_err();
+    assert!(error.to_string().contains("through a broker"), "{error}");
+}
