@@ -144,6 +144,12 @@ impl Error {
         matches!(self, Self::Pelican(gular_pelican::Error::Cancelled))
     }
 
+    /// Whether the same may work at another time, with nothing changed here.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Pelican(error) if error.is_passing())
+    }
+
     /// What the user can do next.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

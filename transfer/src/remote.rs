@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use gular_bundle::{
     Digest, FileEntry, MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardEntry, Split,
 };
-use gular_pelican::{Client, Copy, Error as Pelican, Object, Sink, Url};
+use gular_pelican::{Client, Copy, Error as Pelican, Object, Sink, Stat, Url};
 
 use crate::data_folder::DataFolder;
 use crate::published::stored_at;
@@ -254,29 +254,47 @@ pub enum Remote {
 }
 
 impl Remote {
-    /// Finds out what is at `url`.
+    /// Finds out what is at `url`: a bundle when there is a manifest below it.
     ///
-    /// A collection is a bundle when it has a manifest. Where nothing can be listed only
-    /// the manifest tells the two apart.
+    /// The manifest comes first, as any object does, through caches: a job that was
+    /// started ten thousand times must not ask the one server that lists. Only where there
+    /// is none somebody is asked what the URL is; with a digest, or for the name of a
+    /// manifest, not even that, but for the length of an object.
     ///
     /// # Errors
     /// [`Error::NoManifest`] for another collection; those of [`Client::stat`] and
     /// [`RemoteBundle::open`].
     pub fn find(client: &Client, url: &BundleUrl, cancel: &AtomicBool) -> Result<Self, Error> {
-        let stat = client.stat(&url.url, cancel)?;
-        let len = match (stat.collection, stat.len_bytes) {
-            (Some(false), Some(len_bytes)) => return Ok(Self::Object { len_bytes }),
-            (_, len) => len,
+        let no_bundle = match RemoteBundle::open(client, url, cancel) {
+            Ok(remote) => return Ok(Self::Bundle(Box::new(remote))),
+            Err(error) => error,
         };
-        match (RemoteBundle::open(client, url, cancel), len) {
-            (Ok(remote), _) => Ok(Self::Bundle(Box::new(remote))),
-            (Err(Error::Pelican(Pelican::NotFound { .. })), _) if stat.collection.is_some() => {
-                Err(Error::NoManifest { url: url.url.to_string(), name: MANIFEST_NAME })
-            }
-            (Err(Error::Pelican(Pelican::NotFound { .. })), Some(len_bytes)) => {
+        // Below an object some servers find nothing, and others fail in their own ways.
+        let may_be_object = match &no_bundle {
+            Error::Pelican(error) => matches!(
+                error,
+                Pelican::NotFound { .. } | Pelican::Unsupported { .. } | Pelican::Failed { .. }
+            ),
+            _ => false,
+        };
+        if !may_be_object {
+            return Err(no_bundle);
+        }
+        let found = match url.digest {
+            Some(_) => client.head(&url.url, cancel),
+            None => client.stat(&url.url, cancel),
+        };
+        let missing = matches!(&no_bundle, Error::Pelican(Pelican::NotFound { .. }));
+        match found {
+            Ok(Stat { collection: Some(false) | None, len_bytes: Some(len_bytes) }) => {
                 Ok(Self::Object { len_bytes })
             }
-            (Err(error), _) => Err(error),
+            Ok(Stat { collection: Some(true), .. }) if missing => {
+                Err(Error::NoManifest { url: url.url.to_string(), name: MANIFEST_NAME })
+            }
+            Err(error @ Pelican::NotFound { .. }) if missing => Err(error.into()),
+            Err(error @ (Pelican::Denied { .. } | Pelican::Cancelled)) => Err(error.into()),
+            _ => Err(no_bundle),
         }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod fetch;
+mod find;
 mod fixtures;
 mod last_good;
 mod publish;

@@ -1,0 +1,111 @@
+//! What is asked, and of whom, to find out what a URL names: over HTTP, from a server
+//! that keeps its log.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use gular_bundle::{Digest, MANIFEST_NAME};
+use gular_pelican::{Client, ClientOptions, Env};
+use gular_transfer::{BundleUrl, Error, Remote};
+
+use crate::fixtures;
+
+/// Answers each request with a status, and for 200 with its bytes.
+fn serve(
+    answer: impl Fn(&str, &str) -> (u16, Vec<u8>) + Send + Sync + 'static,
+) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let log: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (kept, answer) = (Arc::clone(&log), Arc::new(answer));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, kept, answer) =
+                (stream.unwrap(), Arc::clone(&kept), Arc::clone(&answer));
+            std::thread::spawn(move || {
+                while let Some((method, path)) = request(&mut stream) {
+                    kept.lock().unwrap().push(format!("{method} {path}"));
+                    let (status, body) = answer(&method, &path);
+                    let head =
+                        format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n", body.len());
+                    let body = if method == "HEAD" { Vec::new() } else { body };
+                    let _ = stream.write_all(&[head.into_bytes(), body].concat());
+                }
+            });
+        }
+    });
+    (url, log)
+}
+
+fn request(stream: &mut TcpStream) -> Option<(String, String)> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let mut words = head.split(' ');
+    Some((words.next()?.to_owned(), words.next()?.to_owned()))
+}
+
+fn find(url: &str) -> Result<Remote, Error> {
+    let client = Client::new(ClientOptions::new(Env::default())).unwrap();
+    let url: BundleUrl = url.parse().unwrap();
+    Remote::find(&client, &url, &AtomicBool::new(false))
+}
+
+fn manifest() -> (Vec<u8>, Digest) {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = fixtures::make(dir.path(), &[100]);
+    (std::fs::read(dir.path().join(MANIFEST_NAME)).unwrap(), digest)
+}
+
+#[test]
+fn a_bundle_is_found_by_its_manifest_alone() {
+    let (bytes, digest) = manifest();
+    // HEAD of a collection answers 405 at native origins, and nothing can be listed.
+    let (server, log) = serve(move |method, path| match (method, path) {
+        ("GET", "/set/v1/manifest.json") => (200, bytes.clone()),
+        _ => (405, Vec::new()),
+    });
+    let hex = digest.hex();
+    for end in ["", "/manifest.json", &format!("#blake3={hex}")] {
+        let found = find(&format!("{server}/set/v1{end}")).unwrap();
+        assert!(matches!(found, Remote::Bundle(found) if found.digest() == digest), "{end}");
+        let asked = std::mem::take(&mut *log.lock().unwrap());
+        assert_eq!(asked, ["GET /set/v1/manifest.json"], "{end}");
+    }
+}
+
+#[test]
+fn an_object_is_looked_at_when_there_is_no_manifest_below_it() {
+    let (server, log) = serve(|method, path| match (method, path) {
+        ("HEAD", "/set/x") => (200, vec![0; 7]),
+        ("PROPFIND", _) => (405, Vec::new()),
+        _ => (404, Vec::new()),
+    });
+    let hex = Digest::of(b"").hex();
+    for (end, expected) in [
+        (format!("#blake3={hex}"), vec!["GET /set/x/manifest.json", "HEAD /set/x"]),
+        (String::new(), vec!["GET /set/x/manifest.json", "PROPFIND /set/x", "HEAD /set/x"]),
+    ] {
+        let found = find(&format!("{server}/set/x{end}")).unwrap();
+        assert!(matches!(found, Remote::Object { len_bytes: 7 }), "{found:?}");
+        assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
+    }
+}
+
+#[test]
+fn a_collection_that_cannot_be_looked_at_hides_no_word_about_its_manifest() {
+    for status in [405, 409] {
+        let (server, _log) = serve(move |method, _| match method {
+            "GET" => (404, b"no such file".to_vec()),
+            _ => (status, Vec::new()),
+        });
+        let error = find(&format!("{server}/set/v1")).unwrap_err().to_string();
+        assert!(error.contains("/set/v1/manifest.json` does not exist"), "{error}");
+    }
+}
