@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Unsound,
     /// 2: could not do it; usage errors too.
     Failed,
+    /// 75: not now; the same command may work later (`EX_TEMPFAIL` of sysexits.h).
+    Later,
     /// 130 or 143: stopped by SIGINT or SIGTERM.
     Signal(u8),
     /// What the command of `gular stage` ended with.
@@ -27,6 +29,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Unsound => 1,
             Exit::Failed => 2,
+            Exit::Later => 75,
             Exit::Signal(code) | Exit::Command(code) => code,
         })
     }
@@ -118,7 +121,11 @@ impl From<gular_pelican::Error> for Failure {
     fn from(error: gular_pelican::Error) -> Self {
         // Not the bytes that were asked for: the same verdict as that of `verify`.
         let unsound = matches!(error, gular_pelican::Error::Corrupt { .. });
-        let exit = if unsound { Exit::Unsound } else { Exit::Failed };
+        let exit = match unsound {
+            true => Exit::Unsound,
+            false if error.is_passing() => Exit::Later,
+            false => Exit::Failed,
+        };
         Self { exit, ..Self::new(&error, hints::pelican(&error)) }
     }
 }

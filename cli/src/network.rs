@@ -8,8 +8,8 @@ use gular_pelican::{Client, ClientOptions, Env, Error, Tell, Url};
 use gular_transfer::Cache;
 
 use crate::exit::Failure;
-use crate::show;
 use crate::stop::Stop;
+use crate::{show, units};
 
 /// How a federation is reached.
 #[derive(Debug, Clone, Args)]
@@ -22,6 +22,12 @@ pub(crate) struct Access {
     /// issuer. For any other server, such as an `https://` one, name the token's file.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Vec<PathBuf>,
+    /// The most to transfer per second, by all threads together, such as `50MB/s`
+    ///
+    /// For login nodes and other machines whose network many people use.
+    /// [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = units::rate, hide_short_help = true)]
+    pub(crate) limit_rate: Option<u64>,
 }
 
 /// For verbs that move many objects.
@@ -46,6 +52,7 @@ pub(crate) fn options(access: &Access) -> ClientOptions {
     let cache = Cache::at(None, &options.env);
     options.route_folder = Some(cache.route_folder());
     options.tell = Tell::new(|text| show::message("note", text));
+    options.limit_rate = access.limit_rate;
     options
 }
 

@@ -79,6 +79,7 @@ pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
         keep: args.keep,
         jobs: args.jobs.count(),
         token_files: args.access.token.clone(),
+        limit_rate: args.access.limit_rate,
         direct: args.direct,
         ..StageOptions::default()
     };

@@ -28,6 +28,11 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Bytes per second: a size, with `/s` or without.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    bytes(text.strip_suffix("/s").unwrap_or(text))
+}
+
 pub(crate) fn lifetime(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..).unwrap_or_default() {

@@ -116,6 +116,17 @@ impl Error {
         }
     }
 
+    /// Whether the same may work at another time, with nothing changed here, as when servers
+    /// are busy: the process ends with [`EXIT_LATER`](crate::EXIT_LATER).
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            #[cfg(feature = "net")]
+            Self::Transfer(error) => error.is_passing(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
         gular_files::Error::new(action, path, source).into()
     }

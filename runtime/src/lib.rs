@@ -44,4 +44,4 @@ pub use loader::{
     Stats, UnknownLabels, stored_picture,
 };
 pub use rank::{RankError, RankSource, Ranks, available_cores};
-pub use stop::{EXIT_CHECKPOINTED, StopFlag};
+pub use stop::{EXIT_CHECKPOINTED, EXIT_LATER, StopFlag};

@@ -13,6 +13,10 @@ use crate::Error;
 /// HTCondor's `checkpoint_exit_code = 85`, by its manual's convention.
 pub const EXIT_CHECKPOINTED: u8 = 85;
 
+/// The exit code of a job that could not begin and may at another time: `EX_TEMPFAIL` of
+/// sysexits.h.
+pub const EXIT_LATER: u8 = 75;
+
 /// Set by the first SIGTERM, SIGINT or SIGUSR1; clones share it.
 ///
 /// The training loop looks at it between steps, saves and exits with

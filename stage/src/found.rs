@@ -96,10 +96,13 @@ pub(super) fn remote(
 
 /// Who fetches.
 pub(super) fn client(options: &StageOptions, env: &Env) -> Result<Client, Error> {
-    let token_files = options.token_files.clone();
-    let route_folder = Some(Cache::at(None, env).route_folder());
-    let client = ClientOptions { token_files, route_folder, ..ClientOptions::new(env.clone()) };
-    let client = Client::new(client);
+    let options = ClientOptions {
+        token_files: options.token_files.clone(),
+        limit_rate: options.limit_rate,
+        route_folder: Some(Cache::at(None, env).route_folder()),
+        ..ClientOptions::new(env.clone())
+    };
+    let client = Client::new(options);
     Ok(client.map_err(gular_transfer::Error::from)?)
 }
 

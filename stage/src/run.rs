@@ -32,6 +32,8 @@ pub struct StageOptions {
     pub jobs: usize,
     /// For a URL, a file with the token to use, before all that the environment names.
     pub token_files: Vec<PathBuf>,
+    /// Of a URL: the most bytes per second to read.
+    pub limit_rate: Option<u64>,
     /// For a URL, read from the origin instead of from caches.
     pub direct: bool,
     /// The folder below which `dev`, `proc` and `sys` lie: `/`, but for tests.
@@ -47,6 +49,7 @@ impl Default for StageOptions {
             keep: false,
             jobs: 4,
             token_files: Vec::new(),
+            limit_rate: None,
             direct: false,
             root: "/".into(),
         }

@@ -28,9 +28,9 @@ use gular_runtime::torch::{
     self, AdamW, DataParallel, Feed, FeedOptions, Machine, Optimiser as _, Place, Saver, TrainState,
 };
 use gular_runtime::{
-    Deadline, EXIT_CHECKPOINTED, EndTime, Env, Error, Loader, LoaderError, LoaderOptions, OnError,
-    OrientationPolicy, Phase, Ranks, Split, Stats, StopFlag, Transform, UnknownLabels,
-    available_cores, jpeg_backend,
+    Deadline, EXIT_CHECKPOINTED, EXIT_LATER, EndTime, Env, Error, Loader, LoaderError,
+    LoaderOptions, OnError, OrientationPolicy, Phase, Ranks, Split, Stats, StopFlag, Transform,
+    UnknownLabels, available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
 use tch::nn::VarStore;
@@ -58,7 +58,8 @@ fn main() -> ExitCode {
             if let Some(hint) = own(&error).and_then(hints::hint) {
                 say!("hint: {hint}");
             }
-            ExitCode::from(2)
+            let later = own(&error).is_some_and(gular_runtime::Error::is_passing);
+            ExitCode::from(if later { EXIT_LATER } else { 2 })
         }
     }
 }
