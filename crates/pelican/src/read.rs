@@ -21,6 +21,7 @@ use hyper::header::RANGE;
 use tokio::time::{sleep, timeout};
 
 use crate::client::{Client, Inner};
+use crate::director::parse_answer;
 use crate::http::{Fault, Request, Response, Server};
 use crate::receive::{Broken, Wanted, per_second};
 use crate::retry::{Policy, Retry};
@@ -240,12 +241,13 @@ impl Inner {
     }
 
     fn verdict(&self, url: &Url, route: &Route, sources: Sources, elapsed: Duration) -> Error {
+        let told = sources.told.clone();
         let (verdict, attempts) = sources.verdict();
         let shown = url.to_string();
         match verdict {
             Verdict::Wrong => Error::Corrupt { url: shown, attempts },
             Verdict::Refused(place, status) => {
-                let namespace = route.namespace.as_ref();
+                let namespace = route.namespace.as_ref().or(told.as_ref());
                 self.denied_as(Action::Read, url, namespace, &place.server, status)
             }
             Verdict::Missing(server, said) => {
@@ -360,6 +362,9 @@ impl Inner {
     /// A server that answered, and not with the object.
     async fn answered(&self, place: &Place, response: Response, sources: &mut Sources) -> Fared {
         let (status, asked) = (response.status, retry_after(&response));
+        if matches!(status, 401 | 403) {
+            sources.told = parse_answer(&response.headers).namespace.or(sources.told.take());
+        }
         let said = said(response).await;
         let words = format!("{status}{said}");
         match status {

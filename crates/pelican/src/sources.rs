@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use crate::director::Namespace;
 use crate::error::Attempts;
 use crate::http::Server;
 use crate::route::Place;
@@ -82,6 +83,8 @@ pub(crate) struct Sources {
     pub(crate) attempts: Attempts,
     missing: Option<(Server, String)>,
     refused: Option<(Place, u16)>,
+    /// What a server that refused says of the namespace: a director may say nothing.
+    pub(crate) told: Option<Namespace>,
     /// The first byte of the block of which somebody had other bytes.
     wrong_at: Option<u64>,
     busy: bool,
@@ -106,6 +109,7 @@ impl Sources {
             attempts: Attempts { origin_asked: is_origin, ..Attempts::default() },
             missing: None,
             refused: None,
+            told: None,
             wrong_at: None,
             busy: false,
         }

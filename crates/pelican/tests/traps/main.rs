@@ -15,5 +15,6 @@ mod reading;
 mod retrying;
 mod routes;
 mod server;
+mod squid;
 mod tokens;
 mod writing;

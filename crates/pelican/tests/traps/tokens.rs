@@ -207,6 +207,21 @@ fn an_https_server_sees_only_the_token_that_the_user_named() {
 }
 
 #[test]
+fn a_server_without_a_director_says_itself_whose_tokens_it_takes() {
+    let server = Server::start(|talk, _| {
+        let told = "X-Pelican-Namespace: namespace=/ns, require-token=true\r\n\
+                    X-Pelican-Authorization: issuer=https://issuer.example\r\n";
+        talk.answer("403 Forbidden", told, b"");
+        true
+    });
+    let (client, _token) = client_named(&token("https://elsewhere.example"), &[]);
+    for error in do_all(&client, &server.url("/ns/x")).iter().take(4) {
+        let names = ["https://issuer.example", "https://elsewhere.example"];
+        assert!(names.iter().all(|issuer| error.contains(issuer)), "{error}");
+    }
+}
+
+#[test]
 fn a_named_token_is_sent_in_plain_text_to_this_machine_alone() {
     // The answer leads away over plain HTTP, which is not followed with a token.
     let other = Server::start(ask_for_a_token);
