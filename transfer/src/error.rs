@@ -75,7 +75,7 @@ pub enum Error {
         /// The one that is published there.
         found: Digest,
         /// What each server has.
-        attempts: gular_pelican::Attempts,
+        attempts: Box<gular_pelican::Attempts>,
     },
     /// A file that would be replaced by a fetched object.
     #[error("`{path}` is there already, and is not known to be the object at `{url}`")]

@@ -63,6 +63,7 @@ impl RemoteBundle {
         let bytes = match (read, other.get()) {
             (Err(Pelican::Corrupt { attempts, .. }), Some((expected, found))) => {
                 let url = published.version().to_string();
+                let attempts = Box::new(attempts);
                 return Err(Error::AnotherBundle { url, expected, found, attempts });
             }
             (read, _) => read?,

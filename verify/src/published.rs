@@ -41,14 +41,11 @@ pub fn verify_url(
     let url = BundleUrl { url: url.clone(), digest: options.digest };
     let remote = match RemoteBundle::open(client, &url, cancel) {
         Ok(remote) => remote,
-        Err(
-            Transfer::Pelican(Pelican::Corrupt { attempts, .. })
-            | Transfer::AnotherBundle { attempts, .. },
-        ) => {
-            let mut report = Report::new(None, options.mode);
-            report.faults.push(no_manifest(&attempts));
-            report.seconds = start.elapsed().as_secs_f64();
-            return Ok(report);
+        Err(Transfer::Pelican(Pelican::Corrupt { attempts, .. })) => {
+            return Ok(without_manifest(&attempts, options, start));
+        }
+        Err(Transfer::AnotherBundle { attempts, .. }) => {
+            return Ok(without_manifest(&attempts, options, start));
         }
         Err(error) => return Err(error.into()),
     };
@@ -91,6 +88,14 @@ pub fn verify_url(
     report.sound = report.faults.is_empty();
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// The report on a bundle of which no server has the manifest.
+fn without_manifest(attempts: &Attempts, options: &VerifyOptions, start: Instant) -> Report {
+    let mut report = Report::new(None, options.mode);
+    report.faults.push(no_manifest(attempts));
+    report.seconds = start.elapsed().as_secs_f64();
+    report
 }
 
 /// None of the copies is the bundle's manifest.

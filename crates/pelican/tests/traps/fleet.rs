@@ -209,7 +209,7 @@ fn damage_is_blamed_on_the_origin_only_when_that_was_asked() {
         if head.target.contains("directread") {
             talk.answer("405 Method Not Allowed", "Server: pelican/7.27\r\n", b"no direct reads");
         } else {
-            crate::federation::answer(talk, head, "require-token=false", &[to.clone()]);
+            crate::federation::answer(talk, head, "require-token=false", std::slice::from_ref(&to));
         }
         true
     });

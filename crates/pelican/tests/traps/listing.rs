@@ -146,7 +146,7 @@ fn an_origin_that_only_servers_can_call_is_named_so() {
     let down = nobody();
     let federation = Federation::start(move |talk, head| {
         let broker = "require-token=false\r\nX-Pelican-Broker: https://broker.example/api";
-        answer(talk, head, broker, &[down.clone()]);
+        answer(talk, head, broker, std::slice::from_ref(&down));
         true
     });
     let client = client_with(&federation.env());

@@ -79,7 +79,7 @@ fn many_threads_that_begin_together_ask_once() {
     let federation = Federation::start(move |talk, head| {
         // Time for all of them to want the same.
         std::thread::sleep(Duration::from_millis(300));
-        answer(talk, head, "require-token=false", &[to.clone()]);
+        answer(talk, head, "require-token=false", std::slice::from_ref(&to));
         true
     });
     let client = client_with(&federation.env());
@@ -108,7 +108,7 @@ fn what_holds_for_one_object_is_asked_anew_when_it_does_not_for_another() {
     let (to_one, to_other) = (one.url.clone(), other.url.clone());
     let federation = Federation::start(move |talk, head| {
         let place = if head.path() == "/ns/x" { &to_one } else { &to_other };
-        answer(talk, head, "require-token=false", &[place.clone()]);
+        answer(talk, head, "require-token=false", std::slice::from_ref(place));
         true
     });
     let client = client_with(&federation.env());
@@ -169,7 +169,7 @@ fn a_node_of_a_cluster_gets_the_token_of_its_own_site_or_none() {
         });
         let door_url = door.url.clone();
         let federation = Federation::start(move |talk, head| {
-            answer(talk, head, "require-token=true", &[door_url.clone()]);
+            answer(talk, head, "require-token=true", std::slice::from_ref(&door_url));
             true
         });
         let (client, _file) = crate::server::client_named("secret", &federation.env());

@@ -81,7 +81,7 @@ fn squid_with_its_default_rules_stands_in_nobodys_way() {
     });
     let to = far(&cache.url);
     let director = Server::start(move |talk, head| {
-        answer(talk, head, "require-token=false", &[to.clone()]);
+        answer(talk, head, "require-token=false", std::slice::from_ref(&to));
         true
     });
     let to = far(&director.url);

@@ -298,7 +298,8 @@ fn an_upload_to_a_silent_server_ends_in_time() {
     let url = server.url("/x");
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_secs(6));
+            // Two silences of 4 s, and a wait of up to 2 s between them.
+            std::thread::sleep(Duration::from_secs(9));
             cancel.store(true, Ordering::Relaxed);
         });
         let upload = Upload {
