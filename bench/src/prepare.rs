@@ -344,7 +344,7 @@ fn of(base: &Path) -> Result<Of, Error> {
     let filled = Split::ALL.into_iter().find(|split| bundle.n_samples(*split) > 0);
     let split = filled.ok_or_else(|| Error::Nothing { path: base.display().to_string() })?;
     let samples = bundle.n_samples(split);
-    let too_many = |_| Error::Option(format!("{samples} samples are too many, choose a `--limit`"));
+    let too_many = |_| Error::Option(format!("{samples} samples are too many, set a limit"));
     let samples = u32::try_from(samples).map_err(too_many)? as usize;
     Ok(Of { split, image, samples })
 }

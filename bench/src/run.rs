@@ -151,7 +151,7 @@ fn check(options: &BenchOptions) -> Result<(), Error> {
         return fail("a number of threads is 0, at least 1 is needed");
     }
     if !(options.seconds > 0.0 && options.seconds.is_finite()) {
-        return fail("`--seconds` is not above 0");
+        return fail("the seconds of a measurement are not above 0");
     }
     Ok(())
 }
@@ -292,13 +292,13 @@ impl<'a> Run<'a> {
         progress(Progress::Measuring(total, total));
         if left < 0.95 {
             self.notes.push(format!(
-                "memory did not hold all files: as little as {:.0} % of a row's were in it when warm rows began; choose a smaller `--limit`",
+                "memory did not hold all files: as little as {:.0} % of a row's were in it when warm rows began; set a smaller limit",
                 left * 100.0
             ));
         }
         if stayed > 0.05 {
             self.notes.push(format!(
-                "cold rows are not cold: the file system of the scratch folder keeps up to {:.0} % of a row's files in memory; choose one on a disk with `--scratch`",
+                "cold rows are not cold: the file system of the scratch folder keeps up to {:.0} % of a row's files in memory; choose a scratch folder on a disk",
                 stayed * 100.0
             ));
         }

@@ -93,7 +93,7 @@ pub(crate) fn warnings(
     if files > MANY_FILES {
         let per_shard = plan.stored(plan.samples, plan.bytes) / 490 + 1;
         warnings.push(format!(
-            "the bundle has {files} files, over the quota of {MANY_FILES} that many sites set; `--shard-size {}MiB` keeps it below",
+            "the bundle has {files} files, over the quota of {MANY_FILES} that many sites set; a shard size of {}MiB keeps it below",
             per_shard.div_ceil(1 << 20)
         ));
     }

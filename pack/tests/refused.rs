@@ -97,7 +97,7 @@ fn unusable_sources_are_refused() {
     let fractions = PlanOptions { fractions: vec![(Split::Train, 0.5)], ..default() };
     check(&|d| put(d, "a/x.jpg", &jpeg(1)), fractions, "sum to 0.5");
     let fractions = PlanOptions { fractions: vec![(Split::Train, 1.0)], ..default() };
-    check(&|d| put(d, "train/a/x.jpg", &jpeg(1)), fractions, "`--fractions` would contradict");
+    check(&|d| put(d, "train/a/x.jpg", &jpeg(1)), fractions, "which fractions would contradict");
     let flat = PlanOptions { labels: Labels::None, ..default() };
     check(
         &|d| {
@@ -110,9 +110,9 @@ fn unusable_sources_are_refused() {
     let flat = PlanOptions { labels: Labels::None, classes: Some(list.path().into()), ..default() };
     check(&|d| put(d, "x.jpg", &jpeg(1)), flat, "`--classes`");
     let memory = PlanOptions { memory: 1000, ..default() };
-    check(&|d| put(d, "a/x.jpg", &jpeg(1)), memory, "`--memory` is 1000 bytes");
+    check(&|d| put(d, "a/x.jpg", &jpeg(1)), memory, "the memory to use is 1000 bytes");
     let shards = PlanOptions { shard_bytes: 1000, ..default() };
-    check(&|d| put(d, "a/x.jpg", &jpeg(1)), shards, "`--shard-size` is 1000 bytes");
+    check(&|d| put(d, "a/x.jpg", &jpeg(1)), shards, "the shard size is 1000 bytes");
     check(
         &|d| {
             put(d, "a/ΟΔΟΣ/x.jpg", &jpeg(1));

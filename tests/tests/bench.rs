@@ -288,7 +288,7 @@ fn what_cannot_be_measured_is_refused() {
     };
     check(&empty, &[], "no JPEG or PNG image below");
     check(&case.dir.path().join("none"), &[], "cannot open");
-    check(&case.images, &["--seconds", "0"], "`--seconds` is not above 0");
+    check(&case.images, &["--seconds", "0"], "the seconds of a measurement are not above 0");
     check(&case.images, &["--envelope", "zip"], "`zip` is not an envelope");
     check(&case.images, &["--quick", "--full"], "cannot be used with");
 }

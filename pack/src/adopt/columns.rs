@@ -245,7 +245,7 @@ fn guess_image(found: &Found) -> Result<String, Error> {
     };
     named.map(str::to_owned).or_else(only).ok_or_else(|| {
         Error::Option(format!(
-            "no column is clearly the image; say which with `--image NAME`: there are {}",
+            "no column is clearly the image; name it: there are {}",
             found.names()
         ))
     })
@@ -386,7 +386,7 @@ mod tests {
     fn what_is_not_clear_is_asked() {
         let two = [("left", bytes()), ("right", bytes())];
         let error = roles(&two, &Wanted::default()).unwrap_err().to_string();
-        assert!(error.contains("`--image NAME`") && error.contains("`right`"), "{error}");
+        assert!(error.contains("name it") && error.contains("`right`"), "{error}");
         let wanted = Wanted { image: Some("left".into()), ..Wanted::default() };
         assert_eq!(roles(&two, &wanted).unwrap().fields.len(), 2);
         let wanted = Wanted { image: Some("up".into()), ..Wanted::default() };

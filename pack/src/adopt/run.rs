@@ -504,7 +504,10 @@ impl Adopt<'_> {
             fields.push(field);
         }
         if !roles.fields.iter().any(|(f, _, _)| f.is_label()) {
-            report.warnings.push("there are no labels; `--label NAME` names their column, `--label folder` takes the folders of keys".into());
+            report.warnings.push(
+                "there are no labels; name their column, or `folder` to take the folders of keys"
+                    .into(),
+            );
         }
         let encoded = roles.fields.first().is_some_and(|(f, _, _)| f.is_bytes());
         let made = MadeValue::Text(report.envelope.name().to_owned());

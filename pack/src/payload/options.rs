@@ -80,22 +80,25 @@ impl PayloadOptions {
         match *self {
             Self::Encoded => Ok(()),
             Self::Reencoded(ReencodeOptions { max_side: Some(0 | 65_536..), .. }) => {
-                fail("`--max-side` is outside 1 to 65535, the sizes a JPEG may have".to_owned())
+                fail("the longest side is outside 1 to 65535, the sizes a JPEG may have".to_owned())
             }
             Self::Reencoded(ReencodeOptions { quality, .. }) if !(1..=100).contains(&quality) => {
-                fail(format!("`--quality` is {quality}, expected 1 to 100"))
+                fail(format!("the quality is {quality}, expected 1 to 100"))
             }
             Self::Reencoded(_) => Ok(()),
             Self::Raw(raw) => {
                 if !matches!(raw.channels, 1 | 3) {
-                    return fail(format!("`--channels` is {}, expected 1 or 3", raw.channels));
+                    return fail(format!(
+                        "the number of channels is {}, expected 1 or 3",
+                        raw.channels
+                    ));
                 }
                 // As if it were RGB of 16 bits: what is decoded on the way may be.
                 let bytes = u128::from(raw.width) * u128::from(raw.height) * 6;
                 if bytes == 0 || bytes >= 1 << 31 {
                     let size = format!("{}x{}", raw.width, raw.height);
                     return fail(format!(
-                        "`--size` is {size}, expected 1x1 up to some 18000x18000"
+                        "the size is {size}, expected 1x1 up to some 18000x18000"
                     ));
                 }
                 Ok(())

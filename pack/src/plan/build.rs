@@ -80,7 +80,7 @@ impl PlanBuilder {
         let Self { dir, options, by_name, depths } = self;
         let recipe = Recipe::new(&options.payload, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
-            let text = "the top-level folders are splits, which `--fractions` would contradict; `--layout class` takes them for classes";
+            let text = "the top-level folders are splits, which fractions would contradict; with the layout `class` they are classes";
             return Err(Error::Option(text.to_owned()));
         }
         let io = |e| Error::io("sort in", &dir, e);
@@ -188,26 +188,24 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
     options.payload.check()?;
     if options.shard_bytes < 1 << 20 {
         return Err(Error::Option(format!(
-            "`--shard-size` is {} bytes, at least 1 MiB is needed",
+            "the shard size is {} bytes, at least 1 MiB is needed",
             options.shard_bytes
         )));
     }
     if options.labels == Labels::None && options.classes.is_some() {
-        let text = "`--classes` lists labels, and `--labels none` says that there are none";
+        let text = "a list of classes was given, and that there are no labels";
         return Err(Error::Option(text.to_owned()));
     }
     if options.memory < LEAST_MEMORY {
         return Err(Error::Option(format!(
-            "`--memory` is {} bytes, at least 1 MiB is needed",
+            "the memory to use is {} bytes, at least 1 MiB is needed",
             options.memory
         )));
     }
     let sum: f64 = options.fractions.iter().map(|(_, f)| f).sum();
     let valid = options.fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
     if !options.fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
-        return Err(Error::Option(format!(
-            "the fractions of `--fractions` sum to {sum}, expected 1"
-        )));
+        return Err(Error::Option(format!("the fractions of the splits sum to {sum}, expected 1")));
     }
     Ok(())
 }

@@ -381,8 +381,8 @@ impl Diagnosis {
                  (SciTokens), or with the server's own"
             }
             Self::Withheld { .. } => {
-                "get a token from an issuer that the namespace trusts, or name this one's file with \
-                 `--token` to send it all the same"
+                "get a token from an issuer that the namespace trusts, or name this one's file \
+                 yourself to send it all the same"
             }
             Self::Unexplained { opaque: true, .. } => "ask its issuer whether it is still valid",
             Self::Unexplained { opaque: false, .. } => {

@@ -203,7 +203,7 @@ impl Finder {
             Err(missing) => format!("{place} ({missing})"),
         };
         if !self.search {
-            return vec!["no place but `--token`".to_owned()];
+            return vec!["no place but the one that was named".to_owned()];
         }
         let unset = ["BEARER_TOKEN", "BEARER_TOKEN_FILE"].into_iter();
         let unset = unset.filter(|name| self.env.get(name).is_none());
@@ -559,7 +559,9 @@ mod tests {
         let pick = only.find(&want(), now()).unwrap();
         assert_eq!(pick, Pick::default());
         assert!(
-            only.diagnose(&pick, &want(), now()).to_string().contains("no place but `--token`")
+            only.diagnose(&pick, &want(), now())
+                .to_string()
+                .contains("no place but the one that was named")
         );
     }
 
