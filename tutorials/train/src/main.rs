@@ -58,7 +58,7 @@ fn main() -> ExitCode {
             if let Some(hint) = own(&error).and_then(hints::hint) {
                 say!("hint: {hint}");
             }
-            let later = own(&error).is_some_and(gular_runtime::Error::is_passing);
+            let later = own(&error).is_some_and(Error::is_passing);
             ExitCode::from(if later { EXIT_LATER } else { 2 })
         }
     }
