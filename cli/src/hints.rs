@@ -32,6 +32,12 @@ pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
         gular_pelican::Error::NotFound { .. } => {
             Some("look with `gular ls` at the collection above it".to_owned())
         }
+        gular_pelican::Error::Denied { diagnosis, .. }
+            if matches!(**diagnosis, gular_pelican::Diagnosis::Withheld { .. }) =>
+        {
+            let hint = "get a token from an issuer that the namespace trusts, or send this one all the same: name its file with `--token`";
+            Some(hint.to_owned())
+        }
         other => other.hint(),
     }
 }

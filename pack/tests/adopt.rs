@@ -222,7 +222,7 @@ fn several_images_a_sample_need_one_to_be_named() {
     tar(&path, &[("1.left.jpg", jpeg(1)), ("1.right.jpg", jpeg(2)), ("1.cls", b"cat".to_vec())]);
     let paths = std::slice::from_ref(&path);
     let error = take(paths, &out, &AdoptOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("`--image NAME`"), "{error}");
+    assert!(error.contains("name it: there are `label`"), "{error}");
     let options = AdoptOptions { image: Some("right".into()), ..AdoptOptions::default() };
     let report = take(paths, &out, &options).unwrap();
     assert_eq!((report.fields["image"].as_str(), report.classes), ("right", 1));

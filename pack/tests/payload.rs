@@ -283,13 +283,13 @@ fn payloads_that_cannot_be_are_refused() {
     let source = tempfile::tempdir().unwrap();
     images(source.path());
     for (plan, word) in [
-        (raw(RawOptions::new(0, 8)), "--size"),
-        (raw(RawOptions::new(60_000, 60_000)), "--size"),
-        (raw(RawOptions { channels: 2, ..RawOptions::new(8, 8) }), "--channels"),
-        (reencoded(Some(0), 90), "--max-side"),
-        (reencoded(Some(65_536), 90), "--max-side"),
-        (reencoded(None, 0), "--quality"),
-        (reencoded(None, 101), "--quality"),
+        (raw(RawOptions::new(0, 8)), "the size is"),
+        (raw(RawOptions::new(60_000, 60_000)), "the size is"),
+        (raw(RawOptions { channels: 2, ..RawOptions::new(8, 8) }), "the number of channels"),
+        (reencoded(Some(0), 90), "the longest side"),
+        (reencoded(Some(65_536), 90), "the longest side"),
+        (reencoded(None, 0), "the quality is"),
+        (reencoded(None, 101), "the quality is"),
     ] {
         let out = source.path().with_extension("out");
         let refused = run(source.path(), &out, plan, 1);

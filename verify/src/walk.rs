@@ -113,7 +113,7 @@ fn part_note(manifest: &Manifest, faults: &[Fault]) -> Option<String> {
         |splits: &[Split]| splits.iter().map(Split::to_string).collect::<Vec<_>>().join(",");
     let (gone, here) = (names(&gone), names(&here));
     Some(format!(
-        "all files of {gone} are missing and nothing else is wrong: if only {here} was fetched, verify that alone"
+        "all files of {gone} are missing and nothing else is wrong: `--splits {here}` verifies what was fetched"
     ))
 }
 

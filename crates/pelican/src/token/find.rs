@@ -539,7 +539,7 @@ mod tests {
             let shown = diagnosis.to_string();
             assert!(shown.starts_with("the token from `BEARER_TOKEN` was not sent: "), "{shown}");
             assert!(shown.ends_with(&expected) && !shown.contains(secret), "{shown}");
-            assert!(diagnosis.hint().contains("--token"));
+            assert!(diagnosis.hint().contains("name this one's file"));
             // The user's own word is enough.
             let named = places.finder(Some(places.write("mine", secret)), &[]);
             let sent = named.find(&want, now()).unwrap().send.unwrap();
