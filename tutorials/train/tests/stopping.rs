@@ -98,7 +98,7 @@ fn checkpoints_by_the_clock_outlive_a_kill() {
     bundle(dir.path(), 0);
     let weights = weights_of(dir.path(), LONG);
     let job = Job::new(dir.path(), LONG);
-    let mut child = job.command(&["--checkpoint-minutes", "0.0005"]).spawn().unwrap();
+    let mut child = job.command(&["--checkpoint-minutes", "0.00002"]).spawn().unwrap();
     // In mid-epoch, where nothing else saves.
     let latest = || fs::read_to_string(job.checkpoints().join("latest")).unwrap_or_default();
     let step = || latest().trim().trim_start_matches("step-").parse::<u64>().ok();
