@@ -2,6 +2,8 @@
 
 use gular_bundle::{Digest, Manifest, Split};
 
+use crate::Error;
+
 /// How much of a bundle is read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mode {
@@ -42,9 +44,18 @@ impl Default for VerifyOptions {
 
 impl VerifyOptions {
     /// The manifest without shards of other splits.
-    pub(crate) fn part_of(&self, manifest: &Manifest) -> Manifest {
+    ///
+    /// # Errors
+    /// [`NoSplit`](gular_transfer::Error::NoSplit), as when that split is fetched: of nothing
+    /// all would be sound.
+    pub(crate) fn part_of(&self, manifest: &Manifest) -> Result<Manifest, Error> {
+        let has = |split: Split| manifest.of_split(split).next().is_some();
+        if let Some(split) = self.splits.iter().copied().find(|split| !has(*split)) {
+            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
+            return Err(gular_transfer::Error::NoSplit { split, has }.into());
+        }
         let mut part = manifest.clone();
         part.shards.retain(|shard| self.splits.is_empty() || self.splits.contains(&shard.split));
-        part
+        Ok(part)
     }
 }

@@ -49,7 +49,7 @@ pub fn verify_url(
         }
         Err(error) => return Err(error.into()),
     };
-    let manifest = options.part_of(remote.manifest());
+    let manifest = options.part_of(remote.manifest())?;
     let mut report = Report::new(Some(remote.digest()), options.mode);
     let total = report.describe(&manifest, options.mode);
 

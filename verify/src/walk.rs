@@ -55,7 +55,7 @@ pub fn verify(
     };
     let data = data_folder(dir, &manifest);
     report.notes = notes(dir, &data, &manifest);
-    let manifest = options.part_of(&manifest);
+    let manifest = options.part_of(&manifest)?;
     let total = report.describe(&manifest, options.mode);
 
     let read = AtomicU64::new(0);

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::common::{first, flip, full, kinds, make, run};
-use gular_bundle::{Bundle, DATA_DIR, Digest, OpenOptions};
-use gular_verify::{Error, FaultKind, Mode};
+use gular_bundle::{Bundle, DATA_DIR, Digest, OpenOptions, Split};
+use gular_verify::{Error, FaultKind, Mode, VerifyOptions};
 
 #[test]
 fn a_sound_bundle_is_sound_in_every_mode() {
@@ -218,4 +218,14 @@ fn absurd_sizes_in_a_manifest_are_faults() {
     let limit = gular_bundle::MAX_MANIFEST_BYTES;
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(limit + 1).unwrap();
     assert_eq!(kinds(&full(dir.path())), [FaultKind::Manifest]);
+}
+
+#[test]
+fn a_split_that_is_not_there_is_not_sound() {
+    let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[100]);
+    let cancel = std::sync::atomic::AtomicBool::new(false);
+    let options = VerifyOptions { splits: vec![Split::Test], ..VerifyOptions::default() };
+    let error = gular_verify::verify(dir.path(), &options, &|_, _| (), &cancel).unwrap_err();
+    assert_eq!(error.to_string(), "the bundle has no split `test`; it has `train`, `val`");
 }
