@@ -297,7 +297,9 @@ fn table(report: &Report, args: &PackArgs) -> String {
         Some(digest) if report.already_done => {
             let _ = writeln!(
                 text,
-                "nothing to do: {} of the same names and sizes were packed before\n{digest}\nnext: gular verify {}",
+                "nothing to do: {} of the same names and sizes were packed before\n\
+                 their bytes were not compared: if an image changed, pack into a new folder\n\
+                 {digest}\nnext: gular verify {}",
                 show::count(report.samples, "sample"),
                 args.out.display()
             );
