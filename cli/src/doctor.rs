@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::network::Access;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{network, show};
+use crate::{network, show, units};
 
 /// A director that does not answer is waited for this long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -94,7 +94,7 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
     }
     if !quiet {
         let verdict = match (checkup.is_well(), checkup.is_readable()) {
-            (true, _) => "all well",
+            (true, _) => "every server answers; `gular verify` compares the bytes",
             (false, true) => "it can be read, and something is wrong",
             (false, false) => "it cannot be read",
         };
@@ -124,7 +124,7 @@ fn said(probe: &Probe) -> String {
         parts.extend(rate(probe).map(|rate| format!("{}/s", show::size(rate as u64))));
         parts.extend(probe.age.map(|age| match age.as_secs() {
             0 => "copy made now".to_owned(),
-            seconds => format!("copy {} old", long(seconds)),
+            _ => format!("copy {} old", units::span(age)),
         }));
     }
     parts.extend(probe.fault.as_ref().map(fault));
@@ -137,19 +137,10 @@ fn rate(probe: &Probe) -> Option<f64> {
     Some(bytes as f64 / time.as_secs_f64().max(1e-6))
 }
 
-fn long(seconds: u64) -> String {
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        7200..=172_799 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86_400),
-    }
-}
-
 fn lasts(token: &TokenFacts) -> String {
     let Some(end) = token.expires else { return "it does not say when it ends".to_owned() };
     let left = end.duration_since(SystemTime::now()).unwrap_or_default();
-    format!("fits, ends in {}", long(left.as_secs()))
+    format!("fits, ends in {}", units::span(left))
 }
 
 fn fault(fault: &ProbeFault) -> String {
