@@ -32,6 +32,6 @@ pub use open::{BundleOptions, Opened, open_bundle};
 pub use prestage::{PrestageOptions, PrestageReport, prestage};
 pub use publish::{PublishOptions, PublishReport, SoundBundle, publish, publish_file};
 pub use published::{Published, Stored};
-pub use remote::{Remote, RemoteBundle};
+pub use remote::{Remote, RemoteBundle, has_splits};
 pub use url::BundleUrl;
 pub use watch::{Progress, Waiting, Watch};

@@ -121,11 +121,7 @@ impl RemoteBundle {
     /// # Errors
     /// [`Error::NoSplit`] for a split without a shard, a slip of the one who asked for it.
     pub fn shards_of(&self, splits: &[Split]) -> Result<Vec<&ShardEntry>, Error> {
-        let has = |split: Split| self.manifest.of_split(split).next().is_some();
-        if let Some(split) = splits.iter().copied().find(|split| !has(*split)) {
-            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
-            return Err(Error::NoSplit { split, has });
-        }
+        has_splits(&self.manifest, splits)?;
         let wanted = |shard: &&ShardEntry| splits.is_empty() || splits.contains(&shard.split);
         Ok(self.manifest.shards.iter().filter(wanted).collect())
     }
@@ -296,6 +292,20 @@ impl Remote {
             Err(error @ Pelican::NotFound { .. }) if missing => Err(error.into()),
             Err(error @ (Pelican::Denied { .. } | Pelican::Cancelled)) => Err(error.into()),
             _ => Err(no_bundle),
+        }
+    }
+}
+/// Whether the bundle has a shard of each of `splits`.
+///
+/// # Errors
+/// [`Error::NoSplit`] names the first that it does not have.
+pub fn has_splits(manifest: &Manifest, splits: &[Split]) -> Result<(), Error> {
+    let has = |split: Split| manifest.of_split(split).next().is_some();
+    match splits.iter().copied().find(|split| !has(*split)) {
+        None => Ok(()),
+        Some(split) => {
+            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
+            Err(Error::NoSplit { split, has })
         }
     }
 }

@@ -49,11 +49,7 @@ impl VerifyOptions {
     /// [`NoSplit`](gular_transfer::Error::NoSplit), as when that split is fetched: of nothing
     /// all would be sound.
     pub(crate) fn part_of(&self, manifest: &Manifest) -> Result<Manifest, Error> {
-        let has = |split: Split| manifest.of_split(split).next().is_some();
-        if let Some(split) = self.splits.iter().copied().find(|split| !has(*split)) {
-            let has = Split::ALL.into_iter().filter(|split| has(*split)).collect();
-            return Err(gular_transfer::Error::NoSplit { split, has }.into());
-        }
+        gular_transfer::has_splits(manifest, &self.splits)?;
         let mut part = manifest.clone();
         part.shards.retain(|shard| self.splits.is_empty() || self.splits.contains(&shard.split));
         Ok(part)

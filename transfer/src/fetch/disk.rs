@@ -105,9 +105,18 @@ impl Partial {
     }
 }
 
-/// Bytes that the file system of `dir`, which may not exist yet, has free for us.
-pub(super) fn free_bytes(dir: &Path) -> Option<u64> {
-    Some(gular_files::free(dir).ok()?.bytes)
+/// Whether `dir`, which may not exist yet, has room for `needed` bytes, as far as its file
+/// system tells.
+///
+/// # Errors
+/// [`Error::NoSpace`].
+pub(super) fn check_space(dir: &Path, needed: u64) -> Result<(), Error> {
+    match gular_files::free(dir).map(|free| free.bytes) {
+        Ok(free) if free < needed => {
+            Err(Error::NoSpace { dir: dir.display().to_string(), needed, free })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whoever holds the lock of a folder writes to it; the others wait. Its file is

@@ -7,7 +7,7 @@ use std::time::Instant;
 use gular_bundle::{Digest, StreamDigest};
 use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, PlainSink, Scheme, Url};
 
-use super::disk::{FolderLock, Partial, free_bytes};
+use super::disk::{FolderLock, Partial, check_space};
 use super::report::{Checked, FetchReport};
 use crate::{BundleUrl, Error, Watch};
 
@@ -44,7 +44,7 @@ pub fn fetch_object(
         seconds: start.elapsed().as_secs_f64(),
     };
     if dry_run {
-        check_space(dir, &to, len_bytes)?;
+        check_space(dir, missing(&to, len_bytes))?;
         let checked = url.digest.map_or(Checked::Nothing, |_| Checked::Digest);
         return Ok((report(url.digest, len_bytes, (checked, None)), to));
     }
@@ -59,7 +59,7 @@ pub fn fetch_object(
         let (path, url) = (to.display().to_string(), url.to_string());
         return Err(Error::Occupied { path, url });
     }
-    check_space(dir, &to, len_bytes)?;
+    check_space(dir, missing(&to, len_bytes))?;
     let job = Job { client, to: &to, len_bytes, watch };
     let done = match url.digest {
         Some(expected) => job.with_digest(&url.url, expected)?,
@@ -73,16 +73,6 @@ pub fn fetch_object(
 fn missing(to: &Path, len: u64) -> u64 {
     let left = std::fs::metadata(Partial::temp_of(to)).map_or(0, |found| found.len());
     len.saturating_sub(left)
-}
-
-fn check_space(dir: &Path, to: &Path, len: u64) -> Result<(), Error> {
-    let needed = missing(to, len);
-    match free_bytes(dir) {
-        Some(free) if free < needed => {
-            Err(Error::NoSpace { dir: dir.display().to_string(), needed, free })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// One object to be fetched.

@@ -13,7 +13,7 @@ use gular_bundle::{
 use gular_files::{parallel, write_file};
 use gular_pelican::Client;
 
-use super::disk::{FolderLock, Partial, free_bytes};
+use super::disk::{FolderLock, Partial, check_space};
 use super::report::{Checked, FetchReport};
 use crate::{Error, RemoteBundle, Watch};
 
@@ -165,15 +165,6 @@ fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
         len(&to).max(len(&Partial::temp_of(&to))).min(file.bytes)
     };
     shards.iter().fold(0, |sum, shard| sum + there(&shard.file) + there(&shard.index))
-}
-
-fn check_space(dir: &Path, needed: u64) -> Result<(), Error> {
-    match free_bytes(dir) {
-        Some(free) if free < needed => {
-            Err(Error::NoSpace { dir: dir.display().to_string(), needed, free })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// One shard with its index.
