@@ -12,7 +12,7 @@
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{DATA_DIR, FileEntry, MANIFEST_NAME};
-use gular_pelican::{Client, Error as Pelican, MAX_RENAMES, Url};
+use gular_pelican::{Client, Error as Pelican, Url};
 
 use crate::Error;
 
@@ -107,7 +107,7 @@ pub(crate) fn stored_at(
     cancel: &AtomicBool,
 ) -> Result<Stored, Pelican> {
     let (mut first, mut missing) = (None, None);
-    for name in names(url) {
+    for name in url.names() {
         match client.stat(&name, cancel) {
             Ok(stat) if stat.len_bytes == Some(len_bytes) => return Ok(Stored::Whole),
             Ok(stat) => drop(first.get_or_insert(stat.len_bytes)),
@@ -122,11 +122,6 @@ pub(crate) fn stored_at(
         (None, Some(server)) => Stored::Missing { server },
         (first, _) => Stored::OtherLength(first.flatten()),
     })
-}
-
-/// The name itself, then those that replace it, one after another, when it is burned.
-fn names(url: &Url) -> impl Iterator<Item = Url> {
-    std::iter::once(url.clone()).chain((1..=MAX_RENAMES).map(|number| url.renamed(number)))
 }
 
 /// The collection that `url` names, itself or by its manifest.

@@ -9,11 +9,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gular_files::MAX_RENAMES;
+
 use crate::manifest::DATA_DIR;
 use crate::{FileEntry, Manifest, Split};
-
-/// A name burned by a cut upload has this many others after it: `x~1` … `x~9`.
-const MAX_RENAMES: u32 = 9;
 
 /// The folder that holds the shards and indexes of the bundle in `dir`: the first with the
 /// first shard of a split, or its index; `DIR/data` when none has one.

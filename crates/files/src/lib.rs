@@ -20,6 +20,10 @@ mod write_back;
 /// again; the last block of a file may be shorter. Format: `FORMAT.md`, "Digests".
 pub const BLOCK_BYTES: usize = 1 << 20;
 
+/// How many names take the place of one that a cut upload burned: `x~1` to `x~9`. Format:
+/// `FORMAT.md`, "Burned names".
+pub const MAX_RENAMES: u32 = 9;
+
 pub use env::Env;
 pub use error::Error;
 pub use free::{Free, free};

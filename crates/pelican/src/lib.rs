@@ -51,7 +51,6 @@ pub use examine::{Copy, Examination, Probe, ProbeFault, Role, TokenFacts};
 pub use gular_files::Env;
 pub use listing::{Entry, Listing};
 pub use plain::{PlainRead, PlainSink};
-pub use read::MAX_RENAMES;
 pub use stat::Stat;
 pub use take::{BLOCK_BYTES, Object, Sink};
 pub use token::{Action, Diagnosis, Token, TokenError, usual_token_file};

@@ -68,7 +68,7 @@ impl Client {
         sink: &mut dyn PlainSink,
         cancel: &AtomicBool,
     ) -> Result<PlainRead, Error> {
-        let mut take = Plain::new(url, sink, from, len);
+        let mut take = Plain::new(url, sink, from, len, check);
         if url.scheme() == Scheme::File {
             local::read(url, &mut take, cancel)?;
             return Ok(take.done(Ok("the file itself".to_owned())));
@@ -215,6 +215,8 @@ struct Plain<'a> {
     /// What the caller says; what it turned out to be.
     expected: Option<u64>,
     len: Option<u64>,
+    /// Whether a server's checksum is wanted in the end.
+    check: bool,
     version: Option<Version>,
     /// Who gave the last bytes.
     server: Option<Server>,
@@ -231,16 +233,25 @@ impl<'a> Plain<'a> {
         sink: &'a mut dyn PlainSink,
         position: u64,
         expected: Option<u64>,
+        check: bool,
     ) -> Self {
-        let sums = if position == 0 { SUMS.map(Summer::new).into() } else { Vec::new() };
-        let (version, server) = (None, None);
-        let len = expected;
-        Self { url, sink, position, expected, len, version, server, sums, restarted: false }
+        let (version, server, len) = (None, None, expected);
+        let (sums, restarted) = (Vec::new(), false);
+        let mut plain =
+            Self { url, sink, position, expected, len, check, version, server, sums, restarted };
+        if position == 0 {
+            plain.sums = plain.new_sums();
+        }
+        plain
+    }
+
+    fn new_sums(&self) -> Vec<Summer> {
+        if self.check { SUMS.map(Summer::new).into() } else { Vec::new() }
     }
 
     fn restart(&mut self) -> Result<(), Error> {
         (self.position, self.len, self.version) = (0, self.expected, None);
-        (self.sums, self.restarted) = (SUMS.map(Summer::new).into(), true);
+        (self.sums, self.restarted) = (self.new_sums(), true);
         let url = self.url;
         self.sink.restart().map_err(|source| Error::Sink { url: url.to_string(), source })
     }

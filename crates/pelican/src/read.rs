@@ -20,6 +20,8 @@ use hyper::Method;
 use hyper::header::RANGE;
 use tokio::time::{sleep, timeout};
 
+use gular_files::MAX_RENAMES;
+
 use crate::client::{Client, Inner};
 use crate::director::parse_answer;
 use crate::http::{Fault, Request, Response, Server};
@@ -30,9 +32,6 @@ use crate::sources::{Fared, Sources, Verdict};
 use crate::take::{BLOCK_BYTES, Blocks, Object, Sink, Stop, Take, Whole};
 use crate::token::Action;
 use crate::{Error, Scheme, Token, Url, local};
-
-/// Names an upload may take when those before are burned: `x`, `x~1`, … `x~9`.
-pub const MAX_RENAMES: u32 = 9;
 
 /// Why nobody can connect to some origins.
 const BROKERED: &str =
@@ -75,9 +74,7 @@ impl Client {
         accepts: &dyn Fn(&[u8]) -> Result<(), String>,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
-        let mut take = Whole::new(url, limit, accepts, false);
-        self.read_into(url, &mut take, cancel)?;
-        Ok(take.into_bytes())
+        self.read_whole(url, Whole::new(url, limit, accepts, false), cancel)
     }
 
     /// The same, where `accepts` compares with a digest that the caller has: a name that
@@ -93,23 +90,28 @@ impl Client {
         accepts: &dyn Fn(&[u8]) -> Result<(), String>,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
-        let mut take = Whole::new(url, limit, accepts, true);
+        self.read_whole(url, Whole::new(url, limit, accepts, true), cancel)
+    }
+
+    fn read_whole(
+        &self,
+        url: &Url,
+        mut take: Whole<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, Error> {
         self.read_into(url, &mut take, cancel)?;
         Ok(take.into_bytes())
     }
 
     fn read_into(&self, url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Result<(), Error> {
-        if url.scheme() == Scheme::File {
-            let verified = take.is_verified();
-            return first_good_name(url, verified, |url| {
-                take.rewind();
-                local::read(url, take, cancel)
-            });
-        }
         self.block(cancel, async {
             let (mut first, verified) = (None, take.is_verified());
-            for renamed in 0..=MAX_RENAMES {
-                match self.0.transfer(&numbered(url, renamed), take).await {
+            for (renamed, url) in (0..).zip(url.names()) {
+                let read = match url.scheme() {
+                    Scheme::File => local::read(&url, take, cancel),
+                    _ => self.0.transfer(&url, take).await,
+                };
+                match read {
                     Ok(()) => return Ok(()),
                     Err(error) => match settle_for(&mut first, error, renamed, verified) {
                         Some(error) => return Err(error),
@@ -120,11 +122,6 @@ impl Client {
             Err(first.unwrap_or(Error::Cancelled))
         })
     }
-}
-
-/// `url`, or one of the names that take its place when it is burned.
-pub(crate) fn numbered(url: &Url, renamed: u32) -> Url {
-    if renamed == 0 { url.clone() } else { url.renamed(renamed) }
 }
 
 /// What to return, if anything, when a name failed; `first` keeps why the first did.
@@ -151,25 +148,6 @@ fn settle_for(
         Error::NotFound { .. } if renamed > 0 => Some(first.take().unwrap_or(error)),
         error => Some(error),
     }
-}
-
-fn first_good_name(
-    url: &Url,
-    verified: bool,
-    mut read: impl FnMut(&Url) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut first = None;
-    for renamed in 0..=MAX_RENAMES {
-        match read(&numbered(url, renamed)) {
-            Ok(()) => return Ok(()),
-            Err(error) => {
-                if let Some(error) = settle_for(&mut first, error, renamed, verified) {
-                    return Err(error);
-                }
-            }
-        }
-    }
-    Err(first.unwrap_or(Error::Cancelled))
 }
 
 impl Inner {
@@ -382,7 +360,7 @@ impl Inner {
                 match status {
                     401 | 403 => Fared::Refused(status),
                     404 | 410 => Fared::Missing(said),
-                    // Only bytes can be wrong; a redirect or a refused request is no object.
+                    // Only bytes can be wrong: a redirect or a refused request has none of the object.
                     ..300 => Fared::Wrong(0),
                     _ => Fared::Out,
                 }

@@ -10,6 +10,8 @@
 
 use std::fmt;
 
+use gular_files::MAX_RENAMES;
+
 /// The discovery host of `osdf://` and `stash://`.
 const OSDF_HOST: &str = "osg-htc.org";
 
@@ -173,6 +175,12 @@ impl Url {
     #[must_use]
     pub fn renamed(&self, number: u32) -> Self {
         Self { path: format!("{}~{number}", self.path), ..self.clone() }
+    }
+
+    /// The name itself, then those that take its place, one after another.
+    pub fn names(&self) -> impl Iterator<Item = Self> {
+        let others = (1..=MAX_RENAMES).map(|number| self.renamed(number));
+        std::iter::once(self.clone()).chain(others)
     }
 
     /// The collection that holds it; `None` for the root.

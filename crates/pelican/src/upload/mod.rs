@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gular_files::MAX_RENAMES;
 use tokio::time::sleep;
 
 use self::file::Local;
@@ -26,7 +27,6 @@ use self::there::There;
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
 use crate::local::{self, Likeness};
-use crate::read::{MAX_RENAMES, numbered};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb};
 use crate::token::Action;
@@ -122,8 +122,7 @@ impl Client {
     ) -> Result<Uploaded, Error> {
         let local = Local::open(upload.from)?;
         let mut found = String::new();
-        for renamed in 0..=MAX_RENAMES {
-            let url = numbered(upload.to, renamed);
+        for (renamed, url) in upload.to.names().enumerate() {
             let done = |identical, compared| {
                 Ok(Uploaded { url: url.clone(), len_bytes: local.len, identical, compared })
             };
@@ -181,7 +180,7 @@ impl Client {
             return Ok(());
         }
         self.block(cancel, async {
-            // Whoever uploads learns why there is no route.
+            // Without a route the upload fails later, and says why.
             let Ok(route) = self.0.route(to, Verb::Write).await else { return Ok(()) };
             let Some((from, left)) = self.0.time_left(to, route.namespace.as_ref())? else {
                 return Ok(());
