@@ -63,7 +63,7 @@ fn junk_between_headers_changes_no_pixel() {
                 check(&damaged, &sound, "stray bytes between its headers");
             }
         }
-        // Fill bytes are no junk.
+        // Fill bytes do not count as junk.
         let filled = with_before(&sound, 0xdb, &[0xff; 3]);
         for backend in JpegBackend::ALL {
             decoder(*backend).validate(&filled).unwrap();
@@ -151,7 +151,7 @@ fn what_libjpeg_only_warns_of_is_tolerated() {
     let at = position(&restarts, 0xd1);
     restarts[at + 1] = 0xd5;
     check(&restarts, "instead of RST1");
-    // Bits that are no code.
+    // Bits that do not make a code.
     let mut flipped = sound.clone();
     let at = position(&sound, 0xda) + 60;
     flipped[at..at + 8].fill(0xfe);

@@ -32,7 +32,7 @@ const ENOUGH_TIME: Duration = Duration::from_secs(3);
 pub enum Role {
     /// Says where the director is.
     Discovery,
-    /// Says who has an object.
+    /// Says which servers have an object.
     Director,
     /// Holds copies.
     Cache,

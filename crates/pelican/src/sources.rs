@@ -91,8 +91,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The servers of a route, those that failed a short time ago last. `is_origin`: they
-    /// are no caches.
+    /// The servers of a route; those that failed a short time ago come last. With `is_origin`
+    /// they are origins, else caches.
     pub(crate) fn new(
         places: &[Place],
         is_origin: bool,

@@ -3,7 +3,7 @@
 //! ```text
 //! PROPFIND, depth 0     is it there, how long: no server reads it for that
 //! HEAD, Want-Digest     its checksum: the origin reads all of it, once
-//! GET                   its bytes, where there is no checksum, or another one
+//! GET                   its bytes, where its checksum is missing or of another kind
 //! ```
 
 use std::time::{Duration, Instant};

@@ -72,7 +72,7 @@ fn servers_that_are_busy_twice_are_asked_three_times() {
     let federation = Federation::start(BUSY, 2, 2, 2);
     assert_eq!(federation.read_with(&patient_client(&federation.env())).unwrap(), b"data");
     assert_eq!(federation.discovery.heads().len(), 3);
-    // Not once more for the origin: the cache was busy, and that is no reason.
+    // Not once more for the origin: a busy cache is not a reason to ask there.
     assert_eq!(federation.director.heads().len(), 3);
     assert_eq!(federation.storage.heads().len(), 3);
 }
