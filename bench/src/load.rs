@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use gular_codec::{DecodeOptions, Decoder, Limits, read_header};
 use gular_runtime::order::KeyedRng;
-use gular_runtime::{Bundle, Loader, LoaderOptions, OnError, Split, Transform, UnknownLabels};
+use gular_runtime::{Bundle, Loader, LoaderOptions, OnBadSample, Split, Transform, UnknownLabels};
 
 use crate::Error;
 use crate::clock::Watch;
@@ -29,7 +29,7 @@ pub(crate) fn shoot(
         batch_size: options.batch_size,
         threads,
         transform: Transform::train(options.size),
-        on_error: OnError::Skip,
+        on_error: OnBadSample::Skip,
         unknown_labels: UnknownLabels::Ignore,
         narrow_u16: true,
         ..LoaderOptions::new(split)

@@ -40,7 +40,7 @@ pub use gular_group as group;
 #[cfg(feature = "net")]
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{
-    Batch, Epoch, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Normalise, OnError, Phase,
+    Batch, Epoch, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Normalise, OnBadSample, Phase,
     Stats, UnknownLabels, stored_picture,
 };
 pub use rank::{RankError, RankSource, Ranks, available_cores};

@@ -12,7 +12,7 @@ use gular_bundle::{Dtype, Field, FieldName, Row, ShardIdx};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    Batch, Env, Error, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, OnError,
+    Batch, Env, Error, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, OnBadSample,
     OrientationPolicy, Phase, Ranks, Split, StopFlag, Transform, UnknownLabels,
 };
 
@@ -296,7 +296,7 @@ fn pixels_of_16_bits_lose_none_unasked() {
     // One file among others shows when it is opened, and is never one to be skipped.
     let encoded =
         make(&Recipe { replace: &[(9, png_u16(&stored(9), STORED))], ..Recipe::default() });
-    let skip = LoaderOptions { on_error: OnError::Skip, ..good() };
+    let skip = LoaderOptions { on_error: OnBadSample::Skip, ..good() };
     let mut loader = Loader::new(Arc::clone(&encoded.bundle), skip).unwrap();
     let error = loader.epoch(0).find_map(Result::err).unwrap();
     let told = "option `narrow_u16`: sample `train/0009.img` has pixels of 16 bits";
@@ -454,7 +454,7 @@ fn an_image_that_cannot_be_decoded_is_named_or_left_out() {
     // The loader itself goes on.
     assert!(loader.epoch(0).next().unwrap().is_ok());
 
-    let options = LoaderOptions { on_error: OnError::Skip, ..options(kind) };
+    let options = LoaderOptions { on_error: OnBadSample::Skip, ..options(kind) };
     let mut loader = Loader::new(made.bundle, options.clone()).unwrap();
     let mut sound = Loader::new(sound.bundle, options).unwrap();
     let (found, mut expected) = (epoch(&mut loader, 0), epoch(&mut sound, 0));
@@ -479,7 +479,7 @@ fn changed_bytes_are_an_error_even_when_images_may_be_skipped() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[offset + 100] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let options = LoaderOptions { on_error: OnError::Skip, ..options(OrderKind::Elastic) };
+    let options = LoaderOptions { on_error: OnBadSample::Skip, ..options(OrderKind::Elastic) };
     let mut loader = Loader::new(open(made.dir.path()), options).unwrap();
     let error = loader.epoch(0).find_map(Result::err).unwrap();
     assert!(error.to_string().starts_with("sample `train/0012.img` in `"), "{error}");

@@ -83,7 +83,7 @@ impl Batch {
         &self.slot.ids
     }
 
-    /// Why samples were left out, under [`OnError::Skip`](super::OnError::Skip).
+    /// Why samples were left out, under [`OnBadSample::Skip`](super::OnBadSample::Skip).
     #[must_use]
     pub fn skipped(&self) -> &[Error] {
         &self.skipped

@@ -14,7 +14,7 @@ use super::normalise::Table;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
-use super::{Batch, LoaderError, LoaderOptions, OnError};
+use super::{Batch, LoaderError, LoaderOptions, OnBadSample};
 use crate::Error;
 use crate::order::{EpochOrder, LoaderState};
 
@@ -244,7 +244,7 @@ impl Epoch<'_> {
 impl Loader {
     /// The slot, unless one of its faults is not to be skipped.
     fn accept(&self, mut slot: Slot) -> Result<Slot, Error> {
-        let skip = self.options.on_error == OnError::Skip;
+        let skip = self.options.on_error == OnBadSample::Skip;
         let fatal = |(_, e): &(usize, Error)| {
             !(skip && matches!(e, Error::Loader(LoaderError::Decode { .. })))
         };

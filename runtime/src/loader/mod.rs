@@ -34,6 +34,6 @@ pub use epoch::{Epoch, Loader};
 pub use error::LoaderError;
 pub use labels::{IGNORED_LABEL, UnknownLabels};
 pub use normalise::Normalise;
-pub use options::{LoaderOptions, OnError};
+pub use options::{LoaderOptions, OnBadSample};
 pub use pixels::stored_picture;
 pub use stats::{Phase, Stats};

@@ -33,7 +33,7 @@ pub struct LoaderOptions {
     /// How bytes become numbers in [`Batch::write_f32_nchw`](super::Batch::write_f32_nchw).
     pub normalise: Normalise,
     /// What to do about an image that cannot be decoded.
-    pub on_error: OnError,
+    pub on_error: OnBadSample,
     /// What to do about a sample whose class is unknown: label -1.
     pub unknown_labels: UnknownLabels,
     /// Whether pixels of 16 bits may become 8. Their high byte is kept (the value divided by
@@ -62,7 +62,7 @@ pub struct LoaderOptions {
 /// this copy: always an error, since skipping them would make this training
 /// another one than that on the next machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnError {
+pub enum OnBadSample {
     /// The batch that would hold it is an error, which names the sample.
     #[default]
     Fail,
@@ -97,7 +97,7 @@ impl LoaderOptions {
                 Split::Val | Split::Test => Transform::eval(224),
             },
             normalise: Normalise::default(),
-            on_error: OnError::default(),
+            on_error: OnBadSample::default(),
             unknown_labels: UnknownLabels::default(),
             narrow_u16: false,
             orientation: OrientationPolicy::Apply,

@@ -50,7 +50,7 @@ pub struct Stats {
     pub batches: u64,
     /// Samples in them.
     pub images: u64,
-    /// Samples left out under [`OnError::Skip`](super::OnError::Skip).
+    /// Samples left out under [`OnBadSample::Skip`](super::OnBadSample::Skip).
     pub skipped: u64,
     /// Samples among those handed out whose class is unknown, under
     /// [`UnknownLabels::Ignore`](super::UnknownLabels::Ignore).

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::cuda::Lanes;
     use crate::torch::{Layout, Numbers};
-    use crate::{Bundle, LoaderError, LoaderOptions, Normalise, OnError, Split, Transform};
+    use crate::{Bundle, LoaderError, LoaderOptions, Normalise, OnBadSample, Split, Transform};
 
     const SIDE: u32 = 16;
 
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    fn loader(bundle: &Arc<Bundle>, on_error: OnError) -> Loader {
+    fn loader(bundle: &Arc<Bundle>, on_error: OnBadSample) -> Loader {
         let options = LoaderOptions {
             batch_size: 3,
             threads: 2,
@@ -271,7 +271,7 @@ mod tests {
         let converter = converter();
         for ahead in 1..3 {
             let (mut plain, mut ahead_of) =
-                (loader(&made.bundle, OnError::Fail), loader(&made.bundle, OnError::Fail));
+                (loader(&made.bundle, OnBadSample::Fail), loader(&made.bundle, OnBadSample::Fail));
             let mut feed = device_feed(&ahead_of, ahead).unwrap();
             for epoch in 0..3 {
                 let mut batches = ahead_of.epoch(epoch);
@@ -292,7 +292,7 @@ mod tests {
     fn an_epoch_left_anywhere_leaves_nothing_behind() {
         let made = make(&Recipe::default());
         let converter = converter();
-        let mut loader = loader(&made.bundle, OnError::Fail);
+        let mut loader = loader(&made.bundle, OnBadSample::Fail);
         let mut feed = device_feed(&loader, 2).unwrap();
         let mut whole = Vec::new();
         let mut batches = loader.epoch(1);
@@ -327,7 +327,7 @@ mod tests {
         let made = make(&recipe);
         let converter = converter();
         let (mut plain, mut ahead_of) =
-            (loader(&made.bundle, OnError::Fail), loader(&made.bundle, OnError::Fail));
+            (loader(&made.bundle, OnBadSample::Fail), loader(&made.bundle, OnBadSample::Fail));
         let good = plain.epoch(0).take_while(Result::is_ok).count();
         let mut feed = device_feed(&ahead_of, 2).unwrap();
         let mut batches = ahead_of.epoch(0);
@@ -339,7 +339,7 @@ mod tests {
         drop(batches);
 
         let (mut plain, mut ahead_of) =
-            (loader(&made.bundle, OnError::Skip), loader(&made.bundle, OnError::Skip));
+            (loader(&made.bundle, OnBadSample::Skip), loader(&made.bundle, OnBadSample::Skip));
         let mut feed = device_feed(&ahead_of, 1).unwrap();
         let mut batches = ahead_of.epoch(0);
         for expected in plain.epoch(0) {
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn a_batch_that_is_there_waits_for_none_after_it() {
         let made = make(&Recipe::default());
-        let mut loader = loader(&made.bundle, OnError::Fail);
+        let mut loader = loader(&made.bundle, OnBadSample::Fail);
         let mut feed = feed_of(&loader, 2, false).unwrap();
         let mut batches = loader.epoch(0);
         // All slots but one are lent, so that the loader can make one batch and no other;
@@ -367,7 +367,7 @@ mod tests {
     fn a_loader_that_has_just_left_an_epoch_can_be_held() {
         let made = make(&Recipe::default());
         for _ in 0..20 {
-            let mut loader = loader(&made.bundle, OnError::Fail);
+            let mut loader = loader(&made.bundle, OnBadSample::Fail);
             // Its threads are in the midst of samples.
             drop(loader.epoch(0));
             loader.hold(&mut |_| Ok(Box::new(()))).unwrap();
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn a_loader_with_too_few_slots_is_refused() {
         let made = make(&Recipe::default());
-        let loader = loader(&made.bundle, OnError::Fail);
+        let loader = loader(&made.bundle, OnBadSample::Fail);
         assert_eq!(loader.options().slots, 4);
         assert!(device_feed(&loader, 2).is_ok());
         let error = device_feed(&loader, 3).err().unwrap();

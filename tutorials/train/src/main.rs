@@ -29,7 +29,7 @@ use gular_runtime::torch::{
 };
 use gular_runtime::{
     Deadline, EXIT_CHECKPOINTED, EXIT_LATER, EndTime, Env, Error, Loader, LoaderError,
-    LoaderOptions, OnError, OrientationPolicy, Phase, Ranks, Split, Stats, StopFlag, Transform,
+    LoaderOptions, OnBadSample, OrientationPolicy, Phase, Ranks, Split, Stats, StopFlag, Transform,
     UnknownLabels, available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
@@ -165,7 +165,7 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
                 Split::Train => Transform::train(args.size),
                 _ => Transform::eval(args.size),
             },
-            on_error: if args.skip_broken { OnError::Skip } else { OnError::Fail },
+            on_error: if args.skip_broken { OnBadSample::Skip } else { OnBadSample::Fail },
             unknown_labels: match args.unknown_labels {
                 Unknown::Refuse => UnknownLabels::Refuse,
                 Unknown::Drop => UnknownLabels::Drop,
