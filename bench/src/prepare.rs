@@ -16,7 +16,7 @@ use gular_bundle::{
     Backend, Bundle, CheckWhen, Envelope, OpenOptions, Payload, SAMPLES_NAME, Split,
 };
 use gular_pack::{
-    ConvertOptions, Labels, Layout, OnError, PackOptions, PayloadOptions, PlanOptions, Target,
+    ConvertOptions, Labels, Layout, OnBadInput, PackOptions, PayloadOptions, PlanOptions, Target,
     convert, pack,
 };
 
@@ -251,7 +251,7 @@ impl Work<'_> {
         let plan = PlanOptions {
             layout: Layout::Class,
             labels: Labels::None,
-            on_error: OnError::Skip,
+            on_error: OnBadInput::Skip,
             payload,
             ..PlanOptions::default()
         };

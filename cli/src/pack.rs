@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, Split};
 use gular_pack::{
-    Check, Error, Labels, Layout, OnError, PackOptions, PackOrder, PlanOptions, Progress, Report,
-    SplitReport,
+    Check, Error, Labels, Layout, OnBadInput, PackOptions, PackOrder, PlanOptions, Progress,
+    Report, SplitReport,
 };
 use indicatif::ProgressBar;
 
@@ -229,8 +229,8 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
             CheckArg::None => Check::None,
         },
         on_error: match args.on_error {
-            OnErrorArg::Fail => OnError::Fail,
-            OnErrorArg::Skip => OnError::Skip,
+            OnErrorArg::Fail => OnBadInput::Fail,
+            OnErrorArg::Skip => OnBadInput::Skip,
         },
         max_pixels: args.max_pixels,
         about: (&args.about).into(),

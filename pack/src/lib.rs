@@ -29,7 +29,7 @@ pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
-pub use options::{Check, Labels, Layout, OnError, PackOrder, PlanOptions};
+pub use options::{Check, Labels, Layout, OnBadInput, PackOrder, PlanOptions};
 pub use out::{SKIPPED_NAME, STATE_DIR};
 pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};

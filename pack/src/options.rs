@@ -30,7 +30,7 @@ pub struct PlanOptions {
     /// How closely inputs are looked at.
     pub check: Check,
     /// What happens to inputs that cannot be packed.
-    pub on_error: OnError,
+    pub on_error: OnBadInput,
     /// Larger images are refused when they are looked at.
     pub max_pixels: u64,
     /// Texts for the manifest.
@@ -52,7 +52,7 @@ impl Default for PlanOptions {
             envelope: Envelope::Shards,
             payload: PayloadOptions::Encoded,
             check: Check::Header,
-            on_error: OnError::Fail,
+            on_error: OnBadInput::Fail,
             max_pixels: gular_codec::Limits::default().max_pixels,
             about: About::default(),
             memory: 256 << 20,
@@ -104,8 +104,8 @@ pub enum Check {
 
 /// What happens to inputs that cannot be packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnError {
-    /// They end the run; a later one with [`OnError::Skip`] goes on from its shards.
+pub enum OnBadInput {
+    /// They end the run; a later one with [`OnBadInput::Skip`] goes on from its shards.
     Fail,
     /// They are left out and listed in `skipped.jsonl`.
     Skip,

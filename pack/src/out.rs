@@ -28,7 +28,7 @@ use crate::error::{BadInput, BadInputs};
 use crate::plan::Plan;
 use crate::report::skipped_lines;
 use crate::sums::Sums;
-use crate::{Error, OnError};
+use crate::{Error, OnBadInput};
 
 /// The folder of an unfinished run.
 pub const STATE_DIR: &str = ".gular-pack";
@@ -165,7 +165,7 @@ impl OutDir {
         &self,
         run: &str,
         n_shards: usize,
-        on_error: OnError,
+        on_error: OnBadInput,
     ) -> Result<BTreeMap<usize, Done>, Error> {
         let mut finished = BTreeMap::new();
         for number in 0..n_shards {
@@ -181,7 +181,7 @@ impl OutDir {
                 metadata.is_ok_and(|m| m.len() == file.bytes)
             };
             let there = done.entry.as_ref().is_none_or(|e| whole(&e.file) && whole(&e.index));
-            let allowed = on_error == OnError::Skip || done.skipped.is_empty();
+            let allowed = on_error == OnBadInput::Skip || done.skipped.is_empty();
             if done.plan == run && there && allowed {
                 finished.insert(number, done);
             }

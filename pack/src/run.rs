@@ -16,7 +16,7 @@ use crate::plan::{Plan, PlanBuilder};
 use crate::report::{self, Report};
 use crate::sums::Sums;
 use crate::work::Work;
-use crate::{Check, Error, OnError, PlanOptions, scan};
+use crate::{Check, Error, OnBadInput, PlanOptions, scan};
 
 /// How to run; nothing here changes a byte of the bundle.
 #[derive(Debug, Clone)]
@@ -131,7 +131,7 @@ fn finished(
     let manifest = bundle.manifest();
     if made("plan") != Some(&MadeValue::Text(plan.digest.to_string()))
         || manifest.envelope != options.plan.envelope
-        || (skipped > 0 && options.plan.on_error == OnError::Fail)
+        || (skipped > 0 && options.plan.on_error == OnBadInput::Fail)
     {
         return Ok(None);
     }

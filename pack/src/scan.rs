@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::{BundlePath, Split};
 
 use crate::error::{BadInput, BadInputs, Fault};
-use crate::{Error, Labels, Layout, OnError, PlanOptions};
+use crate::{Error, Labels, Layout, OnBadInput, PlanOptions};
 
 /// Extensions, in lower case, of files that are packed, with their media types.
 const PACKED: [(&str, &str); 4] =
@@ -238,8 +238,8 @@ impl Walk<'_> {
         let path = relative.to_string_lossy().into_owned();
         let bad = Fault::new(reason, hint).at(path);
         match self.options.on_error {
-            OnError::Skip => self.scan.skipped.push(bad),
-            OnError::Fail => self.bad.push(bad),
+            OnBadInput::Skip => self.scan.skipped.push(bad),
+            OnBadInput::Fail => self.bad.push(bad),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::plan::{Plan, PlanShard, Record};
 use crate::read_ahead::{Item, ReadAhead};
 use crate::run::{PackOptions, Progress, run_id, still_needed};
 use crate::sums::Sums;
-use crate::{Error, OnError};
+use crate::{Error, OnBadInput};
 
 /// Bytes all readers together may be ahead of their writers: some 300
 /// photographs, so that one slow file rarely makes a writer wait.
@@ -172,20 +172,20 @@ impl Work<'_> {
 
 /// Inputs of one shard that cannot be packed.
 struct LeftOut {
-    on_error: OnError,
+    on_error: OnBadInput,
     skipped: Vec<BadInput>,
     fatal: BadInputs,
 }
 
 impl LeftOut {
-    fn new(on_error: OnError) -> Self {
+    fn new(on_error: OnBadInput) -> Self {
         Self { on_error, skipped: Vec::new(), fatal: BadInputs::default() }
     }
 
     fn push(&mut self, bad: BadInput) {
         match self.on_error {
-            OnError::Skip => self.skipped.push(bad),
-            OnError::Fail => self.fatal.push(bad),
+            OnBadInput::Skip => self.skipped.push(bad),
+            OnBadInput::Fail => self.fatal.push(bad),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::support::{big_images, files, images, jpeg, png, put, run, small_shards};
 use gular_bundle::{Bundle, BundlePath, Envelope, FieldIdx, OpenOptions, write_manifest};
 use gular_pack::{
-    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, OnError, PackOrder,
+    ConvertOptions, ConvertReport, Error, ExportOptions, Layout, OnBadInput, PackOrder,
     PayloadOptions, PlanOptions, Progress, ReencodeOptions, Target, convert, export,
 };
 
@@ -242,7 +242,7 @@ fn an_export_counts_all_files_and_takes_no_other_index() {
     let (source, bundle) = (dir.path().join("images"), dir.path().join("bundle"));
     images(&source);
     put(&source, "train/cat/bad.jpg", b"no image");
-    let plan = PlanOptions { on_error: OnError::Skip, ..PlanOptions::default() };
+    let plan = PlanOptions { on_error: OnBadInput::Skip, ..PlanOptions::default() };
     run(&source, &bundle, plan, 1).unwrap();
     let file = dir.path().join("b.tar.zst");
     let options = ExportOptions { level: 1, jobs: 1, dry_run: false };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::support::{big_images, files, images, options, png, put, run, small_shards};
-use gular_pack::{Error, OnError, PlanOptions, Progress, Report, pack};
+use gular_pack::{Error, OnBadInput, PlanOptions, Progress, Report, pack};
 
 /// Packs until `samples` have gone into shards, then stops.
 fn stop_after(samples: u64, source: &Path, out: &Path, plan: PlanOptions) -> Result<Report, Error> {
@@ -46,7 +46,7 @@ fn a_finished_run_is_found_done() {
     let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     images(source.path());
     put(source.path(), "train/cat/bad.jpg", b"no image");
-    let skip = || PlanOptions { on_error: OnError::Skip, ..PlanOptions::default() };
+    let skip = || PlanOptions { on_error: OnBadInput::Skip, ..PlanOptions::default() };
     let first = run(source.path(), out.path(), skip(), 1).unwrap();
     assert!(!first.already_done);
     let before = files(out.path());
@@ -107,7 +107,7 @@ fn a_bad_input_met_late_costs_no_finished_shard() {
     let failing = dir.path().join("failing");
     let failed = run(source.path(), &failing, small_shards(), 1).unwrap_err();
     assert!(matches!(failed, Error::BadInputs(_)), "{failed}");
-    let again = PlanOptions { on_error: OnError::Skip, ..small_shards() };
+    let again = PlanOptions { on_error: OnBadInput::Skip, ..small_shards() };
     let report = run(source.path(), &failing, again.clone(), 1).unwrap();
     assert!(report.resumed_shards > 0, "the hint promised that finished shards are kept");
     assert_eq!(report.skipped, 1);
@@ -124,7 +124,7 @@ fn shards_that_left_something_out_are_no_use_to_a_run_that_may_not() {
         put(source.path(), &format!("c0/bad{i}.png"), b"no png");
     }
     let out = dir.path().join("bundle");
-    let skip = PlanOptions { on_error: OnError::Skip, ..small_shards() };
+    let skip = PlanOptions { on_error: OnBadInput::Skip, ..small_shards() };
     stop_after(45, source.path(), &out, skip.clone()).unwrap_err();
     let error = run(source.path(), &out, small_shards(), 1).unwrap_err();
     assert!(matches!(error, Error::BadInputs(_)), "{error}");

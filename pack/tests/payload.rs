@@ -9,8 +9,8 @@ use gular_bundle::{
 };
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, encode_png, read_header};
 use gular_pack::{
-    Depth, Error, Fit, OnError, PayloadOptions, PlanOptions, Progress, RawOptions, ReencodeOptions,
-    pack,
+    Depth, Error, Fit, OnBadInput, PayloadOptions, PlanOptions, Progress, RawOptions,
+    ReencodeOptions, pack,
 };
 
 fn raw(options: RawOptions) -> PlanOptions {
@@ -207,7 +207,7 @@ fn one_channel_takes_grey_images_alone() {
     let plan = raw(RawOptions { channels: 1, ..RawOptions::new(12, 9) });
     let refused = run(source.path(), &out.path().join("x"), plan.clone(), 1).unwrap_err();
     assert!(refused.to_string().starts_with("`a/colour.png`: it is a colour image"), "{refused}");
-    let plan = PlanOptions { on_error: OnError::Skip, ..plan };
+    let plan = PlanOptions { on_error: OnBadInput::Skip, ..plan };
     assert_eq!(run(source.path(), out.path(), plan, 1).unwrap().skipped, 1);
     let bundle = open(out.path());
     assert_eq!(bundle.manifest().fields[0].as_fixed(), Some((Dtype::U8, &[9, 12, 1][..])));

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{images, jpeg, options, png, put, run};
 use gular_bundle::Split;
-use gular_pack::{Check, Error, Labels, OnError, PlanOptions, Progress, pack};
+use gular_pack::{Check, Error, Labels, OnBadInput, PlanOptions, Progress, pack};
 
 #[test]
 fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
@@ -18,7 +18,7 @@ fn inputs_that_cannot_be_packed_are_skipped_and_listed() {
     put(source.path(), "train/cat/text.jpg", b"hello, this is text");
     put(source.path(), "train/cat/png.jpg", &png(3));
     put(source.path(), "train/cat/cut.jpg", &good[..good.len() / 2]);
-    let plan = |check| PlanOptions { check, on_error: OnError::Skip, ..PlanOptions::default() };
+    let plan = |check| PlanOptions { check, on_error: OnBadInput::Skip, ..PlanOptions::default() };
     let report = run(source.path(), out.path(), plan(Check::Full), 2).unwrap();
     assert_eq!((report.samples, report.skipped), (60, 4));
     let listed = fs::read_to_string(out.path().join("skipped.jsonl")).unwrap();
@@ -150,7 +150,7 @@ fn a_file_larger_than_a_sample_may_be_is_not_read() {
     put(source.path(), "c/good.png", &png(1));
     let huge = fs::File::create(source.path().join("c/huge.png")).unwrap();
     huge.set_len(1 << 31).unwrap();
-    let skip = PlanOptions { on_error: OnError::Skip, ..PlanOptions::default() };
+    let skip = PlanOptions { on_error: OnBadInput::Skip, ..PlanOptions::default() };
     let report = match run(source.path(), out.path(), skip, 1) {
         Err(Error::NoSpace { .. }) => {
             println!("skipped: less than 2 GiB are free for temporary files");

@@ -1,7 +1,7 @@
 //! Images that are not as they should be and that other readers decode.
 
 use crate::support::{files, jpeg, png, put, run};
-use gular_pack::{Check, OnError, PayloadOptions, PlanOptions, RawOptions, ReencodeOptions};
+use gular_pack::{Check, OnBadInput, PayloadOptions, PlanOptions, RawOptions, ReencodeOptions};
 
 /// A JPEG with stray bytes before its tables.
 fn with_junk(i: u32) -> Vec<u8> {
@@ -48,7 +48,7 @@ fn a_strict_run_refuses_them_or_leaves_them_out() {
     let strict = || PlanOptions { check: Check::Strict, ..PlanOptions::default() };
     let error = run(source.path(), out.path(), strict(), 1).unwrap_err().to_string();
     assert_eq!(error, format!("`{NAME}`: {REASON}"));
-    let skip = PlanOptions { on_error: OnError::Skip, ..strict() };
+    let skip = PlanOptions { on_error: OnBadInput::Skip, ..strict() };
     let report = run(source.path(), out.path(), skip, 1).unwrap();
     assert_eq!((report.samples, report.skipped, report.tolerated.n), (2, 1, 0));
     assert_eq!(report.checked, "strict");

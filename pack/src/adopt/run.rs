@@ -23,7 +23,7 @@ use crate::convert::each_shard;
 use crate::out::{Done, OutDir, finished_bundle};
 use crate::scan::place;
 use crate::sort::Sorter;
-use crate::{Error, Labels, OnError, Progress};
+use crate::{Error, Labels, OnBadInput, Progress};
 
 /// How to adopt.
 #[derive(Debug, Clone, Default)]
@@ -470,7 +470,7 @@ impl Adopt<'_> {
         let roles = &found.roles;
         let id = self.id(found)?;
         out.keep_source(&id)?;
-        let done = out.finished(&id, found.parts.len(), OnError::Fail)?;
+        let done = out.finished(&id, found.parts.len(), OnBadInput::Fail)?;
         for number in done.keys() {
             (self.progress)(Progress::Packed(0, self.sources[found.parts[*number].source].bytes));
         }

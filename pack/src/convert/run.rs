@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::convert::{bundle, directory};
 use crate::out::{Done, OutDir, finished_bundle};
-use crate::{Error, OnError, Progress};
+use crate::{Error, OnBadInput, Progress};
 
 /// What a bundle is converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ fn run(
     let id = format!("{} {target}", source.digest().hex());
     let shards = &source.manifest().shards;
     let resumed = out.keep_source(&id)?;
-    let done = out.finished(&id, shards.len(), OnError::Fail)?;
+    let done = out.finished(&id, shards.len(), OnBadInput::Fail)?;
     report.resumed_shards = done.len() as u64;
     let left = shards.iter().enumerate().filter(|(i, _)| !done.contains_key(i));
     let needed: u64 = left.map(|(_, s)| s.file.bytes + s.index.bytes).sum();
