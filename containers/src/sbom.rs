@@ -143,7 +143,7 @@ fn of_crate(one: &Crate) -> Entry<'_> {
 /// [`Error::Recipe`] naming `Cargo.lock` when it is none, or has no such package.
 pub fn crates(text: &str, root: Option<&str>) -> Result<Vec<Crate>> {
     #[derive(Deserialize)]
-    struct Lock {
+    struct CargoLock {
         #[serde(default)]
         package: Vec<Locked>,
     }
@@ -162,7 +162,7 @@ pub fn crates(text: &str, root: Option<&str>) -> Result<Vec<Crate>> {
         reason,
         hint: None,
     };
-    let lock: Lock = toml::from_str(text).map_err(|e| {
+    let lock: CargoLock = toml::from_str(text).map_err(|e| {
         let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         wrong(before.matches('\n').count() + 1, e.message().to_owned())
     })?;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::support::{Shelf, sha256};
 use gular_containers::fetch::{Archives, Told};
-use gular_containers::lock::{Lock, Sources, resolve, vendor};
+use gular_containers::lock::{ImageLock, Sources, resolve, vendor};
 use gular_containers::recipe::Recipe;
 use gular_containers::{Error, Package};
 use zip::CompressionMethod;
@@ -59,11 +59,11 @@ fn debian() -> Shelf {
     shelf
 }
 
-fn lock(recipe: &Recipe, sources: &Sources, shelf: &Shelf) -> Result<Lock, Error> {
+fn lock(recipe: &Recipe, sources: &Sources, shelf: &Shelf) -> Result<ImageLock, Error> {
     resolve(recipe, Path::new("."), sources, shelf, &|_| {})
 }
 
-fn bash(shelf: &Shelf, sources: &Sources) -> Result<Lock, Error> {
+fn bash(shelf: &Shelf, sources: &Sources) -> Result<ImageLock, Error> {
     lock(&recipe("[base]\npackages = [\"bash\"]"), sources, shelf)
 }
 
@@ -84,7 +84,7 @@ fn the_newest_of_three_suites_is_locked_with_addresses_that_stay() {
     );
     assert!(found.debs[0].urls[1].contains("/archive/debian/20260713T001241Z/pool/main/"));
     let text = found.to_text();
-    assert_eq!(Lock::parse(&text, "image.lock").unwrap(), found);
+    assert_eq!(ImageLock::parse(&text, "image.lock").unwrap(), found);
     assert_eq!(bash(&debian(), &sources()).unwrap().to_text(), text);
 }
 
@@ -266,13 +266,13 @@ fn index() -> Shelf {
     shelf
 }
 
-fn torch(shelf: &Shelf, version: &str) -> Result<Lock, Error> {
+fn torch(shelf: &Shelf, version: &str) -> Result<ImageLock, Error> {
     let text =
         format!("[base]\nscratch = true\n[app]\npath = \"x\"\n[cuda]\ntorch = \"{version}\"");
     lock(&recipe(&text), &sources(), shelf)
 }
 
-fn names(lock: &Lock) -> Vec<String> {
+fn names(lock: &ImageLock) -> Vec<String> {
     lock.wheels.iter().map(|wheel| format!("{} {}", wheel.name, wheel.version)).collect()
 }
 

@@ -2,7 +2,7 @@
 #![no_main]
 
 use gular_containers::debian::{Archive, relations};
-use gular_containers::lock::Lock;
+use gular_containers::lock::ImageLock;
 use gular_containers::recipe::Recipe;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
@@ -10,8 +10,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = Recipe::parse(text, "fuzz");
     let _ = relations(text);
     let _ = Archive::default().add(text, "fuzz", "https://deb.debian.org/debian");
-    if let Ok(lock) = Lock::parse(text, "fuzz") {
+    if let Ok(lock) = ImageLock::parse(text, "fuzz") {
         let written = lock.to_text();
-        assert_eq!(Lock::parse(&written, "fuzz").expect("what was written is read"), lock);
+        assert_eq!(ImageLock::parse(&written, "fuzz").expect("what was written is read"), lock);
     }
 });

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::script::{Script, script};
 use crate::assemble::{BIN, LIB};
-use crate::lock::Lock;
+use crate::lock::ImageLock;
 use crate::recipe::Recipe;
 use crate::singularity::quoted;
 
 /// An Apptainer definition file. `program` is the built program's path on this
 /// machine; its name is that in the image.
-pub fn definition(recipe: &Recipe, lock: &Lock, program: Option<&str>) -> String {
+pub fn definition(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> String {
     let Script { from, commands } = script(lock);
     let mut text = match (&from, &recipe.base.oci) {
         (Some(from), _) => format!("Bootstrap: docker\nFrom: {from}\n"),
@@ -47,7 +47,7 @@ pub fn definition(recipe: &Recipe, lock: &Lock, program: Option<&str>) -> String
 }
 
 /// A Dockerfile; as in [`definition`].
-pub fn dockerfile(recipe: &Recipe, lock: &Lock, program: Option<&str>) -> String {
+pub fn dockerfile(recipe: &Recipe, lock: &ImageLock, program: Option<&str>) -> String {
     let Script { from, commands } = script(lock);
     let mut text = format!("FROM {}\n", from.unwrap_or_else(|| "scratch".to_owned()));
     if let Some(oci) = &recipe.base.oci {
@@ -88,7 +88,7 @@ fn files(recipe: &Recipe, program: Option<&str>) -> Vec<(String, String)> {
     files
 }
 
-fn environment(recipe: &Recipe, lock: &Lock) -> BTreeMap<String, String> {
+fn environment(recipe: &Recipe, lock: &ImageLock) -> BTreeMap<String, String> {
     let mut env = BTreeMap::from([("PATH".to_owned(), format!("/{BIN}:$PATH"))]);
     if !lock.wheels.is_empty() {
         let old = "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}";

@@ -1,7 +1,7 @@
 //! The shell commands that both kinds of file run.
 
 use crate::assemble::LIB;
-use crate::lock::Lock;
+use crate::lock::ImageLock;
 use crate::singularity::quoted;
 
 /// What a definition file and a Dockerfile have in common.
@@ -13,7 +13,7 @@ pub(super) struct Script {
 }
 
 /// The commands that lay base and libraries.
-pub(super) fn script(lock: &Lock) -> Script {
+pub(super) fn script(lock: &ImageLock) -> Script {
     let mut commands = Vec::new();
     let from = lock.debian.as_ref().map(|debian| {
         // Plain HTTP: the image has no certificates yet, and what comes is signed.

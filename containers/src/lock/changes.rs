@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Lock;
+use super::ImageLock;
 use crate::Package;
 
 /// From one lock to the next, by the packages' names.
@@ -19,8 +19,8 @@ pub struct Changes {
 
 impl Changes {
     /// Without an old lock, everything is new.
-    pub fn between(old: Option<&Lock>, new: &Lock) -> Self {
-        let all = |lock: &Lock| -> BTreeMap<String, Package> {
+    pub fn between(old: Option<&ImageLock>, new: &ImageLock) -> Self {
+        let all = |lock: &ImageLock| -> BTreeMap<String, Package> {
             lock.packages().map(|package| (package.name.clone(), package.clone())).collect()
         };
         let (mut old, mut changes) = (old.map(all).unwrap_or_default(), Self::default());

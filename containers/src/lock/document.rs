@@ -10,7 +10,7 @@ use crate::{Error, OciDigest, Package, Result, Sha256};
 
 /// What an image is made of: from `image.lock`, or just found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lock {
+pub struct ImageLock {
     /// Seconds since 1970: the time of every file in the image, and of the image.
     pub time: u64,
     /// Digest of what the recipe said that this depends on: [`recipe_digest`].
@@ -51,7 +51,7 @@ pub struct Oci {
     pub digest: OciDigest,
 }
 
-impl Lock {
+impl ImageLock {
     /// Whether it was made from what this recipe says now; `path` names it in errors.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::document::{Debian, Lock, recipe_digest};
+use super::document::{Debian, ImageLock, recipe_digest};
 use super::oci;
 use crate::debian::{self, Archive, DEFAULT_PACKAGES, Keyring, Release, snapshot};
 use crate::fetch::Transport;
@@ -61,9 +61,9 @@ pub fn resolve(
     sources: &Sources,
     transport: &dyn Transport,
     progress: &dyn Fn(&str),
-) -> Result<Lock> {
+) -> Result<ImageLock> {
     let platform = recipe.image.platform;
-    let mut lock = Lock {
+    let mut lock = ImageLock {
         time: 0,
         recipe: recipe_digest(recipe),
         platform,
@@ -95,7 +95,7 @@ fn debian_base(
     sources: &Sources,
     transport: &dyn Transport,
     progress: &dyn Fn(&str),
-    lock: &mut Lock,
+    lock: &mut ImageLock,
 ) -> Result<()> {
     let keyring = match sources.keyrings.as_slice() {
         [] => Keyring::debian()?,
@@ -146,7 +146,7 @@ fn debian_base(
     Ok(())
 }
 
-fn platform_name(lock: &Lock) -> &'static str {
+fn platform_name(lock: &ImageLock) -> &'static str {
     lock.platform.0.name()
 }
 

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{Debian, Lock, Oci};
+use super::document::{Debian, ImageLock, Oci};
 use crate::package::file_name;
 use crate::recipe::Platform;
 use crate::{Error, OciDigest, Package, Result};
@@ -53,7 +53,7 @@ struct Text {
     wheel: Vec<Package>,
 }
 
-impl Lock {
+impl ImageLock {
     /// Reads and checks a file.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use crate::Sha256;
 
-    fn lock() -> Lock {
+    fn lock() -> ImageLock {
         let sha256: Sha256 = "0123456789abcdef".repeat(4).parse().unwrap();
         let deb = |name: &str| Package {
             name: name.to_owned(),
@@ -192,7 +192,7 @@ mod tests {
             urls: vec![format!("https://deb.debian.org/debian/pool/{name}_2_amd64.deb")],
             license: None,
         };
-        Lock {
+        ImageLock {
             time: 1_783_764_997,
             recipe: sha256.into(),
             platform: Platform::default(),
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again_in_one_order() {
         let text = lock().to_text();
-        let read = Lock::parse(&text, "image.lock").unwrap();
+        let read = ImageLock::parse(&text, "image.lock").unwrap();
         assert_eq!(read.to_text(), text);
         assert_eq!(
             read.debs.iter().map(|deb| deb.name.as_str()).collect::<Vec<_>>(),
@@ -240,8 +240,8 @@ mod tests {
         let (libc, wheels) = rest.split_once("[[wheel]]").unwrap();
         let turned = format!("{head}[[wheel]]{wheels}\n[[deb]]{libc}[[deb]]{}\n", bash.trim_end());
         assert_ne!(turned, text);
-        let read = Lock::parse(&turned, "image.lock").unwrap();
-        assert_eq!(read, Lock::parse(&text, "image.lock").unwrap());
+        let read = ImageLock::parse(&turned, "image.lock").unwrap();
+        assert_eq!(read, ImageLock::parse(&text, "image.lock").unwrap());
         assert_eq!(read.to_text(), text);
     }
 
@@ -269,7 +269,7 @@ mod tests {
         ] {
             let changed = text.replacen(from, to, 1);
             assert_ne!(changed, text, "{from}");
-            match Lock::parse(&changed, "image.lock") {
+            match ImageLock::parse(&changed, "image.lock") {
                 Err(Error::Lock { line: found, reason, .. }) => {
                     assert!(reason.contains(says), "{to}: {reason}");
                     assert_eq!(found, line, "{to}: {reason}");
@@ -277,7 +277,7 @@ mod tests {
                 other => panic!("{to}: {other:?}"),
             }
         }
-        let newer = Lock::parse(&text.replacen("version = 1", "version = 2", 1), "image.lock");
+        let newer = ImageLock::parse(&text.replacen("version = 1", "version = 2", 1), "image.lock");
         let error = newer.unwrap_err();
         assert!(matches!(error, Error::LockVersion { found: 2, supported: 1, .. }));
         let expected = "`image.lock` line 3: format version 2, this build reads 1";
@@ -288,10 +288,10 @@ mod tests {
     fn cut_or_changed_texts_never_panic() {
         let text = lock().to_text();
         for end in (0..text.len()).step_by(7) {
-            let _ = Lock::parse(&text[..end], "cut");
+            let _ = ImageLock::parse(&text[..end], "cut");
             let mut bytes = text.clone().into_bytes();
             bytes[end] = b'"';
-            let _ = Lock::parse(&String::from_utf8(bytes).unwrap(), "changed");
+            let _ = ImageLock::parse(&String::from_utf8(bytes).unwrap(), "changed");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use gular_files::{persist, temp_in};
 
-use super::Lock;
+use super::ImageLock;
 use crate::fetch::{Archives, Told, Transport};
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// # Errors
 /// As [`Archives::get`].
 pub fn vendor(
-    lock: &Lock,
+    lock: &ImageLock,
     archives: &Archives,
     dir: &Path,
     transport: &dyn Transport,

@@ -15,7 +15,7 @@ use crate::assemble::Parts;
 use crate::check::{Report, size};
 use crate::export::Facts;
 use crate::fetch::Transport;
-use crate::lock::Lock;
+use crate::lock::ImageLock;
 use crate::replay::{Replay, Replays, judge};
 use crate::{Error, Result};
 
@@ -83,7 +83,7 @@ pub fn build(order: &Order<'_>, transport: &dyn Transport, watch: &dyn Watch) ->
 fn assembled(
     order: &Order<'_>,
     project: &Project,
-    lock: &Lock,
+    lock: &ImageLock,
     program: Option<&Program>,
     transport: &dyn Transport,
     watch: &dyn Watch,

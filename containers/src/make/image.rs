@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::assemble::{Assembled, Parts, assemble};
 use crate::check::{About, Form, Report, check};
 use crate::export::Facts;
-use crate::lock::Lock;
+use crate::lock::ImageLock;
 use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::sbom::{self, Sbom};
 use crate::sif::Arch;
@@ -62,7 +62,7 @@ pub struct Asked<'a> {
 /// Those of [`assemble`], [`check`], and of reading what was laid together.
 pub fn image(
     parts: &Parts<'_>,
-    lock: &Lock,
+    lock: &ImageLock,
     text: &str,
     cargo_lock: Option<&str>,
     asked: &Asked<'_>,
@@ -120,7 +120,7 @@ pub fn image(
 /// The list of what is inside.
 fn contents(
     parts: &Parts<'_>,
-    lock: &Lock,
+    lock: &ImageLock,
     assembled: &Assembled,
     cargo_lock: Option<&str>,
 ) -> Result<String> {
@@ -144,14 +144,14 @@ fn contents(
 }
 
 /// CUDA's version, as the wheel of its runtime says: 13.0 of 13.0.96.
-fn cuda(lock: &Lock) -> Option<(u32, u32)> {
+fn cuda(lock: &ImageLock) -> Option<(u32, u32)> {
     let runtime = lock.wheels.iter().find(|wheel| wheel.name.starts_with("nvidia-cuda-runtime"))?;
     let mut numbers = runtime.version.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// The recipe's labels, and those that follow from the lock.
-fn labels(parts: &Parts<'_>, lock: &Lock) -> BTreeMap<String, String> {
+fn labels(parts: &Parts<'_>, lock: &ImageLock) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let mut add = |name: &str, value: String| labels.insert(name.to_owned(), value);
     add("org.opencontainers.image.title", parts.recipe.image.name.clone());

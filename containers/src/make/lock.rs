@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Cache, Note, Order, Project, Relocked, Step, Watch};
 use crate::fetch::Transport;
-use crate::lock::{self, Changes, Lock, Sources};
+use crate::lock::{self, Changes, ImageLock, Sources};
 use crate::{Error, Result};
 
 /// A lock that is to be made.
@@ -29,7 +29,7 @@ pub struct LockOrder {
 #[non_exhaustive]
 pub struct Locked {
     /// What it says.
-    pub lock: Lock,
+    pub lock: ImageLock,
     /// Its file.
     pub path: PathBuf,
     /// Whether the file was written: it said something else before, or was not there.
@@ -73,7 +73,7 @@ pub(super) fn current(
     project: &Project,
     transport: &dyn Transport,
     watch: &dyn Watch,
-) -> Result<Lock> {
+) -> Result<ImageLock> {
     let why = match project.current_lock() {
         Err(Error::NoLock { .. }) if !order.locked => Relocked::Missing,
         Err(Error::Stale { .. }) if !order.locked => Relocked::RecipeChanged,
@@ -93,7 +93,7 @@ fn resolve(
     offline: bool,
     transport: &dyn Transport,
     watch: &dyn Watch,
-) -> Result<Lock> {
+) -> Result<ImageLock> {
     if offline && project.recipe.needs_network() {
         return Err(Error::NotOffline);
     }

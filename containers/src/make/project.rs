@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::lock::Lock;
+use crate::lock::ImageLock;
 use crate::recipe::Recipe;
 use crate::{Error, Result};
 
@@ -45,16 +45,16 @@ impl Project {
     /// The lock beside the recipe; `None` when there is none. It may be out of date.
     ///
     /// # Errors
-    /// As [`Lock::open`].
-    pub fn lock(&self) -> Result<Option<Lock>> {
-        self.lock_path.exists().then(|| Lock::open(&self.lock_path)).transpose()
+    /// As [`ImageLock::open`].
+    pub fn lock(&self) -> Result<Option<ImageLock>> {
+        self.lock_path.exists().then(|| ImageLock::open(&self.lock_path)).transpose()
     }
 
     /// The lock beside the recipe, which was made from what the recipe says now.
     ///
     /// # Errors
-    /// [`Error::NoLock`], [`Error::Stale`]; as [`Lock::open`].
-    pub fn current_lock(&self) -> Result<Lock> {
+    /// [`Error::NoLock`], [`Error::Stale`]; as [`ImageLock::open`].
+    pub fn current_lock(&self) -> Result<ImageLock> {
         let path = self.lock_path.display().to_string();
         let Some(lock) = self.lock()? else { return Err(Error::NoLock { path }) };
         lock.check(&self.recipe, &path)?;
@@ -65,7 +65,7 @@ impl Project {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn write_lock(&self, lock: &Lock) -> Result<bool> {
+    pub fn write_lock(&self, lock: &ImageLock) -> Result<bool> {
         let text = lock.to_text();
         if self.has_lock_text(&text) {
             return Ok(false);

@@ -8,7 +8,7 @@ use super::{Note, Step, Watch};
 use crate::assemble::Base;
 use crate::debian;
 use crate::fetch::{Archives, Told, Transport};
-use crate::lock::{Lock, Oci};
+use crate::lock::{ImageLock, Oci};
 use crate::oci::{Layout, Parts};
 use crate::rootfs::Rootfs;
 use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
@@ -42,7 +42,7 @@ pub struct Places<'a> {
 /// Those of [`Archives::get`], [`unpack_deb`] and [`unpack_wheel`];
 /// [`Error::BaseChanged`], [`Error::Cancelled`].
 pub fn unpack<'a>(
-    lock: &'a Lock,
+    lock: &'a ImageLock,
     places: &Places<'_>,
     transport: &dyn Transport,
     watch: &dyn Watch,
@@ -65,7 +65,7 @@ struct Fetched {
 /// Fetches what the store does not have. Each archive is read whole once, to be
 /// checked; it is unpacked from where it was found.
 fn fetch(
-    lock: &Lock,
+    lock: &ImageLock,
     places: &Places<'_>,
     transport: &dyn Transport,
     watch: &dyn Watch,
@@ -98,7 +98,7 @@ struct Work<'a> {
 type Fill = fn(&mut Filling, &Path, &Limits) -> Result<()>;
 
 impl Work<'_> {
-    fn all<'l>(&mut self, lock: &'l Lock) -> Result<Unpacked<'l>> {
+    fn all<'l>(&mut self, lock: &'l ImageLock) -> Result<Unpacked<'l>> {
         let mut debs = Vec::new();
         for deb in &lock.debs {
             debs.push(self.listing(deb, unpack_package)?);
@@ -142,7 +142,11 @@ fn unpack_package(filling: &mut Filling, deb: &Path, limits: &Limits) -> Result<
 }
 
 /// The image that another begins with, when it is still that of the lock.
-fn base(lock: &Lock, oci: &Oci, places: &Places<'_>) -> Result<(Rootfs, BTreeMap<String, String>)> {
+fn base(
+    lock: &ImageLock,
+    oci: &Oci,
+    places: &Places<'_>,
+) -> Result<(Rootfs, BTreeMap<String, String>)> {
     let path = places.dir.join(&oci.path);
     let layout = Layout::open(&path)?;
     let image = layout.image(None, lock.platform.0)?;

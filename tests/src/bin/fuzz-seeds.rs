@@ -15,7 +15,7 @@ use gular_bundle::{
     Dtype, Envelope, Field, FieldName, Index, Manifest, ReadAt, rebuild_index, survey,
 };
 use gular_containers::debian::{Archive, relations};
-use gular_containers::lock::Lock;
+use gular_containers::lock::ImageLock;
 use gular_containers::recipe::Recipe;
 use gular_containers::sif::{Arch, Kind, Settings, Writer};
 use gular_tests::{jpeg, noisy_png};
@@ -118,7 +118,7 @@ fn recipes(seeds: &Seeds) -> Result {
     for name in ["image.toml", "image.lock", "image-cuda.toml"] {
         let text = fs::read_to_string(root().join("tutorials/train").join(name))?;
         match name.ends_with(".lock") {
-            true => drop(Lock::parse(&text, name)?),
+            true => drop(ImageLock::parse(&text, name)?),
             false => drop(Recipe::parse(&text, name)?),
         }
         seeds.put("recipe", name, text.as_bytes())?;
