@@ -1,8 +1,11 @@
 //! All tests that need no outside tool.
 
+use std::env;
 use std::io::{BufRead as _, BufReader};
+use std::num::NonZero;
 use std::ops::AddAssign;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -22,6 +25,9 @@ pub(crate) struct Args {
 
 /// All that is tested.
 pub(crate) const ALL: [Set; 3] = [Set::Plain, Set::Torch, Set::Codec];
+
+/// How many tests of a program run at a time, as Rust's test programs read it.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// What to run.
 #[derive(Debug)]
@@ -59,6 +65,7 @@ pub(crate) fn test(
 ) -> Result<()> {
     // The program first: those of its tests that live in other packages are offered no path to it.
     let [gular] = cargo::build(workspace, ready, Set::Plain, [&cargo::GULAR])?;
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let mut total = Counts::default();
     let mut broken = Vec::new();
     // Without libjpeg-turbo the first set has the codecs as they are in the third.
@@ -69,6 +76,10 @@ pub(crate) fn test(
             command.env("GULAR_LONG_TESTS", "1");
         }
         command.env("GULAR_BIN", &gular);
+        // Many tests wait, for a server that is slow on purpose or for a lock.
+        if env::var_os(TEST_THREADS).is_none() {
+            command.env(TEST_THREADS, (2 * cores).to_string());
+        }
         let (counts, success) = counted(&mut command)?;
         total += counts;
         if !success {
