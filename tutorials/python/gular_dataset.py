@@ -154,6 +154,56 @@ def keyed_permutation(n, seed, epoch, stream):
     return x.astype(np.int64)
 
 
+# The tally of an epoch: FORMAT.md, "The tally of an epoch".
+_M = 2**61 - 1
+_IV = [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19]
+_COLUMNS_AND_DIAGONALS = [(0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15),
+                          (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)]
+
+
+def _blake3_of_block(words):
+    """The first 8 bytes of BLAKE3 of messages of 64 bytes: uint32 [16, n] to uint64 [n]."""
+    state = [np.full(words.shape[1], x, np.uint32) for x in [*_IV, *_IV[:4], 0, 0, 64, 11]]
+    for _ in range(7):
+        for (a, b, c, d), two in zip(_COLUMNS_AND_DIAGONALS, words.reshape(8, 2, -1)):
+            for word, first, second in zip(two, (16, 8), (12, 7)):
+                state[a] = state[a] + state[b] + word
+                state[d] = _turn(state[d] ^ state[a], first)
+                state[c] = state[c] + state[d]
+                state[b] = _turn(state[b] ^ state[c], second)
+        words = words[[2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]]
+    low, high = (state[i] ^ state[i + 8] for i in range(2))
+    return low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+
+
+def _turn(x, n):
+    return x >> np.uint32(n) | x << np.uint32(32 - n)
+
+
+def terms(epoch, positions, samples, digests):
+    """What samples with `digests` (uint8 [n, 32]) add to a tally at `positions` of `epoch`."""
+    message = np.zeros((len(positions), 64), np.uint8)
+    message[:, :8] = np.frombuffer(b"gularsum", np.uint8)
+    numbers = [np.full(len(positions), epoch), positions, samples]
+    message[:, 8:32] = np.stack(numbers, 1).astype("<u8").view(np.uint8).reshape(-1, 24)
+    message[:, 32:] = digests
+    return _blake3_of_block(np.ascontiguousarray(message.view("<u4").T)) % np.uint64(_M)
+
+
+def tally(data, order, epoch=0, positions=None):
+    """The `tally` of a state that has delivered `positions` (all of them, if None) of `order`."""
+    positions = np.arange(len(order)) if positions is None else np.asarray(positions, np.int64)
+    samples = np.asarray(order, np.int64)[positions]
+    digests = np.stack([np.frombuffer(data.digest(i), np.uint8) for i in samples.tolist()])
+    ranges, powers = [0] * 8, [0] * 7
+    for position, term in zip(positions.tolist(), terms(epoch, positions, samples, digests).tolist()):
+        ranges[position * 8 // len(order)] += term
+        for k in range(7):
+            term = term * (position + 1) % _M
+            powers[k] += term
+    return {"count": len(positions), "broken": 0, "ranges": [s % _M for s in ranges], "powers": [s % _M for s in powers]}
+
+
 class _Sampler:
     """Deals a global order to ranks; resumes from `consumed`, for any world size but with `torch`."""
 

@@ -67,6 +67,8 @@ pub const GPU: Artifact = Artifact::new(RUNTIME, "example", "gpu", &["cuda", "tu
 pub const LOAD_RATE: Artifact = Artifact::new(RUNTIME, "example", "load_rate", &["turbo"]);
 /// Prints an order, for Python to compare.
 pub const PRINT_ORDER: Artifact = Artifact::new(RUNTIME, "example", "print_order", &[]);
+/// Prints a tally, for Python to compare.
+pub const PRINT_TALLY: Artifact = Artifact::new(RUNTIME, "example", "print_tally", &[]);
 /// Writes metrics, for `TensorBoard` to read.
 pub const WRITE_METRICS: Artifact = Artifact::new(RUNTIME, "example", "write_metrics", &[]);
 /// Makes an image of a folder.

@@ -58,6 +58,14 @@ impl Shard {
         self.index.labels.as_ref().and_then(|labels| row.of(labels)).copied()
     }
 
+    /// The digest that field `field` of sample `row` must have; `None` for `label`, and past the
+    /// last sample.
+    #[must_use]
+    pub fn digest(&self, row: Row, field: FieldIdx) -> Option<Digest> {
+        let digests = field.of(&self.index.digests)?;
+        row.of(digests).copied().map(Digest::from_bytes)
+    }
+
     /// Bytes of field `field` of sample `row`, without reading them.
     #[must_use]
     pub fn len_of(&self, row: Row, field: FieldIdx) -> Option<usize> {

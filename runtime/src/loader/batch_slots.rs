@@ -31,6 +31,10 @@ pub(super) struct Slot {
     pub(super) images: BytesMut,
     /// Samples of the rows.
     pub(super) ids: Vec<u64>,
+    /// Positions of the epoch that the rows are at.
+    pub(super) positions: Vec<u64>,
+    /// What the rows add to the epoch's tally.
+    pub(super) terms: Vec<Option<u64>>,
     /// Classes of the rows; empty when the bundle has none.
     pub(super) labels: Vec<i64>,
     /// Rows that failed, in order.
@@ -49,6 +53,10 @@ pub(super) struct Ticket {
     pub(super) epoch: u64,
     /// The sample's number in the split.
     pub(super) sample: u64,
+    /// Its position in the epoch.
+    pub(super) position: u64,
+    /// What it adds to the epoch's tally, once its digest is known.
+    pub(super) term: Option<u64>,
     /// RGB `[h, w, 3]`.
     pub(super) out: BytesMut,
 }
@@ -84,6 +92,11 @@ impl Span {
         let left = total - from;
         let end = from + if drop_last { left / stride * stride } else { left };
         Self { from, end, total, stride }
+    }
+
+    /// Positions of the whole epoch.
+    pub(super) fn total(&self) -> u64 {
+        self.total
     }
 
     pub(super) fn n_steps(&self) -> u64 {
@@ -251,13 +264,14 @@ impl BatchSlots {
 
     /// Brings a row back, made (with its class) or not.
     pub(super) fn put(&self, ticket: Ticket, made: Result<Option<i64>, Error>) {
-        let Ticket { run, step, row, out, .. } = ticket;
+        let Ticket { run, step, row, term, out, .. } = ticket;
         let mut state = self.lock();
         let Some(at) = state.filling.iter().position(|f| f.run == run && f.step == step) else {
             return;
         };
         let filling = &mut state.filling[at];
         filling.slot.rows[row] = Some(out);
+        filling.slot.terms[row] = term;
         match made {
             Ok(label) => filling.slot.labels[row] = label.unwrap_or_default(),
             Err(error) => filling.slot.faults.push((row, error)),
@@ -376,8 +390,10 @@ impl State {
                 let row = filling.issued;
                 filling.issued += 1;
                 let out = filling.slot.rows[row].take()?;
-                let (step, sample) = (filling.step, filling.slot.ids[row]);
-                return Some(Ticket { run: number, step, row, epoch: run.epoch, sample, out });
+                let (step, epoch) = (filling.step, run.epoch);
+                let (sample, position) = (filling.slot.ids[row], filling.slot.positions[row]);
+                let run = number;
+                return Some(Ticket { run, step, row, epoch, sample, position, term: None, out });
             }
             if self.next_step >= run.span.n_steps() {
                 return None;
@@ -385,7 +401,9 @@ impl State {
             let mut slot = self.free.pop()?;
             let (from, to) = run.span.positions(self.next_step);
             let samples = run.order.rank_samples(from, to, run.rank, run.world_size);
+            let first = from.saturating_add(run.rank);
             slot.split(samples.map(|n| run.known.sample(n)), row_bytes);
+            slot.number(first, run.world_size);
             let step = self.next_step;
             self.next_step += 1;
             self.filling.push_back(Filling { run: number, step, slot, issued: 0, done: 0 });
@@ -434,6 +452,15 @@ impl Slot {
         for _ in 0..self.ids.len() {
             self.rows.push(Some(self.images.split_to(row_bytes)));
         }
+    }
+
+    /// Says at which positions the rows are: `first`, and every `stride` after it.
+    fn number(&mut self, first: u64, stride: u64) {
+        let n = self.ids.len() as u64;
+        self.positions.clear();
+        self.positions.extend((0..n).map(|i| first.saturating_add(i.saturating_mul(stride))));
+        self.terms.clear();
+        self.terms.resize(self.ids.len(), None);
     }
 
     /// Joins the rows again; neighbours in memory, so that nothing is copied.

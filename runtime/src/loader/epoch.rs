@@ -16,7 +16,7 @@ use super::stats::{Meters, Stats};
 use super::worker::Pool;
 use super::{Batch, LoaderError, LoaderOptions, OnBadSample};
 use crate::Error;
-use crate::order::{EpochOrder, LoaderState};
+use crate::order::{LoaderState, Tally};
 
 /// Batches of one split, made ahead by a fixed pool of threads.
 ///
@@ -35,14 +35,17 @@ use crate::order::{EpochOrder, LoaderState};
 /// ```
 #[derive(Debug)]
 pub struct Loader {
-    options: LoaderOptions,
+    pub(super) options: LoaderOptions,
     digest: Digest,
     /// Samples of each shard of the split, without those left out.
-    shard_samples: Vec<u64>,
-    known: Arc<Known>,
+    pub(super) shard_samples: Vec<u64>,
+    pub(super) known: Arc<Known>,
+    pub(super) source: Arc<Source>,
     labelled: bool,
     epoch: u64,
     consumed: u64,
+    /// What was delivered; `None` where a state was restored that did not say.
+    tally: Option<Tally>,
     /// Whether `consumed` was restored and the epoch not begun since.
     restored: bool,
     counted: Stats,
@@ -82,9 +85,11 @@ impl Loader {
             digest,
             shard_samples,
             known: Arc::new(known),
+            source,
             labelled,
             epoch: 0,
             consumed: 0,
+            tally: Some(Tally::default()),
             restored: false,
             counted: Stats { threads, cores, ..Stats::default() },
             meters,
@@ -110,10 +115,10 @@ impl Loader {
     pub fn epoch(&mut self, epoch: u64) -> Epoch<'_> {
         let resumed = std::mem::take(&mut self.restored) && epoch == self.epoch;
         if !resumed {
-            (self.epoch, self.consumed) = (epoch, 0);
+            (self.epoch, self.consumed, self.tally) = (epoch, 0, Some(Tally::default()));
         }
         let LoaderOptions { order: spec, rank, world_size, batch_size, .. } = self.options;
-        let order = EpochOrder::new(&spec, &self.shard_samples, epoch, world_size);
+        let order = self.order_of(epoch);
         let stride = world_size.saturating_mul(batch_size as u64);
         let span = Span::new(self.consumed, order.n_positions(), stride, spec.drop_last);
         let known = Arc::clone(&self.known);
@@ -132,11 +137,15 @@ impl Loader {
             consumed: self.consumed,
             world_size: self.options.world_size,
             left_out: self.n_left_out(),
+            tally: self.tally.clone(),
         }
     }
 
     /// Goes to where `state` was taken: the next [`Loader::epoch`] of its epoch
     /// begins there. Arithmetic alone; nothing is read or made again.
+    ///
+    /// What the state has of a tally goes on at rank 0, so that the tallies of all ranks add up
+    /// to the epoch's when all restore the same state, which has that of all ranks.
     ///
     /// # Errors
     /// [`Error::State`] when the state is of another bundle, split, order or seed, or of as many
@@ -144,6 +153,12 @@ impl Loader {
     pub fn restore(&mut self, state: &LoaderState) -> Result<(), Error> {
         state.check(&self.state())?;
         (self.epoch, self.consumed, self.restored) = (state.epoch, state.consumed, true);
+        let goes_on = self.options.rank == 0 && state.consumed > 0;
+        let begins = state.consumed == 0 || state.tally.is_some();
+        self.tally = begins.then(Tally::default);
+        if goes_on {
+            self.tally.clone_from(&state.tally);
+        }
         Ok(())
     }
 
@@ -230,6 +245,7 @@ impl Epoch<'_> {
         let slot = loader.accept(slot)?;
         self.step += 1;
         loader.consumed = self.span.consumed(self.step);
+        loader.count(&slot, self.span.total());
         let (table, ring) = (Arc::clone(&loader.table), Arc::clone(&loader.ring));
         let size = loader.options.transform.size();
         let batch = Batch::new(slot, size, loader.labelled, table, ring);
@@ -242,6 +258,17 @@ impl Epoch<'_> {
 }
 
 impl Loader {
+    /// Adds what is handed out to the epoch's tally.
+    fn count(&mut self, slot: &Slot, n_positions: u64) {
+        let Some(tally) = &mut self.tally else { return };
+        for (position, term) in slot.positions.iter().zip(&slot.terms) {
+            if let Some(term) = term {
+                tally.add(*term, *position, n_positions);
+            }
+        }
+        tally.broken += slot.faults.len() as u64;
+    }
+
     /// The slot, unless one of its faults is not to be skipped.
     fn accept(&self, mut slot: Slot) -> Result<Slot, Error> {
         let skip = self.options.on_error == OnBadSample::Skip;

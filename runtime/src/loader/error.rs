@@ -40,6 +40,20 @@ pub enum LoaderError {
         /// The loader's slots.
         slots: usize,
     },
+    /// Samples of an epoch were not delivered as its order says.
+    #[error("epoch {epoch} was not delivered as its order says: {what}")]
+    Delivered {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// The first difference.
+        what: String,
+    },
+    /// Nobody counted what an epoch delivered from its start.
+    #[error("epoch {epoch} went on from a state without a tally")]
+    Uncounted {
+        /// The epoch, from 0.
+        epoch: u64,
+    },
     /// A wait ended because the process was asked to stop.
     #[error("stopped while waiting for a batch")]
     Stopped,
@@ -84,6 +98,12 @@ impl LoaderError {
             Self::AllLent { .. } => "drop each batch before asking for the next, or raise `slots`",
             Self::Memory { .. } => "use smaller batches or fewer `slots`",
             Self::Thread { .. } => "use fewer threads, or raise the limit (`ulimit -u`)",
+            Self::Uncounted { .. } => {
+                "states of earlier builds have none; the next epoch is counted from its start"
+            }
+            Self::Delivered { .. } => {
+                "add up the tallies of all ranks before a state is saved, and restore the same state on all; otherwise please report this as a bug"
+            }
             Self::Panicked { .. } | Self::Broken => "please report this as a bug, with the sample",
             Self::Stopped | Self::Buffer { .. } => return None,
         })

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use gular_bundle::{Bundle, Field, FieldIdx, SampleId, Split};
+use gular_bundle::{Bundle, Field, FieldIdx, Row, SampleId, Shard, Split};
 use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
 use super::batch_slots::Ticket;
@@ -13,7 +13,7 @@ use super::stats::{Meters, Phase};
 use super::{IGNORED_LABEL, LoaderError, LoaderOptions, UnknownLabels};
 use crate::Error;
 use crate::augment::Transform;
-use crate::order::KeyedRng;
+use crate::order::{KeyedRng, term};
 
 // A thread keeps what it read into; one huge sample must not hold memory for good.
 const KEPT_BYTES: usize = 16 << 20;
@@ -129,6 +129,7 @@ impl Source {
         })?;
         meters.count(stored.len());
         meters.time(Phase::Check, || shard.check(id.row, self.image, stored))?;
+        ticket.term = self.term(&shard, id.row, ticket.epoch, ticket.position, ticket.sample);
         let made = meters.time(Phase::Decode, || self.picture(stored, ticket, tools));
         if buffer.capacity() <= KEPT_BYTES {
             tools.stored = buffer;
@@ -179,6 +180,22 @@ impl Source {
         Ok(())
     }
 
+    /// What sample `sample`, row `row` of `shard`, adds to the tally of `epoch` at `position`.
+    pub(super) fn term(
+        &self,
+        shard: &Shard,
+        row: Row,
+        epoch: u64,
+        position: u64,
+        sample: u64,
+    ) -> Option<u64> {
+        shard.digest(row, self.image).map(|digest| term(epoch, position, sample, &digest))
+    }
+
+    pub(super) fn bundle(&self) -> &Bundle {
+        &self.bundle
+    }
+
     /// Names a sample as far as the bundle still can.
     pub(super) fn name(&self, sample: u64) -> String {
         let id = self.bundle.locate(self.split, sample);
@@ -197,7 +214,7 @@ impl Source {
 mod tests {
     use gular_bundle::{
         About, Backend, BundlePath, DATA_DIR, Envelope, FieldName, Manifest, OpenOptions, Payload,
-        Row, ShardIdx, ShardSpec, ShardWriter, write_manifest,
+        ShardIdx, ShardSpec, ShardWriter, write_manifest,
     };
 
     use super::super::batch_slots::{BatchSlots, Run, Span, Waiting};

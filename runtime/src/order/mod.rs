@@ -8,11 +8,15 @@
 mod epoch;
 mod keyed;
 mod mt19937;
+mod prime;
 pub mod pytorch;
 mod state;
+mod tally;
 mod written;
 
 pub use epoch::{EpochOrder, OrderKind, OrderSpec};
 pub use keyed::{KeyedPermutation, KeyedRng, key, mix};
 pub use mt19937::Generator;
 pub use state::{LoaderState, StateError};
+pub(crate) use tally::{Differs, Wrong};
+pub use tally::{Tally, term};

@@ -4,6 +4,7 @@ use gular_bundle::{Digest, Split};
 use serde::{Deserialize, Serialize};
 
 use super::OrderSpec;
+use super::Tally;
 use super::epoch::OrderKind;
 use super::written::Written;
 
@@ -25,6 +26,9 @@ pub struct LoaderState {
     pub world_size: u64,
     /// Samples of the split that the order does not have.
     pub left_out: u64,
+    /// What was delivered of the epoch: by this rank, and by whatever is in the state that it
+    /// went on from; of all ranks once theirs are added. `None` where that state had none.
+    pub tally: Option<Tally>,
 }
 
 /// Why a loader cannot go on from a state.
@@ -67,6 +71,11 @@ impl StateError {
 }
 
 impl LoaderState {
+    /// Goes to the start of `epoch`.
+    pub fn begin(&mut self, epoch: u64) {
+        (self.epoch, self.consumed, self.tally) = (epoch, 0, Some(Tally::default()));
+    }
+
     /// Whether `loader`, in whatever epoch it is, can go on from here.
     ///
     /// # Errors
@@ -108,6 +117,7 @@ mod tests {
             consumed: 4096,
             world_size: 4,
             left_out: 0,
+            tally: None,
         }
     }
 
@@ -134,6 +144,20 @@ mod tests {
             assert_eq!(serde_json::to_string(&fewer).unwrap(), text);
             assert_eq!(serde_json::from_str::<LoaderState>(&text).unwrap(), fewer);
         }
+    }
+
+    #[test]
+    fn a_state_with_its_tally_reads_back_and_is_under_a_kilobyte() {
+        let mut tally = Tally::default();
+        tally.add(u64::MAX >> 4, 5, 4096);
+        let counted = LoaderState { tally: Some(tally), left_out: u64::MAX, ..state(KINDS[2]) };
+        let text = serde_json::to_string(&counted).unwrap();
+        assert!(text.ends_with("}}") && text.contains(r#","tally":{"count":1,"broken":0,"#));
+        assert_eq!(serde_json::from_str::<LoaderState>(&text).unwrap(), counted);
+        // The longest there is.
+        let longest: String =
+            text.replace(":0", &format!(":{}", u64::MAX)).replace(",0", &format!(",{}", u64::MAX));
+        assert!(longest.len() < 1000, "{}", longest.len());
     }
 
     #[test]

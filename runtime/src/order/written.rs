@@ -3,7 +3,7 @@
 use gular_bundle::{Digest, Split};
 use serde::{Deserialize, Serialize};
 
-use super::{LoaderState, OrderKind, OrderSpec};
+use super::{LoaderState, OrderKind, OrderSpec, Tally};
 
 /// [`LoaderState`] as it is written.
 #[derive(Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub(super) struct Written {
     /// Where samples are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
+    /// Not in states of earlier builds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tally: Option<Tally>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -37,7 +40,8 @@ enum Name {
 
 impl From<LoaderState> for Written {
     fn from(state: LoaderState) -> Self {
-        let LoaderState { bundle, split, order, epoch, consumed, world_size, left_out } = state;
+        let LoaderState { bundle, split, order, epoch, consumed, world_size, left_out, tally } =
+            state;
         let OrderSpec { kind, seed, drop_last } = order;
         let (order, shuffle, shards) = match kind {
             OrderKind::Torch { shuffle } => (Name::Torch, Some(shuffle), None),
@@ -57,6 +61,7 @@ impl From<LoaderState> for Written {
             consumed,
             world_size,
             left_out,
+            tally,
         }
     }
 }
@@ -75,7 +80,8 @@ impl TryFrom<Written> for LoaderState {
         };
         let order = OrderSpec { kind, seed, drop_last };
         let left_out = written.left_out.unwrap_or(0);
-        Ok(Self { bundle, split, order, epoch, consumed, world_size, left_out })
+        let tally = written.tally;
+        Ok(Self { bundle, split, order, epoch, consumed, world_size, left_out, tally })
     }
 }
 

@@ -11,10 +11,11 @@ use tch::{Device, Kind, Tensor};
 use super::one_each::one_each;
 use super::spread::spread;
 use super::{Feed, FeedEpoch, Optimiser, Place, TrainState};
-use crate::Error;
 #[cfg(feature = "cuda")]
 use crate::cuda::{CudaError, Nccl};
 use crate::group::Group;
+use crate::order::{LoaderState, Tally};
+use crate::{Delivered, Error};
 
 /// Numbers that are added up in one piece. Larger pieces wait longer for the first byte,
 /// smaller ones more often; PyTorch's `DistributedDataParallel` takes as much.
@@ -188,6 +189,31 @@ impl DataParallel {
                 Err(error)
             }
         }
+    }
+
+    /// Adds up what the ranks delivered and compares it with what the index and the order say;
+    /// each rank computes a part of that. `state` is of this rank, after the same step on all.
+    /// On every rank.
+    ///
+    /// # Errors
+    /// Those of [`Loader::check_delivered`](crate::Loader::check_delivered); when a rank is lost.
+    pub fn check_delivered(&self, feed: &Feed, state: &LoaderState) -> Result<Delivered, Error> {
+        let loader = feed.loader();
+        let mut sums = Tally::to_sums(state.tally.as_ref());
+        self.sum(&mut sums)?;
+        let state = LoaderState { tally: Tally::from_sums(&sums), ..state.clone() };
+        // From here on all have the same state, so an error is one on all of them.
+        let due = u128::from(loader.due(&state)?);
+        let (rank, world_size) = (u128::from(self.group.rank()), self.group.world_size());
+        let part = |rank| (due * rank / u128::from(world_size)) as u64;
+        let part = loader.expected_tally(state.epoch, part(rank)..part(rank + 1));
+        let mut sums = Tally::to_sums(part.as_ref().ok());
+        self.sum(&mut sums)?;
+        part?;
+        let expected = Tally::from_sums(&sums).ok_or_else(|| Error::Tensors {
+            reason: "another rank could not read what its part of the epoch was to be".into(),
+        })?;
+        loader.compare_delivered(&state, &expected)
     }
 
     /// This rank's gradients, means over its `n` samples, become the means over the samples

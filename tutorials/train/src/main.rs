@@ -17,18 +17,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser as _;
 use gular_runtime::checkpoint::Checkpoints;
 use gular_runtime::group;
 use gular_runtime::metrics::Metrics;
-use gular_runtime::order::{OrderKind, OrderSpec};
+use gular_runtime::order::{LoaderState, OrderKind, OrderSpec, Tally};
 use gular_runtime::schedule::Cosine;
 use gular_runtime::torch::{
     self, AdamW, DataParallel, Feed, FeedOptions, Machine, Optimiser as _, Place, Saver, TrainState,
 };
 use gular_runtime::{
-    Deadline, EXIT_CHECKPOINTED, EXIT_LATER, EndTime, Env, Error, Loader, LoaderError,
+    Deadline, Delivered, EXIT_CHECKPOINTED, EXIT_LATER, EndTime, Env, Error, Loader, LoaderError,
     LoaderOptions, OnBadSample, OrientationPolicy, Phase, Ranks, Split, Stats, StopFlag, Transform,
     UnknownLabels, available_cores, jpeg_backend,
 };
@@ -318,7 +318,7 @@ impl Training<'_> {
                 return Ok((End::Stopped, None));
             }
             // The next run is to begin with the next epoch.
-            (self.state.loader.epoch, self.state.loader.consumed) = (epoch + 1, 0);
+            self.state.loader.begin(epoch + 1);
             self.checkpoint()?;
         }
         if let Some(files) = &mut self.files {
@@ -395,9 +395,14 @@ impl Training<'_> {
             // In one message: the samples of all ranks, and what all of them are to do.
             let flag = |set: bool| f64::from(u8::from(set));
             let [left, stop] = [batch.is_none(), self.asked_to_stop()];
-            let mut sums = [loss * n as f64, flag(left), flag(stop), flag(self.is_due())];
+            let mut sums = vec![loss * n as f64, flag(left), flag(stop), flag(self.is_due())];
+            let delivered = batch.as_ref().and_then(|batch| batch.state.tally.as_ref());
+            sums.extend(Tally::to_sums(delivered));
             let agreed = self.parallel.agree(n, &mut sums)?;
-            let [loss, left, stop, due] = sums;
+            let &[loss, left, stop, due, ref delivered @ ..] = sums.as_slice() else {
+                bail!("the ranks agreed on too few numbers");
+            };
+            let delivered = Tally::from_sums(delivered);
             let Some(batch) = batch.filter(|_| left == 0.0) else {
                 bar.finish_and_clear();
                 return self.stopped("after");
@@ -409,7 +414,8 @@ impl Training<'_> {
                 self.optimiser.step(rate)?;
             }
             self.state.step += 1;
-            self.state.loader = batch.state;
+            // A checkpoint is one of all ranks.
+            self.state.loader = LoaderState { tally: delivered, ..batch.state };
             if n > 0 {
                 let loss = loss / n as f64;
                 self.count(loss, n as f64);
@@ -428,9 +434,28 @@ impl Training<'_> {
             self.poll()?;
         }
         let stats = batches.stats().since(&before);
+        let end = batches.state().clone();
+        drop(batches);
         bar.finish_and_clear();
         self.finish_epoch(epoch, &stats)?;
+        if let Some(delivered) = self.delivered(train, &end)? {
+            say!("epoch {}: {delivered}", epoch + 1);
+        }
         Ok(End::Done)
+    }
+
+    /// How all ranks together were given the samples up to `end`; only rank 0 is to say it.
+    fn delivered(&self, feed: &Feed, end: &LoaderState) -> Result<Option<Delivered>> {
+        match self.parallel.check_delivered(feed, end) {
+            Ok(delivered) => Ok(Some(delivered).filter(|_| self.files.is_some())),
+            Err(error @ Error::Loader(LoaderError::Uncounted { .. })) => {
+                if self.files.is_some() {
+                    say!("warning: {error}, so nobody can say that each sample came once");
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether to stop after the step under way.
@@ -466,7 +491,8 @@ impl Training<'_> {
         // Each rank has a part of the samples, and all are to have the same network.
         self.parallel.share_buffers(&mut self.store)?;
         // Always the same epoch, so the same order and the same sums.
-        for batch in self.parallel.epoch(val, 0)? {
+        let mut batches = self.parallel.epoch(val, 0)?;
+        for batch in batches.by_ref() {
             if self.is_stopping() {
                 break;
             }
@@ -487,6 +513,8 @@ impl Training<'_> {
                 n += len;
             });
         }
+        let end = batches.state().clone();
+        drop(batches);
         let mut sums = [sum, right, n, f64::from(u8::from(self.stop.requested()))];
         self.parallel.sum(&mut sums)?;
         let [sum, right, n, stops] = sums;
@@ -497,9 +525,9 @@ impl Training<'_> {
             return Ok(End::Done);
         }
         let (loss, accuracy) = (sum / n, right / n);
-        if self.files.is_some() {
+        if let Some(delivered) = self.delivered(val, &end)? {
             let percent = 100.0 * accuracy;
-            say!("epoch {}: val loss {loss:.3}, accuracy {percent:.1} %", epoch + 1);
+            say!("epoch {}: val loss {loss:.3}, accuracy {percent:.1} %: {delivered}", epoch + 1);
         }
         self.state.figures.insert("val_loss".into(), loss);
         self.state.figures.insert("val_accuracy".into(), accuracy);

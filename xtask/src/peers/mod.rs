@@ -150,6 +150,7 @@ impl Surroundings {
         let programs = [
             &cargo::GULAR,
             &cargo::PRINT_ORDER,
+            &cargo::PRINT_TALLY,
             &cargo::SIF_OF_DIR,
             &cargo::SQUASH_DIR,
             &cargo::WRITE_METRICS,

@@ -1,0 +1,202 @@
+//! The proof that an epoch was delivered as its order says: what its tally must be, from the
+//! index and the order alone, and the first difference by name.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use gular_bundle::{Shard, ShardIdx};
+
+use super::{Loader, LoaderError};
+use crate::Error;
+use crate::order::{Differs, EpochOrder, LoaderState, Tally, Wrong};
+
+// Positions at a time, so that each shard is opened once for them: 16 bytes each.
+const CHUNK: u64 = 1 << 20;
+
+/// How an epoch was delivered, in words: `1,281,167 samples, each once`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivered {
+    /// Positions delivered, all of them with the sample that the order has there.
+    pub positions: u64,
+    /// Samples of the order.
+    pub samples: u64,
+    /// Positions whose sample could not be decoded.
+    pub broken: u64,
+}
+
+impl fmt::Display for Delivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { positions, samples, broken } = *self;
+        let (all, once) = (grouped(samples), grouped(positions.min(samples)));
+        match positions {
+            p if p < samples => write!(f, "{once} of {all} samples, each once")?,
+            p if p == samples => write!(f, "{all} samples, each once")?,
+            p => write!(f, "{all} samples, each once, and {} again", grouped(p - samples))?,
+        }
+        if broken > 0 {
+            write!(f, ", {} of them broken", grouped(broken))?;
+        }
+        Ok(())
+    }
+}
+
+/// A number with commas.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+impl Loader {
+    /// Compares the tally in `state`, that of all ranks, with what the index and the order say.
+    ///
+    /// At the end of an epoch, or anywhere in it. It needs the indexes of the shards, and per
+    /// sample some 300 ns; several ranks share that by [`Loader::expected_tally`].
+    ///
+    /// # Errors
+    /// [`Error::State`] for a state of another loader; [`LoaderError::Uncounted`] where it has no
+    /// tally of the whole epoch; [`LoaderError::Delivered`] with the first difference; those of
+    /// [`Loader::expected_tally`].
+    pub fn check_delivered(&self, state: &LoaderState) -> Result<Delivered, Error> {
+        let expected = self.expected_tally(state.epoch, 0..self.due(state)?)?;
+        self.compare_delivered(state, &expected)
+    }
+
+    /// Positions that a tally in `state` must have.
+    ///
+    /// # Errors
+    /// [`Error::State`], [`LoaderError::Uncounted`].
+    pub fn due(&self, state: &LoaderState) -> Result<u64, Error> {
+        state.check(&self.state())?;
+        let Some(tally) = &state.tally else {
+            return Err(LoaderError::Uncounted { epoch: state.epoch }.into());
+        };
+        let n_positions = self.n_positions();
+        if state.consumed < n_positions {
+            return Ok(state.consumed);
+        }
+        // What the last steps of all ranks have left out is less than one step.
+        let stride = self.options.world_size.saturating_mul(self.options.batch_size as u64);
+        let left_out = n_positions.saturating_sub(tally.count);
+        let cut = self.options.order.drop_last && left_out < stride;
+        Ok(if cut { n_positions - left_out } else { n_positions })
+    }
+
+    /// The tally that `positions` of `epoch` must add up to.
+    ///
+    /// # Errors
+    /// [`Error::Bundle`] where an index cannot be read.
+    pub fn expected_tally(&self, epoch: u64, positions: Range<u64>) -> Result<Tally, Error> {
+        let n_positions = self.n_positions();
+        let order = self.order_of(epoch);
+        let mut tally = Tally::default();
+        let mut from = positions.start;
+        while from < positions.end {
+            let to = from.saturating_add(CHUNK).min(positions.end);
+            let at = |position| order.sample_at(position).map(|nth| (nth, position));
+            // By sample, so by shard.
+            let mut due: Vec<(u64, u64)> = (from..to).filter_map(at).collect();
+            due.sort_unstable();
+            let mut opened = None;
+            for (nth, position) in due {
+                let sample = self.known.sample(nth);
+                if let Some(term) = self.term(&mut opened, epoch, position, sample)? {
+                    tally.add(term, position, n_positions);
+                }
+            }
+            from = to;
+        }
+        Ok(tally)
+    }
+
+    /// The last part of [`Loader::check_delivered`]: `expected` is of the positions up to
+    /// [`Loader::due`].
+    ///
+    /// # Errors
+    /// Those of [`Loader::check_delivered`].
+    pub fn compare_delivered(
+        &self,
+        state: &LoaderState,
+        expected: &Tally,
+    ) -> Result<Delivered, Error> {
+        let epoch = state.epoch;
+        let Some(found) = &state.tally else {
+            return Err(LoaderError::Uncounted { epoch }.into());
+        };
+        let n_positions = self.n_positions();
+        let what = match found.differs(expected, n_positions) {
+            None if found.count == expected.count => {
+                let samples = self.shard_samples.iter().sum();
+                let (positions, broken) = (found.count, found.broken);
+                return Ok(Delivered { positions, samples, broken });
+            }
+            None => format!("{} were counted, expected {}", found.count, expected.count),
+            Some(Differs::Within(range)) => {
+                let (from, to) = (range.start, range.end);
+                format!("more than 4 are wrong, the first between position {from} and {to}")
+            }
+            Some(Differs::At(wrong)) => self.name(epoch, &wrong, n_positions)?,
+        };
+        Err(LoaderError::Delivered { epoch, what }.into())
+    }
+
+    /// What is wrong at the first of the positions `wrong`.
+    fn name(&self, epoch: u64, wrong: &[(u64, u64)], n_positions: u64) -> Result<String, Error> {
+        let Some((position, excess)) = wrong.first().copied() else { return Ok(String::new()) };
+        let others = match wrong.len() - 1 {
+            0 => String::new(),
+            1 => ", and another position is wrong".into(),
+            n => format!(", and {n} other positions are wrong"),
+        };
+        let nth = self.order_of(epoch).sample_at(position).unwrap_or_default();
+        let due = self.known.sample(nth);
+        let key = self.source.name(due);
+        let mut opened = None;
+        let expected = self.term(&mut opened, epoch, position, due)?.unwrap_or_default();
+        let what = match Wrong::of(excess, expected) {
+            Wrong::LeftOut => format!("sample `{key}` was left out"),
+            Wrong::Twice => format!("sample `{key}` came twice"),
+            Wrong::Instead(term) => {
+                let mut found = None;
+                for sample in 0..self.source.bundle().n_samples(self.options.split) {
+                    if self.term(&mut opened, epoch, position, sample)? == Some(term) {
+                        found = Some(format!("sample `{}`", self.source.name(sample)));
+                        break;
+                    }
+                }
+                let found = found.unwrap_or_else(|| "something else".into());
+                format!("{found} came instead of sample `{key}`")
+            }
+        };
+        Ok(format!("at position {position} of {n_positions} {what}{others}"))
+    }
+
+    /// What `sample` adds at `position`; its shard stays in `opened`.
+    fn term(
+        &self,
+        opened: &mut Option<(ShardIdx, Arc<Shard>)>,
+        epoch: u64,
+        position: u64,
+        sample: u64,
+    ) -> Result<Option<u64>, Error> {
+        let bundle = self.source.bundle();
+        let id = bundle.locate(self.options.split, sample)?;
+        if opened.as_ref().is_none_or(|(shard, _)| *shard != id.shard) {
+            *opened = Some((id.shard, bundle.shard(id.shard)?));
+        }
+        let shard = opened.as_ref().map(|(_, shard)| shard);
+        Ok(shard.and_then(|shard| self.source.term(shard, id.row, epoch, position, sample)))
+    }
+
+    pub(super) fn order_of(&self, epoch: u64) -> EpochOrder {
+        let spec = &self.options.order;
+        EpochOrder::new(spec, &self.shard_samples, epoch, self.options.world_size)
+    }
+}
