@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::last_good::LastGood;
 use crate::pace::Pace;
 use crate::preferred::Preferred;
-use crate::route::Routes;
+use crate::routes::Routes;
 use crate::servers::Servers;
 use crate::token::{Action, Finder, Found, Pick, Want};
 use crate::{Diagnosis, Env, Error, Token, Url};

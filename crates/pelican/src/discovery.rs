@@ -4,10 +4,6 @@
 //! https://HOST/.well-known/pelican-configuration ─▶ director_endpoint   kept 30 min
 //! ```
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
 use hyper::Method;
 use tokio::time::sleep;
 
@@ -17,42 +13,14 @@ use crate::http::{Fault, Request, Response, Role, Server};
 use crate::redirect;
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, retry_after};
+use crate::routes::Director;
 use crate::url::redact;
-
-/// The Go client's and pelicanfs' term.
-const KEEP: Duration = Duration::from_secs(30 * 60);
 
 /// A discovery host's JSON is a few hundred bytes.
 const MAX_JSON: usize = 1 << 20;
 
 /// Redirects of a discovery host that are followed.
 const MAX_REDIRECTS: usize = 5;
-
-/// Who names the servers of a federation.
-#[derive(Debug, Clone)]
-pub(crate) enum Director {
-    /// Base URL without `/` at its end.
-    At(Server, String),
-    /// A standalone origin: the host itself serves the objects.
-    Standalone(Server),
-}
-
-/// The directors that discovery hosts named.
-#[derive(Debug, Default)]
-pub(crate) struct Directors(Mutex<HashMap<String, (Director, Instant)>>);
-
-impl Directors {
-    fn known(&self, authority: &str) -> Option<Director> {
-        let now = Instant::now();
-        let directors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        directors.get(authority).filter(|(_, until)| *until > now).map(|(d, _)| d.clone())
-    }
-
-    fn keep(&self, authority: &str, director: Director) {
-        let mut directors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        directors.insert(authority.to_owned(), (director, Instant::now() + KEEP));
-    }
-}
 
 /// Why a discovery host is of no use, and whether it may be at another time.
 struct Useless {

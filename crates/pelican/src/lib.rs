@@ -5,16 +5,18 @@
 //!
 //! ```text
 //! Client ─ stream, read ─▶ read ┐
-//!        ─ upload ───────▶ upload ├─▶ route (discovery, director) ─▶ http
-//!        ─ stat, list ───▶ stat ┘       token (found, diagnosed)
+//!        ─ upload ───────▶ upload ├─▶ ask (discovery, director) ─▶ http
+//!        ─ stat, list ───▶ stat ┘      token (found, diagnosed)
 //!        ─ examine ────▶ examine: what each server does, for those who look for a fault
 //! ```
 
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "tests may panic"))]
 
+mod ask;
 mod checksum;
 mod client;
+mod detour;
 mod director;
 mod discovery;
 mod error;
@@ -37,6 +39,7 @@ mod receive;
 mod redirect;
 mod retry;
 mod route;
+mod routes;
 mod servers;
 mod sources;
 mod stat;
@@ -49,9 +52,8 @@ pub use client::{Client, ClientOptions, Tell};
 pub use error::{Attempt, Attempts, Error};
 pub use examine::{Copy, Examination, Probe, ProbeFault, Role, TokenFacts};
 pub use gular_files::Env;
-pub use listing::{Entry, Listing};
+pub use listing::{Entry, Listing, Stat};
 pub use plain::{PlainRead, PlainSink};
-pub use stat::Stat;
 pub use take::{BLOCK_BYTES, Object, Sink};
 pub use token::{Action, Diagnosis, Token, TokenError, usual_token_file};
 pub use upload::{Check, Compared, IfTaken, Upload, Uploaded};

@@ -42,6 +42,16 @@ pub struct Entry {
     pub collection: bool,
 }
 
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// The length in bytes of an object, where the server says it.
+    pub len_bytes: Option<u64>,
+    /// Whether it is a collection; `None` where nothing can be listed: there some
+    /// servers answer for a collection as they do for an object.
+    pub collection: Option<bool>,
+}
+
 /// What a server said of a path and of what is directly below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Multistatus {

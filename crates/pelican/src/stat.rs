@@ -10,23 +10,13 @@ use tokio::time::sleep;
 use crate::client::{Client, Inner};
 use crate::error::Attempts;
 use crate::http::{Fault, Request, Response, Server};
-use crate::listing::{Listing, MAX_LISTING_BYTES, Multistatus, parse_multistatus};
+use crate::listing::{Listing, MAX_LISTING_BYTES, Multistatus, Stat, parse_multistatus};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb, header, propfind, retry_after, said};
 use crate::sources::{Fared, Sources};
 use crate::token::Action;
 use crate::url::percent_decode;
 use crate::{Entry, Error, Scheme, Url, local};
-
-/// What a name stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
-    /// The length in bytes of an object, where the server says it.
-    pub len_bytes: Option<u64>,
-    /// Whether it is a collection; `None` where nothing can be listed: there some
-    /// servers answer for a collection as they do for an object.
-    pub collection: Option<bool>,
-}
 
 impl Client {
     /// Asks what `url` is: by PROPFIND, or by HEAD where nothing can be listed or the
