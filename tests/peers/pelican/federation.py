@@ -6,8 +6,9 @@ federation.py origin DIR   the namespace is that of a second origin, in a proces
 federation.py posc DIR     the same; a cut upload leaves no object there (`Origin.Posc`)
 
 Needs the program `pelican`, client and server, in PATH, and no Python package. Prints one JSON object once it
-serves: `url` of the namespace, `ca`, `token` (a file: storage.read, create and modify), `version`, `pids` by
-name, `logs`. It ends when its standard input does. All files are in DIR.
+serves: `url` of the namespace, `ca`, `token` (a file: storage.read, create and modify), `version`, `logs`. It
+ends when its standard input does. All files are in DIR. `outage.py` has a fourth deployment, `apart`: director,
+origin and cache in a process each.
 """
 
 import json
@@ -26,7 +27,10 @@ import urllib.request
 # Certificates and two servers' first start; some seconds on an idle machine.
 PATIENCE_SECONDS = 180
 
-FRONT = """\
+# How often a server tells the director of itself.
+ADVERTISE_SECONDS = 3
+
+SERVER = """\
 ConfigBase: {dir}/conf
 RuntimeDir: {dir}/run
 Logging:
@@ -37,25 +41,25 @@ Server:
   WebPort: {port}
   WebHost: 127.0.0.1
   EnableUI: false
-  DbLocation: {dir}/run/server.sqlite
+{ca}  DbLocation: {dir}/run/server.sqlite
+  # A cache asks for the namespaces whenever it tells the director of itself.
+  AdvertisementInterval: {advertise}s
   # All of it is on loopback.
   SSRFProtection:
     SkipDefaultBlocks: true
+Monitoring:
+  # The default is one folder for all processes on a machine: a cache that cannot have it counts as ill, and
+  # directors do not name it.
+  DataLocation: {dir}/run/monitoring
 Federation:
   DiscoveryUrl: https://localhost:{front}
 Xrootd:
   Sitename: {name}
-Origin:
-  StorageType: posixv2
-  EnableVoms: false
-  RunLocation: {dir}/run/origin
-{posc}  Exports:
-    - FederationPrefix: {namespace}
-      StoragePrefix: {dir}/store
-      Capabilities: [{reads}, "Writes", "Listings", "DirectReads"]
+  # For transfers to end, after it has said goodbye to the director.
+  ShutdownTimeout: 2s
 """
 
-BOX = """\
+DIRECTOR = """\
 Registry:
   RequireOriginApproval: false
   RequireCacheApproval: false
@@ -63,6 +67,22 @@ Registry:
 Director:
   MinStatResponse: 1
   MaxStatResponse: 1
+"""
+
+ORIGIN = """\
+Origin:
+  StorageType: posixv2
+  EnableVoms: false
+  # Origins of this kind fail it, and a cache in the same process then counts as ill too.
+  DirectorTest: false
+  RunLocation: {dir}/run/origin
+{posc}  Exports:
+    - FederationPrefix: {namespace}
+      StoragePrefix: {dir}/store
+      Capabilities: [{reads}, "Writes", "Listings", "DirectReads"]
+"""
+
+CACHE = """\
 Cache:
   EnableV2: true
   StorageLocation: {dir}/cache
@@ -86,18 +106,26 @@ def surroundings():
 class Server:
     """One process of the program, which ends with this script."""
 
-    def __init__(self, work, name, namespace, reads, modules, port, front, posc=False):
-        self.dir = work / name
+    def __init__(self, work, name, modules, port, front, namespace="", reads="", posc=False, ca=None):
+        self.dir, self.port = work / name, port
         for folder in ("conf", "run", "store", "cache"):
             (self.dir / folder).mkdir(parents=True, exist_ok=True)
         self.config = self.dir / "pelican.yaml"
-        settings = FRONT.format(
-            dir=self.dir, port=port, front=front, name=name, namespace=namespace, reads=reads,
-            posc="  Posc:\n    Enabled: true\n" if posc else "",
+        settings = SERVER + (DIRECTOR if "director" in modules else "")
+        settings += (ORIGIN if "origin" in modules else "") + (CACHE if "cache" in modules else "")
+        self.config.write_text(
+            settings.format(
+                dir=self.dir, port=port, front=front, name=name, namespace=namespace, reads=reads,
+                advertise=ADVERTISE_SECONDS,
+                posc="  Posc:\n    Enabled: true\n" if posc else "",
+                ca=f"  TLSCACertificateFile: {ca}\n" if ca else "",
+            )
         )
-        if "director" in modules:
-            settings += BOX.format(dir=self.dir)
-        self.config.write_text(settings)
+        if ca:
+            # Of the same authority, so that each trusts the other.
+            shutil.copytree(ca.parent, self.dir / "conf/certificates")
+            for made in ("tls.crt", "tls.key"):
+                (self.dir / "conf/certificates" / made).unlink(missing_ok=True)
         self.log = self.dir / "log"
         self.command = ["pelican", "--config", self.config, "serve", "--port", str(port)]
         for module in modules:
@@ -113,13 +141,17 @@ class Server:
             )
 
     def stop(self):
+        """As an operator stops it: it says goodbye to the director."""
         if self.process and self.process.poll() is None:
             self.process.terminate()
             try:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+                self.kill()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -130,7 +162,7 @@ class Stay(urllib.request.HTTPRedirectHandler):
 
 
 def answer(ca, url, token=None):
-    """Status and headers of what `url` answers; None while nobody does."""
+    """Status and headers of what `url` answers; no status while nobody does."""
     try:
         opener = urllib.request.build_opener(
             urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca)),
@@ -145,100 +177,130 @@ def answer(ca, url, token=None):
     except urllib.error.HTTPError as error:
         return error.code, error.headers
     except OSError:
-        return None
+        return None, None
 
 
-def wait(what, servers, found):
-    end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end:
+class Federation:
+    """The servers of one deployment, started in `work`; they stop with it."""
+
+    def __init__(self, mode, work):
+        self.mode, self.work, self.servers = mode, work, []
+        self.front = free_port()
+        self.namespace = "/boxed" if mode == "box" else "/second"
+        self.url = f"pelican://localhost:{self.front}{self.namespace}"
+
+    def __enter__(self):
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for server in reversed(self.servers):
+            server.stop()
+
+    def _start(self):
+        apart = self.mode == "apart"
+        modules = ["director", "registry"] if apart else ["director", "registry", "origin", "cache"]
+        self.director = self._add("box", modules, self.front, namespace="/boxed", reads='"Reads"')
+        self.ca = self.director.dir / "conf/certificates/tlsca.pem"
+        well_known = f"https://localhost:{self.front}/.well-known/pelican-configuration"
+        self.wait("discovery", lambda: self.ca.exists() and answer(self.ca, well_known)[0] == 200)
+        self.origin = self.cache = self.director
+        if self.mode != "box":
+            more = {"reads": '"PublicReads"', "posc": self.mode == "posc", "ca": self.ca}
+            self.origin = self._add("second", ["origin"], free_port(), namespace=self.namespace, **more)
+        if apart:
+            self.cache = self._add("cache", ["cache"], free_port(), ca=self.ca)
+        (self.origin.dir / "store/ready").write_text("ready")
+        self.wait_for_cache()
+        self.token = self._mint()
+        place, token = self.named()[0], self.token.read_text()
+        # As soon as the cache knows of the namespace too.
+        self.wait("the cache serves", lambda: answer(self.ca, place, token)[0] == 200)
+
+    def _add(self, name, modules, port, **more):
+        server = Server(self.work, name, modules, port, self.front, **more)
+        self.servers.append(server)
+        server.start()
+        return server
+
+    def restart_origin(self):
+        self.origin.start()
+        ready = f"https://localhost:{self.origin.port}{self.namespace}/ready"
+        self.wait("the origin serves again", lambda: answer(self.ca, ready)[0] == 200)
+        # It has told the director of itself by then.
+        time.sleep(ADVERTISE_SECONDS + 1)
+        self.wait_for_cache()
+
+    def asked(self):
+        """Status and headers of what the director says of an object."""
+        return answer(self.ca, f"https://localhost:{self.front}{self.namespace}/ready")
+
+    def named(self):
+        """The servers that the director names for it."""
+        status, headers = self.asked()
+        links = ",".join(headers.get_all("Link") or []) if status == 307 else ""
+        return [link.split(">")[0] for link in links.split("<")[1:]]
+
+    def wait_for_cache(self):
+        """Until then the director names the origin alone."""
+        below = "" if self.mode == "apart" else "/api/v1.0/cache"
+        at = f"https://localhost:{self.cache.port}{below}/"
+        self.wait("the director names the cache", lambda: any(url.startswith(at) for url in self.named()))
+
+    def wait(self, what, found):
+        end = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < end:
+            for server in self.servers:
+                if server.process.poll() is not None:
+                    self.fail(f"the server ended before {what}", server)
+            if found():
+                return
+            time.sleep(0.3)
+        self.fail(f"{what}: not within {PATIENCE_SECONDS} s", *self.servers)
+
+    def fail(self, why, *servers):
         for server in servers:
-            if server.process.poll() is not None:
-                fail(f"the server ended before {what}", server)
-        if result := found():
-            return result
-        time.sleep(0.3)
-    return fail(f"{what}: not within {PATIENCE_SECONDS} s", *servers)
+            server.stop()
+            tail = server.log.read_text(errors="replace").splitlines()[-20:]
+            print(f"federation.py: the end of {server.log}:", *tail, sep="\n", file=sys.stderr)
+        sys.exit(f"federation.py: {why}")
+
+    def _mint(self):
+        command = ["pelican", "--config", self.origin.config, "token", "create", "--read", "--write", "--modify"]
+        command += ["--scope-path", "/", "--lifetime", "36000", self.url]
+        made = subprocess.run(command, capture_output=True, text=True, env=surroundings(), cwd=self.origin.dir)
+        if made.returncode:
+            self.fail(f"no token: {made.stderr.strip()}", self.origin)
+        token = self.work / "token"
+        token.write_text(made.stdout.split()[-1])
+        return token
 
 
-def fail(why, *servers):
-    for server in servers:
-        server.stop()
-        tail = server.log.read_text(errors="replace").splitlines()[-20:]
-        print(f"federation.py: the end of {server.log}:", *tail, sep="\n", file=sys.stderr)
-    sys.exit(f"federation.py: {why}")
-
-
-def mint(server, url):
-    command = ["pelican", "--config", server.config, "token", "create", "--read", "--write", "--modify"]
-    command += ["--scope-path", "/", "--lifetime", "36000", url]
-    made = subprocess.run(command, capture_output=True, text=True, env=surroundings(), cwd=server.dir)
-    if made.returncode:
-        fail(f"no token: {made.stderr.strip()}", server)
-    return made.stdout.split()[-1]
-
-
-def first_cache(headers):
-    for link in headers.get_all("Link") or []:
-        return link.split(">")[0].lstrip("<")
-    return None
+def version():
+    said = subprocess.run(["pelican", "--version"], capture_output=True, text=True, env=surroundings())
+    return (said.stdout or said.stderr).splitlines()[0]
 
 
 def main():
     mode, work = sys.argv[1], pathlib.Path(sys.argv[2]).resolve()
     if mode not in ("box", "origin", "posc"):
         sys.exit("federation.py: the first argument is box, origin or posc")
-    front = free_port()
-    box = Server(
-        work, "box", "/boxed", '"Reads"', ["director", "registry", "origin", "cache"], front, front
-    )
-    servers, namespace = [box], "/boxed"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    try:
-        box.start()
-        ca = box.dir / "conf/certificates/tlsca.pem"
-        discovery = f"https://localhost:{front}"
-        well_known = f"{discovery}/.well-known/pelican-configuration"
-        wait("discovery", servers, lambda: ca.exists() and (answer(ca, well_known) or [0])[0] == 200)
-        storing = box
-        if mode != "box":
-            namespace = "/second"
-            storing = Server(
-                work, "second", namespace, '"PublicReads"', ["origin"], free_port(), front, mode == "posc"
-            )
-            # Of the same authority, so that each trusts the other.
-            shutil.copytree(box.dir / "conf/certificates", storing.dir / "conf/certificates")
-            for made in ("tls.crt", "tls.key"):
-                (storing.dir / "conf/certificates" / made).unlink(missing_ok=True)
-            storing.config.write_text(
-                storing.config.read_text().replace(
-                    "  EnableUI: false\n", f"  EnableUI: false\n  TLSCACertificateFile: {ca}\n"
-                )
-            )
-            servers.append(storing)
-            storing.start()
-        (storing.dir / "store/ready").write_text("ready")
-        url = f"{discovery}{namespace}/ready"
-        named = lambda: (a := answer(ca, url)) and a[0] == 307 and first_cache(a[1])  # noqa: E731
-        wait("the director names a cache", servers, named)
-        token = mint(storing, f"pelican://localhost:{front}{namespace}")
-        # As soon as the cache knows of the namespace too.
-        wait("the cache serves", servers, lambda: (answer(ca, named(), token) or [0])[0] == 200)
-        token_file = work / "token"
-        token_file.write_text(token)
-        version = subprocess.run(["pelican", "--version"], capture_output=True, text=True, env=surroundings())
+    with Federation(mode, work) as federation:
         told = {
-            "url": f"pelican://localhost:{front}{namespace}",
-            "ca": str(ca),
-            "token": str(token_file),
-            "version": (version.stdout or version.stderr).splitlines()[0],
-            "pids": {server.dir.name: server.process.pid for server in servers},
-            "logs": [str(server.log) for server in servers],
+            "url": federation.url,
+            "ca": str(federation.ca),
+            "token": str(federation.token),
+            "version": version(),
+            "logs": [str(server.log) for server in federation.servers],
         }
         print(json.dumps(told), flush=True)
         sys.stdin.read()
-    finally:
-        for server in reversed(servers):
-            server.stop()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,7 @@
 //! ```text
 //! gular ──▶ director (ours) ──▶ XRootD: open origin | token origin, TLS | open origin and cache
 //!       ──▶ the real Pelican, a whole federation
+//! gular ──▶ the real Pelican, some of whose servers fail
 //! the real Pelican client ──▶ gular federation serve
 //! ```
 
@@ -71,6 +72,8 @@ pub(super) enum Server {
     Cache,
     /// The real Pelican.
     Pelican(Deployment),
+    /// The real Pelican, some of whose servers fail.
+    Outage,
     /// `gular federation serve`, for the real Pelican client.
     Client,
 }
@@ -87,6 +90,7 @@ impl Server {
                 Self::Pelican(Deployment::Box),
                 Self::Pelican(Deployment::Origin),
                 Self::Pelican(Deployment::Posc),
+                Self::Outage,
                 Self::Client,
             ],
         }
@@ -101,6 +105,7 @@ impl Server {
             Self::Pelican(Deployment::Box) => "federation_box",
             Self::Pelican(Deployment::Origin) => "federation_origin",
             Self::Pelican(Deployment::Posc) => "federation_posc",
+            Self::Outage => "federation_outage",
             Self::Client => "federation_client",
         }
     }
@@ -119,7 +124,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
         let mut checks = match server {
             // As slow as it likes.
             Server::Named => command(&suite),
-            Server::Client => command("python3"),
+            Server::Outage | Server::Client => command("python3"),
             _ => {
                 let mut limited = command("timeout");
                 limited.args(["--kill-after=5", LIMIT_SECONDS]).arg(&suite);
@@ -132,7 +137,9 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
             Server::Pelican(deployment) => {
                 against_pelican(*server, *deployment, &pelican, &work.join(server.name()), checks)?
             }
-            Server::Client => of_the_client(&pelican, &work.join(server.name()), checks)?,
+            Server::Outage | Server::Client => {
+                of_a_script(*server, &pelican, &work.join(server.name()), checks)?
+            }
             _ => against_xrootd(*server, &director, &scripts, &work.join(server.name()), checks)?,
         });
     }
@@ -207,16 +214,16 @@ fn against_pelican(
     finished(work, tally)
 }
 
-/// Runs the real client against the embedded federation.
-fn of_the_client(scripts: &Path, work: &Path, mut checks: Command) -> Result<Tally> {
-    let script = scripts.join("client.py");
+/// Runs a script that starts what it needs itself.
+fn of_a_script(server: Server, scripts: &Path, work: &Path, mut checks: Command) -> Result<Tally> {
+    let script = scripts.join(if server == Server::Outage { "outage.py" } else { "client.py" });
     if !Pelican::is_installed() {
         let listed = stdout_of(command("python3").arg(&script).arg("--list"))?;
-        return Ok(skipped(Server::Client, listed.lines()));
+        return Ok(skipped(server, listed.lines()));
     }
     super::empty(work)?;
-    let tally =
-        tally_of(checks.arg(script).current_dir(work), Server::Client.name(), str::to_owned)?;
+    checks.env("PYTHONDONTWRITEBYTECODE", "1").arg(script).current_dir(work);
+    let tally = tally_of(&mut checks, server.name(), str::to_owned)?;
     finished(work, tally)
 }
 
