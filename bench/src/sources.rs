@@ -79,7 +79,7 @@ fn places(bundle: &Bundle, of: Of) -> Result<Vec<Place>, Error> {
         .map(|i| {
             let id = bundle.locate(of.split, i as u64)?;
             let shard = bundle.shard(id.shard)?;
-            let place = of.image.of(&shard.index().locations).and_then(|l| l.range(id.row));
+            let place = shard.range(id.row, of.image)?;
             let (offset, len) =
                 place.ok_or_else(|| Error::Option(format!("sample {i} has no place")))?;
             Ok((id.shard.0, offset, len))

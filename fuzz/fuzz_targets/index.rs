@@ -3,7 +3,7 @@
 //! The input is the shard's length, eight bytes with the smallest first, and the index.
 #![no_main]
 
-use gular_bundle::{BundlePath, Dtype, Field, FieldName, Index, Location};
+use gular_bundle::{BundlePath, Dtype, Field, FieldName, Index};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((len, index)) = bytes.split_first_chunk() else { return };
@@ -17,12 +17,12 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(index) = Index::parse("fuzz", index, &fields, shard_bytes) else { return };
     for row in index.rows() {
         BundlePath::parse(index.key(row).unwrap()).unwrap();
-        for location in &index.locations {
+        for field in index.fields() {
             // Of a label the shard holds nothing.
-            if matches!(location, Location::IndexOnly) {
+            if index.is_index_only(field) {
                 continue;
             }
-            let (offset, len) = location.range(row).unwrap();
+            let (offset, len) = index.range(row, field).unwrap();
             assert!(offset.checked_add(len as u64).is_some_and(|end| end <= shard_bytes));
         }
     }

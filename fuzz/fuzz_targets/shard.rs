@@ -32,7 +32,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         Field::fixed(FieldName::parse("mask").unwrap(), Dtype::U16, vec![2, 3]),
     ];
     if let Ok(index) = rebuild_index(&shard, envelope, &fields) {
-        let read = Index::parse("fuzz", &index, &fields, shard.len_bytes());
+        let read = Index::parse("fuzz", index, &fields, shard.len_bytes());
         assert!(read.is_ok(), "{read:?}");
     }
 });

@@ -31,7 +31,7 @@ fn values(dir: &Path, field: usize) -> Vec<(String, Vec<u8>)> {
     let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
     let mut found = Vec::new();
     for shard in ShardIdx::first(bundle.manifest().shards.len()) {
-        for row in bundle.shard(shard).unwrap().index().rows() {
+        for row in bundle.shard(shard).unwrap().index().unwrap().rows() {
             let (id, mut out) = (SampleId { shard, row }, Vec::new());
             bundle.read(id, FieldIdx(field), &mut out).unwrap();
             found.push((bundle.key(id).unwrap().to_string(), out));
@@ -153,8 +153,8 @@ fn labels_in_place_are_counted_and_left_out_too() {
     let bundle = Bundle::open(&dir.path().join("a"), OpenOptions::default()).unwrap();
     let shard = bundle.shard(ShardIdx(0)).unwrap();
     let mut bytes = fs::read(&file).unwrap();
-    for row in shard.index().rows().filter(|row| labels[row.0] == label(0)) {
-        let (at, len) = shard.index().locations[1].range(row).unwrap();
+    for row in shard.index().unwrap().rows().filter(|row| labels[row.0] == label(0)) {
+        let (at, len) = shard.range(row, FieldIdx(1)).unwrap().unwrap();
         bytes[at as usize..at as usize + len].fill(0xff);
     }
     let damaged = dir.path().join("unknown.h5");

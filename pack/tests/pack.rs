@@ -24,7 +24,7 @@ fn every_image_arrives_under_its_key_with_its_label() {
             let key = bundle.key(id).unwrap();
             bundle.read(id, FieldIdx(0), &mut bytes).unwrap();
             assert_eq!(bytes, fs::read(source.path().join(key.as_str())).unwrap());
-            let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap();
+            let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap().unwrap();
             let class = &bundle.manifest().classes[label as usize];
             assert!(key.as_str().starts_with(&format!("{split}/{class}/")));
             seen += 1;

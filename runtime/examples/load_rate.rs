@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         row(&format!("loader, pictures as stored, {cores} threads"), rate);
         let (rate, _) = load(&open(CheckWhen::Always)?, &options, as_stored, cores, false)?;
         row("  and every sample's digest checked", rate);
-        bundle.shard(ShardIdx(0))?.len_of(Row(0), FieldIdx(0)).unwrap_or(0) as f64
+        bundle.shard(ShardIdx(0))?.len_of(Row(0), FieldIdx(0))?.unwrap_or(0) as f64
     } else {
         let (rate, mean) = decode_only(&bundle, &options)?;
         row("decode and resize whole images, no loader", rate);

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fixtures::{self, Recipe, label, make, open};
-use gular_bundle::{Dtype, Field, FieldName, Row, ShardIdx};
+use gular_bundle::{Dtype, Field, FieldIdx, FieldName, Row, ShardIdx};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
@@ -474,7 +474,7 @@ fn changed_bytes_are_an_error_even_when_images_may_be_skipped() {
     let entry = made.bundle.manifest().shards[2].clone();
     let path = made.bundle.path_of(&entry.file);
     let offset =
-        made.bundle.shard(ShardIdx(2)).unwrap().index().locations[0].range(Row(4)).unwrap().0
+        made.bundle.shard(ShardIdx(2)).unwrap().range(Row(4), FieldIdx(0)).unwrap().unwrap().0
             as usize;
     let mut bytes = fs::read(&path).unwrap();
     bytes[offset + 100] ^= 1;

@@ -156,7 +156,8 @@ fn a_sample_left_out_doubled_or_swapped_is_found_and_named() {
         let mut tally = Tally::default();
         for (position, sample) in delivered {
             let id = made.bundle.locate(Split::Train, *sample).unwrap();
-            let digest = made.bundle.shard(id.shard).unwrap().digest(id.row, image).unwrap();
+            let shard = made.bundle.shard(id.shard).unwrap();
+            let digest = shard.digest(id.row, image).unwrap().unwrap();
             tally.add(term(EPOCH, *position, *sample, &digest), *position, N);
         }
         let state = LoaderState { epoch: EPOCH, consumed: N, tally: Some(tally), ..here.state() };

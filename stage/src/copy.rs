@@ -164,13 +164,14 @@ impl Copy<'_> {
         let mut values = vec![Vec::new(); manifest.fields.len()];
         let mut made = BTreeSet::new();
         let mut lines = String::new();
-        for row in open.index().rows() {
+        let index = open.index()?;
+        for row in index.rows() {
             check_stop(stop)?;
             for (field, value) in values.iter_mut().enumerate() {
                 open.read(row, FieldIdx(field), value)?;
             }
             let lent: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-            let key = BundlePath::parse(open.index().key(row).unwrap_or_default());
+            let key = BundlePath::parse(index.key(row).unwrap_or_default());
             let files =
                 names.of(SampleId { shard, row }, &key.map_err(gular_bundle::Error::from)?, &lent);
             for ((name, value), head) in files.names.iter().zip(lent).zip(&heads) {

@@ -110,13 +110,14 @@ fn sample_files(bundle: &Bundle, need: &mut Need) -> Result<(), Error> {
     for (shard, entry) in ShardIdx::first(manifest.shards.len()).zip(&manifest.shards) {
         let open = bundle.shard(shard)?;
         let split = entry.split.to_string();
-        for row in open.index().rows() {
+        let index = open.index()?;
+        for row in index.rows() {
             for (field, head) in FieldIdx::first(heads.len()).zip(&heads) {
                 if field.of(&manifest.fields).is_some_and(|f| !f.is_label()) {
-                    need.add(open.len_of(row, field).unwrap_or(0) as u64 + head);
+                    need.add(index.range(row, field).map_or(0, |(_, len)| len) as u64 + head);
                 }
             }
-            let key = open.index().key(row).unwrap_or_default();
+            let key = index.key(row).unwrap_or_default();
             folders.add(need, &split, key);
             lists += line_bound(&manifest.fields, key);
         }

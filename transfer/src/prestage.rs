@@ -126,9 +126,10 @@ impl Job<'_> {
         self.count(&shard.index)?;
         let bytes = remote.read(client, &shard.index, cancel)?;
         (self.advance)(bytes.len() as u64);
-        let index = Index::accept(shard.index.name.as_str(), &bytes, remote.manifest(), shard)?;
+        let index = Index::accept(shard.index.name.as_str(), bytes, remote.manifest(), shard)?;
         self.count(&shard.file)?;
-        let accepts = |block: u64, bytes: &[u8]| index.blocks.accepts(block, bytes);
+        let tree = index.blocks();
+        let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
         let mut sink = |_: u64, bytes: &[u8]| {
             (self.advance)(bytes.len() as u64);
             Ok(())

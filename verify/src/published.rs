@@ -137,7 +137,7 @@ impl Check<'_> {
 
     fn shard(&mut self) -> Result<(), Error> {
         let Some(index) = self.index()? else { return Ok(()) };
-        let n_blocks = index.blocks.n_blocks();
+        let n_blocks = index.blocks().n_blocks();
         let wanted: Vec<bool> = match self.walk.options.mode {
             Mode::Quick => return self.length(&index),
             Mode::Full => vec![true; n_blocks],
@@ -155,7 +155,7 @@ impl Check<'_> {
         match self.walk.remote.read(self.walk.client, file, self.walk.cancel) {
             Ok(bytes) => {
                 (self.walk.advance)(bytes.len() as u64);
-                match Index::accept(file.name.as_str(), &bytes, self.walk.manifest, entry) {
+                match Index::accept(file.name.as_str(), bytes, self.walk.manifest, entry) {
                     Ok(index) => return Ok(Some(index)),
                     Err(error) => {
                         let fault = self.fault(FaultKind::Index, file, error.reason());
@@ -210,7 +210,8 @@ impl Check<'_> {
     fn blocks(&mut self, index: &Index, wanted: &[bool]) -> Result<(), Error> {
         let entry = self.entry;
         let Walk { client, remote, cancel, .. } = self.walk;
-        let accepts = |block: u64, bytes: &[u8]| index.blocks.accepts(block, bytes);
+        let tree = index.blocks();
+        let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
         let mut bad: Vec<(ByteRange, String)> = Vec::new();
         let mut next = 0;
         while let Some(ahead) = wanted.get(next..).and_then(|rest| rest.iter().position(|w| *w)) {
@@ -232,7 +233,7 @@ impl Check<'_> {
                     return Ok(());
                 }
                 Err(Transfer::Pelican(Pelican::Corrupt { attempts, .. })) => {
-                    let Range { start, end } = index.blocks.range(next as u64);
+                    let Range { start, end } = tree.range(next as u64);
                     bad.push((ByteRange { start, end }, attempts.to_string()));
                     next += 1;
                     // Of another length, all of its blocks would be refused alike.
@@ -249,7 +250,7 @@ impl Check<'_> {
         let message = format!(
             "{} of {} blocks have other bytes than were packed, the first: {attempts}",
             bad.len(),
-            index.blocks.n_blocks()
+            tree.n_blocks()
         );
         let ranges = merged(bad.iter().map(|(range, _)| *range).collect());
         self.fault(FaultKind::Blocks, &entry.file, message).ranges.clone_from(&ranges);
@@ -273,7 +274,8 @@ impl Check<'_> {
 
     /// The blocks that hold a share of the samples, chosen by seed, shard and row.
     fn blocks_of(&self, index: &Index, fraction: f64, seed: u64) -> Vec<bool> {
-        let mut wanted = vec![false; index.blocks.n_blocks()];
+        let tree = index.blocks();
+        let mut wanted = vec![false; tree.n_blocks()];
         for row in index.rows() {
             let sample = SampleId { shard: self.number, row };
             if self.walk.always != Some(sample) && !is_chosen(sample, fraction, seed) {
@@ -281,7 +283,7 @@ impl Check<'_> {
             }
             self.walk.checked.fetch_add(1, Ordering::Relaxed);
             for range in ranges_of(index, row) {
-                let blocks = index.blocks.blocks_of(&(range.start..range.end));
+                let blocks = tree.blocks_of(&(range.start..range.end));
                 for block in blocks.filter_map(|block| usize::try_from(block).ok()) {
                     if let Some(wanted) = wanted.get_mut(block) {
                         *wanted = true;
@@ -295,8 +297,8 @@ impl Check<'_> {
 
 /// Where the values of a sample lie.
 fn ranges_of(index: &Index, row: Row) -> impl Iterator<Item = ByteRange> {
-    index.locations.iter().filter_map(move |location| {
-        let (start, len) = location.range(row)?;
+    index.fields().filter_map(move |field| {
+        let (start, len) = index.range(row, field)?;
         Some(ByteRange { start, end: start.saturating_add(len as u64) })
     })
 }

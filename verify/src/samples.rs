@@ -46,23 +46,21 @@ impl Samples<'_> {
     /// Looks at the values of the samples that `wanted` picks by row, those
     /// alone that touch one of the merged ranges `within` when it is given.
     pub(crate) fn look(&self, wanted: impl Fn(Row) -> bool, within: Option<&[ByteRange]>) -> Seen {
-        let n_fields = self.index.locations.len();
+        let n_fields = self.index.n_fields();
         let mut seen = Seen { fields: vec![BadValues::default(); n_fields], ..Seen::default() };
         for row in self.index.rows().filter(|row| wanted(*row)) {
             if self.cancel.load(Ordering::Relaxed) {
                 break;
             }
             seen.n_samples += 1;
-            for (field, (location, bad)) in
-                self.index.locations.iter().zip(&mut seen.fields).enumerate()
-            {
+            for (field, bad) in self.index.fields().zip(&mut seen.fields) {
                 // Every range was checked against the shard when the index was parsed.
-                let Some((start, len)) = location.range(row) else { continue };
+                let Some((start, len)) = self.index.range(row, field) else { continue };
                 let value = ByteRange { start, end: start.saturating_add(len as u64) };
                 if within.is_some_and(|within| !touches(within, value)) {
                     continue;
                 }
-                if self.is_sound(row, FieldIdx(field), value) {
+                if self.is_sound(row, field, value) {
                     push(&mut seen.good, value);
                 } else {
                     push(&mut bad.ranges, value);
@@ -80,14 +78,9 @@ impl Samples<'_> {
     fn is_sound(&self, row: Row, field: FieldIdx, value: ByteRange) -> bool {
         let ByteRange { start, end } = value;
         let digest = digest(self.shard, start..end, self.advance, self.cancel);
-        let expected = match field.of(&self.index.digests).and_then(|d| row.of(d)) {
-            Some(digest) => Digest::from_bytes(*digest),
-            // The label: its copy in the index is the one that counts.
-            None => match self.index.labels.as_ref().and_then(|l| row.of(l)) {
-                Some(label) => Digest::of(&i64::from(*label).to_le_bytes()),
-                None => return false,
-            },
-        };
+        // Of a label its copy in the index is the one that counts.
+        let of_label = || Some(Digest::of(&i64::from(self.index.label(row)?).to_le_bytes()));
+        let Some(expected) = self.index.digest(row, field).or_else(of_label) else { return false };
         // Once stopped, nothing is said of the sample: the report is dropped.
         digest.is_ok_and(|found| found.is_none_or(|found| found == expected))
     }

@@ -136,7 +136,7 @@ impl Check<'_> {
             return None;
         }
         (self.context.advance)(bytes.len() as u64);
-        match Index::accept(entry.index.name.as_str(), &bytes, self.context.manifest, entry) {
+        match Index::accept(entry.index.name.as_str(), bytes, self.context.manifest, entry) {
             Ok(index) => return Some(index),
             Err(Error::Digest { found, .. }) => {
                 self.other_digest(FaultKind::Index, &entry.index, found);
@@ -174,7 +174,7 @@ impl Check<'_> {
     /// Every block against the index; in bad ones, every sample.
     fn blocks(&mut self, shard: &ReadAt, index: &Index) {
         let entry = self.entry;
-        let tree = &index.blocks;
+        let tree = index.blocks();
         let mut bad = Vec::new();
         let mut buffer = Vec::new();
         for block in 0..tree.n_blocks() as u64 {
@@ -199,7 +199,7 @@ impl Check<'_> {
         let entry = self.entry;
         // Reading again what a block of the walk has read is not counted.
         let seen = self.samples(shard, index, &|_| {}).look(|_| true, Some(&merged(bad.clone())));
-        let (total, bad_values) = (index.blocks.n_blocks(), seen.bad());
+        let (total, bad_values) = (index.blocks().n_blocks(), seen.bad());
         let (of_samples, of_none): (Vec<_>, Vec<_>) =
             bad.into_iter().partition(|block| touches(&bad_values, *block));
         if !of_samples.is_empty() {

@@ -6,23 +6,22 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{first, flip, full, kinds, make, run};
-use gular_bundle::{Bundle, Index, OpenOptions, Row, write_manifest};
+use gular_bundle::{Bundle, FieldIdx, Index, OpenOptions, Row, write_manifest};
 use gular_verify::{Error, Fault, FaultKind, Mode, Report, VerifyOptions, verify};
 
 fn first_index(dir: &Path) -> Index {
     let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
     let manifest = bundle.manifest();
     let bytes = fs::read(bundle.path_of(&manifest.shards[0].index)).unwrap();
-    Index::parse("i", &bytes, &manifest.fields, manifest.shards[0].file.bytes).unwrap()
+    Index::parse("i", bytes, &manifest.fields, manifest.shards[0].file.bytes).unwrap()
 }
 
 /// Keys of the samples with a value that holds byte `at`.
 fn keys_at(index: &Index, at: u64) -> Vec<String> {
     let holds = |row: Row| {
         index
-            .locations
-            .iter()
-            .filter_map(|l| l.range(row))
+            .fields()
+            .filter_map(|field| index.range(row, field))
             .any(|(s, n)| (s..s + n as u64).contains(&at))
     };
     index.rows().filter(|r| holds(*r)).map(|r| index.key(r).unwrap().to_owned()).collect()
@@ -38,7 +37,7 @@ fn the_keys_named_are_those_that_hold_the_byte() {
     make(dir.path(), &[1000, 900_000, 0, 400_000, 50]);
     let (path, _) = first(dir.path());
     let (index, good) = (first_index(dir.path()), fs::read(&path).unwrap());
-    assert!(index.blocks.n_blocks() > 1);
+    assert!(index.blocks().n_blocks() > 1);
     // A stride through all, and every 5th byte of the tables behind the samples.
     let tables = 4096 + 1_301_050;
     let places = (0..good.len()).step_by(65_537).chain((tables..good.len()).step_by(5));
@@ -80,7 +79,7 @@ fn the_fields_that_were_hit_are_named() {
     // The images of samples 0 and 1, the labels of 1 and 2.
     for (field, rows) in [(0, [0, 1]), (1, [1, 2])] {
         for row in rows {
-            let (start, len) = index.locations[field].range(Row(row)).unwrap();
+            let (start, len) = index.range(Row(row), FieldIdx(field)).unwrap();
             flip(&path, usize::try_from(start).unwrap() + len - 1);
         }
     }

@@ -65,8 +65,8 @@ fn class_counts(bundle: &Bundle, output: &Output) -> Result<Option<Counts>, Fail
     for (i, entry) in manifest.shards.iter().enumerate() {
         let shard = bundle.shard(ShardIdx(i))?;
         let of_split = counts.entry(entry.split).or_insert_with(|| vec![0; manifest.classes.len()]);
-        for label in shard.index().labels.iter().flatten() {
-            if let Some(n) = usize::try_from(*label).ok().and_then(|l| of_split.get_mut(l)) {
+        for label in shard.index()?.labels() {
+            if let Some(n) = usize::try_from(label).ok().and_then(|l| of_split.get_mut(l)) {
                 *n += 1;
             }
         }

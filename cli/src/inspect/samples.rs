@@ -1,6 +1,6 @@
 //! Single samples of a bundle.
 
-use gular_bundle::{Bundle, Digest, FieldIdx, SampleId, ShardIdx, file_head};
+use gular_bundle::{Bundle, FieldIdx, SampleId, ShardIdx, file_head};
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
@@ -12,17 +12,17 @@ pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> 
     let shards = &bundle.manifest().shards;
     for (number, entry) in ShardIdx::first(shards.len()).zip(shards) {
         let shard = bundle.shard(number)?;
-        for row in shard.index().rows() {
+        let index = shard.index()?;
+        for row in index.rows() {
             if rows.len() == most {
                 return Ok(rows);
             }
-            let range = shard.index().locations.first().and_then(|l| l.range(row));
-            let (offset, bytes) = range.unwrap_or_default();
+            let (offset, bytes) = index.range(row, FieldIdx(0)).unwrap_or_default();
             rows.push(json!({
                 "split": entry.split, "shard": entry.file.name, "row": row.0,
-                "key": shard.index().key(row).unwrap_or_default(),
-                "label": shard.label(row), "offset": offset, "bytes": bytes,
-                "digest": shard.index().digests.first().and_then(|d| row.of(d)).map(|d| Digest::from_bytes(*d).to_string()),
+                "key": index.key(row).unwrap_or_default(),
+                "label": index.label(row), "offset": offset, "bytes": bytes,
+                "digest": index.digest(row, FieldIdx(0)).map(|d| d.to_string()),
             }));
         }
     }
@@ -33,7 +33,8 @@ pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> 
 pub(super) fn extract(bundle: &Bundle, key: &str) -> Result<Exit, Failure> {
     for number in ShardIdx::first(bundle.manifest().shards.len()) {
         let shard = bundle.shard(number)?;
-        let found = shard.index().rows().find(|row| shard.index().key(*row) == Some(key));
+        let index = shard.index()?;
+        let found = index.rows().find(|row| index.key(*row) == Some(key));
         if let Some(row) = found {
             let mut bytes = Vec::new();
             bundle.read(SampleId { shard: number, row }, FieldIdx(0), &mut bytes)?;

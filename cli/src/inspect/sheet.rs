@@ -102,7 +102,7 @@ fn choose(bundle: &Bundle, seed: u64) -> Result<Vec<Vec<SampleId>>, Failure> {
             let row = if classes == 0 {
                 rows.iter().position(|r| r.len() < COLUMNS)
             } else {
-                let label = bundle.shard(sample.shard)?.label(sample.row);
+                let label = bundle.shard(sample.shard)?.label(sample.row)?;
                 label.and_then(|l| usize::try_from(l).ok())
             };
             if let Some(row) = row.and_then(|r| rows.get_mut(r)).filter(|r| r.len() < COLUMNS) {

@@ -46,6 +46,11 @@ impl BlockTree {
         (cvs.len() as u64 == n_blocks(len_bytes)).then_some(Self { cvs, len: len_bytes })
     }
 
+    /// The tree of an index that was parsed: it has one value per block.
+    pub(crate) fn of_index(cvs: &[BlockCv], len_bytes: u64) -> Self {
+        Self { cvs: cvs.to_vec(), len: len_bytes }
+    }
+
     /// Hashes `file` block by block, in the memory of one.
     ///
     /// # Errors

@@ -10,10 +10,13 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use gular_files::open_files_limit;
 
 use crate::manifest::{MANIFEST_NAME, MAX_MANIFEST_BYTES};
-use crate::open_shards::OpenShards;
+use crate::open_shards::{OpenShards, Opened};
+use crate::shard::{Known, Sidecar};
 use crate::{
     Backend, BundlePath, CheckWhen, Digest, Error, FieldIdx, FileEntry, Index, Manifest, ReadAt,
     Row, Shard, ShardEntry, ShardIdx, Split, data_folder, stored_file,
@@ -28,19 +31,29 @@ pub struct OpenOptions {
     pub check: CheckWhen,
     /// The bundle digest that is wanted; another one is an error.
     pub digest: Option<Digest>,
-    /// Shards open at a time; with their indexes this bounds memory and, for
-    /// [`Backend::Pread`], file descriptors.
-    pub max_open_shards: usize,
+    /// Bytes of indexes in memory (93 per sample, and 4 KB per shard). An index that finds no
+    /// room is looked into where it lies, three small reads per sample. Maps are not counted.
+    ///
+    /// Beside these, a bundle keeps one bit per sample and field, and a few hundred bytes per
+    /// shard; and, while a shard is opened for the first time, its whole index.
+    pub index_bytes: u64,
+    /// Files open at a time, or mapped: one or two per open shard. `None` takes half of what
+    /// the system allows this process: of `ulimit -n`, or of Linux's 65,530 maps.
+    pub open_files: Option<usize>,
 }
 
+// Half of the maps that Linux allows a process (`vm.max_map_count`).
+const MAPS: usize = 32_765;
+
 impl Default for OpenOptions {
-    /// Positional reads, checked on first touch, any digest, 256 shards.
+    /// Positional reads, checked on first touch, any digest, 32 MiB of indexes.
     fn default() -> Self {
         Self {
             backend: Backend::Pread,
             check: CheckWhen::FirstTouch,
             digest: None,
-            max_open_shards: 256,
+            index_bytes: 32 << 20,
+            open_files: None,
         }
     }
 }
@@ -64,7 +77,9 @@ pub struct Bundle {
     options: OpenOptions,
     /// Per split: first sample number of each of its shards, and the shard.
     starts: [Vec<(u64, ShardIdx)>; 3],
-    open: Mutex<OpenShards>,
+    /// Names of the fields.
+    fields: Arc<[String]>,
+    open: OpenShards,
 }
 
 impl Bundle {
@@ -92,15 +107,13 @@ impl Bundle {
         let manifest = Manifest::parse(&file.path(), &bytes)?;
         let starts = Split::ALL.map(|split| starts(&manifest, split));
         let data = data_folder(dir, &manifest);
-        Ok(Self {
-            dir: dir.to_owned(),
-            data,
-            manifest,
-            digest,
-            options,
-            starts,
-            open: Mutex::default(),
-        })
+        let fields = manifest.fields.iter().map(|f| f.name.to_string()).collect();
+        let files = options.open_files.unwrap_or(match options.backend {
+            Backend::Pread => open_files_limit() / 2,
+            Backend::Map => MAPS,
+        });
+        let open = OpenShards::new(options.index_bytes, files);
+        Ok(Self { dir: dir.to_owned(), data, manifest, digest, options, starts, fields, open })
     }
 
     /// What the bundle consists of.
@@ -134,7 +147,7 @@ impl Bundle {
         mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let open = self.shard(shard)?;
-        let (tree, data) = (&open.index().blocks, open.data());
+        let (tree, data) = (open.index()?.blocks(), open.data());
         let mut buffer = Vec::new();
         for block in blocks.start..blocks.end.min(tree.n_blocks() as u64) {
             let Range { start, end } = tree.range(block);
@@ -216,35 +229,77 @@ impl Bundle {
         Ok(SampleId { shard: *shard, row: Row(row) })
     }
 
-    /// Opens a shard, or returns it when it is open already.
+    /// Opens a shard, or returns it when it is open already. Threads that want the same one
+    /// open it once.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a shard the manifest does not list; those of [`Shard::open`].
+    /// [`Error::OutOfRange`] for a shard the manifest does not list; [`Error::Io`];
+    /// [`Error::Length`]; those of [`Index::accept`].
     pub fn shard(&self, shard: ShardIdx) -> Result<Arc<Shard>, Error> {
-        if let Some(found) = self.lock().get(shard) {
-            return Ok(found);
-        }
         let n_samples = self.manifest.shards.len() as u64;
         let entry = shard.of(&self.manifest.shards).ok_or_else(|| Error::OutOfRange {
             what: "the list of shards".into(),
             index: shard.0 as u64,
             n_samples,
         })?;
-        // Opened outside the lock, so that other shards stay readable meanwhile.
-        let opened = Arc::new(self.open_shard(entry)?);
-        Ok(self.lock().insert(shard, opened, self.options.max_open_shards.max(1)))
+        self.open.get(shard, |known| self.open_shard(entry, known))
     }
 
-    fn open_shard(&self, entry: &ShardEntry) -> Result<Shard, Error> {
-        let path = self.path_of(&entry.index).display().to_string();
-        let bytes = self.read_len(&entry.index)?;
-        let index = Index::accept(&path, &bytes, &self.manifest, entry)?;
-        let data = ReadAt::open(&self.path_of(&entry.file), self.options.backend)?;
-        let (expected, found) = (entry.file.bytes, data.len_bytes());
-        if found != expected {
-            return Err(Error::Length { path: data.path(), expected, found });
+    /// What was opened so far, and is held.
+    #[must_use]
+    pub fn opened(&self) -> Opened {
+        self.open.counts()
+    }
+
+    fn open_shard(&self, entry: &ShardEntry, known: Option<Arc<Known>>) -> Result<Shard, Error> {
+        let backend = self.options.backend;
+        let open = |entry: &FileEntry| {
+            let file = ReadAt::open(&self.path_of(entry), backend)?;
+            let (expected, found) = (entry.bytes, file.len_bytes());
+            if found != expected {
+                return Err(Error::Length { path: file.path(), expected, found });
+            }
+            Ok(file)
+        };
+        let file = open(&entry.index)?;
+        if let Some(known) = known {
+            let data = open(&entry.file)?;
+            if known.is_of(&data, &file) {
+                return self.open_again(data, file, known);
+            }
         }
-        Ok(Shard::new(data, index, &self.manifest.fields, self.options.check))
+        let (path, len) = (file.path(), file.len_bytes());
+        let (held, on_disk) = match backend {
+            Backend::Map => (file, None),
+            Backend::Pread => (file.read_whole()?, Some(file)),
+        };
+        let index = Index::accept_file(&path, held, &self.manifest, entry)?;
+        let data = open(&entry.file)?;
+        let known = Known::new(&data, &index, self.options.check);
+        let sidecar = match on_disk {
+            Some(file) if !self.open.make_room(len) => Sidecar::OnDisk(file),
+            _ => Sidecar::Held(Arc::new(index)),
+        };
+        Ok(self.shard_of(data, sidecar, known))
+    }
+
+    /// Opens a shard whose index was accepted before and has not changed since.
+    fn open_again(&self, data: ReadAt, file: ReadAt, known: Arc<Known>) -> Result<Shard, Error> {
+        let layout = Arc::clone(known.layout());
+        let sidecar = match file.is_mapped() {
+            true => Sidecar::Held(Arc::new(Index::again(file, layout))),
+            false if self.open.make_room(file.len_bytes()) => {
+                let held = file.read_whole().and_then(|held| file.check_unchanged().map(|()| held));
+                let held = held.inspect_err(|_| self.open.leave_room(file.len_bytes()))?;
+                Sidecar::Held(Arc::new(Index::again(held, layout)))
+            }
+            false => Sidecar::OnDisk(file),
+        };
+        Ok(self.shard_of(data, sidecar, known))
+    }
+
+    fn shard_of(&self, data: ReadAt, sidecar: Sidecar, known: Arc<Known>) -> Shard {
+        Shard::new(data, sidecar, known, Arc::clone(&self.fields), self.options.check)
     }
 
     /// Reads field `field` of a sample into `out`.
@@ -261,17 +316,12 @@ impl Bundle {
     /// Those of [`Bundle::shard`]; [`Error::OutOfRange`].
     pub fn key(&self, sample: SampleId) -> Result<BundlePath, Error> {
         let shard = self.shard(sample.shard)?;
-        let key = shard.index().key(sample.row).ok_or_else(|| Error::OutOfRange {
+        let key = shard.key(sample.row)?.ok_or_else(|| Error::OutOfRange {
             what: shard.data().path(),
             index: sample.row.0 as u64,
-            n_samples: shard.index().n_samples() as u64,
+            n_samples: shard.n_samples() as u64,
         })?;
-        Ok(BundlePath::parse(key)?)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, OpenShards> {
-        // A panic elsewhere cannot leave the map half-changed.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(BundlePath::parse(&key)?)
     }
 
     fn starts_of(&self, split: Split) -> &[(u64, ShardIdx)] {
@@ -301,4 +351,58 @@ fn starts(manifest: &Manifest, split: Split) -> Vec<(u64, ShardIdx)> {
             (start, ShardIdx(i))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io;
+
+    use super::*;
+    use crate::{
+        About, DATA_DIR, Envelope, Field, FieldName, Payload, ShardSpec, ShardWriter,
+        write_manifest,
+    };
+
+    #[test]
+    fn when_no_file_is_left_to_open_shards_are_closed_and_it_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join(DATA_DIR);
+        std::fs::create_dir(&data).unwrap();
+        let fields = vec![Field::bytes(FieldName::image(), vec!["image/png".into()])];
+        let shards = ["a", "b"].map(|key| {
+            let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);
+            let mut writer = ShardWriter::create(&data, &spec).unwrap();
+            writer.push(&BundlePath::parse(key).unwrap(), &[key.as_bytes()]).unwrap();
+            writer.finish().unwrap()
+        });
+        let manifest = Manifest {
+            envelope: Envelope::Shards,
+            payload: Payload::Encoded,
+            classes: Vec::new(),
+            fields,
+            made: [].into(),
+            about: About::default(),
+            statistics: None,
+            shards: shards.into(),
+        };
+        write_manifest(dir.path(), &manifest).unwrap();
+        let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
+        bundle.shard(ShardIdx(0)).unwrap();
+        let tries = Cell::new(0);
+        let open = |known| {
+            tries.set(tries.get() + 1);
+            match bundle.opened().open {
+                0 => bundle.open_shard(&bundle.manifest.shards[1], known),
+                // EMFILE, while anything is open.
+                _ => Err(Error::io("open", Path::new("x"), io::Error::from_raw_os_error(24))),
+            }
+        };
+        bundle.open.get(ShardIdx(1), open).unwrap();
+        assert_eq!((tries.get(), bundle.opened().open), (2, 1));
+        let never = |_| Err(Error::io("open", Path::new("x"), io::Error::from_raw_os_error(24)));
+        assert!(bundle.open.get(ShardIdx(0), never).is_err());
+        // Nobody is left waiting.
+        bundle.shard(ShardIdx(0)).unwrap();
+    }
 }

@@ -50,12 +50,13 @@ pub use envelope::{
 };
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};
-pub use index::{Index, Location};
+pub use index::Index;
 pub use local_files::{data_folder, stored_file};
 pub use manifest::{
     About, DATA_DIR, Envelope, FileEntry, MANIFEST_NAME, MAX_INDEX_BYTES, MAX_MANIFEST_BYTES,
     MAX_SHARD_SAMPLES, MadeValue, Manifest, Payload, ShardEntry, Statistics, write_manifest,
 };
+pub use open_shards::Opened;
 pub use path::{BundlePath, PathError};
 pub use position::{FieldIdx, Row, ShardIdx};
 pub use read_at::{Backend, ReadAt};

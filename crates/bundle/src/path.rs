@@ -33,8 +33,14 @@ impl BundlePath {
     /// # Errors
     /// [`PathError`] names the first rule broken.
     pub fn parse(text: &str) -> Result<Self, PathError> {
+        Self::check(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As [`BundlePath::parse`], without keeping the text.
+    pub(crate) fn check(text: &str) -> Result<(), PathError> {
         match Self::fault(text) {
-            None => Ok(Self(text.to_owned())),
+            None => Ok(()),
             Some(reason) => {
                 Err(PathError { path: text.escape_debug().take(200).collect(), reason })
             }

@@ -5,8 +5,9 @@
 //! writes, such as a cache's own. **pread** asks the kernel each time and
 //! turns every fault into an ordinary error: for all other files.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
+use std::fs::{File, Metadata};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use memmap2::Mmap;
@@ -29,6 +30,31 @@ pub struct ReadAt {
     path: PathBuf,
     len: u64,
     source: Source,
+    identity: Option<Identity>,
+}
+
+/// What tells whether a file is still the one that was looked at: it is the same file and
+/// nobody has written to it since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    inode: u64,
+    len: u64,
+    /// Seconds and nanoseconds.
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            len: file.len(),
+            written: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -54,13 +80,55 @@ impl ReadAt {
             Backend::Pread => Source::Pread(file),
             Backend::Map => Source::Map(map(&file).map_err(io)?),
         };
-        Ok(Self { path: path.to_owned(), len: metadata.len(), source })
+        let identity = Some(Identity::of(&metadata));
+        Ok(Self { path: path.to_owned(), len: metadata.len(), source, identity })
     }
 
     /// Reads from memory: for bytes that came by another way than a file.
     #[must_use]
     pub fn in_memory(name: &str, bytes: Vec<u8>) -> Self {
-        Self { path: name.into(), len: bytes.len() as u64, source: Source::Memory(bytes) }
+        Self {
+            path: name.into(),
+            len: bytes.len() as u64,
+            source: Source::Memory(bytes),
+            identity: None,
+        }
+    }
+
+    /// The same file, all its bytes in memory.
+    ///
+    /// # Errors
+    /// Those of [`ReadAt::read_at`].
+    pub(crate) fn read_whole(&self) -> Result<Self, Error> {
+        let mut bytes = vec![0; usize::try_from(self.len).unwrap_or(0)];
+        self.read_at(0, &mut bytes)?;
+        let (path, source) = (self.path.clone(), Source::Memory(bytes));
+        Ok(Self { path, len: self.len, source, identity: self.identity })
+    }
+
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(self.source, Source::Map(_))
+    }
+
+    /// Which file it was when it was opened; `None` for bytes that came by another way.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        self.identity
+    }
+
+    /// Whether each read asks the kernel, by a file that is held open.
+    pub(crate) fn is_read_in_pieces(&self) -> bool {
+        matches!(self.source, Source::Pread(_))
+    }
+
+    /// Fails when somebody has written to the file since it was opened; a map's and
+    /// memory's bytes are not asked after.
+    pub(crate) fn check_unchanged(&self) -> Result<(), Error> {
+        let Source::Pread(file) = &self.source else { return Ok(()) };
+        let now = file.metadata().map_err(|e| Error::io("look at", &self.path, e))?;
+        match self.identity == Some(Identity::of(&now)) {
+            true => Ok(()),
+            false => Err(Error::malformed(self.path(), "it was changed while it was open")),
+        }
     }
 
     /// The length in bytes.
@@ -105,6 +173,12 @@ impl ReadAt {
         };
         let start = usize::try_from(offset).ok()?;
         bytes.get(start..start.checked_add(len)?)
+    }
+
+    /// The bytes `range`, where they lie in memory already.
+    pub(crate) fn lent(&self, range: &Range<u64>) -> Option<&[u8]> {
+        let len = range.end.checked_sub(range.start)?;
+        self.mapped(range.start, usize::try_from(len).ok()?)
     }
 
     fn copy(&self, from: &[u8], start: u64, end: u64, out: &mut [u8]) -> Result<(), Error> {

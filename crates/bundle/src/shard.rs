@@ -1,49 +1,117 @@
 //! An open shard: reads values where its index says, and checks them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Digest, Error, Field, FieldIdx, Index, Location, ReadAt, Row, SampleFault};
+use crate::index::Layout;
+use crate::read_at::Identity;
+use crate::{Digest, Error, FieldIdx, Index, ReadAt, Row, SampleFault};
 
 /// When the bytes of a sample are compared with the digest in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CheckWhen {
     /// Whoever brought the files here checked them block by block.
     OnFetch,
-    /// The first time a sample is read since its shard was opened.
+    /// The first time a sample is read since its bundle was opened.
     #[default]
     FirstTouch,
     /// Every time.
     Always,
 }
 
+/// What is kept of a shard when it is closed, so that it need not be verified again.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Those of the shard's file and the index's, when they were opened.
+    files: [Option<Identity>; 2],
+    /// Where the parts of the index lie, which was accepted.
+    layout: Arc<Layout>,
+    /// One bit per sample and field: its bytes were right. Empty where nobody asks.
+    checked: Vec<AtomicU64>,
+}
+
+impl Known {
+    /// `index` was accepted, and `data` is as long as the manifest says.
+    pub(crate) fn new(data: &ReadAt, index: &Index, check: CheckWhen) -> Arc<Self> {
+        let bits = match check {
+            CheckWhen::FirstTouch => index.n_samples().saturating_mul(index.n_fields()),
+            CheckWhen::OnFetch | CheckWhen::Always => 0,
+        };
+        Arc::new(Self {
+            files: [data.identity(), index.file().identity()],
+            layout: Arc::clone(index.layout()),
+            checked: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    /// Whether these are the files that all this is known of: nobody has written to them.
+    pub(crate) fn is_of(&self, data: &ReadAt, index: &ReadAt) -> bool {
+        let files = [data.identity(), index.identity()];
+        self.files == files && files.iter().all(Option::is_some)
+    }
+
+    pub(crate) fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    fn bit(&self, row: Row, field: FieldIdx) -> (Option<&AtomicU64>, u64) {
+        let n_fields = self.layout.n_fields();
+        let bit = row.0.saturating_mul(n_fields).saturating_add(field.0);
+        (self.checked.get(bit / 64), 1_u64 << (bit % 64))
+    }
+}
+
+/// The index of an open shard.
+#[derive(Debug)]
+pub(crate) enum Sidecar {
+    /// In memory, or mapped.
+    Held(Arc<Index>),
+    /// Looked into where it lies, entry by entry; it was accepted.
+    OnDisk(ReadAt),
+}
+
 /// An open shard with its index.
 #[derive(Debug)]
 pub struct Shard {
     data: ReadAt,
-    index: Index,
-    fields: Vec<String>,
+    sidecar: Sidecar,
+    known: Arc<Known>,
+    /// Names of the fields.
+    fields: Arc<[String]>,
     check: CheckWhen,
-    /// One bit a sample and field: seen whole since the shard was opened.
-    checked: Vec<AtomicU64>,
 }
 
 impl Shard {
-    /// `index` was accepted, and `data` is as long as the manifest says.
-    pub(crate) fn new(data: ReadAt, index: Index, fields: &[Field], check: CheckWhen) -> Self {
-        let bits = index.n_samples().saturating_mul(fields.len());
-        Self {
-            data,
-            fields: fields.iter().map(|f| f.name.to_string()).collect(),
-            check,
-            checked: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            index,
+    /// `known` is of these two files.
+    pub(crate) fn new(
+        data: ReadAt,
+        sidecar: Sidecar,
+        known: Arc<Known>,
+        fields: Arc<[String]>,
+        check: CheckWhen,
+    ) -> Self {
+        Self { data, sidecar, known, fields, check }
+    }
+
+    /// Where its samples lie; read whole first, when it is looked into on the disk.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Malformed`] when the file was changed since it was opened.
+    pub fn index(&self) -> Result<Arc<Index>, Error> {
+        match &self.sidecar {
+            Sidecar::Held(index) => Ok(Arc::clone(index)),
+            Sidecar::OnDisk(file) => {
+                let held = file.read_whole()?;
+                file.check_unchanged()?;
+                Ok(Arc::new(Index::again(held, Arc::clone(&self.known.layout))))
+            }
         }
     }
 
-    /// Where its samples lie.
+    /// The number of samples.
     #[must_use]
-    pub fn index(&self) -> &Index {
-        &self.index
+    pub fn n_samples(&self) -> usize {
+        self.known.layout.n_samples()
     }
 
     /// The shard's own bytes.
@@ -53,23 +121,50 @@ impl Shard {
     }
 
     /// The class of sample `row`; `None` without labels or past the last sample.
-    #[must_use]
-    pub fn label(&self, row: Row) -> Option<i32> {
-        self.index.labels.as_ref().and_then(|labels| row.of(labels)).copied()
+    ///
+    /// # Errors
+    /// Those of [`Shard::index`].
+    pub fn label(&self, row: Row) -> Result<Option<i32>, Error> {
+        self.known.layout.label(self.entries()?, row)
     }
 
-    /// The digest that field `field` of sample `row` must have; `None` for `label`, and past the
-    /// last sample.
-    #[must_use]
-    pub fn digest(&self, row: Row, field: FieldIdx) -> Option<Digest> {
-        let digests = field.of(&self.index.digests)?;
-        row.of(digests).copied().map(Digest::from_bytes)
+    /// The key of sample `row`; `None` past the last.
+    ///
+    /// # Errors
+    /// Those of [`Shard::index`].
+    pub fn key(&self, row: Row) -> Result<Option<String>, Error> {
+        let file = self.entries()?;
+        let Some(range) = self.known.layout.key(file, row)? else { return Ok(None) };
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        // Keys were accepted; a longer one is of a file that has changed.
+        let mut key = vec![0; len.min(crate::BundlePath::MAX_LEN)];
+        file.read_at(range.start, &mut key)?;
+        Ok(String::from_utf8(key).ok())
+    }
+
+    /// What field `field` of sample `row` must hash to; `None` for `label` and past the last.
+    ///
+    /// # Errors
+    /// Those of [`Shard::index`].
+    pub fn digest(&self, row: Row, field: FieldIdx) -> Result<Option<Digest>, Error> {
+        self.known.layout.digest(self.entries()?, row, field)
+    }
+
+    /// First byte and length of field `field` of sample `row`; `None` past the last, and for
+    /// a label that lies in the index alone.
+    ///
+    /// # Errors
+    /// Those of [`Shard::index`].
+    pub fn range(&self, row: Row, field: FieldIdx) -> Result<Option<(u64, usize)>, Error> {
+        self.known.layout.range(self.entries()?, row, field)
     }
 
     /// Bytes of field `field` of sample `row`, without reading them.
-    #[must_use]
-    pub fn len_of(&self, row: Row, field: FieldIdx) -> Option<usize> {
-        field.of(&self.index.locations)?.range(row).map(|(_, len)| len)
+    ///
+    /// # Errors
+    /// Those of [`Shard::index`].
+    pub fn len_of(&self, row: Row, field: FieldIdx) -> Result<Option<usize>, Error> {
+        Ok(self.range(row, field)?.map(|(_, len)| len))
     }
 
     /// Reads field `field` of sample `row` into `out`, replacing what it held.
@@ -87,15 +182,14 @@ impl Shard {
     /// # Errors
     /// [`Error::OutOfRange`]; those of [`ReadAt::read_at`]. `out` is then unspecified.
     pub fn fetch(&self, row: Row, field: FieldIdx, out: &mut Vec<u8>) -> Result<(), Error> {
-        if let (Some(Location::IndexOnly), Some(label)) =
-            (field.of(&self.index.locations), self.label(row))
+        if self.known.layout.is_index_only(field)
+            && let Some(label) = self.label(row)?
         {
             out.clear();
             out.extend_from_slice(&i64::from(label).to_le_bytes());
             return Ok(());
         }
-        let (offset, len) = self.range(row, field)?;
-        // Lengths were checked against the shard when the index was read.
+        let (offset, len) = self.place(row, field)?;
         out.resize(len, 0);
         self.data.read_at(offset, out)
     }
@@ -111,7 +205,8 @@ impl Shard {
         field: FieldIdx,
         buffer: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], Error> {
-        if let Ok((offset, len)) = self.range(row, field)
+        if !self.data.is_read_in_pieces()
+            && let Some((offset, len)) = self.range(row, field)?
             && let Some(bytes) = self.data.mapped(offset, len)
         {
             return Ok(bytes);
@@ -121,26 +216,30 @@ impl Shard {
     }
 
     /// Compares `bytes`, fetched as field `field` of sample `row`, with the
-    /// digest in the index, when [`OpenOptions::check`] asks for it.
+    /// digest in the index, when [`OpenOptions::check`](crate::OpenOptions::check) asks for it.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`]; [`Error::SampleDigest`] when they are not those packed.
+    /// [`Error::OutOfRange`]; [`Error::SampleDigest`] when they are not those packed; those of
+    /// [`Shard::index`].
     pub fn check(&self, row: Row, field: FieldIdx, bytes: &[u8]) -> Result<(), Error> {
-        let Some(expected) = field.of(&self.index.digests).and_then(|d| row.of(d)) else {
-            // `label`: the reader uses the index's copy, which the manifest's digest covers.
-            return Ok(());
-        };
-        let (offset, len) = self.range(row, field)?;
-        let (word, bit) = self.bit(row, field);
+        if row.0 >= self.n_samples() {
+            return Err(self.out_of_range(row));
+        }
+        let (word, bit) = self.known.bit(row, field);
         let seen = word.is_some_and(|w| w.load(Ordering::Relaxed) & bit != 0);
         if self.check == CheckWhen::OnFetch || (self.check == CheckWhen::FirstTouch && seen) {
             return Ok(());
         }
-        let (expected, found) = (Digest::from_bytes(*expected), Digest::of(bytes));
+        let Some(expected) = self.digest(row, field)? else {
+            // `label`: the reader uses the index's copy, which the manifest's digest covers.
+            return Ok(());
+        };
+        let found = Digest::of(bytes);
         if found != expected {
+            let (offset, len) = self.place(row, field)?;
             return Err(Error::SampleDigest(Box::new(SampleFault {
                 path: self.data.path(),
-                key: self.index.key(row).unwrap_or_default().to_owned(),
+                key: self.key(row)?.unwrap_or_default(),
                 field: field.of(&self.fields).cloned().unwrap_or_default(),
                 offset,
                 end: offset.saturating_add(len as u64),
@@ -154,17 +253,55 @@ impl Shard {
         Ok(())
     }
 
-    fn range(&self, row: Row, field: FieldIdx) -> Result<(u64, usize), Error> {
-        let range = field.of(&self.index.locations).and_then(|l| l.range(row));
-        range.ok_or_else(|| Error::OutOfRange {
-            what: self.data.path(),
-            index: row.0 as u64,
-            n_samples: self.index.n_samples() as u64,
-        })
+    pub(crate) fn known(&self) -> &Arc<Known> {
+        &self.known
     }
 
-    fn bit(&self, row: Row, field: FieldIdx) -> (Option<&AtomicU64>, u64) {
-        let bit = row.0.saturating_mul(self.fields.len()).saturating_add(field.0);
-        (self.checked.get(bit / 64), 1_u64 << (bit % 64))
+    /// Bytes of the index in memory, not counting a map's.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        match &self.sidecar {
+            Sidecar::Held(index) if !index.file().is_mapped() => index.file().len_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Files that are open, and maps.
+    pub(crate) fn n_files(&self) -> usize {
+        match &self.sidecar {
+            Sidecar::Held(index) if !index.file().is_mapped() => 1,
+            _ => 2,
+        }
+    }
+
+    /// Where single entries of the index are read.
+    fn entries(&self) -> Result<&ReadAt, Error> {
+        match &self.sidecar {
+            Sidecar::Held(index) => Ok(index.file()),
+            Sidecar::OnDisk(file) => {
+                file.check_unchanged()?;
+                Ok(file)
+            }
+        }
+    }
+
+    /// As [`Shard::range`], where there is one.
+    fn place(&self, row: Row, field: FieldIdx) -> Result<(u64, usize), Error> {
+        let found = self.range(row, field)?.ok_or_else(|| self.out_of_range(row))?;
+        // The index was accepted, and so nothing lies outside; but no length is trusted
+        // with memory that was read after that.
+        let end = found.0.checked_add(found.1 as u64);
+        if end.is_none_or(|end| end > self.data.len_bytes()) {
+            let reason = format!("its index was changed: sample {row} lies outside of it");
+            return Err(Error::malformed(self.data.path(), reason));
+        }
+        Ok(found)
+    }
+
+    fn out_of_range(&self, row: Row) -> Error {
+        Error::OutOfRange {
+            what: self.data.path(),
+            index: row.0 as u64,
+            n_samples: self.n_samples() as u64,
+        }
     }
 }

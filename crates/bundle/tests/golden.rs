@@ -124,7 +124,7 @@ fn the_reader_still_reads_version_1() {
                 assert_eq!(out, image(split, i), "{envelope} {key}");
                 bundle.read(id, FieldIdx(2), &mut out).unwrap();
                 assert_eq!(out, [i; 12], "{envelope} {key}");
-                let label = bundle.shard(id.shard).unwrap().label(id.row);
+                let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap();
                 assert_eq!(label, Some(i32::from(i % 2)), "{envelope} {key}");
             }
         }

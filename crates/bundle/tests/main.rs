@@ -9,6 +9,7 @@ mod damaged;
 mod golden;
 mod hdf5;
 mod mds;
+mod open_shards;
 mod parquet;
 mod round_trip;
 mod squashfs;

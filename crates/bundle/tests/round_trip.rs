@@ -68,8 +68,10 @@ fn check_all(
     shards: &[Vec<Sample>],
     backend: Backend,
     check: CheckWhen,
+    index_bytes: u64,
 ) {
-    let options = OpenOptions { backend, check, digest: Some(digest), max_open_shards: 1 };
+    let options =
+        OpenOptions { backend, check, digest: Some(digest), index_bytes, open_files: Some(1) };
     let bundle = Bundle::open(dir, options).unwrap();
     let all: Vec<&Sample> = shards.iter().flatten().collect();
     assert_eq!(bundle.n_samples(Split::Train), all.len() as u64);
@@ -87,7 +89,7 @@ fn check_all(
                 "{key}"
             );
         }
-        let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap();
+        let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap().unwrap();
         assert_eq!(i64::from(label).to_le_bytes().to_vec(), values[1]);
     }
     assert!(bundle.locate(Split::Train, all.len() as u64).is_err());
@@ -121,8 +123,10 @@ proptest! {
             images.into_iter().enumerate().map(|(i, (a, b))| sample(i, a, b)).collect();
         let shards: Vec<Vec<Sample>> = samples.chunks(cut).map(<[Sample]>::to_vec).collect();
         let digest = write_bundle(dir.path(), envelope, fields(), &shards);
-        check_all(dir.path(), digest, &shards, Backend::Pread, CheckWhen::FirstTouch);
-        check_all(dir.path(), digest, &shards, Backend::Map, CheckWhen::Always);
+        check_all(dir.path(), digest, &shards, Backend::Pread, CheckWhen::FirstTouch, u64::MAX);
+        // Every index is looked into on the disk.
+        check_all(dir.path(), digest, &shards, Backend::Pread, CheckWhen::FirstTouch, 0);
+        check_all(dir.path(), digest, &shards, Backend::Map, CheckWhen::Always, 0);
         // The index can be made again from the shard, byte for byte.
         let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
         for entry in &bundle.manifest().shards {
@@ -145,7 +149,7 @@ fn data_is_found_below_the_manifest_beside_its_folder_and_beside_it() {
     let version = dir.path().join("v1");
     fs::create_dir(&version).unwrap();
     let digest = write_bundle(&version, Envelope::Shards, fields(), &shards);
-    let check = || check_all(&version, digest, &shards, Backend::Pread, CheckWhen::Always);
+    let check = || check_all(&version, digest, &shards, Backend::Pread, CheckWhen::Always, 1 << 20);
     check();
     fs::rename(version.join(DATA_DIR), dir.path().join(DATA_DIR)).unwrap();
     check();

@@ -10,6 +10,7 @@ mod error;
 mod free;
 mod lock;
 mod lock_file;
+mod open_files;
 mod pool;
 mod size;
 mod who;
@@ -28,6 +29,7 @@ pub use env::Env;
 pub use error::Error;
 pub use free::{Free, free};
 pub use lock::{Lock, LockMode, SAY_AFTER};
+pub use open_files::open_files_limit;
 pub use pool::parallel;
 pub use size::Size;
 pub use whole::{

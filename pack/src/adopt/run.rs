@@ -397,16 +397,16 @@ impl Adopt<'_> {
 
     fn is_indexed(&self, shard: &Shard, number: usize, found: &Found) -> Result<bool, Error> {
         let Rows { keys, places, .. } = self.rows(number, found)?;
-        let index = shard.index();
+        let index = shard.index()?;
         let is_there = |row: Row| {
             let key = row.of(&keys).map(BundlePath::as_str);
-            let mut fields = found.roles.fields.iter().zip(&places).zip(&index.locations);
+            let mut fields = found.roles.fields.iter().zip(&places).zip(index.fields());
             index.key(row) == key
-                && fields.all(|(((field, _, _), places), location)| match places {
-                    FieldPlaces::Labels(labels) => shard.label(row) == row.of(labels).copied(),
+                && fields.all(|(((field, _, _), places), number)| match places {
+                    FieldPlaces::Labels(labels) => index.label(row) == row.of(labels).copied(),
                     _ => {
                         let run = places.run(row, field).map(|run| (run.offset, run.len));
-                        let found = location.range(row).map(|(at, len)| (at, len as u64));
+                        let found = index.range(row, number).map(|(at, len)| (at, len as u64));
                         // An empty value may be anywhere.
                         run == found || [run, found].iter().flatten().all(|(_, len)| *len == 0)
                     }
@@ -625,7 +625,7 @@ impl Adopt<'_> {
         for entry in &manifest.shards {
             let path = out.data.join(entry.index.name.as_str());
             let bytes = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-            match Index::accept(entry.index.name.as_str(), &bytes, manifest, entry) {
+            match Index::accept(entry.index.name.as_str(), bytes, manifest, entry) {
                 Ok(_) => {}
                 Err(gular_bundle::Error::Label { label, n_classes, .. }) => {
                     return Err(Error::Option(format!(

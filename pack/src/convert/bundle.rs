@@ -17,7 +17,7 @@ pub(crate) fn shard(
     envelope: Envelope,
 ) -> Result<Option<ShardEntry>, Error> {
     let manifest = work.source.manifest();
-    let source = work.source.shard(number)?;
+    let source = work.source.shard(number)?.index()?;
     let Some(entry) = number.of(&manifest.shards) else { return Ok(None) };
     let spec = ShardSpec {
         envelope,
@@ -27,11 +27,11 @@ pub(crate) fn shard(
     };
     let mut writer = ShardWriter::create(&work.out.data, &spec)?;
     work.samples(number, &mut |row, values| {
-        let key = BundlePath::parse(source.index().key(row).unwrap_or_default());
+        let key = BundlePath::parse(source.key(row).unwrap_or_default());
         Ok(writer.push(&key.map_err(gular_bundle::Error::from)?, values)?)
     })?;
     let written = writer.finish()?;
-    prove(&work.out.data, &written, &manifest.fields, source.index())?;
+    prove(&work.out.data, &written, &manifest.fields, &source)?;
     Ok(Some(written))
 }
 
@@ -54,9 +54,8 @@ pub(crate) fn is_finished(
             return Ok(false);
         }
         let (expected, found) = (source.shard(number)?, made.shard(number)?);
-        let (expected, found) = (expected.index(), found.index());
-        if found.digests != expected.digests
-            || found.labels != expected.labels
+        let (expected, found) = (expected.index()?, found.index()?);
+        if !found.has_samples_of(&expected)
             || expected.rows().any(|row| expected.key(row) != found.key(row))
         {
             return Ok(false);
@@ -76,9 +75,9 @@ fn prove(
     let index = std::fs::read(data.join(written.index.name.as_str()))
         .map_err(|e| Error::io("read", data.join(written.index.name.as_str()), e))?;
     let name = written.index.name.as_str();
-    let found = Index::parse(name, &index, fields, written.file.bytes)?;
+    let found = Index::parse(name, index, fields, written.file.bytes)?;
     let wrong = |what: String| Error::NotEqual { path: written.file.name.to_string(), what };
-    if found.digests != expected.digests || found.labels != expected.labels {
+    if !found.has_samples_of(expected) {
         return Err(wrong("its digests or labels".into()));
     }
     let file = ReadAt::open(&data.join(written.file.name.as_str()), Backend::Pread)?;
@@ -88,13 +87,15 @@ fn prove(
         if found.key(row) != key {
             return Err(wrong(format!("the key of sample {row}")));
         }
-        for (location, digests) in found.locations.iter().zip(&found.digests) {
-            let (Some((offset, len)), Some(digest)) = (location.range(row), row.of(digests)) else {
+        for field in found.fields() {
+            let (Some((offset, len)), Some(digest)) =
+                (found.range(row, field), found.digest(row, field))
+            else {
                 continue;
             };
             value.resize(len, 0);
             file.read_at(offset, &mut value)?;
-            if Digest::of(&value) != Digest::from_bytes(*digest) {
+            if Digest::of(&value) != digest {
                 return Err(wrong(format!("sample `{}`", key.unwrap_or_default())));
             }
         }

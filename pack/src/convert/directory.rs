@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{
-    Bundle, BundleNames, BundlePath, Field, FieldIdx, Row, SAMPLES_NAME, SampleId, Shard, ShardIdx,
+    Bundle, BundleNames, BundlePath, Field, FieldIdx, Index, Row, SAMPLES_NAME, SampleId, ShardIdx,
     Split, file_head, samples_header,
 };
 use gular_files::write_file;
@@ -47,9 +47,10 @@ pub(crate) fn is_finished(source: &Bundle, out: &Path) -> Result<bool, Error> {
         }
         for (number, _) in of_split {
             let shard = source.shard(number)?;
-            for row in shard.index().rows() {
+            let index = shard.index()?;
+            for row in index.rows() {
                 let Some(line) = next()? else { return Ok(false) };
-                if !is_written(&shard, row, fields, &dir, &line) {
+                if !is_written(&index, row, fields, &dir, &line) {
                     return Ok(false);
                 }
             }
@@ -64,8 +65,8 @@ pub(crate) fn is_finished(source: &Bundle, out: &Path) -> Result<bool, Error> {
 }
 
 /// Whether `line` is of that sample and its files are there, in full length.
-fn is_written(shard: &Shard, row: Row, fields: &[Field], dir: &Path, line: &str) -> bool {
-    let key = shard.index().key(row).unwrap_or_default();
+fn is_written(index: &Index, row: Row, fields: &[Field], dir: &Path, line: &str) -> bool {
+    let key = index.key(row).unwrap_or_default();
     let Some(places) = line.strip_prefix(key).and_then(|rest| rest.strip_prefix('\t')) else {
         return false;
     };
@@ -75,9 +76,9 @@ fn is_written(shard: &Shard, row: Row, fields: &[Field], dir: &Path, line: &str)
         && fields.iter().zip(places).zip(FieldIdx::first(fields.len())).all(
             |((field, place), n)| {
                 if field.is_label() {
-                    return shard.label(row).is_some_and(|label| place == label.to_string());
+                    return index.label(row).is_some_and(|label| place == label.to_string());
                 }
-                let len = shard.len_of(row, n).map(|len| (file_head(field).len() + len) as u64);
+                let len = index.range(row, n).map(|(_, len)| (file_head(field).len() + len) as u64);
                 fs::metadata(dir.join(place)).ok().map(|found| found.len()) == len
             },
         )
@@ -95,12 +96,12 @@ pub(crate) fn shard(
     let heads: Vec<Vec<u8>> = manifest.fields.iter().map(file_head).collect();
     let dir = work.out.path.join(entry.split.to_string());
     let lines_path = lines_path(work, number);
-    let source = work.source.shard(number)?;
+    let source = work.source.shard(number)?.index()?;
     let list_folder = &*format!("{SAMPLES_NAME}/");
     let mut made = BTreeSet::new();
     let mut lines = String::new();
     work.samples(number, &mut |row, values| {
-        let key = BundlePath::parse(source.index().key(row).unwrap_or_default());
+        let key = BundlePath::parse(source.key(row).unwrap_or_default());
         let key = key.map_err(gular_bundle::Error::from)?;
         let files = names.of(SampleId { shard: number, row }, &key, values);
         if files.names.iter().flatten().any(|name| name.starts_with(list_folder)) {
@@ -170,9 +171,10 @@ pub(crate) fn finish(work: &Work<'_>) -> Result<u64, Error> {
     }
     for number in ShardIdx::first(manifest.shards.len()) {
         let shard = work.source.shard(number)?;
-        for row in shard.index().rows() {
+        let index = shard.index()?;
+        for row in index.rows() {
             for field in FieldIdx::first(manifest.fields.len()) {
-                bytes += shard.len_of(row, field).unwrap_or(0) as u64;
+                bytes += index.range(row, field).map_or(0, |(_, len)| len) as u64;
             }
         }
     }

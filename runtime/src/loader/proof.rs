@@ -191,8 +191,8 @@ impl Loader {
         if opened.as_ref().is_none_or(|(shard, _)| *shard != id.shard) {
             *opened = Some((id.shard, bundle.shard(id.shard)?));
         }
-        let shard = opened.as_ref().map(|(_, shard)| shard);
-        Ok(shard.and_then(|shard| self.source.term(shard, id.row, epoch, position, sample)))
+        let Some((_, shard)) = opened else { return Ok(None) };
+        self.source.term(shard, id.row, epoch, position, sample)
     }
 
     pub(super) fn order_of(&self, epoch: u64) -> EpochOrder {

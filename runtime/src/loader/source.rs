@@ -129,7 +129,7 @@ impl Source {
         })?;
         meters.count(stored.len());
         meters.time(Phase::Check, || shard.check(id.row, self.image, stored))?;
-        ticket.term = self.term(&shard, id.row, ticket.epoch, ticket.position, ticket.sample);
+        ticket.term = self.term(&shard, id.row, ticket.epoch, ticket.position, ticket.sample)?;
         let made = meters.time(Phase::Decode, || self.picture(stored, ticket, tools));
         if buffer.capacity() <= KEPT_BYTES {
             tools.stored = buffer;
@@ -138,7 +138,7 @@ impl Source {
             Unmade::Undecodable(source) => self.decode_error(ticket.sample, id, source),
             Unmade::U16 => would_narrow(&format!("sample `{}`", self.name(ticket.sample))),
         })?;
-        match (shard.label(id.row), self.unknown_labels) {
+        match (shard.label(id.row)?, self.unknown_labels) {
             (Some(UNKNOWN), UnknownLabels::Ignore) => Ok(Some(IGNORED_LABEL)),
             // Of a split with too many shards to be looked through at the start.
             (Some(UNKNOWN), _) => {
@@ -188,8 +188,9 @@ impl Source {
         epoch: u64,
         position: u64,
         sample: u64,
-    ) -> Option<u64> {
-        shard.digest(row, self.image).map(|digest| term(epoch, position, sample, &digest))
+    ) -> Result<Option<u64>, Error> {
+        let digest = shard.digest(row, self.image)?;
+        Ok(digest.map(|digest| term(epoch, position, sample, &digest)))
     }
 
     pub(super) fn bundle(&self) -> &Bundle {
@@ -277,7 +278,7 @@ mod tests {
         let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
         let path = bundle.path_of(&bundle.manifest().shards[0].file);
         let shard = bundle.shard(ShardIdx(0)).unwrap();
-        let (offset, len) = shard.index().locations[0].range(Row(0)).unwrap();
+        let (offset, len) = shard.range(Row(0), FieldIdx(0)).unwrap().unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[usize::try_from(offset).unwrap() + len / 2] ^= 1;
         std::fs::write(&path, bytes).unwrap();

@@ -82,7 +82,7 @@ fn bundles(seeds: &Seeds) -> Result {
         for entry in &manifest.shards {
             let read = |name: &str| fs::read(golden.join("data").join(name));
             let (name, bytes) = (entry.index.name.as_str(), read(entry.index.name.as_str())?);
-            Index::parse(name, &bytes, &fields, entry.file.bytes)?;
+            Index::parse(name, bytes.as_slice(), &fields, entry.file.bytes)?;
             seeds.put("index", name, &[&entry.file.bytes.to_le_bytes(), &bytes[..]].concat())?;
             let (name, bytes) = (entry.file.name.as_str(), read(entry.file.name.as_str())?);
             rebuild_index(&ReadAt::in_memory(name, bytes.clone()), envelope, &fields)?;

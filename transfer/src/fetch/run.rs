@@ -192,7 +192,7 @@ impl Job<'_> {
             fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         }
         let index = self.index(shard, &index_to)?;
-        let tree = &index.blocks;
+        let tree = &index.blocks();
         let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
         if self.is_sound(&to, &shard.file, tree)? {
             return Ok(());
@@ -224,7 +224,7 @@ impl Job<'_> {
             Some(bytes) => bytes,
             None => self.remote.read(self.client, &shard.index, self.cancel)?,
         };
-        let index = Index::accept(&shown, &bytes, self.remote.manifest(), shard)?;
+        let index = Index::accept(&shown, bytes.as_slice(), self.remote.manifest(), shard)?;
         if !was_there {
             write_file(to, &bytes)?;
         }

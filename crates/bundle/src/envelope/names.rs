@@ -100,11 +100,11 @@ impl BundleNames {
         for (number, entry) in bundle.manifest().shards.iter().enumerate() {
             if entry.split == split {
                 let number = ShardIdx(number);
-                let shard = bundle.shard(number)?;
-                for row in shard.index().rows() {
+                let index = bundle.shard(number)?.index()?;
+                for row in index.rows() {
                     take(
                         SampleId { shard: number, row },
-                        self.below(shard.index().key(row).unwrap_or_default()),
+                        self.below(index.key(row).unwrap_or_default()),
                     );
                 }
             }
@@ -188,9 +188,9 @@ fn mark(key: &str) -> u64 {
 fn splits_are_in_keys(bundle: &Bundle) -> Result<bool, Error> {
     let mut folders: BTreeMap<Split, String> = BTreeMap::new();
     for (number, entry) in bundle.manifest().shards.iter().enumerate() {
-        let shard = bundle.shard(ShardIdx(number))?;
-        for row in shard.index().rows() {
-            let first = shard.index().key(row).and_then(|key| key.split_once('/'));
+        let index = bundle.shard(ShardIdx(number))?.index()?;
+        for row in index.rows() {
+            let first = index.key(row).and_then(|key| key.split_once('/'));
             let Some((first, _)) = first.filter(|(f, _)| Split::parse(f) == Some(entry.split))
             else {
                 return Ok(false);

@@ -10,7 +10,7 @@
 //!
 //! Format: `FORMAT.md`, "Index".
 
-use crate::{Digest, Error, Index, Manifest, Row, ShardEntry};
+use crate::{Digest, Error, Index, Manifest, ReadAt, Row, ShardEntry};
 
 impl Index {
     /// Reads the index that `entry` of `manifest` lists, if `bytes` are that and keep every
@@ -21,18 +21,28 @@ impl Index {
     /// [`Index::parse`]; [`Error::Label`], and [`Error::Malformed`] naming the rule broken.
     pub fn accept(
         path: &str,
-        bytes: &[u8],
+        bytes: impl Into<Vec<u8>>,
         manifest: &Manifest,
         entry: &ShardEntry,
     ) -> Result<Self, Error> {
-        entry.index.accept(path, bytes)?;
-        let index = Self::parse(path, bytes, &manifest.fields, entry.file.bytes)?;
+        Self::accept_file(path, ReadAt::in_memory(path, bytes.into()), manifest, entry)
+    }
+
+    /// As [`Index::accept`], of a file in memory or mapped.
+    pub(crate) fn accept_file(
+        path: &str,
+        file: ReadAt,
+        manifest: &Manifest,
+        entry: &ShardEntry,
+    ) -> Result<Self, Error> {
+        entry.index.accept(path, file.lent(&(0..file.len_bytes())).unwrap_or_default())?;
+        let index = Self::parse_file(path, file, &manifest.fields, entry.file.bytes)?;
         let (expected, found) = (entry.samples, index.n_samples() as u64);
         if found != expected {
             let reason = format!("it lists {found} samples, the manifest says {expected}");
             return Err(Error::malformed(path, reason));
         }
-        if index.blocks.digest() != entry.file.digest {
+        if index.blocks().digest() != entry.file.digest {
             return Err(Error::malformed(path, "its blocks do not give the shard's digest"));
         }
         index.check_labels(path, manifest)?;
@@ -40,13 +50,13 @@ impl Index {
     }
 
     fn check_labels(&self, path: &str, manifest: &Manifest) -> Result<(), Error> {
-        let labels = self.labels.iter().flatten().enumerate();
-        let mut outside = labels.filter(|(_, label)| !manifest.may_be_label(**label));
+        let labels = self.labels().enumerate();
+        let mut outside = labels.filter(|(_, label)| !manifest.may_be_label(*label));
         outside.next().map_or(Ok(()), |(row, label)| {
             Err(Error::Label {
                 path: path.to_owned(),
                 key: self.key(Row(row)).unwrap_or_default().to_owned(),
-                label: *label,
+                label,
                 n_classes: manifest.classes.len(),
             })
         })

@@ -16,10 +16,12 @@
 //! Format: `FORMAT.md`, "Index".
 
 mod acceptance;
+mod layout;
 mod read;
 mod write;
 
-pub use read::{Index, Location};
+pub(crate) use layout::Layout;
+pub use read::Index;
 pub(crate) use write::{IndexBuilder, Places, Rows, i64_bytes};
 
 const FORMAT: &str = "gular-index";

@@ -1,71 +1,36 @@
 //! Reads an index. Format: `FORMAT.md`, "Index".
+//!
+//! The bytes of the file stay as they are, in memory or mapped; what is asked for is read
+//! out of them. Nothing is copied into lists.
+
+use std::sync::Arc;
 
 use crate::block::{BlockTree, n_blocks};
 use crate::index::FORMAT;
+use crate::index::layout::{FieldLayout, Layout, Lengths, Place, strided};
 use crate::manifest::MAX_SHARD_SAMPLES;
 use crate::tensors::{Header, MAX_HEADER, Tensor};
-use crate::{BundlePath, Dtype, Error, Field, FieldKind, Row};
+use crate::{BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, ReadAt, Row};
 
-/// Where the values of one field lie in a shard.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
-    /// Value `i` is `size` bytes at `base + i * size`.
-    Strided {
-        /// First byte of value 0.
-        base: u64,
-        /// Bytes of each value.
-        size: u64,
-    },
-    /// Value `i` is `lengths[i]` bytes at `offsets[i]`.
-    Listed {
-        /// First bytes.
-        offsets: Vec<i64>,
-        /// Lengths in bytes.
-        lengths: Vec<i32>,
-    },
-    /// Of field `label`: the shard has no 8-byte integer of it, [`Index::labels`] has the values.
-    IndexOnly,
-}
-
-impl Location {
-    /// First byte and length of value `row`; `None` past the last, and for
-    /// values that lie in the index alone.
-    #[must_use]
-    pub fn range(&self, row: Row) -> Option<(u64, usize)> {
-        match self {
-            Self::Strided { base, size } => {
-                let offset = (row.0 as u64).checked_mul(*size)?.checked_add(*base)?;
-                Some((offset, usize::try_from(*size).ok()?))
-            }
-            Self::Listed { offsets, lengths } => Some((
-                u64::try_from(*row.of(offsets)?).ok()?,
-                usize::try_from(*row.of(lengths)?).ok()?,
-            )),
-            Self::IndexOnly => None,
-        }
-    }
-}
-
-/// A parsed index.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An index whose rules were checked, as views on the bytes of its file.
+#[derive(Debug)]
 pub struct Index {
-    /// One entry a field, in the manifest's order.
-    pub locations: Vec<Location>,
-    /// One entry a field; empty for `label`, else one digest a sample.
-    pub digests: Vec<Vec<[u8; 32]>>,
-    /// Class of each sample, when the bundle has labels.
-    pub labels: Option<Vec<i32>>,
-    /// What the shard's blocks hash to.
-    pub blocks: BlockTree,
-    key_offsets: Vec<i64>,
-    key_bytes: Vec<u8>,
+    /// In memory or mapped, never read piece by piece.
+    file: ReadAt,
+    layout: Arc<Layout>,
 }
 
 impl Index {
     /// The number of samples.
     #[must_use]
     pub fn n_samples(&self) -> usize {
-        self.key_offsets.len().saturating_sub(1)
+        self.layout.n_samples()
+    }
+
+    /// The number of fields of each sample.
+    #[must_use]
+    pub fn n_fields(&self) -> usize {
+        self.layout.n_fields()
     }
 
     /// All samples, in order.
@@ -73,12 +38,70 @@ impl Index {
         Row::first(self.n_samples())
     }
 
+    /// All fields, in the manifest's order.
+    pub fn fields(&self) -> impl DoubleEndedIterator<Item = FieldIdx> + ExactSizeIterator + use<> {
+        FieldIdx::first(self.n_fields())
+    }
+
     /// The key of sample `row`; `None` past the last.
     #[must_use]
     pub fn key(&self, row: Row) -> Option<&str> {
-        let start = usize::try_from(*row.of(&self.key_offsets)?).ok()?;
-        let end = usize::try_from(*self.key_offsets.get(row.0.checked_add(1)?)?).ok()?;
-        std::str::from_utf8(self.key_bytes.get(start..end)?).ok()
+        let range = self.layout.key(&self.file, row).ok()??;
+        std::str::from_utf8(self.file.lent(&range)?).ok()
+    }
+
+    /// First byte and length of field `field` of sample `row` in the shard; `None` past the
+    /// last, and for a field that [lies in the index alone](Index::is_index_only).
+    #[must_use]
+    pub fn range(&self, row: Row, field: FieldIdx) -> Option<(u64, usize)> {
+        self.layout.range(&self.file, row, field).ok()?
+    }
+
+    /// Whether `field` is `label` and the shard has no 8-byte integer of it.
+    #[must_use]
+    pub fn is_index_only(&self, field: FieldIdx) -> bool {
+        self.layout.is_index_only(field)
+    }
+
+    /// What field `field` of sample `row` must hash to; `None` for `label`, whose copy in the
+    /// index is the one that counts, and past the last.
+    #[must_use]
+    pub fn digest(&self, row: Row, field: FieldIdx) -> Option<Digest> {
+        self.layout.digest(&self.file, row, field).ok()?
+    }
+
+    /// The class of sample `row`; `None` when the bundle has no labels, and past the last.
+    #[must_use]
+    pub fn label(&self, row: Row) -> Option<i32> {
+        self.layout.label(&self.file, row).ok()?
+    }
+
+    /// The classes of all samples in order; none when the bundle has no labels.
+    pub fn labels(&self) -> impl Iterator<Item = i32> {
+        let n = self.layout.labels.map_or(0, |_| self.n_samples());
+        let bytes = self.part(self.layout.labels.unwrap_or(0), n, 4);
+        bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b))
+    }
+
+    /// Whether `other` lists the same labels and digests of the same number of samples.
+    #[must_use]
+    pub fn has_samples_of(&self, other: &Self) -> bool {
+        let (n, of_other) = (self.n_samples(), other.n_samples());
+        let digests = |index: &Self, field: &FieldLayout| {
+            field.digests.map(|start| index.part(start, n, 32).to_vec())
+        };
+        let mut fields = self.layout.fields.iter().zip(&other.layout.fields);
+        n == of_other
+            && self.n_fields() == other.n_fields()
+            && self.labels().eq(other.labels())
+            && fields.all(|(a, b)| digests(self, a) == digests(other, b))
+    }
+
+    /// What the shard's blocks hash to.
+    #[must_use]
+    pub fn blocks(&self) -> BlockTree {
+        let cvs = self.file.lent(&self.layout.block_cvs).unwrap_or_default();
+        BlockTree::of_index(cvs.as_chunks::<32>().0, self.layout.shard_bytes)
     }
 
     /// Reads an index of a shard of `shard_bytes` with `fields`; `path` is for messages.
@@ -92,104 +115,114 @@ impl Index {
     /// [`Error::Malformed`] naming the rule broken, [`Error::Format`], [`Error::TooNew`].
     pub fn parse(
         path: &str,
-        bytes: &[u8],
+        bytes: impl Into<Vec<u8>>,
         fields: &[Field],
         shard_bytes: u64,
     ) -> Result<Self, Error> {
-        let bad = |reason: String| Error::malformed(path, reason);
-        let first =
-            bytes.first_chunk::<8>().ok_or_else(|| bad(format!("it has {} bytes", bytes.len())))?;
-        let start = Header::data_start(path, *first, bytes.len() as u64, MAX_HEADER)?;
-        let start = usize::try_from(start).map_err(|_| bad("its header is too long".into()))?;
-        let header =
-            Header::parse(path, bytes.get(..start).unwrap_or_default(), bytes.len() as u64)?;
-        header.check_format(path, FORMAT)?;
-        let file = Tensors { path, bytes, header: &header };
+        Self::parse_file(path, ReadAt::in_memory(path, bytes.into()), fields, shard_bytes)
+    }
 
-        let n = file.scalar_metadata("samples")?;
-        if n > MAX_SHARD_SAMPLES {
-            return Err(bad(format!(
-                "it lists {n} samples, over the limit of {MAX_SHARD_SAMPLES}"
-            )));
-        }
-        let shard = file.scalar_metadata("shard_bytes")?;
-        if shard != shard_bytes {
-            return Err(bad(format!(
-                "it describes a shard of {shard} bytes, expected {shard_bytes}"
-            )));
-        }
-        let rows = usize::try_from(n).map_err(|_| bad(format!("it lists {n} samples")))?;
-
-        let mut locations = Vec::with_capacity(fields.len());
-        let mut digests = Vec::with_capacity(fields.len());
-        for field in fields {
-            let location = file.location(field, n)?;
-            check_ranges(path, field, &location, rows, shard_bytes)?;
-            locations.push(location);
-            digests.push(if field.is_label() {
-                Vec::new()
-            } else {
-                file.cvs(&format!("{}.digest", field.name), n)?
-            });
-        }
-        let has_label = fields.iter().any(Field::is_label);
-        let labels = if has_label { Some(file.i32s("label", n)?) } else { None };
-
-        let key_offsets = file.i64s("key.offsets", n.saturating_add(1))?;
-        let key_bytes = file.any_u8("key.bytes")?.to_vec();
-        let cvs = file.cvs("block.cv", n_blocks(shard_bytes))?;
-        let blocks = BlockTree::new(cvs, shard_bytes);
-        let index = Self {
-            locations,
-            digests,
-            labels,
-            blocks: blocks.ok_or_else(|| bad("`block.cv` has not one value per block".into()))?,
-            key_offsets,
-            key_bytes,
-        };
+    /// As [`Index::parse`], of a file in memory or mapped.
+    pub(super) fn parse_file(
+        path: &str,
+        file: ReadAt,
+        fields: &[Field],
+        shard_bytes: u64,
+    ) -> Result<Self, Error> {
+        let bytes = file.lent(&(0..file.len_bytes())).unwrap_or_default();
+        let layout = Arc::new(parse(path, bytes, fields, shard_bytes)?);
+        let index = Self { file, layout };
         index.check_keys(path)?;
         Ok(index)
     }
 
+    /// An index that was accepted before, of a file in memory or mapped that has not changed.
+    pub(crate) fn again(file: ReadAt, layout: Arc<Layout>) -> Self {
+        Self { file, layout }
+    }
+
+    pub(crate) fn file(&self) -> &ReadAt {
+        &self.file
+    }
+
+    pub(crate) fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// `n` values of `size` bytes from byte `start` on.
+    fn part(&self, start: u64, n: usize, size: u64) -> &[u8] {
+        let end = (n as u64).saturating_mul(size).saturating_add(start);
+        self.file.lent(&(start..end)).unwrap_or_default()
+    }
+
     fn check_keys(&self, path: &str) -> Result<(), Error> {
-        let last = i64::try_from(self.key_bytes.len()).unwrap_or(i64::MAX);
-        if self.key_offsets.first() != Some(&0) || self.key_offsets.last() != Some(&last) {
+        let offsets = self.part(self.layout.key_offsets, self.n_samples().saturating_add(1), 8);
+        let offsets = offsets.as_chunks::<8>().0;
+        let key_bytes = self.file.lent(&self.layout.key_bytes).unwrap_or_default();
+        let last = i64::try_from(key_bytes.len()).unwrap_or(i64::MAX);
+        let at = |offset: Option<&[u8; 8]>| offset.map(|b| i64::from_le_bytes(*b));
+        if at(offsets.first()) != Some(0) || at(offsets.last()) != Some(last) {
             return Err(Error::malformed(path, "`key.offsets` does not span `key.bytes`"));
         }
-        for row in self.rows() {
-            let key = self.key(row).ok_or_else(|| {
+        for (row, pair) in self.rows().zip(offsets.windows(2)) {
+            let range = |i: usize| usize::try_from(at(pair.get(i))?).ok();
+            let key = range(0).zip(range(1)).and_then(|(start, end)| key_bytes.get(start..end));
+            let key = key.and_then(|key| std::str::from_utf8(key).ok()).ok_or_else(|| {
                 Error::malformed(path, format!("the key of sample {row} is no UTF-8 text"))
             })?;
-            BundlePath::parse(key)?;
+            BundlePath::check(key)?;
         }
         Ok(())
     }
 }
 
-fn check_ranges(
-    path: &str,
-    field: &Field,
-    location: &Location,
-    rows: usize,
-    shard_bytes: u64,
-) -> Result<(), Error> {
-    let check = |row: Row| {
-        let range = location.range(row);
-        let end = range.and_then(|(offset, len)| offset.checked_add(len as u64));
-        if end.is_none_or(|end| end > shard_bytes) {
-            let reason = format!(
-                "field `{}` of sample {row} lies outside the shard's {shard_bytes} bytes",
-                field.name
-            );
-            return Err(Error::malformed(path, reason));
-        }
-        Ok(())
-    };
-    match location {
-        Location::Strided { .. } => rows.checked_sub(1).map_or(Ok(()), |last| check(Row(last))),
-        Location::Listed { .. } => Row::first(rows).try_for_each(check),
-        Location::IndexOnly => Ok(()),
+/// Where the parts of the index `bytes` lie, once they keep the rules; keys are not looked at.
+fn parse(path: &str, bytes: &[u8], fields: &[Field], shard_bytes: u64) -> Result<Layout, Error> {
+    let bad = |reason: String| Error::malformed(path, reason);
+    let first =
+        bytes.first_chunk::<8>().ok_or_else(|| bad(format!("it has {} bytes", bytes.len())))?;
+    let start = Header::data_start(path, *first, bytes.len() as u64, MAX_HEADER)?;
+    let start = usize::try_from(start).map_err(|_| bad("its header is too long".into()))?;
+    let header = Header::parse(path, bytes.get(..start).unwrap_or_default(), bytes.len() as u64)?;
+    header.check_format(path, FORMAT)?;
+    let file = Tensors { path, bytes, header: &header };
+
+    let n = file.scalar_metadata("samples")?;
+    if n > MAX_SHARD_SAMPLES {
+        return Err(bad(format!("it lists {n} samples, over the limit of {MAX_SHARD_SAMPLES}")));
     }
+    let shard = file.scalar_metadata("shard_bytes")?;
+    if shard != shard_bytes {
+        return Err(bad(format!("it describes a shard of {shard} bytes, expected {shard_bytes}")));
+    }
+    let n_samples = usize::try_from(n).map_err(|_| bad(format!("it lists {n} samples")))?;
+
+    let mut layouts = Vec::with_capacity(fields.len());
+    for field in fields {
+        let place = file.place(field, n)?;
+        file.check_ranges(field, &place, n_samples, shard_bytes)?;
+        let digests = if field.is_label() {
+            None
+        } else {
+            Some(file.tensor(&format!("{}.digest", field.name), Dtype::U8, &[n, 32])?.start)
+        };
+        layouts.push(FieldLayout { place, digests });
+    }
+    let has_label = fields.iter().any(Field::is_label);
+    let labels = if has_label { Some(file.tensor("label", Dtype::I32, &[n])?.start) } else { None };
+
+    let key_offsets = file.tensor("key.offsets", Dtype::I64, &[n.saturating_add(1)])?.start;
+    let key_bytes = file.any_u8("key.bytes")?;
+    let cvs = file.tensor("block.cv", Dtype::U8, &[n_blocks(shard_bytes), 32])?;
+    Ok(Layout {
+        n_samples,
+        shard_bytes,
+        fields: layouts,
+        labels,
+        key_offsets,
+        key_bytes: key_bytes.start..key_bytes.end,
+        block_cvs: cvs.start..cvs.end,
+    })
 }
 
 /// Typed access to the tensors of a parsed file.
@@ -209,16 +242,18 @@ impl<'a> Tensors<'a> {
         value.ok_or_else(|| self.bad(format!("its metadata has no number `{name}`")))
     }
 
-    fn data(&self, tensor: &Tensor) -> &'a [u8] {
-        let range = usize::try_from(tensor.start).ok().zip(usize::try_from(tensor.end).ok());
+    /// The bytes `start..end` of the file, which the header was compared with.
+    fn data(&self, start: u64, end: u64) -> &'a [u8] {
+        let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         range.and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
     }
 
-    fn tensor(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<&'a [u8], Error> {
-        let tensor = self
-            .header
-            .tensor(name)
-            .ok_or_else(|| self.bad(format!("it has no tensor `{name}`")))?;
+    fn named(&self, name: &str) -> Result<&'a Tensor, Error> {
+        self.header.tensor(name).ok_or_else(|| self.bad(format!("it has no tensor `{name}`")))
+    }
+
+    fn tensor(&self, name: &str, dtype: Dtype, shape: &[u64]) -> Result<&'a Tensor, Error> {
+        let tensor = self.named(name)?;
         if tensor.dtype != dtype || tensor.shape != shape {
             return Err(self.bad(format!(
                 "tensor `{name}` is {} {:?}, expected {} {shape:?}",
@@ -227,57 +262,88 @@ impl<'a> Tensors<'a> {
                 dtype.safetensors_name()
             )));
         }
-        Ok(self.data(tensor))
+        Ok(tensor)
     }
 
-    fn any_u8(&self, name: &str) -> Result<&'a [u8], Error> {
-        let tensor = self
-            .header
-            .tensor(name)
-            .ok_or_else(|| self.bad(format!("it has no tensor `{name}`")))?;
+    fn any_u8(&self, name: &str) -> Result<&'a Tensor, Error> {
+        let tensor = self.named(name)?;
         self.tensor(name, Dtype::U8, &[tensor.end.saturating_sub(tensor.start)])
     }
 
-    fn i64s(&self, name: &str, n: u64) -> Result<Vec<i64>, Error> {
-        let data = self.tensor(name, Dtype::I64, &[n])?;
-        Ok(data.as_chunks::<8>().0.iter().map(|b| i64::from_le_bytes(*b)).collect())
-    }
-
-    fn i32s(&self, name: &str, n: u64) -> Result<Vec<i32>, Error> {
-        let data = self.tensor(name, Dtype::I32, &[n])?;
-        Ok(data.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect())
-    }
-
-    fn cvs(&self, name: &str, n: u64) -> Result<Vec<[u8; 32]>, Error> {
-        Ok(self.tensor(name, Dtype::U8, &[n, 32])?.as_chunks::<32>().0.to_vec())
-    }
-
-    fn location(&self, field: &Field, n: u64) -> Result<Location, Error> {
+    fn place(&self, field: &Field, n: u64) -> Result<Place, Error> {
         let name = &field.name;
+        let listed = |lengths: Lengths| {
+            let offsets = self.tensor(&format!("{name}.offset"), Dtype::I64, &[n])?.start;
+            Ok(Place::Listed { offsets, lengths })
+        };
         match &field.kind {
-            FieldKind::Bytes { .. } => Ok(Location::Listed {
-                offsets: self.i64s(&format!("{name}.offset"), n)?,
-                lengths: self.i32s(&format!("{name}.length"), n)?,
-            }),
+            FieldKind::Bytes { .. } => {
+                // In this order, in which their absence has always been reported.
+                listed(Lengths::All(0))?;
+                let lengths = self.tensor(&format!("{name}.length"), Dtype::I32, &[n])?;
+                listed(Lengths::Listed(lengths.start))
+            }
             FieldKind::Fixed { .. } => {
                 let size = field.size_bytes().unwrap_or(u64::MAX);
                 let base = format!("{name}.base");
                 if self.header.tensor(&base).is_some() {
-                    let base = self.i64s(&base, 1)?.first().and_then(|b| u64::try_from(*b).ok());
+                    let base = self.tensor(&base, Dtype::I64, &[1])?;
+                    let base = self.data(base.start, base.end).first_chunk::<8>();
+                    let base = base.and_then(|b| u64::try_from(i64::from_le_bytes(*b)).ok());
                     let base =
                         base.ok_or_else(|| self.bad(format!("`{name}.base` is negative")))?;
-                    return Ok(Location::Strided { base, size });
+                    return Ok(Place::Strided { base, size });
                 }
                 let length = i32::try_from(size)
                     .map_err(|_| self.bad(format!("a value of `{name}` is over 2 GiB")))?;
-                let offset = format!("{name}.offset");
-                if field.is_label() && self.header.tensor(&offset).is_none() {
-                    return Ok(Location::IndexOnly);
+                if field.is_label() && self.header.tensor(&format!("{name}.offset")).is_none() {
+                    return Ok(Place::IndexOnly);
                 }
-                let offsets = self.i64s(&offset, n)?;
-                let lengths = vec![length; offsets.len()];
-                Ok(Location::Listed { offsets, lengths })
+                listed(Lengths::All(length))
             }
+        }
+    }
+
+    /// Whether every value lies in the shard.
+    fn check_ranges(
+        &self,
+        field: &Field,
+        place: &Place,
+        n_samples: usize,
+        shard_bytes: u64,
+    ) -> Result<(), Error> {
+        let check = |row: usize, range: Option<(u64, usize)>| {
+            let end = range.and_then(|(offset, len)| offset.checked_add(len as u64));
+            if end.is_none_or(|end| end > shard_bytes) {
+                return Err(self.bad(format!(
+                    "field `{}` of sample {row} lies outside the shard's {shard_bytes} bytes",
+                    field.name
+                )));
+            }
+            Ok(())
+        };
+        let n = n_samples as u64;
+        let list =
+            |start: u64, size: u64| self.data(start, n.saturating_mul(size).saturating_add(start));
+        match place {
+            Place::Strided { base, size } => n_samples
+                .checked_sub(1)
+                .map_or(Ok(()), |last| check(last, strided(*base, *size, Row(last)))),
+            Place::Listed { offsets, lengths } => {
+                let offsets = list(*offsets, 8).as_chunks::<8>().0;
+                let (listed, all) = match lengths {
+                    Lengths::Listed(lengths) => (list(*lengths, 4).as_chunks::<4>().0, 0),
+                    Lengths::All(len) => (&[][..], *len),
+                };
+                let lengths = listed.iter().map(|b| i32::from_le_bytes(*b));
+                let lengths = lengths.chain(std::iter::repeat(all));
+                for ((row, offset), len) in offsets.iter().enumerate().zip(lengths) {
+                    let offset = u64::try_from(i64::from_le_bytes(*offset)).ok();
+                    check(row, offset.zip(usize::try_from(len).ok()))?;
+                }
+                Ok(())
+            }
+            Place::IndexOnly => Ok(()),
         }
     }
 }

@@ -1,0 +1,135 @@
+//! Where the parts of an index lie in its file, so that one entry is read without the rest.
+//!
+//! A few hundred bytes per shard, whatever its number of samples.
+
+use std::ops::Range;
+
+use crate::{Digest, Error, FieldIdx, ReadAt, Row};
+
+/// The parts of one index file. Made by [`Index::parse`](crate::Index::parse), which compares
+/// every part with the file's length.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(super) n_samples: usize,
+    pub(super) shard_bytes: u64,
+    /// One entry per field, in the manifest's order.
+    pub(super) fields: Vec<FieldLayout>,
+    /// First byte of `label`.
+    pub(super) labels: Option<u64>,
+    /// First byte of `key.offsets`.
+    pub(super) key_offsets: u64,
+    pub(super) key_bytes: Range<u64>,
+    pub(super) block_cvs: Range<u64>,
+}
+
+/// What the index has of one field.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct FieldLayout {
+    pub(super) place: Place,
+    /// First byte of `<field>.digest`; `None` for `label`.
+    pub(super) digests: Option<u64>,
+}
+
+/// Where the values of one field lie in a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Value `i` is `size` bytes at `base + i * size`.
+    Strided { base: u64, size: u64 },
+    /// Value `i` starts where entry `i` of the i64 at byte `offsets` says.
+    Listed { offsets: u64, lengths: Lengths },
+    /// Of field `label`: the shard has no 8-byte integer of it, the index has the values.
+    IndexOnly,
+}
+
+/// How long listed values are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Lengths {
+    /// As entry `i` of the i32 at this byte says.
+    Listed(u64),
+    /// All alike.
+    All(i32),
+}
+
+impl Layout {
+    pub(crate) fn n_samples(&self) -> usize {
+        self.n_samples
+    }
+
+    pub(crate) fn n_fields(&self) -> usize {
+        self.fields.len()
+    }
+
+    pub(crate) fn is_index_only(&self, field: FieldIdx) -> bool {
+        field.of(&self.fields).is_some_and(|f| f.place == Place::IndexOnly)
+    }
+
+    /// First byte and length of a value in the shard; `None` past the last, and for values
+    /// that lie in the index alone.
+    pub(crate) fn range(
+        &self,
+        file: &ReadAt,
+        row: Row,
+        field: FieldIdx,
+    ) -> Result<Option<(u64, usize)>, Error> {
+        let Some(of) = field.of(&self.fields).filter(|_| row.0 < self.n_samples) else {
+            return Ok(None);
+        };
+        Ok(match &of.place {
+            Place::Strided { base, size } => strided(*base, *size, row),
+            Place::Listed { offsets, lengths } => {
+                let offset = i64::from_le_bytes(entry(file, *offsets, row)?);
+                let len = match lengths {
+                    Lengths::Listed(lengths) => i32::from_le_bytes(entry(file, *lengths, row)?),
+                    Lengths::All(len) => *len,
+                };
+                u64::try_from(offset).ok().zip(usize::try_from(len).ok())
+            }
+            Place::IndexOnly => None,
+        })
+    }
+
+    /// What a value must hash to; `None` for `label` and past the last.
+    pub(crate) fn digest(
+        &self,
+        file: &ReadAt,
+        row: Row,
+        field: FieldIdx,
+    ) -> Result<Option<Digest>, Error> {
+        let digests = field.of(&self.fields).and_then(|f| f.digests);
+        let Some(digests) = digests.filter(|_| row.0 < self.n_samples) else { return Ok(None) };
+        Ok(Some(Digest::from_bytes(entry(file, digests, row)?)))
+    }
+
+    /// The class of a sample; `None` without labels and past the last.
+    pub(crate) fn label(&self, file: &ReadAt, row: Row) -> Result<Option<i32>, Error> {
+        let Some(labels) = self.labels.filter(|_| row.0 < self.n_samples) else { return Ok(None) };
+        Ok(Some(i32::from_le_bytes(entry(file, labels, row)?)))
+    }
+
+    /// The bytes of the file that are the key of sample `row`; `None` past the last.
+    pub(crate) fn key(&self, file: &ReadAt, row: Row) -> Result<Option<Range<u64>>, Error> {
+        if row.0 >= self.n_samples {
+            return Ok(None);
+        }
+        let next = Row(row.0.saturating_add(1));
+        let start = i64::from_le_bytes(entry(file, self.key_offsets, row)?);
+        let end = i64::from_le_bytes(entry(file, self.key_offsets, next)?);
+        let at = |offset: i64| self.key_bytes.start.checked_add(u64::try_from(offset).ok()?);
+        let range = at(start).zip(at(end)).filter(|(a, b)| a <= b && *b <= self.key_bytes.end);
+        Ok(range.map(|(start, end)| start..end))
+    }
+}
+
+/// Entry `row` of the list of `N`-byte values at byte `start`.
+fn entry<const N: usize>(file: &ReadAt, start: u64, row: Row) -> Result<[u8; N], Error> {
+    let mut out = [0; N];
+    let at = (row.0 as u64).saturating_mul(N as u64).saturating_add(start);
+    file.read_at(at, &mut out)?;
+    Ok(out)
+}
+
+/// Value `row` of those that lie one behind the other.
+pub(super) fn strided(base: u64, size: u64, row: Row) -> Option<(u64, usize)> {
+    let offset = (row.0 as u64).checked_mul(size)?.checked_add(base)?;
+    Some((offset, usize::try_from(size).ok()?))
+}
