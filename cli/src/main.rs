@@ -13,6 +13,7 @@ mod hints;
 mod html_page;
 mod image;
 mod inspect;
+mod job;
 mod login;
 mod ls;
 mod network;
@@ -79,6 +80,7 @@ pub(crate) enum Verb {
     Stage(stage::StageArgs),
     Bench(bench::BenchArgs),
     Image(image::ImageArgs),
+    Job(job::JobArgs),
     Ls(ls::LsArgs),
     Login(login::LoginArgs),
     Doctor(doctor::DoctorArgs),
@@ -111,6 +113,7 @@ fn main() -> std::process::ExitCode {
         Verb::Stage(args) => stage::run(args, &cli.output),
         Verb::Bench(args) => bench::run(args, &cli.output),
         Verb::Image(args) => image::run(args, &cli.output),
+        Verb::Job(args) => job::run(args, &cli.output),
         Verb::Ls(args) => ls::run(args, &cli.output),
         Verb::Login(args) => login::run(args, &cli.output),
         Verb::Doctor(args) => doctor::run(args, &cli.output),

@@ -1,0 +1,437 @@
+//! `gular job new`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use gular_jobs::write::{Data, Fetch, Folder, Image, Order, Parameters, Site, Written, write};
+use gular_transfer::{BundleUrl, Published, RemoteBundle};
+use serde_json::json;
+
+use super::plan::seconds;
+use crate::exit::{Exit, Failure};
+use crate::network::{self, Access};
+use crate::shared::Output;
+use crate::stop::Stop;
+use crate::{show, units};
+
+/// No submit file of more inputs is of use; the job fetches the bundle itself.
+const MAX_LISTED: usize = 2000;
+/// More than most pools have for one job.
+const MAX_DISK_BYTES: u64 = 200 << 30;
+
+/// Write a job's folder: submit file or batch script, wrapper, README
+///
+/// DIR is made, with all that the batch system reads: nothing is submitted. Behind `--` is the
+/// command: `{data}` is where the data is, `{NAME}` a parameter of `--sweep`. Files of this folder
+/// that the command names are copied and travel with the job. Everything that the program writes
+/// to `output/` comes back.
+///
+/// With `--data`, HTCondor brings manifest, shards and indexes, and the program finds them in its
+/// own folder, `.`; where they are more than a job's disk, the job fetches them. On Slurm they
+/// are fetched once, before.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  gular job new run1 --site ospool --image osdf:///lab/train-v3.sif --gpus 1 -- python3 train.py")]
+pub(super) struct NewArgs {
+    /// The folder to make; its name is the job's
+    dir: PathBuf,
+    /// Where the job runs
+    #[arg(long, value_enum, default_value_t = SiteArg::Generic)]
+    site: SiteArg,
+    /// The container image: osdf:///….sif, docker://…, or a file
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// The image's size, where it cannot be seen here
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
+    image_size: Option<u64>,
+    /// The bundle, as `gular publish` prints it: URL#blake3=…
+    #[arg(long, value_name = "URL")]
+    data: Option<String>,
+    /// Who brings the data: `batch` (HTCondor) or `job` [default: batch, if it fits]
+    #[arg(long, value_enum, value_name = "WHO", hide_short_help = true)]
+    fetch: Option<FetchArg>,
+    /// Another file that travels with the job; may be repeated
+    #[arg(long, value_name = "FILE")]
+    input: Vec<PathBuf>,
+    /// The program saves to this folder and ends with 85 when it is told to stop
+    #[arg(long, value_name = "DIR")]
+    checkpoint: Option<String>,
+    /// One job for each combination, such as `lr=1e-3,3e-4`; `seed=1..8` counts; may be repeated
+    #[arg(long, value_name = "NAME=VALUES")]
+    sweep: Vec<String>,
+    /// Cores of each process
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    cpus: u64,
+    /// Memory
+    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = units::bytes)]
+    memory: u64,
+    /// What the program keeps in /dev/shm, which counts as memory
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
+    shm: Option<u64>,
+    /// What the program writes to disk
+    #[arg(long, value_name = "SIZE", default_value = "2GB", value_parser = units::bytes)]
+    disk: u64,
+    /// GPUs on each node
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=64))]
+    gpus: u64,
+    /// Memory that a GPU must have
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
+    gpu_memory: Option<u64>,
+    /// Compute capability that a GPU must have, such as 8.0
+    #[arg(long, value_name = "X.Y", value_parser = version)]
+    capability: Option<String>,
+    /// CUDA version that the driver must support, such as 12.4
+    #[arg(long, value_name = "X.Y", value_parser = version, hide_short_help = true)]
+    cuda: Option<String>,
+    /// How long one run may take
+    #[arg(long, value_name = "TIME", default_value = "10h", value_parser = seconds)]
+    time: f64,
+    /// Nodes, for Slurm
+    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    nodes: u64,
+    /// Processes on each node, for Slurm
+    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    tasks: u64,
+    /// Slurm's account
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    account: Option<String>,
+    /// Slurm's partition
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    partition: Option<String>,
+    /// The data must stay on the site's own machines
+    #[arg(long, hide_short_help = true)]
+    stay: bool,
+    /// Show the files and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    access: Access,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SiteArg {
+    /// The OSPool
+    Ospool,
+    /// CHTC in Madison
+    Chtc,
+    /// Jülich's machines, with Slurm
+    Jsc,
+    /// Any pool of HTCondor
+    Generic,
+    /// Any machine with Slurm
+    Slurm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FetchArg {
+    /// HTCondor, before the job starts
+    Batch,
+    /// The job, by `gular`
+    Job,
+}
+
+impl From<SiteArg> for Site {
+    fn from(site: SiteArg) -> Self {
+        match site {
+            SiteArg::Ospool => Self::Ospool,
+            SiteArg::Chtc => Self::Chtc,
+            SiteArg::Jsc => Self::Jsc,
+            SiteArg::Generic => Self::Generic,
+            SiteArg::Slurm => Self::Slurm,
+        }
+    }
+}
+
+pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
+    let sources = sources(args)?;
+    let order = order(args, &sources)?;
+    let folder =
+        write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
+    if !args.dry_run {
+        make(&args.dir, &folder, &sources)?;
+    }
+    if output.json {
+        let files: Vec<_> = folder
+            .files
+            .iter()
+            .map(|file| json!({ "name": file.name, "text": file.text }))
+            .collect();
+        show::json(
+            &json!({ "dir": args.dir, "files": files, "notes": folder.notes, "dry_run": args.dry_run }),
+        )?;
+    } else if args.dry_run {
+        show::text(&shown(&folder))?;
+    } else if !output.quiet {
+        show::text(&made(&args.dir, &folder))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A file that travels: where it is, its name in the job, its length.
+struct Source {
+    path: PathBuf,
+    name: String,
+    bytes: u64,
+}
+
+/// Files that are named with `--input`, and those of the command that are here.
+fn sources(args: &NewArgs) -> Result<Vec<Source>, Failure> {
+    let mut found: Vec<Source> = Vec::new();
+    let named = args.input.iter().map(|path| (path.clone(), true));
+    let words = args.command.iter().map(|word| (PathBuf::from(word), false));
+    for (path, wanted) in named.chain(words) {
+        let length = match fs::metadata(&path) {
+            Ok(about) if about.is_file() => about.len(),
+            Ok(_) if wanted => {
+                let hint = "pack it with tar, or publish it";
+                return Err(Failure::new(
+                    format!("`{}` is a folder", path.display()),
+                    Some(hint.to_owned()),
+                ));
+            }
+            Err(error) if wanted => {
+                return Err(gular_files::Error::new("read", &path, error).into());
+            }
+            _ => continue,
+        };
+        let name =
+            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        // A program of the system, by its path, is not a file of the user.
+        if (!wanted && path.is_absolute()) || found.iter().any(|source| source.path == path) {
+            continue;
+        }
+        found.push(Source { path, name, bytes: length });
+    }
+    Ok(found)
+}
+
+fn order(args: &NewArgs, sources: &[Source]) -> Result<Order, Failure> {
+    let site = Site::from(args.site);
+    let name =
+        args.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let image = args.image.as_ref().map(|image| place_of(image, args.image_size)).transpose()?;
+    let in_folder = |word: &String| {
+        let source = sources.iter().find(|source| source.path == Path::new(word));
+        source.map_or_else(
+            || word.clone(),
+            |source| {
+                if word.starts_with("./") {
+                    format!("./{}", source.name)
+                } else {
+                    source.name.clone()
+                }
+            },
+        )
+    };
+    let inputs = sources.iter().map(|source| (source.name.clone(), source.bytes));
+    Ok(Order {
+        name,
+        site,
+        command: args.command.iter().map(in_folder).collect(),
+        image,
+        data: data(args, site)?,
+        inputs: inputs.collect(),
+        checkpoint: args.checkpoint.clone(),
+        parameters: parameters(&args.sweep)?,
+        cpus: args.cpus,
+        memory_bytes: args.memory,
+        shm_bytes: args.shm.unwrap_or(0),
+        scratch_bytes: args.disk,
+        gpus: args.gpus,
+        gpu_memory_bytes: args.gpu_memory,
+        capability: args.capability.clone(),
+        cuda: args.cuda.clone(),
+        hours: args.time / 3600.0,
+        nodes: args.nodes,
+        tasks: args.tasks,
+        account: args.account.clone(),
+        partition: args.partition.clone(),
+        stay: args.stay,
+    })
+}
+
+/// A URL as it is, a file by its whole path: images are too large to be copied.
+fn place_of(image: &str, bytes: Option<u64>) -> Result<Image, Failure> {
+    if image.contains("://") {
+        return Ok(Image { source: image.to_owned(), bytes });
+    }
+    let failed = |e| Failure::from(gular_files::Error::new("read", image, e));
+    let path = fs::canonicalize(image).map_err(failed)?;
+    let length = fs::metadata(&path).map_err(failed)?.len();
+    Ok(Image { source: path.to_string_lossy().into_owned(), bytes: bytes.or(Some(length)) })
+}
+
+/// Reads the manifest: which files there are, and how much they are.
+fn data(args: &NewArgs, site: Site) -> Result<Option<Data>, Failure> {
+    let Some(text) = &args.data else { return Ok(None) };
+    let stop = Stop::install()?;
+    let url: BundleUrl = text.parse()?;
+    let client = network::client(&args.access)?;
+    let bundle = RemoteBundle::open(&client, &url, &stop.flag)
+        .map_err(|error| network::ended(error, &stop))?;
+    let published: &Published = bundle.published();
+    let manifest = bundle.manifest();
+    let mut files = vec![published.manifest().to_string()];
+    let mut bytes = bundle.manifest_bytes().len() as u64;
+    for shard in &manifest.shards {
+        for file in [&shard.file, &shard.index] {
+            let url = published.url_of(file)?.to_string();
+            if !files.contains(&url) {
+                files.push(url);
+                bytes = bytes.saturating_add(file.bytes);
+            }
+        }
+    }
+    let fits = files.len() <= MAX_LISTED
+        && bytes.saturating_add(args.disk) <= MAX_DISK_BYTES
+        && !site.is_slurm();
+    let fetch = match args.fetch {
+        Some(FetchArg::Batch) => Fetch::Batch,
+        Some(FetchArg::Job) => Fetch::Runtime,
+        None if fits => Fetch::Batch,
+        None => Fetch::Runtime,
+    };
+    // More machines have the plug-in under this name.
+    let osdf = |url: String| {
+        url.strip_prefix("pelican://osg-htc.org/")
+            .map_or(url.clone(), |path| format!("osdf:///{path}"))
+    };
+    let url = BundleUrl { url: url.url, digest: Some(bundle.digest()) };
+    Ok(Some(Data {
+        url: url.to_string(),
+        digest: bundle.digest().to_string(),
+        files: files.into_iter().map(osdf).collect(),
+        bytes,
+        fetch,
+    }))
+}
+
+/// All combinations of `name=a,b` and `name=1..8`.
+fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure> {
+    let wrong = |text: &str| {
+        let hint = "write `--sweep lr=1e-3,3e-4` or `--sweep seed=1..8`";
+        Failure::new(format!("`{text}` is not a parameter with values"), Some(hint.to_owned()))
+    };
+    let mut names = Vec::new();
+    let mut rows: Vec<Vec<String>> = vec![Vec::new()];
+    for text in sweep {
+        let (name, values) = text
+            .split_once('=')
+            .filter(|(_, values)| !values.is_empty())
+            .ok_or_else(|| wrong(text))?;
+        let range = values
+            .split_once("..")
+            .and_then(|(from, to)| Some((from.parse::<i64>().ok()?, to.parse::<i64>().ok()?)));
+        let values: Vec<String> = match range {
+            Some((from, to)) if from <= to && to - from < 100_000 => {
+                (from..=to).map(|n| n.to_string()).collect()
+            }
+            Some(_) => return Err(wrong(text)),
+            None => values.split(',').map(|value| value.trim().to_owned()).collect(),
+        };
+        if rows.len().saturating_mul(values.len()) > 100_000 {
+            return Err(Failure::new(
+                "more than 100000 jobs",
+                Some("sweep fewer values".to_owned()),
+            ));
+        }
+        names.push(name.trim().to_owned());
+        let with = |row: &Vec<String>, value: &String| [row.as_slice(), &[value.clone()]].concat();
+        rows =
+            rows.iter().flat_map(|row| values.iter().map(move |value| with(row, value))).collect();
+    }
+    Ok((!names.is_empty()).then_some(Parameters { names, rows }))
+}
+
+/// Writes the folder, which must not be there.
+fn make(dir: &Path, folder: &Folder, sources: &[Source]) -> Result<(), Failure> {
+    let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
+    if let Some(parent) = dir.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).map_err(|e| failed("create", parent, e))?;
+    }
+    fs::create_dir(dir).map_err(|e| {
+        let mut failure = failed("create", dir, e);
+        if dir.exists() {
+            let hint = "nothing is overwritten: name a new folder";
+            failure =
+                Failure::new(format!("`{}` exists already", dir.display()), Some(hint.to_owned()));
+        }
+        failure
+    })?;
+    for name in &folder.folders {
+        let path = dir.join(name);
+        fs::create_dir(&path).map_err(|e| failed("create", &path, e))?;
+    }
+    for source in sources {
+        let to = dir.join(&source.name);
+        fs::copy(&source.path, &to).map_err(|e| failed("copy to", &to, e))?;
+    }
+    for Written { name, text, executable } in &folder.files {
+        let path = dir.join(name);
+        let mode = if *executable { 0o755 } else { 0o644 };
+        let mut temp = gular_files::temp_with_mode(dir, mode)?;
+        temp.write_all(text.as_bytes()).map_err(|e| failed("write", &path, e))?;
+        gular_files::persist(temp, &path)?;
+    }
+    Ok(())
+}
+
+fn shown(folder: &Folder) -> String {
+    let mut text = String::new();
+    for file in &folder.files {
+        let _ = write!(text, "== {}\n{}\n", file.name, file.text);
+    }
+    text
+}
+
+fn made(dir: &Path, folder: &Folder) -> String {
+    let mut text = String::new();
+    for note in &folder.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    let first = folder.files.first().map_or("", |file| &file.name);
+    let submit = if Path::new(first).extension().is_some_and(|end| end == "sub") {
+        "condor_submit"
+    } else {
+        "sbatch"
+    };
+    let _ =
+        writeln!(text, "next: cd {} && gular job lint {first} && {submit} {first}", dir.display());
+    text
+}
+
+/// `8.0`
+fn version(text: &str) -> Result<String, String> {
+    let right = text.split('.').count() <= 2
+        && text.split('.').all(|part| {
+            !part.is_empty() && part.len() < 4 && part.chars().all(|c| c.is_ascii_digit())
+        });
+    if right { Ok(text.to_owned()) } else { Err(format!("`{text}` is not a version such as 8.0")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_has_every_combination() {
+        let sweep = |texts: &[&str]| {
+            parameters(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+        };
+        let found = sweep(&["lr=1e-3,3e-4", "seed=1..2"]).unwrap().unwrap();
+        assert_eq!(found.names, ["lr", "seed"]);
+        let rows: Vec<String> = found.rows.iter().map(|row| row.join(" ")).collect();
+        assert_eq!(rows, ["1e-3 1", "1e-3 2", "3e-4 1", "3e-4 2"]);
+        assert!(sweep(&[]).unwrap().is_none());
+        for bad in ["lr", "lr=", "seed=5..1", "seed=1..9999999"] {
+            assert!(sweep(&[bad]).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,642 @@
+//! DAGMan files: nodes, what they run, and who waits for whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::disk::{Disk, below, folder_of};
+use crate::finding::{Edit, Finding, Report};
+use crate::lines::joined;
+use crate::submit::{self, Given, Variables};
+
+/// Files that include each other end somewhere.
+const MAX_INCLUDES: usize = 8;
+
+/// First words of lines.
+const COMMANDS: [&str; 32] = [
+    "JOB",
+    "NODE",
+    "SUBDAG",
+    "SPLICE",
+    "SUBMIT-DESCRIPTION",
+    "INCLUDE",
+    "VARS",
+    "PARENT",
+    "RETRY",
+    "ABORT-DAG-ON",
+    "SCRIPT",
+    "PRE_SKIP",
+    "CATEGORY",
+    "MAXJOBS",
+    "PRIORITY",
+    "TOLERANCE",
+    "FINAL",
+    "SERVICE",
+    "PROVISIONER",
+    "NODE_STATUS_FILE",
+    "JOBSTATE_LOG",
+    "CONFIG",
+    "SET_JOB_ATTR",
+    "DOT",
+    "DONE",
+    "REJECT",
+    "CONNECT",
+    "PIN_IN",
+    "PIN_OUT",
+    "ENV",
+    "SAVE_POINT_FILE",
+    "WEAK",
+];
+
+/// What a node runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Runs {
+    /// A submit file, or the name of a SUBMIT-DESCRIPTION.
+    Submit(String),
+    Dag(String),
+    Splice(String),
+    /// Text in the DAG file itself, from this line.
+    Inline(String, usize),
+}
+
+#[derive(Debug)]
+struct Node {
+    file: String,
+    line: usize,
+    runs: Runs,
+    /// `DIR`
+    folder: String,
+    noop: bool,
+}
+
+/// A whole graph, of one file and those that it includes.
+#[derive(Debug, Default)]
+struct Dag {
+    nodes: BTreeMap<String, Node>,
+    descriptions: BTreeMap<String, (usize, String)>,
+    /// parent, child, file, line
+    edges: Vec<(String, String, String, usize)>,
+    /// Names of nodes in other lines: name, file, line.
+    mentions: Vec<(String, String, usize)>,
+    /// Of a node or ALL_NODES.
+    vars: Vec<(String, String, String)>,
+    categories: BTreeSet<String>,
+    limits: Vec<(String, usize)>,
+    /// Nodes that no PARENT may name.
+    outside: BTreeSet<String>,
+}
+
+/// Findings of the DAG file `file` and of all that it names.
+pub(crate) fn check(
+    file: &str,
+    text: &str,
+    disk: &dyn Disk,
+    seen: &mut BTreeSet<String>,
+) -> Vec<Finding> {
+    let mut dag = Dag::default();
+    let mut findings = Vec::new();
+    read(file, text, disk, &mut dag, &mut findings, 0);
+    let mut report = Report::new(file);
+    names(&dag, &mut report);
+    cycle(&dag, &mut report);
+    findings.append(&mut report.findings);
+    findings.sort_by_key(|finding| finding.line);
+    findings.append(&mut programs(file, &dag, disk, seen));
+    findings
+}
+
+fn read(
+    file: &str,
+    text: &str,
+    disk: &dyn Disk,
+    dag: &mut Dag,
+    findings: &mut Vec<Finding>,
+    depth: usize,
+) {
+    let mut report = Report::new(file);
+    let raw: Vec<&str> = text.lines().collect();
+    let lines = joined(text);
+    let mut lines = lines.iter();
+    while let Some(line) = lines.next() {
+        let words: Vec<&str> = line.text.split_whitespace().collect();
+        let Some((&first, rest)) = words.split_first() else { continue };
+        if first.starts_with('#') {
+            continue;
+        }
+        let command = first.to_ascii_uppercase();
+        let n = line.number;
+        let mention = |dag: &mut Dag, name: Option<&&str>| {
+            dag.mentions.extend(name.map(|name| ((*name).to_owned(), file.to_owned(), n)));
+        };
+        match command.as_str() {
+            "JOB" | "NODE" | "FINAL" | "SERVICE" | "PROVISIONER" | "SPLICE" | "SUBDAG" => {
+                let rest =
+                    if command == "SUBDAG" { rest.get(1..).unwrap_or_default() } else { rest };
+                let [name, runs, options @ ..] = rest else {
+                    malformed(&mut report, n, &command, "a name and a file");
+                    continue;
+                };
+                let runs = match (command.as_str(), *runs) {
+                    ("SUBDAG", runs) => Runs::Dag(runs.to_owned()),
+                    ("SPLICE", runs) => Runs::Splice(runs.to_owned()),
+                    (_, "{") => Runs::Inline(inline(&mut lines), n + 1),
+                    (_, runs) => Runs::Submit(runs.to_owned()),
+                };
+                let option = |word: &str| {
+                    options.iter().position(|option| option.eq_ignore_ascii_case(word))
+                };
+                let folder = option("DIR")
+                    .and_then(|at| options.get(at + 1))
+                    .copied()
+                    .unwrap_or_default()
+                    .to_owned();
+                let noop = option("NOOP").is_some();
+                if matches!(command.as_str(), "FINAL" | "SERVICE" | "PROVISIONER") {
+                    dag.outside.insert((*name).to_owned());
+                }
+                let node = Node { file: file.to_owned(), line: n, runs, folder, noop };
+                if let Some(before) = dag.nodes.insert((*name).to_owned(), node) {
+                    let what = format!("the node `{name}` exists already, in line {}", before.line);
+                    report.error(
+                        "node-twice",
+                        n,
+                        [&what, "condor_submit_dag refuses the file", "give it another name"],
+                    );
+                }
+                if name.contains(['+', '.']) {
+                    let what = format!("the name `{name}` contains `+` or `.`");
+                    report.error(
+                        "bad-node-name",
+                        n,
+                        [
+                            &what,
+                            "DAGMan refuses it: both part the names of splices",
+                            "use letters, digits, `-` and `_`",
+                        ],
+                    );
+                }
+            }
+            "SUBMIT-DESCRIPTION" => {
+                let Some(name) = rest.first() else { continue };
+                let text =
+                    if rest.get(1) == Some(&"{") { inline(&mut lines) } else { String::new() };
+                dag.descriptions.insert((*name).to_owned(), (n + 1, text));
+            }
+            "INCLUDE" => {
+                let path = below(
+                    folder_of(file),
+                    rest.first().copied().unwrap_or_default().trim_matches('"'),
+                );
+                match disk.text(&path) {
+                    Some(text) if depth < MAX_INCLUDES => {
+                        read(&path, &text, disk, dag, findings, depth + 1)
+                    }
+                    Some(_) => {
+                        report.error(
+                            "include-depth",
+                            n,
+                            [
+                                "files include each other too deeply",
+                                "condor_submit_dag refuses it",
+                                "include each file once",
+                            ],
+                        );
+                    }
+                    None => missing(&mut report, n, &path),
+                }
+            }
+            "VARS" => {
+                mention(dag, rest.first());
+                let Some(name) = rest.first() else { continue };
+                let pairs = variables(&line.text);
+                if pairs.is_empty() {
+                    malformed(&mut report, n, "VARS", "a node and `name=\"value\"`");
+                }
+                dag.vars
+                    .extend(pairs.into_iter().map(|(key, value)| ((*name).to_owned(), key, value)));
+            }
+            "PARENT" | "WEAK" => {
+                let rest = if command == "WEAK" { rest.get(1..).unwrap_or_default() } else { rest };
+                let at = rest.iter().position(|word| word.eq_ignore_ascii_case("CHILD"));
+                let (parents, children) = rest.split_at(at.unwrap_or(rest.len()));
+                let children = children.get(1..).unwrap_or_default();
+                if parents.is_empty() || children.is_empty() {
+                    malformed(&mut report, n, "PARENT", "parents, `CHILD` and children");
+                }
+                if command == "WEAK" {
+                    newer(&mut report, n, "WEAK");
+                }
+                for name in parents.iter().chain(children) {
+                    mention(dag, Some(name));
+                    if dag.outside.contains(*name) {
+                        let what = format!("`{name}` is a FINAL or SERVICE node");
+                        report.error("bad-parent", n, [&what, "it runs outside of the order, and condor_submit_dag refuses the file", "remove it from this line"]);
+                    }
+                }
+                for (parent, child) in parents
+                    .iter()
+                    .flat_map(|parent| children.iter().map(move |child| (parent, child)))
+                {
+                    dag.edges.push(((*parent).to_owned(), (*child).to_owned(), file.to_owned(), n));
+                }
+            }
+            "RETRY" | "PRIORITY" | "PRE_SKIP" | "ABORT-DAG-ON" | "TOLERANCE" => {
+                mention(dag, rest.first());
+                let number = rest.get(1).map(|word| word.trim_end_matches('%'));
+                if number.is_none_or(|number| number.parse::<i64>().is_err()) {
+                    malformed(&mut report, n, &command, "a node and a whole number");
+                }
+                if command == "TOLERANCE" {
+                    newer(&mut report, n, "TOLERANCE");
+                }
+            }
+            "SCRIPT" => script(file, n, rest, disk, dag, &mut report),
+            "CATEGORY" => {
+                mention(dag, rest.first());
+                dag.categories.extend(rest.get(1).map(|&name| name.to_owned()));
+            }
+            "MAXJOBS" => {
+                dag.limits.extend(rest.first().map(|&name| (name.to_owned(), n)));
+                if rest.get(1).is_none_or(|number| number.parse::<u64>().is_err()) {
+                    malformed(&mut report, n, "MAXJOBS", "a category and a whole number");
+                }
+            }
+            "DONE" => mention(dag, rest.first()),
+            "CONFIG" => {
+                let path = below(folder_of(file), rest.first().copied().unwrap_or_default());
+                if !disk.exists(&path) {
+                    missing(&mut report, n, &path);
+                }
+            }
+            known if COMMANDS.contains(&known) => {}
+            _ => {
+                let near = COMMANDS
+                    .iter()
+                    .min_by_key(|known| strsim::damerau_levenshtein(known, &command));
+                let near = near.filter(|known| strsim::damerau_levenshtein(known, &command) <= 2);
+                let what = format!("`{first}` is not a command of DAGMan");
+                let fix = near.map_or(
+                    "write one of JOB, PARENT, VARS, RETRY, SCRIPT …".to_owned(),
+                    |near| format!("write `{near}`"),
+                );
+                let old = raw.get(n - 1).copied().unwrap_or_default();
+                report
+                    .error(
+                        "unknown-dag-command",
+                        n,
+                        [&what, "condor_submit_dag refuses the file", &fix],
+                    )
+                    .edit = near.map(|near| Edit {
+                    line: n,
+                    count: 1,
+                    lines: vec![old.replacen(first, near, 1)],
+                });
+            }
+        }
+    }
+    findings.append(&mut report.findings);
+}
+
+/// The lines up to `}`.
+fn inline<'a>(lines: &mut impl Iterator<Item = &'a crate::lines::Line>) -> String {
+    let body = lines.by_ref().take_while(|line| line.text != "}");
+    body.map(|line| format!("{}\n", line.text)).collect()
+}
+
+fn malformed(report: &mut Report, line: usize, command: &str, wants: &str) {
+    let what = format!("{command} takes {wants}");
+    report.error(
+        "bad-dag-line",
+        line,
+        [
+            &what,
+            "condor_submit_dag accepts it, and DAGMan refuses the file when it runs",
+            "complete the line",
+        ],
+    );
+}
+
+fn missing(report: &mut Report, line: usize, path: &str) {
+    let what = format!("`{path}` does not exist");
+    report.error(
+        "missing-file",
+        line,
+        [
+            &what,
+            "DAGMan fails when it comes to this node, hours after it was submitted",
+            "name a file that is there",
+        ],
+    );
+}
+
+fn newer(report: &mut Report, line: usize, command: &str) {
+    let what = format!("{command} is known from HTCondor 25 on");
+    report.warning(
+        "new-dag-command",
+        line,
+        [&what, "older access points refuse the file", "leave it out"],
+    );
+}
+
+/// `SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program …`
+fn script(
+    file: &str,
+    n: usize,
+    words: &[&str],
+    disk: &dyn Disk,
+    dag: &mut Dag,
+    report: &mut Report,
+) {
+    let mut words = words;
+    while let [first, _, _, rest @ ..] = words
+        && (first.eq_ignore_ascii_case("DEFER") || first.eq_ignore_ascii_case("DEBUG"))
+    {
+        words = rest;
+    }
+    let [when, node, program, ..] = words else {
+        malformed(report, n, "SCRIPT", "PRE or POST, a node and a program");
+        return;
+    };
+    if !["PRE", "POST", "HOLD"].iter().any(|word| word.eq_ignore_ascii_case(when)) {
+        let what = format!("`{when}` is not PRE, POST or HOLD");
+        report.error(
+            "bad-dag-line",
+            n,
+            [&what, "DAGMan refuses the file", "write PRE, POST or HOLD"],
+        );
+    }
+    dag.mentions.push(((*node).to_owned(), file.to_owned(), n));
+    let path = below(folder_of(file), program);
+    if (program.contains('/') || program.contains('.'))
+        && !program.contains('$')
+        && !disk.exists(&path)
+    {
+        missing(report, n, &path);
+    }
+}
+
+/// `name="value"` pairs, with `\"` inside.
+fn variables(text: &str) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("=\"").or_else(|| rest.find("= \"")) {
+        let name = rest.get(..at).unwrap_or_default().split_whitespace().last().unwrap_or_default();
+        let tail =
+            rest.get(at..).and_then(|tail| tail.split_once('"')).map_or("", |(_, tail)| tail);
+        let mut escaped = false;
+        let end = tail.find(|c: char| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        });
+        let end = end.unwrap_or(tail.len());
+        pairs.push((
+            name.trim_start_matches('+').to_ascii_lowercase(),
+            tail.get(..end).unwrap_or_default().replace("\\\"", "\""),
+        ));
+        rest = tail.get(end..).and_then(|tail| tail.strip_prefix('"')).unwrap_or_default();
+    }
+    pairs
+}
+
+/// Names that no node has.
+fn names(dag: &Dag, report: &mut Report) {
+    let spliced = dag.nodes.values().any(|node| matches!(node.runs, Runs::Splice(_)));
+    for (name, file, line) in &dag.mentions {
+        let all = name.eq_ignore_ascii_case("ALL_NODES");
+        // `S+A` is node A of splice S.
+        let inside = spliced && name.contains('+');
+        if all || inside || dag.nodes.contains_key(name) {
+            continue;
+        }
+        let near = dag.nodes.keys().min_by_key(|known| strsim::damerau_levenshtein(known, name));
+        let near = near.filter(|known| {
+            strsim::damerau_levenshtein(known, name) <= 2 || known.eq_ignore_ascii_case(name)
+        });
+        let what = format!("there is no node `{name}`");
+        let fix = near.map_or("name a node of a JOB line".to_owned(), |near| {
+            format!("write `{near}`; names are case-sensitive")
+        });
+        let finding = report.error(
+            "unknown-node",
+            *line,
+            [&what, "condor_submit_dag accepts it, and DAGMan refuses the file when it runs", &fix],
+        );
+        finding.file.clone_from(file);
+    }
+    for (name, line) in dag.limits.iter().filter(|(name, _)| !dag.categories.contains(name)) {
+        let what = format!("no node is in the category `{name}`");
+        report.warning(
+            "unknown-category",
+            *line,
+            [&what, "the limit has no effect", "add `CATEGORY node name` lines"],
+        );
+    }
+}
+
+/// Nodes that wait for themselves.
+fn cycle(dag: &Dag, report: &mut Report) {
+    let mut waits: BTreeMap<&str, usize> =
+        dag.nodes.keys().map(|name| (name.as_str(), 0)).collect();
+    let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (parent, child, ..) in &dag.edges {
+        *waits.entry(child).or_default() += 1;
+        waits.entry(parent).or_default();
+        children.entry(parent).or_default().push(child);
+    }
+    let mut ready: Vec<&str> =
+        waits.iter().filter(|(_, n)| **n == 0).map(|(name, _)| *name).collect();
+    while let Some(name) = ready.pop() {
+        waits.remove(name);
+        for child in children.remove(name).unwrap_or_default() {
+            if let Some(n) = waits.get_mut(child) {
+                *n -= 1;
+                if *n == 0 {
+                    ready.push(child);
+                }
+            }
+        }
+    }
+    // What is left waits for a circle, or is in one. Going up from anywhere ends in it.
+    let Some(&start) = waits.keys().next() else { return };
+    let left: Vec<_> = dag
+        .edges
+        .iter()
+        .filter(|(p, c, ..)| waits.contains_key(p.as_str()) && waits.contains_key(c.as_str()))
+        .collect();
+    let mut path = vec![start];
+    let mut at = start;
+    while let Some((parent, ..)) = left.iter().find(|(_, child, ..)| child == at) {
+        at = parent;
+        if let Some(from) = path.iter().position(|name| *name == at) {
+            let mut circle: Vec<&str> = path.split_off(from);
+            circle.reverse();
+            circle.push(circle.first().copied().unwrap_or_default());
+            let last = left.iter().filter(|(p, c, ..)| {
+                circle.windows(2).any(|pair| pair == [p.as_str(), c.as_str()])
+            });
+            let Some((_, _, file, line)) = last.max_by_key(|(.., line)| line) else { return };
+            let what = format!("a circle: {}", circle.join(" → "));
+            let finding = report.error("cycle", *line, [&what, "none of these nodes can ever start; condor_submit_dag accepts the file, and DAGMan refuses it", "remove one of the PARENT lines"]);
+            finding.file.clone_from(file);
+            return;
+        }
+        path.push(at);
+    }
+}
+
+/// What the nodes run: each file once, with the variables of all nodes that use it.
+fn programs(file: &str, dag: &Dag, disk: &dyn Disk, seen: &mut BTreeSet<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut users: BTreeMap<(String, Option<usize>), (Vec<&str>, Option<String>)> = BTreeMap::new();
+    for (name, node) in &dag.nodes {
+        let folder = below(folder_of(file), &node.folder);
+        let mut report = Report::new(&node.file);
+        match &node.runs {
+            _ if node.noop => {}
+            Runs::Submit(path) => match dag.descriptions.get(path) {
+                Some((line, text)) => users
+                    .entry((file.to_owned(), Some(*line)))
+                    .or_insert((Vec::new(), Some(text.clone())))
+                    .0
+                    .push(name),
+                None => {
+                    let path = below(&folder, path);
+                    if disk.exists(&path) || path.contains('$') {
+                        users.entry((path, None)).or_default().0.push(name);
+                    } else {
+                        missing(&mut report, node.line, &path);
+                    }
+                }
+            },
+            Runs::Inline(text, line) => {
+                users
+                    .entry((node.file.clone(), Some(*line)))
+                    .or_insert((Vec::new(), Some(text.clone())))
+                    .0
+                    .push(name);
+            }
+            Runs::Dag(path) | Runs::Splice(path) => {
+                let path = below(&folder, path);
+                match disk.text(&path) {
+                    Some(text) if seen.insert(path.clone()) => {
+                        findings.append(&mut check(&path, &text, disk, seen))
+                    }
+                    Some(_) => {}
+                    None => missing(&mut report, node.line, &path),
+                }
+            }
+        }
+        findings.append(&mut report.findings);
+    }
+    for ((path, line), (nodes, text)) in users {
+        let Some(text) = text.or_else(|| disk.text(&path)) else { continue };
+        let given = given(dag, &nodes);
+        let mut found = submit::check(&path, &text, disk, &given, seen);
+        if let Some(line) = line {
+            for finding in found.iter_mut().filter(|finding| finding.file == path) {
+                finding.line = finding.line.saturating_add(line - 1);
+                finding.edit = None;
+            }
+            found.retain(|finding| finding.rule != "no-queue");
+        }
+        findings.append(&mut found);
+    }
+    findings
+}
+
+fn given(dag: &Dag, nodes: &[&str]) -> Given {
+    let of = |name: &str| name.eq_ignore_ascii_case("ALL_NODES") || nodes.contains(&name);
+    let mut variables = Variables::new();
+    let mut per_node = Vec::new();
+    for (_, key, value) in dag.vars.iter().filter(|(node, ..)| of(node)) {
+        if nodes.len() > 1 {
+            per_node.push(key.clone());
+        }
+        variables.insert(key.clone(), value.clone());
+    }
+    if nodes.len() > 1 {
+        // Their values differ: none of them stands for all.
+        for key in &per_node {
+            variables.insert(key.clone(), format!("$(JOB)_{key}"));
+        }
+        per_node.push("job".to_owned());
+    }
+    Given { variables, per_node, nodes: nodes.len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::tests::Files;
+
+    fn rules(text: &str, files: &[(&str, &str)]) -> Vec<(&'static str, String, usize)> {
+        let disk = Files::of(files);
+        let found = check("x.dag", text, &disk, &mut BTreeSet::new());
+        found.into_iter().map(|finding| (finding.rule, finding.file, finding.line)).collect()
+    }
+
+    const SUB: &str = "executable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\narguments = $(lr)\noutput = $(JOB).out\nqueue\n";
+    const SH: &str = "#!/bin/sh\n./a\n";
+
+    #[test]
+    fn a_sound_graph_has_no_finding() {
+        let dag = "JOB a x.sub\nJOB b x.sub\nJOB c x.sub NOOP\nPARENT a CHILD b c\nVARS ALL_NODES lr=\"1\"\nRETRY a 2 UNLESS-EXIT 3\nSCRIPT POST a ./a.sh $RETURN\nCATEGORY a big\nMAXJOBS big 2\n";
+        assert_eq!(rules(dag, &[("x.sub", SUB), ("a.sh", SH)]), []);
+    }
+
+    #[test]
+    fn each_trap_of_a_graph_is_found() {
+        let files = [("x.sub", SUB), ("a.sh", SH)];
+        let check = |text: &str, expected: &[(&'static str, usize)]| {
+            let text = format!("VARS a lr=\"1\"\nJOB a x.sub\n{text}");
+            let found: Vec<_> =
+                rules(&text, &files).into_iter().map(|(rule, _, line)| (rule, line)).collect();
+            assert_eq!(found, expected, "{text}");
+        };
+        check("JOB b x.sub\nPARENT a CHILD b\nPARENT b CHILD a\n", &[("cycle", 5)]);
+        check("PARENT a CHILD b\n", &[("unknown-node", 3)]);
+        check("PARENT a CHILD\n", &[("bad-dag-line", 3)]);
+        check("RETRY a often\n", &[("bad-dag-line", 3)]);
+        check("RETYR a 2\n", &[("unknown-dag-command", 3)]);
+        check("JOB a x.sub\n", &[("node-twice", 3)]);
+        check("JOB b.c x.sub NOOP\n", &[("bad-node-name", 3)]);
+        check("JOB b y.sub\n", &[("missing-file", 3)]);
+        check("JOB b y.sub DIR d\n", &[("missing-file", 3)]);
+        check("SCRIPT PRE a ./none.sh\n", &[("missing-file", 3)]);
+        check("SCRIPT BEFORE a true\n", &[("bad-dag-line", 3)]);
+        check("MAXJOBS big 2\n", &[("unknown-category", 3)]);
+        check("FINAL f x.sub NOOP\nPARENT a CHILD f\n", &[("bad-parent", 4)]);
+        check("WEAK PARENT a CHILD a\n", &[("new-dag-command", 3), ("cycle", 3)]);
+        check("INCLUDE none.inc\n", &[("missing-file", 3)]);
+        check("SUBDAG EXTERNAL s none.dag\n", &[("missing-file", 3)]);
+    }
+
+    #[test]
+    fn a_submit_file_is_checked_with_what_its_nodes_give() {
+        let files = [("x.sub", SUB), ("a.sh", SH)];
+        assert_eq!(rules("JOB a x.sub\n", &files), [("undefined-macro", "x.sub".to_owned(), 5)]);
+        let process = SUB.replace("$(JOB)", "$(Process)");
+        let files = [("x.sub", process.as_str()), ("a.sh", SH)];
+        let two = "JOB a x.sub\nJOB b x.sub\nVARS ALL_NODES lr=\"1\"\n";
+        assert_eq!(rules(two, &files), [("stdout-collides", "x.sub".to_owned(), 6)]);
+    }
+
+    #[test]
+    fn files_that_include_each_other_end() {
+        let found = rules("INCLUDE x.dag\n", &[("x.dag", "INCLUDE x.dag\n")]);
+        assert_eq!(found, [("include-depth", "x.dag".to_owned(), 1)]);
+        assert_eq!(rules("SPLICE a y.dag\n", &[("y.dag", "SPLICE a y.dag\n")]), []);
+        for odd in [
+            "VARS",
+            "VARS a =\"",
+            "JOB",
+            "PARENT",
+            "SCRIPT DEFER",
+            "SUBDAG",
+            "JOB a {",
+            "INCLUDE",
+            "WEAK",
+        ] {
+            rules(odd, &[]);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a check found, and how its repair is made.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The job is refused, held, fails, or loses its result.
+    Error,
+    /// It may do so, or waits longer than it must.
+    Warning,
+}
+
+/// One trap in one line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The rule's name, as in `docs/jobs.md`.
+    pub rule: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file, as it was named.
+    pub file: String,
+    /// Its line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub what: String,
+    /// What would happen.
+    pub why: String,
+    /// What to write instead.
+    pub fix: String,
+    /// The repair that `--fix` makes, where one is certain.
+    pub edit: Option<Edit>,
+}
+
+/// Whole lines of a file, and what takes their place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Edit {
+    /// The first line that is replaced, from 1.
+    pub line: usize,
+    /// How many are replaced; 0 inserts before `line`.
+    pub count: usize,
+    /// Lines without their ends.
+    pub lines: Vec<String>,
+}
+
+/// Where findings of one file are collected.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) file: String,
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl Report {
+    pub(crate) fn new(file: &str) -> Self {
+        Self { file: file.to_owned(), findings: Vec::new() }
+    }
+
+    pub(crate) fn error(
+        &mut self,
+        rule: &'static str,
+        line: usize,
+        texts: [&str; 3],
+    ) -> &mut Finding {
+        self.add(Severity::Error, rule, line, texts)
+    }
+
+    pub(crate) fn warning(
+        &mut self,
+        rule: &'static str,
+        line: usize,
+        texts: [&str; 3],
+    ) -> &mut Finding {
+        self.add(Severity::Warning, rule, line, texts)
+    }
+
+    fn add(
+        &mut self,
+        severity: Severity,
+        rule: &'static str,
+        line: usize,
+        [what, why, fix]: [&str; 3],
+    ) -> &mut Finding {
+        let at = self.findings.len();
+        self.findings.push(Finding {
+            rule,
+            severity,
+            file: self.file.clone(),
+            line: line.max(1),
+            what: what.to_owned(),
+            why: why.to_owned(),
+            fix: fix.to_owned(),
+            edit: None,
+        });
+        &mut self.findings[at]
+    }
+}
+
+/// Makes the repairs of `edits` in `text`. Of two that meet the first is made; the other
+/// is found again in what comes out.
+#[must_use]
+pub fn repaired(text: &str, edits: &[&Edit]) -> String {
+    let mut edits = edits.to_vec();
+    edits.sort_by_key(|edit| (edit.line, edit.count));
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let mut out = String::with_capacity(text.len());
+    let mut next = 0;
+    for edit in edits {
+        let first = edit.line.saturating_sub(1);
+        if first < next || first > lines.len() {
+            continue;
+        }
+        out.extend(lines.get(next..first).unwrap_or_default().iter().copied());
+        if !out.is_empty() && !out.ends_with('\n') {
+            out.push('\n');
+        }
+        for line in &edit.lines {
+            out.push_str(line);
+            out.push('\n');
+        }
+        next = first.saturating_add(edit.count).min(lines.len());
+        if edit.count == 0 {
+            // What stands in the same line is for the next round.
+            next = first;
+        }
+    }
+    out.extend(lines.get(next..).unwrap_or_default().iter().copied());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_replace_insert_and_do_not_meet() {
+        let edit = |line, count, lines: &[&str]| Edit {
+            line,
+            count,
+            lines: lines.iter().map(|&line| line.to_owned()).collect(),
+        };
+        let check = |edits: &[&Edit], expected: &str| {
+            assert_eq!(repaired("a\nb\nc", edits), expected, "{edits:?}");
+        };
+        check(&[], "a\nb\nc");
+        check(&[&edit(2, 1, &["x"])], "a\nx\nc");
+        check(&[&edit(1, 0, &["x"]), &edit(3, 1, &[])], "x\na\nb\n");
+        check(&[&edit(4, 0, &["x"])], "a\nb\nc\nx\n");
+        check(&[&edit(1, 2, &["x"]), &edit(2, 1, &["y"])], "x\nc");
+        check(&[&edit(9, 1, &["x"])], "a\nb\nc");
+    }
+}

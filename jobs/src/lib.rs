@@ -1,0 +1,23 @@
+//! Files of batch systems: HTCondor's submit files, DAGMan's graphs, Slurm's scripts.
+//!
+//! [`lint::lint`] finds the traps that only show hours after a job was submitted, each with
+//! its line, its reason and its repair. Nothing here runs a job or opens a socket, and files
+//! are read through [`Disk`]. What each trap does: `docs/jobs.md`.
+
+mod dag;
+mod difference;
+mod disk;
+mod finding;
+mod lines;
+pub mod lint;
+pub mod nodes;
+pub mod plan;
+mod sbatch;
+mod script;
+mod submit;
+mod units;
+pub mod write;
+
+pub use difference::difference;
+pub use disk::{Disk, LocalDisk};
+pub use finding::{Edit, Finding, Severity, repaired};

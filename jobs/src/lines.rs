@@ -1,0 +1,71 @@
+//! Lines that a backslash at their end joins.
+
+/// One logical line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Its first physical line, from 1.
+    pub(crate) number: usize,
+    /// How many physical lines it takes.
+    pub(crate) count: usize,
+    /// Joined and trimmed.
+    pub(crate) text: String,
+}
+
+/// A physical line that ends in a backslash and spaces.
+pub(crate) fn spaces_after_backslash(line: &str) -> bool {
+    let line = line.trim_end_matches(['\r', '\n']);
+    let trimmed = line.trim_end();
+    trimmed.len() < line.len() && trimmed.ends_with('\\')
+}
+
+/// Logical lines as HTCondor reads them: spaces behind the backslash do not count, and a
+/// comment is not continued.
+pub(crate) fn joined(text: &str) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut continued = false;
+    for (i, physical) in text.lines().enumerate() {
+        let comment = physical.trim_start().starts_with('#') && !continued;
+        let head = if comment { None } else { physical.trim_end().strip_suffix('\\') };
+        let part = head.unwrap_or(physical);
+        match lines.last_mut() {
+            Some(last) if continued => {
+                last.count += 1;
+                last.text.push_str(part.trim());
+            }
+            _ => lines.push(Line { number: i + 1, count: 1, text: part.to_owned() }),
+        }
+        continued = head.is_some();
+    }
+    for line in &mut lines {
+        let trimmed = line.text.trim();
+        if trimmed.len() < line.text.len() {
+            line.text = trimmed.to_owned();
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backslash_joins_lines() {
+        let texts = |lines: Vec<Line>| -> Vec<(usize, usize, String)> {
+            lines.into_iter().map(|line| (line.number, line.count, line.text)).collect()
+        };
+        let line = |n: usize, count: usize, text: &str| (n, count, text.to_owned());
+        let text = "a = 1\nb = x \\\n  y\\ \n z\n# c \\\nqueue";
+        assert_eq!(
+            texts(joined(text)),
+            [
+                line(1, 1, "a = 1"),
+                line(2, 3, "b = x yz"),
+                line(5, 1, "# c \\"),
+                line(6, 1, "queue")
+            ]
+        );
+        assert!(spaces_after_backslash("a \\ ") && spaces_after_backslash("a \\\t\r\n"));
+        assert!(!spaces_after_backslash("a \\") && !spaces_after_backslash("a "));
+    }
+}

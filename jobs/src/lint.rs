@@ -1,0 +1,90 @@
+//! `gular job lint`: which kind of file it is, and its checks.
+
+use std::collections::BTreeSet;
+
+use crate::disk::Disk;
+use crate::finding::{Finding, Report};
+use crate::script::shell::Script;
+use crate::script::{Job, python, shell};
+use crate::submit::{self, Given, Submit};
+use crate::{dag, sbatch};
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// HTCondor's submit file.
+    Submit,
+    /// DAGMan's graph.
+    Dag,
+    /// A script for `sbatch`.
+    Sbatch,
+    /// Any other shell script.
+    Shell,
+    /// A program in Python.
+    Python,
+}
+
+impl Kind {
+    /// By the file's name, else by its text.
+    #[must_use]
+    pub fn of(name: &str, text: &str) -> Self {
+        let end = name.rsplit('.').next().unwrap_or_default();
+        match end {
+            "dag" => return Self::Dag,
+            "sub" | "submit" | "condor" => return Self::Submit,
+            "sbatch" | "slurm" => return Self::Sbatch,
+            "py" => return Self::Python,
+            _ => {}
+        }
+        let shebang = text.lines().next().unwrap_or_default();
+        if sbatch::is_sbatch(text) {
+            return Self::Sbatch;
+        }
+        if shebang.starts_with("#!") && shebang.contains("python") {
+            return Self::Python;
+        }
+        if shebang.starts_with("#!") || end == "sh" || end == "bash" {
+            return Self::Shell;
+        }
+        let dag = |line: &str| {
+            let mut words = line.split_whitespace();
+            matches!(words.next(), Some("JOB" | "PARENT" | "SPLICE" | "SUBDAG"))
+                && !line.contains('=')
+        };
+        if text.lines().any(dag) { Self::Dag } else { Self::Submit }
+    }
+}
+
+/// All findings of the file at `name`, and of the files that it names; in the order of lines,
+/// file by file. `None`: it cannot be read, or is no text.
+#[must_use]
+pub fn lint(name: &str, disk: &dyn Disk) -> Option<Vec<Finding>> {
+    let text = disk.text(name)?;
+    Some(lint_text(name, &text, disk))
+}
+
+/// As [`lint`], of a text that is not on disk.
+#[must_use]
+pub fn lint_text(name: &str, text: &str, disk: &dyn Disk) -> Vec<Finding> {
+    let mut seen = BTreeSet::from([name.to_owned()]);
+    let mut report = Report::new(name);
+    match Kind::of(name, text) {
+        Kind::Submit => return submit::check(name, text, disk, &Given::default(), &mut seen),
+        Kind::Dag => return dag::check(name, text, disk, &mut seen),
+        Kind::Sbatch => return sbatch::check(name, text, disk, &mut seen),
+        Kind::Shell => shell::check(text, &Script::parse(text), &Job::default(), &mut report),
+        Kind::Python => python::check(text, &Job::default(), &mut report),
+    }
+    report.findings.sort_by_key(|finding| finding.line);
+    report.findings
+}
+
+/// Reads `text` as every kind of file, for tests with any bytes.
+pub fn read_as_all(text: &str, disk: &dyn Disk) {
+    for name in ["x.sub", "x.dag", "x.sbatch", "x.sh", "x.py"] {
+        let findings = lint_text(name, text, disk);
+        let edits: Vec<_> = findings.iter().filter_map(|finding| finding.edit.as_ref()).collect();
+        let _ = crate::repaired(text, &edits);
+    }
+    let _ = Submit::parse(text);
+}

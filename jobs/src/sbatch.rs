@@ -1,0 +1,739 @@
+//! Slurm's batch scripts: their `#SBATCH` lines, and the commands below.
+
+use std::collections::BTreeSet;
+
+use crate::disk::{Disk, base_name, below, folder_of};
+use crate::finding::{Edit, Finding, Report};
+use crate::script::shell::Script;
+use crate::script::{Job, python, shell};
+use crate::units::{slurm_bytes, slurm_seconds};
+
+/// Options of sbatch that scripts have.
+const OPTIONS: [&str; 86] = [
+    "account",
+    "acctg-freq",
+    "array",
+    "batch",
+    "bb",
+    "bbf",
+    "begin",
+    "chdir",
+    "cluster-constraint",
+    "clusters",
+    "comment",
+    "constraint",
+    "container",
+    "contiguous",
+    "core-spec",
+    "cores-per-socket",
+    "cpu-freq",
+    "cpus-per-gpu",
+    "cpus-per-task",
+    "deadline",
+    "delay-boot",
+    "dependency",
+    "distribution",
+    "error",
+    "exclude",
+    "exclusive",
+    "export",
+    "export-file",
+    "extra-node-info",
+    "get-user-env",
+    "gid",
+    "gpu-bind",
+    "gpu-freq",
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-socket",
+    "gpus-per-task",
+    "gres",
+    "gres-flags",
+    "hint",
+    "hold",
+    "ignore-pbs",
+    "input",
+    "job-name",
+    "kill-on-invalid-dep",
+    "licenses",
+    "mail-type",
+    "mail-user",
+    "mcs-label",
+    "mem",
+    "mem-bind",
+    "mem-per-cpu",
+    "mem-per-gpu",
+    "mincpus",
+    "network",
+    "nice",
+    "no-kill",
+    "no-requeue",
+    "nodefile",
+    "nodelist",
+    "nodes",
+    "ntasks",
+    "ntasks-per-core",
+    "ntasks-per-gpu",
+    "ntasks-per-node",
+    "ntasks-per-socket",
+    "open-mode",
+    "output",
+    "overcommit",
+    "oversubscribe",
+    "parsable",
+    "partition",
+    "power",
+    "prefer",
+    "priority",
+    "profile",
+    "propagate",
+    "qos",
+    "quiet",
+    "reboot",
+    "requeue",
+    "reservation",
+    "signal",
+    "sockets-per-node",
+    "spread-job",
+    "switches",
+];
+
+/// Those that are newer, rare, or take no value.
+const MORE: [&str; 14] = [
+    "thread-spec",
+    "threads-per-core",
+    "time",
+    "time-min",
+    "tmp",
+    "tres-bind",
+    "tres-per-task",
+    "uid",
+    "use-min-nodes",
+    "verbose",
+    "wait",
+    "wait-all-nodes",
+    "wckey",
+    "wrap",
+];
+
+/// Letters of options and their long names.
+const SHORT: [(char, &str); 28] = [
+    ('A', "account"),
+    ('a', "array"),
+    ('b', "begin"),
+    ('B', "extra-node-info"),
+    ('c', "cpus-per-task"),
+    ('C', "constraint"),
+    ('d', "dependency"),
+    ('D', "chdir"),
+    ('e', "error"),
+    ('F', "nodefile"),
+    ('G', "gpus"),
+    ('H', "hold"),
+    ('i', "input"),
+    ('J', "job-name"),
+    ('k', "no-kill"),
+    ('L', "licenses"),
+    ('M', "clusters"),
+    ('m', "distribution"),
+    ('N', "nodes"),
+    ('n', "ntasks"),
+    ('o', "output"),
+    ('O', "overcommit"),
+    ('p', "partition"),
+    ('q', "qos"),
+    ('s', "oversubscribe"),
+    ('t', "time"),
+    ('w', "nodelist"),
+    ('x', "exclude"),
+];
+
+/// One option of a `#SBATCH` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Setting {
+    line: usize,
+    /// The long name.
+    name: String,
+    value: String,
+}
+
+#[derive(Debug, Default)]
+struct Header {
+    settings: Vec<Setting>,
+    /// The first line that is a command.
+    first_command: usize,
+}
+
+impl Header {
+    fn get(&self, name: &str) -> Option<&Setting> {
+        self.settings
+            .iter()
+            .rev()
+            .find(|setting| setting.name == name && setting.line < self.first_command)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.value.split('-').next()?.parse().ok()
+    }
+}
+
+/// Whether a text is a script for sbatch.
+pub(crate) fn is_sbatch(text: &str) -> bool {
+    text.starts_with("#!")
+        && text.lines().any(|line| line.starts_with("#SBATCH") || line.starts_with("# SBATCH"))
+}
+
+/// Findings of the batch script `file`, and of the programs that it names.
+pub(crate) fn check(
+    file: &str,
+    text: &str,
+    disk: &dyn Disk,
+    seen: &mut BTreeSet<String>,
+) -> Vec<Finding> {
+    let mut report = Report::new(file);
+    let lines: Vec<&str> = text.lines().collect();
+    let script = Script::parse(text);
+    let header = header(&lines, &script, &mut report);
+    settings(&header, &lines, disk, folder_of(file), &mut report);
+    array(&header, text, &lines, &mut report);
+    signals(&header, text, &script, &mut report);
+    ranks(&header, text, &script, &mut report);
+    let requeues = text.contains("scontrol requeue");
+    let job = Job { restarts: requeues, exit_code: None, inputs: &[] };
+    shell::check(text, &script, &job, &mut report);
+    if !text.starts_with("#!")
+        && let Some(finding) =
+            report.findings.iter_mut().find(|finding| finding.rule == "no-shebang")
+    {
+        finding.why = "sbatch refuses it: `This does not look like a batch script`".to_owned();
+    }
+    let mut findings = programs(&script, file, disk, &job, &mut report, seen);
+    report.findings.sort_by_key(|finding| finding.line);
+    report.findings.append(&mut findings);
+    report.findings
+}
+
+fn header(lines: &[&str], script: &Script, report: &mut Report) -> Header {
+    let first_command = script.commands.first().map_or(usize::MAX, |command| command.line);
+    let mut header = Header { first_command, ..Header::default() };
+    for (i, line) in lines.iter().enumerate() {
+        let n = i + 1;
+        let near = line.trim_start().trim_start_matches('#').trim_start().to_ascii_uppercase();
+        let written = line.strip_prefix("#SBATCH").filter(|rest| rest.starts_with([' ', '\t']));
+        let Some(rest) = written else {
+            let meant = line.trim_start().starts_with('#')
+                && near.starts_with("SBATCH -")
+                && !line.trim_start().starts_with("##");
+            let glued = line.starts_with("#SBATCH-");
+            if meant || glued {
+                let options = near.len() - "SBATCH".len();
+                let options = line.get(line.len() - options..).unwrap_or_default().trim_start();
+                report
+                    .error("sbatch-comment", n, [
+                        "this line is a comment, not an option",
+                        "sbatch reads lines that begin with `#SBATCH ` alone: the option has no effect",
+                        "write `#SBATCH ` at the beginning of the line",
+                    ])
+                    .edit = Some(Edit { line: n, count: 1, lines: vec![format!("#SBATCH {options}")] });
+            }
+            continue;
+        };
+        if n > first_command {
+            let what = format!(
+                "`{}` stands behind the first command, in line {first_command}",
+                line.trim()
+            );
+            report.error(
+                "sbatch-late",
+                n,
+                [
+                    &what,
+                    "sbatch stops reading options there: it has no effect",
+                    "move it above all commands",
+                ],
+            );
+        }
+        options(n, rest, &mut header, report, line);
+    }
+    header
+}
+
+/// The options of one line.
+fn options(n: usize, text: &str, header: &mut Header, report: &mut Report, raw: &str) {
+    let text = text.split(" #").next().unwrap_or_default();
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let (name, value) = if let Some(long) = word.strip_prefix("--") {
+            let (name, value) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            (name.to_owned(), value.map(str::to_owned))
+        } else if let Some(letter) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
+            let value = word
+                .get(1 + letter.len_utf8()..)
+                .filter(|value| !value.is_empty())
+                .map(str::to_owned);
+            match SHORT.iter().find(|(short, _)| *short == letter) {
+                Some((_, name)) => ((*name).to_owned(), value),
+                None if matches!(letter, 'I' | 'Q' | 'v' | 'W' | 'h' | 'V' | 'S') => continue,
+                None => (word.to_owned(), value),
+            }
+        } else {
+            let what = format!("`{word}` belongs to no option");
+            report.error(
+                "sbatch-option",
+                n,
+                [
+                    &what,
+                    "sbatch ignores it and what follows, or refuses the script",
+                    "write `--option=value`",
+                ],
+            );
+            return;
+        };
+        let value = value
+            .or_else(|| words.next_if(|next| !next.starts_with('-')).map(str::to_owned))
+            .unwrap_or_default();
+        // An unambiguous beginning is enough for sbatch.
+        let known = || OPTIONS.iter().chain(&MORE);
+        let beginnings = known().filter(|option| option.starts_with(&name)).count();
+        if !known().any(|option| *option == name) && beginnings != 1 {
+            let near = known().min_by_key(|option| strsim::damerau_levenshtein(option, &name));
+            let near = near.filter(|option| strsim::damerau_levenshtein(option, &name) <= 2);
+            let what = format!("sbatch has no option `{name}`");
+            let fix =
+                near.map_or("see `man sbatch`".to_owned(), |near| format!("write `--{near}`"));
+            report.error("sbatch-option", n, [&what, "sbatch refuses the script", &fix]).edit =
+                near.filter(|_| word.starts_with("--")).map(|near| Edit {
+                    line: n,
+                    count: 1,
+                    lines: vec![raw.replacen(&name, near, 1)],
+                });
+        }
+        header.settings.push(Setting {
+            line: n,
+            name,
+            value: value.trim_matches(['"', '\'']).to_owned(),
+        });
+    }
+}
+
+/// Values of options.
+fn settings(header: &Header, lines: &[&str], disk: &dyn Disk, folder: &str, report: &mut Report) {
+    for setting in &header.settings {
+        let Setting { line, name, value } = setting;
+        let raw = lines.get(line - 1).copied().unwrap_or_default();
+        if value.contains('$') || value.starts_with('~') {
+            let what = format!("`{value}` is not expanded");
+            report.error("sbatch-variable", *line, [
+                &what,
+                "no shell reads `#SBATCH` lines: this is the text itself, a folder named `$HOME`",
+                "write it out, use %x (name), %j (job) or %a (array), or give the option to `sbatch`",
+            ]);
+            continue;
+        }
+        match name.as_str() {
+            "mem" | "mem-per-cpu" | "mem-per-gpu" => match slurm_bytes(value) {
+                None => {
+                    let what = format!("`--{name}={value}` is not a size");
+                    report.error(
+                        "unit",
+                        *line,
+                        [
+                            &what,
+                            "sbatch refuses the script",
+                            "write a whole number and K, M, G or T",
+                        ],
+                    );
+                }
+                Some(bytes)
+                    if bytes > 0
+                        && bytes < 256 << 20
+                        && value.chars().all(|c| c.is_ascii_digit()) =>
+                {
+                    let what = format!("`--{name}={value}` is {value} MB");
+                    report
+                        .error(
+                            "unit",
+                            *line,
+                            [
+                                &what,
+                                "the job is killed as soon as it uses more",
+                                &format!("write {value}G"),
+                            ],
+                        )
+                        .edit = Some(Edit {
+                        line: *line,
+                        count: 1,
+                        lines: vec![raw.replacen(value, &format!("{value}G"), 1)],
+                    });
+                }
+                Some(_) => {}
+            },
+            "time" => match slurm_seconds(value) {
+                None => {
+                    let what = format!("`--time={value}` is not a time");
+                    report.error(
+                        "unit",
+                        *line,
+                        [
+                            &what,
+                            "sbatch refuses the script",
+                            "write minutes, H:MM:SS or D-HH:MM:SS",
+                        ],
+                    );
+                }
+                Some(seconds)
+                    if seconds > 0
+                        && seconds < 600
+                        && value.split(':').count() == 2
+                        && !value.contains('-') =>
+                {
+                    let what =
+                        format!("`--time={value}` is {seconds} seconds: minutes and seconds");
+                    report.warning(
+                        "unit",
+                        *line,
+                        [
+                            &what,
+                            "two numbers are not hours and minutes",
+                            &format!("write {value}:00 for hours and minutes"),
+                        ],
+                    );
+                }
+                Some(_) => {}
+            },
+            "nodes" | "ntasks" | "ntasks-per-node" | "cpus-per-task" | "gpus-per-node" => {
+                let number = value.rsplit(':').next().unwrap_or_default();
+                if number.split('-').any(|part| part.parse::<u64>().is_err()) {
+                    let what = format!("`--{name}={value}` is not a number");
+                    report.error(
+                        "bad-value",
+                        *line,
+                        [&what, "sbatch refuses the script", "write a whole number"],
+                    );
+                }
+            }
+            "output" | "error" => {
+                let Some((parent, _)) = value
+                    .rsplit_once('/')
+                    .filter(|(parent, _)| !parent.is_empty() && !parent.contains('%'))
+                else {
+                    continue;
+                };
+                if !disk.exists(&below(folder, parent)) {
+                    let what = format!("the folder `{parent}` does not exist");
+                    report.error("missing-folder", *line, [
+                        &what,
+                        "Slurm makes no folders: the job fails at once, with no output that says why",
+                        &format!("`mkdir -p {parent}` before it is submitted"),
+                    ]);
+                }
+            }
+            _ => {}
+        }
+    }
+    if header.get("time").is_none() {
+        let line = header.settings.first().map_or(1, |setting| setting.line);
+        report.warning("no-request", line, [
+            "`--time` is not set",
+            "the partition's default counts, often an hour or less, or the longest, which waits longest",
+            "set it, and stop in time to save",
+        ]);
+    }
+}
+
+fn array(header: &Header, text: &str, lines: &[&str], report: &mut Report) {
+    let Some(array) = header.get("array") else { return };
+    for name in ["output", "error"] {
+        let Some(setting) = header.get(name) else { continue };
+        let own = ["%a", "%j", "%J", "/dev/null"].iter().any(|part| setting.value.contains(part));
+        if !own {
+            let what = format!("all jobs of the array write `--{name}` to `{}`", setting.value);
+            let (stem, end) = setting
+                .value
+                .rsplit_once('.')
+                .map_or((setting.value.as_str(), String::new()), |(stem, end)| {
+                    (stem, format!(".{end}"))
+                });
+            let right = format!("{stem}_%a{end}");
+            let raw = lines.get(setting.line - 1).copied().unwrap_or_default();
+            report
+                .error(
+                    "stdout-collides",
+                    setting.line,
+                    [&what, "each replaces what the others wrote", &format!("write `{right}`")],
+                )
+                .edit = Some(Edit {
+                line: setting.line,
+                count: 1,
+                lines: vec![raw.replacen(&setting.value, &right, 1)],
+            });
+        }
+    }
+    if !text.contains("SLURM_ARRAY_TASK_ID") {
+        report.error(
+            "array-unused",
+            array.line,
+            [
+                "nothing reads SLURM_ARRAY_TASK_ID",
+                "all jobs of the array do the same work and write the same files",
+                "take the parameters, and the names of outputs, from `$SLURM_ARRAY_TASK_ID`",
+            ],
+        );
+    }
+}
+
+fn signals(header: &Header, text: &str, script: &Script, report: &mut Report) {
+    if let Some(signal) = header.get("signal") {
+        let to_shell = signal.value.starts_with("B:")
+            || signal.value.starts_with("BR:")
+            || signal.value.starts_with("RB:");
+        let name = signal
+            .value
+            .split(':')
+            .next_back()
+            .unwrap_or_default()
+            .split('@')
+            .next()
+            .unwrap_or_default();
+        let name = name.trim_start_matches("SIG");
+        let traps = script.commands.iter().any(|c| {
+            c.program() == "trap"
+                && c.words.iter().any(|word| word.trim_start_matches("SIG") == name)
+        });
+        let has_srun = script
+            .commands
+            .iter()
+            .any(|c| c.program() == "srun" || c.words.iter().any(|word| word == "srun"));
+        if to_shell && !traps {
+            let what = format!(
+                "`--signal={}` goes to this shell, which has no trap for {name}",
+                signal.value
+            );
+            report.error(
+                "signal-unheard",
+                signal.line,
+                [
+                    &what,
+                    "the shell dies of it before the program could save",
+                    &format!("leave out `B:` to send it to the srun step, or `trap … {name}`"),
+                ],
+            );
+        } else if !to_shell && !has_srun {
+            let what = format!("`--signal={}` goes to srun steps, and there is none", signal.value);
+            report.error(
+                "signal-unheard",
+                signal.line,
+                [
+                    &what,
+                    "nobody hears it: the program is killed at the time limit",
+                    "start the program with `srun`",
+                ],
+            );
+        }
+    }
+    if text.contains("scontrol requeue") || header.get("requeue").is_some() {
+        let line = header
+            .get("requeue")
+            .map_or_else(|| line_of(text, "scontrol requeue"), |setting| setting.line);
+        if header.get("open-mode").is_none_or(|setting| setting.value != "append") {
+            let at = header.settings.first().map_or(2, |setting| setting.line);
+            report
+                .warning(
+                    "requeue-truncates",
+                    line,
+                    [
+                        "a requeued job empties its output file",
+                        "what the runs before wrote is lost, the reason of a failure among it",
+                        "add `#SBATCH --open-mode=append`",
+                    ],
+                )
+                .edit = Some(Edit {
+                line: at,
+                count: 0,
+                lines: vec!["#SBATCH --open-mode=append".to_owned()],
+            });
+        }
+        if header.get("no-requeue").is_some() {
+            report.error(
+                "requeue-forbidden",
+                line,
+                [
+                    "`--no-requeue` and a requeue",
+                    "Slurm refuses to requeue the job",
+                    "remove `--no-requeue`",
+                ],
+            );
+        }
+    }
+}
+
+fn line_of(text: &str, word: &str) -> usize {
+    text.lines().position(|line| line.contains(word)).map_or(1, |at| at + 1)
+}
+
+/// Cores and the meeting place of several processes.
+fn ranks(header: &Header, text: &str, script: &Script, report: &mut Report) {
+    let srun = script.commands.iter().find(|command| command.program() == "srun");
+    if let (Some(cpus), Some(srun)) = (header.get("cpus-per-task"), srun) {
+        let given = srun.words.iter().any(|word| {
+            word.starts_with("--cpus-per-task") || word == "-c" || word.starts_with("-c")
+        });
+        if !given && !text.contains("SRUN_CPUS_PER_TASK") && cpus.value != "1" {
+            report
+                .error("srun-cpus", srun.line, [
+                    "srun does not take `--cpus-per-task` over",
+                    "from Slurm 22.05 on each task gets one core: threads that decode images share it, and training is many times slower",
+                    "`export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK` before it",
+                ])
+                .edit = Some(Edit { line: srun.line, count: 0, lines: vec!["export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK".to_owned()] });
+        }
+    }
+    let nodes = header.number("nodes").unwrap_or(1);
+    let tasks = header.number("ntasks").or_else(|| header.number("ntasks-per-node")).unwrap_or(1);
+    let learns = ["torch", "gular-train", "train.py"].iter().any(|word| text.contains(word));
+    let meets = ["MASTER_ADDR", "--rdzv", "--master", "jax", "horovod", "mpirun"]
+        .iter()
+        .any(|word| text.contains(word));
+    if (nodes > 1 || tasks > 1)
+        && learns
+        && !meets
+        && srun.is_some()
+        && header.get("array").is_none()
+    {
+        let line = srun.map_or(1, |srun| srun.line);
+        report.error("no-master-addr", line, [
+            "several processes train, and nobody says where they meet",
+            "each waits for MASTER_ADDR and MASTER_PORT, or trains alone",
+            "`export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1) MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))`",
+        ]);
+    }
+}
+
+/// Scripts and images that it names.
+fn programs(
+    script: &Script,
+    file: &str,
+    disk: &dyn Disk,
+    job: &Job<'_>,
+    report: &mut Report,
+    seen: &mut BTreeSet<String>,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let moved = script.commands.iter().any(|command| matches!(command.program(), "cd" | "pushd"));
+    let folder = folder_of(file);
+    for (line, name) in script.scripts() {
+        if name.contains('$') || name.starts_with('/') {
+            continue;
+        }
+        let path = below(folder, name);
+        match disk.text(&path) {
+            Some(text) if name.ends_with(".py") && seen.insert(path.clone()) => {
+                let mut own = Report::new(&path);
+                python::check(&text, job, &mut own);
+                findings.append(&mut own.findings);
+            }
+            None if !moved && !script.brings_files() && !disk.exists(&path) => {
+                let what = format!("`{name}` does not exist");
+                report.error(
+                    "missing-file",
+                    line,
+                    [
+                        &what,
+                        "the job fails as soon as it starts",
+                        "name a file that is there; paths begin where `sbatch` was called",
+                    ],
+                );
+            }
+            _ => {}
+        }
+    }
+    for command in &script.commands {
+        let is_image = |word: &&String| {
+            word.ends_with(".sif") && !word.contains(['$', '=']) && !word.contains("://")
+        };
+        if !command.words.iter().any(|word| matches!(base_name(word), "apptainer" | "singularity"))
+        {
+            continue;
+        }
+        if let Some(image) = command
+            .words
+            .iter()
+            .find(is_image)
+            .filter(|image| !moved && !disk.exists(&below(folder, image)))
+        {
+            let what = format!("`{image}` does not exist");
+            report.error(
+                "missing-file",
+                command.line,
+                [&what, "the job fails as soon as it starts", "name an image that is there"],
+            );
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::tests::Files;
+
+    fn rules(text: &str) -> Vec<(&'static str, usize)> {
+        let disk = Files::of(&[("logs/x", ""), ("t.py", ""), ("train.py", "")]);
+        let found = check("x.sbatch", text, &disk, &mut BTreeSet::new());
+        found.into_iter().map(|finding| (finding.rule, finding.line)).collect()
+    }
+
+    #[test]
+    fn each_trap_of_a_batch_script_is_found_and_its_repair_is_not() {
+        let check = |body: &str, expected: &[(&'static str, usize)]| {
+            let text = format!("#!/bin/bash\n#SBATCH --time=1:00:00\n{body}");
+            assert_eq!(rules(&text), expected, "{text}");
+        };
+        check("#SBATCH -N 1 -n4 --mem=16G\nsrun python train.py\n", &[("no-master-addr", 4)]);
+        check("#SBATCH -N 1 --mem=16G # enough\nsrun python t.py\n", &[]);
+        check("# SBATCH --mem=16G\ntrue\n", &[("sbatch-comment", 3)]);
+        check("true\n#SBATCH --mem=16G\n", &[("sbatch-late", 4)]);
+        check("#SBATCH --memory=16G\ntrue\n", &[("sbatch-option", 3)]);
+        check("#SBATCH --mem=16\ntrue\n", &[("unit", 3)]);
+        check("#SBATCH --mem=16 GB\ntrue\n", &[("sbatch-option", 3), ("unit", 3)]);
+        check("#SBATCH --time=lots\ntrue\n", &[("unit", 3)]);
+        check("#SBATCH --output=$HOME/x\ntrue\n", &[("sbatch-variable", 3)]);
+        check("#SBATCH --output=none/x\ntrue\n", &[("missing-folder", 3)]);
+        check("#SBATCH --output=logs/%j\ntrue\n", &[]);
+        check(
+            "#SBATCH --array=0-3 --output=a.out\necho $SLURM_ARRAY_TASK_ID\n",
+            &[("stdout-collides", 3)],
+        );
+        check("#SBATCH --array=0-3\ntrue\n", &[("array-unused", 3)]);
+        check("#SBATCH --signal=B:USR1@60\nsrun python t.py\n", &[("signal-unheard", 3)]);
+        check("#SBATCH --signal=B:USR1@60\ntrap 'x' USR1\nsrun python t.py\n", &[]);
+        check("#SBATCH --signal=USR1@60\npython t.py\n", &[("signal-unheard", 3)]);
+        check(
+            "srun python t.py\n[ $? -eq 85 ] && scontrol requeue $SLURM_JOB_ID\n",
+            &[("requeue-truncates", 4)],
+        );
+        check("#SBATCH --cpus-per-task=8\nsrun python t.py\n", &[("srun-cpus", 4)]);
+        check("python none.py\n", &[("missing-file", 3)]);
+        check("srun apptainer exec --nv x.sif true\n", &[("missing-file", 3)]);
+        assert_eq!(rules("#!/bin/bash\n#SBATCH -n 1\ntrue"), [("no-request", 2)]);
+    }
+
+    #[test]
+    fn odd_lines_do_not_panic() {
+        for odd in [
+            "#SBATCH",
+            "#SBATCH -",
+            "#SBATCH --",
+            "#SBATCH --=",
+            "#SBATCH é",
+            "#SBATCH -é",
+            "# sbatch -é",
+            "#SBATCH --mem",
+            "#SBATCH --array",
+        ] {
+            rules(&format!("#!/bin/sh\n{odd}\n"));
+            rules(odd);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Wrapper scripts and training programs, read lightly: what a person sees at a glance.
+
+pub(crate) mod python;
+pub(crate) mod shell;
+
+/// What the job that runs a script asks of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Job<'a> {
+    /// It is started again in the same folder, after this exit code or a requeue.
+    pub(crate) restarts: bool,
+    /// The exit code that says "run me again", where there is one.
+    pub(crate) exit_code: Option<i64>,
+    /// Base names of the files that were brought for it.
+    pub(crate) inputs: &'a [String],
+}

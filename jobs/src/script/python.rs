@@ -1,0 +1,354 @@
+//! Training programs in Python: what goes wrong when they are stopped and started again.
+
+use super::Job;
+use crate::finding::Report;
+
+/// A line that is code, with its number and indentation.
+struct Code<'a> {
+    number: usize,
+    indent: usize,
+    text: &'a str,
+}
+
+fn code(text: &str) -> Vec<Code<'_>> {
+    let lines = text.lines().enumerate().map(|(i, line)| Code {
+        number: i + 1,
+        indent: line.len() - line.trim_start().len(),
+        text: line.trim(),
+    });
+    lines.filter(|line| !line.text.is_empty() && !line.text.starts_with('#')).collect()
+}
+
+/// Whether it can end with `exit_code`.
+pub(crate) fn exits_with(text: &str, exit_code: i64) -> bool {
+    let number = exit_code.to_string();
+    code(text).iter().any(|line| has_word(line.text, &number))
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).unwrap_or_default();
+        let after = text.get(at + word.len()..).unwrap_or_default();
+        !before.ends_with(part) && !after.starts_with(part)
+    })
+}
+
+/// Traps of a program that a job runs. `restarts`: it is stopped and started again.
+pub(crate) fn check(text: &str, job: &Job<'_>, report: &mut Report) {
+    let lines = code(text);
+    options_twice(&lines, report);
+    splits(text, &lines, job, report);
+    labels(&lines, report);
+    shuffle(&lines, report);
+    if job.restarts {
+        exits_before_tests(&lines, report);
+        saves(text, &lines, report);
+    }
+    report.findings.sort_by_key(|finding| finding.line);
+}
+
+/// The same short option for two things: the second wins, or the program does not start.
+fn options_twice(lines: &[Code<'_>], report: &mut Report) {
+    let mut seen: Vec<(&str, usize)> = Vec::new();
+    for line in lines {
+        if line.text.starts_with("def ")
+            || line.text.contains("ArgumentParser(")
+            || line.text.contains("add_parser(")
+        {
+            seen.clear();
+        }
+        if !["add_argument(", "Option(", ".option("].iter().any(|call| line.text.contains(call)) {
+            continue;
+        }
+        for option in short_options(line.text) {
+            match seen.iter().find(|(known, _)| *known == option) {
+                Some((_, first)) => {
+                    let what =
+                        format!("the option `{option}` is used twice: first in line {first}");
+                    report.error("option-twice", line.number, [
+                        &what,
+                        "one of the two settings can never be given by it, or the program refuses to start",
+                        "give it another letter, or only its long name",
+                    ]);
+                }
+                None => seen.push((option, line.number)),
+            }
+        }
+    }
+}
+
+/// `"-x"` in quotes.
+fn short_options(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices('-') {
+        let before = text.get(..at).unwrap_or_default();
+        let letter = text.get(at + 1..).and_then(|rest| rest.chars().next());
+        let Some(letter) = letter.filter(|c| c.is_ascii_alphabetic()) else { continue };
+        let after = text.get(at + 1 + letter.len_utf8()..).unwrap_or_default();
+        if before.ends_with(['"', '\'']) && after.starts_with(['"', '\'']) {
+            found.extend(text.get(at..=at + 1));
+        }
+    }
+    found
+}
+
+/// The text of the call that begins at line `at`, to its closing bracket.
+fn call(lines: &[Code<'_>], at: usize, name: &str) -> String {
+    let mut text = String::new();
+    let mut depth = 0_usize;
+    for (i, line) in lines.iter().skip(at).take(40).enumerate() {
+        let part = if i == 0 {
+            line.text.find(name).and_then(|at| line.text.get(at..))
+        } else {
+            Some(line.text)
+        };
+        for c in part.unwrap_or_default().chars() {
+            text.push(c);
+            match c {
+                '(' => depth += 1,
+                ')' if depth <= 1 => return text,
+                ')' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    text
+}
+
+/// A split drawn anew at each start trains on what it tested on before.
+fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut Report) {
+    let seeded = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let kinds: [(&str, &[&str], &[&str], &str); 3] = [
+        (
+            "train_test_split(",
+            &["random_state"],
+            &["np.random.seed(", "numpy.random.seed("],
+            "give it `random_state=0`",
+        ),
+        (
+            "random_split(",
+            &["generator"],
+            &["manual_seed(", "seed_everything("],
+            "give it `generator=torch.Generator().manual_seed(0)`",
+        ),
+        (
+            "random.shuffle(",
+            &[],
+            &["random.seed(", "seed_everything(", "set_seed("],
+            "call `random.seed(0)` before, and sort the list first",
+        ),
+    ];
+    for (i, line) in lines.iter().enumerate() {
+        for (name, arguments, seeds, fix) in kinds {
+            if !line.text.contains(name) || line.text.starts_with("def ") || seeded(seeds) {
+                continue;
+            }
+            let call = call(lines, i, name);
+            if arguments.iter().any(|argument| call.contains(argument)) {
+                continue;
+            }
+            let what = format!("`{}` is drawn without a seed", name.trim_end_matches('('));
+            let severity = if job.restarts { Report::error } else { Report::warning };
+            severity(
+                report,
+                "unseeded-split",
+                line.number,
+                [
+                    &what,
+                    "each start draws another split: a run that goes on trains on images that it tested on before, and the accuracy is too good",
+                    fix,
+                ],
+            );
+        }
+    }
+}
+
+/// `"cat" in path` is true for every file of `/home/cathy/`.
+fn labels(lines: &[Code<'_>], report: &mut Report) {
+    for line in lines {
+        if !line.text.contains("label")
+            && !(line.text.contains(" if ") && line.text.contains(" else "))
+        {
+            continue;
+        }
+        for (at, _) in line.text.match_indices(" in ") {
+            let before = line.text.get(..at).unwrap_or_default();
+            let after = line.text.get(at + 4..).unwrap_or_default();
+            let end = after.find([':', ')', ',']).unwrap_or(after.len());
+            let place = after.get(..end).unwrap_or_default();
+            let place = place.split(" else").next().unwrap_or_default().trim();
+            let is_path = ["path", "file", "fname", "name"]
+                .iter()
+                .any(|word| place.to_lowercase().contains(word));
+            let narrow = [".name", ".stem", "basename", ".parent", "split("]
+                .iter()
+                .any(|word| after.contains(word));
+            let loops = before.trim_start().starts_with("for ") || before.contains(" for ");
+            if before.ends_with(['"', '\'']) && is_path && !narrow && !loops {
+                let what = format!("the label depends on a word anywhere in `{place}`");
+                report.warning("label-in-path", line.number, [
+                    &what,
+                    "a folder above the images, such as a user's name or the job's scratch folder, changes every label",
+                    "look at the file's own name or its folder: `Path(path).name`, `Path(path).parent.name`",
+                ]);
+            }
+        }
+    }
+}
+
+/// Batches of one class after another.
+fn shuffle(lines: &[Code<'_>], report: &mut Report) {
+    for (i, line) in lines.iter().enumerate() {
+        let Some(at) = line.text.find("DataLoader(") else { continue };
+        let before = line.text.get(..at).unwrap_or_default();
+        let call = call(lines, i, "DataLoader(");
+        let first = call.split(['(', ',']).nth(1).unwrap_or_default();
+        let trains = before.contains("train") || first.contains("train");
+        if trains && !call.contains("shuffle") && !call.contains("sampler") && !call.contains("**")
+        {
+            report.warning("no-shuffle", line.number, [
+                "the training images are not shuffled",
+                "batches hold one class after another, always in the same order, and training suffers",
+                "give it `shuffle=True`",
+            ]);
+        }
+    }
+}
+
+/// A loop that ends the program before the line that tests.
+fn exits_before_tests(lines: &[Code<'_>], report: &mut Report) {
+    let is_exit = |line: &Code<'_>| {
+        ["sys.exit(", "os._exit(", "typer.Exit("].iter().any(|call| line.text.contains(call))
+            || line.text.starts_with("exit(")
+    };
+    let tests = |line: &Code<'_>| {
+        ["test_", "_test(", "test(", "evaluate(", "validate(", ".eval()"]
+            .iter()
+            .any(|word| line.text.contains(word))
+    };
+    let loops = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.text.starts_with("for ") && line.text.contains("epoch"));
+    for (start, head) in loops {
+        let body = lines.iter().skip(start + 1).take_while(|line| line.indent > head.indent);
+        let body: Vec<&Code<'_>> = body.collect();
+        let Some(exit) = body.iter().position(|line| is_exit(line)) else { continue };
+        if body.iter().take(exit).any(|line| tests(line)) {
+            continue;
+        }
+        let first = body.get(exit).map_or(0, |line| line.number);
+        if let Some(test) = body.iter().skip(exit + 1).find(|line| tests(line)) {
+            let what =
+                format!("the program exits before its test, which is in line {}", test.number);
+            report.error(
+                "exit-before-test",
+                first,
+                [
+                    &what,
+                    "epochs that save a checkpoint are never tested, the last one among them",
+                    "test first, then save and exit",
+                ],
+            );
+        }
+    }
+}
+
+/// A checkpoint that can be half-written, or does not hold all.
+fn saves(text: &str, lines: &[Code<'_>], report: &mut Report) {
+    let Some(save) = lines.iter().find(|line| line.text.contains("torch.save(")) else { return };
+    let renames =
+        ["os.replace(", "os.rename(", ".rename(", "tmp.replace(", "temp.replace(", "shutil.move("];
+    if !renames.iter().any(|word| text.contains(word)) {
+        report.error("save-not-atomic", save.number, [
+            "the checkpoint is written over the one before",
+            "a job that is stopped while it writes leaves half a file, and both checkpoints are lost",
+            "save to `path + \".tmp\"`, then `os.replace(path + \".tmp\", path)`",
+        ]);
+    }
+    let random = ["rng_state", "getstate("].iter().any(|word| text.contains(word));
+    let position = ["'epoch'", "\"epoch\"", "epoch=", "'step'", "\"step\"", "step="]
+        .iter()
+        .any(|word| text.contains(word));
+    let missing = match (random, position) {
+        (true, true) => return,
+        (false, true) => "the state of the random numbers",
+        (true, false) => "how far the training was",
+        (false, false) => "the state of the random numbers, nor how far the training was",
+    };
+    let what = format!("the checkpoint does not hold {missing}");
+    report.warning("state-incomplete", save.number, [
+        &what,
+        "a run that goes on sees other samples than one that was never stopped, some twice and some never",
+        "save `torch.get_rng_state()`, `random.getstate()`, epoch and batch with the model",
+    ]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(text: &str, restarts: bool) -> Vec<(&'static str, usize)> {
+        let mut report = Report::new("t.py");
+        check(text, &Job { restarts, ..Job::default() }, &mut report);
+        report.findings.iter().map(|finding| (finding.rule, finding.line)).collect()
+    }
+
+    #[test]
+    fn each_trap_is_found_and_its_repair_is_not() {
+        let check = |text: &str, expected: &[(&'static str, usize)]| {
+            assert_eq!(rules(text, true), expected, "{text}");
+        };
+        check(
+            "a('x')\np.add_argument('-c', '--dir')\np.add_argument('-c', '--every')",
+            &[("option-twice", 3)],
+        );
+        check("p.add_argument('-c')\nq = ArgumentParser()\nq.add_argument('-c')", &[]);
+        check("p.add_argument('-c', default=-1)\np.add_argument('-d', default=-1)", &[]);
+        check("a, b = train_test_split(x,\n  test_size=0.2)", &[("unseeded-split", 1)]);
+        check("a, b = train_test_split(x,\n  random_state=0)", &[]);
+        check("random.shuffle(files)", &[("unseeded-split", 1)]);
+        check("random.seed(0)\nrandom.shuffle(files)", &[]);
+        check("a, b = random_split(d, [1, 2])", &[("unseeded-split", 1)]);
+        check("label = 0 if 'cat' in path else 1", &[("label-in-path", 1)]);
+        check("label = 0 if 'cat' in Path(path).name else 1", &[]);
+        check("labels = [x for x in files]\nlabel = names['a']\n", &[]);
+        check("train_dl = DataLoader(ds, batch_size=5)", &[("no-shuffle", 1)]);
+        check("train_dl = DataLoader(ds,\n shuffle=True)", &[]);
+        check("test_dl = DataLoader(ds)", &[]);
+        check(
+            "for epoch in r:\n  train()\n  sys.exit(85)\n  evaluate(m)\nx",
+            &[("exit-before-test", 3)],
+        );
+        check("for epoch in r:\n  train()\n  evaluate(m)\n  sys.exit(85)\n", &[]);
+        check("torch.save({'epoch': 1}, p)", &[("save-not-atomic", 1), ("state-incomplete", 1)]);
+        check("torch.save({'epoch': 1, 'r': torch.get_rng_state()}, t)\nos.replace(t, p)", &[]);
+    }
+
+    #[test]
+    fn what_matters_only_after_a_restart_is_not_said_otherwise() {
+        assert_eq!(rules("torch.save(m, p)\nfor epoch in r:\n  sys.exit(1)\n  test(m)", false), []);
+    }
+
+    #[test]
+    fn an_exit_code_is_a_number_of_its_own() {
+        assert!(exits_with("sys.exit(85)", 85) && exits_with("CODE = 85\n", 85));
+        assert!(!exits_with("# 85\nx = 850\ny = 0.85", 85));
+    }
+
+    #[test]
+    fn odd_texts_do_not_panic() {
+        for text in [
+            "'-",
+            "add_argument('-é'",
+            "torch.save(",
+            "DataLoader(",
+            " in ",
+            "label 'é' in é path",
+            "for epoch",
+        ] {
+            rules(text, true);
+        }
+    }
+}

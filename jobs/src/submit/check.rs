@@ -1,0 +1,375 @@
+//! All checks of one submit file, and of the scripts that it names.
+
+use std::collections::BTreeSet;
+
+use super::commands::{is_known, nearest, nearest_attribute};
+use super::expand::{Expanded, Variables, expand};
+use super::parse::{Set, Submit};
+use super::{files, programs, values};
+use crate::disk::{Disk, folder_of};
+use crate::finding::{Edit, Finding, Report};
+use crate::lines::spaces_after_backslash;
+
+/// What a DAG gives to the jobs of a submit file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Given {
+    /// Macros of VARS, lower case, with a value where one node alone uses the file.
+    pub(crate) variables: Variables,
+    /// Macros that differ between the nodes that use the file.
+    pub(crate) per_node: Vec<String>,
+    /// How many nodes use it.
+    pub(crate) nodes: usize,
+}
+
+/// A submit file, and what its checks need.
+pub(super) struct Context<'a> {
+    pub(super) submit: Submit,
+    pub(super) raw: Vec<&'a str>,
+    /// The folder that paths are relative to.
+    pub(super) folder: String,
+    pub(super) disk: &'a dyn Disk,
+    pub(super) variables: Variables,
+    /// Macros with another value for each job, lower case.
+    pub(super) items: Vec<String>,
+    /// Jobs that it makes, 2 where nobody knows.
+    pub(super) n_jobs: u64,
+}
+
+impl Context<'_> {
+    pub(super) fn expand(&self, text: &str) -> Expanded {
+        expand(text, &self.variables, &self.items)
+    }
+
+    /// A command's value with its macros replaced.
+    pub(super) fn value(&self, name: &str) -> Option<(&Set, Expanded)> {
+        let set = self.submit.get(name)?;
+        Some((set, self.expand(&set.value)))
+    }
+
+    /// A command's list: its members with their macros replaced.
+    pub(super) fn list(&self, name: &str) -> Vec<Expanded> {
+        let Some(set) = self.submit.get(name) else { return Vec::new() };
+        let whole = self.expand(set.value.trim_matches('"'));
+        let members = whole.text.split(',').map(str::trim).filter(|member| !member.is_empty());
+        members
+            .map(|member| Expanded {
+                text: member.to_owned(),
+                per_job: self.differs(set, member),
+                ..Expanded::default()
+            })
+            .collect()
+    }
+
+    /// Whether the member of a list comes from a text with a macro of each job.
+    fn differs(&self, set: &Set, member: &str) -> bool {
+        let by_value = set.value.split(',').any(|part| {
+            let part = self.expand(part.trim().trim_matches('"'));
+            part.per_job && part.text == member
+        });
+        by_value || self.expand(member).per_job
+    }
+
+    /// The statement of `set` with another value.
+    pub(super) fn with_value(&self, set: &Set, value: &str) -> Edit {
+        let raw = self.raw.get(set.line - 1).copied().unwrap_or_default();
+        let head = raw.split_inclusive(['=', ':']).next().unwrap_or_default();
+        Edit {
+            line: set.line,
+            count: set.count,
+            lines: vec![format!("{} {value}", head.trim_end())],
+        }
+    }
+
+    /// A line behind that of `set`.
+    pub(super) fn after(set: &Set, line: String) -> Edit {
+        Edit { line: set.line + set.count, count: 0, lines: vec![line] }
+    }
+
+    /// The macro that tells its jobs apart.
+    pub(super) fn unique(&self) -> &'static str {
+        if self.items.iter().any(|item| item == "job") { "JOB" } else { "Process" }
+    }
+
+    /// The exit code that says "checkpointed".
+    pub(super) fn checkpoint_code(&self) -> Option<(&Set, i64)> {
+        let set = self
+            .submit
+            .get("checkpoint_exit_code")
+            .or_else(|| self.submit.attribute("SuccessCheckpointExitCode"))?;
+        Some((set, self.expand(&set.value).text.trim().parse().ok()?))
+    }
+}
+
+/// Findings of the submit file `file` and of the scripts that it runs. `seen` are scripts
+/// that were checked for another file.
+pub(crate) fn check(
+    file: &str,
+    text: &str,
+    disk: &dyn Disk,
+    given: &Given,
+    seen: &mut BTreeSet<String>,
+) -> Vec<Finding> {
+    let submit = Submit::parse(text);
+    let folder = folder_of(file).to_owned();
+    let mut variables = given.variables.clone();
+    for set in submit.sets.iter().filter(|set| !set.attribute) {
+        variables.insert(set.name.to_ascii_lowercase(), set.value.clone());
+    }
+    let (mut items, mut n_jobs) = (given.per_node.clone(), 0_u64);
+    for queue in &submit.queues {
+        items.extend(queue.vars.iter().map(|var| var.to_ascii_lowercase()));
+        let found = queue.items(disk, &folder);
+        let first = found.as_ref().and_then(|items| items.first());
+        // Where all jobs have the same value it can be looked at.
+        if let (Some(first), Some(1)) = (first, found.as_ref().map(Vec::len)) {
+            variables.extend(first.clone());
+        }
+        let count = expand(&queue.count, &variables, &[]).text;
+        let count: u64 =
+            if count.trim().is_empty() { 1 } else { count.trim().parse().unwrap_or(2) };
+        let n_items = found.map_or(2, |items| items.len() as u64);
+        n_jobs = n_jobs.saturating_add(count.saturating_mul(n_items));
+    }
+    let n_jobs = n_jobs.saturating_mul(given.nodes.max(1) as u64);
+    let context =
+        Context { submit, raw: text.lines().collect(), folder, disk, variables, items, n_jobs };
+    let mut report = Report::new(file);
+    texts(&context, &mut report);
+    names(&context, &mut report);
+    statements(&context, given, &mut report);
+    values::check(&context, &mut report);
+    files::check(&context, &mut report);
+    let mut findings = programs::check(&context, &mut report, seen);
+    report.findings.sort_by_key(|finding| finding.line);
+    report.findings.append(&mut findings);
+    report.findings
+}
+
+/// Line ends and comments.
+fn texts(context: &Context<'_>, report: &mut Report) {
+    for line in &context.submit.lines {
+        for number in line.number..line.number + line.count {
+            let raw = context.raw.get(number - 1).copied().unwrap_or_default();
+            if spaces_after_backslash(raw) && !line.text.starts_with('#') {
+                report
+                    .warning("backslash-space", number, [
+                        "there is a space behind the backslash",
+                        "HTCondor joins the next line all the same, while shells and older versions do not",
+                        "remove the space",
+                    ])
+                    .edit = Some(Edit { line: number, count: 1, lines: vec![raw.trim_end().to_owned()] });
+            }
+            if number == line.number || line.text.starts_with('#') {
+                continue;
+            }
+            let name = raw.split(['=', ' ']).next().unwrap_or_default().trim();
+            if is_known(name)
+                && raw.trim_start().starts_with(name)
+                && raw.contains('=')
+                && !raw.starts_with([' ', '\t'])
+            {
+                let above = context.raw.get(number - 2).copied().unwrap_or_default();
+                let what =
+                    format!("`{name}` is part of the line above, which ends with a backslash");
+                report
+                    .error(
+                        "swallowed-command",
+                        number,
+                        [
+                            &what,
+                            "it becomes text of the other command's value, and is not set",
+                            "remove the backslash from the line above",
+                        ],
+                    )
+                    .edit = Some(Edit {
+                    line: number - 1,
+                    count: 1,
+                    lines: vec![above.trim_end().trim_end_matches('\\').trim_end().to_owned()],
+                });
+            }
+        }
+    }
+    for set in &context.submit.sets {
+        let Some((value, comment)) = set.value.split_once(" #") else { continue };
+        let inside_quotes = value.matches('"').count() % 2 == 1;
+        if set.count > 1 || inside_quotes {
+            continue;
+        }
+        let raw = context.raw.get(set.line - 1).copied().unwrap_or_default();
+        let head = raw.split(" #").next().unwrap_or_default().trim_end();
+        let what = format!("` #{comment}` is part of the value of `{}`", set.name);
+        report
+            .error("comment-in-value", set.line, [
+                &what,
+                "submit files have comments only in lines of their own: numbers become errors, names of files get a `#`",
+                "put the comment in the line above",
+            ])
+            .edit = Some(Edit { line: set.line, count: 1, lines: vec![format!("#{comment}"), head.to_owned()] });
+    }
+}
+
+/// Commands and macros that nobody reads or sets.
+fn names(context: &Context<'_>, report: &mut Report) {
+    let all: Vec<String> =
+        context.submit.sets.iter().map(|set| set.value.to_ascii_lowercase()).collect();
+    let queues: Vec<String> =
+        context.submit.queues.iter().map(|queue| queue.count.to_ascii_lowercase()).collect();
+    for set in &context.submit.sets {
+        let lower = set.name.to_ascii_lowercase();
+        let right = if set.attribute {
+            nearest_attribute(&set.name)
+        } else if is_known(&lower) {
+            None
+        } else {
+            nearest(&lower)
+        };
+        let used = || {
+            let open = format!("$({lower}");
+            let function = format!("({lower})");
+            let mut texts = all.iter().chain(&queues);
+            texts.any(|text| {
+                text.contains(&open) || (text.contains('$') && text.contains(&function))
+            }) || context.raw.iter().any(|line| {
+                line.trim_start().starts_with("if") && line.to_ascii_lowercase().contains(&lower)
+            })
+        };
+        match right {
+            // A macro of this name that is read is what its author wanted.
+            Some(right) if set.attribute || !used() => {
+                let what = format!("`{}` is not `{right}`", set.name);
+                let raw = context.raw.get(set.line - 1).copied().unwrap_or_default();
+                let mut lines: Vec<String> = context
+                    .raw
+                    .iter()
+                    .skip(set.line - 1)
+                    .take(set.count)
+                    .map(|&line| line.to_owned())
+                    .collect();
+                if let Some(first) = lines.first_mut() {
+                    *first = raw.replacen(&set.name, right, 1);
+                }
+                let rule = if set.attribute { "unknown-attribute" } else { "unknown-command" };
+                report
+                    .error(rule, set.line, [
+                        &what,
+                        "HTCondor takes any name without a word: this one is set and never looked at",
+                        &format!("write `{right}`"),
+                    ])
+                    .edit = Some(Edit { line: set.line, count: set.count, lines });
+            }
+            None if !set.attribute && !is_known(&lower) && !used() && !context.submit.includes => {
+                let what =
+                    format!("`{}` is not a command, and no `$({})` reads it", set.name, set.name);
+                let why = "HTCondor takes any name without a word: it is set and never looked at";
+                report.warning(
+                    "unknown-command",
+                    set.line,
+                    [
+                        &what,
+                        why,
+                        "remove it, or write `+` before it if it is an attribute of your site",
+                    ],
+                );
+            }
+            _ => {}
+        }
+        let lower_names = |other: &&Set| {
+            other.attribute == set.attribute && other.name.eq_ignore_ascii_case(&set.name)
+        };
+        let later =
+            context.submit.sets.iter().filter(lower_names).find(|other| other.line > set.line);
+        if let Some(later) = later.filter(|later| {
+            !later.conditional && !set.conditional && !later.after_queue && is_known(&lower)
+        }) {
+            let what = format!("`{}` is set again in line {}", set.name, later.line);
+            report.warning(
+                "set-twice",
+                set.line,
+                [&what, "the last one counts, this one is never looked at", "keep one of them"],
+            );
+        }
+    }
+    if context.submit.includes {
+        return;
+    }
+    let mut said: BTreeSet<String> = BTreeSet::new();
+    let values = context
+        .submit
+        .sets
+        .iter()
+        .map(|set| (set.line, set.value.as_str(), is_known(&set.name) || set.attribute));
+    let counts = context.submit.queues.iter().map(|queue| (queue.line, queue.count.as_str(), true));
+    for (line, value, looked_at) in values.chain(counts) {
+        let undefined = context.expand(value).undefined.into_iter().filter(|name| {
+            !context.items.contains(&name.to_ascii_lowercase())
+                && looked_at
+                && said.insert(name.to_ascii_lowercase())
+        });
+        for name in undefined.collect::<Vec<_>>() {
+            let what = format!("nothing sets `$({name})`");
+            report.error("undefined-macro", line, [
+                &what,
+                "it becomes an empty text",
+                "set it in this file, by `queue … from`, or by VARS of the DAG; `$(name:default)` has a default",
+            ]);
+        }
+    }
+}
+
+/// What is no statement, or has no effect.
+fn statements(context: &Context<'_>, given: &Given, report: &mut Report) {
+    for strange in &context.submit.strange {
+        let what = format!(
+            "`{}` is neither `name = value` nor a statement",
+            strange.text.chars().take(60).collect::<String>()
+        );
+        report.error(
+            "not-a-statement",
+            strange.line,
+            [
+                &what,
+                "condor_submit refuses the file",
+                "write `name = value`, or `#` before a comment",
+            ],
+        );
+    }
+    if let Some(line) = context.submit.open_if {
+        report.error(
+            "no-endif",
+            line,
+            ["this `if` has no `endif`", "the rest of the file belongs to it", "add `endif`"],
+        );
+    }
+    let last = context.raw.len();
+    match context.submit.queues.last() {
+        None if given.nodes == 0 && !context.submit.includes => {
+            report
+                .error(
+                    "no-queue",
+                    last,
+                    [
+                        "there is no `queue`",
+                        "condor_submit makes no job",
+                        "end the file with `queue`",
+                    ],
+                )
+                .edit = Some(Edit { line: last + 1, count: 0, lines: vec!["queue".to_owned()] });
+        }
+        None => {}
+        Some(queue) => {
+            let after = |set: &&Set| set.line > queue.line && set.after_queue;
+            if let Some(set) = context.submit.sets.iter().find(after) {
+                let what = format!("`{}` stands behind the last `queue`", set.name);
+                report.error(
+                    "after-queue",
+                    set.line,
+                    [
+                        &what,
+                        "the jobs were made by then: it has no effect",
+                        "move it above `queue`",
+                    ],
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Files that go in and come out.
+
+use super::check::Context;
+use super::expand::Expanded;
+use super::queue::Source;
+use crate::disk::{base_name, below};
+use crate::finding::Report;
+use crate::units::{condor_bytes, request, words};
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    missing(context, report);
+    disk(context, report);
+    urls(context, report);
+    remaps(context, report);
+    collisions(context, report);
+}
+
+/// What HTCondor brings for the job: paths here and URLs.
+pub(super) fn inputs(context: &Context<'_>) -> Vec<Expanded> {
+    let mut inputs = context.list("transfer_input_files");
+    inputs.extend(context.list("public_input_files"));
+    inputs
+}
+
+fn is_url(path: &str) -> bool {
+    path.contains("://")
+}
+
+/// Where paths of inputs and outputs begin.
+pub(super) fn folder(context: &Context<'_>) -> Option<String> {
+    let set = context.submit.any(&["initialdir", "initial_dir", "iwd"]);
+    let Some(set) = set else { return Some(context.folder.clone()) };
+    let value = context.expand(&set.value);
+    (!value.varies && !value.per_job).then(|| below(&context.folder, value.text.trim()))
+}
+
+/// A path that says which file it is.
+fn is_certain(path: &Expanded) -> bool {
+    !path.varies
+        && !path.per_job
+        && path.undefined.is_empty()
+        && !path.text.contains(['$', '*'])
+        && !is_url(&path.text)
+}
+
+fn missing(context: &Context<'_>, report: &mut Report) {
+    let absent = |path: &str| !context.disk.exists(path);
+    let mut say = |line: usize, path: &str, why: &str, fix: &str| {
+        report.error("missing-file", line, [&format!("`{path}` does not exist"), why, fix]);
+    };
+    let transfers = context.value("transfer_executable").is_none_or(|(_, value)| {
+        !matches!(value.text.to_ascii_lowercase().as_str(), "false" | "no" | "f" | "0")
+    });
+    if let Some((set, value)) = context.value("executable")
+        && transfers
+        && is_certain(&value)
+    {
+        let path = value.text.trim();
+        if !path.is_empty() && absent(&below(&context.folder, path)) {
+            say(
+                set.line,
+                path,
+                "condor_submit refuses the file, or the job is put on hold",
+                "name a file that is there",
+            );
+        }
+    }
+    for queue in &context.submit.queues {
+        if let Source::File(path) = &queue.source {
+            let value = context.expand(path);
+            if is_certain(&value) && absent(&below(&context.folder, &value.text)) {
+                say(
+                    queue.line,
+                    &value.text,
+                    "condor_submit makes no job",
+                    "write it, one line for each job",
+                );
+            }
+        }
+    }
+    let Some(folder) = folder(context) else { return };
+    let line = |name: &str| context.submit.get(name).map_or(1, |set| set.line);
+    for name in ["transfer_input_files", "public_input_files"] {
+        for input in context.list(name).iter().filter(|input| is_certain(input)) {
+            if absent(&below(&folder, &input.text)) {
+                say(
+                    line(name),
+                    &input.text,
+                    "the job is put on hold when it starts, hours after it was submitted",
+                    "name a file that is there",
+                );
+            }
+        }
+    }
+    if let Some((set, value)) = context.value("container_image") {
+        let path = value.text.trim();
+        if is_certain(&value) && !path.is_empty() && absent(&below(&folder, path)) {
+            say(
+                set.line,
+                path,
+                "the job is put on hold when it starts",
+                "name an image that is there, or a URL such as `osdf:///…` or `docker://…`",
+            );
+        }
+    }
+    for name in ["output", "error", "log", "stdout", "stderr", "out", "err"] {
+        let Some((set, value)) = context.value(name) else { continue };
+        let path = value.text.trim();
+        let Some((parent, _)) = path.rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
+        else {
+            continue;
+        };
+        let parent_value = Expanded { text: parent.to_owned(), ..Expanded::default() };
+        if is_certain(&parent_value) && !value.per_job && absent(&below(&folder, parent))
+            || (parent_is_fixed(parent) && absent(&below(&folder, parent)))
+        {
+            let what = format!("the folder `{parent}` does not exist");
+            let why = "HTCondor makes no folders for these: condor_submit refuses the file, or the job is put on hold when it ends";
+            report.error(
+                "missing-folder",
+                set.line,
+                [&what, why, &format!("`mkdir -p {parent}` before it is submitted")],
+            );
+        }
+    }
+}
+
+fn parent_is_fixed(parent: &str) -> bool {
+    !parent.contains('$') && !is_url(parent)
+}
+
+/// Whether the disk that is asked for holds what is brought.
+fn disk(context: &Context<'_>, report: &mut Report) {
+    let Some((set, value)) = context.value("request_disk") else { return };
+    let Some(asked) = condor_bytes(&value.text, 1 << 10).filter(|_| !value.varies) else { return };
+    let Some(folder) = folder(context) else { return };
+    let mut inputs = inputs(context);
+    let image = context.value("container_image").map(|(_, value)| value);
+    inputs.extend(image);
+    inputs.extend(context.value("executable").map(|(_, value)| value));
+    let lens = inputs
+        .iter()
+        .filter(|input| is_certain(input))
+        .filter_map(|input| context.disk.len(&below(&folder, input.text.trim())));
+    let known: u64 = lens.sum();
+    // Less is found by its unit.
+    if asked < 100_000 << 10 {
+        return;
+    }
+    if known > asked {
+        let what =
+            format!("`request_disk` is {}, inputs and image are {}", words(asked), words(known));
+        let enough = request(known.saturating_add(known / 4).saturating_add(1 << 30));
+        report
+            .error(
+                "disk-too-small",
+                set.line,
+                [
+                    &what,
+                    "inputs and image count as disk: the job is put on hold while it starts",
+                    &format!("ask for {enough} and what the program writes"),
+                ],
+            )
+            .edit = Some(context.with_value(set, &enough));
+        return;
+    }
+    let remote_image =
+        inputs.iter().any(|input| is_url(&input.text) && input.text.contains(".sif"));
+    let archive = |path: &str| {
+        [".zip", ".tar", ".tgz", ".tar.gz", ".sqsh", ".h5", ".hdf5", ".parquet"]
+            .iter()
+            .any(|end| path.ends_with(end))
+    };
+    let remote_data = inputs.iter().any(|input| is_url(&input.text) && archive(&input.text));
+    let (least, what) = match (remote_image, remote_data) {
+        (true, _) => (5_u64 << 30, "an image"),
+        (false, true) => (2 << 30, "data"),
+        _ => return,
+    };
+    if asked < least {
+        let what = format!("`request_disk` is {}, and {what} from a URL must fit", words(asked));
+        report.warning("disk-forgets-inputs", set.line, [
+            &what,
+            "images with PyTorch take 3 to 10 GB, data twice its size when it is unpacked: the job is put on hold while it starts",
+            "add image, data, what is unpacked and what is written",
+        ]);
+    }
+}
+
+/// Names that caches serve stale, and schemes that few machines have.
+fn urls(context: &Context<'_>, report: &mut Report) {
+    for name in ["transfer_input_files", "container_image", "docker_image"] {
+        let Some(set) = context.submit.get(name) else { continue };
+        let members = if name == "transfer_input_files" {
+            context.list(name)
+        } else {
+            vec![context.expand(&set.value)]
+        };
+        for member in &members {
+            let url = member.text.trim().trim_matches('"');
+            if member.varies || url.is_empty() {
+                continue;
+            }
+            let docker = name == "docker_image" || url.starts_with("docker://");
+            let cached = ["osdf://", "stash://", "pelican://", "http://", "https://"]
+                .iter()
+                .any(|scheme| url.starts_with(scheme));
+            if docker {
+                let tag = base_name(url).split_once([':', '@']).map_or("", |(_, tag)| tag);
+                if tag.is_empty() || tag == "latest" {
+                    let what = format!("the image `{url}` has no version");
+                    report.warning("stale-name", set.line, [
+                        &what,
+                        "machines keep what they got under this name: jobs run old and new images side by side",
+                        "give it a tag of its own, such as `:v3`, or its digest",
+                    ]);
+                }
+            } else if cached && !is_versioned(url) {
+                let what = format!("the name in `{url}` has no version");
+                report.warning("stale-name", set.line, [
+                    &what,
+                    "caches go by the name and never learn of a change: after an update jobs get the old file, or parts of both",
+                    "put a version or a digest into the name, and never change a published file",
+                ]);
+            }
+            if let Some(path) = url.strip_prefix("pelican://osg-htc.org/") {
+                let right = format!("osdf:///{path}");
+                let what = format!("`{url}` needs a machine with the `pelican` plug-in");
+                report
+                    .warning(
+                        "pelican-scheme",
+                        set.line,
+                        [
+                            &what,
+                            "`osdf` is another name of the same plug-in, and more machines have it",
+                            &format!("write `{right}`"),
+                        ],
+                    )
+                    .edit = set
+                    .value
+                    .contains(url)
+                    .then(|| context.with_value(set, &set.value.replace(url, &right)));
+            }
+        }
+    }
+}
+
+/// Whether a URL's path says which version it is.
+fn is_versioned(url: &str) -> bool {
+    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = path.split_once('/').map_or("", |(_, path)| path);
+    let mut words = path.split(['/', '-', '_', '.', '~', ':']);
+    words.any(|word| {
+        let lower = word.to_ascii_lowercase();
+        let version = lower
+            .strip_prefix('v')
+            .is_some_and(|n| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit()));
+        let hex = word.len() >= 8
+            && word.chars().all(|c| c.is_ascii_hexdigit())
+            && word.chars().any(|c| c.is_ascii_digit());
+        let date = word.len() == 4
+            && (word.starts_with("20") || word.starts_with("19"))
+            && word.chars().all(|c| c.is_ascii_digit());
+        version || hex || date
+    }) || path
+        .as_bytes()
+        .windows(3)
+        .any(|w| matches!(w, [a, b'.', b] if a.is_ascii_digit() && b.is_ascii_digit()))
+}
+
+/// Where an output goes, by its name in the job.
+pub(super) fn targets(context: &Context<'_>) -> Vec<(String, Expanded)> {
+    let Some(set) = context.submit.get("transfer_output_remaps") else { return Vec::new() };
+    let pairs = set.value.trim().trim_matches('"').split(';');
+    let pair = |pair: &str| {
+        let (from, to) = pair.split_once('=')?;
+        Some((context.expand(from.trim()).text, context.expand(to.trim())))
+    };
+    pairs.filter_map(pair).collect()
+}
+
+fn remaps(context: &Context<'_>, report: &mut Report) {
+    let Some(set) = context.submit.get("transfer_output_remaps") else { return };
+    let text = set.value.trim();
+    if !text.starts_with('"') {
+        report
+            .error("unquoted-remaps", set.line, [
+                "`transfer_output_remaps` has no quotes",
+                "HTCondor's manual asks for one pair of quotes around the whole list; without, older versions refuse or cut it",
+                "put it in double quotes",
+            ])
+            .edit = (!text.contains('"')).then(|| context.with_value(set, &format!("\"{text}\"")));
+    }
+    let outputs = context.list("transfer_output_files");
+    for pair in text.trim_matches('"').split(';').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let Some((from, to)) = pair.split_once('=') else {
+            let what = format!("`{pair}` has no `=`");
+            report.error(
+                "bad-remap",
+                set.line,
+                [&what, "the file keeps its name", "write `name = new name`, and `;` between two"],
+            );
+            continue;
+        };
+        let from = context.expand(from.trim()).text;
+        if to.contains(',') && to.contains('=') {
+            let what = format!("a comma in the remap of `{from}`");
+            report
+                .error(
+                    "bad-remap",
+                    set.line,
+                    [&what, "remaps are parted by `;`: this is one long file name", "write `;`"],
+                )
+                .edit = Some(context.with_value(set, &set.value.replace(',', ";")));
+            continue;
+        }
+        let listed =
+            outputs.iter().any(|output| output.text == from || base_name(&output.text) == from);
+        if context.submit.get("transfer_output_files").is_some()
+            && !listed
+            && outputs.iter().all(|output| !output.varies)
+        {
+            let what = format!("`{from}` is remapped and not in `transfer_output_files`");
+            report.error(
+                "bad-remap",
+                set.line,
+                [
+                    &what,
+                    "the remap never happens: remaps go by the names of that list",
+                    "add it to the list, or use the name there",
+                ],
+            );
+        }
+        if from.ends_with('/') {
+            let what = format!("the folder `{from}` is remapped");
+            report.error(
+                "bad-remap",
+                set.line,
+                [&what, "only files are remapped", "list the files in it"],
+            );
+        }
+    }
+}
+
+/// Outputs of several jobs under one name.
+fn collisions(context: &Context<'_>, report: &mut Report) {
+    if context.n_jobs < 2 {
+        return;
+    }
+    let own_folder = context
+        .submit
+        .any(&["initialdir", "initial_dir", "iwd"])
+        .is_some_and(|set| context.expand(&set.value).per_job);
+    let destination = context.value("output_destination").is_some_and(|(_, value)| value.per_job);
+    for name in ["output", "error", "stdout", "stderr", "out", "err"] {
+        let Some((set, value)) = context.value(name) else { continue };
+        let path = value.text.trim();
+        if value.per_job || own_folder || path.is_empty() || path == "/dev/null" {
+            continue;
+        }
+        let (head, tail) = match base_name(path).rfind('.') {
+            Some(dot) => set.value.split_at(set.value.rfind('.').unwrap_or(dot)),
+            None => (set.value.as_str(), ""),
+        };
+        let right = format!("{}_$({}){tail}", head.trim_end_matches('_'), context.unique());
+        let what = format!("all {} write `{name}` to `{path}`", jobs(context.n_jobs));
+        report
+            .error(
+                "stdout-collides",
+                set.line,
+                [&what, "each job replaces what the one before wrote", &format!("write `{right}`")],
+            )
+            .edit = Some(context.with_value(set, &right));
+    }
+    if own_folder || destination {
+        return;
+    }
+    let Some(set) = context.submit.get("transfer_output_files") else { return };
+    let targets = targets(context);
+    let collides = |output: &Expanded| {
+        let name = base_name(&output.text);
+        let target = targets.iter().find(|(from, _)| *from == output.text || from == name);
+        let per_job = target.map_or(output.per_job, |(_, to)| to.per_job);
+        (!per_job).then(|| name.to_owned())
+    };
+    let names: Vec<String> =
+        context.list("transfer_output_files").iter().filter_map(collides).collect();
+    let Some(first) = names.first() else { return };
+    let what = format!("all {} bring back `{}`", jobs(context.n_jobs), names.join("`, `"));
+    let file = names.iter().all(|name| name.contains('.'));
+    let pair = |name: &String| {
+        let (stem, end) = name.rsplit_once('.').unwrap_or((name, ""));
+        format!("{name} = {stem}-$({}).{end}", context.unique())
+    };
+    let remap = format!("\"{}\"", names.iter().map(pair).collect::<Vec<_>>().join("; "));
+    let fix = if file {
+        format!("`transfer_output_remaps = {remap}`")
+    } else {
+        format!(
+            "give each job a folder, `initialdir = runs/$({})`, or list the files in `{first}` and remap them",
+            context.unique()
+        )
+    };
+    let certain = file && context.submit.get("transfer_output_remaps").is_none();
+    report
+        .error(
+            "outputs-collide",
+            set.line,
+            [&what, "they land under one name: the last job's replace all others", &fix],
+        )
+        .edit = certain.then(|| Context::after(set, format!("transfer_output_remaps = {remap}")));
+}
+
+fn jobs(n: u64) -> String {
+    format!("{n} jobs")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_seen_in_names() {
+        for url in [
+            "osdf:///lab/birds/v1/manifest.json",
+            "osdf:///lab/train-0123456789abcdef.sif",
+            "https://x.org/a-2.11.0.whl",
+            "osdf:///a/data-2026-08.zip",
+        ] {
+            assert!(is_versioned(url), "{url}");
+        }
+        for url in [
+            "osdf:///ospool/ap40/data/me/train.sif",
+            "osdf:///lab/shard-00000.tar",
+            "https://v2.org/data.zip",
+        ] {
+            assert!(!is_versioned(url), "{url}");
+        }
+    }
+}

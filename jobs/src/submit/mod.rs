@@ -1,0 +1,21 @@
+//! HTCondor submit files: read, and checked for what HTCondor accepts and users regret.
+//!
+//! ```text
+//! name = value          a command, or a macro of the user's own
+//! +Name = value         an attribute of the job's ClassAd
+//! if … elif … else … endif, include, use, name @=end … @end
+//! queue [n] [a,b from FILE | in (…) | matching *.x]
+//! ```
+
+mod check;
+mod commands;
+mod expand;
+mod files;
+mod parse;
+mod programs;
+mod queue;
+mod values;
+
+pub(crate) use check::{Given, check};
+pub(crate) use expand::Variables;
+pub(crate) use parse::Submit;

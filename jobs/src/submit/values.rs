@@ -1,0 +1,470 @@
+//! Values of commands: units, words that HTCondor takes, expressions.
+
+use super::check::Context;
+use super::commands::nearest;
+use super::parse::Set;
+use crate::finding::Report;
+use crate::units::condor_bytes;
+
+pub(super) fn check(context: &Context<'_>, report: &mut Report) {
+    sizes(context, report);
+    counts(context, report);
+    gpus(context, report);
+    words(context, report);
+    images(context, report);
+    quotes(context, report);
+    attributes(context, report);
+    transfer(context, report);
+}
+
+/// What stands for a size, and is one.
+enum Size {
+    Bytes(u64),
+    /// An expression that is worked out later.
+    Expression,
+    /// Nothing that HTCondor reads as a size.
+    No,
+}
+
+fn size(text: &str, unit: u64) -> Size {
+    let text = text.trim();
+    if let Some(bytes) = condor_bytes(text, unit) {
+        return Size::Bytes(bytes);
+    }
+    let operators = ["*", "+", "-", "/", "(", "?", "$", ".Memory", "MY.", "TARGET."];
+    if operators.iter().any(|operator| text.contains(operator)) {
+        Size::Expression
+    } else {
+        Size::No
+    }
+}
+
+/// `16GiB`, `16 gigs`: what was meant.
+fn meant(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(end);
+    let unit = match unit.trim().chars().next()?.to_ascii_uppercase() {
+        'K' => "KB",
+        'M' => "MB",
+        'G' => "GB",
+        'T' => "TB",
+        _ => return None,
+    };
+    (!number.is_empty()).then(|| format!("{number} {unit}"))
+}
+
+fn sizes(context: &Context<'_>, report: &mut Report) {
+    // Smaller bare numbers were meant as GB: no job runs in so little.
+    let rows = [
+        ("request_memory", 1 << 20, 64 << 20, "MB"),
+        ("request_disk", 1 << 10, 100_000 << 10, "KB"),
+        ("gpus_minimum_memory", 1 << 20, 256 << 20, "MB"),
+    ];
+    for (name, unit, least, unit_name) in rows {
+        let Some((set, value)) = context.value(name) else { continue };
+        let text = value.text.trim();
+        if text.is_empty() || value.varies || text.contains(" #") {
+            continue;
+        }
+        match size(text, unit) {
+            // With a unit it is what its author wants.
+            Size::Bytes(bytes)
+                if bytes < least && text.chars().all(|c| c.is_ascii_digit() || c == '.') =>
+            {
+                let what = format!("`{name} = {text}` is {text} {unit_name}");
+                report
+                    .error(
+                        "unit",
+                        set.line,
+                        [
+                            &what,
+                            "a job that uses more than it asked for is put on hold or stopped",
+                            "write the unit: KB, MB, GB or TB",
+                        ],
+                    )
+                    .edit = Some(context.with_value(set, &format!("{text} GB")));
+            }
+            Size::No => {
+                let what = format!("`{text}` is not a size");
+                let edit = meant(text).map(|text| context.with_value(set, &text));
+                report
+                    .error("unit", set.line, [
+                        &what,
+                        "condor_submit refuses it, or takes it for the name of an attribute that nobody has, and the job never runs",
+                        "write a number and KB, MB, GB or TB",
+                    ])
+                    .edit = edit;
+            }
+            _ => {}
+        }
+    }
+    for name in ["request_memory", "request_disk", "request_cpus"] {
+        // What was misspelt or swallowed is found by its own rule.
+        let meant =
+            context.raw.iter().any(|line| line.trim_start().to_ascii_lowercase().starts_with(name))
+                || context.submit.sets.iter().any(|set| nearest(&set.name) == Some(name));
+        if !meant && !context.submit.includes && !context.submit.queues.is_empty() {
+            let what = format!("`{name}` is not set");
+            let line = context.submit.queues.first().map_or(1, |queue| queue.line);
+            report.warning(
+                "no-request",
+                line,
+                [
+                    &what,
+                    "the pool's default is small; a job that uses more is put on hold or stopped",
+                    "set it to what a short run took, and a quarter more",
+                ],
+            );
+        }
+    }
+}
+
+fn counts(context: &Context<'_>, report: &mut Report) {
+    for name in ["request_cpus", "request_gpus", "checkpoint_exit_code", "max_retries"] {
+        let Some((set, value)) = context.value(name) else { continue };
+        let text = value.text.trim();
+        let expression = ["*", "+", "(", "?", ".", "$"].iter().any(|sign| text.contains(sign));
+        if !value.varies && !expression && !text.contains(" #") && text.parse::<i64>().is_err() {
+            let what = format!("`{name} = {text}` is not a whole number");
+            report.error(
+                "bad-value",
+                set.line,
+                [
+                    &what,
+                    "condor_submit refuses it, or the job matches no machine",
+                    "write a whole number",
+                ],
+            );
+        }
+    }
+}
+
+fn gpus(context: &Context<'_>, report: &mut Report) {
+    let needs = [
+        "gpus_minimum_capability",
+        "gpus_maximum_capability",
+        "gpus_minimum_memory",
+        "gpus_minimum_runtime",
+        "require_gpus",
+    ];
+    let asked = context
+        .submit
+        .any(&["request_gpus", "request_gpu"])
+        .map(|set| context.expand(&set.value).text);
+    let none = asked.as_deref().is_none_or(|text| text.trim() == "0");
+    if none {
+        let set = needs.iter().find_map(|name| context.submit.get(name));
+        let label =
+            ["WantGPULab", "GPUJobLength"].iter().find_map(|name| context.submit.attribute(name));
+        if let Some(set) = set.or(label) {
+            let what = format!("`{}` without `request_gpus`", set.name);
+            let edit = context
+                .submit
+                .get("request_gpus")
+                .is_none()
+                .then(|| Context::after(set, "request_gpus = 1".to_owned()));
+            report
+                .error(
+                    "gpus-without-request",
+                    set.line,
+                    [
+                        &what,
+                        "it is ignored without a word: the job gets no GPU",
+                        "add `request_gpus = 1`",
+                    ],
+                )
+                .edit = edit;
+        }
+    }
+    for name in ["gpus_minimum_capability", "gpus_maximum_capability", "gpus_minimum_runtime"] {
+        let Some((set, value)) = context.value(name) else { continue };
+        let text = value.text.trim();
+        let number: Option<f64> = text.parse().ok();
+        let runtime = name.ends_with("runtime");
+        match number {
+            _ if value.varies || text.contains(" #") => {}
+            None => {
+                let what = format!("`{name} = {text}` is not a number");
+                report.error(
+                    "bad-value",
+                    set.line,
+                    [
+                        &what,
+                        "it is compared with a number: the job matches no machine",
+                        "write a number such as 7.5 (GPU) or 12.4 (CUDA)",
+                    ],
+                );
+            }
+            Some(number) if !runtime && number >= 20.0 => {
+                let what = format!("`{name} = {text}` is above any GPU");
+                let right = format!("{:.1}", number / 10.0);
+                report
+                    .error(
+                        "bad-value",
+                        set.line,
+                        [&what, "the job matches no machine", &format!("write {right}")],
+                    )
+                    .edit = (number < 200.0).then(|| context.with_value(set, &right));
+            }
+            Some(_) => {}
+        }
+    }
+    for (name, old, new) in [
+        ("requirements", "CUDADriverVersion", "gpus_minimum_runtime"),
+        ("requirements", "CUDACapability", "gpus_minimum_capability"),
+        ("requirements", "CUDAGlobalMemoryMb", "gpus_minimum_memory"),
+        ("require_gpus", "DriverVersion", "gpus_minimum_runtime"),
+    ] {
+        for set in context
+            .submit
+            .sets
+            .iter()
+            .filter(|set| !set.attribute && set.name.eq_ignore_ascii_case(name))
+        {
+            if set.value.to_ascii_lowercase().contains(&old.to_ascii_lowercase()) {
+                let what = format!("`{name}` asks for `{old}`");
+                let why = "machines with several kinds of GPU do not have it, or it means another number than expected: the job matches fewer machines, or none";
+                report.warning(
+                    "old-gpu-attribute",
+                    set.line,
+                    [&what, why, &format!("write `{new} = …` instead")],
+                );
+            }
+        }
+    }
+}
+
+/// Commands that take one of some words.
+fn words(context: &Context<'_>, report: &mut Report) {
+    let rows: [(&str, &[&str]); 5] = [
+        ("when_to_transfer_output", &["ON_EXIT", "ON_EXIT_OR_EVICT", "ON_SUCCESS"]),
+        ("should_transfer_files", &["YES", "NO", "IF_NEEDED", "TRUE", "FALSE"]),
+        (
+            "universe",
+            &[
+                "vanilla",
+                "container",
+                "docker",
+                "parallel",
+                "java",
+                "scheduler",
+                "local",
+                "grid",
+                "vm",
+            ],
+        ),
+        ("transfer_executable", &["true", "false", "yes", "no", "t", "f", "1", "0"]),
+        ("notification", &["always", "complete", "error", "never"]),
+    ];
+    for (name, known) in rows {
+        let Some((set, value)) = context.value(name) else { continue };
+        let text = value.text.trim().trim_matches('"');
+        if value.varies
+            || text.is_empty()
+            || text.contains(" #")
+            || known.iter().any(|word| word.eq_ignore_ascii_case(text))
+        {
+            continue;
+        }
+        let what = format!("`{name}` cannot be `{text}`");
+        let near = known.iter().min_by_key(|word| {
+            strsim::damerau_levenshtein(&word.to_lowercase(), &text.to_lowercase())
+        });
+        let near = near.filter(|word| {
+            strsim::damerau_levenshtein(&word.to_lowercase(), &text.to_lowercase()) <= 2
+        });
+        report
+            .error(
+                "bad-value",
+                set.line,
+                [
+                    &what,
+                    "condor_submit refuses the file",
+                    &format!("write one of {}", known.join(", ")),
+                ],
+            )
+            .edit = near.map(|word| context.with_value(set, word));
+    }
+}
+
+fn images(context: &Context<'_>, report: &mut Report) {
+    let container = context.submit.get("container_image");
+    let docker = context.submit.get("docker_image");
+    if let (Some(container), Some(docker)) = (container, docker)
+        && !container.conditional
+        && !docker.conditional
+    {
+        report.error(
+            "bad-value",
+            container.line.max(docker.line),
+            [
+                "both `container_image` and `docker_image` are set",
+                "condor_submit refuses the file",
+                "keep one of them",
+            ],
+        );
+    }
+    let wants = context
+        .value("universe")
+        .filter(|(_, value)| value.text.trim().eq_ignore_ascii_case("container"));
+    if let Some((set, _)) =
+        wants.filter(|_| container.is_none() && docker.is_none() && !context.submit.includes)
+    {
+        report.error(
+            "bad-value",
+            set.line,
+            [
+                "universe `container` without an image",
+                "condor_submit refuses the file",
+                "set `container_image`",
+            ],
+        );
+    }
+    let programs = ["executable", "shell"].iter().any(|name| context.submit.get(name).is_some());
+    if !programs
+        && container.is_none()
+        && docker.is_none()
+        && !context.submit.includes
+        && !context.submit.queues.is_empty()
+    {
+        let line = context.submit.queues.first().map_or(1, |queue| queue.line);
+        report.error(
+            "no-executable",
+            line,
+            [
+                "no program: `executable` is not set",
+                "condor_submit refuses the file",
+                "set `executable`",
+            ],
+        );
+    }
+}
+
+fn quotes(context: &Context<'_>, report: &mut Report) {
+    for name in ["arguments", "args", "environment", "env", "transfer_output_remaps"] {
+        let Some(set) = context.submit.get(name) else { continue };
+        if set.value.matches('"').count() % 2 == 1 {
+            let what = format!("a quote in `{name}` is not closed");
+            report.error(
+                "open-quote",
+                set.line,
+                [
+                    &what,
+                    "condor_submit refuses the file, or the program gets other words",
+                    "close it; a quote inside quotes is written twice",
+                ],
+            );
+        }
+    }
+    let environment = context.submit.any(&["environment", "env"]);
+    if let Some(set) = environment.filter(|set| !set.value.starts_with('"')) {
+        let pairs = set.value.split_whitespace().filter(|word| word.contains('=')).count();
+        if pairs > 1 && !set.value.contains(';') {
+            report
+                .error(
+                    "environment-quotes",
+                    set.line,
+                    [
+                        "`environment` has several variables and no quotes",
+                        "all but the first become part of the first one's value",
+                        "put the whole in double quotes",
+                    ],
+                )
+                .edit = (!set.value.contains('"'))
+                .then(|| context.with_value(set, &format!("\"{}\"", set.value)));
+        }
+    }
+}
+
+/// Attributes of sites whose value is a text.
+fn attributes(context: &Context<'_>, report: &mut Report) {
+    let rows: [(&str, &[&str]); 3] = [
+        ("GPUJobLength", &["short", "medium", "long"]),
+        ("JobDurationCategory", &["Medium", "Long"]),
+        ("ProjectName", &[]),
+    ];
+    for (name, known) in rows {
+        let Some(set) = context.submit.attribute(name) else { continue };
+        let value = context.expand(&set.value);
+        let text = value.text.trim();
+        let bare = text.trim_matches('"');
+        if value.varies || text.is_empty() {
+            continue;
+        }
+        if !text.starts_with('"') {
+            let what = format!("the text of `+{name}` has no quotes");
+            report
+                .error(
+                    "attribute-quotes",
+                    set.line,
+                    [
+                        &what,
+                        "without them it is the name of another attribute, and nobody has that one",
+                        &format!("write \"{text}\""),
+                    ],
+                )
+                .edit = Some(context.with_value(set, &format!("\"{text}\"")));
+        } else if !known.is_empty() && !known.iter().any(|word| word.eq_ignore_ascii_case(bare)) {
+            let what = format!("`+{name}` cannot be \"{bare}\"");
+            report.error(
+                "bad-value",
+                set.line,
+                [&what, "the site does not know it", &format!("write one of {}", known.join(", "))],
+            );
+        }
+    }
+}
+
+/// When outputs are sent, and checkpoints.
+fn transfer(context: &Context<'_>, report: &mut Report) {
+    let lists = context.submit.get("transfer_output_files");
+    let evict = context
+        .value("when_to_transfer_output")
+        .filter(|(_, value)| value.text.trim().eq_ignore_ascii_case("ON_EXIT_OR_EVICT"));
+    if let (Some((set, _)), Some(_)) = (evict, lists) {
+        let edit = context.with_value(set, "ON_EXIT");
+        report
+            .error("evict-with-outputs", set.line, [
+                "ON_EXIT_OR_EVICT with `transfer_output_files`",
+                "when the job is evicted before it made a listed file, it is put on hold; a half-written one replaces the good one",
+                "write ON_EXIT, and list what a restart needs in `transfer_checkpoint_files`",
+            ])
+            .edit = Some(edit);
+    }
+    let old = context.submit.attribute("SuccessCheckpointExitCode");
+    if let Some(set) = old.filter(|_| context.submit.attribute("WantFTOnCheckpoint").is_none()) {
+        report
+            .error(
+                "checkpoint-not-sent",
+                set.line,
+                [
+                    "`+SuccessCheckpointExitCode` alone sends no checkpoint",
+                    "the program starts again, and on another machine begins from nothing",
+                    "write `checkpoint_exit_code`",
+                ],
+            )
+            .edit = Some(checkpoint_command(set));
+    }
+    let code = context.submit.get("checkpoint_exit_code");
+    if let Some(set) = code.filter(|_| context.submit.get("transfer_checkpoint_files").is_none()) {
+        let severity = if lists.is_some() { Report::error } else { Report::warning };
+        severity(
+            report,
+            "checkpoint-files",
+            set.line,
+            [
+                "`checkpoint_exit_code` without `transfer_checkpoint_files`",
+                "at each checkpoint the output list is sent: a result that does not exist yet puts the job on hold",
+                "name the checkpoint: `transfer_checkpoint_files = …`",
+            ],
+        );
+    }
+}
+
+fn checkpoint_command(set: &Set) -> crate::finding::Edit {
+    crate::finding::Edit {
+        line: set.line,
+        count: set.count,
+        lines: vec![format!("checkpoint_exit_code = {}", set.value)],
+    }
+}

@@ -1,0 +1,318 @@
+//! `gular job new`: the files of a job, as texts.
+//!
+//! ```text
+//! NAME.sub or NAME.sbatch   what the batch system reads
+//! run.sh                    the wrapper, safe to run again in the same folder
+//! parameters.txt            one line for each job of a sweep
+//! README.md                 how to submit, watch and collect
+//! logs/ results/            made now: HTCondor and Slurm make no folders
+//! ```
+
+mod condor;
+mod readme;
+mod site;
+mod slurm;
+mod wrapper;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+pub use site::Site;
+
+/// What the job is to do, and what it needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    /// The job's name: letters, digits, `-` and `_`.
+    pub name: String,
+    /// Where it runs.
+    pub site: Site,
+    /// The program and its arguments. `{data}` is where the data is, `{lr}` a parameter.
+    pub command: Vec<String>,
+    /// The container image.
+    pub image: Option<Image>,
+    /// The bundle.
+    pub data: Option<Data>,
+    /// Names of files that travel from the folder, with their bytes.
+    pub inputs: Vec<(String, u64)>,
+    /// The folder with checkpoints, for programs that end with 85 when they saved.
+    pub checkpoint: Option<String>,
+    /// The sweep: names, and values of each job.
+    pub parameters: Option<Parameters>,
+    /// Cores of each process.
+    pub cpus: u64,
+    /// Memory of the job, /dev/shm not included.
+    pub memory_bytes: u64,
+    /// What it keeps in /dev/shm, which counts as memory.
+    pub shm_bytes: u64,
+    /// What the program writes.
+    pub scratch_bytes: u64,
+    /// GPUs on each node.
+    pub gpus: u64,
+    /// Memory that a GPU must have.
+    pub gpu_memory_bytes: Option<u64>,
+    /// Compute capability that a GPU must have, such as `8.0`.
+    pub capability: Option<String>,
+    /// CUDA version that the driver must support, such as `12.4`.
+    pub cuda: Option<String>,
+    /// How long the job may run.
+    pub hours: f64,
+    /// Nodes, for Slurm.
+    pub nodes: u64,
+    /// Processes on each node, for Slurm.
+    pub tasks: u64,
+    /// Slurm's account.
+    pub account: Option<String>,
+    /// Slurm's partition.
+    pub partition: Option<String>,
+    /// The data must stay on the site's own machines.
+    pub stay: bool,
+}
+
+/// A container image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// `osdf:///….sif`, `docker://…`, or a file.
+    pub source: String,
+    /// Its length, where it is known.
+    pub bytes: Option<u64>,
+}
+
+/// A published bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Data {
+    /// `URL#blake3=…`
+    pub url: String,
+    /// Its digest, `blake3:…`.
+    pub digest: String,
+    /// URLs of manifest, shards and indexes.
+    pub files: Vec<String>,
+    /// All of their bytes.
+    pub bytes: u64,
+    /// Who brings it.
+    pub fetch: Fetch,
+}
+
+/// Who brings the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fetch {
+    /// HTCondor, before the job starts.
+    Batch,
+    /// The job itself, by `gular`.
+    Runtime,
+}
+
+/// Parameters of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameters {
+    /// Their names.
+    pub names: Vec<String>,
+    /// Their values, a row for each job.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A file of the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Its name.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Whether it is started.
+    pub executable: bool,
+}
+
+/// What was written, and what its author should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    /// The files.
+    pub files: Vec<Written>,
+    /// Folders to make.
+    pub folders: Vec<&'static str>,
+    /// What to look out for at this site.
+    pub notes: Vec<String>,
+}
+
+/// Why no files can be written for an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn refuse(what: impl Into<String>, fix: &str) -> Refusal {
+    Refusal { what: what.into(), fix: fix.to_owned() }
+}
+
+/// Writes the files of `order`.
+///
+/// # Errors
+/// [`Refusal`] for what the site cannot do, or texts that cannot be passed on.
+pub fn write(order: &Order) -> Result<Folder, Refusal> {
+    accept(order)?;
+    let slurm = order.site.is_slurm();
+    let job = if slurm { slurm::script(order) } else { condor::submit_file(order) };
+    let mut files = vec![Written { name: job_file(order), text: job, executable: false }];
+    if !slurm {
+        files.push(Written {
+            name: "run.sh".to_owned(),
+            text: wrapper::script(order),
+            executable: true,
+        });
+    }
+    if let Some(parameters) = &order.parameters {
+        let rows: Vec<String> =
+            parameters.rows.iter().map(|row| format!("{}\n", row.join(", "))).collect();
+        files.push(Written {
+            name: "parameters.txt".to_owned(),
+            text: rows.concat(),
+            executable: false,
+        });
+    }
+    let notes = site::notes(order);
+    files.push(Written {
+        name: "README.md".to_owned(),
+        text: readme::page(order, &notes),
+        executable: false,
+    });
+    let folders = if slurm { vec!["logs"] } else { vec!["logs", "results"] };
+    Ok(Folder { files, folders, notes })
+}
+
+fn job_file(order: &Order) -> String {
+    format!("{}.{}", order.name, if order.site.is_slurm() { "sbatch" } else { "sub" })
+}
+
+fn accept(order: &Order) -> Result<(), Refusal> {
+    let plain = |text: &str| {
+        !text.is_empty()
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    if !plain(&order.name) || order.name.len() > 64 {
+        return Err(refuse(
+            format!("`{}` cannot be a job's name", order.name),
+            "use letters, digits, `-` and `_`",
+        ));
+    }
+    if order.command.is_empty() {
+        return Err(refuse(
+            "there is no command",
+            "give the program and its arguments behind `--`",
+        ));
+    }
+    let texts = order
+        .command
+        .iter()
+        .chain(order.inputs.iter().map(|(name, _)| name))
+        .chain(&order.checkpoint);
+    let image = order.image.iter().map(|image| &image.source);
+    let odd = |text: &&String| text.chars().any(|c| c.is_control() || c == '\'');
+    if let Some(text) = texts.chain(image).chain(&order.account).chain(&order.partition).find(odd) {
+        return Err(refuse(
+            format!("`{}` has a quote or a line end", text.escape_debug()),
+            "put it into a script of yours, and name that",
+        ));
+    }
+    let names = order.inputs.iter().map(|(name, _)| name).chain(&order.checkpoint);
+    if let Some(name) = names.clone().find(|name| name.contains([',', ' ', '/', '$'])) {
+        return Err(refuse(
+            format!("`{name}` cannot be listed"),
+            "batch systems part lists at commas and spaces: rename it",
+        ));
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(name) = order
+        .inputs
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .find(|name| !seen.insert(*name) || matches!(*name, "run.sh" | "output"))
+    {
+        return Err(refuse(
+            format!("two files are named `{name}`"),
+            "inputs lie in one folder: rename one",
+        ));
+    }
+    if let Some(parameters) = &order.parameters {
+        let value = |text: &&String| {
+            text.is_empty()
+                || text.chars().any(|c| !c.is_ascii_alphanumeric() && !"._+-/:=".contains(c))
+        };
+        if let Some(text) = parameters.rows.iter().flatten().find(value) {
+            return Err(refuse(
+                format!("the value `{text}` of a parameter cannot be passed on"),
+                "use letters, digits and `. _ + - / : =`",
+            ));
+        }
+        let name = |text: &&String| {
+            !text.starts_with(|c: char| c.is_ascii_alphabetic())
+                || text.chars().any(|c| !c.is_ascii_alphanumeric() && c != '_')
+        };
+        if let Some(text) = parameters.names.iter().find(name) {
+            return Err(refuse(
+                format!("`{text}` cannot be a parameter's name"),
+                "begin with a letter; use letters, digits and `_`",
+            ));
+        }
+        let unused = parameters
+            .names
+            .iter()
+            .find(|name| !order.command.iter().any(|word| word.contains(&format!("{{{name}}}"))));
+        if let Some(name) = unused {
+            return Err(refuse(
+                format!("the command does not use the parameter `{name}`"),
+                &format!("write `{{{name}}}` where its value goes"),
+            ));
+        }
+    }
+    if order.stay && order.site == Site::Ospool {
+        return Err(refuse(
+            "jobs of the OSPool run anywhere: data cannot stay on campus",
+            "take a site whose machines are your own: `--site chtc`, `jsc`, `generic`",
+        ));
+    }
+    if order.nodes * order.tasks > 1 && !order.site.is_slurm() {
+        return Err(refuse(
+            "HTCondor starts one process for each job",
+            "ask for several GPUs in one, `--gpus 2`, or use `--site jsc` or `slurm`",
+        ));
+    }
+    if order.data.is_none() && order.command.iter().any(|word| word.contains("{data}")) {
+        return Err(refuse(
+            "the command has `{data}`, and there is none",
+            "name the bundle's URL with `--data`",
+        ));
+    }
+    site::accept(order)
+}
+
+/// The command as a shell reads it, with places of data and parameters.
+fn shell_command(order: &Order, data: &str) -> String {
+    let word = |word: &String| {
+        let mut text = word.replace("{data}", data);
+        let mut variables = false;
+        for name in order.parameters.iter().flat_map(|parameters| &parameters.names) {
+            let place = format!("{{{name}}}");
+            variables |= text.contains(&place);
+            text = text.replace(&place, &format!("${{{name}}}"));
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/:=,%@".contains(c);
+        match (variables, text.chars().all(plain)) {
+            (true, _) => format!("\"{text}\""),
+            (false, true) if !text.is_empty() => text,
+            _ => format!("'{text}'"),
+        }
+    };
+    order.command.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+use super::*;
+use crate::disk::tests::Files;
+use crate::lint::lint;
+
+fn order(site: Site) -> Order {
+    Order {
+        name: "pets".to_owned(),
+        site,
+        command: ["python3", "train.py", "--data", "{data}", "--out", "output"]
+            .map(str::to_owned)
+            .to_vec(),
+        image: Some(Image {
+            source: "osdf:///lab/images/train-v3.sif".to_owned(),
+            bytes: Some(6 << 30),
+        }),
+        data: Some(Data {
+            url: "osdf:///lab/pets/v1#blake3=00".to_owned(),
+            digest: "blake3:00".to_owned(),
+            files: vec![
+                "osdf:///lab/pets/v1/manifest.json".to_owned(),
+                "osdf:///lab/pets/data/train-0123456789abcdef.safetensors".to_owned(),
+            ],
+            bytes: 3 << 30,
+            fetch: Fetch::Batch,
+        }),
+        inputs: vec![("train.py".to_owned(), 1000)],
+        checkpoint: Some("ckpt".to_owned()),
+        parameters: None,
+        cpus: 4,
+        memory_bytes: 16 << 30,
+        shm_bytes: 2 << 30,
+        scratch_bytes: 1 << 30,
+        gpus: 1,
+        gpu_memory_bytes: Some(10 << 30),
+        capability: Some("7.5".to_owned()),
+        cuda: Some("12.4".to_owned()),
+        hours: 10.0,
+        nodes: 1,
+        tasks: 1,
+        account: None,
+        partition: None,
+        stay: false,
+    }
+}
+
+fn sweep() -> Parameters {
+    let row = |lr: &str, seed: &str| vec![lr.to_owned(), seed.to_owned()];
+    Parameters {
+        names: vec!["lr".to_owned(), "seed".to_owned()],
+        rows: vec![row("0.1", "1"), row("0.01", "2")],
+    }
+}
+
+/// What lint says of a written folder with the user's program beside.
+fn findings(order: &Order) -> Vec<String> {
+    let folder = write(order).unwrap_or_else(|refusal| unreachable!("{refusal}"));
+    let mut files = Files::of(&[
+        ("train.py", "CODE = 85\nprint('output')\n"),
+        ("logs/x", ""),
+        ("results/x", ""),
+        ("train.sif", ""),
+    ]);
+    for file in &folder.files {
+        files.0.insert(file.name.clone(), file.text.clone());
+    }
+    let found = lint(&job_file(order), &files).unwrap_or_else(|| unreachable!("it was written"));
+    let text = |file: &str| files.0.get(file).cloned().unwrap_or_default();
+    found
+        .iter()
+        .map(|f| format!("{} {}:{} {}\n{}", f.rule, f.file, f.line, f.what, text(&f.file)))
+        .collect()
+}
+
+#[test]
+fn what_is_written_has_no_trap() {
+    for (_, site) in Site::ALL {
+        for gpus in [0, 1] {
+            for checkpoint in [None, Some("ckpt".to_owned())] {
+                for parameters in [None, Some(sweep())] {
+                    for fetch in [Fetch::Batch, Fetch::Runtime] {
+                        let mut order =
+                            Order { gpus, checkpoint: checkpoint.clone(), ..order(site) };
+                        if parameters.is_some() {
+                            order.command.extend(["--lr={lr}", "{seed}"].map(str::to_owned));
+                        }
+                        order.parameters.clone_from(&parameters);
+                        order.data.iter_mut().for_each(|data| data.fetch = fetch);
+                        assert_eq!(findings(&order), [""; 0], "{order:?}");
+                    }
+                }
+            }
+        }
+    }
+    let ranks = Order { nodes: 2, tasks: 4, gpus: 4, ..order(Site::Jsc) };
+    assert_eq!(findings(&ranks), [""; 0]);
+    // It would be found.
+    let missing = Order { inputs: vec![("gone.py".to_owned(), 1)], ..order(Site::Chtc) };
+    assert!(findings(&missing).iter().any(|finding| finding.starts_with("missing-file pets.sub")));
+    let bare = Order {
+        image: None,
+        data: None,
+        inputs: Vec::new(),
+        command: vec!["./a".to_owned()],
+        checkpoint: None,
+        ..order(Site::Generic)
+    };
+    assert_eq!(findings(&bare), [""; 0]);
+}
+
+#[test]
+fn requests_follow_from_image_data_and_program() {
+    let text =
+        write(&order(Site::Chtc)).map(|folder| folder.files[0].text.clone()).unwrap_or_default();
+    // (6 + 3 + 2 * 1 + 1) GB and a tenth; 16 + 2 GB.
+    for line in [
+        "request_disk = 14 GB",
+        "request_memory = 18 GB",
+        "gpus_minimum_capability = 7.5",
+        "+GPUJobLength = \"short\"",
+        "+is_resumable = true",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn ranks_meet_on_the_first_node() {
+    let ranks = Order { nodes: 2, tasks: 4, ..order(Site::Jsc) };
+    let text = write(&ranks).map(|folder| folder.files[0].text.clone()).unwrap_or_default();
+    assert!(
+        text.contains(
+            "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)i\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_a_site_or_a_shell_cannot_do_is_refused() {
+    let check = |order: Order, word: &str| match write(&order) {
+        Err(refusal) => assert!(refusal.what.contains(word), "{refusal}"),
+        Ok(folder) => unreachable!("{word}: {folder:?}"),
+    };
+    let base = || order(Site::Ospool);
+    check(Order { hours: 50.0, ..base() }, "hours");
+    check(Order { hours: f64::NAN, ..base() }, "hours");
+    check(Order { stay: true, ..base() }, "campus");
+    check(Order { nodes: 2, ..base() }, "one process");
+    check(Order { name: "a b".to_owned(), ..base() }, "name");
+    check(Order { command: vec!["it's".to_owned()], ..base() }, "quote");
+    check(Order { command: Vec::new(), ..base() }, "no command");
+    check(Order { data: None, ..base() }, "{data}");
+    check(Order { inputs: vec![("a b".to_owned(), 1)], ..base() }, "listed");
+    check(Order { inputs: vec![("x.bin".to_owned(), 2 << 30)], ..base() }, "access point");
+    check(Order { parameters: Some(sweep()), ..base() }, "does not use");
+    let mut odd = sweep();
+    odd.rows[0][0] = "$(rm)".to_owned();
+    check(Order { parameters: Some(odd), ..base() }, "parameter");
+}

@@ -1,0 +1,2 @@
+./train --model model.bin
+echo done

@@ -1,0 +1,101 @@
+//! `gular job new`, `plan` and `hosts`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use gular_tests::{Outcome, files, finish, gular, put};
+use serde_json::Value;
+
+fn job(dir: &Path, args: &[&str]) -> Outcome {
+    finish(Command::new(gular()).arg("job").args(args).current_dir(dir))
+}
+
+#[test]
+fn a_written_folder_has_no_trap_and_its_wrapper_goes_on_after_a_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = "#!/bin/sh\nif [ -e ckpt/half ]; then echo \"$1\" > output/done; exit 0; fi\ntouch ckpt/half\nexit 85\n";
+    put(dir.path(), "step.sh", program.as_bytes());
+    let args = [
+        "new",
+        "run1",
+        "--checkpoint",
+        "ckpt",
+        "--sweep",
+        "lr=1e-3,3e-4",
+        "--",
+        "sh",
+        "./step.sh",
+        "--lr={lr}",
+    ];
+    let outcome = job(dir.path(), &args);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let run = dir.path().join("run1");
+    let lint = job(&run, &["lint", "run1.sub", "--strict"]);
+    assert_eq!(lint.code, Some(0), "{lint:?}");
+    assert_eq!(fs::read_to_string(run.join("parameters.txt")).unwrap(), "1e-3\n3e-4\n");
+    let start = || finish(Command::new("./run.sh").arg("3e-4").current_dir(&run)).code;
+    assert_eq!((start(), start()), (Some(85), Some(0)));
+    let listed =
+        finish(Command::new("tar").args(["-xOf", "results.tar", "output/done"]).current_dir(&run));
+    assert_eq!(listed.stdout, "--lr=3e-4\n");
+}
+
+#[test]
+fn a_program_that_fails_keeps_its_exit_code_and_sends_what_it_wrote() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "fails.sh", b"#!/bin/sh\necho why > output/log\nexit 7\n");
+    assert_eq!(job(dir.path(), &["new", "a", "--", "sh", "fails.sh"]).code, Some(0));
+    let run = dir.path().join("a");
+    let outcome = finish(Command::new("./run.sh").current_dir(&run));
+    assert_eq!(outcome.code, Some(7), "{outcome:?}");
+    assert!(run.join("results.tar").exists());
+}
+
+#[test]
+fn nothing_is_overwritten_and_a_dry_run_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let dry = job(
+        dir.path(),
+        &["new", "a", "--dry-run", "--site", "jsc", "--nodes", "2", "--", "hostname"],
+    );
+    assert_eq!(dry.code, Some(0), "{dry:?}");
+    assert!(dry.stdout.contains("#SBATCH --nodes=2"), "{dry:?}");
+    assert!(files(dir.path()).is_empty());
+    assert_eq!(job(dir.path(), &["new", "a", "--", "hostname"]).code, Some(0));
+    let before = files(dir.path());
+    let again = job(dir.path(), &["new", "a", "--", "true"]);
+    assert_eq!(again.code, Some(2), "{again:?}");
+    assert!(again.stderr.contains("hint: "), "{again:?}");
+    assert_eq!(files(dir.path()), before);
+}
+
+#[test]
+fn a_plan_says_jobs_hours_and_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [
+        "plan", "--items", "18e6", "--in", "1MB", "--out", "4MB", "--gpu", "5s", "--cpu", "5min",
+        "--model", "8GB",
+    ];
+    let plan: Value =
+        serde_json::from_str(&job(dir.path(), &[&args[..], &["--json"]].concat()).stdout).unwrap();
+    assert_eq!(
+        (plan["gpu_hours"].as_f64(), plan["cpu_hours"].as_f64()),
+        (Some(25_000.0), Some(1_500_000.0))
+    );
+    assert_eq!(
+        (&plan["jobs"][1]["items_per_job"], &plan["jobs"][1]["jobs"]),
+        (&2880.into(), &6250.into())
+    );
+    let shown = job(dir.path(), &args);
+    assert!(shown.stdout.contains("many independent jobs are the right way"), "{shown:?}");
+    assert_eq!(job(dir.path(), &["plan", "--items", "10"]).code, Some(2));
+}
+
+#[test]
+fn nodes_are_unfolded() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = job(dir.path(), &["hosts", "jwb[0021-0023]", "--first", "--suffix", "i"]);
+    assert_eq!(first.stdout, "jwb0021i\n");
+    assert_eq!(job(dir.path(), &["hosts", "jwb[0021"]).code, Some(2));
+}
