@@ -187,7 +187,7 @@ fn read(
                 );
                 match disk.text(&path) {
                     Some(text) if depth < MAX_INCLUDES => {
-                        read(&path, &text, disk, dag, findings, depth + 1)
+                        read(&path, &text, disk, dag, findings, depth + 1);
                     }
                     Some(_) => {
                         report.error(
@@ -483,42 +483,52 @@ fn cycle(dag: &Dag, report: &mut Report) {
     }
 }
 
+/// The nodes that use one submit file.
+#[derive(Debug, Default)]
+struct Users<'a> {
+    nodes: Vec<&'a str>,
+    /// The file's text where the DAG holds it.
+    text: Option<String>,
+}
+
+impl<'a> Users<'a> {
+    fn add(&mut self, node: &'a str, text: Option<&String>) {
+        self.nodes.push(node);
+        self.text = self.text.take().or_else(|| text.cloned());
+    }
+}
+
 /// What the nodes run: each file once, with the variables of all nodes that use it.
 fn programs(file: &str, dag: &Dag, disk: &dyn Disk, seen: &mut BTreeSet<String>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut users: BTreeMap<(String, Option<usize>), (Vec<&str>, Option<String>)> = BTreeMap::new();
+    // By file, and by line where its text is in the DAG.
+    let mut users: BTreeMap<(String, Option<usize>), Users<'_>> = BTreeMap::new();
     for (name, node) in &dag.nodes {
         let folder = below(folder_of(file), &node.folder);
         let mut report = Report::new(&node.file);
         match &node.runs {
             _ if node.noop => {}
             Runs::Submit(path) => match dag.descriptions.get(path) {
-                Some((line, text)) => users
-                    .entry((file.to_owned(), Some(*line)))
-                    .or_insert((Vec::new(), Some(text.clone())))
-                    .0
-                    .push(name),
+                Some((line, text)) => {
+                    users.entry((file.to_owned(), Some(*line))).or_default().add(name, Some(text));
+                }
                 None => {
                     let path = below(&folder, path);
                     if disk.exists(&path) || path.contains('$') {
-                        users.entry((path, None)).or_default().0.push(name);
+                        users.entry((path, None)).or_default().add(name, None);
                     } else {
                         missing(&mut report, node.line, &path);
                     }
                 }
             },
             Runs::Inline(text, line) => {
-                users
-                    .entry((node.file.clone(), Some(*line)))
-                    .or_insert((Vec::new(), Some(text.clone())))
-                    .0
-                    .push(name);
+                users.entry((node.file.clone(), Some(*line))).or_default().add(name, Some(text));
             }
             Runs::Dag(path) | Runs::Splice(path) => {
                 let path = below(&folder, path);
                 match disk.text(&path) {
                     Some(text) if seen.insert(path.clone()) => {
-                        findings.append(&mut check(&path, &text, disk, seen))
+                        findings.append(&mut check(&path, &text, disk, seen));
                     }
                     Some(_) => {}
                     None => missing(&mut report, node.line, &path),
@@ -527,7 +537,7 @@ fn programs(file: &str, dag: &Dag, disk: &dyn Disk, seen: &mut BTreeSet<String>)
         }
         findings.append(&mut report.findings);
     }
-    for ((path, line), (nodes, text)) in users {
+    for ((path, line), Users { nodes, text }) in users {
         let Some(text) = text.or_else(|| disk.text(&path)) else { continue };
         let given = given(dag, &nodes);
         let mut found = submit::check(&path, &text, disk, &given, seen);

@@ -39,8 +39,13 @@ Example:
 pub(super) struct NewArgs {
     /// The folder to make; its name is the job's
     dir: PathBuf,
-    /// Where the job runs
-    #[arg(long, value_enum, default_value_t = SiteArg::Generic)]
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// ospool, chtc, jsc, slurm or generic (HTCondor) [default: generic]
+    ///
+    /// Of the others, chtc is CHTC in Madison, jsc a machine in Jülich, slurm any with Slurm.
+    #[arg(long, value_enum, default_value_t = SiteArg::Generic, hide_default_value = true, hide_possible_values = true)]
     site: SiteArg,
     /// The container image: osdf:///….sif, docker://…, or a file
     #[arg(long, value_name = "IMAGE")]
@@ -55,12 +60,14 @@ pub(super) struct NewArgs {
     #[arg(long, value_enum, value_name = "WHO", hide_short_help = true)]
     fetch: Option<FetchArg>,
     /// Another file that travels with the job; may be repeated
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     input: Vec<PathBuf>,
-    /// The program saves to this folder and ends with 85 when it is told to stop
+    /// Told to stop, the program saves to DIR and ends with 85
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<String>,
-    /// One job for each combination, such as `lr=1e-3,3e-4`; `seed=1..8` counts; may be repeated
+    /// A job for each value: `lr=1e-3,3e-4` or `seed=1..8`
+    ///
+    /// May be repeated: one job for each combination. `{NAME}` in the command is the value.
     #[arg(long, value_name = "NAME=VALUES")]
     sweep: Vec<String>,
     /// Cores of each process
@@ -73,7 +80,13 @@ pub(super) struct NewArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     shm: Option<u64>,
     /// What the program writes to disk
-    #[arg(long, value_name = "SIZE", default_value = "2GB", value_parser = units::bytes)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "2GB",
+        value_parser = units::bytes,
+        hide_short_help = true
+    )]
     disk: u64,
     /// GPUs on each node
     #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u64).range(0..=64))]
@@ -82,7 +95,7 @@ pub(super) struct NewArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     gpu_memory: Option<u64>,
     /// Compute capability that a GPU must have, such as 8.0
-    #[arg(long, value_name = "X.Y", value_parser = version)]
+    #[arg(long, value_name = "X.Y", value_parser = version, hide_short_help = true)]
     capability: Option<String>,
     /// CUDA version that the driver must support, such as 12.4
     #[arg(long, value_name = "X.Y", value_parser = version, hide_short_help = true)]
@@ -110,9 +123,6 @@ pub(super) struct NewArgs {
     dry_run: bool,
     #[command(flatten)]
     access: Access,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -84,7 +84,7 @@ fn short_options(text: &str) -> Vec<&str> {
     for (at, _) in text.match_indices('-') {
         let before = text.get(..at).unwrap_or_default();
         let letter = text.get(at + 1..).and_then(|rest| rest.chars().next());
-        let Some(letter) = letter.filter(|c| c.is_ascii_alphabetic()) else { continue };
+        let Some(letter) = letter.filter(char::is_ascii_alphabetic) else { continue };
         let after = text.get(at + 1 + letter.len_utf8()..).unwrap_or_default();
         if before.ends_with(['"', '\'']) && after.starts_with(['"', '\'']) {
             found.extend(text.get(at..=at + 1));
@@ -167,9 +167,8 @@ fn splits(text: &str, lines: &[Code<'_>], job: &Job<'_>, report: &mut Report) {
 /// `"cat" in path` is true for every file of `/home/cathy/`.
 fn labels(lines: &[Code<'_>], report: &mut Report) {
     for line in lines {
-        if !line.text.contains("label")
-            && !(line.text.contains(" if ") && line.text.contains(" else "))
-        {
+        let chooses = line.text.contains(" if ") && line.text.contains(" else ");
+        if !chooses && !line.text.contains("label") {
             continue;
         }
         for (at, _) in line.text.match_indices(" in ") {

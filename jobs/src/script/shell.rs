@@ -236,7 +236,7 @@ fn commands(text: &str) -> Vec<Command> {
             '&' if !after.starts_with('>')
                 && !reader.word.as_deref().is_some_and(|w| w.ends_with('>')) =>
             {
-                reader.end(Next::Then)
+                reader.end(Next::Then);
             }
             ';' | '(' | ')' => reader.end(Next::Then),
             c if c.is_whitespace() => reader.end_word(),

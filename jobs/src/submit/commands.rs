@@ -290,7 +290,7 @@ pub(super) fn is_known(name: &str) -> bool {
         return true;
     }
     !MISTAKES.iter().any(|(wrong, _)| *wrong == name)
-        && OPEN.iter().any(|prefix| custom(prefix))
+        && OPEN.iter().any(custom)
         && nearest(&name).is_none()
 }
 

@@ -100,7 +100,7 @@ impl Submit {
                         });
                     }
                     None => {
-                        submit.strange.push(Strange { line: line.number, text: text.to_owned() })
+                        submit.strange.push(Strange { line: line.number, text: text.to_owned() });
                     }
                 },
             }
