@@ -32,6 +32,8 @@ pub(crate) fn shoot(
         on_error: OnBadSample::Skip,
         unknown_labels: UnknownLabels::Ignore,
         narrow_u16: true,
+        // Of the last pass nothing of the next is to be paid for.
+        across_epochs: false,
         ..LoaderOptions::new(split)
     };
     let mut loader = Loader::new(Arc::new(bundle), loader)?;

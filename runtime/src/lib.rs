@@ -41,7 +41,7 @@ pub use gular_group as group;
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{
     Batch, Delivered, Epoch, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Normalise,
-    OnBadSample, Phase, Stats, UnknownLabels, stored_picture,
+    OnBadSample, Phase, Stats, Stream, UnknownLabels, stored_picture,
 };
 pub use rank::{RankError, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, EXIT_LATER, StopFlag};

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod checkpoint;
+mod epochs;
 mod fixtures;
 mod loader;
 mod metrics;

@@ -25,16 +25,17 @@ impl Batch {
         mut slot: Slot,
         size: (u32, u32),
         labelled: bool,
+        replaced: bool,
         table: Arc<Table>,
         ring: Arc<BatchSlots>,
     ) -> Self {
-        let faults = std::mem::take(&mut slot.faults);
-        let gone: Vec<usize> = faults.iter().map(|(row, _)| *row).collect();
+        let broken = std::mem::take(&mut slot.broken);
+        let gone: Vec<usize> = broken.iter().map(|(row, _)| *row).filter(|_| !replaced).collect();
         close_gaps(&mut slot, &gone, size.0 as usize * size.1 as usize * 3);
         if !labelled {
             slot.labels.clear();
         }
-        let skipped = faults.into_iter().map(|(_, error)| error).collect();
+        let skipped = broken.into_iter().map(|(_, error)| error).collect();
         Self { n: slot.ids.len(), slot, size, skipped, table, ring }
     }
 
@@ -83,7 +84,8 @@ impl Batch {
         &self.slot.ids
     }
 
-    /// Why samples were left out, under [`OnBadSample::Skip`](super::OnBadSample::Skip).
+    /// Why samples were left out, under [`OnBadSample::Skip`](super::OnBadSample::Skip), or others came
+    /// instead of them, under [`OnBadSample::Replace`](super::OnBadSample::Replace).
     #[must_use]
     pub fn skipped(&self) -> &[Error] {
         &self.skipped

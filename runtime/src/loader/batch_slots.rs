@@ -24,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long batches may all be held by those who are known to pass them between threads.
 const PASSED_ON: Duration = Duration::from_secs(600);
 
+// Of FORMAT.md. A bundle with as many broken samples in a row has other troubles.
+const MAX_REPLACEMENTS: usize = 1000;
+
 /// The memory of one batch, reused for ever.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
@@ -39,6 +42,8 @@ pub(super) struct Slot {
     pub(super) labels: Vec<i64>,
     /// Rows that failed, in order.
     pub(super) faults: Vec<(usize, Error)>,
+    /// Rows whose own sample cannot be decoded, in order: left out, or with another one.
+    pub(super) broken: Vec<(usize, Error)>,
     /// Where rows are while the slot is filled.
     rows: Vec<Option<BytesMut>>,
 }
@@ -49,14 +54,18 @@ pub(super) struct Ticket {
     run: u64,
     step: u64,
     row: usize,
-    /// The epoch, for the random numbers.
-    pub(super) epoch: u64,
+    /// The epoch it is of.
+    pub(super) of: Arc<Run>,
     /// The sample's number in the split.
     pub(super) sample: u64,
+    /// What its random numbers are drawn for: the sample, or the position where that says more.
+    pub(super) draws: u64,
     /// Its position in the epoch.
     pub(super) position: u64,
     /// What it adds to the epoch's tally, once its digest is known.
     pub(super) term: Option<u64>,
+    /// Why the sample that belongs there is not, or nothing is.
+    pub(super) broken: Option<Error>,
     /// RGB `[h, w, 3]`.
     pub(super) out: BytesMut,
 }
@@ -73,8 +82,19 @@ pub(super) struct Run {
     pub(super) world_size: u64,
 }
 
+impl Run {
+    /// The samples that may come instead of a broken one at `position`, as FORMAT.md says: those
+    /// of the positions after it, and after the last those of the first.
+    pub(super) fn replacements(&self, position: u64) -> impl Iterator<Item = u64> + '_ {
+        let n = self.order.n_positions();
+        let after = (1..n).take(MAX_REPLACEMENTS);
+        let at = after.filter_map(move |i| self.order.sample_at((position + i) % n.max(1)));
+        at.map(|nth| self.known.sample(nth))
+    }
+}
+
 /// The positions of an epoch that are still to come, cut into steps.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     from: u64,
     end: u64,
@@ -124,17 +144,34 @@ struct Filling {
     done: usize,
 }
 
+/// An epoch whose batches are made.
+#[derive(Debug)]
+struct UnderWay {
+    /// Counts epochs, so that a ticket of one that was left is known.
+    number: u64,
+    run: Arc<Run>,
+    /// The next step to be begun.
+    next_step: u64,
+}
+
+impl UnderWay {
+    fn has_steps_left(&self) -> bool {
+        self.next_step < self.run.span.n_steps()
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     free: Vec<Slot>,
     /// In the order of their steps; slots of abandoned runs among them until
     /// their last row is back.
     filling: VecDeque<Filling>,
-    run: Option<Run>,
-    /// Counts runs, so that a ticket of an old one is known.
-    run_number: u64,
-    /// The next step to be begun.
-    next_step: u64,
+    /// The one that is handed out.
+    current: Option<UnderWay>,
+    /// The one after it, made when there is nothing left to make of the first.
+    ahead: Option<UnderWay>,
+    /// Epochs begun, made ahead or not.
+    n_begun: u64,
     closed: bool,
     /// A thread ended that should not have.
     broken: bool,
@@ -209,7 +246,7 @@ impl BatchSlots {
         let mut state = self.lock();
         // Rows of an epoch that was left come back by themselves, soon.
         let since = Instant::now();
-        while state.run.is_none() && !state.filling.is_empty() && since.elapsed() < PASSED_ON {
+        while state.current.is_none() && !state.filling.is_empty() && since.elapsed() < PASSED_ON {
             let waited = self.ready.wait_timeout(state, LOOK / 10);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -224,16 +261,44 @@ impl BatchSlots {
         Ok(())
     }
 
-    /// Begins an epoch; the one before, if any, is abandoned.
+    /// Begins an epoch; those before, if any, are abandoned.
     pub(super) fn start(&self, run: Run) {
         let mut state = self.lock();
         state.abandon();
-        state.run = Some(run);
+        state.current = Some(state.begin(run));
         drop(state);
         self.work.notify_all();
     }
 
-    /// Ends the epoch wherever it is. Rows being made come back later, by themselves.
+    /// Begins the epoch that was made ahead, if it is `epoch` over `span`.
+    pub(super) fn go_on(&self, epoch: u64, span: Span) -> bool {
+        let mut state = self.lock();
+        let Some(ahead) = state.ahead.take_if(|a| a.run.epoch == epoch && a.run.span == span)
+        else {
+            return false;
+        };
+        state.current = Some(ahead);
+        state.recycle_abandoned();
+        drop(state);
+        self.work.notify_all();
+        true
+    }
+
+    /// Has an epoch made after the one under way.
+    pub(super) fn make_ahead(&self, run: Run) {
+        let mut state = self.lock();
+        state.ahead = Some(state.begin(run));
+        state.recycle_abandoned();
+        drop(state);
+        self.work.notify_all();
+    }
+
+    /// Ends the epoch whose batches were all taken; the one after it is made on.
+    pub(super) fn finish(&self) {
+        self.lock().current = None;
+    }
+
+    /// Ends all epochs wherever they are. Rows being made come back later, by themselves.
     pub(super) fn abandon(&self) {
         self.lock().abandon();
     }
@@ -253,7 +318,7 @@ impl BatchSlots {
                 return ticket;
             }
             // Only a wait for the training counts, not one between epochs.
-            let starved = state.has_steps_left();
+            let starved = state.current.as_ref().is_some_and(UnderWay::has_steps_left);
             let since = Instant::now();
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             if starved {
@@ -264,7 +329,7 @@ impl BatchSlots {
 
     /// Brings a row back, made (with its class) or not.
     pub(super) fn put(&self, ticket: Ticket, made: Result<Option<i64>, Error>) {
-        let Ticket { run, step, row, term, out, .. } = ticket;
+        let Ticket { run, step, row, sample, term, broken, out, .. } = ticket;
         let mut state = self.lock();
         let Some(at) = state.filling.iter().position(|f| f.run == run && f.step == step) else {
             return;
@@ -272,13 +337,15 @@ impl BatchSlots {
         let filling = &mut state.filling[at];
         filling.slot.rows[row] = Some(out);
         filling.slot.terms[row] = term;
+        filling.slot.ids[row] = sample;
+        filling.slot.broken.extend(broken.map(|error| (row, error)));
         match made {
             Ok(label) => filling.slot.labels[row] = label.unwrap_or_default(),
             Err(error) => filling.slot.faults.push((row, error)),
         }
         filling.done += 1;
         let complete = filling.done == filling.slot.ids.len();
-        if state.run_number != run {
+        if !state.is_live(run) {
             state.recycle_abandoned();
             drop(state);
             self.work.notify_all();
@@ -297,10 +364,7 @@ impl BatchSlots {
             if state.broken {
                 return Err(LoaderError::Broken.into());
             }
-            if state.run.as_ref().is_none_or(|run| step >= run.span.n_steps()) {
-                return Ok(None);
-            }
-            let number = state.run_number;
+            let Some(number) = state.number_of(step) else { return Ok(None) };
             let complete =
                 |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
             if let Some(at) = state.filling.iter().position(complete)
@@ -332,12 +396,10 @@ impl BatchSlots {
     #[cfg(feature = "cuda")]
     pub(super) fn is_ready(&self, step: u64) -> bool {
         let state = self.lock();
-        let number = state.run_number;
+        let Some(number) = state.number_of(step) else { return true };
         let complete =
             |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
-        state.broken
-            || state.run.as_ref().is_none_or(|run| step >= run.span.n_steps())
-            || state.filling.iter().any(complete)
+        state.broken || state.filling.iter().any(complete)
     }
 
     /// Takes a batch's slot back.
@@ -382,36 +444,56 @@ pub(crate) fn pages(len: usize) -> Option<BytesMut> {
 
 impl State {
     fn issue(&mut self, row_bytes: usize) -> Option<Ticket> {
-        let run = self.run.as_ref()?;
-        let number = self.run_number;
         loop {
-            let unissued = |f: &&mut Filling| f.run == number && f.issued < f.slot.ids.len();
-            if let Some(filling) = self.filling.iter_mut().find(unissued) {
+            for under_way in [&self.current, &self.ahead].into_iter().flatten() {
+                let run = under_way.number;
+                let unissued = |f: &&mut Filling| f.run == run && f.issued < f.slot.ids.len();
+                let Some(filling) = self.filling.iter_mut().find(unissued) else { continue };
                 let row = filling.issued;
                 filling.issued += 1;
                 let out = filling.slot.rows[row].take()?;
-                let (step, epoch) = (filling.step, run.epoch);
                 let (sample, position) = (filling.slot.ids[row], filling.slot.positions[row]);
-                let run = number;
-                return Some(Ticket { run, step, row, epoch, sample, position, term: None, out });
+                return Some(Ticket {
+                    run,
+                    step: filling.step,
+                    row,
+                    of: Arc::clone(&under_way.run),
+                    sample,
+                    draws: sample,
+                    position,
+                    term: None,
+                    broken: None,
+                    out,
+                });
             }
-            if self.next_step >= run.span.n_steps() {
-                return None;
-            }
+            let both = [&mut self.current, &mut self.ahead].into_iter().flatten();
+            let under_way = both.into_iter().find(|under_way| under_way.has_steps_left())?;
             let mut slot = self.free.pop()?;
-            let (from, to) = run.span.positions(self.next_step);
+            let (run, step) = (&under_way.run, under_way.next_step);
+            let (from, to) = run.span.positions(step);
             let samples = run.order.rank_samples(from, to, run.rank, run.world_size);
             let first = from.saturating_add(run.rank);
             slot.split(samples.map(|n| run.known.sample(n)), row_bytes);
             slot.number(first, run.world_size);
-            let step = self.next_step;
-            self.next_step += 1;
-            self.filling.push_back(Filling { run: number, step, slot, issued: 0, done: 0 });
+            under_way.next_step += 1;
+            let run = under_way.number;
+            self.filling.push_back(Filling { run, step, slot, issued: 0, done: 0 });
         }
     }
 
-    fn has_steps_left(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| self.next_step < run.span.n_steps())
+    fn begin(&mut self, run: Run) -> UnderWay {
+        self.n_begun += 1;
+        UnderWay { number: self.n_begun, run: Arc::new(run), next_step: 0 }
+    }
+
+    /// The number of the epoch that is handed out, if it has a step `step`.
+    fn number_of(&self, step: u64) -> Option<u64> {
+        let current = self.current.as_ref();
+        current.filter(|current| step < current.run.span.n_steps()).map(|current| current.number)
+    }
+
+    fn is_live(&self, run: u64) -> bool {
+        [&self.current, &self.ahead].into_iter().flatten().any(|live| live.number == run)
     }
 
     /// Whether a rank's share of a last step is nothing, which no thread will complete.
@@ -420,18 +502,15 @@ impl State {
     }
 
     fn abandon(&mut self) {
-        self.run = None;
-        self.run_number += 1;
-        self.next_step = 0;
+        (self.current, self.ahead) = (None, None);
         self.recycle_abandoned();
     }
 
     /// Frees slots of earlier runs whose rows are all back.
     fn recycle_abandoned(&mut self) {
-        let number = self.run_number;
         for _ in 0..self.filling.len() {
             let Some(filling) = self.filling.pop_front() else { return };
-            if filling.run != number && filling.done == filling.issued {
+            if !self.is_live(filling.run) && filling.done == filling.issued {
                 self.free.push(filling.slot.join());
             } else {
                 self.filling.push_back(filling);
@@ -448,6 +527,7 @@ impl Slot {
         self.labels.clear();
         self.labels.resize(self.ids.len(), 0);
         self.faults.clear();
+        self.broken.clear();
         self.rows.clear();
         for _ in 0..self.ids.len() {
             self.rows.push(Some(self.images.split_to(row_bytes)));
@@ -472,6 +552,7 @@ impl Slot {
         whole.unsplit(std::mem::take(&mut self.images));
         self.images = whole;
         self.faults.sort_by_key(|(row, _)| *row);
+        self.broken.sort_by_key(|(row, _)| *row);
         self
     }
 }

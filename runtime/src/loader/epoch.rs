@@ -1,4 +1,7 @@
 //! The loader and its epochs.
+//!
+//! While the last batches of an epoch are trained on, the first of the next are made: an epoch
+//! is a pure function of its number, so it can be begun before anybody asks for it.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,7 +17,7 @@ use super::normalise::Table;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
-use super::{Batch, LoaderError, LoaderOptions, OnBadSample};
+use super::{Batch, LoaderOptions, OnBadSample};
 use crate::Error;
 use crate::order::{LoaderState, Tally};
 
@@ -48,11 +51,22 @@ pub struct Loader {
     tally: Option<Tally>,
     /// Whether `consumed` was restored and the epoch not begun since.
     restored: bool,
+    /// The epoch begun last.
+    begun: Option<u64>,
+    /// Of the epoch whose batches are handed out.
+    under_way: Option<UnderWay>,
     counted: Stats,
     table: Arc<Table>,
     meters: Arc<Meters>,
     ring: Arc<BatchSlots>,
     _pool: Pool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct UnderWay {
+    span: Span,
+    step: u64,
+    since: Instant,
 }
 
 impl Loader {
@@ -91,6 +105,8 @@ impl Loader {
             consumed: 0,
             tally: Some(Tally::default()),
             restored: false,
+            begun: None,
+            under_way: None,
             counted: Stats { threads, cores, ..Stats::default() },
             meters,
             ring,
@@ -111,19 +127,79 @@ impl Loader {
     /// The batches of `epoch`, from its start; from where [`Loader::restore`] left
     /// off when that was the last call and of this epoch.
     ///
-    /// Threads begin at once. Dropping the [`Epoch`] anywhere ends it.
+    /// Threads begin at once, or began before ([`LoaderOptions::across_epochs`]). Dropping the
+    /// [`Epoch`] anywhere ends it.
     pub fn epoch(&mut self, epoch: u64) -> Epoch<'_> {
+        self.begin(epoch);
+        Epoch { loader: self }
+    }
+
+    /// The batches of `epoch`, begun as by [`Loader::epoch`], and of those after it, without
+    /// end. An error ends it, and so does an epoch without steps.
+    pub fn stream(&mut self, epoch: u64) -> Stream<'_> {
+        self.begin(epoch);
+        Stream { loader: self, ended: false }
+    }
+
+    /// [`Loader::epoch`] for owners that cannot lend, such as objects of another language:
+    /// [`Loader::next_batch`] has the batches.
+    pub fn begin(&mut self, epoch: u64) {
+        self.leave();
         let resumed = std::mem::take(&mut self.restored) && epoch == self.epoch;
         if !resumed {
             (self.epoch, self.consumed, self.tally) = (epoch, 0, Some(Tally::default()));
         }
-        let LoaderOptions { order: spec, rank, world_size, batch_size, .. } = self.options;
-        let order = self.order_of(epoch);
+        let span = self.span(self.consumed);
+        if !self.ring.go_on(epoch, span) {
+            self.ring.start(self.run(epoch, span));
+        }
+        self.under_way = Some(UnderWay { span, step: 0, since: Instant::now() });
+        let next = if self.begun == Some(epoch) { epoch } else { epoch.saturating_add(1) };
+        self.begun = Some(epoch);
+        let LoaderOptions { across_epochs, n_epochs, .. } = self.options;
+        if across_epochs && n_epochs.is_none_or(|n| next < n) {
+            self.ring.make_ahead(self.run(next, self.span(0)));
+        }
+    }
+
+    /// The next batch of the epoch begun last; `None` after its last, and after an error.
+    pub fn next_batch(&mut self) -> Option<Result<Batch, Error>> {
+        let UnderWay { span, step, .. } = self.under_way?;
+        let taken = self.take(span, step).transpose();
+        match (&taken, &mut self.under_way) {
+            (Some(Ok(_)), Some(under_way)) => under_way.step += 1,
+            (Some(Err(_)), _) => self.leave(),
+            _ => {
+                self.ring.finish();
+                self.end();
+            }
+        }
+        taken
+    }
+
+    /// Ends the epoch begun last, if its batches were not all taken.
+    pub fn leave(&mut self) {
+        if self.under_way.is_some() {
+            self.ring.abandon();
+            self.end();
+        }
+    }
+
+    fn end(&mut self) {
+        let since = self.under_way.take().map(|under_way| under_way.since.elapsed());
+        self.counted.elapsed += since.unwrap_or_default();
+    }
+
+    fn span(&self, from: u64) -> Span {
+        let LoaderOptions { order, world_size, batch_size, .. } = self.options;
         let stride = world_size.saturating_mul(batch_size as u64);
-        let span = Span::new(self.consumed, order.n_positions(), stride, spec.drop_last);
-        let known = Arc::clone(&self.known);
-        self.ring.start(Run { order, known, epoch, span, rank, world_size });
-        Epoch { loader: self, span, step: 0, since: Instant::now(), ended: false }
+        Span::new(from, self.n_positions(), stride, order.drop_last)
+    }
+
+    fn run(&self, epoch: u64, span: Span) -> Run {
+        let LoaderOptions { rank, world_size, .. } = self.options;
+        let (order, known) = (self.order_of(epoch), Arc::clone(&self.known));
+        Run { order, known, epoch, span, rank, world_size }
     }
 
     /// Where the training stands: counts batches handed out, not those made ahead.
@@ -180,9 +256,13 @@ impl Loader {
     /// Steps of an epoch from its start, the same on every rank.
     #[must_use]
     pub fn n_steps(&self) -> u64 {
-        let LoaderOptions { order, world_size, batch_size, .. } = self.options;
-        let stride = world_size.saturating_mul(batch_size as u64);
-        Span::new(0, self.n_positions(), stride, order.drop_last).n_steps()
+        self.span(0).n_steps()
+    }
+
+    /// Batches of the epoch begun last that are still to come.
+    #[must_use]
+    pub fn n_steps_left(&self) -> u64 {
+        self.under_way.map_or(0, |under_way| under_way.span.n_steps() - under_way.step)
     }
 
     /// What it was told.
@@ -195,8 +275,48 @@ impl Loader {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.counted;
+        stats.elapsed += self.under_way.map(|now| now.since.elapsed()).unwrap_or_default();
         self.meters.fill(&mut stats);
         stats
+    }
+}
+
+impl Loader {
+    fn take(&mut self, span: Span, step: u64) -> Result<Option<Batch>, Error> {
+        let Some(slot) = self.ring.batch(step, &self.meters)? else { return Ok(None) };
+        let slot = self.accept(slot)?;
+        self.consumed = span.consumed(step + 1);
+        self.count(&slot, span.total());
+        let (table, ring) = (Arc::clone(&self.table), Arc::clone(&self.ring));
+        let replaced = self.options.on_error == OnBadSample::Replace;
+        let size = self.options.transform.size();
+        let batch = Batch::new(slot, size, self.labelled, replaced, table, ring);
+        self.counted.batches += 1;
+        self.counted.images += batch.len() as u64;
+        self.counted.skipped += batch.skipped().len() as u64;
+        self.counted.unlabelled += (batch.labels().len() - batch.n_labelled()) as u64;
+        Ok(Some(batch))
+    }
+
+    /// Adds what is handed out to the epoch's tally.
+    fn count(&mut self, slot: &Slot, n_positions: u64) {
+        let Some(tally) = &mut self.tally else { return };
+        for (position, term) in slot.positions.iter().zip(&slot.terms) {
+            if let Some(term) = term {
+                tally.add(*term, *position, n_positions);
+            }
+        }
+        tally.broken += slot.broken.len() as u64;
+    }
+
+    /// The slot, unless it has a fault.
+    fn accept(&self, mut slot: Slot) -> Result<Slot, Error> {
+        if slot.faults.is_empty() {
+            return Ok(slot);
+        }
+        let (_, error) = slot.faults.swap_remove(0);
+        self.ring.give_back(slot);
+        Err(error)
     }
 }
 
@@ -207,10 +327,6 @@ impl Loader {
 #[derive(Debug)]
 pub struct Epoch<'a> {
     loader: &'a mut Loader,
-    span: Span,
-    step: u64,
-    since: Instant,
-    ended: bool,
 }
 
 impl Epoch<'_> {
@@ -220,69 +336,23 @@ impl Epoch<'_> {
         self.loader.state()
     }
 
-    /// As [`Loader::stats`], the time up to now included.
+    /// As [`Loader::stats`].
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let stats = self.loader.stats();
-        Stats { elapsed: stats.elapsed + self.since.elapsed(), ..stats }
+        self.loader.stats()
     }
 
     /// Batches still to come.
     #[must_use]
     pub fn n_steps_left(&self) -> u64 {
-        if self.ended { 0 } else { self.span.n_steps() - self.step }
+        self.loader.n_steps_left()
     }
 
     /// Whether the next batch, the end or an error is there without waiting.
     #[cfg(feature = "cuda")]
     pub(crate) fn is_ready(&self) -> bool {
-        self.ended || self.loader.ring.is_ready(self.step)
-    }
-
-    fn take(&mut self) -> Result<Option<Batch>, Error> {
-        let loader = &mut *self.loader;
-        let Some(slot) = loader.ring.batch(self.step, &loader.meters)? else { return Ok(None) };
-        let slot = loader.accept(slot)?;
-        self.step += 1;
-        loader.consumed = self.span.consumed(self.step);
-        loader.count(&slot, self.span.total());
-        let (table, ring) = (Arc::clone(&loader.table), Arc::clone(&loader.ring));
-        let size = loader.options.transform.size();
-        let batch = Batch::new(slot, size, loader.labelled, table, ring);
-        loader.counted.batches += 1;
-        loader.counted.images += batch.len() as u64;
-        loader.counted.skipped += batch.skipped().len() as u64;
-        loader.counted.unlabelled += (batch.labels().len() - batch.n_labelled()) as u64;
-        Ok(Some(batch))
-    }
-}
-
-impl Loader {
-    /// Adds what is handed out to the epoch's tally.
-    fn count(&mut self, slot: &Slot, n_positions: u64) {
-        let Some(tally) = &mut self.tally else { return };
-        for (position, term) in slot.positions.iter().zip(&slot.terms) {
-            if let Some(term) = term {
-                tally.add(*term, *position, n_positions);
-            }
-        }
-        tally.broken += slot.faults.len() as u64;
-    }
-
-    /// The slot, unless one of its faults is not to be skipped.
-    fn accept(&self, mut slot: Slot) -> Result<Slot, Error> {
-        let skip = self.options.on_error == OnBadSample::Skip;
-        let fatal = |(_, e): &(usize, Error)| {
-            !(skip && matches!(e, Error::Loader(LoaderError::Decode { .. })))
-        };
-        match slot.faults.iter().position(fatal) {
-            None => Ok(slot),
-            Some(at) => {
-                let (_, error) = slot.faults.swap_remove(at);
-                self.ring.give_back(slot);
-                Err(error)
-            }
-        }
+        let Loader { under_way, ring, .. } = &*self.loader;
+        under_way.is_none_or(|under_way| ring.is_ready(under_way.step))
     }
 }
 
@@ -290,15 +360,7 @@ impl Iterator for Epoch<'_> {
     type Item = Result<Batch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let taken = self.take().transpose();
-        self.ended = !matches!(taken, Some(Ok(_)));
-        if self.ended {
-            self.loader.ring.abandon();
-        }
-        taken
+        self.loader.next_batch()
     }
 }
 
@@ -306,7 +368,48 @@ impl std::iter::FusedIterator for Epoch<'_> {}
 
 impl Drop for Epoch<'_> {
     fn drop(&mut self) {
-        self.loader.ring.abandon();
-        self.loader.counted.elapsed += self.since.elapsed();
+        self.loader.leave();
+    }
+}
+
+/// The batches of one epoch after the other, without end.
+#[derive(Debug)]
+pub struct Stream<'a> {
+    loader: &'a mut Loader,
+    ended: bool,
+}
+
+impl Stream<'_> {
+    /// As [`Loader::state`]: after the batches taken so far, and of the epoch of the last one.
+    #[must_use]
+    pub fn state(&self) -> LoaderState {
+        self.loader.state()
+    }
+}
+
+impl Iterator for Stream<'_> {
+    type Item = Result<Batch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.ended {
+            let taken = self.loader.next_batch();
+            if let Some(taken) = taken {
+                self.ended = taken.is_err();
+                return Some(taken);
+            }
+            self.ended = self.loader.n_steps() == 0;
+            if !self.ended {
+                self.loader.begin(self.loader.epoch.saturating_add(1));
+            }
+        }
+        None
+    }
+}
+
+impl std::iter::FusedIterator for Stream<'_> {}
+
+impl Drop for Stream<'_> {
+    fn drop(&mut self) {
+        self.loader.leave();
     }
 }

@@ -31,7 +31,7 @@ mod worker;
 pub use batch::Batch;
 #[cfg(feature = "cuda")]
 pub(crate) use batch_slots::pages;
-pub use epoch::{Epoch, Loader};
+pub use epoch::{Epoch, Loader, Stream};
 pub use error::LoaderError;
 pub use labels::{IGNORED_LABEL, UnknownLabels};
 pub use normalise::Normalise;

@@ -32,6 +32,12 @@ pub struct LoaderOptions {
     pub transform: Transform,
     /// How bytes become numbers in [`Batch::write_f32_nchw`](super::Batch::write_f32_nchw).
     pub normalise: Normalise,
+    /// Whether the first batches of the next epoch are made while the last of this one are
+    /// trained on: the epoch after it, or the same where that was the last one too. What is then
+    /// not asked for is thrown away. Unless told otherwise for `train` alone.
+    pub across_epochs: bool,
+    /// How many epochs there are to be: none past the last is made ahead.
+    pub n_epochs: Option<u64>,
     /// What to do about an image that cannot be decoded.
     pub on_error: OnBadSample,
     /// What to do about a sample whose class is unknown: label -1.
@@ -66,8 +72,13 @@ pub enum OnBadSample {
     /// The batch that would hold it is an error, which names the sample.
     #[default]
     Fail,
-    /// Its batch is one sample smaller and counts it; nothing else changes.
+    /// Its batch is one sample smaller and counts it; nothing else changes. For evaluations,
+    /// which are to count each sample once.
     Skip,
+    /// The sample of the next position that can be decoded comes instead of it, cropped and
+    /// mirrored in another way than there, and the batch counts it: so that all batches have the
+    /// same size. For trainings. `FORMAT.md`, "Orders".
+    Replace,
 }
 
 impl LoaderOptions {
@@ -97,6 +108,8 @@ impl LoaderOptions {
                 Split::Val | Split::Test => Transform::eval(224),
             },
             normalise: Normalise::default(),
+            across_epochs: split == Split::Train,
+            n_epochs: None,
             on_error: OnBadSample::default(),
             unknown_labels: UnknownLabels::default(),
             narrow_u16: false,

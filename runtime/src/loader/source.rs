@@ -10,7 +10,7 @@ use super::batch_slots::Ticket;
 use super::labels::{self, UNKNOWN};
 use super::pixels::{PixelTools, Pixels, copy};
 use super::stats::{Meters, Phase};
-use super::{IGNORED_LABEL, LoaderError, LoaderOptions, UnknownLabels};
+use super::{IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
 use crate::Error;
 use crate::augment::Transform;
 use crate::order::{KeyedRng, term};
@@ -29,6 +29,7 @@ pub(super) struct Source {
     pixels: Option<Pixels>,
     seed: u64,
     transform: Transform,
+    on_error: OnBadSample,
     unknown_labels: UnknownLabels,
     narrow_u16: bool,
     orientation: OrientationPolicy,
@@ -93,6 +94,7 @@ impl Source {
             split: options.split,
             seed: options.order.seed,
             transform: options.transform,
+            on_error: options.on_error,
             unknown_labels: options.unknown_labels,
             narrow_u16: options.narrow_u16,
             orientation: options.orientation,
@@ -112,8 +114,40 @@ impl Source {
         Tools { decoder, pixels, stored: Vec::new(), whole: Vec::new() }
     }
 
+    /// Fills `ticket.out` with its sample, or as [`OnBadSample`] says with another one or with
+    /// nothing; returns its class, if it has one.
+    pub(super) fn deliver(
+        &self,
+        ticket: &mut Ticket,
+        tools: &mut Tools,
+        meters: &Meters,
+    ) -> Result<Option<i64>, Error> {
+        let is_broken = |error: &Error| matches!(error, Error::Loader(LoaderError::Decode { .. }));
+        let error = match self.make(ticket, tools, meters) {
+            Err(error) if self.on_error != OnBadSample::Fail && is_broken(&error) => error,
+            made => return made,
+        };
+        if self.on_error == OnBadSample::Skip {
+            ticket.broken = Some(error);
+            return Ok(None);
+        }
+        // The tally counts what belongs there.
+        let (of, term) = (Arc::clone(&ticket.of), ticket.term);
+        for sample in of.replacements(ticket.position) {
+            (ticket.sample, ticket.draws) = (sample, KeyedRng::of_position(ticket.position));
+            match self.make(ticket, tools, meters) {
+                Err(error) if is_broken(&error) => {}
+                made => {
+                    (ticket.term, ticket.broken) = (term, Some(error));
+                    return made;
+                }
+            }
+        }
+        Err(error)
+    }
+
     /// Fills `ticket.out`; returns the sample's class, if it has one.
-    pub(super) fn make(
+    fn make(
         &self,
         ticket: &mut Ticket,
         tools: &mut Tools,
@@ -129,7 +163,7 @@ impl Source {
         })?;
         meters.count(stored.len());
         meters.time(Phase::Check, || shard.check(id.row, self.image, stored))?;
-        ticket.term = self.term(&shard, id.row, ticket.epoch, ticket.position, ticket.sample)?;
+        ticket.term = self.term(&shard, id.row, ticket.of.epoch, ticket.position, ticket.sample)?;
         let made = meters.time(Phase::Decode, || self.picture(stored, ticket, tools));
         if buffer.capacity() <= KEPT_BYTES {
             tools.stored = buffer;
@@ -163,7 +197,7 @@ impl Source {
                 }
             }
         };
-        let mut rng = KeyedRng::of_sample(self.seed, ticket.epoch, ticket.sample);
+        let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, ticket.draws);
         let placement = self.transform.place(width, height, &mut rng);
         if let Some(pixels) = &self.pixels {
             pixels.make(stored, &placement, pixel_tools, whole, &mut ticket.out)?;

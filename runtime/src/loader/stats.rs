@@ -50,7 +50,7 @@ pub struct Stats {
     pub batches: u64,
     /// Samples in them.
     pub images: u64,
-    /// Samples left out under [`OnBadSample::Skip`](super::OnBadSample::Skip).
+    /// Samples that could not be decoded: left out, or with another one instead.
     pub skipped: u64,
     /// Samples among those handed out whose class is unknown, under
     /// [`UnknownLabels::Ignore`](super::UnknownLabels::Ignore).
@@ -140,7 +140,7 @@ impl fmt::Display for Stats {
             self.threads,
         )?;
         if self.skipped > 0 {
-            write!(f, "\n{} samples could not be decoded and were left out", self.skipped)?;
+            write!(f, "\n{} samples could not be decoded", self.skipped)?;
         }
         if self.unlabelled > 0 {
             write!(f, "\n{} samples of unknown class were ignored", self.unlabelled)?;
@@ -216,7 +216,7 @@ decode                1.50        1500.0
 wait for slot         0.00           0.0
 wait for batch        0.80         800.0
 990 images in 10 batches, 990 images/s, 50.0 MB/s read, 4 threads
-10 samples could not be decoded and were left out
+10 samples could not be decoded
 7 samples of unknown class were ignored
 the bottleneck is decoding: more cores or smaller images would help
 warning: 4 threads share 2 cores: use as many as there are";

@@ -51,7 +51,7 @@ fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
     let alarm = Alarm(ring);
     let mut tools = source.tools();
     while let Some(mut ticket) = ring.take(meters) {
-        let made = caught(|| source.make(&mut ticket, &mut tools, meters));
+        let made = caught(|| source.deliver(&mut ticket, &mut tools, meters));
         let made = made.unwrap_or_else(|message| {
             // What the panic left behind is thrown away.
             tools = source.tools();

@@ -89,6 +89,13 @@ impl KeyedRng {
         Self(key(seed, epoch, sample | 1 << 63))
     }
 
+    /// What [`KeyedRng::of_sample`] is told for a sample that is at `position` and at others
+    /// too, so that it does not become the same everywhere.
+    #[must_use]
+    pub const fn of_position(position: u64) -> u64 {
+        position | 1 << 62
+    }
+
     /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);

@@ -112,7 +112,8 @@ pub(crate) struct Args {
     /// How long the processes wait for each other at the start
     #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rendezvous_timeout: u64,
-    /// Leave out images that cannot be decoded, instead of failing
+    /// Train on another sample instead of one that cannot be decoded, and validate without such
+    /// ones, instead of failing
     #[arg(long)]
     pub(crate) skip_broken: bool,
     /// Samples whose class is unknown (label -1): `refuse` them, `drop` them, or have loss and

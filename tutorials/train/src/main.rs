@@ -165,7 +165,12 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
                 Split::Train => Transform::train(args.size),
                 _ => Transform::eval(args.size),
             },
-            on_error: if args.skip_broken { OnBadSample::Skip } else { OnBadSample::Fail },
+            on_error: match (args.skip_broken, split) {
+                (false, _) => OnBadSample::Fail,
+                (true, Split::Train) => OnBadSample::Replace,
+                (true, _) => OnBadSample::Skip,
+            },
+            n_epochs: Some(args.epochs),
             unknown_labels: match args.unknown_labels {
                 Unknown::Refuse => UnknownLabels::Refuse,
                 Unknown::Drop => UnknownLabels::Drop,
