@@ -1,0 +1,136 @@
+"""A real Slurm runs what `gular job new` writes: arrays, ranks, checkpoints with a requeue."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+from _shared import GULAR, check, finish, run, skip
+
+missing = [tool for tool in ("slurmctld", "slurmd", "sbatch", "munged") if not shutil.which(tool)]
+if missing:
+    skip("slurm_runs", missing[0], "apt-get install slurm-wlm munge")
+    sys.exit(0)
+if os.geteuid() != 0:
+    skip("slurm_runs", "root", "run as root")
+    sys.exit(0)
+
+LOCAL = pathlib.Path(__file__).parent / "slurm/local.sh"
+HERE = pathlib.Path.cwd()
+WAIT_SECONDS = 120
+
+
+def new(name, *options, command):
+    """A folder as a user makes it, checked as a user checks it."""
+    run(GULAR, "job", "new", name, "--site", "slurm", "--memory", "100MB", "--time", "5min", *options, "--", *command)
+    lint = subprocess.run([GULAR, "job", "lint", "--strict", f"{name}.sbatch"], cwd=name, capture_output=True, text=True)
+    check(f"{name} has no trap", lint.returncode == 0, lint.stdout + lint.stderr)
+    test = subprocess.run(["sbatch", "--test-only", f"{name}.sbatch"], cwd=name, capture_output=True, text=True)
+    check(f"{name} is accepted by sbatch", test.returncode == 0, test.stderr)
+    return HERE / name
+
+
+def submit(folder):
+    return run("sbatch", "--parsable", f"{folder.name}.sbatch", cwd=folder).strip()
+
+
+def wait(job):
+    for _ in range(WAIT_SECONDS * 4):
+        if not run("squeue", "-h", "-j", job).strip():
+            return
+        time.sleep(0.25)
+    raise AssertionError(f"job {job} did not end: {run('scontrol', 'show', 'job', job)}")
+
+
+def logs(folder):
+    return "".join(path.read_text() for path in sorted((folder / "logs").iterdir()))
+
+
+def array():
+    pathlib.Path("part.sh").write_text('#!/bin/sh\necho "$1 $2" > output/part\n')
+    folder = new("array", "--sweep", "lr=1e-3,3e-4", "--sweep", "seed=1..2", command=["sh", "part.sh", "{lr}", "{seed}"])
+    wait(submit(folder))
+    parts = sorted(path.read_text() for path in (folder / "output").glob("*/output/part"))
+    check("an array has each combination once", parts == ["1e-3 1\n", "1e-3 2\n", "3e-4 1\n", "3e-4 2\n"], f"{parts} {logs(folder)}")
+
+
+def ranks():
+    script = '#!/bin/sh\necho "$SLURM_PROCID $SLURM_NTASKS $SLURM_LOCALID $SLURM_CPUS_PER_TASK $MASTER_ADDR" > "output/$SLURM_PROCID"\n'
+    pathlib.Path("train.sh").write_text(script)
+    folder = new("ranks", "--nodes", "2", "--tasks", "2", "--gpus", "2", command=["sh", "train.sh"])
+    wait(submit(folder))
+    said = sorted(path.read_text() for path in (folder / "output").glob("*/output/*"))
+    expected = [f"{rank} 4 {rank % 2} 1 n1\n" for rank in range(4)]
+    check("ranks know each other and where they meet", said == expected, f"{said} {logs(folder)}")
+
+
+def checkpoint():
+    """The program saves when it is told to stop, and goes on after the requeue."""
+    script = """#!/bin/sh
+trap 'echo saved > ckpt/state; exit 85' TERM
+if [ -e ckpt/state ]; then echo "$SLURM_RESTART_COUNT" > output/done; exit 0; fi
+echo started > output/started
+while :; do sleep 0.1; done
+"""
+    pathlib.Path("train.sh").write_text(script)
+    folder = new("saves", "--checkpoint", "ckpt", command=["sh", "train.sh"])
+    job = submit(folder)
+    for _ in range(WAIT_SECONDS * 4):
+        if list((folder / "output").glob("*/output/started")):
+            break
+        time.sleep(0.25)
+    # As `--signal=TERM@300` does at the end of the job: to the step, not to the script.
+    run("scancel", "-s", "TERM", job)
+    wait(job)
+    done = [path.read_text() for path in (folder / "output").glob("*/output/done")]
+    check("a job that saved goes on after its requeue", done == ["1\n"], f"{done} {logs(folder)}")
+
+
+def lists_of_nodes():
+    lists = ["n[1-3]", "jwb[0021-0023,0045]", "a,b[08-11]", "r[1-2]n[01-02]", "jrc0850", "n[9-11]", "p[001-003]q[7,9]",
+             "n[1,3,5-6]", "gpu-a100-[1-2]", "n[098-101]", "a1,a2,b[3]", "a[1-3],b,c[10-12,20]", "x[0-9]"]
+    for text in lists:
+        ours = json.loads(run(GULAR, "job", "hosts", text, "--json"))["nodes"]
+        theirs = run("scontrol", "show", "hostnames", text).split()
+        check(f"{text} is unfolded alike", ours == theirs, f"{ours} {theirs}")
+    # Three brackets: Slurm varies the middle one last; the nodes are the same.
+    text = "n[1-2]x[3-4]y[5,7]"
+    ours = json.loads(run(GULAR, "job", "hosts", text, "--json"))["nodes"]
+    theirs = run("scontrol", "show", "hostnames", text).split()
+    check(f"{text} has the same nodes", (ours[0], sorted(ours)) == (theirs[0], sorted(theirs)), f"{ours} {theirs}")
+
+
+def what_lint_says_of_options():
+    """sbatch refuses, or does not see, what lint calls so."""
+    pathlib.Path("bad").mkdir()
+    cases = {
+        "unknown-option": ("#!/bin/bash\n#SBATCH --tmie=5\ntrue\n", False),
+        "bad-size": ("#!/bin/bash\n#SBATCH --mem=lots\ntrue\n", False),
+        "bad-time": ("#!/bin/bash\n#SBATCH --time=5x\ntrue\n", False),
+        "no-shebang": ("#SBATCH --time=5\ntrue\n", False),
+        "comment": ("#!/bin/bash\n# SBATCH --tmie=5\ntrue\n", True),
+        "late": ("#!/bin/bash\ntrue\n#SBATCH --tmie=5\n", True),
+    }
+    for name, (text, accepted) in cases.items():
+        path = pathlib.Path("bad") / f"{name}.sbatch"
+        path.write_text(text)
+        found = subprocess.run(["sbatch", "--test-only", str(path)], capture_output=True, text=True)
+        lint = subprocess.run([GULAR, "job", "lint", str(path)], capture_output=True, text=True)
+        said = (found.returncode == 0, lint.returncode)
+        check(f"lint and sbatch on {name}", said == (accepted, 1), f"{said} {found.stderr} {lint.stdout}")
+
+
+state = HERE / "slurm"
+try:
+    os.environ["SLURM_CONF"] = run(LOCAL, "up", state, 2, 2, 2).strip()
+    for test in [lists_of_nodes, what_lint_says_of_options, array, ranks, checkpoint]:
+        try:
+            test()
+        except Exception as error:  # whatever a tool says is the finding
+            check(test.__name__, False, f"{type(error).__name__}: {error}")
+finally:
+    subprocess.run([LOCAL, "down", state])
+finish()
