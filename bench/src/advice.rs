@@ -1,11 +1,11 @@
-//! What to pick, said in words, each with its figures.
+//! What to pick, said in words, each with its figures; and the next step, as data.
 
 use gular_bundle::{Backend, Envelope, Payload};
 use gular_pack::PayloadOptions;
 
 use crate::matrix::{What, payload_name};
 use crate::options::{BenchOptions, CacheState, Kind, Order};
-use crate::report::{Advice, Data, Machine, Row, Stored};
+use crate::report::{Advice, Data, Machine, NextStep, Row, Stored};
 use crate::table::{grouped, size};
 
 /// Rates this close are the same: what other programs do meanwhile is worth as much.
@@ -73,12 +73,11 @@ impl Words<'_> {
         text.extend(self.threads(at, row));
         text.extend(self.shuffling(at, row));
         text.extend(self.baselines(at, row));
-        text.extend(self.training(at));
-        let command = self.command(row.spec.what, payload).unwrap_or_else(|instead| {
-            text.push(instead);
-            None
-        });
-        Some(Advice { pick: Some(pick), command, text })
+        let training = self.training(at);
+        let other_payloads = training.is_some() && self.options.payloads.len() == 1;
+        text.extend(training);
+        let next = self.next(row.spec.what, payload);
+        Some(Advice { pick: Some(pick), next, other_payloads, command: None, text })
     }
 
     fn rate(&self, what: What, at: At) -> Option<f64> {
@@ -324,61 +323,34 @@ impl Words<'_> {
         let rates = self.rows.iter().filter(|row| is(row, at));
         let rates = rates.map(|row| row.numbers.samples_per_s.median);
         let (low, high) = (rates.clone().min_by(f64::total_cmp)?, rates.max_by(f64::total_cmp)?);
-        let only = self.options.payloads.len() == 1;
-        let more = match only {
-            true => "; `--payload encoded,reencoded,raw` measures what other payloads bring",
-            false => "",
-        };
         (low >= SAME * SAME * high && low < high).then(|| {
             format!(
-                "A training would not notice: batches come at {} to {} samples/s from all of them, plain files among them where they were measured, because decoding takes the time{more}.",
+                "A training would not notice: batches come at {} to {} samples/s from all of them, plain files among them where they were measured, because decoding takes the time.",
                 grouped(low),
                 grouped(high)
             )
         })
     }
 
-    /// The command that makes the pick; else what to do in its place.
-    fn command(&self, what: What, payload: Payload) -> Result<Option<String>, String> {
-        let Some(envelope) = what.envelope() else { return Ok(None) };
-        let source = quoted(&self.data.source);
+    /// How the pick is made.
+    fn next(&self, what: What, payload: Payload) -> Option<NextStep> {
+        let envelope = what.envelope()?;
         if let Some(bundle) = self.data.bundle.filter(|bundle| bundle.payload == payload) {
-            return if bundle.envelope == envelope {
-                Err(format!("`{}` is such a bundle already.", self.data.source))
-            } else {
-                Ok(Some(format!("gular convert {source} BUNDLE --envelope {envelope}")))
-            };
+            let same = bundle.envelope == envelope;
+            return Some(if same { NextStep::Keep } else { NextStep::Convert(envelope) });
         }
-        let made = self.options.payloads.iter().find_map(|options| match options {
-            PayloadOptions::Raw(raw) if payload == Payload::Raw => {
-                Some(format!(" --payload raw --size {}x{}", raw.width, raw.height))
-            }
-            PayloadOptions::Reencoded(re) if payload == Payload::Reencoded => {
-                let side = re.max_side.map(|side| format!(" --max-side {side}"));
-                let side = side.unwrap_or_default();
-                Some(format!(" --payload reencoded --quality {}{side}", re.quality))
-            }
-            _ => None,
-        });
-        let made = made.unwrap_or_default();
-        let pack = |source: &str| format!("gular pack {source} BUNDLE --envelope {envelope}{made}");
-        if self.data.bundle.is_none() {
-            return Ok(Some(pack(&source)));
-        }
-        // Labels of a bundle need not be the names of folders, which `pack` reads.
-        Err(format!(
-            "Such a bundle is packed from images, not from a bundle: `{}`, with the folder that `{}` was packed from.",
-            pack("IMAGES"),
-            self.data.source
-        ))
+        let is_it = |options: &&PayloadOptions| match options {
+            PayloadOptions::Encoded => payload == Payload::Encoded,
+            PayloadOptions::Reencoded(_) => payload == Payload::Reencoded,
+            PayloadOptions::Raw(_) => payload == Payload::Raw,
+        };
+        let payload = self.options.payloads.iter().find(is_it).copied().unwrap_or_default();
+        Some(match self.data.bundle {
+            None => NextStep::Pack(envelope, payload),
+            // Labels of a bundle need not be the names of folders, which packing reads.
+            Some(_) => NextStep::PackImages(envelope, payload),
+        })
     }
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@".contains(c);
-    let plain = !path.is_empty() && !path.starts_with('-') && path.chars().all(plain);
-    if plain { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 fn is(row: &Row, at: At) -> bool {
@@ -512,7 +484,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        assert_eq!(advice.command.as_deref(), Some("gular pack photos BUNDLE --envelope shards"));
+        assert_eq!(advice.next, Some(NextStep::Pack(Envelope::Shards, PayloadOptions::Encoded)));
     }
 
     #[test]
@@ -542,39 +514,29 @@ mod tests {
         assert_eq!(found.pick, Some(2));
         let text = found.text.join("\n");
         assert!(text.contains("8.0 times as fast as encoded, for 4.0 times the bytes"), "{text}");
-        let command = found.command.unwrap();
-        assert!(command.ends_with("--envelope shards --payload raw --size 64x64"), "{command}");
+        let raw = PayloadOptions::Raw(gular_pack::RawOptions::new(64, 64));
+        assert_eq!(found.next, Some(NextStep::Pack(Envelope::Shards, raw)));
         let same = [of(Payload::Encoded, 10.0), of(Payload::Raw, 10.5)].concat();
         assert_eq!(advice(&same).pick, Some(0));
     }
 
     #[test]
-    fn the_command_suits_the_source_and_a_shell() {
+    fn the_next_step_suits_the_source() {
         let shards = row(PREAD(Envelope::Shards), Payload::Encoded, Kind::Read, 50.0);
-        let encoded = |source, envelope| {
-            let bundle = Some((envelope, Payload::Encoded));
-            advice_of(source, bundle, std::slice::from_ref(&shards))
+        let of = |envelope, rows: &[Row]| {
+            advice_of("b", Some((envelope, Payload::Encoded)), rows).next.unwrap()
         };
-        assert_eq!(
-            encoded("my bundle", Envelope::Tar).command.as_deref(),
-            Some("gular convert 'my bundle' BUNDLE --envelope shards")
-        );
-        let already = encoded("b", Envelope::Shards);
-        assert_eq!(already.command, None);
-        assert!(already.text.join("\n").contains("`b` is such a bundle already"));
+        let only = std::slice::from_ref(&shards);
+        assert_eq!(of(Envelope::Tar, only), NextStep::Convert(Envelope::Shards));
+        assert_eq!(of(Envelope::Shards, only), NextStep::Keep);
         let raw = [
             shards.clone(),
             row(PREAD(Envelope::Shards), Payload::Encoded, Kind::Load, 10.0),
             row(PREAD(Envelope::Shards), Payload::Raw, Kind::Read, 50.0),
             row(PREAD(Envelope::Shards), Payload::Raw, Kind::Load, 80.0),
         ];
-        let pixels = advice_of("b", Some((Envelope::Shards, Payload::Encoded)), &raw);
-        assert_eq!(pixels.command, None);
-        let instead =
-            "`gular pack IMAGES BUNDLE --envelope shards --payload raw --size 64x64`, with";
-        assert!(pixels.text.join("\n").contains(instead), "{:?}", pixels.text);
-        let images = advice_of("it's $HOME", None, &[shards]).command.unwrap();
-        assert_eq!(images, r"gular pack 'it'\''s $HOME' BUNDLE --envelope shards");
+        let pixels = PayloadOptions::Raw(gular_pack::RawOptions::new(64, 64));
+        assert_eq!(of(Envelope::Shards, &raw), NextStep::PackImages(Envelope::Shards, pixels));
     }
 
     #[test]
@@ -594,5 +556,6 @@ mod tests {
     #[test]
     fn no_rows_give_no_advice() {
         assert!(advice(&[]).text.is_empty());
+        assert_eq!(advice(&[]).next, None);
     }
 }

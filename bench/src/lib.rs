@@ -35,7 +35,7 @@ pub use html::{is_page, page};
 pub use matrix::{RowSpec, What};
 pub use options::{BenchOptions, CacheState, Kind, Order};
 pub use report::{
-    Advice, Data, Machine, Method, Numbers, Report, Row, SourceBundle, Spread, Stored,
+    Advice, Data, Machine, Method, NextStep, Numbers, Report, Row, SourceBundle, Spread, Stored,
 };
 pub use run::{Estimate, Progress, bench, estimate};
 pub use svg::{Bar, Panel, chart};

@@ -1,6 +1,7 @@
 //! What was measured, as data.
 
 use gular_bundle::{Envelope, Payload};
+use gular_pack::PayloadOptions;
 use serde::Serialize;
 
 use crate::matrix::{RowSpec, reader_name};
@@ -154,15 +155,34 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// What to pick, in words.
+/// What to pick, and why.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Advice {
     /// The row in [`Report::rows`] that is recommended.
     pub pick: Option<usize>,
-    /// The command that makes such a bundle.
+    /// How to come by such a bundle; `None` without a pick.
+    #[serde(skip)]
+    pub next: Option<NextStep>,
+    /// Whether decoding hides what tells the envelopes apart, and no other payload was measured.
+    #[serde(skip)]
+    pub other_payloads: bool,
+    /// The command that makes such a bundle: empty here, set by the program whose command it is.
     pub command: Option<String>,
-    /// Why, one figure a sentence, the choice first.
+    /// Why, one figure per sentence, the choice first. The program adds what to do.
     pub text: Vec<String>,
+}
+
+/// How to come by the bundle that is advised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextStep {
+    /// The source is such a bundle.
+    Keep,
+    /// The source, a bundle, has the payload: convert it to this envelope.
+    Convert(Envelope),
+    /// The source is a folder of images: pack it.
+    Pack(Envelope, PayloadOptions),
+    /// The source is a bundle of another payload: pack the images that it was made of.
+    PackImages(Envelope, PayloadOptions),
 }
 
 impl Row {

@@ -134,18 +134,18 @@ fn estimated(
 fn check(options: &BenchOptions) -> Result<(), Error> {
     let fail = |text: &str| Err(Error::Option(text.to_owned()));
     let lists = [
-        ("envelope", options.envelopes.len()),
-        ("payload", options.payloads.len()),
-        ("reader", options.readers.len()),
-        ("order", options.orders.len()),
+        ("envelopes", options.envelopes.len()),
+        ("payloads", options.payloads.len()),
+        ("readers", options.readers.len()),
+        ("orders", options.orders.len()),
         ("threads", options.threads.len()),
-        ("cache", options.caches.len()),
-        ("kind", options.kinds.len()),
+        ("states of the page cache", options.caches.len()),
+        ("kinds", options.kinds.len()),
         ("rounds", options.rounds),
-        ("batch-size", options.batch_size),
+        ("samples per batch", options.batch_size),
     ];
     if let Some((name, _)) = lists.iter().find(|(_, n)| *n == 0) {
-        return fail(&format!("`--{name}` is empty, at least one is needed"));
+        return fail(&format!("there are no {name}; at least one is needed"));
     }
     if options.threads.contains(&0) {
         return fail("a number of threads is 0, at least 1 is needed");

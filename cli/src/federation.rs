@@ -123,6 +123,7 @@ fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
 }
 
 fn banner(args: &ServeArgs, federation: &Federation) -> String {
+    let quoted = |path: &Path| show::quoted(&path.display().to_string());
     let ca = quoted(federation.ca_file());
     let dir = federation.ca_file().parent().map(quoted).unwrap_or_default();
     let url = federation.url();
@@ -139,13 +140,6 @@ fn banner(args: &ServeArgs, federation: &Federation) -> String {
          \n  gular publish bundle/ {url}/name/1\n"
     );
     text
-}
-
-/// A path as a shell takes it.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 fn token(args: &TokenArgs, output: &Output) -> Result<Exit, Failure> {
@@ -167,16 +161,5 @@ fn token(args: &TokenArgs, output: &Output) -> Result<Exit, Failure> {
 impl From<gular_federation::Error> for Failure {
     fn from(error: gular_federation::Error) -> Self {
         Self::new(&error, hints::federation(&error))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_survive_a_shell() {
-        assert_eq!(quoted(Path::new("/a/b-c.d")), "/a/b-c.d");
-        assert_eq!(quoted(Path::new("/a b/it's")), "'/a b/it'\\''s'");
     }
 }

@@ -30,6 +30,13 @@ pub(crate) fn plain(name: &str) -> String {
     shown
 }
 
+/// A path as a shell takes it.
+pub(crate) fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@".contains(c);
+    let plain = !path.is_empty() && !path.starts_with('-') && path.chars().all(plain);
+    if plain { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
+}
+
 /// One JSON object on stdout.
 pub(crate) fn json<T: serde::Serialize>(value: &T) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
@@ -73,6 +80,13 @@ pub(crate) fn message(kind: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_survive_a_shell() {
+        assert_eq!(quoted("/a/b-c.d"), "/a/b-c.d");
+        assert_eq!(quoted("/a b/it's"), r"'/a b/it'\''s'");
+        assert_eq!((quoted("").as_str(), quoted("-f").as_str()), ("''", "'-f'"));
+    }
 
     #[test]
     fn nouns_follow_their_numbers() {

@@ -1,5 +1,7 @@
 //! `gular bench`.
 
+mod next;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -199,7 +201,8 @@ pub(crate) fn run(args: &BenchArgs, output: &Output) -> Result<Exit, Failure> {
     let bar = Bar { shown: Mutex::default(), output };
     let result = bench(&args.src, &scratch, &options, &|p| bar.show(p), &stop.flag);
     bar.end();
-    let report = result.map_err(ended)?;
+    let mut report = result.map_err(ended)?;
+    next::add(&mut report);
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
