@@ -1,5 +1,7 @@
 //! Why a checkpoint could not be saved or loaded.
 
+use std::io;
+
 use gular_bundle::Digest;
 
 /// What is wrong with a checkpoint, or with the folder of checkpoints.
@@ -68,6 +70,15 @@ pub enum CheckpointError {
         /// Why.
         reason: &'static str,
     },
+    /// The thread that writes checkpoints beside the training could not be started.
+    #[error("cannot start the thread that writes checkpoints: {source}")]
+    Thread {
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// That thread ended by a panic of its own.
+    #[error("the thread that writes checkpoints ended by a panic")]
+    Panicked,
 }
 
 impl CheckpointError {
@@ -93,6 +104,10 @@ impl CheckpointError {
             Self::Unfit { .. } => {
                 "resume with the program and options the training began with, or start again with another checkpoint folder"
             }
+            Self::Thread { .. } => {
+                "raise the limit of processes and threads (`ulimit -u`), or leave more memory free"
+            }
+            Self::Panicked => "please report this as a bug",
             Self::FileName { .. } => return None,
         })
     }

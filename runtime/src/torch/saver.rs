@@ -12,8 +12,8 @@ use tch::nn::VarStore;
 use super::training::write;
 use super::weights::copy;
 use super::{Optimiser, TrainState, save};
-use crate::checkpoint::Checkpoints;
-use crate::{Error, LoaderError};
+use crate::Error;
+use crate::checkpoint::{CheckpointError, Checkpoints};
 
 /// A checkpoint that is on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Saver {
     ///
     /// # Errors
     /// What the one before failed with, then no new one is begun; [`Error::Torch`] and
-    /// [`LoaderError::Thread`].
+    /// [`CheckpointError::Thread`].
     pub fn begin(
         &mut self,
         state: &TrainState,
@@ -69,8 +69,7 @@ impl Saver {
             Ok(Saved { step: state.step, path, took: since.elapsed() })
         };
         let thread = thread::Builder::new().name("gular-save".into()).spawn(work);
-        let failed = |source| LoaderError::Thread { number: 1, wanted: 1, source };
-        self.under_way = Some(thread.map_err(failed)?);
+        self.under_way = Some(thread.map_err(|source| CheckpointError::Thread { source })?);
         Ok(before)
     }
 
@@ -94,7 +93,7 @@ impl Saver {
     /// What it failed with.
     pub fn finish(&mut self) -> Result<Option<Saved>, Error> {
         let Some(thread) = self.under_way.take() else { return Ok(None) };
-        thread.join().map_err(|_| LoaderError::Broken)?.map(Some)
+        thread.join().map_err(|_| CheckpointError::Panicked)?.map(Some)
     }
 
     /// Saves the training as it is now, and returns when it is on disk: before the program
