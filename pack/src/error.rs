@@ -230,7 +230,16 @@ pub enum Error {
     },
     /// The writer's error.
     #[error(transparent)]
-    Bundle(#[from] gular_bundle::Error),
+    Bundle(gular_bundle::Error),
+}
+
+impl From<gular_bundle::Error> for Error {
+    fn from(error: gular_bundle::Error) -> Self {
+        match error {
+            gular_bundle::Error::Stopped { path } => Self::Cancelled { path, done: 0, total: 0 },
+            other => Self::Bundle(other),
+        }
+    }
 }
 
 /// A file that cannot be packed, and why.

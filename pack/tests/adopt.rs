@@ -1,8 +1,12 @@
 //! Files that others wrote become bundles where they are.
 
 use std::fs;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use crate::support::{images, jpeg, png, run};
 use gular_bundle::{Bundle, Envelope, FieldIdx, OpenOptions, SampleId, ShardIdx, Split};
@@ -11,7 +15,7 @@ use gular_pack::{
 };
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
-    adopt(paths, out, options, &|_| {}, &AtomicBool::new(false))
+    adopt(paths, out, options, &|_| {}, &Arc::new(AtomicBool::new(false)))
 }
 
 /// A tar of these members, by the library that everybody uses.
@@ -378,7 +382,7 @@ fn adopting_stops_within_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.tar");
     tar(&file, &[("0.jpg", jpeg(0)), ("0.bin", vec![7; 8 << 20])]);
-    let (cancel, blocks) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (cancel, blocks) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
     let progress = |p: Progress| {
         if matches!(p, Progress::Packed(..)) {
             blocks.fetch_add(1, Ordering::Relaxed);
@@ -389,4 +393,36 @@ fn adopting_stops_within_a_file() {
     let error = adopt(&[file], &dir.path().join("out"), &options, &progress, &cancel).unwrap_err();
     assert!(matches!(error, Error::Cancelled { total: 1, .. }), "{error}");
     assert_eq!(blocks.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn the_walk_of_a_file_can_be_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("many.tar");
+    let mut builder = tar::Builder::new(BufWriter::new(fs::File::create(&path).unwrap()));
+    for n in 0..60_000 {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(0);
+        builder.append_data(&mut header, format!("{n}.jpg"), io::empty()).unwrap();
+    }
+    builder.into_inner().unwrap().into_inner().unwrap();
+    // The walk makes 60,000 reads; it is stopped before it has said how many samples it found.
+    let (cancel, walked) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
+    let progress = |p: Progress| {
+        if matches!(p, Progress::Scanned(_)) {
+            walked.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let out = dir.path().join("out");
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(2));
+            cancel.store(true, Ordering::Relaxed);
+        });
+        adopt(&[path], &out, &AdoptOptions::default(), &progress, &cancel)
+    });
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::Cancelled { .. }), "{error}");
+    assert_eq!(walked.load(Ordering::Relaxed), 0);
+    assert!(!out.exists());
 }

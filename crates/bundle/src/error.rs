@@ -161,6 +161,12 @@ pub enum Error {
     /// A name or key that is no safe relative path.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// The flag of [`ReadAt::until`](crate::ReadAt::until) was set.
+    #[error("stopped while reading `{path}`")]
+    Stopped {
+        /// The file.
+        path: String,
+    },
 }
 
 /// A value whose bytes are not those that were packed.
@@ -235,7 +241,9 @@ impl Error {
             Self::Unfit { .. } | Self::Unwritable { .. } => {
                 Some("use envelope `shards`, which holds all that a bundle may")
             }
-            Self::Value { .. } | Self::Unwalked { .. } | Self::Path(_) => None,
+            Self::Value { .. } | Self::Unwalked { .. } | Self::Path(_) | Self::Stopped { .. } => {
+                None
+            }
         }
     }
 

@@ -9,6 +9,8 @@ use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::Mmap;
 
@@ -31,6 +33,8 @@ pub struct ReadAt {
     len: u64,
     source: Source,
     identity: Option<Identity>,
+    /// When set, every read fails.
+    stop: Option<Arc<AtomicBool>>,
 }
 
 /// What tells whether a file is still the one that was looked at: it is the same file and
@@ -81,18 +85,22 @@ impl ReadAt {
             Backend::Map => Source::Map(map(&file).map_err(io)?),
         };
         let identity = Some(Identity::of(&metadata));
-        Ok(Self { path: path.to_owned(), len: metadata.len(), source, identity })
+        Ok(Self { path: path.to_owned(), len: metadata.len(), source, identity, stop: None })
     }
 
     /// Reads from memory: for bytes that came by another way than a file.
     #[must_use]
     pub fn in_memory(name: &str, bytes: Vec<u8>) -> Self {
-        Self {
-            path: name.into(),
-            len: bytes.len() as u64,
-            source: Source::Memory(bytes),
-            identity: None,
-        }
+        let (len, source) = (bytes.len() as u64, Source::Memory(bytes));
+        Self { path: name.into(), len, source, identity: None, stop: None }
+    }
+
+    /// The same file; its reads fail with [`Error::Stopped`] once `stop` is set. So whatever
+    /// walks a file of millions of samples can be stopped, and need not know of it.
+    #[must_use]
+    pub fn until(mut self, stop: &Arc<AtomicBool>) -> Self {
+        self.stop = Some(Arc::clone(stop));
+        self
     }
 
     /// The same file, all its bytes in memory.
@@ -103,7 +111,7 @@ impl ReadAt {
         let mut bytes = vec![0; usize::try_from(self.len).unwrap_or(0)];
         self.read_at(0, &mut bytes)?;
         let (path, source) = (self.path.clone(), Source::Memory(bytes));
-        Ok(Self { path, len: self.len, source, identity: self.identity })
+        Ok(Self { path, len: self.len, source, identity: self.identity, stop: self.stop.clone() })
     }
 
     pub(crate) fn is_mapped(&self) -> bool {
@@ -146,8 +154,12 @@ impl ReadAt {
     /// Fills `out` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// [`Error::Malformed`] past the end, [`Error::Io`] when the read fails.
+    /// [`Error::Malformed`] past the end, [`Error::Io`] when the read fails,
+    /// [`Error::Stopped`] after [`ReadAt::until`].
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(Error::Stopped { path: self.path() });
+        }
         let end = offset.checked_add(out.len() as u64).filter(|end| *end <= self.len);
         let Some(end) = end else {
             let reason =
@@ -200,6 +212,16 @@ fn map(file: &File) -> std::io::Result<Mmap> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stopped_file_is_not_read() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let file = ReadAt::in_memory("f", vec![1; 8]).until(&stop);
+        file.read_at(0, &mut [0; 8]).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        let error = file.read_at(0, &mut [0; 8]).unwrap_err();
+        assert!(matches!(error, Error::Stopped { path } if path == "f"));
+    }
 
     /// The suite that each back end runs.
     fn check(backend: Backend) {

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{
     About, Backend, Bundle, BundlePath, Digest, Envelope, Field, FieldKind, FieldPlaces, FileEntry,
     InPlace, Index, MANIFEST_NAME, MadeValue, Manifest, Payload, ReadAt, Row, Seen, Shard,
-    ShardEntry, ShardIdx, Split, index_in_place, survey,
+    ShardEntry, ShardIdx, Split, Survey, index_in_place, survey,
 };
 use gular_files::write_file;
 use serde::Serialize;
@@ -157,7 +158,7 @@ pub fn adopt(
     out: &Path,
     options: &AdoptOptions,
     progress: &(dyn Fn(Progress) + Sync),
-    cancel: &AtomicBool,
+    cancel: &Arc<AtomicBool>,
 ) -> Result<AdoptReport, Error> {
     let start = Instant::now();
     let sources = sources(paths)?;
@@ -218,7 +219,7 @@ struct Adopt<'a> {
     stems: Vec<String>,
     options: &'a AdoptOptions,
     progress: &'a (dyn Fn(Progress) + Sync),
-    cancel: &'a AtomicBool,
+    cancel: &'a Arc<AtomicBool>,
 }
 
 impl Adopt<'_> {
@@ -235,7 +236,7 @@ impl Adopt<'_> {
         let mut rows = Vec::with_capacity(self.sources.len());
         for source in self.sources {
             self.check_cancel()?;
-            let (file, survey) = open(source)?;
+            let (file, survey) = self.open(source)?;
             found.add(&file.path(), &survey)?;
             if survey.rows == 0 {
                 return Err(Error::Option(format!("`{}` holds no samples", file.path())));
@@ -268,7 +269,7 @@ impl Adopt<'_> {
         let (mut below, mut first) = (BTreeSet::new(), BTreeSet::new());
         for source in (0..self.sources.len()).filter(|_| may || folders) {
             self.check_cancel()?;
-            let (_, survey) = open(&self.sources[source])?;
+            let (_, survey) = self.open(&self.sources[source])?;
             let mut counts: BTreeMap<Split, usize> = BTreeMap::new();
             for key in self.keys(source, &survey, &roles)? {
                 let (split, class) = place(key.as_str(), true, Labels::Folder);
@@ -327,7 +328,7 @@ impl Adopt<'_> {
         }
         for number in 0..self.sources.len() {
             self.check_cancel()?;
-            let (file, survey) = open(&self.sources[number])?;
+            let (file, survey) = self.open(&self.sources[number])?;
             let keys = self.keys(number, &survey, roles)?;
             let labels = labels(&file, &survey, &keys, roles, by_folder)?;
             for (key, _) in keys.iter().zip(labels).filter(|(_, label)| *label == -1) {
@@ -419,7 +420,7 @@ impl Adopt<'_> {
     fn keys(
         &self,
         source: usize,
-        survey: &gular_bundle::Survey,
+        survey: &Survey,
         roles: &Roles,
     ) -> Result<Vec<BundlePath>, Error> {
         match &roles.key {
@@ -436,7 +437,7 @@ impl Adopt<'_> {
         let mut sorter = Sorter::new(temp.path(), self.options.memory.max(1 << 20));
         for source in self.sources {
             self.check_cancel()?;
-            let (_, survey) = open(source)?;
+            let (_, survey) = self.open(source)?;
             let keys = match keys::by_column(&survey, column) {
                 Ok(keys) => keys,
                 Err(reason) => {
@@ -457,6 +458,16 @@ impl Adopt<'_> {
             last = key;
         }
         Ok(Ok(()))
+    }
+
+    /// Opens a file and walks it. No read of the file goes on after a cancel: one file may take
+    /// minutes to walk.
+    fn open(&self, source: &Source) -> Result<(ReadAt, Survey), Error> {
+        let file = ReadAt::open(&source.path, Backend::Pread)?.until(self.cancel);
+        let found = survey(&file, source.envelope);
+        // Whatever a walker made of the read that failed.
+        self.check_cancel()?;
+        Ok((file, found?))
     }
 
     fn check_cancel(&self) -> Result<(), Error> {
@@ -543,7 +554,7 @@ impl Adopt<'_> {
     /// The samples of a part: their keys, and where their values are.
     fn rows(&self, number: usize, found: &Found) -> Result<Rows, Error> {
         let (part, roles) = (found.parts[number], &found.roles);
-        let (file, survey) = open(&self.sources[part.source])?;
+        let (file, survey) = self.open(&self.sources[part.source])?;
         let keys = self.keys(part.source, &survey, roles)?;
         let mut places = places(&file, &survey, &keys, roles, found.by_folder)?;
         let mut is_dropped = vec![false; keys.len()];
@@ -657,10 +668,4 @@ fn unknown_warning(unknown: &Unknown, choice: UnknownLabels) -> Option<String> {
 /// What the values of a file are, kept for a run that goes on after it.
 fn media_path(out: &OutDir, number: usize) -> PathBuf {
     out.state.join(format!("media-{number}.json"))
-}
-
-fn open(source: &Source) -> Result<(ReadAt, gular_bundle::Survey), Error> {
-    let file = ReadAt::open(&source.path, Backend::Pread)?;
-    let survey = survey(&file, source.envelope)?;
-    Ok((file, survey))
 }
