@@ -1,5 +1,6 @@
 //! A bundle as one file to carry: a zstd-compressed tar of its folder.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -73,7 +74,7 @@ pub fn export(
         Ok(skipped) => Some(skipped),
     };
     let shards = &bundle.manifest().shards;
-    let entries = || shards.iter().flat_map(|s| [&s.file, &s.index]);
+    let entries = || bundle.manifest().files();
     let others = || [Some(&manifest), skipped.as_ref()].into_iter().flatten();
     let bytes = entries().map(|f| f.bytes).chain(others().map(|b| b.len() as u64)).sum();
     let mut report = ExportReport {
@@ -111,10 +112,16 @@ pub fn export(
             add(&mut tar, SKIPPED_NAME, skipped.len() as u64, &mut skipped.as_slice())
                 .map_err(io)?;
         }
+        let mut added = HashSet::new();
         for (number, shard) in ShardIdx::first(shards.len()).zip(shards) {
-            add_index(&mut tar, &bundle, &shard.index)?;
-            progress(Progress::Packed(1, shard.index.bytes));
-            add_shard(&mut tar, &bundle, number, &shard.file, progress, cancel, to)?;
+            if added.insert(&shard.index.name) {
+                add_index(&mut tar, &bundle, &shard.index)?;
+                progress(Progress::Packed(1, shard.index.bytes));
+            }
+            // Two splits may share a shard.
+            if added.insert(&shard.file.name) {
+                add_shard(&mut tar, &bundle, number, &shard.file, progress, cancel, to)?;
+            }
         }
         let mut encoder = tar.into_inner().map_err(io)?;
         encoder.flush().map_err(io)?;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::support::{images, jpeg, png, run};
 use gular_bundle::{Bundle, Envelope, FieldIdx, OpenOptions, SampleId, ShardIdx, Split};
 use gular_pack::{
-    AdoptOptions, AdoptReport, AdoptSplit, Error, PlanOptions, Progress, UnknownLabels, adopt,
+    AdoptOptions, AdoptReport, AdoptSplit, Error, ExportOptions, Layout, PlanOptions, Progress,
+    UnknownLabels, adopt, export,
 };
 
 fn take(paths: &[PathBuf], out: &Path, options: &AdoptOptions) -> Result<AdoptReport, Error> {
@@ -253,6 +254,39 @@ fn folders_are_splits_and_classes_when_asked() {
     assert_eq!(found, [keys[0], keys[2], keys[1]]);
     let labels: Vec<Vec<u8>> = values(&out, 1).into_iter().map(|(_, v)| v).collect();
     assert_eq!(labels, [label(0), label(1), label(1)]);
+}
+
+/// One file that holds samples of two splits, as `train/…` and `val/…`.
+fn of_two_splits(dir: &Path, envelope: Envelope) -> PathBuf {
+    let (source, packed) = (dir.join("images"), dir.join("packed"));
+    images(&source);
+    let plan = PlanOptions { envelope, layout: Layout::Class, ..PlanOptions::default() };
+    run(&source, &packed, plan, 1).unwrap();
+    let bundle = Bundle::open(&packed, OpenOptions::default()).unwrap();
+    assert_eq!(bundle.manifest().shards.len(), 1);
+    bundle.path_of(&bundle.manifest().shards[0].file)
+}
+
+#[test]
+fn a_file_of_two_splits_is_carried_once() {
+    for envelope in [Envelope::Squashfs, Envelope::Hdf5, Envelope::Tar] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, out) = (of_two_splits(dir.path(), envelope), dir.path().join("bundle"));
+        let options = AdoptOptions { split: AdoptSplit::Folder, ..AdoptOptions::default() };
+        let report = take(std::slice::from_ref(&path), &out, &options).unwrap();
+        assert_eq!(report.splits, [(Split::Train, 45), (Split::Val, 15)].into(), "{envelope}");
+        assert_eq!((report.shards, report.bytes), (1, path.metadata().unwrap().len()));
+        // The file and an index per split.
+        assert_eq!(fs::read_dir(out.join("data")).unwrap().count(), 3, "{envelope}");
+        assert_eq!(values(&out, 0).len(), 60);
+        assert!(take(std::slice::from_ref(&path), &out, &options).unwrap().already_done);
+
+        let (file, none) = (dir.path().join("a.tar.zst"), AtomicBool::new(false));
+        let options = ExportOptions { level: 1, jobs: 1, dry_run: false };
+        let report = export(&out, &file, &options, &|_| {}, &none).unwrap();
+        let mut tar = tar::Archive::new(zstd::Decoder::new(fs::File::open(file).unwrap()).unwrap());
+        assert_eq!((report.files, tar.entries().unwrap().count()), (4, 4), "{envelope}");
+    }
 }
 
 #[test]

@@ -43,20 +43,27 @@ impl Copy<'_> {
         let data = self.to.join(DATA_DIR);
         make_folder(&data)?;
         let shards = &bundle.manifest().shards;
-        let mut pieces = Vec::new();
+        for file in bundle.manifest().files() {
+            let path = data.join(file.name.as_str());
+            path.parent().map_or(Ok(()), make_folder)?;
+            create(&path)?;
+        }
+        let (mut pieces, mut indexes) = (Vec::new(), Vec::new());
+        // Splits may share a shard, whose bytes are copied once.
+        let mut seen = BTreeSet::new();
         for (shard, entry) in ShardIdx::first(shards.len()).zip(shards) {
-            let starts = (0..n_blocks(entry.file.bytes)).step_by(PIECE_BLOCKS as usize);
-            pieces.extend(starts.map(|first| (shard, first)));
-            for file in [&entry.file, &entry.index] {
-                let path = data.join(file.name.as_str());
-                path.parent().map_or(Ok(()), make_folder)?;
-                create(&path)?;
+            if seen.insert(&entry.file.name) {
+                let starts = (0..n_blocks(entry.file.bytes)).step_by(PIECE_BLOCKS as usize);
+                pieces.extend(starts.map(|first| (shard, first)));
+            }
+            if seen.insert(&entry.index.name) {
+                indexes.push(&entry.index);
             }
         }
-        parallel(shards, self.threads, self.cancel, |entry, stop| -> Result<(), Error> {
+        parallel(&indexes, self.threads, self.cancel, |index, stop| -> Result<(), Error> {
             check_stop(stop)?;
-            let bytes = bundle.read_file(&entry.index)?;
-            write(&data.join(entry.index.name.as_str()), 0, &bytes)?;
+            let bytes = bundle.read_file(index)?;
+            write(&data.join(index.name.as_str()), 0, &bytes)?;
             self.advance(bytes.len());
             Ok(())
         })?;
@@ -77,9 +84,8 @@ impl Copy<'_> {
         create(&to)?;
         write(&to, 0, &manifest)?;
         protect(&to)?;
-        for entry in shards {
-            protect(&data.join(entry.index.name.as_str()))?;
-            protect(&data.join(entry.file.name.as_str()))?;
+        for file in bundle.manifest().files() {
+            protect(&data.join(file.name.as_str()))?;
         }
         Ok(())
     }

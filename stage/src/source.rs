@@ -93,11 +93,9 @@ impl Source {
 
 fn bundle_files(manifest: &gular_bundle::Manifest, need: &mut Need) {
     let mut folders = Folders::new(need);
-    for shard in &manifest.shards {
-        for file in [&shard.file, &shard.index] {
-            need.add(file.bytes);
-            folders.add(need, DATA_DIR, file.name.as_str());
-        }
+    for file in manifest.files() {
+        need.add(file.bytes);
+        folders.add(need, DATA_DIR, file.name.as_str());
     }
 }
 

@@ -140,6 +140,26 @@ fn samples_unpack_to_the_files_they_were() {
 }
 
 #[test]
+fn a_file_of_two_splits_is_copied_once() {
+    let case = Case::new();
+    let at = |name: &str| case.dir.path().join(name);
+    let (packed, adopted, copy) = (at("packed"), at("adopted"), at("seen"));
+    let one_file = ["--envelope", "squashfs", "--layout", "class", "--quiet"];
+    let done = run([&["pack", text(&case.images), text(&packed)], &one_file[..]].concat());
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let data = packed.join("data");
+    let done = run(["adopt", text(&data), "--out", text(&adopted), "--as-split", "folder"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let outcome = case.stage(&adopted, &["--jobs", "4", "--", "cp", "-r", "{}", text(&copy)]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    // The file, an index per split, the manifest.
+    assert_eq!(files(&copy).len(), 4);
+    assert_eq!(files(&copy), files(&adopted));
+    let verified = run(["verify", text(&copy)]);
+    assert_eq!(verified.code, Some(0), "{}", verified.stdout);
+}
+
+#[test]
 fn samples_of_different_shards_have_files_of_different_names() {
     let case = Case::new();
     let (images, bundle) = (case.dir.path().join("close"), case.dir.path().join("recoded"));

@@ -394,6 +394,13 @@ impl Manifest {
         self.shards.iter().filter(move |s| s.split == split)
     }
 
+    /// All files but the manifest, each once: a shard of two splits is listed by both.
+    pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
+        let mut seen = HashSet::new();
+        let listed = self.shards.iter().flat_map(|shard| [&shard.file, &shard.index]);
+        listed.filter(move |file| seen.insert(&file.name))
+    }
+
     /// The position of field `name`.
     ///
     /// # Errors

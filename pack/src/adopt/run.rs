@@ -603,13 +603,17 @@ impl Adopt<'_> {
         self.check_cancel()?;
         let seen = serde_json::to_vec(&seen).expect("texts and numbers serialise");
         write_file(&media_path(out, number), &seen)?;
-        let entry = |digest: Digest, extension: &str, bytes: u64| {
-            let name = format!("{}-{}.{extension}", part.split, digest.short_hex());
+        // A file of several splits has one name, by the first of them, so that it is published,
+        // fetched, staged and exported once.
+        let of_file = found.parts.iter().find(|p| p.source == part.source).unwrap_or(&part);
+        let entry = |split: Split, digest: Digest, extension: &str, bytes: u64| {
+            let name = format!("{split}-{}.{extension}", digest.short_hex());
             let name = BundlePath::parse(&name).map_err(gular_bundle::Error::from)?;
             Ok::<_, Error>(FileEntry { name, bytes, digest })
         };
-        let shard = entry(digest, source.envelope.extension(), source.bytes)?;
-        let index_entry = entry(Digest::of(&index), "index.safetensors", index.len() as u64)?;
+        let shard = entry(of_file.split, digest, source.envelope.extension(), source.bytes)?;
+        let index_entry =
+            entry(part.split, Digest::of(&index), "index.safetensors", index.len() as u64)?;
         write_file(&out.data.join(index_entry.name.as_str()), &index)?;
         let link = out.data.join(shard.name.as_str());
         match std::os::unix::fs::symlink(&source.path, &link) {

@@ -112,13 +112,10 @@ impl Item {
 fn data_files(sound: &SoundBundle, published: &Published) -> Result<Vec<Item>, Error> {
     let bundle = sound.bundle();
     let mut items = Vec::new();
-    for file in bundle.manifest().shards.iter().flat_map(|shard| [&shard.file, &shard.index]) {
+    for file in bundle.manifest().files() {
         let (from, to) = (bundle.path_of(file), published.url_of(file)?);
         items.push(Item { from, to, bytes: file.bytes });
     }
-    // Two shards of the same bytes are one object.
-    items.sort_by(|a, b| a.to.path().cmp(b.to.path()));
-    items.dedup_by(|a, b| a.to == b.to);
     // Long ones first: none is left to run alone at the end.
     items.sort_by_key(|item| Reverse(item.bytes));
     Ok(items)
