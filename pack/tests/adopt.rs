@@ -191,7 +191,7 @@ fn an_adopted_bundle_is_found_done_until_its_files_change() {
     refused(&AdoptOptions { key: Some(None), ..AdoptOptions::default() });
     refused(&AdoptOptions { split: AdoptSplit::All(Split::Val), ..AdoptOptions::default() });
     refused(&AdoptOptions { unknown: UnknownLabels::Class(0), ..AdoptOptions::default() });
-    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+    let later = std::time::SystemTime::now() + Duration::from_secs(5);
     fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
     refused(&AdoptOptions::default());
 }
