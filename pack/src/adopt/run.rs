@@ -464,10 +464,12 @@ impl Adopt<'_> {
     /// minutes to walk.
     fn open(&self, source: &Source) -> Result<(ReadAt, Survey), Error> {
         let file = ReadAt::open(&source.path, Backend::Pread)?.until(self.cancel);
-        let found = survey(&file, source.envelope);
-        // Whatever a walker made of the read that failed.
-        self.check_cancel()?;
-        Ok((file, found?))
+        let found = survey(&file, source.envelope).or_else(|error| {
+            // Whatever the walker made of the read that failed.
+            self.check_cancel()?;
+            Err(Error::from(error))
+        })?;
+        Ok((file, found))
     }
 
     fn check_cancel(&self) -> Result<(), Error> {
