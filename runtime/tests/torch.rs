@@ -281,29 +281,29 @@ fn a_checkpoint_that_fails_beside_the_training_is_told_at_the_next_call() {
 
 #[test]
 fn a_saver_whose_thread_cannot_be_started_says_so() {
-    const ALONE: &str = "GULAR_TEST_NO_THREADS";
-    if std::env::var_os(ALONE).is_none() {
+    const STATE: &str = "GULAR_TEST_STATE_WITHOUT_THREADS";
+    let Ok(state) = std::env::var(STATE) else {
         // A process whose threads would need more stack than there are addresses.
         let name = "a_saver_whose_thread_cannot_be_started_says_so";
         let mut test = Command::new(std::env::current_exe().unwrap());
-        test.args([name, "--test-threads=1", "--nocapture"]);
-        let done = test.env(ALONE, "1").env("RUST_MIN_STACK", (1_u64 << 60).to_string()).output();
-        let done = done.unwrap();
+        test.args([name, "--test-threads=1"]).env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+        let done = test.env(STATE, serde_json::to_string(&state(3)).unwrap()).output().unwrap();
         let said = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success() && said.contains("1 passed"), "{done:?}");
         return;
-    }
+    };
+    let state: TrainState = serde_json::from_str(&state).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let keep = NonZeroUsize::new(2).unwrap();
-    let checkpoints = Checkpoints::open(dir.path(), state(3).loader.bundle, keep).unwrap();
+    let checkpoints = Checkpoints::open(dir.path(), state.loader.bundle, keep).unwrap();
     let store = VarStore::new(Device::Cpu);
     let adamw = AdamW::new(&store);
     let mut saver = Saver::new(checkpoints);
-    let error = saver.begin(&state(3), &store, &adamw).unwrap_err();
+    let error = saver.begin(&state, &store, &adamw).unwrap_err();
     let is_own = matches!(&error, Error::Checkpoint(CheckpointError::Thread { .. }));
     assert!(is_own && error.hint().unwrap().contains("ulimit -u"), "{error}");
     // The last checkpoint of a run needs no thread.
-    assert_eq!(saver.save(&state(3), &store, &adamw).unwrap().step, 3);
+    assert_eq!(saver.save(&state, &store, &adamw).unwrap().step, 3);
 }
 
 #[test]
