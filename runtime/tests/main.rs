@@ -1,6 +1,11 @@
 //! The tests of `runtime` from outside, as one program: linking many takes longer than the tests.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking and says when it skips"
+)]
 
 mod checkpoint;
 mod epochs;
@@ -9,4 +14,5 @@ mod loader;
 mod metrics;
 mod orders;
 mod pytorch_vectors;
+mod slow_reads;
 mod tally;

@@ -6,13 +6,14 @@
 //! and no lock is held while pixels are made.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 
 use super::LoaderError;
+use super::ahead::Ahead;
 use super::labels::Known;
 use super::stats::{Meters, Phase};
 use crate::order::EpochOrder;
@@ -68,6 +69,13 @@ pub(super) struct Ticket {
     pub(super) broken: Option<Error>,
     /// RGB `[h, w, 3]`.
     pub(super) out: BytesMut,
+}
+
+impl Ticket {
+    /// Of which run it is, and its step and row there.
+    pub(super) fn place(&self) -> (u64, u64, usize) {
+        (self.run, self.step, self.row)
+    }
 }
 
 /// An epoch under way.
@@ -135,6 +143,25 @@ impl Span {
     }
 }
 
+impl Run {
+    /// Steps of this rank.
+    pub(super) fn n_steps(&self) -> u64 {
+        self.span.n_steps()
+    }
+
+    /// The position of this rank's first sample of `step`.
+    fn first_position(&self, step: u64) -> u64 {
+        self.span.positions(step).0.saturating_add(self.rank)
+    }
+
+    /// This rank's samples of `step`, as numbers of the split.
+    pub(super) fn samples(&self, step: u64) -> impl Iterator<Item = u64> {
+        let (from, to) = self.span.positions(step);
+        let samples = self.order.rank_samples(from, to, self.rank, self.world_size);
+        samples.map(|n| self.known.sample(n))
+    }
+}
+
 #[derive(Debug)]
 struct Filling {
     run: u64,
@@ -194,7 +221,7 @@ pub(super) struct Waiting {
 pub(super) struct BatchSlots {
     /// Before the slots, so that they let go of the memory before it is freed.
     #[cfg(feature = "cuda")]
-    holds: std::sync::OnceLock<Vec<Hold>>,
+    holds: OnceLock<Vec<Hold>>,
     state: Mutex<State>,
     /// There may be a ticket.
     work: Condvar,
@@ -203,6 +230,7 @@ pub(super) struct BatchSlots {
     row_bytes: usize,
     n_slots: usize,
     waiting: Waiting,
+    ahead: OnceLock<Arc<Ahead>>,
 }
 
 /// Something that holds on to the memory of the slots, such as a page lock.
@@ -226,13 +254,14 @@ impl BatchSlots {
         let state = State { free: free.collect::<Result<_, Error>>()?, ..State::default() };
         Ok(Self {
             #[cfg(feature = "cuda")]
-            holds: std::sync::OnceLock::new(),
+            holds: OnceLock::new(),
             state: Mutex::new(state),
             work: Condvar::new(),
             ready: Condvar::new(),
             row_bytes,
             n_slots,
             waiting,
+            ahead: OnceLock::new(),
         })
     }
 
@@ -266,6 +295,7 @@ impl BatchSlots {
         let mut state = self.lock();
         state.abandon();
         state.current = Some(state.begin(run));
+        self.tell(&state);
         drop(state);
         self.work.notify_all();
     }
@@ -288,6 +318,7 @@ impl BatchSlots {
     pub(super) fn make_ahead(&self, run: Run) {
         let mut state = self.lock();
         state.ahead = Some(state.begin(run));
+        self.tell(&state);
         state.recycle_abandoned();
         drop(state);
         self.work.notify_all();
@@ -295,12 +326,24 @@ impl BatchSlots {
 
     /// Ends the epoch whose batches were all taken; the one after it is made on.
     pub(super) fn finish(&self) {
-        self.lock().current = None;
+        let mut state = self.lock();
+        state.current = None;
+        self.tell(&state);
     }
 
     /// Ends all epochs wherever they are. Rows being made come back later, by themselves.
     pub(super) fn abandon(&self) {
-        self.lock().abandon();
+        let mut state = self.lock();
+        state.abandon();
+        self.tell(&state);
+    }
+
+    /// Says what comes next to who reads ahead: before any sample of it is handed out.
+    fn tell(&self, state: &State) {
+        if let Some(ahead) = self.ahead.get() {
+            let live = [&state.current, &state.ahead].into_iter().flatten();
+            ahead.follow(live.map(|live| (live.number, Arc::clone(&live.run))).collect());
+        }
     }
 
     /// Waits for the next sample to make; `None` when the loader goes away.
@@ -415,6 +458,20 @@ impl BatchSlots {
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.work.notify_all();
+        if let Some(ahead) = self.ahead.get() {
+            ahead.close();
+        }
+    }
+
+    /// Tells `ahead`, from now on, what comes next. Once, and before the first epoch.
+    pub(super) fn read_ahead(&self, ahead: Ahead) {
+        // Of a second one nobody would ask.
+        let _ = self.ahead.set(Arc::new(ahead));
+    }
+
+    /// Who reads ahead.
+    pub(super) fn ahead(&self) -> Option<&Arc<Ahead>> {
+        self.ahead.get()
     }
 
     /// Says that a thread ended by a panic; whoever waits for a batch gets an error.
@@ -470,11 +527,8 @@ impl State {
             let under_way = both.into_iter().find(|under_way| under_way.has_steps_left())?;
             let mut slot = self.free.pop()?;
             let (run, step) = (&under_way.run, under_way.next_step);
-            let (from, to) = run.span.positions(step);
-            let samples = run.order.rank_samples(from, to, run.rank, run.world_size);
-            let first = from.saturating_add(run.rank);
-            slot.split(samples.map(|n| run.known.sample(n)), row_bytes);
-            slot.number(first, run.world_size);
+            slot.split(run.samples(step), row_bytes);
+            slot.number(run.first_position(step), run.world_size);
             under_way.next_step += 1;
             let run = under_way.number;
             self.filling.push_back(Filling { run, step, slot, issued: 0, done: 0 });

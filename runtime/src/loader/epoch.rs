@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use gular_bundle::{Bundle, Digest};
 
+use super::ahead::Ahead;
 #[cfg(feature = "cuda")]
 use super::batch_slots::Hold;
 use super::batch_slots::{BatchSlots, Run, Slot, Span, Waiting};
@@ -91,6 +92,7 @@ impl Loader {
         let (rows, row_bytes) = (options.batch_size, options.row_bytes()?);
         let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
         let ring = Arc::new(BatchSlots::new(options.slots, rows, row_bytes, waiting)?);
+        ring.read_ahead(Ahead::new(Arc::clone(&source), options.read_ahead));
         let meters = Arc::new(Meters::default());
         let pool = Pool::start(threads, &ring, &source, &meters)?;
         Ok(Self {

@@ -13,8 +13,10 @@
 //! Samples stored as pixels (payload `raw`) are not decoded: what is not resized is
 //! copied. All threads work on the same batch until its samples are handed out, so the
 //! first batch takes one batch's work divided by the threads. Memory is
-//! [`LoaderOptions::slots`] batches and what each thread's decoder holds.
+//! [`LoaderOptions::slots`] batches, what each thread's decoder holds, and at most
+//! [`LoaderOptions::read_ahead`] bytes of samples that come next.
 
+mod ahead;
 mod batch;
 mod batch_slots;
 mod epoch;

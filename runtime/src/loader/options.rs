@@ -28,6 +28,9 @@ pub struct LoaderOptions {
     pub threads: usize,
     /// Batches in memory at a time, lent ones included; at least 2.
     pub slots: usize,
+    /// Bytes of samples, as they are stored, that may be read before a thread needs them. Other
+    /// threads do so when reads are seen to wait, as on a cold disk or a network; 0 never does.
+    pub read_ahead: u64,
     /// What is done to each picture.
     pub transform: Transform,
     /// How bytes become numbers in [`Batch::write_f32_nchw`](super::Batch::write_f32_nchw).
@@ -103,6 +106,8 @@ impl LoaderOptions {
             world_size: 1,
             threads: 0,
             slots: 4,
+            // Over a hundred photographs, or two batches of them.
+            read_ahead: 16 << 20,
             transform: match split {
                 Split::Train => Transform::train(224),
                 Split::Val | Split::Test => Transform::eval(224),

@@ -2,10 +2,12 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Instant;
 
 use gular_bundle::{Bundle, Field, FieldIdx, Row, SampleId, Shard, Split};
 use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
+use super::ahead::Ahead;
 use super::batch_slots::Ticket;
 use super::labels::{self, UNKNOWN};
 use super::pixels::{PixelTools, Pixels, copy};
@@ -65,6 +67,16 @@ pub(super) struct Tools {
     stored: Vec<u8>,
     /// A picture of which only a part is kept.
     whole: Vec<u8>,
+    /// Who may have read the sample already.
+    ahead: Option<Arc<Ahead>>,
+}
+
+/// A sample as it is stored, not read yet.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    shard: Arc<Shard>,
+    row: Row,
+    pub(super) bytes: u64,
 }
 
 /// Waits here, and not in a decoder, for pages of a map that are not in memory.
@@ -104,14 +116,30 @@ impl Source {
         })
     }
 
-    pub(super) fn tools(&self) -> Tools {
+    pub(super) fn tools(&self, ahead: Option<&Arc<Ahead>>) -> Tools {
         let decoder = Decoder::new(DecodeOptions {
             limits: self.limits,
             orientation: self.orientation,
             jpeg: self.jpeg,
         });
         let pixels = PixelTools::default();
-        Tools { decoder, pixels, stored: Vec::new(), whole: Vec::new() }
+        let ahead = ahead.cloned();
+        Tools { decoder, pixels, stored: Vec::new(), whole: Vec::new(), ahead }
+    }
+
+    /// Where a sample's bytes are, and how many; opens its shard.
+    pub(super) fn stored(&self, sample: u64) -> Result<Stored, Error> {
+        let id = self.bundle.locate(self.split, sample)?;
+        let shard = self.bundle.shard(id.shard)?;
+        let bytes = shard.len_of(id.row, self.image)?.unwrap_or(0) as u64;
+        Ok(Stored { shard, row: id.row, bytes })
+    }
+
+    /// Reads `stored` into `bytes`, not checked; of a map brings its pages into memory, and
+    /// leaves `bytes` empty.
+    pub(super) fn read(&self, stored: &Stored, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        touch(stored.shard.view(stored.row, self.image, bytes)?);
+        Ok(())
     }
 
     /// Fills `ticket.out` with its sample, or as [`OnBadSample`] says with another one or with
@@ -156,11 +184,25 @@ impl Source {
         let id = self.bundle.locate(self.split, ticket.sample)?;
         let mut buffer = std::mem::take(&mut tools.stored);
         let shard = meters.time(Phase::Read, || self.bundle.shard(id.shard))?;
-        let stored = meters.time(Phase::Read, || {
-            let stored = shard.view(id.row, self.image, &mut buffer)?;
-            touch(stored);
-            Ok::<_, Error>(stored)
-        })?;
+        let ahead = tools.ahead.as_deref();
+        let taken = meters.time(Phase::Read, || ahead.and_then(|ahead| ahead.take(ticket)));
+        meters.count_ahead(taken.is_some());
+        let stored = match taken {
+            Some(bytes) if !bytes.is_empty() => {
+                buffer = bytes;
+                &buffer
+            }
+            // Mapped, or not read: what is in memory already takes no time.
+            _ => meters.time(Phase::Read, || {
+                let since = Instant::now();
+                let stored = shard.view(id.row, self.image, &mut buffer)?;
+                touch(stored);
+                if let Some(ahead) = ahead {
+                    ahead.note(since.elapsed(), stored.len());
+                }
+                Ok::<_, Error>(stored)
+            })?,
+        };
         meters.count(stored.len());
         meters.time(Phase::Check, || shard.check(id.row, self.image, stored))?;
         ticket.term = self.term(&shard, id.row, ticket.of.epoch, ticket.position, ticket.sample)?;
@@ -295,7 +337,7 @@ mod tests {
         ring.start(Run { order, known: Arc::default(), epoch: 0, span, rank: 0, world_size: 1 });
         let meters = Meters::default();
         let mut ticket = ring.take(&meters).unwrap();
-        let mut tools = source.tools();
+        let mut tools = source.tools(None);
         let made = source.make(&mut ticket, &mut tools, &meters);
         (made.map(|_| ticket.out.to_vec()), tools.stored.capacity())
     }

@@ -44,6 +44,8 @@ pub struct Stats {
     pub time: [Duration; 5],
     /// Samples made, those prefetched and thrown away included.
     pub samples: u64,
+    /// Of these, samples that were read before a thread that decodes needed them.
+    pub read_ahead: u64,
     /// Bytes read from shards.
     pub bytes: u64,
     /// Batches handed out.
@@ -80,6 +82,7 @@ impl Stats {
         Self {
             time,
             samples: self.samples.saturating_sub(earlier.samples),
+            read_ahead: self.read_ahead.saturating_sub(earlier.read_ahead),
             bytes: self.bytes.saturating_sub(earlier.bytes),
             batches: self.batches.saturating_sub(earlier.batches),
             images: self.images.saturating_sub(earlier.images),
@@ -139,6 +142,9 @@ impl fmt::Display for Stats {
             self.bytes as f64 / 1e6 / self.elapsed.as_secs_f64().max(1e-9),
             self.threads,
         )?;
+        if self.read_ahead > 0 {
+            write!(f, "\n{} samples were read ahead", self.read_ahead)?;
+        }
         if self.skipped > 0 {
             write!(f, "\n{} samples could not be decoded", self.skipped)?;
         }
@@ -157,6 +163,7 @@ impl fmt::Display for Stats {
 pub(super) struct Meters {
     time: [AtomicU64; 5],
     samples: AtomicU64,
+    read_ahead: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -179,12 +186,17 @@ impl Meters {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    pub(super) fn count_ahead(&self, was_read_ahead: bool) {
+        self.read_ahead.fetch_add(u64::from(was_read_ahead), Ordering::Relaxed);
+    }
+
     /// Adds what the threads counted to `stats`.
     pub(super) fn fill(&self, stats: &mut Stats) {
         for (time, nanos) in stats.time.iter_mut().zip(&self.time) {
             *time = Duration::from_nanos(nanos.load(Ordering::Relaxed));
         }
         stats.samples = self.samples.load(Ordering::Relaxed);
+        stats.read_ahead = self.read_ahead.load(Ordering::Relaxed);
         stats.bytes = self.bytes.load(Ordering::Relaxed);
     }
 }
@@ -199,6 +211,7 @@ mod tests {
         let stats = Stats {
             time: [ms(10), ms(20), ms(1500), ms(0), ms(800)],
             samples: 1000,
+            read_ahead: 600,
             bytes: 50_000_000,
             batches: 10,
             images: 990,
@@ -216,6 +229,7 @@ decode                1.50        1500.0
 wait for slot         0.00           0.0
 wait for batch        0.80         800.0
 990 images in 10 batches, 990 images/s, 50.0 MB/s read, 4 threads
+600 samples were read ahead
 10 samples could not be decoded
 7 samples of unknown class were ignored
 the bottleneck is decoding: more cores or smaller images would help

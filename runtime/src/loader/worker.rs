@@ -49,12 +49,13 @@ impl Drop for Pool {
 
 fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
     let alarm = Alarm(ring);
-    let mut tools = source.tools();
+    let new_tools = || source.tools(ring.ahead());
+    let mut tools = new_tools();
     while let Some(mut ticket) = ring.take(meters) {
         let made = caught(|| source.deliver(&mut ticket, &mut tools, meters));
         let made = made.unwrap_or_else(|message| {
             // What the panic left behind is thrown away.
-            tools = source.tools();
+            tools = new_tools();
             Err(LoaderError::Panicked { key: source.name(ticket.sample), message }.into())
         });
         ring.put(ticket, made);

@@ -1,0 +1,560 @@
+//! Reading ahead along the known order, where reading has to wait.
+//!
+//! ```text
+//!  order ─▶ next sample ─▶ room? ─▶ readers: each reads one, all at once
+//!                                     │ │ │
+//!                          bytes in memory, at most `read_ahead` ─▶ the thread that decodes it
+//! ```
+//!
+//! A decoding thread that reads for itself waits once per sample, which nothing hides: on a
+//! file system that answers in 1 ms, two threads get 2,000 samples per second at best. So when
+//! reads are seen to wait, other threads read what comes next. Where reads come from memory
+//! they rest: handing bytes from one core to another would only cost.
+//!
+//! Advice to the kernel (`posix_fadvise`) would do for a disk, but FUSE, NFS and Lustre take
+//! it as they like. A read is a read everywhere, and its bytes are bounded.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::batch_slots::{Run, Ticket};
+use super::source::{Source, Stored};
+
+// Enough for 16,000 reads per second of 1 ms each; on the virtual disk of the machine that the
+// peers were measured on, 16 threads had twice the bytes per second of one.
+const READERS: usize = 16;
+
+/// A read from memory takes no longer than this and [`MEMORY_SPEED`] allow: measured, 13 µs
+/// for 110 KB.
+const FROM_MEMORY: Duration = Duration::from_micros(100);
+
+/// Bytes per second.
+const MEMORY_SPEED: f64 = 2e9;
+
+/// The place of a sample: the number of its run, its step there, and its row in the step.
+type Place = (u64, u64, usize);
+
+/// What the threads that decode have in hand of the samples that come next.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    shared: Arc<Shared>,
+    readers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    source: Arc<Source>,
+    /// Bytes that may be read and not taken.
+    most_bytes: u64,
+    state: Mutex<State>,
+    /// There is something to read, or room for it.
+    work: Condvar,
+    /// A sample has been read.
+    read: Condvar,
+    /// Only one looks for the next sample: those before it get room first.
+    scout: Mutex<()>,
+    slow: Slow,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Epochs under way with their numbers, which grow.
+    runs: Vec<(u64, Arc<Run>)>,
+    /// The next sample to be read.
+    next: Place,
+    /// Samples of the step of `next`.
+    ids: Vec<u64>,
+    /// The run and step that `ids` is of.
+    ids_of: Option<(u64, u64)>,
+    held: HashMap<Place, Held>,
+    /// Of `held`.
+    bytes: u64,
+    closed: bool,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// A reader is at it, with this room.
+    Reading(u64),
+    Read {
+        bytes: Vec<u8>,
+        room: u64,
+    },
+    /// Whoever needs it reads it, and has the error then.
+    Failed(u64),
+}
+
+impl Held {
+    /// The bytes that it may take.
+    fn room(&self) -> u64 {
+        match self {
+            Self::Reading(room) | Self::Failed(room) | Self::Read { room, .. } => *room,
+        }
+    }
+}
+
+/// One sample that a reader has to read.
+struct Job<'a> {
+    of: &'a Shared,
+    place: Place,
+    stored: Stored,
+    /// What was read; without, the reader has failed, or ended by a panic.
+    read: Option<Vec<u8>>,
+}
+
+impl Ahead {
+    /// Reads nothing, and starts no thread, until reads are seen to wait.
+    pub(super) fn new(source: Arc<Source>, most_bytes: u64) -> Self {
+        let shared = Shared {
+            source,
+            most_bytes,
+            state: Mutex::default(),
+            work: Condvar::new(),
+            read: Condvar::new(),
+            scout: Mutex::new(()),
+            slow: Slow::default(),
+        };
+        Self { shared: Arc::new(shared), readers: Mutex::default() }
+    }
+
+    /// From here on samples of `runs` come next, one run after the other, each with its number;
+    /// of others nothing is needed any more.
+    pub(super) fn follow(&self, runs: Vec<(u64, Arc<Run>)>) {
+        self.shared.lock().follow(runs);
+        self.shared.wake();
+    }
+
+    /// Sends the readers home.
+    pub(super) fn close(&self) {
+        self.shared.lock().closed = true;
+        self.shared.wake();
+    }
+
+    /// The bytes of a ticket's sample, when they were read ahead, or are just being read;
+    /// empty where the sample is mapped and now in memory. `None`: read it yourself.
+    pub(super) fn take(&self, ticket: &Ticket) -> Option<Vec<u8>> {
+        let place = ticket.place();
+        let mut state = self.shared.lock();
+        loop {
+            match state.held.get(&place) {
+                Some(Held::Reading(_)) => {}
+                Some(_) => {
+                    let taken = state.let_go(place);
+                    drop(state);
+                    self.shared.work.notify_all();
+                    return taken;
+                }
+                None => {
+                    // Whoever is overtaken has nothing to read there any more.
+                    state.next = state.next.max((place.0, place.1, place.2 + 1));
+                    return None;
+                }
+            }
+            state = self.shared.read.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Notes how long a decoding thread read for itself.
+    pub(super) fn note(&self, took: Duration, bytes: usize) {
+        if self.shared.most_bytes > 0 && self.shared.slow.note(took, bytes) {
+            self.start();
+        }
+    }
+
+    /// Reads are slow: sees to it that there are readers, awake.
+    fn start(&self) {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        while readers.len() < READERS {
+            let shared = Arc::clone(&self.shared);
+            let name = format!("gular-read-{}", readers.len());
+            let reader = thread::Builder::new().name(name).spawn(move || {
+                while let Some(job) = shared.next() {
+                    job.run();
+                }
+            });
+            // Without a thread samples are read by those who need them, as before.
+            let Ok(reader) = reader else { break };
+            readers.push(reader);
+        }
+        drop(readers);
+        self.shared.wake();
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.close();
+        let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for reader in readers.drain(..) {
+            // One that panicked has said so in its job.
+            drop(reader.join());
+        }
+    }
+}
+
+impl Shared {
+    /// Waits for a sample to read, and for room for it; `None` when the loader goes away.
+    fn next(&self) -> Option<Job<'_>> {
+        let _scout = self.scout.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let Some((place, sample)) = state.coming().filter(|_| self.slow.is_on()) else {
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            // Opens the shard, where it is not open.
+            let stored = self.source.stored(sample);
+            state = self.lock();
+            loop {
+                // Somebody needed it meanwhile, or it is of an epoch that was left.
+                if state.closed || !state.is_next(place) {
+                    break;
+                }
+                let Some(stored) = stored.as_ref().ok().filter(|s| s.bytes <= self.most_bytes)
+                else {
+                    state.next.2 += 1;
+                    break;
+                };
+                if state.bytes + stored.bytes <= self.most_bytes {
+                    state.bytes += stored.bytes;
+                    state.held.insert(place, Held::Reading(stored.bytes));
+                    state.next.2 += 1;
+                    let stored = stored.clone();
+                    return Some(Job { of: self, place, stored, read: None });
+                }
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn wake(&self) {
+        self.work.notify_all();
+        self.read.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that is done with the lock held can panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn follow(&mut self, runs: Vec<(u64, Arc<Run>)>) {
+        self.runs = runs;
+        let runs = &self.runs;
+        self.held.retain(|place, _| runs.iter().any(|(number, _)| *number == place.0));
+        self.bytes = self.held.values().map(Held::room).sum();
+    }
+
+    /// The sample to be read next, and its place.
+    fn coming(&mut self) -> Option<(Place, u64)> {
+        loop {
+            let (at, step, row) = self.next;
+            let (number, run) = self.runs.iter().find(|(number, _)| *number >= at)?;
+            if *number > at {
+                self.next = (*number, 0, 0);
+            } else if step >= run.n_steps() {
+                self.next = (at + 1, 0, 0);
+            } else {
+                if self.ids_of != Some((at, step)) {
+                    self.ids.clear();
+                    self.ids.extend(run.samples(step));
+                    self.ids_of = Some((at, step));
+                }
+                if let Some(sample) = self.ids.get(row) {
+                    return Some((self.next, *sample));
+                }
+                self.next = (at, step + 1, 0);
+            }
+        }
+    }
+
+    fn is_next(&self, place: Place) -> bool {
+        self.next == place && self.runs.iter().any(|(number, _)| *number == place.0)
+    }
+
+    /// Forgets a sample that is needed now; its bytes, if it was read.
+    fn let_go(&mut self, place: Place) -> Option<Vec<u8>> {
+        let held = self.held.remove(&place)?;
+        self.bytes -= held.room();
+        match held {
+            Held::Read { bytes, .. } => Some(bytes),
+            Held::Reading(_) | Held::Failed(_) => None,
+        }
+    }
+}
+
+impl Job<'_> {
+    fn run(mut self) {
+        let since = Instant::now();
+        let mut bytes = Vec::new();
+        if self.of.source.read(&self.stored, &mut bytes).is_ok() {
+            self.read = Some(bytes);
+        }
+        let len = usize::try_from(self.stored.bytes).unwrap_or(usize::MAX);
+        self.of.slow.note(since.elapsed(), len);
+    }
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        let mut state = self.of.lock();
+        if let Some(held) = state.held.get_mut(&self.place) {
+            let room = self.stored.bytes;
+            *held = match self.read.take() {
+                Some(bytes) => Held::Read { bytes, room },
+                None => Held::Failed(room),
+            };
+        }
+        drop(state);
+        self.of.read.notify_all();
+    }
+}
+
+/// Whether reads wait, by the last 32 of them.
+#[derive(Debug, Default)]
+struct Slow {
+    /// One bit per read, the latest lowest.
+    recent: AtomicU32,
+    is_on: AtomicBool,
+}
+
+impl Slow {
+    /// Returns whether this read was what turns reading ahead on: a quarter waited. It is
+    /// turned off when none does.
+    fn note(&self, took: Duration, bytes: usize) -> bool {
+        let from_memory = FROM_MEMORY + Duration::from_secs_f64(bytes as f64 / MEMORY_SPEED);
+        let bit = u32::from(took > from_memory);
+        let note = |recent: u32| Some(recent << 1 | bit);
+        let before = self.recent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note);
+        let recent = before.map_or(0, |recent| recent << 1 | bit);
+        match recent.count_ones() {
+            0 => {
+                self.is_on.store(false, Ordering::Relaxed);
+                false
+            }
+            8.. => !self.is_on.swap(true, Ordering::Relaxed),
+            _ => false,
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/fixtures/mod.rs"]
+mod fixtures;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use gular_bundle::{Backend, Bundle, FieldIdx, OpenOptions, Split};
+
+    use super::super::batch_slots::{BatchSlots, Span, Waiting};
+    use super::super::stats::Meters;
+    use super::fixtures::{Made, Recipe, make};
+    use super::*;
+    use crate::order::{EpochOrder, OrderKind, OrderSpec};
+    use crate::{LoaderOptions, Transform};
+
+    const BATCH: u64 = 4;
+    const SIDE: u32 = 8;
+    const SHARDS: [usize; 4] = [7, 1, 12, 5];
+    const N: u64 = 25;
+
+    struct Machine {
+        made: Made,
+        ring: BatchSlots,
+    }
+
+    impl Machine {
+        /// `rank` of two, with readers that are awake unless `most_bytes` is 0.
+        fn new(backend: Backend, most_bytes: u64) -> Self {
+            let made = make(&Recipe { train: &SHARDS, ..Recipe::default() });
+            let open = OpenOptions { backend, ..OpenOptions::default() };
+            let bundle = Arc::new(Bundle::open(made.dir.path(), open).unwrap());
+            let transform = Transform::eval(SIDE);
+            let options = LoaderOptions { transform, ..LoaderOptions::new(Split::Train) };
+            let source = Arc::new(Source::new(bundle, &options).unwrap());
+            let row_bytes = (SIDE * SIDE * 3) as usize;
+            let ring = BatchSlots::new(2, 4, row_bytes, Waiting::default()).unwrap();
+            let ahead = Ahead::new(source, most_bytes);
+            ring.read_ahead(ahead);
+            Self { made, ring }
+        }
+
+        fn ahead(&self) -> &Ahead {
+            self.ring.ahead().unwrap()
+        }
+
+        /// As if reads had been seen to wait.
+        fn wake(&self) {
+            (0..32).for_each(|_| self.ahead().note(Duration::from_millis(1), 1000));
+        }
+
+        /// Rank 1 of 2 begins epoch 3; returns its samples.
+        fn begin(&self) -> Vec<u64> {
+            let spec = OrderSpec { kind: OrderKind::Elastic, seed: 5, drop_last: false };
+            let counts = SHARDS.map(|n| n as u64);
+            let order = || EpochOrder::new(&spec, &counts, 3, 2);
+            let span = Span::new(0, N, 2 * BATCH, false);
+            let known = Arc::default();
+            let run = Run { order: order(), known, epoch: 3, span, rank: 1, world_size: 2 };
+            self.ring.start(run);
+            order().rank_samples(0, N, 1, 2).collect()
+        }
+
+        fn stored(&self, sample: u64) -> Vec<u8> {
+            let bundle = &self.made.bundle;
+            let mut bytes = Vec::new();
+            let id = bundle.locate(Split::Train, sample).unwrap();
+            bundle.read(id, FieldIdx(0), &mut bytes).unwrap();
+            bytes
+        }
+
+        /// Waits until the readers can do no more; how many samples they hold, and the bytes.
+        fn settled(&self) -> (usize, u64) {
+            let shared = &self.ahead().shared;
+            let mut last = (0, 0);
+            let mut since = Instant::now();
+            while since.elapsed() < Duration::from_millis(100) {
+                thread::sleep(Duration::from_millis(5));
+                let state = shared.lock();
+                let reading = state.held.values().any(|held| matches!(held, Held::Reading(_)));
+                let now = (state.held.len(), state.bytes);
+                assert!(now.1 <= shared.most_bytes, "{now:?}");
+                if now != last || reading {
+                    (last, since) = (now, Instant::now());
+                }
+            }
+            last
+        }
+    }
+
+    #[test]
+    fn the_next_samples_of_the_order_are_read_within_the_bytes() {
+        let most_bytes = 6000;
+        let machine = Machine::new(Backend::Pread, most_bytes);
+        machine.wake();
+        let samples = machine.begin();
+        let lens: Vec<u64> = samples.iter().map(|s| machine.stored(*s).len() as u64).collect();
+        let meters = Meters::default();
+        for (i, sample) in samples.iter().enumerate() {
+            // As many as there is room for, from the next one on.
+            let (mut n, mut bytes) = (0, 0);
+            while lens.get(i + n).is_some_and(|len| bytes + len <= most_bytes) {
+                bytes += lens[i + n];
+                n += 1;
+            }
+            assert!(n > 1 || i + 1 == samples.len(), "the test shows nothing");
+            assert_eq!(machine.settled(), (n, bytes), "before sample {i}");
+            let ticket = machine.ring.take(&meters).unwrap();
+            assert_eq!(ticket.sample, *sample);
+            assert_eq!(machine.ahead().take(&ticket), Some(machine.stored(*sample)), "{i}");
+            machine.ring.put(ticket, Ok(None));
+            if (i + 1) % 4 == 0 {
+                let slot = machine.ring.batch(i as u64 / BATCH, &meters).unwrap().unwrap();
+                machine.ring.give_back(slot);
+            }
+        }
+        assert_eq!(machine.settled(), (0, 0));
+    }
+
+    #[test]
+    fn readers_begin_where_the_threads_are_and_let_go_of_an_epoch_that_was_left() {
+        let machine = Machine::new(Backend::Pread, 1 << 20);
+        let samples = machine.begin();
+        let meters = Meters::default();
+        for sample in &samples[..3] {
+            let ticket = machine.ring.take(&meters).unwrap();
+            assert_eq!((ticket.sample, machine.ahead().take(&ticket)), (*sample, None));
+        }
+        machine.wake();
+        assert_eq!(machine.settled().0, samples.len() - 3);
+        let old = machine.ring.take(&meters).unwrap();
+        machine.ring.abandon();
+        assert_eq!(machine.settled(), (0, 0));
+        assert_eq!(machine.ahead().take(&old), None);
+        machine.begin();
+        assert_eq!(machine.settled().0, samples.len());
+        assert_eq!(machine.ahead().take(&old), None);
+        assert_eq!(machine.settled().0, samples.len());
+    }
+
+    #[test]
+    fn what_is_mapped_is_brought_into_memory_and_handed_over_by_nobody() {
+        let machine = Machine::new(Backend::Map, 1 << 20);
+        machine.wake();
+        let samples = machine.begin();
+        assert_eq!(machine.settled().0, samples.len());
+        let ticket = machine.ring.take(&Meters::default()).unwrap();
+        assert_eq!(machine.ahead().take(&ticket), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_sample_that_cannot_be_read_or_is_too_large_is_left_to_whoever_needs_it() {
+        let machine = Machine::new(Backend::Pread, 1 << 20);
+        let manifest = machine.made.bundle.manifest();
+        let gone = machine.made.bundle.path_of(&manifest.shards[2].file);
+        fs::remove_file(&gone).unwrap();
+        machine.wake();
+        let samples = machine.begin();
+        let (first, end) = (8, 20);
+        let there = samples.iter().filter(|s| !(first..end).contains(*s)).count();
+        assert!(there < samples.len());
+        assert_eq!(machine.settled().0, there);
+
+        let small = Machine::new(Backend::Pread, 900);
+        small.wake();
+        let samples = small.begin();
+        let meters = Meters::default();
+        let mut left = 0;
+        for (i, sample) in samples.iter().enumerate() {
+            small.settled();
+            let ticket = small.ring.take(&meters).unwrap();
+            let (taken, stored) = (small.ahead().take(&ticket), small.stored(*sample));
+            left += usize::from(taken.is_none());
+            assert_eq!(taken, (stored.len() <= 900).then_some(stored), "sample {i}");
+            small.ring.put(ticket, Ok(None));
+            if (i + 1) % 4 == 0 {
+                let slot = small.ring.batch(i as u64 / BATCH, &meters).unwrap().unwrap();
+                small.ring.give_back(slot);
+            }
+        }
+        assert!(0 < left && left < samples.len(), "the test shows nothing: {left}");
+    }
+
+    #[test]
+    fn reading_ahead_is_for_reads_that_wait() {
+        let slow = Slow::default();
+        let (memory, disk) = (Duration::from_micros(20), Duration::from_millis(1));
+        for _ in 0..100 {
+            assert!(!slow.note(memory, 110_000));
+        }
+        // A megabyte from memory takes its time, too.
+        assert!(!slow.note(Duration::from_micros(550), 1_000_000));
+        assert!(!slow.is_on());
+        let turned: Vec<bool> = (0..10).map(|_| slow.note(disk, 110_000)).collect();
+        assert_eq!(turned.iter().filter(|turned| **turned).count(), 1);
+        assert!(slow.is_on());
+        assert!((0..31).all(|_| !slow.note(memory, 110_000)));
+        assert!(slow.is_on());
+        slow.note(memory, 110_000);
+        assert!(!slow.is_on());
+
+        let never = Machine::new(Backend::Pread, 0);
+        never.wake();
+        never.begin();
+        assert!(never.ahead().readers.lock().unwrap().is_empty());
+    }
+}
