@@ -10,6 +10,7 @@ mod disk;
 mod finding;
 mod lines;
 pub mod lint;
+pub mod measure;
 pub mod nodes;
 pub mod plan;
 mod sbatch;

@@ -2,6 +2,7 @@
 
 mod hosts;
 mod lint;
+mod measure;
 mod new;
 mod overlay;
 mod plan;
@@ -11,9 +12,10 @@ use clap::{Args, Subcommand};
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 
-/// Write, check and plan jobs for HTCondor and Slurm
+/// Write, check, measure and plan jobs for HTCondor and Slurm
 ///
-/// Works on files alone: nothing is submitted, and no batch system is asked.
+/// Nothing is submitted, and no batch system is asked: these verbs read and write files, and
+/// `measure` runs a command on this machine.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular job lint train.sub")]
 pub(crate) struct JobArgs {
@@ -25,6 +27,7 @@ pub(crate) struct JobArgs {
 enum JobVerb {
     New(new::NewArgs),
     Lint(lint::LintArgs),
+    Measure(measure::MeasureArgs),
     Plan(plan::PlanArgs),
     Hosts(hosts::HostsArgs),
 }
@@ -32,6 +35,7 @@ enum JobVerb {
 pub(crate) fn run(args: &JobArgs, output: &Output) -> Result<Exit, Failure> {
     match &args.verb {
         JobVerb::Lint(args) => lint::run(args, output),
+        JobVerb::Measure(args) => measure::run(args, output),
         JobVerb::Plan(args) => plan::run(args, output),
         JobVerb::New(args) => new::run(args, output),
         JobVerb::Hosts(args) => hosts::run(args, output),

@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod lint;
+mod measure;
 mod new;

@@ -1,0 +1,104 @@
+//! `gular job measure`.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use gular_jobs::measure::{Measured, Share, measure, requests};
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use crate::shared::Output;
+use crate::show;
+use crate::stop::Stop;
+
+/// Run a command and say what a job of it should ask for
+///
+/// The most memory at one moment, of the command and all that it starts, with shared memory
+/// counted once; memory of GPUs where there is nvidia-smi; what its folder grew by; its time.
+/// Run something short that is like the whole: two epochs, a hundred items.
+///
+/// Memory is summed by the kernel in a cgroup where this user may make one, else from /proc; what
+/// the kernel can drop, such as cached files, is not in it. The exit code is the command's.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  gular job measure --part 2/50 -- python3 train.py --epochs 2 --workers 4")]
+pub(super) struct MeasureArgs {
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+    /// What the command does of the whole, such as 2/50 epochs: gives the job's length
+    #[arg(long, value_name = "N/ALL", value_parser = share)]
+    part: Option<Share>,
+    /// The folder that it writes to
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+}
+
+pub(super) fn run(args: &MeasureArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(Failure::new("there is no command", None));
+    };
+    let measured = measure(program, arguments, &args.dir, &stop.flag).map_err(|error| {
+        let mut failure =
+            Failure::new(format!("cannot run `{}`: {error}", program.display()), None);
+        failure.exit =
+            Exit::Command(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 });
+        failure
+    })?;
+    let lines = requests(&measured, args.part);
+    if output.json {
+        let requests: serde_json::Map<String, serde_json::Value> =
+            lines.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        show::json_line(&json!({ "measured": measured, "requests": requests }))?;
+    } else {
+        show::text(&words(&measured, &lines, args.part))?;
+    }
+    Ok(Exit::Command(u8::try_from(measured.exit_code).unwrap_or(u8::MAX)))
+}
+
+fn words(measured: &Measured, lines: &[(&str, String)], part: Option<Share>) -> String {
+    let cores = measured.cpu_seconds / measured.seconds.max(1e-3);
+    let gpu = match measured.gpu_bytes {
+        Some(bytes) => show::size(bytes),
+        None => "not seen: there is no nvidia-smi".to_owned(),
+    };
+    let by = if measured.memory_by == "cgroup" { "cgroup" } else { "sum over processes" };
+    let mut text = format!(
+        "time    {:.1} s, {cores:.1} cores\nmemory  {} ({} of it shared; {by}; {})\ndisk    {}\nGPU     {gpu}\n",
+        measured.seconds,
+        show::size(measured.memory_bytes),
+        show::size(measured.shared_bytes),
+        show::count(measured.processes, "process").replace("processs", "processes"),
+        show::size(measured.disk_bytes),
+    );
+    if let Some(part) = part {
+        let hours = measured.seconds * part.of / part.done / 3600.0;
+        let _ = writeln!(text, "whole   {hours:.1} h");
+    }
+    if measured.exit_code != 0 {
+        let _ = writeln!(
+            text,
+            "it ended with {}: the numbers are those until then",
+            measured.exit_code
+        );
+    }
+    text.push('\n');
+    for (name, value) in lines {
+        let _ = writeln!(text, "{name} = {value}");
+    }
+    text
+}
+
+/// `2/50`
+fn share(text: &str) -> Result<Share, String> {
+    let parts =
+        text.split_once('/').and_then(|(done, of)| Some((done.parse().ok()?, of.parse().ok()?)));
+    match parts {
+        Some((done, of)) if done > 0.0 && of >= done && of < 1e15 => Ok(Share { done, of }),
+        _ => Err(format!("`{text}` is not a part such as 2/50")),
+    }
+}
