@@ -195,6 +195,11 @@ fn advice(probe: &Probe) -> Option<String> {
             "it is overloaded or waits for the origin: try again later"
         }
         ProbeFault::Answer { .. } => "tell its operators, with this line",
+        ProbeFault::NoneNamed(_) if probe.role == Role::Director => {
+            "check the namespace in the URL; when it is right, its origin is down: `gular fetch` \
+             and `gular verify` read what caches hold, with the bundle's digest in the URL, where \
+             the namespace was read before or PELICAN_CLIENT_PREFERREDCACHES names a cache"
+        }
         ProbeFault::NoneNamed(_) => {
             "what caches hold can be read; nothing can be written or listed until the origin is \
              back: ask the namespace's owner"

@@ -32,6 +32,10 @@ pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
         gular_pelican::Error::NotFound { .. } => {
             Some("look with `gular ls` at the collection above it".to_owned())
         }
+        gular_pelican::Error::NoOrigin { .. } => {
+            let hint = "look with `gular ls` whether the namespace is right; when its origin is down, run the same command again later. What caches hold can be read meanwhile: with `#blake3=…` of the bundle at the end of the URL, where the namespace was read before, or by a cache that PELICAN_CLIENT_PREFERREDCACHES names";
+            Some(hint.to_owned())
+        }
         gular_pelican::Error::Denied { diagnosis, .. }
             if matches!(**diagnosis, gular_pelican::Diagnosis::Withheld { .. }) =>
         {

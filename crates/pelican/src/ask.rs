@@ -42,10 +42,10 @@ impl Inner {
 
     /// The same, said of this very object; the old route where the director says nothing
     /// better.
-    pub(crate) async fn route_anew(&self, url: &Url, old: &Route) -> Route {
-        let verb = if url.is_direct() { Verb::ReadOrigin } else { Verb::Read };
-        self.routes.forget(url, verb);
-        let fresh = self.route(url, Verb::Read).await;
+    pub(crate) async fn route_anew(&self, url: &Url, verb: Verb, old: &Route) -> Route {
+        let kept = if verb == Verb::Read && url.is_direct() { Verb::ReadOrigin } else { verb };
+        self.routes.forget(url, kept);
+        let fresh = self.route(url, verb).await;
         Route { reused: false, ..fresh.unwrap_or_else(|_| old.clone()) }
     }
 
@@ -155,7 +155,10 @@ impl Inner {
             404 => {
                 let (url, server, said) =
                     (url.to_string(), server.to_string(), said(response).await);
-                return Err(Error::NotFound { url, server, said });
+                return Err(match knows_no_origin(&said) {
+                    true => Error::NoOrigin { url, director: server, said },
+                    false => Error::NotFound { url, server, said },
+                });
             }
             405 | 501 => {
                 let reason = format!("the director answers {status}{}", said(response).await);
@@ -270,5 +273,27 @@ fn is_passing(response: &Response) -> bool {
         429 | 503 | 504 => true,
         404 | 500 | 502 => !own,
         _ => false,
+    }
+}
+
+/// Whether a director's 404 tells of the namespace, and not of the object. It has no other
+/// way to say so than these words, those of Pelican 7.
+fn knows_no_origin(said: &str) -> bool {
+    let said = said.to_ascii_lowercase();
+    // No origin of the namespace has told it of itself for a while; or some have, and allow
+    // no reads without a cache, of which there is none.
+    said.contains("no sources found") || said.contains("no caches can fulfill")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_404_tells_of_the_namespace_or_of_the_object() {
+        assert!(knows_no_origin(": No sources found for the requested path: no origins: ID: 1"));
+        assert!(knows_no_origin(": No caches can fulfill this request and no fallback origins"));
+        assert!(!knows_no_origin(": No sources reported possession of the object: Are you sure?"));
+        assert!(!knows_no_origin(""));
     }
 }

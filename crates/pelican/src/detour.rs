@@ -67,34 +67,7 @@ impl Inner {
     }
 }
 
-/// Whether an error tells of the director, and not of the object.
+/// Whether an error of asking the director tells of it, and not of the object or the token.
 fn is_the_directors(error: &Error) -> bool {
-    match error {
-        Error::Discovery { .. } | Error::Failed { .. } => true,
-        // What it says when no origin of the namespace has told it of itself for a while;
-        // of an object that nobody has it says otherwise.
-        Error::NotFound { said, .. } => {
-            let said = said.to_ascii_lowercase();
-            said.contains("no sources found") || said.contains("no caches can fulfill")
-        }
-        Error::Unsupported { reason, .. } => reason.contains("answers 5"),
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_directors_troubles_count() {
-        let said = |said: &str| {
-            let (url, server, said) = ("u".to_owned(), "s".to_owned(), said.to_owned());
-            is_the_directors(&Error::NotFound { url, server, said })
-        };
-        // The words of Pelican 7.
-        assert!(said(": No sources found for the requested path: no origins: Request ID: 1"));
-        assert!(!said(": No sources reported possession of the object: Are you sure it exists?"));
-        assert!(!is_the_directors(&Error::Cancelled));
-    }
+    matches!(error, Error::Discovery { .. } | Error::Failed { .. } | Error::NoOrigin { .. })
 }

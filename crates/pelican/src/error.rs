@@ -113,6 +113,17 @@ pub enum Error {
         /// Its words, after `: `.
         said: String,
     },
+    /// The director knows of no origin for the namespace, and so names no server: the origin
+    /// has left, or the path is in no namespace.
+    #[error("`{director}` knows of no origin for `{url}`{said}")]
+    NoOrigin {
+        /// The object.
+        url: String,
+        /// Who said so.
+        director: String,
+        /// Its words, after `: `.
+        said: String,
+    },
     /// A server wants another token.
     #[error("`{server}` does not let us {action} `{url}` ({status}): {diagnosis}")]
     Denied {
@@ -235,6 +246,8 @@ impl Error {
         match self {
             Self::Failed { attempts, .. } => attempts.list.iter().any(|attempt| attempt.passes),
             Self::Discovery { passes, .. } => *passes,
+            // An origin that is restarted says goodbye first.
+            Self::NoOrigin { .. } => true,
             // Whoever renews it writes the same file.
             Self::Denied { diagnosis, .. } => diagnosis.is_expired(),
             _ => false,
@@ -257,6 +270,12 @@ impl Error {
                  https://HOST/…"
             }
             Self::NotFound { .. } => "list the collection above it",
+            Self::NoOrigin { .. } => {
+                "compare the path with the federation's namespaces; when its origin is down, run \
+                 the same command again later. What caches hold can be read meanwhile: with the \
+                 bundle's digest in the URL, where the namespace was read before, or by a cache \
+                 that PELICAN_CLIENT_PREFERREDCACHES names"
+            }
             Self::Denied { diagnosis, action, url, .. } => {
                 return Some(diagnosis.hint_for(action, url));
             }
@@ -270,7 +289,7 @@ impl Error {
                  HTTPS_PROXY, or name servers to be reached without it in NO_PROXY"
             }
             Self::Failed { attempts, .. } if attempts.list.iter().all(|a| !a.passes) => {
-                "show the message to whoever runs the server"
+                "the server will answer the same again: show the message to whoever runs it"
             }
             Self::Failed { .. } => {
                 "run the same command again later: what was transferred is kept; behind a firewall \

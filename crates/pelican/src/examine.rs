@@ -91,7 +91,7 @@ pub enum ProbeFault {
     },
     /// It ended in the middle, or cannot be understood.
     Broken(String),
-    /// The director names no such server.
+    /// The director names no such server; of the director itself: none at all.
     NoneNamed(String),
 }
 
@@ -258,7 +258,11 @@ impl Inner {
             }
             Err(error) => {
                 let mut probe = nothing_of(Role::Origin, String::new());
-                probe.fault = Some(ProbeFault::NoneNamed(error.to_string()));
+                let why = match error {
+                    Error::NoOrigin { .. } => "it knows of none".to_owned(),
+                    error => error.to_string(),
+                };
+                probe.fault = Some(ProbeFault::NoneNamed(why));
                 seen.probes.push(probe);
                 Vec::new()
             }
@@ -464,6 +468,10 @@ fn director_fault(error: Error, probe: &mut Probe, asked: Duration) -> Result<Pr
         Error::NotFound { said, .. } => {
             probe.first_byte = Some(asked);
             ProbeFault::Missing(said.trim_start_matches(": ").to_owned())
+        }
+        Error::NoOrigin { said, .. } => {
+            probe.first_byte = Some(asked);
+            ProbeFault::NoneNamed(said.trim_start_matches(": ").to_owned())
         }
         Error::Denied { status, diagnosis, .. } => {
             probe.first_byte = Some(asked);

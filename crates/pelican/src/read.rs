@@ -194,7 +194,7 @@ impl Inner {
             }
             if route.reused && (sources.lacks() || sources.is_unreachable(unreachable)) {
                 // What the director said of another object need not hold for this one.
-                route = self.route_anew(url, &route).await;
+                route = self.route_anew(url, Verb::Read, &route).await;
                 if sources.add(route.places.clone(), direct) {
                     continue;
                 }

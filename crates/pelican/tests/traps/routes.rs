@@ -196,6 +196,46 @@ fn only_preferred_caches_are_asked_when_nothing_else_is_said() {
     assert_eq!((preferred.heads().len() - n, other.heads().len()), (1, 1));
 }
 
+#[test]
+fn preferred_caches_serve_verified_bytes_without_a_director() {
+    let cache = Server::start(data);
+    let name = "PELICAN_CLIENT_PREFERREDCACHES";
+    for list in [cache.url.clone(), format!("{} +", cache.url)] {
+        let federation = Federation::of(&[], &[]);
+        let url = federation.url("/ns/x");
+        let [(trust, certificate)] = federation.env();
+        let client = client_with(&[(trust, certificate), (name, &list)]);
+        // Discovery and director are gone before the first question.
+        let Federation { discovery, director } = federation;
+        drop(director);
+        let read = |verified: bool| {
+            let cancel = AtomicBool::new(false);
+            match verified {
+                true => client.read_verified(&url, 1000, &|_| Ok(()), &cancel),
+                false => client.read(&url, 1000, &|_| Ok(()), &cancel),
+            }
+        };
+        assert_eq!(read(true).unwrap(), b"data", "{list}");
+        // Of bytes that nothing covers the director must say who has them.
+        assert!(list.ends_with('+') || read(false).is_err(), "{list}");
+        drop(discovery);
+    }
+}
+
+#[test]
+fn a_namespace_without_an_origin_is_not_an_object_that_does_not_exist() {
+    let federation = Federation::start(|talk, _| {
+        let said = br#"{"status":"error","msg":"No sources found for the requested path: no origins found"}"#;
+        talk.answer("404 Not Found", "Server: pelican/7.27.0\r\n", said);
+        true
+    });
+    let client = client_with(&federation.env());
+    let error = read(&client, &federation.url("/ns/x")).unwrap_err();
+    assert!(matches!(error, Error::NoOrigin { .. }) && error.is_passing(), "{error}");
+    assert!(!error.to_string().contains("does not exist"), "{error}");
+    assert!(error.hint().unwrap().contains("digest"), "{error:?}");
+}
+
 fn without(talk: &mut Talk, _: &Head) -> bool {
     talk.answer("404 Not Found", "", b"not here");
     true
