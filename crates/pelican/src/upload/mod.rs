@@ -264,29 +264,40 @@ enum Tried {
 
 impl Inner {
     async fn upload_to(&self, job: &Job<'_>) -> Result<Placed, Error> {
-        let route = self.route(job.url, Verb::Write).await?;
+        let mut route = self.route(job.url, Verb::Write).await?;
         let mut attempts = Attempts::default();
         let mut retry = Retry::new(Policy::UPLOAD, self.options.patience);
-        let mut places = route.places.iter().cycle();
-        let Some(mut place) = places.next() else {
-            let reason = "the director names no origin".to_owned();
-            return Err(Error::Unsupported { action: "write", url: job.url.to_string(), reason });
-        };
+        let mut turn = 0;
         let mut known = self.is_absent(job, &route)?.then_some(There::Nothing);
         loop {
-            let (why, asked) = match self.upload_at(job, &route, place, known.take()).await? {
-                Tried::Placed(placed) => return Ok(placed),
-                Tried::Again(why, asked) => (why, Some(asked)),
-                Tried::Failed(why) => (why, None),
+            let Some(place) = route.places.iter().cycle().nth(turn) else {
+                let (url, reason) =
+                    (job.url.to_string(), "the director names no origin".to_owned());
+                return Err(Error::Unsupported { action: "write", url, reason });
             };
-            attempts.add(&place.server, why);
+            let asked = match self.upload_at(job, &route, place, known.take()).await? {
+                Tried::Placed(placed) => return Ok(placed),
+                Tried::Again(why, asked) => {
+                    attempts.add(&place.server, why);
+                    Some(asked)
+                }
+                Tried::Failed(why) => {
+                    attempts.add_lasting(&place.server, why);
+                    None
+                }
+            };
             if job.began.get() {
                 // Bytes went out, and that may well take longer than patience lasts. What
                 // came of them is at this origin.
                 retry.moved();
+            } else if route.reused && asked.is_some() {
+                // What the director said of another object, some time ago, need not hold now.
+                let old = route.places.clone();
+                route = self.route_anew(job.url, Verb::Write, &route).await;
+                turn = if route.places == old { 1 } else { 0 };
             } else {
                 // The first one named is the one to write to; others are for when it is dead.
-                place = places.next().unwrap_or(place);
+                turn += 1;
             }
             let Some(wait) = asked.and_then(|asked| retry.again(asked)) else {
                 let (url, elapsed) = (job.url.to_string(), retry.elapsed());

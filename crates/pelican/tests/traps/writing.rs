@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use gular_pelican::{Check, Client, Error, IfTaken, Upload, Uploaded, Url};
 use tempfile::TempDir;
 
+use crate::federation::{Federation as Named, answer, nobody};
 use crate::server::{Head, Server, Talk, client, client_named, client_with, noise};
 use crate::tokens::{Federation, ISSUER, has_token, token_with};
 
@@ -361,6 +362,112 @@ fn lengths_come_by_propfind_and_a_digest_is_asked_for_once() {
     let error = file.upload(&client, &url, IfTaken::Refuse).unwrap_err();
     assert!(error.to_string().contains("as a cut upload leaves it"), "{error}");
     assert!(!asked(5).contains(&"HEAD".to_owned()), "{:?}", asked(5));
+}
+
+/// The next name is taken whatever the first one holds, so nobody needs to know what that is.
+#[test]
+fn what_is_left_of_a_cut_upload_is_not_read_when_the_next_name_is_free() {
+    let file = file(1_000_000);
+    let objects = Objects::default();
+    objects.lock().unwrap().insert("/x".into(), file.bytes[..900_000].to_vec());
+    let store = Arc::clone(&objects);
+    let server = Server::start(move |talk, head| strict(talk, head, &store));
+    let done = file.upload(&client(), &server.url("/x"), IfTaken::Rename).unwrap();
+    assert_eq!(done.url.path(), "/x~1");
+    let read: Vec<_> = server.of_method("GET").iter().map(|head| head.path().to_owned()).collect();
+    assert_eq!(read, ["/x~1"], "one is read back: this server tells no digest");
+}
+
+/// Stores that put a long body elsewhere when all of it has come.
+#[test]
+fn an_answer_to_a_long_body_may_take_longer_than_a_silence() {
+    let objects = Objects::default();
+    let store = Arc::clone(&objects);
+    let server = Server::start(move |talk, head| {
+        if head.method == "PUT" {
+            talk.go_on();
+            let body = talk.body(head.content_length());
+            // The client's limit for a silence is 4 s.
+            std::thread::sleep(Duration::from_secs(6));
+            store.lock().unwrap().insert(head.path().to_owned(), body);
+            talk.answer("201 Created", "", b"");
+            return true;
+        }
+        strict(talk, head, &store)
+    });
+    let file = file(30_000_000);
+    file.upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap();
+    assert_eq!(server.of_method("PUT").len(), 1);
+    assert!(objects.lock().unwrap()["/x"] == file.bytes);
+}
+
+/// A store without room for it: neither a proxy nor another time helps.
+#[test]
+fn an_object_that_is_refused_for_good_is_not_said_to_be_worth_another_run() {
+    for status in ["507 Insufficient Storage", "413 Content Too Large"] {
+        let server = Server::start(move |talk, head| {
+            match head.method.as_str() {
+                "PUT" => talk.answer(status, "Connection: Close\r\n", b"quota exceeded"),
+                _ => talk.answer("404 Not Found", "", b""),
+            }
+            head.method != "PUT"
+        });
+        let error = file(1000).upload(&client(), &server.url("/x"), IfTaken::Refuse).unwrap_err();
+        assert!(error.to_string().contains("quota exceeded"), "{error}");
+        assert!(!error.is_passing(), "{error}");
+        let hint = error.hint().unwrap();
+        assert!(hint.contains("whoever runs it") && !hint.contains("PROXY"), "{hint}");
+        assert_eq!(server.of_method("PUT").len(), 1);
+    }
+}
+
+/// Who writes has named the origins long ago, and one of them is gone since.
+#[test]
+fn the_director_is_asked_anew_when_the_origin_of_before_takes_no_connection() {
+    let objects = Objects::default();
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let origin = |is_gone: &Arc<AtomicBool>| {
+        let (store, is_gone) = (Arc::clone(&objects), Arc::clone(is_gone));
+        Server::start(move |talk, head| {
+            !is_gone.load(Ordering::SeqCst) && strict(talk, head, &store)
+        })
+    };
+    let (before, after) = (origin(&is_gone), origin(&Arc::default()));
+    let now = Arc::new(Mutex::new(before.url.clone()));
+    let named = Arc::clone(&now);
+    let federation = Named::start(move |talk, head| {
+        let place = named.lock().unwrap().clone();
+        answer(talk, head, "require-token=false", std::slice::from_ref(&place));
+        true
+    });
+    let (client, file) = (client_with(&federation.env()), file(1000));
+    file.upload(&client, &federation.url("/ns/x"), IfTaken::Refuse).unwrap();
+    let asked = |method: &str| federation.director.of_method(method).len();
+    assert_eq!(asked("PUT"), 1);
+    file.upload(&client, &federation.url("/ns/y"), IfTaken::Refuse).unwrap();
+    assert_eq!(asked("PUT"), 1, "one answer serves the namespace");
+    now.lock().unwrap().clone_from(&after.url);
+    is_gone.store(true, Ordering::SeqCst);
+    drop(before);
+    file.upload(&client, &federation.url("/ns/z"), IfTaken::Refuse).unwrap();
+    assert_eq!((asked("PUT"), after.of_method("PUT").len()), (2, 1));
+    assert_eq!(objects.lock().unwrap().len(), 3);
+}
+
+/// An origin that is down leaves the object to the next one that the director names.
+#[test]
+fn the_next_origin_is_written_to_when_the_first_takes_no_connection() {
+    let objects = Objects::default();
+    let store = Arc::clone(&objects);
+    let second = Server::start(move |talk, head| strict(talk, head, &store));
+    let places = [nobody(), second.url.clone()];
+    let federation = Named::start(move |talk, head| {
+        answer(talk, head, "require-token=false", &places);
+        true
+    });
+    let (client, file) = (client_with(&federation.env()), file(1000));
+    file.upload(&client, &federation.url("/ns/x"), IfTaken::Refuse).unwrap();
+    assert!(objects.lock().unwrap()["/ns/x"] == file.bytes);
 }
 
 /// Clusters send a PUT on to the server that stores it, before its body is sent.
