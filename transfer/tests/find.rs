@@ -13,7 +13,7 @@ use gular_transfer::{BundleUrl, Error, Remote};
 use crate::fixtures;
 
 /// Answers each request with a status, and for 200 with its bytes.
-fn serve(
+pub(crate) fn serve(
     answer: impl Fn(&str, &str) -> (u16, Vec<u8>) + Send + Sync + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

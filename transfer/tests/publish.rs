@@ -6,11 +6,11 @@ use crate::fixtures;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::fixtures::BLOCK;
 use gular_bundle::{Bundle, DATA_DIR, Digest, MANIFEST_NAME, OpenOptions};
-use gular_federation::{Federation, Options, TokenRequest, mint};
+use gular_federation::{Caches, Federation, Options, Origin, TokenRequest, mint};
 use gular_pelican::{Check, Client, ClientOptions, Env, Error as Pelican, Url};
 use gular_transfer::{
     BundleUrl, Checked, Error, FetchOptions, PublishOptions, PublishReport, RemoteBundle,
@@ -25,7 +25,7 @@ struct Target {
     set: PathBuf,
     url: String,
     client: Client,
-    _federation: Option<Federation>,
+    federation: Option<Federation>,
 }
 
 impl Target {
@@ -34,7 +34,7 @@ impl Target {
         let set = dir.path().join("set");
         let url = format!("file://{}", set.display());
         let client = Client::new(ClientOptions::new(Env::default())).unwrap();
-        Self { dir, set, url, client, _federation: None }
+        Self { dir, set, url, client, federation: None }
     }
 
     fn federation() -> Self {
@@ -52,15 +52,16 @@ impl Target {
         let federation = Federation::start(&Options::new(dir.path())).unwrap();
         let token = dir.path().join("token");
         fs::write(&token, mint(dir.path(), request).unwrap().secret()).unwrap();
-        let env = Env::from_pairs(&[
-            ("SSL_CERT_FILE", federation.ca_file().to_str().unwrap()),
-            ("BEARER_TOKEN_FILE", token.to_str().unwrap()),
-        ]);
-        let options =
-            ClientOptions { settle: Duration::from_millis(100), ..ClientOptions::new(env) };
-        let client = Client::new(options).unwrap();
+        let client = Client::new(options_for(&federation, &token)).unwrap();
         let (set, url) = (dir.path().join("origin/gular/set"), format!("{}/set", federation.url()));
-        Self { dir, set, url, client, _federation: Some(federation) }
+        Self { dir, set, url, client, federation: Some(federation) }
+    }
+
+    /// Another client of the federation, which sends no more bytes per second than this.
+    fn client_with(&self, limit_rate: Option<u64>) -> Client {
+        let federation = self.federation.as_ref().unwrap();
+        let options = options_for(federation, &self.dir.path().join("token"));
+        Client::new(ClientOptions { limit_rate, ..options }).unwrap()
     }
 
     /// A bundle of three train shards, the second of several blocks.
@@ -112,6 +113,14 @@ impl Target {
         let open = OpenOptions { digest: report.digest, ..OpenOptions::default() };
         Bundle::open(to.path(), open).unwrap();
     }
+}
+
+fn options_for(federation: &Federation, token: &Path) -> ClientOptions {
+    let env = Env::from_pairs(&[
+        ("SSL_CERT_FILE", federation.ca_file().to_str().unwrap()),
+        ("BEARER_TOKEN_FILE", token.to_str().unwrap()),
+    ]);
+    ClientOptions { settle: Duration::from_millis(100), ..ClientOptions::new(env) }
 }
 
 /// The data files of a bundle.
@@ -197,6 +206,55 @@ fn a_token_that_may_only_create_publishes_and_what_was_not_compared_is_said() {
     let token = mint(target.dir.path(), &reads).unwrap();
     fs::write(target.dir.path().join("token"), token.secret()).unwrap();
     target.check_published(&report, &sound);
+}
+
+/// An origin that refuses everything may have everything, or not want the token.
+#[test]
+fn a_publish_of_which_nothing_was_taken_and_nothing_can_be_read_is_an_error() {
+    let (origin, _log) = crate::find::serve(|_, _| (403, Vec::new()));
+    let dir = tempfile::tempdir().unwrap();
+    let federation = Federation::start(&Options {
+        origin: Origin::External(origin),
+        caches: Caches::None,
+        require_token: true,
+        ..Options::new(dir.path())
+    })
+    .unwrap();
+    let request = TokenRequest { create: vec!["/".to_owned()], ..TokenRequest::default() };
+    let token = dir.path().join("token");
+    fs::write(&token, mint(dir.path(), &request).unwrap().secret()).unwrap();
+    let ca = federation.ca_file();
+    let env = Env::from_pairs(&[("SSL_CERT_FILE", ca.to_str().unwrap())]);
+    let options = ClientOptions { token_files: vec![token], ..ClientOptions::new(env) };
+    let client = Client::new(options).unwrap();
+    let folder = Target::folder();
+    let sound = folder.bundle();
+    let to = Url::parse(&format!("{}/set/v1", federation.url())).unwrap();
+    let cancel = AtomicBool::new(false);
+    let watch = Watch::silent(&cancel);
+    let error = publish(&client, &sound, &to, &PublishOptions::default(), watch).unwrap_err();
+    assert!(matches!(error, Error::NoneAccepted { refused: 9, .. }), "{error}");
+    assert!(error.to_string().contains("refused 9 of 9 objects"), "{error}");
+}
+
+/// A listing of a large collection costs the origin more than all the looks at one name.
+#[test]
+fn a_collection_is_listed_once_however_long_the_publish_takes() {
+    let asked = |limit_rate: Option<u64>| {
+        let target = Target::federation();
+        let sound = target.bundle();
+        let client = target.client_with(limit_rate);
+        let federation = target.federation.as_ref().unwrap();
+        let (cancel, begun) = (AtomicBool::new(false), Instant::now());
+        let watch = Watch::silent(&cancel);
+        let options = PublishOptions { jobs: 1, ..PublishOptions::default() };
+        publish(&client, &sound, &target.version("v1"), &options, watch).unwrap();
+        (federation.counts().director_queries, begun.elapsed())
+    };
+    let (quick, _) = asked(None);
+    let (slow, took) = asked(Some(400_000));
+    assert!(took > Duration::from_secs(4), "{took:?}");
+    assert_eq!(slow, quick);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! What passes is tried again: by discovery, director, readers and writers alike.
 
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gular_pelican::{Check, Client, Error, IfTaken, Upload, Url};
 
-use crate::server::{Server, Talk, client, client_with, patient_client};
+use crate::server::{Server, Talk, client, client_with, options, patient_client};
 
 /// A federation whose servers say `busy` as often as told before they do their work.
 struct Federation {
@@ -66,6 +67,61 @@ fn after(
 }
 
 const BUSY: &str = "503 Service Unavailable";
+
+/// Sends a byte now and then, for a minute: each of them ends a silence.
+fn trickle(talk: &mut Talk, status: &str) {
+    talk.send(format!("HTTP/1.1 {status}\r\nContent-Length: 600\r\n\r\n"));
+    for _ in 0..600 {
+        talk.send("x");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_small_answer_that_trickles_is_not_waited_for_to_its_end() {
+    let server = Server::start(|talk, _| {
+        trickle(talk, "404 Not Found");
+        false
+    });
+    let begun = Instant::now();
+    let read = client().read(&server.url("/x"), 10, &|_| Ok(()), &AtomicBool::new(false));
+    assert!(matches!(read, Err(Error::NotFound { .. })), "{read:?}");
+    // The 4 s of a silence, and no time to speak of for 4 KiB.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn tls_has_time_of_its_own_after_name_and_tcp() {
+    let server = Server::start_tls(|talk, _| {
+        talk.answer("200 OK", "", b"data");
+        true
+    });
+    // Takes the connection at once, and lets nothing through for longer than a connection
+    // may take.
+    let gate = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://localhost:{}/x", gate.local_addr().unwrap().port());
+    let to = server.url.replace("https://", "");
+    std::thread::spawn(move || {
+        for near in gate.incoming() {
+            let (near, far) = (near.unwrap(), TcpStream::connect(&to).unwrap());
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(4800));
+                let pipe = |mut from: TcpStream, mut to: TcpStream| {
+                    std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+                };
+                pipe(near.try_clone().unwrap(), far.try_clone().unwrap());
+                pipe(far, near);
+            });
+        }
+    });
+    let mut options = options(&[("SSL_CERT_FILE", server.certificate())]);
+    options.connect_timeout = Duration::from_secs(4);
+    let client = Client::new(options).unwrap();
+    let url = Url::parse(&url).unwrap();
+    let read = client.read(&url, 10, &|_| Ok(()), &AtomicBool::new(false));
+    assert_eq!(read.unwrap(), b"data");
+    assert_eq!(server.heads().len(), 1);
+}
 
 #[test]
 fn servers_that_are_busy_twice_are_asked_three_times() {

@@ -2,12 +2,13 @@
 //! namespace that trusts its issuer; what the user named goes where the user said.
 
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gular_pelican::{Check, Client, Error, IfTaken, Upload, Url};
 
-use crate::server::{Head, Server, Talk, client_named, client_with};
+use crate::server::{Head, Server, Talk, client_named, client_told, client_with};
 
 pub(crate) const ISSUER: &str = "https://issuer.example";
 
@@ -167,6 +168,76 @@ fn a_token_that_was_found_goes_to_a_namespace_that_trusts_its_issuer() {
         // its namespace wants: only then does it look which servers have the object.
         assert_eq!(federation.seen(), [(1, 1), (1, 0)]);
     }
+}
+
+/// Claims of a token that reads and ends in so many seconds.
+fn ending_in(seconds: u64, id: u32) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let end = now + seconds;
+    token_with(&format!(
+        r#"{{"iss":"{ISSUER}","scope":"storage.read:/","exp":{end},"jti":"{id}"}}"#
+    ))
+}
+
+/// A federation whose storage takes this token alone, and one that is told of it in a file.
+fn takes_only(fresh: &str) -> Federation {
+    let bearer = format!("Bearer {fresh}");
+    let storage = Server::start(move |talk, head| {
+        match head.exact("Authorization") == Some(bearer.as_str()) {
+            true => talk.answer("200 OK", "", b"data"),
+            false => talk.answer("401 Unauthorized", "", b"token has expired"),
+        }
+        true
+    });
+    Federation::of(storage, Some(ISSUER), false)
+}
+
+#[test]
+fn a_token_that_ends_while_we_read_is_waited_for_in_its_file() {
+    // It is taken for one that has ended: too little is left of it for a request.
+    let (old, fresh) = (ending_in(8, 1), ending_in(3600, 2));
+    let federation = takes_only(&fresh);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &old).unwrap();
+    let path = file.path().to_str().unwrap();
+    let (client, told) = client_told(&[federation.trust(), ("BEARER_TOKEN_FILE", path)]);
+    let data = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            while told.lock().unwrap().is_empty() && begun.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            std::fs::write(path, &fresh).unwrap();
+        });
+        read(&client, &federation.url()).unwrap()
+    });
+    assert_eq!(data, b"data");
+    assert_eq!(federation.seen()[1], (1, 0), "the old one was sent");
+    let told = told.lock().unwrap();
+    assert!(told.len() == 1 && told[0].contains("waiting up to 12 s for a new one"), "{told:?}");
+}
+
+#[test]
+fn a_token_that_was_renewed_since_it_was_read_is_read_again() {
+    let (old, fresh) = (ending_in(3600, 1), ending_in(3600, 2));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &old).unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    let (renewed, bearer) = (path.clone(), format!("Bearer {fresh}"));
+    let storage = Server::start(move |talk, head| {
+        if head.exact("Authorization") == Some(bearer.as_str()) {
+            talk.answer("200 OK", "", b"data");
+        } else {
+            // The issuer has revoked it, and whoever keeps the file has seen that first.
+            std::fs::write(&renewed, &fresh).unwrap();
+            talk.answer("401 Unauthorized", "", b"revoked");
+        }
+        true
+    });
+    let federation = Federation::of(storage, Some(ISSUER), false);
+    let client = client_with(&[federation.trust(), ("BEARER_TOKEN_FILE", &path)]);
+    assert_eq!(read(&client, &federation.url()).unwrap(), b"data");
+    assert_eq!(federation.storage.heads().len(), 2);
 }
 
 #[test]
