@@ -78,6 +78,9 @@ fn ask(url: &Url, write: bool, stop: &Stop) -> Result<String, Failure> {
     let verb = if write { "write" } else { "read" };
     let mut command = Command::new("pelican");
     command.args(["credentials", "token", "get", verb]).arg(url.to_string());
+    // Without it the program gets a token only where its stdout is a terminal, which ours
+    // is not: the token goes there. What it asks goes to stderr.
+    command.env("PELICAN_SKIP_TERMINAL_CHECK", "1");
     let started = command.stdout(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| {
         let message = match error.kind() {

@@ -1,5 +1,6 @@
 //! `gular login`. A stand-in plays the program `pelican`, whose issuers want a browser: so
-//! this is about what we ask of it and what becomes of the token, not about Pelican.
+//! this is about what we ask of it and what becomes of the token. `tests/peers/pelican/login.py`
+//! does it with the real one, where that is installed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -40,8 +41,11 @@ fn usual(dir: &Path) -> std::path::PathBuf {
 
 #[test]
 fn the_token_is_kept_where_it_is_looked_for_and_shown_to_nobody() {
-    let script =
-        format!("echo \"$@\" >> \"$(dirname \"$0\")/asked\"; echo approve >&2; echo {TOKEN}");
+    // As Pelican's: a token goes to a terminal alone, unless told otherwise.
+    let script = format!(
+        "[ -t 1 ] || [ -n \"$PELICAN_SKIP_TERMINAL_CHECK\" ] || exit 1
+         echo \"$@\" >> \"$(dirname \"$0\")/asked\"; echo approve >&2; echo {TOKEN}"
+    );
     let dir = site(&script);
     let outcome = login(dir.path(), &[URL]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");

@@ -7,8 +7,8 @@ federation.py posc DIR     the same; a cut upload leaves no object there (`Origi
 
 Needs the program `pelican`, client and server, in PATH, and no Python package. Prints one JSON object once it
 serves: `url` of the namespace, `ca`, `token` (a file: storage.read, create and modify), `version`, `logs`. It
-ends when its standard input does. All files are in DIR. `outage.py` has a fourth deployment, `apart`: director,
-origin and cache in a process each.
+ends when its standard input does. All files are in DIR. Two more deployments are for other scripts: `outage.py`
+has `apart`, director, origin and cache in a process each; `login.py` has `login`, a box whose origin issues tokens.
 """
 
 import json
@@ -30,6 +30,10 @@ PATIENCE_SECONDS = 180
 # How often a server tells the director of itself.
 ADVERTISE_SECONDS = 3
 
+# Who may log in at an origin's issuer, and with what; the hash is bcrypt's.
+USER, PASSWORD = "user", "a pelican"
+HASHED = "$2b$05$qR2s7h9TflmqDBOaP15XYOCV/S/yzXLACEvFEW5yFzTos5pFlRUoO"
+
 SERVER = """\
 ConfigBase: {dir}/conf
 RuntimeDir: {dir}/run
@@ -41,7 +45,7 @@ Server:
   WebPort: {port}
   WebHost: 127.0.0.1
   EnableUI: false
-{ca}  DbLocation: {dir}/run/server.sqlite
+{ca}{passwords}  DbLocation: {dir}/run/server.sqlite
   # A cache asks for the namespaces whenever it tells the director of itself.
   AdvertisementInterval: {advertise}s
   # All of it is on loopback.
@@ -76,10 +80,19 @@ Origin:
   # Origins of this kind fail it, and a cache in the same process then counts as ill too.
   DirectorTest: false
   RunLocation: {dir}/run/origin
-{posc}  Exports:
+{posc}{issuer}  Exports:
     - FederationPrefix: {namespace}
       StoragePrefix: {dir}/store
       Capabilities: [{reads}, "Writes", "Listings", "DirectReads"]
+"""
+
+ISSUER = """\
+Issuer:
+  GroupSource: file
+  GroupFile: {dir}/conf/groups.json
+  AuthorizationTemplates:
+    - prefix: /$USER
+      actions: ["read", "write", "create"]
 """
 
 CACHE = """\
@@ -106,21 +119,27 @@ def surroundings():
 class Server:
     """One process of the program, which ends with this script."""
 
-    def __init__(self, work, name, modules, port, front, namespace="", reads="", posc=False, ca=None):
+    def __init__(self, work, name, modules, port, front, namespace="", reads="", posc=False, ca=None, issues=False):
         self.dir, self.port = work / name, port
         for folder in ("conf", "run", "store", "cache"):
             (self.dir / folder).mkdir(parents=True, exist_ok=True)
         self.config = self.dir / "pelican.yaml"
-        settings = SERVER + (DIRECTOR if "director" in modules else "")
-        settings += (ORIGIN if "origin" in modules else "") + (CACHE if "cache" in modules else "")
+        parts = {"director": DIRECTOR, "origin": ORIGIN, "cache": CACHE}
+        settings = SERVER + "".join(part for module, part in parts.items() if module in modules)
+        settings += ISSUER if issues else ""
         self.config.write_text(
             settings.format(
                 dir=self.dir, port=port, front=front, name=name, namespace=namespace, reads=reads,
                 advertise=ADVERTISE_SECONDS,
                 posc="  Posc:\n    Enabled: true\n" if posc else "",
                 ca=f"  TLSCACertificateFile: {ca}\n" if ca else "",
+                passwords=f"  UIPasswordFile: {self.dir}/conf/passwords\n" if issues else "",
+                issuer="  EnableIssuer: true\n  IssuerMode: embedded\n" if issues else "",
             )
         )
+        if issues:
+            (self.dir / "conf/passwords").write_text("".join(f"{user}:{HASHED}\n" for user in ("admin", USER)))
+            (self.dir / "conf/groups.json").write_text(json.dumps({"admin": [], USER: []}))
         if ca:
             # Of the same authority, so that each trusts the other.
             shutil.copytree(ca.parent, self.dir / "conf/certificates")
@@ -186,7 +205,7 @@ class Federation:
     def __init__(self, mode, work):
         self.mode, self.work, self.servers = mode, work, []
         self.front = free_port()
-        self.namespace = "/boxed" if mode == "box" else "/second"
+        self.namespace = "/boxed" if mode in ("box", "login") else "/second"
         self.url = f"pelican://localhost:{self.front}{self.namespace}"
 
     def __enter__(self):
@@ -204,12 +223,13 @@ class Federation:
     def _start(self):
         apart = self.mode == "apart"
         modules = ["director", "registry"] if apart else ["director", "registry", "origin", "cache"]
-        self.director = self._add("box", modules, self.front, namespace="/boxed", reads='"Reads"')
+        more = {"namespace": "/boxed", "reads": '"Reads"', "issues": self.mode == "login"}
+        self.director = self._add("box", modules, self.front, **more)
         self.ca = self.director.dir / "conf/certificates/tlsca.pem"
         well_known = f"https://localhost:{self.front}/.well-known/pelican-configuration"
         self.wait("discovery", lambda: self.ca.exists() and answer(self.ca, well_known)[0] == 200)
         self.origin = self.cache = self.director
-        if self.mode != "box":
+        if self.namespace != "/boxed":
             more = {"reads": '"PublicReads"', "posc": self.mode == "posc", "ca": self.ca}
             self.origin = self._add("second", ["origin"], free_port(), namespace=self.namespace, **more)
         if apart:

@@ -4,6 +4,7 @@
 //! gular ──▶ director (ours) ──▶ XRootD: open origin | token origin, TLS | open origin and cache
 //!       ──▶ the real Pelican, a whole federation
 //! gular ──▶ the real Pelican, some of whose servers fail
+//! gular login ──▶ the real Pelican client ──▶ the issuer of a real origin
 //! the real Pelican client ──▶ gular federation serve
 //! ```
 
@@ -74,6 +75,8 @@ pub(super) enum Server {
     Pelican(Deployment),
     /// The real Pelican, some of whose servers fail.
     Outage,
+    /// The real Pelican client, which gets a token for us.
+    Login,
     /// `gular federation serve`, for the real Pelican client.
     Client,
 }
@@ -91,6 +94,7 @@ impl Server {
                 Self::Pelican(Deployment::Origin),
                 Self::Pelican(Deployment::Posc),
                 Self::Outage,
+                Self::Login,
                 Self::Client,
             ],
         }
@@ -106,6 +110,7 @@ impl Server {
             Self::Pelican(Deployment::Origin) => "federation_origin",
             Self::Pelican(Deployment::Posc) => "federation_posc",
             Self::Outage => "federation_outage",
+            Self::Login => "federation_login",
             Self::Client => "federation_client",
         }
     }
@@ -124,7 +129,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
         let mut checks = match server {
             // As slow as it likes.
             Server::Named => command(&suite),
-            Server::Outage | Server::Client => command("python3"),
+            Server::Outage | Server::Login | Server::Client => command("python3"),
             _ => {
                 let mut limited = command("timeout");
                 limited.args(["--kill-after=5", LIMIT_SECONDS]).arg(&suite);
@@ -137,7 +142,7 @@ pub(super) fn run(workspace: &Workspace, ready: &Ready, servers: &[Server]) -> R
             Server::Pelican(deployment) => {
                 against_pelican(*server, *deployment, &pelican, &work.join(server.name()), checks)?
             }
-            Server::Outage | Server::Client => {
+            Server::Outage | Server::Login | Server::Client => {
                 of_a_script(*server, &pelican, &work.join(server.name()), checks)?
             }
             _ => against_xrootd(*server, &director, &scripts, &work.join(server.name()), checks)?,
@@ -216,7 +221,11 @@ fn against_pelican(
 
 /// Runs a script that starts what it needs itself.
 fn of_a_script(server: Server, scripts: &Path, work: &Path, mut checks: Command) -> Result<Tally> {
-    let script = scripts.join(if server == Server::Outage { "outage.py" } else { "client.py" });
+    let script = scripts.join(match server {
+        Server::Outage => "outage.py",
+        Server::Login => "login.py",
+        _ => "client.py",
+    });
     if !Pelican::is_installed() {
         let listed = stdout_of(command("python3").arg(&script).arg("--list"))?;
         return Ok(skipped(server, listed.lines()));
