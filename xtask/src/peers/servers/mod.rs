@@ -331,8 +331,11 @@ impl Site {
 
     /// What became of a server that would explain a failure.
     fn reason(&mut self) -> Option<String> {
-        if self.servers.iter_mut().any(XRootD::has_ended) {
-            return Some("the server crashed".to_owned());
+        for server in &mut self.servers {
+            if let Some(status) = server.has_ended() {
+                let words = trials::last_words(&server.log).unwrap_or_default();
+                return Some(format!("the server ended ({status}), and {words}"));
+            }
         }
         self.servers.iter().find_map(|server| trials::complaint(&server.log))
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -106,9 +106,9 @@ impl XRootD {
 }
 
 impl XRootD {
-    /// Whether its process is gone, which nobody asked it to be.
-    pub fn has_ended(&mut self) -> bool {
-        matches!(self.process.try_wait(), Ok(Some(_)))
+    /// How its process has ended, which nobody asked it to.
+    pub fn has_ended(&mut self) -> Option<ExitStatus> {
+        self.process.try_wait().ok().flatten()
     }
 }
 
