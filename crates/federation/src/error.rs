@@ -27,14 +27,22 @@ pub enum Error {
         source: io::Error,
     },
     /// A living process serves this folder.
-    #[error("a federation already serves `{path}`")]
+    #[error("a federation already serves `{path}`{}", at(by))]
     Served {
         /// The folder.
         path: PathBuf,
+        /// Its URL and its process, once it says so.
+        by: Option<(String, u32)>,
     },
     /// No process serves this folder, so a token would be good nowhere.
     #[error("no federation serves `{path}`")]
     NotServed {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A process has begun to serve this folder, and does not serve yet.
+    #[error("the federation in `{path}` is only starting")]
+    Starting {
         /// The folder.
         path: PathBuf,
     },
@@ -93,8 +101,9 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Listen { .. } => Some("choose another port, or 0 for any that is free"),
-            Self::Served { .. } => Some("stop it first, or serve another folder"),
+            Self::Served { .. } => Some("use that one, stop it first, or serve another folder"),
             Self::NotServed { .. } => Some("start one that serves this folder"),
+            Self::Starting { .. } => Some("try again in a second"),
             Self::Damaged { .. } => Some("remove that file; a new one is made at the next start"),
             Self::NoScope => Some("name at least one path"),
             Self::Lifetime { .. } => Some("make a new token when it ends; they are cheap"),
@@ -114,6 +123,10 @@ impl Error {
         let path = path.into();
         move |source| Self::Io { what, path, source }
     }
+}
+
+fn at(by: &Option<(String, u32)>) -> String {
+    by.as_ref().map_or(String::new(), |(url, pid)| format!(" at {url} (process {pid})"))
 }
 
 impl From<gular_files::Error> for Error {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 
+const STATE_FILE: &str = "federation.json";
+
 /// Where it serves, for who makes tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
@@ -50,12 +52,21 @@ impl Folder {
         Ok(path)
     }
 
-    /// The lock, which is held until it is dropped.
+    /// The lock, which is held until it is dropped. What an earlier run said of where it serves
+    /// is removed: until this one says so, nobody can make a token.
     pub(super) fn lock(&self) -> Result<Lock, Error> {
         // Who makes a token looks at the lock for a moment, which is no serving.
         let mut briefly = |waited| waited < Duration::from_millis(200);
         let lock = Lock::wait_at(&self.path("lock"), LockMode::Exclusive, &mut briefly);
-        lock?.ok_or_else(|| Error::Served { path: self.0.clone() })
+        let Some(lock) = lock? else {
+            let by = self.read_state().ok().flatten().map(|state| (state.url, state.pid));
+            return Err(Error::Served { path: self.0.clone(), by });
+        };
+        let state = self.path(STATE_FILE);
+        match fs::remove_file(&state) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", state)(e)),
+            _ => Ok(lock),
+        }
     }
 
     /// Whether a living process holds the lock.
@@ -87,15 +98,53 @@ impl Folder {
 
     pub(super) fn write_state(&self, state: &State) -> Result<(), Error> {
         let text = serde_json::to_vec_pretty(state).map_err(|e| self.damaged(&e))?;
-        self.write("federation.json", &text, 0o644)
+        self.write(STATE_FILE, &text, 0o644)
     }
 
     pub(super) fn read_state(&self) -> Result<Option<State>, Error> {
-        let Some(bytes) = self.read("federation.json")? else { return Ok(None) };
+        let Some(bytes) = self.read(STATE_FILE)? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|e| self.damaged(&e))
     }
 
     fn damaged(&self, error: &serde_json::Error) -> Error {
-        Error::Damaged { path: self.path("federation.json"), reason: error.to_string() }
+        Error::Damaged { path: self.path(STATE_FILE), reason: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TokenRequest, mint};
+
+    fn state() -> State {
+        let (namespace, pid) = ("/gular".to_owned(), 7);
+        let issuer = "https://localhost:1".to_owned();
+        State { url: "pelican://localhost:1/gular".to_owned(), namespace, issuer, pid }
+    }
+
+    /// As after a kill: the file is there, and nobody serves.
+    #[test]
+    fn what_an_earlier_run_said_is_used_by_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        folder.write_state(&state()).unwrap();
+        let request = TokenRequest { read: vec!["/".into()], ..TokenRequest::default() };
+        let mint = || mint(dir.path(), &request).unwrap_err();
+        assert!(matches!(mint(), Error::NotServed { .. }));
+        // The next one begins, and does not serve yet.
+        let lock = folder.lock().unwrap();
+        assert!(matches!(mint(), Error::Starting { .. }));
+        drop(lock);
+        assert!(matches!(mint(), Error::NotServed { .. }));
+    }
+
+    #[test]
+    fn who_serves_a_folder_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let _lock = folder.lock().unwrap();
+        folder.write_state(&state()).unwrap();
+        let error = folder.lock().unwrap_err().to_string();
+        assert!(error.ends_with("at pelican://localhost:1/gular (process 7)"), "{error}");
     }
 }

@@ -41,7 +41,7 @@ impl Default for TokenRequest {
 /// Makes a token for the federation that serves `dir`.
 ///
 /// # Errors
-/// [`Error::NotServed`] when none does; [`Error::Scope`], [`Error::NoScope`] and
+/// [`Error::NotServed`] when none does, [`Error::Starting`] when one is about to; [`Error::Scope`], [`Error::NoScope`] and
 /// [`Error::Lifetime`] when there can be no such token; [`Error::Io`] and
 /// [`Error::Damaged`] when the folder cannot be read.
 pub fn mint(dir: &Path, request: &TokenRequest) -> Result<Token, Error> {
@@ -49,9 +49,15 @@ pub fn mint(dir: &Path, request: &TokenRequest) -> Result<Token, Error> {
         return Err(Error::Lifetime { lifetime: request.lifetime, limit: MAX_LIFETIME });
     }
     let scope = scope(request)?;
+    let path = || dir.to_owned();
+    if !dir.exists() {
+        return Err(Error::NotServed { path: path() });
+    }
     let folder = Folder::open(dir)?;
-    let state = if folder.is_served()? { folder.read_state()? } else { None };
-    let state = state.ok_or_else(|| Error::NotServed { path: dir.to_owned() })?;
+    if !folder.is_served()? {
+        return Err(Error::NotServed { path: path() });
+    }
+    let state = folder.read_state()?.ok_or_else(|| Error::Starting { path: path() })?;
     let failed = |reason: &str| Error::Make { what: "a token", reason: reason.to_owned() };
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
