@@ -192,6 +192,13 @@ impl Client {
         })))
     }
 
+    /// The servers that gave wrong bytes of objects that another server gave right, each with
+    /// those objects.
+    #[must_use]
+    pub fn wrong_copies(&self) -> Vec<(String, Vec<String>)> {
+        self.0.servers.wrong()
+    }
+
     /// Runs `work` to its end, or to the cancel flag.
     pub(crate) fn block<T>(
         &self,

@@ -18,7 +18,7 @@ use crate::client::{Client, Inner};
 use crate::director::Namespace;
 use crate::http::{self, Fault, Request, Response, Server};
 use crate::route::{Place, Route, Verb, said};
-use crate::token::Action;
+use crate::token::{Action, Claims};
 use crate::{Diagnosis, Error, Scheme, Url};
 
 /// A small object is kept whole; of a larger one as much is read to measure the speed.
@@ -102,6 +102,8 @@ pub struct TokenFacts {
     pub from: String,
     /// When it ends, if it says.
     pub expires: Option<SystemTime>,
+    /// Whether it is no JSON Web Token, so that nothing of it can be judged here.
+    pub opaque: bool,
 }
 
 /// All that was seen.
@@ -317,7 +319,8 @@ impl Inner {
     ) -> Result<Result<TokenFacts, Box<Diagnosis>>, Error> {
         let pick = self.pick(url, Action::Read, Some(namespace))?;
         if let Some(found) = pick.send.filter(|found| found.doubt.is_none()) {
-            return Ok(Ok(TokenFacts { from: found.from, expires: found.expires }));
+            let opaque = Claims::decode(&found.token).is_none();
+            return Ok(Ok(TokenFacts { from: found.from, expires: found.expires, opaque }));
         }
         match self.denied_as(Action::Read, url, Some(namespace), asked, 0) {
             Error::Denied { diagnosis, .. } => Ok(Err(diagnosis)),

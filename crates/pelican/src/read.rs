@@ -168,6 +168,9 @@ impl Inner {
             while let Some(place) = sources.next(wait) {
                 let Some(fared) = self.attempt(url, &route, &place, take, &mut sources).await?
                 else {
+                    for server in sources.wrong() {
+                        self.servers.gave_wrong(server, url);
+                    }
                     return Ok(());
                 };
                 take.rewind();

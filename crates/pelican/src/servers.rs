@@ -6,11 +6,13 @@
 //! | not before when it may be asked | `Retry-After` | that time |
 //! | since when it takes no connection | the first that failed | one that is taken |
 //! | bytes per second | a transfer or a probe | ten minutes later |
+//! | of which objects it gave wrong bytes | another server's right ones | the end |
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::Url;
 use crate::http::Server;
 
 /// A server that failed is tried last for this long.
@@ -29,6 +31,7 @@ struct Known {
     not_before: Option<Instant>,
     unreachable_since: Option<Instant>,
     rate: Option<(u64, Instant)>,
+    wrong: BTreeSet<String>,
 }
 
 impl Servers {
@@ -84,6 +87,22 @@ impl Servers {
         })
     }
 
+    /// It gave other bytes of this object than another server, whose were right.
+    pub(crate) fn gave_wrong(&self, server: &Server, url: &Url) {
+        self.known(server, |known| known.wrong.insert(url.to_string()));
+    }
+
+    /// All that did, sorted, each with the objects.
+    pub(crate) fn wrong(&self) -> Vec<(String, Vec<String>)> {
+        let known = self.lock();
+        let wrong = known.iter().filter(|(_, known)| !known.wrong.is_empty());
+        let mut wrong: Vec<_> = wrong
+            .map(|(server, k)| (server.to_string(), k.wrong.iter().cloned().collect()))
+            .collect();
+        wrong.sort();
+        wrong
+    }
+
     fn known<T>(&self, server: &Server, look: impl FnOnce(&mut Known) -> T) -> T {
         look(self.lock().entry(server.clone()).or_default())
     }
@@ -113,6 +132,24 @@ mod tests {
         assert_eq!((servers.rate(&a), servers.rate(&b)), (Some(7), None));
         servers.answered(&a);
         assert!(servers.unreachable_for(&a).is_none());
+    }
+
+    #[test]
+    fn servers_with_wrong_bytes_are_listed_with_their_objects() {
+        let server = |url: &str| Server::split(url).unwrap().0;
+        let url = |text: &str| Url::parse(text).unwrap();
+        let servers = Servers::default();
+        servers.answered(&server("https://a"));
+        for (at, object) in [("https://c", "x"), ("https://b", "y"), ("https://b", "x")] {
+            servers.gave_wrong(&server(at), &url(&format!("pelican://h/{object}")));
+            servers.gave_wrong(&server(at), &url(&format!("pelican://h/{object}")));
+        }
+        let object = |name: &str| format!("pelican://h/{name}");
+        let expected = [
+            ("https://b".to_owned(), vec![object("x"), object("y")]),
+            ("https://c".to_owned(), vec![object("x")]),
+        ];
+        assert_eq!(servers.wrong(), expected);
     }
 
     #[test]

@@ -64,6 +64,8 @@ struct Source {
     out: bool,
     /// It has other bytes or none: of an origin that is final.
     lacks: bool,
+    /// Of these two, it is other bytes.
+    wrong: bool,
     broken: u32,
     /// Nobody is faster, so its speed is no reason to leave it.
     fast_enough: bool,
@@ -171,7 +173,7 @@ impl Sources {
                 self.refused.get_or_insert((source.place.clone(), status));
             }
             Fared::Wrong(at) => {
-                (source.out, source.lacks) = (true, true);
+                (source.out, source.lacks, source.wrong) = (true, true, true);
                 self.wrong_at = Some(at);
             }
         }
@@ -201,6 +203,11 @@ impl Sources {
         {
             source.fast_enough = true;
         }
+    }
+
+    /// Those that had other bytes.
+    pub(crate) fn wrong(&self) -> impl Iterator<Item = &Server> {
+        self.list.iter().filter(|source| source.wrong).map(|source| &source.place.server)
     }
 
     /// Whether a cache has other bytes or none.
@@ -268,7 +275,15 @@ impl Sources {
 
 impl Source {
     fn new(place: Place, is_origin: bool) -> Self {
-        Self { place, is_origin, out: false, lacks: false, broken: 0, fast_enough: false }
+        Self {
+            place,
+            is_origin,
+            out: false,
+            lacks: false,
+            wrong: false,
+            broken: 0,
+            fast_enough: false,
+        }
     }
 }
 

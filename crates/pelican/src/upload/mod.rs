@@ -170,6 +170,22 @@ impl Client {
 const GOOD_RATE: u64 = 100_000_000;
 
 impl Client {
+    /// What all objects are below that are stored where `to` would be, such as `/mylab`; `None`
+    /// outside a federation, and where no director says.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`].
+    pub fn namespace(&self, to: &Url, cancel: &AtomicBool) -> Result<Option<String>, Error> {
+        if to.scheme() != Scheme::Pelican {
+            return Ok(None);
+        }
+        self.block(cancel, async {
+            // Without a route the upload fails later, and says why.
+            let route = self.0.route(to, Verb::Write).await.ok();
+            Ok(route.and_then(|route| route.namespace).map(|namespace| namespace.prefix))
+        })
+    }
+
     /// Tells, by [`crate::Tell`], when the token for writing `to` ends before `bytes` can be
     /// sent. Of what cannot be known nothing is said.
     ///
