@@ -79,6 +79,12 @@ pub enum Error {
         /// Why.
         reason: &'static str,
     },
+    /// There is nothing to copy.
+    #[error("there is no `{path}` to stage")]
+    NoSource {
+        /// What was named.
+        path: String,
+    },
     /// Somebody asked it to stop before the copy was whole.
     #[error("staging `{place}` was stopped; nothing of the copy is left")]
     Stopped {
@@ -117,6 +123,7 @@ impl Error {
             Self::Source { .. } => {
                 Some("stage a folder of plain files that nobody writes to, or pack it")
             }
+            Self::NoSource { .. } => Some("name a bundle, a directory, or the URL of a bundle"),
             Self::Stopped { .. } => Some("run the same command again"),
             Self::Io(error) => error.hint(),
             Self::Transfer(_) => None,

@@ -42,6 +42,20 @@ pub(super) enum State {
     Whole,
 }
 
+/// What files take of their file system.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) bytes: u64,
+    pub(super) inodes: u64,
+}
+
+/// Copies that killed runs left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Stale {
+    pub(super) copies: u64,
+    pub(super) taken: Taken,
+}
+
 impl Folder {
     pub(super) fn below(base: &Path) -> Self {
         let uid = rustix::process::getuid().as_raw();
@@ -230,9 +244,27 @@ impl Gate<'_> {
             }
             let text = fs::read_to_string(&path).unwrap_or_default();
             let bytes: u64 = text.trim().parse().unwrap_or(0);
-            sum = sum.saturating_add(bytes.saturating_sub(used(&self.folder.part(&name))));
+            sum = sum.saturating_add(bytes.saturating_sub(taken(&self.folder.part(&name)).bytes));
         }
         Ok(sum)
+    }
+
+    /// What [`sweep`](Self::sweep) would remove.
+    pub(super) fn stale(&self) -> Result<Stale, Error> {
+        let mut stale = Stale::default();
+        for name in self.names()? {
+            let is_free = lock(&self.folder.users(&name), false, LockMode::Exclusive)?.is_some();
+            if !is_free || self.folder.keep(&name).exists() {
+                continue;
+            }
+            stale.copies += 1;
+            for path in [self.folder.whole(&name), self.folder.part(&name)] {
+                let Taken { bytes, inodes } = taken(&path);
+                stale.taken.bytes = stale.taken.bytes.saturating_add(bytes);
+                stale.taken.inodes = stale.taken.inodes.saturating_add(inodes);
+            }
+        }
+        Ok(stale)
     }
 
     /// Removes all copies that nobody takes part in and nobody keeps; returns how many.
@@ -370,13 +402,16 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|e| if e.kind() == ErrorKind::NotFound { Ok(()) } else { Err(e) })
 }
 
-/// Bytes that the files below `dir` take.
-fn used(dir: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+/// What the files and folders below `dir` take, itself included.
+fn taken(dir: &Path) -> Taken {
+    let Ok(entries) = fs::read_dir(dir) else { return Taken::default() };
     let of = |entry: fs::DirEntry| match entry.metadata() {
-        Ok(found) if found.is_dir() => used(&entry.path()),
-        Ok(found) => found.blocks().saturating_mul(512),
-        Err(_) => 0,
+        Ok(found) if found.is_dir() => taken(&entry.path()),
+        Ok(found) => Taken { bytes: found.blocks().saturating_mul(512), inodes: 1 },
+        Err(_) => Taken::default(),
     };
-    entries.flatten().map(of).fold(0, u64::saturating_add)
+    entries.flatten().map(of).fold(Taken { bytes: 0, inodes: 1 }, |sum, each| Taken {
+        bytes: sum.bytes.saturating_add(each.bytes),
+        inodes: sum.inodes.saturating_add(each.inodes),
+    })
 }

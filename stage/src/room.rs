@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gular_files::Env;
 
+use super::folder::Taken;
 use super::memory;
 use crate::Error;
 
@@ -97,6 +98,15 @@ impl Room {
         Ok(Self { dir: dir.to_owned(), limits, inodes, file_bytes, in_memory })
     }
 
+    /// The same when what others left is removed first.
+    pub(super) fn without(mut self, left: Taken) -> Self {
+        for limit in &mut self.limits {
+            limit.available = limit.available.saturating_add(left.bytes);
+        }
+        self.inodes = self.inodes.map(|free| free.saturating_add(left.inodes));
+        self
+    }
+
     /// The limit that allows least.
     pub(super) fn tightest(&self) -> Option<&Limit> {
         self.limits.iter().min_by_key(|limit| limit.available)
@@ -185,6 +195,19 @@ mod tests {
         assert!(!room(73 << 20).is_ample(need, 0));
         assert!(room(74 << 20).is_ample(need, 0));
         assert!(!room(74 << 20).is_ample(need, 1));
+    }
+
+    #[test]
+    fn what_goes_first_leaves_room() {
+        let mut need = Need::default();
+        need.add(20 << 20);
+        let left = Taken { bytes: 7 << 20, inodes: 3 };
+        room(30 << 20).check(need, 0).unwrap_err();
+        room(30 << 20).without(left).check(need, 0).unwrap();
+        let mut many = Need::default();
+        many.add_folders(13);
+        room(1 << 40).check(many, 0).unwrap_err();
+        room(1 << 40).without(left).check(many, 0).unwrap();
     }
 
     #[test]

@@ -10,7 +10,7 @@ use gular_transfer::{BundleUrl, Cache, FetchOptions, Trust, Watch, fetch};
 
 use super::base::{Base, bases, no_base};
 use super::copy::{Copy, make_folder};
-use super::folder::{Folder, Gate, State};
+use super::folder::{Folder, Gate, Stale, State};
 use super::found::{Found, cached_samples, client, look, remote};
 use super::room::{Limit, Need, Room, StageTo};
 use super::source::Source;
@@ -82,8 +82,10 @@ pub struct StageReport {
     pub in_memory: bool,
     /// Whether another process had made it, or is making it.
     pub shared: bool,
-    /// Copies of killed runs that were removed first.
+    /// Copies of killed runs that were removed first, or would be.
     pub removed: u64,
+    /// Bytes that removing them would free, when nothing was written.
+    pub freed: u64,
     /// Whether nothing was written.
     pub dry_run: bool,
     /// Wall-clock time, waiting included.
@@ -179,10 +181,15 @@ pub fn plan(
             }
         }
         for (i, (base, gate)) in bases.iter().zip(gates).enumerate() {
-            let reserved = gate?.map_or(Ok(0), |gate| gate.reserved())?;
-            let room = Room::of(&base.path, &options.root)?;
+            let (mut reserved, mut stale) = (0, Stale::default());
+            if let Some(gate) = gate? {
+                (reserved, stale) = (gate.reserved()?, gate.stale()?);
+            }
+            let room = Room::of(&base.path, &options.root)?.without(stale.taken);
             if Base::takes(i + 1 == bases.len(), &room, need, reserved)? {
-                return Ok(report(&base.folder.whole(&name), need, Some(&room)));
+                let report = report(&base.folder.whole(&name), need, Some(&room));
+                let (removed, freed) = (stale.copies, stale.taken.bytes);
+                return Ok(StageReport { removed, freed, ..report });
             }
         }
         Err(no_base(Path::new(""), "there is no folder".into()))
@@ -235,6 +242,7 @@ fn report(path: &Path, need: Need, room: Option<&Room>) -> StageReport {
         in_memory: room.is_some_and(|room| room.in_memory),
         shared: false,
         removed: 0,
+        freed: 0,
         dry_run: false,
         seconds: 0.0,
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -169,7 +170,10 @@ impl Folders {
 impl Directory {
     /// Lists `path`. Links to files count as files; links to folders are refused.
     pub(super) fn list(path: &Path) -> Result<Self, Error> {
-        let path = fs::canonicalize(path).map_err(|e| Error::io("open", path, e))?;
+        let path = fs::canonicalize(path).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => Error::NoSource { path: path.display().to_string() },
+            _ => Error::io("open", path, e),
+        })?;
         if !path.is_dir() {
             let path = path.display().to_string();
             return Err(Error::Source { path, reason: "it is no folder" });

@@ -349,6 +349,15 @@ fn what_a_killed_run_left_is_removed_by_the_next() {
     held.kill().unwrap();
     held.wait().unwrap();
     assert!(path.is_dir());
+    // Counted as free by who only asks, and left there.
+    let asked = case.stage(&case.images, &["--dry-run", "--json"]);
+    let report: Value = serde_json::from_str(&asked.stdout).unwrap();
+    let size: u64 = files(&path).iter().map(|(_, bytes)| bytes.len() as u64).sum();
+    assert_eq!(report["removed"], 1, "{report}");
+    assert!(report["freed"].as_u64().unwrap() >= size, "{report}");
+    let asked = case.stage(&case.images, &["--dry-run"]);
+    assert!(asked.stderr.contains("1 copy that killed runs had left, "), "{asked:?}");
+    assert!(path.is_dir());
     // Of another source, so that it is not the same copy.
     let check = |source: &Path, command: &[&str]| {
         let outcome = case.stage(source, &[&["--json", "--"], command].concat());
