@@ -13,7 +13,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, OpenOptions};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions};
 use gular_files::write_file;
 use gular_pelican::{Client, Env};
 
@@ -71,8 +71,9 @@ impl Cache {
         watch: Watch<'_>,
     ) -> Result<FetchReport, Error> {
         self.create()?;
-        let remote = match url.digest.and_then(|digest| self.manifest_of(digest)) {
-            Some(manifest) => RemoteBundle::with(url, manifest)?,
+        let copy = url.digest.and_then(|digest| RemoteBundle::of_copy(url, &self.dir_of(digest)));
+        let remote = match copy {
+            Some(remote) => remote,
             None => RemoteBundle::open(client, url, watch.cancel)?,
         };
         if url.digest.is_none() {
@@ -126,11 +127,6 @@ impl Cache {
             return Ok(());
         }
         Err(Error::SharedCache { dir: self.root.display().to_string() })
-    }
-
-    fn manifest_of(&self, digest: Digest) -> Option<Vec<u8>> {
-        let bytes = fs::read(self.dir_of(digest).join(MANIFEST_NAME)).ok()?;
-        (Digest::of(&bytes) == digest).then_some(bytes)
     }
 
     /// Keeps the digest first seen at a URL; another one later is an error.

@@ -65,6 +65,26 @@ pub enum Error {
         /// The one that is there.
         found: Digest,
     },
+    /// A folder with other files, and nothing of the bundle.
+    #[error("`{dir}` holds other files, such as `{found}`{}, and nothing of this bundle", and_more(*more))]
+    NotEmpty {
+        /// The folder.
+        dir: String,
+        /// One of the files.
+        found: String,
+        /// How many others there are.
+        more: usize,
+    },
+    /// A bundle's URL of which the data would lie outside the namespace.
+    #[error(
+        "`{url}` leaves no room for NAME/VERSION: it ends where the namespace `{namespace}` does"
+    )]
+    NoRoomForName {
+        /// The URL.
+        url: String,
+        /// What all objects are below.
+        namespace: String,
+    },
     /// A sound manifest, of another bundle.
     #[error("`{url}` is bundle {found}, expected {expected}")]
     AnotherBundle {
@@ -172,10 +192,16 @@ impl Error {
             Self::BundleChanged { .. } => Some(
                 "a published version never changes: ask who published it; to accept it, give its digest: URL#blake3=…",
             ),
-            Self::OtherBundle { .. } => Some("fetch into another folder"),
-            Self::AnotherBundle { .. } => {
-                Some("check the digest and the version in the URL; every server gives this one")
+            Self::OtherBundle { .. } => Some(
+                "fetch into another folder; if this one was fetched from the same URL, its `manifest.json` was changed: remove that file and fetch again",
+            ),
+            Self::NotEmpty { .. } => Some("fetch into a new or empty folder"),
+            Self::NoRoomForName { .. } => {
+                Some("add the name of the bundle and its version, such as `/birds/v1`")
             }
+            Self::AnotherBundle { .. } => Some(
+                "check the version in the URL, and that the digest is all of the one that was printed for it: a published version never changes",
+            ),
             Self::Occupied { .. } => Some("remove it, or fetch into another folder"),
             Self::NoneAccepted { .. } => {
                 Some("verify it with a token that may read: that says whether all of it is there")
@@ -198,6 +224,10 @@ impl Error {
     pub(crate) fn io(action: &'static str, path: impl AsRef<Path>, source: io::Error) -> Self {
         gular_files::Error::new(action, path, source).into()
     }
+}
+
+fn and_more(n: usize) -> String {
+    if n == 0 { String::new() } else { format!(" and {n} more") }
 }
 
 fn listed(splits: &[Split]) -> String {

@@ -21,12 +21,15 @@ mod published;
 mod remote;
 mod url;
 mod watch;
+mod wrong_copy;
 
 pub use cache::{Cache, scratch};
 pub use checkup::{Checkup, examine};
 pub use error::Error;
 // What functions here take: who fetches or stages needs no other part of the client.
-pub use fetch::{Checked, FetchOptions, FetchReport, FolderLock, Trust, fetch, fetch_object};
+pub use fetch::{
+    Checked, FetchOptions, FetchReport, FolderLock, Trust, fetch, fetch_object, object_here,
+};
 pub use gular_pelican::{Client, ClientOptions};
 pub use open::{BundleOptions, Opened, open_bundle};
 pub use prestage::{PrestageOptions, PrestageReport, prestage};
@@ -35,3 +38,4 @@ pub use published::{Published, Stored};
 pub use remote::{Remote, RemoteBundle, has_splits};
 pub use url::BundleUrl;
 pub use watch::{Progress, Waiting, Watch};
+pub use wrong_copy::{WrongCopy, wrong_copies};

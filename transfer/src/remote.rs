@@ -1,6 +1,9 @@
 //! A published bundle whose manifest has been read: the one reader of remote manifests.
 
 use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{
@@ -74,6 +77,15 @@ impl RemoteBundle {
         }
     }
 
+    /// The bundle at `url`, by the manifest of its copy in `dir`: the digest in the URL proves
+    /// that, and no server is asked. `None` unless there is such a digest and such a copy.
+    #[must_use]
+    pub fn of_copy(url: &BundleUrl, dir: &Path) -> Option<Self> {
+        let expected = url.digest?;
+        let bytes = read_manifest(dir).ok()?;
+        if Digest::of(&bytes) == expected { Self::with(url, bytes).ok() } else { None }
+    }
+
     /// The bundle at `url` whose manifest is `bytes`.
     pub(crate) fn with(url: &BundleUrl, bytes: Vec<u8>) -> Result<Self, Error> {
         Self::new(Published::at(&url.url)?, bytes)
@@ -136,18 +148,7 @@ impl RemoteBundle {
         file: &FileEntry,
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
-        let accepts = |bytes: &[u8]| {
-            let found = Digest::of(bytes);
-            match found == file.digest {
-                true => Ok(()),
-                false => Err(format!(
-                    "{} bytes with digest {found}, expected {} with {}",
-                    bytes.len(),
-                    file.bytes,
-                    file.digest
-                )),
-            }
-        };
+        let accepts = |bytes: &[u8]| file.accept("it", bytes).map_err(|error| error.to_string());
         self.data.seek(&self.published, file, |url| {
             client.read_verified(url, file.bytes, &accepts, cancel)
         })
@@ -238,6 +239,15 @@ impl RemoteBundle {
     }
 }
 
+/// The bytes of the manifest in the folder `dir`, as far as one may be long.
+pub(crate) fn read_manifest(dir: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(dir.join(MANIFEST_NAME))?;
+    // One byte more makes it another file's.
+    file.take(MAX_MANIFEST_BYTES.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// What a URL turned out to name.
 #[derive(Debug)]
 pub enum Remote {
@@ -295,6 +305,7 @@ impl Remote {
         }
     }
 }
+
 /// Whether the bundle has a shard of each of `splits`.
 ///
 /// # Errors

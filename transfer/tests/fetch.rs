@@ -13,7 +13,7 @@ use gular_files::TEMP_PREFIX;
 use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{
     BundleOptions, BundleUrl, Cache, Error, FetchOptions, FetchReport, RemoteBundle, Trust, Watch,
-    fetch, fetch_object, open_bundle,
+    fetch, fetch_object, object_here, open_bundle,
 };
 use tempfile::TempDir;
 
@@ -232,11 +232,108 @@ fn other_digests_and_other_folders_are_refused() {
     assert!(error.contains(&published.digest.to_string()) && error.contains("set/v1"), "{error}");
 
     let to = tempfile::tempdir().unwrap();
-    fs::write(to.path().join(MANIFEST_NAME), "{}").unwrap();
+    fixtures::make(to.path(), &[3]);
+    let before = fs::read(to.path().join(MANIFEST_NAME)).unwrap();
     let error = published.fetch(to.path()).unwrap_err();
     assert!(matches!(error, Error::OtherBundle { .. }), "{error}");
-    assert_eq!(fs::read(to.path().join(MANIFEST_NAME)).unwrap(), b"{}");
-    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 1);
+    assert_eq!(fs::read(to.path().join(MANIFEST_NAME)).unwrap(), before);
+}
+
+#[test]
+fn nothing_is_written_beside_other_files() {
+    let published = publish();
+    let fetched = tempfile::tempdir().unwrap();
+    published.fetch(fetched.path()).unwrap();
+    let manifest = fs::read(fetched.path().join(MANIFEST_NAME)).unwrap();
+    // A folder with these files.
+    let check = |files: &[(&str, &[u8])], refused: Option<&str>| {
+        let to = tempfile::tempdir().unwrap();
+        fs::create_dir(to.path().join(DATA_DIR)).unwrap();
+        for (name, bytes) in files {
+            fs::write(to.path().join(name), bytes).unwrap();
+        }
+        let result = published.fetch(to.path());
+        match (&result, refused) {
+            (Ok(_), None) => published.check_same(to.path()),
+            (Err(Error::NotEmpty { found, .. }), Some(expected)) => assert_eq!(found, expected),
+            _ => panic!("{files:?}: {result:?}"),
+        }
+        for (name, bytes) in files.iter().filter(|_| refused.is_some()) {
+            assert_eq!(fs::read(to.path().join(name)).unwrap(), *bytes);
+        }
+    };
+    check(&[], None);
+    check(&[("notes.txt", b"mine")], Some("notes.txt"));
+    check(&[("data/theirs.bin", b"x"), ("z", b"")], Some("data/theirs.bin"));
+    check(&[(MANIFEST_NAME, b"{\"name\": \"a web page\"}")], Some(MANIFEST_NAME));
+    // What a fetch that was stopped left, whatever else is there by now.
+    let partial = format!("{DATA_DIR}/{TEMP_PREFIX}fetch-{}", published.big);
+    let result = {
+        let to = tempfile::tempdir().unwrap();
+        fs::create_dir(to.path().join(DATA_DIR)).unwrap();
+        fs::write(to.path().join(&partial), b"x").unwrap();
+        fs::write(to.path().join("job.log"), b"x").unwrap();
+        published.fetch(to.path())
+    };
+    assert!(result.is_ok(), "{result:?}");
+    check(&[(&format!("{DATA_DIR}/{TEMP_PREFIX}fetch.lock"), b"")], None);
+    // A manifest that a copy cut short, alone.
+    check(&[(MANIFEST_NAME, &manifest[..manifest.len() / 2])], None);
+}
+
+#[test]
+fn a_damaged_manifest_is_replaced_and_said() {
+    let published = publish();
+    let to = tempfile::tempdir().unwrap();
+    let first = published.fetch(to.path()).unwrap();
+    assert!(!first.manifest_mended);
+    let path = to.path().join(MANIFEST_NAME);
+    let whole = fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[0] ^= 1;
+    for damaged in [&whole[..whole.len() / 2], &[], &flipped] {
+        fs::write(&path, damaged).unwrap();
+        let dry = FetchOptions { dry_run: true, ..FetchOptions::default() };
+        assert!(published.fetch_with(to.path(), &dry).unwrap().manifest_mended);
+        assert_eq!(fs::read(&path).unwrap(), damaged);
+        let trusting = FetchOptions { trust: Trust::Names, ..FetchOptions::default() };
+        let report = published.fetch_with(to.path(), &trusting).unwrap();
+        assert!(report.manifest_mended);
+        assert_eq!(report.bytes_fetched, whole.len() as u64);
+        published.check_same(to.path());
+    }
+    // Another bundle's manifest is sound, and stays.
+    let other = tempfile::tempdir().unwrap();
+    fixtures::make(other.path(), &[3]);
+    let other = fs::read(other.path().join(MANIFEST_NAME)).unwrap();
+    fs::write(&path, &other).unwrap();
+    let error = published.fetch(to.path()).unwrap_err();
+    assert!(matches!(error, Error::OtherBundle { .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), other);
+}
+
+#[test]
+fn the_digest_in_the_url_proves_a_copy_without_a_server() {
+    let published = publish();
+    let (to, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    published.fetch(to.path()).unwrap();
+    fixtures::make(other.path(), &[3]);
+    fs::remove_dir_all(published.dir.path().join("set")).unwrap();
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let copy = RemoteBundle::of_copy(&published.url(), to.path()).unwrap();
+    let get = |splits: &[Split]| {
+        let options = FetchOptions { splits: splits.to_vec(), ..FetchOptions::default() };
+        fetch(&client, &copy, to.path(), &options, Watch::silent(&cancel))
+    };
+    let report = get(&[]).unwrap();
+    assert_eq!((report.bytes_fetched, report.bytes_kept), (0, report.bytes));
+    // What is damaged is still found.
+    flip(&to.path().join(DATA_DIR).join(&published.big), BLOCK + 7);
+    assert!(get(&[]).unwrap_err().to_string().contains(&published.big));
+    assert_eq!(get(&[Split::Val]).unwrap().bytes_fetched, 0);
+    let without: BundleUrl = published.plain_url().parse().unwrap();
+    assert!(RemoteBundle::of_copy(&without, to.path()).is_none());
+    assert!(RemoteBundle::of_copy(&published.url(), other.path()).is_none());
 }
 
 #[test]
@@ -282,6 +379,10 @@ fn a_plain_object_is_fetched_with_its_digest_or_without() {
         assert_eq!(fs::read(&file).unwrap(), bytes);
     }
     let other = format!("{plain}#blake3={}", Digest::of(b"").hex());
+    let here =
+        |url: &str| object_here(&url.parse().unwrap(), to.path(), Watch::silent(&cancel)).unwrap();
+    assert_eq!(here(&with).map(|report| report.bytes_kept), Some(len));
+    assert!(here(&plain).is_none() && here(&other).is_none());
     // A file that is there is never replaced.
     for url in [&plain, &other] {
         let error = get(url).unwrap_err();

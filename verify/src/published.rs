@@ -9,10 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_bundle::{DATA_DIR, FileEntry, Index, Manifest, Row, SampleId, ShardEntry, ShardIdx};
+use gular_bundle::{
+    DATA_DIR, Digest, FileEntry, Index, Manifest, Row, SampleId, ShardEntry, ShardIdx,
+};
 use gular_files::parallel;
 use gular_pelican::{Attempts, Client, Error as Pelican, Url};
-use gular_transfer::{BundleUrl, Error as Transfer, RemoteBundle, Stored};
+use gular_transfer::{BundleUrl, Error as Transfer, RemoteBundle, Stored, wrong_copies};
 
 use crate::report::{ByteRange, Fault, FaultKind, Report, merged};
 use crate::samples::{is_chosen, touches};
@@ -20,6 +22,7 @@ use crate::shard::WRITTEN_WRONGLY;
 use crate::walk::{always, manifest_fault};
 use crate::{Error, Mode, VerifyOptions};
 
+const ANOTHER_BUNDLE: &str = "check the version in the URL, and that the digest is all of the one that was printed when it was published: a published version never changes";
 const PUBLISH_AGAIN: &str = "no server has it right: publish it again from a sound copy";
 
 /// Verifies the bundle published at `url`, a collection NAME/VERSION.
@@ -44,8 +47,8 @@ pub fn verify_url(
         Err(Transfer::Pelican(Pelican::Corrupt { attempts, .. })) => {
             return Ok(without_manifest(&attempts, options, start));
         }
-        Err(Transfer::AnotherBundle { attempts, .. }) => {
-            return Ok(without_manifest(&attempts, options, start));
+        Err(Transfer::AnotherBundle { expected, found, .. }) => {
+            return Ok(another_bundle(expected, found, options, start));
         }
         Err(error) => return Err(error.into()),
     };
@@ -85,6 +88,7 @@ pub fn verify_url(
     report.faults = found.into_iter().map(|(_, fault)| fault).collect();
     report.bytes_read = read.into_inner();
     report.samples_checked = checked.into_inner();
+    report.wrong_copies = wrong_copies(client);
     report.sound = report.faults.is_empty();
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
@@ -94,6 +98,23 @@ pub fn verify_url(
 fn without_manifest(attempts: &Attempts, options: &VerifyOptions, start: Instant) -> Report {
     let mut report = Report::new(None, options.mode);
     report.faults.push(no_manifest(attempts));
+    report.seconds = start.elapsed().as_secs_f64();
+    report
+}
+
+/// The report on a URL under which another bundle is published than was asked for.
+fn another_bundle(
+    expected: Digest,
+    found: Digest,
+    options: &VerifyOptions,
+    start: Instant,
+) -> Report {
+    let mut report = Report::new(None, options.mode);
+    let message = format!("asked for bundle {expected}, published here is {found}");
+    let mut fault = manifest_fault(message);
+    fault.advice = ANOTHER_BUNDLE;
+    fault.compared(&expected, &found);
+    report.faults.push(fault);
     report.seconds = start.elapsed().as_secs_f64();
     report
 }

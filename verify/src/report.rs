@@ -1,6 +1,7 @@
 //! What was found.
 
 use gular_bundle::{Digest, Manifest, ShardEntry, Split};
+use gular_transfer::WrongCopy;
 use serde::Serialize;
 
 use crate::Mode;
@@ -32,6 +33,13 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// What is unusual and not wrong.
     pub notes: Vec<String>,
+    /// The splits that are here, when all files of the others are missing and nothing else is
+    /// wrong: a fetch may have left those out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub only_splits: Vec<Split>,
+    /// Servers that gave wrong bytes; others gave the right ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wrong_copies: Vec<WrongCopy>,
 }
 
 impl Report {
@@ -53,6 +61,8 @@ impl Report {
             seconds: 0.0,
             faults: Vec::new(),
             notes: Vec::new(),
+            only_splits: Vec::new(),
+            wrong_copies: Vec::new(),
         }
     }
 

@@ -41,6 +41,9 @@ pub fn verify(
     report.bytes_read = len;
     if let Some(expected) = options.digest.filter(|d| *d != digest) {
         let mut fault = manifest_fault(format!("its digest is {digest}, expected {expected}"));
+        if manifest.is_ok() {
+            fault.advice = OTHER_MANIFEST;
+        }
         fault.compared(&expected, &digest);
         report.faults.push(fault);
     }
@@ -86,7 +89,7 @@ pub fn verify(
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|(number, fault)| (*number, fault.kind));
     report.faults.extend(found.into_iter().map(|(_, fault)| fault));
-    report.notes.extend(part_note(&manifest, &report.faults));
+    report.only_splits = only_splits(&manifest, &report.faults);
     report.bytes_read += read.into_inner();
     report.samples_checked = checked.into_inner();
     report.sound = report.faults.is_empty();
@@ -94,9 +97,9 @@ pub fn verify(
     Ok(report)
 }
 
-/// What to do when whole splits are missing, and nothing else is wrong: the
+/// The splits that are here, when whole others are missing and nothing else is wrong: the
 /// folder may have been fetched without them.
-fn part_note(manifest: &Manifest, faults: &[Fault]) -> Option<String> {
+fn only_splits(manifest: &Manifest, faults: &[Fault]) -> Vec<Split> {
     let of = |split: Split| manifest.shards.iter().filter(move |s| s.split == split).count() * 2;
     let missing = |split: Split| {
         let of_split = |f: &&Fault| f.kind == FaultKind::Missing && f.split == Some(split);
@@ -107,15 +110,13 @@ fn part_note(manifest: &Manifest, faults: &[Fault]) -> Option<String> {
         there.into_iter().partition(|s| missing(*s) == of(*s));
     let of_gone: usize = gone.iter().map(|s| of(*s)).sum();
     if gone.is_empty() || here.is_empty() || faults.len() != of_gone {
-        return None;
+        return Vec::new();
     }
-    let names =
-        |splits: &[Split]| splits.iter().map(Split::to_string).collect::<Vec<_>>().join(",");
-    let (gone, here) = (names(&gone), names(&here));
-    Some(format!(
-        "all files of {gone} are missing and nothing else is wrong: `--splits {here}` verifies what was fetched"
-    ))
+    here
 }
+
+/// For a manifest that is sound by itself.
+const OTHER_MANIFEST: &str = "it is another bundle's, or was changed: check the digest that was asked for and the place of the bundle, or fetch it again";
 
 /// The sample that is looked at however small the share.
 pub(crate) fn always(manifest: &Manifest, mode: Mode) -> Option<SampleId> {

@@ -11,11 +11,12 @@
 //! Killed at any moment, the next run checks what is there and goes on behind it.
 
 mod disk;
+mod folder;
 mod object;
 mod report;
 mod run;
 
 pub use disk::FolderLock;
-pub use object::fetch_object;
+pub use object::{fetch_object, object_here};
 pub use report::{Checked, FetchReport};
 pub use run::{FetchOptions, Trust, fetch};

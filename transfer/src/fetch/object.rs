@@ -9,7 +9,7 @@ use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, PlainSink, Scheme, Ur
 
 use super::disk::{FolderLock, Partial, check_space};
 use super::report::{Checked, FetchReport};
-use crate::{BundleUrl, Error, Watch};
+use crate::{BundleUrl, Error, Watch, wrong_copies};
 
 /// Fetches the object at `url` to `dir/NAME`.
 ///
@@ -31,17 +31,14 @@ pub fn fetch_object(
     let start = Instant::now();
     let to = dir.join(url.url.name());
     let report = |digest: Option<Digest>, fetched: u64, (checked, checked_how)| FetchReport {
-        url: url.clone(),
-        digest,
-        dir: dir.to_owned(),
-        files: 1,
-        bytes: len_bytes,
         bytes_fetched: fetched,
         bytes_kept: len_bytes.saturating_sub(fetched),
         dry_run,
         checked,
         checked_how,
+        wrong_copies: wrong_copies(client),
         seconds: start.elapsed().as_secs_f64(),
+        ..of_object(url, digest, dir, len_bytes)
     };
     if dry_run {
         check_space(dir, missing(&to, len_bytes))?;
@@ -50,10 +47,8 @@ pub fn fetch_object(
     }
     std::fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
     let lock = FolderLock::wait(dir, watch)?;
-    if let Some(expected) = url.digest.filter(|_| to.is_file())
-        && digest_of(&to, watch)? == expected
-    {
-        return Ok((report(url.digest, 0, (Checked::Digest, None)), to));
+    if let Some(here) = object_here(url, dir, watch)? {
+        return Ok((here, to));
     }
     if to.exists() || url.url.name().is_empty() {
         let (path, url) = (to.display().to_string(), url.to_string());
@@ -67,6 +62,46 @@ pub fn fetch_object(
     };
     drop(lock);
     Ok((report(Some(done.digest), done.fetched, (done.checked, done.how)), to))
+}
+
+/// Of the object at `url`, when `dir` has all of it: its digest in the URL proves that, and no
+/// server is asked. `None` unless there is such a digest and such a file.
+///
+/// # Errors
+/// [`Error::Io`]; [`gular_pelican::Error::Cancelled`].
+pub fn object_here(
+    url: &BundleUrl,
+    dir: &Path,
+    watch: Watch<'_>,
+) -> Result<Option<FetchReport>, Error> {
+    let start = Instant::now();
+    let file = dir.join(url.url.name());
+    let Some(expected) = url.digest.filter(|_| file.is_file()) else { return Ok(None) };
+    if digest_of(&file, watch)? != expected {
+        return Ok(None);
+    }
+    let len = std::fs::metadata(&file).map_err(|e| Error::io("look at", &file, e))?.len();
+    let report = of_object(url, Some(expected), dir, len);
+    Ok(Some(FetchReport { seconds: start.elapsed().as_secs_f64(), ..report }))
+}
+
+/// The report on an object that is there, all of it.
+fn of_object(url: &BundleUrl, digest: Option<Digest>, dir: &Path, len_bytes: u64) -> FetchReport {
+    FetchReport {
+        url: url.clone(),
+        digest,
+        dir: dir.to_owned(),
+        files: 1,
+        bytes: len_bytes,
+        bytes_fetched: 0,
+        bytes_kept: len_bytes,
+        dry_run: false,
+        checked: Checked::Digest,
+        checked_how: None,
+        manifest_mended: false,
+        wrong_copies: Vec::new(),
+        seconds: 0.0,
+    }
 }
 
 /// Bytes that are not there yet: what a killed run left needs no further room.

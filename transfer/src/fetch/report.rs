@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::Digest;
 use serde::{Serialize, Serializer};
 
-use crate::BundleUrl;
+use crate::{BundleUrl, WrongCopy};
 
 /// What was fetched.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,6 +34,12 @@ pub struct FetchReport {
     /// Of a checksum, which and whose; of nothing, why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked_how: Option<String>,
+    /// Whether `dir` had a damaged `manifest.json`, which was, or would be, replaced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub manifest_mended: bool,
+    /// Servers that gave wrong bytes; others gave the right ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wrong_copies: Vec<WrongCopy>,
     /// Wall-clock time.
     pub seconds: f64,
 }
@@ -73,6 +79,8 @@ mod tests {
                 dry_run: true,
                 checked: Checked::Nothing,
                 checked_how: None,
+                manifest_mended: false,
+                wrong_copies: Vec::new(),
                 seconds: 0.5,
             };
             let expected = format!(

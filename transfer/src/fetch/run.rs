@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use gular_bundle::{
-    BLOCK_BYTES, Backend, BlockTree, DATA_DIR, Digest, FileEntry, Index, MANIFEST_NAME, ReadAt,
-    ShardEntry, Split,
+    BLOCK_BYTES, Backend, BlockTree, DATA_DIR, FileEntry, Index, MANIFEST_NAME, ReadAt, ShardEntry,
+    Split,
 };
 use gular_files::{parallel, write_file};
 use gular_pelican::Client;
 
 use super::disk::{FolderLock, Partial, check_space};
+use super::folder::Held;
 use super::report::{Checked, FetchReport};
-use crate::{Error, RemoteBundle, Watch};
+use crate::{Error, RemoteBundle, Watch, wrong_copies};
 
 /// What is fetched, and how.
 #[derive(Debug, Clone)]
@@ -53,7 +54,8 @@ pub enum Trust {
 ///
 /// # Errors
 /// [`Error::NoSpace`] before anything is written, [`Error::OtherBundle`] when
-/// `dir` holds another one, [`Error::NoSplit`], [`Error::Pelican`], [`Error::Io`].
+/// `dir` holds another one, [`Error::NotEmpty`] when it holds other files and nothing of the
+/// bundle, [`Error::NoSplit`], [`Error::Pelican`], [`Error::Io`].
 pub fn fetch(
     client: &Client,
     remote: &RemoteBundle,
@@ -66,7 +68,7 @@ pub fn fetch(
     let manifest_len = remote.manifest_bytes().len() as u64;
     let of_shards = shards.iter().map(|s| s.file.bytes.saturating_add(s.index.bytes));
     let total = of_shards.fold(manifest_len, u64::saturating_add);
-    let report = |fetched: u64, kept: u64| FetchReport {
+    let report = |fetched: u64, kept: u64, held: Held| FetchReport {
         url: remote.url().clone(),
         digest: Some(remote.digest()),
         dir: dir.to_owned(),
@@ -77,30 +79,30 @@ pub fn fetch(
         dry_run: options.dry_run,
         checked: Checked::Digest,
         checked_how: None,
+        manifest_mended: held == Held::DamagedManifest,
+        wrong_copies: wrong_copies(client),
         seconds: start.elapsed().as_secs_f64(),
     };
-    check_same(dir, remote)?;
+    let held = Held::look(dir, remote)?;
     let data = dir.join(DATA_DIR);
     if options.dry_run {
-        let there = bytes_there(&data, &shards);
+        let manifest = if held == Held::Manifest { manifest_len } else { 0 };
+        let there = bytes_there(&data, &shards).saturating_add(manifest);
         check_space(dir, total.saturating_sub(there))?;
-        return Ok(report(total.saturating_sub(there), there));
+        return Ok(report(total.saturating_sub(there), there, held));
     }
     let is_whole = |shard: &&ShardEntry| {
         [&shard.file, &shard.index].iter().all(|f| has_len(&data.join(f.name.as_str()), f))
     };
-    if options.trust == Trust::Names
-        && dir.join(MANIFEST_NAME).exists()
-        && shards.iter().all(is_whole)
-    {
+    if options.trust == Trust::Names && held == Held::Manifest && shards.iter().all(is_whole) {
         // Nothing to write, so no need to wait for who does.
         (watch.progress)(total, total);
-        return Ok(report(0, total));
+        return Ok(report(0, total, held));
     }
     fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
     let lock = FolderLock::wait(&data, watch)?;
     // Again: whoever had the lock may have written meanwhile.
-    check_same(dir, remote)?;
+    let held = Held::look(dir, remote)?;
     check_space(dir, total.saturating_sub(bytes_there(&data, &shards)))?;
 
     let (done, kept) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -128,33 +130,14 @@ pub fn fetch(
     parallel(&groups, options.jobs, watch.cancel, work)?;
     watch.check()?;
 
-    let manifest = dir.join(MANIFEST_NAME);
-    let was_there = manifest.exists();
+    let was_there = held == Held::Manifest;
     if !was_there {
-        write_file(&manifest, remote.manifest_bytes())?;
+        write_file(&dir.join(MANIFEST_NAME), remote.manifest_bytes())?;
     }
     advance(manifest_len, was_there);
     drop(lock);
     let kept = kept.into_inner();
-    Ok(report(total.saturating_sub(kept), kept))
-}
-
-/// A folder that holds another bundle is left alone.
-fn check_same(dir: &Path, remote: &RemoteBundle) -> Result<(), Error> {
-    let path = dir.join(MANIFEST_NAME);
-    match fs::read(&path) {
-        Ok(bytes) if bytes == remote.manifest_bytes() => Ok(()),
-        Ok(bytes) => Err(Error::OtherBundle {
-            dir: dir.display().to_string(),
-            expected: remote.digest(),
-            found: Digest::of(&bytes),
-        }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
-            Err(Error::io("use as a folder", dir, e))
-        }
-        Err(e) => Err(Error::io("read", &path, e)),
-    }
+    Ok(report(total.saturating_sub(kept), kept, held))
 }
 
 /// Bytes that need no further room: of whole files and of temporary ones.
@@ -268,5 +251,5 @@ fn read_if_sound(path: &Path, file: &FileEntry) -> Option<Vec<u8>> {
     }
     let mut bytes = vec![0; usize::try_from(file.bytes).ok()?];
     source.read_at(0, &mut bytes).ok()?;
-    (Digest::of(&bytes) == file.digest).then_some(bytes)
+    file.accept("", &bytes).is_ok().then_some(bytes)
 }

@@ -40,7 +40,7 @@ impl Default for PublishOptions {
 /// there; it goes back when an upload has to begin again.
 ///
 /// # Errors
-/// [`Error::NoBundleUrl`]; [`gular_pelican::Error::Taken`], before anything is sent, when
+/// [`Error::NoBundleUrl`], [`Error::NoRoomForName`]; [`gular_pelican::Error::Taken`], before anything is sent, when
 /// another bundle is that version; [`Error::NoneAccepted`]; otherwise those of
 /// [`Client::upload`].
 pub fn publish(
@@ -52,6 +52,7 @@ pub fn publish(
 ) -> Result<PublishReport, Error> {
     let start = Instant::now();
     let published = Published::at(url)?;
+    check_room(client, &published, watch)?;
     let data = data_files(sound, &published)?;
     let from = sound.bundle().dir().join(MANIFEST_NAME);
     let manifest = [Item::new(from, published.manifest().clone())];
@@ -72,6 +73,21 @@ pub fn publish(
     let digest = Some(sound.bundle().digest());
     let url = BundleUrl { url: published.version().clone(), digest };
     sender.report(url, of_data.into_iter().chain(of_manifest), start)
+}
+
+/// Refuses a URL whose NAME would be above the namespace: nobody stores anything there.
+fn check_room(client: &Client, published: &Published, watch: Watch<'_>) -> Result<(), Error> {
+    let Some(namespace) = client.namespace(published.manifest(), watch.cancel)? else {
+        return Ok(());
+    };
+    let within = |path: &str| {
+        let rest = path.strip_prefix(namespace.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    if within(published.data().path()) {
+        return Ok(());
+    }
+    Err(Error::NoRoomForName { url: published.version().to_string(), namespace })
 }
 
 /// Publishes the file `from`, which is no bundle, as the object `url`.

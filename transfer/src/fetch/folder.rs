@@ -1,0 +1,124 @@
+//! What is in the folder that a bundle is to be fetched into.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use gular_bundle::{DATA_DIR, Digest, Error as Bundle, MANIFEST_NAME, Manifest};
+use gular_files::TEMP_PREFIX;
+
+use super::disk::Partial;
+use crate::remote::read_manifest;
+use crate::{Error, RemoteBundle};
+
+/// What of a bundle a folder has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    /// No manifest: nothing yet, or what a fetch that was stopped left.
+    Part,
+    /// The bundle's manifest.
+    Manifest,
+    /// A manifest that is cut or damaged.
+    DamagedManifest,
+}
+
+impl Held {
+    /// What `dir` has of `remote`. Nothing is written beside files that are not the bundle's.
+    ///
+    /// # Errors
+    /// [`Error::OtherBundle`], [`Error::NotEmpty`], [`Error::Io`].
+    pub(super) fn look(dir: &Path, remote: &RemoteBundle) -> Result<Self, Error> {
+        let path = dir.join(MANIFEST_NAME);
+        let manifest = match read_manifest(dir) {
+            Ok(bytes) if bytes == remote.manifest_bytes() => return Ok(Self::Manifest),
+            Ok(bytes) => Some(bytes),
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            Err(e) if e.kind() == ErrorKind::NotADirectory => {
+                return Err(Error::io("use as a folder", dir, e));
+            }
+            Err(e) => return Err(Error::io("read", &path, e)),
+        };
+        let held = match &manifest {
+            None => Self::Part,
+            Some(bytes) if is_damaged(&path, bytes) => Self::DamagedManifest,
+            Some(bytes) => {
+                return Err(Error::OtherBundle {
+                    dir: dir.display().to_string(),
+                    expected: remote.digest(),
+                    found: Digest::of(bytes),
+                });
+            }
+        };
+        let is_cut = |bytes: &Vec<u8>| remote.manifest_bytes().starts_with(bytes);
+        if manifest.as_ref().is_some_and(is_cut) || has_data(dir, remote)? {
+            return Ok(held);
+        }
+        let mut others = strangers(dir)?;
+        if held == Self::DamagedManifest {
+            // Not the bundle's, as far as can be told.
+            others.push(MANIFEST_NAME.to_owned());
+        }
+        others.sort();
+        match others.first() {
+            None => Ok(held),
+            Some(first) => Err(Error::NotEmpty {
+                dir: dir.display().to_string(),
+                found: first.clone(),
+                more: others.len() - 1,
+            }),
+        }
+    }
+}
+
+/// Whether no bundle has this manifest, not even one of a later format.
+fn is_damaged(path: &Path, bytes: &[u8]) -> bool {
+    let parsed = Manifest::parse(&path.display().to_string(), bytes);
+    parsed.is_err_and(|error| !matches!(error, Bundle::TooNew { .. }))
+}
+
+/// Whether a data file of the bundle is there, or grows.
+fn has_data(dir: &Path, remote: &RemoteBundle) -> Result<bool, Error> {
+    let data = dir.join(DATA_DIR);
+    let shards = &remote.manifest().shards;
+    let mut ours = HashSet::new();
+    for file in shards.iter().flat_map(|shard| [&shard.file, &shard.index]) {
+        let path = data.join(file.name.as_str());
+        let temp = Partial::temp_of(&path);
+        // Of a file in a folder of its own, that folder.
+        let in_data = |path: &Path| {
+            let below = path.strip_prefix(&data).ok()?.components().next()?;
+            Some(below.as_os_str().to_owned())
+        };
+        ours.extend([in_data(&path), in_data(&temp)].into_iter().flatten());
+    }
+    Ok(names(&data)?.iter().any(|name| ours.contains(name)))
+}
+
+/// Files that no fetch makes.
+fn strangers(dir: &Path) -> Result<Vec<String>, Error> {
+    let is_ours = |name: &OsString| name.to_string_lossy().starts_with(TEMP_PREFIX);
+    let in_data = names(&dir.join(DATA_DIR))?;
+    let in_data = in_data.iter().filter(|name| !is_ours(name));
+    let mut found: Vec<String> =
+        in_data.map(|name| format!("{DATA_DIR}/{}", name.to_string_lossy())).collect();
+    for name in names(dir)?.iter().filter(|name| !is_ours(name)) {
+        if name != DATA_DIR && name != MANIFEST_NAME {
+            found.push(name.to_string_lossy().into_owned());
+        }
+    }
+    Ok(found)
+}
+
+/// What is in a folder; nothing where there is none.
+fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
+    let list = || -> io::Result<Vec<OsString>> {
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect()
+    };
+    match list() {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) if e.kind() == ErrorKind::NotADirectory => Err(Error::io("use as a folder", dir, e)),
+        found => found.map_err(|e| Error::io("list", dir, e)),
+    }
+}
