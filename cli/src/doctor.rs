@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use gular_pelican::{Client, Probe, ProbeFault, Role, TokenFacts};
+use gular_pelican::{Client, Probe, ProbeFault, Role, TokenFacts, Url};
 use gular_transfer::{BundleUrl, Checkup, examine};
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::network::Access;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{network, show, units};
+use crate::{hints, network, show, units};
 
 /// A director that does not answer is waited for this long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,6 +28,8 @@ const SLOW_BYTES_PER_SECOND: f64 = 1e6;
 /// still serve the data.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Exit codes: 0 all well, 1 something is wrong, 2 error
+
 Example:
   gular doctor pelican://osg-htc.org/mylab/birds/v1")]
 pub(crate) struct DoctorArgs {
@@ -75,32 +77,57 @@ fn text(checkup: &Checkup, url: &BundleUrl, quiet: bool) -> String {
             let needs = if seen.needs_token == Some(true) { "takes a token" } else { "is public" };
             let _ = write!(said, ", namespace {namespace} {needs}");
         }
-        line(role(probe.role), &probe.server, probe.fault.is_none(), &said, advice(probe));
+        let advice = advice(probe, &checkup.asked);
+        line(role(probe.role), &probe.server, probe.fault.is_none(), &said, advice);
     }
     match &seen.token {
+        Some(Ok(token)) if is_refused(token, checkup) => {
+            let advice = Some(NO_JWT_ADVICE.to_owned());
+            line("token", &token.from, false, NO_JWT, advice);
+        }
         Some(Ok(token)) => line("token", &token.from, true, &lasts(token), None),
         Some(Err(diagnosis)) => {
-            let advice = Some(diagnosis.hint().to_string());
+            let advice = Some(hints::token(diagnosis, false, &checkup.asked.to_string()));
             line("token", "", false, &diagnosis.to_string(), advice);
         }
         None => {}
     }
     for probe in seen.probes.iter().filter(|probe| !is_front(probe)) {
-        line(role(probe.role), &probe.server, probe.fault.is_none(), &said(probe), advice(probe));
+        let advice = advice(probe, &checkup.asked);
+        line(role(probe.role), &probe.server, probe.fault.is_none(), &said(probe), advice);
     }
-    if checkup.other {
-        let found = checkup.digest.map(|digest| digest.to_string()).unwrap_or_default();
-        let _ = writeln!(text, "`{}` is bundle {found}, another one than asked for", url.url);
+    if let Some(said) = another_bundle(checkup, url) {
+        line("digest", "", false, &said, Some(ANOTHER_ADVICE.to_owned()));
     }
     if !quiet {
         let verdict = match (checkup.is_well(), checkup.is_readable()) {
             (true, _) => "every server answers; `gular verify` compares the bytes",
-            (false, true) => "it can be read, and something is wrong",
+            (false, true) => "it can be read, and something is wrong: see `do:` above",
             (false, false) => "it cannot be read",
         };
         let _ = writeln!(text, "{}: {verdict}", checkup.asked);
     }
     text
+}
+
+/// What is said of a token that nobody can judge but its server, when that refuses it.
+const NO_JWT: &str = "it is not a JSON Web Token, as federations use them";
+const NO_JWT_ADVICE: &str =
+    "look what is in that file or variable: it should hold a token alone, three parts with dots";
+
+/// Whether what was taken for a token is none, as far as the servers say.
+fn is_refused(token: &TokenFacts, checkup: &Checkup) -> bool {
+    token.opaque && !checkup.is_readable()
+}
+
+const ANOTHER_ADVICE: &str = "check the version in the URL, and that the digest is all of the one \
+     that `gular publish` printed for it: a published version never changes";
+
+/// What was asked for and what is there, when these are two bundles.
+fn another_bundle(checkup: &Checkup, url: &BundleUrl) -> Option<String> {
+    let (asked, found) = (url.digest?, checkup.digest?);
+    let said = format!("asked for bundle {asked}, published here is {found}");
+    checkup.other.then_some(said)
 }
 
 fn role(role: Role) -> &'static str {
@@ -138,7 +165,11 @@ fn rate(probe: &Probe) -> Option<f64> {
 }
 
 fn lasts(token: &TokenFacts) -> String {
-    let Some(end) = token.expires else { return "it does not say when it ends".to_owned() };
+    let Some(end) = token.expires else {
+        let opaque = "it is not a JSON Web Token; the servers take it";
+        let said = if token.opaque { opaque } else { "it does not say when it ends" };
+        return said.to_owned();
+    };
     let left = end.duration_since(SystemTime::now()).unwrap_or_default();
     format!("fits, ends in {}", units::span(left))
 }
@@ -158,7 +189,7 @@ fn fault(fault: &ProbeFault) -> String {
 }
 
 /// What to do about a server.
-fn advice(probe: &Probe) -> Option<String> {
+fn advice(probe: &Probe, asked: &Url) -> Option<String> {
     let Some(fault) = &probe.fault else {
         let slow = rate(probe).is_some_and(|rate| rate < SLOW_BYTES_PER_SECOND);
         return slow.then(|| {
@@ -182,7 +213,9 @@ fn advice(probe: &Probe) -> Option<String> {
             "if it is the server that you mean, name the certificate of its authority in \
              SSL_CERT_FILE"
         }
-        ProbeFault::Denied { diagnosis, .. } => return Some(diagnosis.hint().to_string()),
+        ProbeFault::Denied { diagnosis, .. } => {
+            return Some(hints::token(diagnosis, false, &asked.to_string()));
+        }
         ProbeFault::Missing(_) if probe.role == Role::Director => {
             "check the path with `gular ls`; what was published within the last minute may not \
              be known there yet"
@@ -224,10 +257,13 @@ fn as_json(checkup: &Checkup, url: &BundleUrl) -> Value {
             "bytes_per_second": rate(probe).map(|rate| rate as u64),
             "copy_age_seconds": probe.age.map(|age| age.as_secs()),
             "fault": probe.fault.as_ref().map(fault),
-            "do": advice(probe),
+            "do": advice(probe, &checkup.asked),
         })
     };
     let token = seen.token.as_ref().map(|token| match token {
+        Ok(token) if is_refused(token, checkup) => json!({
+            "ok": false, "from": token.from, "fault": NO_JWT, "do": NO_JWT_ADVICE,
+        }),
         Ok(token) => {
             let left = token
                 .expires
@@ -237,7 +273,7 @@ fn as_json(checkup: &Checkup, url: &BundleUrl) -> Value {
         Err(diagnosis) => json!({
             "ok": false,
             "fault": diagnosis.to_string(),
-            "do": diagnosis.hint().to_string(),
+            "do": hints::token(diagnosis, false, &checkup.asked.to_string()),
         }),
     });
     json!({
@@ -246,6 +282,8 @@ fn as_json(checkup: &Checkup, url: &BundleUrl) -> Value {
         "well": checkup.is_well(),
         "readable": checkup.is_readable(),
         "digest": checkup.digest.map(|digest| digest.to_string()),
+        "fault": another_bundle(checkup, url),
+        "do": checkup.other.then_some(ANOTHER_ADVICE),
         "namespace": seen.namespace,
         "needs_token": seen.needs_token,
         "token": token,

@@ -48,6 +48,11 @@ impl Failure {
         Self { exit: Exit::Failed, message: message.to_string(), hint }
     }
 
+    /// The same with another next step, where more is known of what was asked for.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
     pub(crate) fn report(self) -> Exit {
         show::message("error", &self.message);
         if let Some(hint) = self.hint {

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gular_bundle::Split;
+use gular_bundle::{Bundle, OpenOptions, Split};
 use gular_transfer::{
-    BundleUrl, Checked, FetchOptions, FetchReport, Remote, Watch, fetch, fetch_object,
+    BundleUrl, Checked, Client, Error, FetchOptions, FetchReport, Remote, RemoteBundle, Watch,
+    fetch, fetch_object, object_here,
 };
 
 use crate::exit::{Exit, Failure};
@@ -13,17 +14,20 @@ use crate::network::Network;
 use crate::progress::bytes_bar;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{network, show, units};
+use crate::{hints, network, show, units};
 
 /// Fetch a published bundle, or one object, and check each block on arrival
 ///
-/// DIR becomes a local bundle. If interrupted, even by kill -9, run the same command again: what
-/// is already there is checked and kept. An object that is not a bundle is stored in DIR under
+/// DIR becomes a local bundle; it must be new, empty, or hold this bundle. If interrupted, even by
+/// kill -9, run the same command again: what is already there is checked and kept, and when all of
+/// it is there and the URL has a digest, no server is asked. An object that is not a bundle is stored in DIR under
 /// its own name; an incomplete one is kept if the URL has a digest; without one it is compared
 /// with the checksum that its server tells, and said to be not checked where there is none. Exit
 /// code 1: the bytes do not match their digest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again later
+
 Example:
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/")]
 pub(crate) struct FetchArgs {
@@ -70,53 +74,113 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         }
     };
     let watch = Watch { progress: &progress, waiting: &waiting, cancel: &stop.flag };
-    let result = match Remote::find(&client, &url, &stop.flag) {
-        Ok(Remote::Bundle(remote)) => {
-            let options = FetchOptions {
-                splits: args.splits.clone(),
-                jobs: args.network.jobs.get(),
-                dry_run: args.dry_run,
-                ..FetchOptions::default()
-            };
-            fetch(&client, &remote, &args.dir, &options, watch)
-        }
-        Ok(Remote::Object { len_bytes }) => {
-            fetch_object(&client, &url, len_bytes, &args.dir, args.dry_run, watch)
-                .map(|(report, _)| report)
-        }
-        Err(error) => Err(error),
-    };
+    let fetched = bring(&client, &url, args, watch);
     bar.finish_and_clear();
-    let report = result.map_err(|error| network::ended(error, &stop))?;
+    let (report, offline) = fetched.map_err(|error| failure(error, &url, args, &stop))?;
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
-        show::text(&text(&report, url.digest.is_some(), &asked))?;
+        show::text(&text(&report, url.digest.is_some(), offline, &asked))?;
     }
     Ok(Exit::Done)
 }
 
-fn text(report: &FetchReport, had_digest: bool, asked: &str) -> String {
+/// What was fetched, and whether it was judged without asking a server.
+fn bring(
+    client: &Client,
+    url: &BundleUrl,
+    args: &FetchArgs,
+    watch: Watch<'_>,
+) -> Result<(FetchReport, bool), Error> {
+    let bundle = |remote: &RemoteBundle| {
+        let options = FetchOptions {
+            splits: args.splits.clone(),
+            jobs: args.network.jobs.get(),
+            dry_run: args.dry_run,
+            ..FetchOptions::default()
+        };
+        fetch(client, remote, &args.dir, &options, watch)
+    };
+    // The digest proves what is here: a job that runs again needs no federation.
+    if let Some(copy) = RemoteBundle::of_copy(url, &args.dir) {
+        let report = bundle(&copy)?;
+        let offline = report.bytes_fetched == 0;
+        return Ok((report, offline));
+    }
+    if let Some(report) = object_here(url, &args.dir, watch)? {
+        return Ok((report, true));
+    }
+    let report = match Remote::find(client, url, watch.cancel)? {
+        Remote::Bundle(remote) => bundle(&remote)?,
+        Remote::Object { len_bytes } => {
+            fetch_object(client, url, len_bytes, &args.dir, args.dry_run, watch)?.0
+        }
+    };
+    Ok((report, false))
+}
+
+/// Without a digest a copy that is here cannot be judged, which has to be said.
+fn failure(error: Error, url: &BundleUrl, args: &FetchArgs, stop: &Stop) -> Failure {
+    use gular_pelican::Error as Pelican;
+    let unreachable =
+        |error: &Pelican| matches!(error, Pelican::Discovery { .. } | Pelican::Failed { .. });
+    let out_of_reach = matches!(&error, Error::Pelican(error) if unreachable(error));
+    let failure = network::ended(error, stop);
+    let copy = Bundle::open(&args.dir, OpenOptions::default()).ok();
+    match copy.filter(|_| out_of_reach && url.digest.is_none()) {
+        None => failure,
+        Some(copy) => failure.with_hint(format!(
+            "only with a digest in the URL can a copy be judged without the federation; `{}` \
+             holds {}: if that is the bundle you mean, fetch {}#blake3={}",
+            args.dir.display(),
+            copy.digest(),
+            url.url,
+            copy.digest().hex()
+        )),
+    }
+}
+
+fn text(report: &FetchReport, had_digest: bool, offline: bool, asked: &str) -> String {
     let mut text = String::new();
     let moved = show::size(report.bytes_fetched);
-    if report.dry_run {
+    if report.manifest_mended {
+        let what = if report.dry_run { "would be replaced" } else { "was replaced" };
+        let dir = report.dir.display();
+        text.push_str(&format!("`{dir}/manifest.json` was cut or damaged, and {what}\n"));
+    }
+    if report.bytes_fetched == 0 && report.bytes > 0 {
+        let there = match report.dry_run {
+            true => "is there by its length",
+            false => "is there, every byte right",
+        };
+        text.push_str(&format!(
+            "nothing to fetch: all of `{}` {there}: {} in {}, {:.2} s{}\n",
+            report.dir.display(),
+            show::size(report.bytes),
+            show::count(report.files, "file"),
+            report.seconds,
+            if offline { "; no server was asked" } else { "" }
+        ));
+    } else if report.dry_run {
         text.push_str(&format!(
             "dry run: {moved} in {} would be fetched, {} is there; nothing was written\n",
             show::count(report.files, "file"),
             show::size(report.bytes_kept),
         ));
     } else {
-        let rate = show::size((report.bytes_fetched as f64 / report.seconds.max(1e-9)) as u64);
         let kept = match report.bytes_kept {
             0 => String::new(),
-            n => format!(", {} was there and is sound", show::size(n)),
+            n => format!(", {} was there already, every byte right", show::size(n)),
         };
         text.push_str(&format!(
-            "fetched {moved} to `{}`{kept}: {}, {:.2} s, {rate}/s\n",
+            "fetched {moved} to `{}`{kept}: {}{}\n",
             report.dir.display(),
             show::count(report.files, "file"),
-            report.seconds
+            show::pace(report.bytes_fetched, report.seconds)
         ));
+    }
+    for line in hints::wrong_copies(&report.wrong_copies) {
+        text.push_str(&format!("{line}\n"));
     }
     if let Some(digest) = report.digest {
         text.push_str(&format!("{digest}\n"));

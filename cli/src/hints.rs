@@ -5,7 +5,10 @@
 
 use std::io;
 
+use gular_bundle::Split;
 use gular_pack::Remedy;
+use gular_pelican::{Diagnosis, Scheme, Url};
+use gular_transfer::WrongCopy;
 
 /// For errors of a bundle on this machine.
 pub(crate) fn bundle(error: &gular_bundle::Error) -> Option<String> {
@@ -36,13 +39,114 @@ pub(crate) fn pelican(error: &gular_pelican::Error) -> Option<String> {
             let hint = "look with `gular ls` whether the namespace is right; when its origin is down, run the same command again later. What caches hold can be read meanwhile: with `#blake3=…` of the bundle at the end of the URL, where the namespace was read before, or by a cache that PELICAN_CLIENT_PREFERREDCACHES names";
             Some(hint.to_owned())
         }
-        gular_pelican::Error::Denied { diagnosis, .. }
-            if matches!(**diagnosis, gular_pelican::Diagnosis::Withheld { .. }) =>
-        {
-            let hint = "get a token from an issuer that the namespace trusts, or send this one all the same: name its file with `--token`";
-            Some(hint.to_owned())
+        gular_pelican::Error::Denied { diagnosis, action, url, .. } => {
+            Some(token(diagnosis, *action == "write", url))
         }
         other => other.hint(),
+    }
+}
+
+/// What to do about a token that `url` was refused with, or about having none.
+pub(crate) fn token(diagnosis: &Diagnosis, write: bool, url: &str) -> String {
+    use Diagnosis as D;
+    let federation = Url::parse(url).ok().filter(|url| url.scheme() == Scheme::Pelican);
+    let is_own = |url: &Url| url.authority().split(':').next() == Some("localhost");
+    let needs_another = matches!(
+        diagnosis,
+        D::NoToken { .. }
+            | D::Expired { .. }
+            | D::Issuer { .. }
+            | D::NoScope { .. }
+            | D::ScopePath { .. }
+            | D::Withheld { .. }
+    );
+    match (needs_another, federation) {
+        (true, Some(url)) if is_own(&url) => {
+            let create = if write { " --create /" } else { "" };
+            format!(
+                "for the federation that `gular federation serve DIR` runs, `gular federation \
+                 token DIR --read /{create} > token` makes one; then `export \
+                 BEARER_TOKEN_FILE=token`"
+            )
+        }
+        (true, Some(_)) if matches!(diagnosis, D::Withheld { .. }) => {
+            let another = login(write, url);
+            format!("{another}; to send this one all the same, name its file with `--token`")
+        }
+        (true, Some(_)) => login(write, url),
+        (_, _) if matches!(diagnosis, D::Withheld { .. }) => {
+            "get a token from an issuer that the namespace trusts, or send this one all the same: name its file with `--token`".to_owned()
+        }
+        (_, _) => diagnosis.hint().to_owned(),
+    }
+}
+
+/// How to get a token for the collection that the object at `url` is in.
+fn login(write: bool, url: &str) -> String {
+    let object = url.split('?').next().unwrap_or(url);
+    // Pelican asks for a token for the folder above the path that it is given: of a bundle's
+    // NAME/data, or NAME/VERSION, that is NAME, which holds all of it.
+    let collection = object.rsplit_once('/').map_or(object, |(above, _)| above);
+    match write {
+        true => format!(
+            "`gular login --write --to writes {collection}` gets one by `pelican credentials \
+             token get`; name it with `--token writes`, beside one that reads"
+        ),
+        false => format!(
+            "`gular login {collection}` gets one by `pelican credentials token get`, and keeps \
+             it where it is looked for"
+        ),
+    }
+}
+
+/// What a fetch or a check met besides what it was for.
+pub(crate) fn wrong_copies(copies: &[WrongCopy]) -> Vec<String> {
+    let line = |copy: &WrongCopy| {
+        let objects = crate::show::count(copy.objects, "object");
+        format!(
+            "`{}` gave wrong bytes of {objects}, such as `{}`; another server gave the right \
+             ones. Tell whoever runs it",
+            copy.server, copy.such_as
+        )
+    };
+    copies.iter().map(line).collect()
+}
+
+/// Of a folder that holds only these splits.
+pub(crate) fn only_splits(here: &[Split]) -> String {
+    let names: Vec<_> = here.iter().map(Split::to_string).collect();
+    let names = names.join(",");
+    format!("`--splits {names}` verifies what is here")
+}
+
+/// For errors of filling one cache.
+pub(crate) fn prestage(error: &gular_transfer::Error) -> Option<String> {
+    use gular_pelican::Error as P;
+    match error {
+        gular_transfer::Error::Pelican(P::Corrupt { attempts, .. }) if !attempts.origin_asked => {
+            let hint = "tell whoever runs this cache; `gular prestage` with another `--cache` fills \
+                        that one, and `gular fetch` reads around wrong copies by itself";
+            Some(hint.to_owned())
+        }
+        gular_transfer::Error::Pelican(P::Failed { .. }) => {
+            let hint = "run the same command again later, or name another cache with `--cache`; \
+                        `gular doctor` says which of them answer";
+            Some(hint.to_owned())
+        }
+        other => transfer(other),
+    }
+}
+
+/// For errors of publishing to `url`.
+pub(crate) fn publish(error: &gular_transfer::Error, url: &str) -> Option<String> {
+    use gular_transfer::Error as E;
+    let example = |base: &str| {
+        let base = base.trim_end_matches('/');
+        format!("add the bundle's name and a version, such as `{base}/birds/v1`")
+    };
+    match error {
+        E::NoBundleUrl { .. } | E::NoRoomForName { .. } => Some(example(url)),
+        other => transfer(other),
     }
 }
 
@@ -183,6 +287,9 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
         }
         E::NoManifest { .. } => "give the URL of a version; `gular ls` lists what is there",
         E::NoBundleUrl { .. } => "give the URL that `gular publish` printed",
+        E::AnotherBundle { .. } => {
+            "check the version in the URL, and that the digest is all of the one that `gular publish` printed for it: a published version never changes"
+        }
         E::NoneAccepted { .. } => {
             "look with a token that may read: `gular verify` says whether all of it is there"
         }
@@ -207,6 +314,9 @@ pub(crate) fn stage(error: &gular_stage::Error) -> Option<String> {
         }
         E::TooManyFiles { .. } => "stage the bundle without `--unpack`: it has few files",
         E::Target { .. } => "name an existing folder with `--to DIR`",
+        E::NoSource { .. } => {
+            "name a bundle's folder, a directory of files, or the URL of a published bundle"
+        }
         E::Foreign { .. } => {
             "nothing was changed there; remove it if it is yours, or name another folder with `--to DIR`"
         }
@@ -237,7 +347,13 @@ fn runtime(error: &gular_runtime::Error) -> Option<String> {
 pub(crate) fn federation(error: &gular_federation::Error) -> Option<String> {
     use gular_federation::Error as E;
     match error {
-        E::NotServed { .. } => Some("start one with `gular federation serve DIR`".to_owned()),
+        E::NotServed { path } => {
+            Some(format!("start one with `gular federation serve {}`", path.display()))
+        }
+        E::Served { path, by: Some((_, process)) } => Some(format!(
+            "use that one: `gular federation token {} --read /` makes a token for it; or stop it with `kill {process}`, or serve another folder",
+            path.display()
+        )),
         E::NoScope => Some("name a path with `--read`, `--create` or `--modify`".to_owned()),
         other => other.hint().map(str::to_owned),
     }
@@ -251,6 +367,7 @@ mod tests {
 
     use clap::CommandFactory as _;
 
+    use super::*;
     use crate::Cli;
 
     /// Every `--flag` that a text names.
@@ -277,6 +394,30 @@ mod tests {
                 into.push(entry);
             }
         }
+    }
+
+    #[test]
+    fn a_token_comes_from_where_its_federation_makes_them() {
+        let none = Diagnosis::NoToken { looked: Vec::new() };
+        let check = |url: &str, write: bool, words: &[&str]| {
+            let hint = token(&none, write, url);
+            assert!(words.iter().all(|word| hint.contains(word)), "{hint}");
+        };
+        let own = "pelican://localhost:8443/gular/birds/v1/manifest.json";
+        check(own, false, &["`gular federation token DIR --read / > token`"]);
+        check(own, true, &["--read / --create /"]);
+        let osdf = "osdf:///lab/birds/v1/manifest.json?directread";
+        check(
+            osdf,
+            false,
+            &["`gular login osdf:///lab/birds/v1`", "pelican credentials token get"],
+        );
+        check(osdf, true, &["`gular login --write --to writes osdf:///lab/birds/v1`", "--token"]);
+        check("https://h/birds/v1/manifest.json", false, &["from who runs the server"]);
+        let from = "`BEARER_TOKEN`".to_owned();
+        let withheld = Diagnosis::Withheld { from, issuer: None, trusted: Vec::new() };
+        assert!(token(&withheld, false, osdf).contains("`--token`"));
+        assert!(token(&withheld, false, "https://h/x").contains("`--token`"));
     }
 
     #[test]

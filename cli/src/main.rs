@@ -22,12 +22,12 @@ mod payload;
 mod prestage;
 mod progress;
 mod publish;
-mod renamed;
 mod shared;
 mod show;
 mod stage;
 mod stop;
 mod units;
+mod unknown;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -54,7 +54,9 @@ pub(crate) struct Cli {
     version: (),
 }
 
-const EXAMPLE: &str = "Example:\n  gular pack photos/ bundle/ && gular verify bundle/";
+const EXAMPLE: &str = "\
+Exit codes: 0 done, 1 bad data, 2 error, 75 not now (try again later); stage: its command's
+\nExample:\n  gular pack photos/ bundle/ && gular verify bundle/";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +93,7 @@ fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            if let Some(failure) = renamed::failure(&error, std::env::args_os()) {
+            if let Some(failure) = unknown::failure(&error, std::env::args_os()) {
                 return failure.report().into();
             }
             // Help and version go to stdout and are not errors.

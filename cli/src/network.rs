@@ -26,7 +26,7 @@ pub(crate) struct Access {
     ///
     /// For login nodes and other machines whose network many people use.
     /// [default: no limit]
-    #[arg(long, value_name = "RATE", value_parser = units::rate, hide_short_help = true)]
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
     pub(crate) limit_rate: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Access {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Network {
     /// Threads, each of which moves one object at a time
-    #[arg(long, short, value_name = "N", default_value = "4")]
+    #[arg(long, short, value_name = "N", default_value = "4", value_parser = units::jobs)]
     pub(crate) jobs: NonZeroUsize,
     #[command(flatten)]
     pub(crate) access: Access,

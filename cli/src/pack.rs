@@ -78,11 +78,11 @@ pub(crate) struct PackArgs {
     /// (`tar`), a mounted file system (`squashfs`).
     #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = units::envelope)]
     pub(crate) envelope: Envelope,
-    /// How images are checked: the header, every pixel, or not at all
+    /// How images are checked: `full` decodes each, and finds files that are cut short
     ///
-    /// `full` decodes every image, which takes several times as long as packing it. It refuses what
+    /// `header` reads the first bytes of each, `none` not even those. `full` decodes every image, which takes several times as long as packing it. It refuses what
     /// Pillow and torchvision cannot decode, and counts damaged images that they can.
-    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_short_help = true)]
+    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW")]
     pub(crate) check_images: CheckArg,
     /// Refuse damaged images also where Pillow and torchvision decode them
     ///
@@ -305,14 +305,13 @@ fn table(report: &Report, args: &PackArgs) -> String {
             );
         }
         Some(digest) => {
-            let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
             let _ = writeln!(
                 text,
-                "packed {}, {} in {}, {:.2} s, {rate}/s\n{digest}\nnext: gular verify {}",
+                "packed {}, {} in {}{}\n{digest}\nnext: gular verify {}",
                 show::count(report.samples, "sample"),
                 show::size(report.bytes),
                 show::count(report.shards, "shard"),
-                report.seconds,
+                show::pace(report.bytes, report.seconds),
                 args.out.display()
             );
         }

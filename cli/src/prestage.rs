@@ -10,7 +10,7 @@ use crate::network::Network;
 use crate::progress::bytes_bar;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{network, show, units};
+use crate::{hints, network, show, units};
 
 /// Bring a published bundle into a cache before many jobs read it
 ///
@@ -19,6 +19,8 @@ use crate::{network, show, units};
 /// the jobs will run, or name their cache. Exit code 1: the cache has other bytes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Exit codes: 0 done, 1 the cache has other bytes, 2 error, 75 try again later
+
 Example:
   gular prestage pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…")]
 pub(crate) struct PrestageArgs {
@@ -53,7 +55,11 @@ pub(crate) fn run(args: &PrestageArgs, output: &Output) -> Result<Exit, Failure>
     let options = PrestageOptions { splits: args.splits.clone(), jobs: args.network.jobs.get() };
     let result = prestage(&client, &url, &cache, &options, watch);
     bar.finish_and_clear();
-    let report = result.map_err(|error| network::ended(error, &stop))?;
+    let report = result.map_err(|error| {
+        let hint = hints::prestage(&error);
+        let failure = network::ended(error, &stop);
+        hint.into_iter().fold(failure, Failure::with_hint)
+    })?;
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
@@ -75,20 +81,19 @@ fn nearest(args: &PrestageArgs, url: &BundleUrl, stop: &Stop) -> Result<String, 
 }
 
 fn text(report: &PrestageReport) -> String {
-    let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
     let part = |bytes: u64, what: &str| match bytes {
         0 => String::new(),
         n => format!(", {} {what}", show::size(n)),
     };
     format!(
-        "`{}` has {} in {}{}{}{}: {:.2} s, {rate}/s\n{}\n",
+        "`{}` has {} in {}{}{}{}{}\n{}\n",
         report.cache,
         show::size(report.bytes),
         show::count(report.files, "file"),
         part(report.bytes_brought, "brought now"),
         part(report.bytes_there, "there before"),
         part(report.bytes_unknown, "of unknown age"),
-        report.seconds,
+        show::pace(report.bytes, report.seconds),
         report.digest
     )
 }

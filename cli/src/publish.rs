@@ -1,11 +1,13 @@
 //! `gular publish`.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
 use gular_bundle::Digest;
-use gular_pelican::Check;
+use gular_pelican::{Check, Url};
 use gular_transfer::{PublishOptions, PublishReport, SoundBundle, Watch, publish, publish_file};
 use gular_verify::{Mode, VerifyOptions};
 
@@ -14,7 +16,7 @@ use crate::network::Network;
 use crate::progress::bytes_bar;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{network, show, units};
+use crate::{hints, network, show, units};
 
 /// Publish a bundle, or one file, to a Pelican federation
 ///
@@ -27,6 +29,8 @@ use crate::{network, show, units};
 /// URL afterwards with a token that may read.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Exit codes: 0 done, 1 the bundle is not sound, 2 error, 75 try again later
+
 Example:
   gular publish bundle/ pelican://osg-htc.org/mylab/birds/v1")]
 pub(crate) struct PublishArgs {
@@ -48,10 +52,14 @@ pub(crate) struct PublishArgs {
     pub(crate) network: Network,
 }
 
+const URL_HINT: &str = "a bundle's URL ends in its name and a version, such as \
+                        pelican://HOST/NAMESPACE/birds/v1; file:///path and https://HOST/path are taken too";
+
 pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let start = Instant::now();
-    let url = network::url(&args.url)?;
+    let url = target(args)?;
+    check_from(args)?;
     let client = network::client(&args.network.access)?;
     let (jobs, dry_run) = (args.network.jobs.get(), args.dry_run);
     let options = PublishOptions { jobs, dry_run, check: args.check };
@@ -70,7 +78,11 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
         None => publish_file(&client, &args.from, &url, &options, watch),
     };
     bar.finish_and_clear();
-    let mut report = published.map_err(|error| network::ended(error, &stop))?;
+    let mut report = published.map_err(|error| {
+        let hint = hints::publish(&error, &url.to_string());
+        let failure = network::ended(error, &stop);
+        hint.into_iter().fold(failure, Failure::with_hint)
+    })?;
     // With the time of the proof.
     report.seconds = start.elapsed().as_secs_f64();
     if output.json {
@@ -79,6 +91,30 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
         show::text(&text(&report))?;
     }
     Ok(Exit::Done)
+}
+
+/// The URL, which has no digest: that is what publishing tells.
+fn target(args: &PublishArgs) -> Result<Url, Failure> {
+    let Some((plain, _)) = args.url.split_once('#') else {
+        return network::url(&args.url).map_err(|failure| failure.with_hint(URL_HINT));
+    };
+    let url = network::url(plain)?;
+    let message = format!("the URL to publish to, `{url}`, has a part behind `#`");
+    let hint =
+        "leave `#…` out: the digest is that of the bundle, and is printed when it is published";
+    Err(Failure::new(message, Some(hint.to_owned())))
+}
+
+/// A place of which nothing can be published is named before anybody is asked.
+fn check_from(args: &PublishArgs) -> Result<(), Failure> {
+    let Err(error) = fs::metadata(&args.from) else { return Ok(()) };
+    let from = args.from.display();
+    let message = match error.kind() {
+        ErrorKind::NotFound => format!("there is no `{from}` to publish"),
+        _ => format!("cannot publish `{from}`: {error}"),
+    };
+    let hint = "name a bundle's folder, which `gular pack` makes, or a file";
+    Err(Failure::new(message, Some(hint.to_owned())))
 }
 
 /// What is damaged here must not be spread: every byte is checked first.
@@ -113,22 +149,14 @@ fn prove(
 fn text(report: &PublishReport) -> String {
     let mut text = String::new();
     for url in &report.renamed {
-        text.push_str(&format!("a broken object has the name it should have; stored as `{url}`\n"));
-    }
-    let (moved, there) = (show::size(report.bytes_uploaded), report.identical);
-    if report.dry_run {
+        let shown = url.to_string();
+        let first = shown.rsplit_once('~').map_or(shown.as_str(), |(first, _)| first);
         text.push_str(&format!(
-            "dry run: {}, {moved}, would be sent; {there} are there already; nothing was written\n",
-            show::count(report.uploaded as u64, "object")
-        ));
-    } else {
-        let rate = show::size((report.bytes_uploaded as f64 / report.seconds.max(1e-9)) as u64);
-        text.push_str(&format!(
-            "published {}, {moved} sent, {there} were there already, {:.2} s, {rate}/s\n",
-            show::count(report.objects as u64, "object"),
-            report.seconds
+            "`{first}` holds other bytes, as an upload that was cut off leaves them; stored as \
+             `{shown}` instead, where readers look next\n"
         ));
     }
+    text.push_str(&summary(report));
     if report.by_length > 0 {
         let n = show::count(report.by_length as u64, "object");
         text.push_str(&format!("{n} compared by length alone\n"));
@@ -149,4 +177,46 @@ fn text(report: &PublishReport) -> String {
     }
     text.push_str(&format!("{}\n", report.url));
     text
+}
+
+/// How many objects were sent, of how many bytes, and how many were there.
+fn summary(report: &PublishReport) -> String {
+    let (sent, there) = (report.uploaded as u64, report.identical as u64);
+    let pace = show::pace(report.bytes_uploaded, report.seconds);
+    sentence(report.dry_run, sent, there, report.bytes_uploaded, &pace)
+}
+
+fn sentence(dry_run: bool, sent: u64, there: u64, bytes: u64, pace: &str) -> String {
+    let (moved, objects) = (show::size(bytes), show::count(sent + there, "object"));
+    match (dry_run, sent, there) {
+        (true, 0, _) => format!("dry run: nothing to send, {objects} already there\n"),
+        (true, _, _) => format!(
+            "dry run: {}, {moved}, would be sent; {there} already there; nothing was written\n",
+            show::count(sent, "object")
+        ),
+        (false, 0, _) => format!("nothing to send, {objects} already there{pace}\n"),
+        (false, _, 0) => format!("published {objects}, {moved}{pace}\n"),
+        (false, _, _) => {
+            format!("published {objects}: {sent} sent, {moved}; {there} already there{pace}\n")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_told_apart_from_what_was_there() {
+        let check = |dry_run, sent, there, expected: &str| {
+            let said = sentence(dry_run, sent, there, 1_000_000 * sent, ", 0.50 s");
+            assert_eq!(said.trim_end(), expected);
+        };
+        check(false, 3, 0, "published 3 objects, 3.0 MB, 0.50 s");
+        check(false, 1, 2, "published 3 objects: 1 sent, 1.0 MB; 2 already there, 0.50 s");
+        check(false, 0, 1, "nothing to send, 1 object already there, 0.50 s");
+        check(true, 0, 3, "dry run: nothing to send, 3 objects already there");
+        let dry = "dry run: 1 object, 1.0 MB, would be sent; 2 already there; nothing was written";
+        check(true, 1, 2, dry);
+    }
 }

@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 
 use clap::Args;
 
+use crate::units;
+
 /// What is shown, for every verb.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
@@ -20,7 +22,7 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct Jobs {
     /// Threads [default: the cores this process may use]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = units::jobs)]
     jobs: Option<NonZeroUsize>,
 }
 

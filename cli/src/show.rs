@@ -10,6 +10,14 @@ pub(crate) fn size(bytes: u64) -> String {
     gular_files::Size(bytes).to_string()
 }
 
+/// `, 0.68 s, 107.2 MB/s`: how long it took, and how fast bytes went, if any did.
+pub(crate) fn pace(bytes: u64, seconds: f64) -> String {
+    match bytes {
+        0 => format!(", {seconds:.2} s"),
+        n => format!(", {seconds:.2} s, {}/s", size((n as f64 / seconds.max(1e-9)) as u64)),
+    }
+}
+
 /// A number with its noun: `1 shard`, `2 shards`.
 pub(crate) fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
@@ -91,6 +99,12 @@ mod tests {
     #[test]
     fn nouns_follow_their_numbers() {
         assert_eq!([0, 1, 2].map(|n| count(n, "shard")).join(", "), "0 shards, 1 shard, 2 shards");
+    }
+
+    #[test]
+    fn nothing_has_no_speed() {
+        assert_eq!(pace(2_000_000, 0.5), ", 0.50 s, 4.0 MB/s");
+        assert_eq!(pace(0, 0.5), ", 0.50 s");
     }
 
     #[test]

@@ -35,7 +35,11 @@ use crate::show;
 /// (128 + n for signal n). Without COMMAND the path is printed, and the copy stays until SIGTERM
 /// or SIGINT.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular stage bundle/ -- python train.py --data {}")]
+#[command(after_help = "\
+Exit codes: those of COMMAND; without it 0 done, 1 bad data, 2 error, 75 try again later
+
+Example:
+  gular stage bundle/ -- python train.py --data {}")]
 pub(crate) struct StageArgs {
     /// A bundle's folder or URL, or a directory
     pub(crate) src: String,
@@ -63,11 +67,12 @@ pub(crate) struct StageArgs {
     pub(crate) direct: bool,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    #[command(flatten)]
-    pub(crate) access: Access,
     /// The command to run, and its arguments
+    // Before the network's flags: what follows those is listed below their heading.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) access: Access,
 }
 
 pub(crate) fn run(args: &StageArgs, output: &Output) -> Result<Exit, Failure> {
@@ -149,9 +154,8 @@ fn text(report: &StageReport) -> String {
             format!("{what} are in `{}` ({place}) already", report.path)
         }
         _ => {
-            let rate = show::size((report.bytes as f64 / report.seconds.max(1e-9)) as u64);
-            let (path, seconds) = (&report.path, report.seconds);
-            format!("staged {what} to `{path}` ({place}), {seconds:.2} s, {rate}/s")
+            let pace = show::pace(report.bytes, report.seconds);
+            format!("staged {what} to `{}` ({place}){pace}", report.path)
         }
     };
     if let Some(limit) = &report.limit {
@@ -163,7 +167,13 @@ fn text(report: &StageReport) -> String {
             1 => "1 copy".to_owned(),
             n => format!("{n} copies"),
         };
-        text.push_str(&format!("\nremoved {copies} that killed runs had left"));
+        text.push_str(&match report.dry_run {
+            true => {
+                let freed = show::size(report.freed);
+                format!("\n{copies} that killed runs had left, {freed}, would be removed first")
+            }
+            false => format!("\nremoved {copies} that killed runs had left"),
+        });
     }
     text
 }

@@ -1,11 +1,29 @@
 //! Parsers of what flags are given in: bytes, times, shares, splits, envelopes.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use gular_bundle::{Envelope, Split};
 use gular_pelican::Check;
 
+/// A size with its unit, of one byte at least.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    size(text).ok_or_else(|| {
+        format!(
+            "`{text}` is not a size; expected a number above 0 with KiB, MiB, GiB, KB, MB or GB, \
+             or plain bytes, such as `256MiB`"
+        )
+    })
+}
+
+/// Bytes per second: a size, with `/s` or without.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    size(text.strip_suffix("/s").unwrap_or(text)).ok_or_else(|| {
+        format!("`{text}` is not a rate; expected bytes per second above 0, such as `50MB/s`")
+    })
+}
+
+fn size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..).unwrap_or_default() {
         "" | "B" => 1_u64,
@@ -15,22 +33,22 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "K" | "KiB" => 1 << 10,
         "M" | "MiB" => 1 << 20,
         "G" | "GiB" => 1 << 30,
-        other => {
-            return Err(format!("`{other}` is not a unit; expected KiB, MiB, GiB, KB, MB or GB"));
-        }
+        _ => return None,
     };
-    let number: f64 = digits.trim().parse().map_err(|_| format!("`{text}` is not a size"))?;
-    let bytes = number * unit as f64;
-    if (1.0..9e15).contains(&bytes) {
-        Ok(bytes as u64)
-    } else {
-        Err(format!("`{text}` is not a size"))
-    }
+    let bytes = digits.trim().parse::<f64>().ok()? * unit as f64;
+    (1.0..9e15).contains(&bytes).then_some(bytes as u64)
 }
 
-/// Bytes per second: a size, with `/s` or without.
-pub(crate) fn rate(text: &str) -> Result<u64, String> {
-    bytes(text.strip_suffix("/s").unwrap_or(text))
+/// A number of threads.
+pub(crate) fn jobs(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| {
+        format!("`{text}` is not a number of threads; expected 1 or more, such as `4`")
+    })
+}
+
+/// A number of things.
+pub(crate) fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a count; expected 1 or more, such as `3`"))
 }
 
 pub(crate) fn lifetime(text: &str) -> Result<Duration, String> {
@@ -39,10 +57,14 @@ pub(crate) fn lifetime(text: &str) -> Result<Duration, String> {
         "s" => 1_u64,
         "m" => 60,
         "h" => 3600,
-        other => return Err(format!("`{other}` is not a unit of time; expected s, m or h")),
+        _ => return Err(not_a_time(text)),
     };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is not a time"))?;
+    let number: u64 = digits.parse().map_err(|_| not_a_time(text))?;
     number.checked_mul(unit).map(Duration::from_secs).ok_or(format!("`{text}` is too long"))
+}
+
+fn not_a_time(text: &str) -> String {
+    format!("`{text}` is not a time; expected a number with s, m or h, such as `30m`")
 }
 
 pub(crate) fn share(text: &str) -> Result<f64, String> {
@@ -50,13 +72,12 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
         Some(digits) => (digits, 100.0),
         None => (text, 1.0),
     };
-    let share =
-        digits.trim().parse::<f64>().map_err(|_| format!("`{text}` is not a share"))? / unit;
-    if share > 0.0 && share <= 1.0 {
-        Ok(share)
-    } else {
-        Err("a share is above 0 and at most 100%".to_owned())
-    }
+    let share = digits.trim().parse::<f64>().ok().map(|number| number / unit);
+    share.filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| {
+        format!(
+            "`{text}` is not a share; expected above 0 and at most 100%, such as `1%` or `0.01`"
+        )
+    })
 }
 
 pub(crate) fn split(text: &str) -> Result<Split, String> {
@@ -97,6 +118,28 @@ pub(crate) fn check(text: &str) -> Result<Check, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_refused_is_told_with_an_example() {
+        let check = |told: Result<(), String>, given: &str, example: &str| {
+            let told = told.unwrap_err();
+            assert!(told.contains(&format!("`{given}` is not a")), "{told}");
+            assert!(told.contains(&format!("such as `{example}`")), "{told}");
+        };
+        for bad in ["fast", "0", "1XB/s", ""] {
+            check(rate(bad).map(drop), bad, "50MB/s");
+        }
+        for bad in ["0", "1XB", "GiB"] {
+            check(bytes(bad).map(drop), bad, "256MiB");
+        }
+        for bad in ["0", "-1", "x", "1.5"] {
+            check(jobs(bad).map(drop), bad, "4");
+        }
+        check(lifetime("30").map(drop), "30", "30m");
+        check(share("x").map(drop), "x", "1%");
+        assert_eq!(rate("50MB/s"), Ok(50_000_000));
+        assert_eq!(jobs("3").unwrap().get(), 3);
+    }
 
     #[test]
     fn sizes_and_shares_parse() {

@@ -14,7 +14,7 @@ use crate::network::Access;
 use crate::progress::bytes_bar;
 use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
-use crate::{network, show, units};
+use crate::{hints, network, show, units};
 
 /// Check a bundle and list every fault
 ///
@@ -22,6 +22,8 @@ use crate::{network, show, units};
 /// federation has the correct bytes. Exit code 1: there are faults.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Exit codes: 0 no fault, 1 faults, 2 cannot tell, 75 try again later
+
 Examples:
   gular verify bundle/ --digest blake3:0a1b…
   gular verify 'pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b…'")]
@@ -135,26 +137,41 @@ fn text(report: &Report) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");
     }
-    let read = match report.mode {
-        "full" => "every byte".to_owned(),
-        "quick" => "manifest and indexes, no samples".to_owned(),
-        _ => format!("manifest, indexes and {} samples", report.samples_checked),
-    };
-    let rate = show::size((report.bytes_read as f64 / report.seconds.max(1e-9)) as u64);
-    let verdict = match report.faults.len() {
-        0 => "sound".to_owned(),
-        1 => "NOT SOUND: 1 fault".to_owned(),
-        n => format!("NOT SOUND: {n} faults"),
-    };
-    let _ = writeln!(
-        text,
-        "{verdict} ({read}): {} in {}, {}, {:.2} s, {rate}/s",
+    if !report.only_splits.is_empty() {
+        let gone = "note: whole splits are missing, and nothing else is wrong";
+        let _ = writeln!(text, "{gone}: {}", hints::only_splits(&report.only_splits));
+    }
+    for line in hints::wrong_copies(&report.wrong_copies) {
+        let _ = writeln!(text, "note: {line}");
+    }
+    let _ = writeln!(text, "{}", verdict(report));
+    text
+}
+
+/// What was looked at, and what came of it.
+fn verdict(report: &Report) -> String {
+    let of = format!(
+        "{} in {}, {}",
         show::count(report.samples, "sample"),
         show::count(report.shards, "shard"),
-        show::size(report.bytes),
-        report.seconds
+        show::size(report.bytes)
     );
-    text
+    let pace = show::pace(report.bytes_read, report.seconds);
+    let n_faults = report.faults.len() as u64;
+    match (report.mode, n_faults) {
+        ("full", 0) => format!("sound (every byte): {of}{pace}"),
+        // Not called sound: nobody looked at the samples.
+        ("quick", 0) => {
+            format!("no fault in manifest, indexes and lengths, samples not read: {of}{pace}")
+        }
+        (_, 0) => format!(
+            "no fault in manifest, indexes and the {} samples that were read: {of}{pace}",
+            report.samples_checked
+        ),
+        // Without a manifest nothing is known of the rest.
+        (_, n) if report.shards == 0 => format!("NOT SOUND, {}{pace}", show::count(n, "fault")),
+        (_, n) => format!("NOT SOUND, {}: {of}{pace}", show::count(n, "fault")),
+    }
 }
 
 /// The faults, those of a file together, with what to do once for each file.

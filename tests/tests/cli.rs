@@ -68,7 +68,7 @@ exit Some(0)
 bundle DIGEST
 envelope shards, payload encoded
 field image: image/jpeg
-field label: i64 []
+field label: i64, one number per sample
 
 split samples bytes shards
 train 18 SIZE 1

@@ -351,6 +351,50 @@ fn newer_and_absurd_manifests() {
 }
 
 #[test]
+fn places_that_are_not_there_are_named_before_anybody_is_asked() {
+    let url = "pelican://localhost:1/ns/birds/v1";
+    for (args, words) in [
+        (
+            &["publish", "/no/such", url][..],
+            &["there is no `/no/such` to publish", "`gular pack`"][..],
+        ),
+        (
+            &["stage", "nosuch", "--", "true"],
+            &["there is no `nosuch` to stage", "a bundle's folder"],
+        ),
+        (
+            &["federation", "token", "nofed", "--read", "/"],
+            &["no federation serves `nofed`", "`gular federation serve nofed`"],
+        ),
+    ] {
+        expect(&run(args), 2, words);
+    }
+}
+
+#[test]
+fn values_that_make_no_sense_are_told_with_an_example() {
+    let url = "pelican://localhost:1/ns/birds/v1";
+    for (args, words) in [
+        (
+            &["fetch", url, "d", "--limit-rate", "fast"][..],
+            &["`fast` is not a rate", "`50MB/s`"][..],
+        ),
+        (&["fetch", url, "d", "-j", "0"], &["`0` is not a number of threads", "such as `4`"]),
+        (&["pack", "a", "b", "--shard-size", "0"], &["`0` is not a size", "`256MiB`"]),
+        (&["pack", "a", "b", "--jobs", "many"], &["`many` is not a number of threads"]),
+        (&["fetch", url, "d", "--threads", "2"], &["no option `--threads`", "`--jobs`"]),
+        (&["pack", "a", "b", "--split", "x"], &["now called `--fractions`"]),
+    ] {
+        let outcome = run(args);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
+        for word in words {
+            assert!(outcome.stderr.contains(word), "no `{word}` in {}", outcome.stderr);
+        }
+        assert!(!outcome.stderr.contains("-- --"), "{}", outcome.stderr);
+    }
+}
+
+#[test]
 fn usage_errors_end_with_2() {
     for args in [
         &["pack"][..],

@@ -76,7 +76,7 @@ fn json_says_where_everything_is_and_tokens_stand_alone() {
         (&[][..], "the token would allow nothing"),
         (&["--read", "/", "--lifetime", "2h"], "1 s to 3600 s"),
         (&["--read", "../x"], "is no path below the namespace"),
-        (&["--read", "/", "--lifetime", "30"], "is not a unit of time"),
+        (&["--read", "/", "--lifetime", "30"], "such as `30m`"),
     ] {
         let refused = token(options);
         assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{options:?}");

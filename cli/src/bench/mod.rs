@@ -107,7 +107,7 @@ pub(crate) struct BenchRows {
     /// Numbers of threads, such as `1,2,8` [default: 1 and all cores]
     ///
     /// Bundles are written with the largest of them.
-    #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, short, value_name = "LIST", value_delimiter = ',', value_parser = units::jobs)]
     pub(crate) jobs: Vec<NonZeroUsize>,
     /// `warm`, `cold` [default: both]
     #[arg(
@@ -136,10 +136,10 @@ pub(crate) struct BenchRows {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), hide_short_help = true)]
     pub(crate) size: Option<u32>,
     /// Samples per batch [default: 64]
-    #[arg(long, value_name = "N", hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = units::count, hide_short_help = true)]
     pub(crate) batch_size: Option<NonZeroUsize>,
     /// Repetitions of each row [default: 3]
-    #[arg(long, value_name = "N", hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = units::count, hide_short_help = true)]
     pub(crate) rounds: Option<NonZeroUsize>,
     /// The longest time of a repetition; a cold one ends with the epoch [default: 0.5]
     #[arg(long, value_name = "SECONDS", hide_short_help = true)]

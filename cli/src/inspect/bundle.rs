@@ -1,12 +1,14 @@
 //! A bundle's folder.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use gular_bundle::{Bundle, ShardIdx};
+use gular_bundle::{Bundle, ShardIdx, Split};
 use serde_json::{Value, json};
 
 use super::args::InspectArgs;
 use super::describe::{self, COUNTED_INDEX_BYTES, Counts, text_of};
+use super::here::Here;
 use super::{samples, sheet};
 use crate::exit::{Exit, Failure};
 use crate::progress::counter;
@@ -19,15 +21,22 @@ pub(super) fn bundle(
     args: &InspectArgs,
     output: &Output,
 ) -> Result<Exit, Failure> {
+    let here = Here::of(bundle);
     if let Some(key) = &args.extract {
-        return samples::extract(bundle, key);
+        return samples::extract(bundle, &here, key);
     }
     let manifest = bundle.manifest();
-    let counts = class_counts(bundle, output)?;
+    let counts = class_counts(bundle, &here, output)?;
     let mut value = describe::json(manifest, bundle.digest(), counts.as_ref());
     let mut text = describe::text(manifest, bundle.digest(), counts.as_ref());
+    if !here.is_whole() {
+        let missing = |split: &Split| (split.to_string(), here.missing_of(manifest, *split).0);
+        let missing: BTreeMap<String, u64> = Split::ALL.iter().map(missing).collect();
+        value["missing_files"] = json!(missing);
+        let _ = write!(text, "\n{}", here.text(manifest));
+    }
     if args.samples > 0 {
-        let rows = samples::rows(bundle, args.samples)?;
+        let rows = samples::rows(bundle, &here, args.samples)?;
         text.push('\n');
         for row in &rows {
             let _ = writeln!(
@@ -43,7 +52,7 @@ pub(super) fn bundle(
         value["sample_list"] = Value::Array(rows);
     }
     if let Some(out) = &args.sheet {
-        let sheet::Shown { images, left_out } = sheet::write(bundle, out, args.seed)?;
+        let sheet::Shown { images, left_out } = sheet::write(bundle, &here, out, args.seed)?;
         for reason in &left_out {
             show::message("warning", &format!("not on the sheet: {reason}"));
         }
@@ -54,7 +63,8 @@ pub(super) fn bundle(
     Ok(Exit::Done)
 }
 
-fn class_counts(bundle: &Bundle, output: &Output) -> Result<Option<Counts>, Failure> {
+/// Of the splits that are here whole.
+fn class_counts(bundle: &Bundle, here: &Here, output: &Output) -> Result<Option<Counts>, Failure> {
     let manifest = bundle.manifest();
     let index_bytes: u64 = manifest.shards.iter().map(|s| s.index.bytes).sum();
     if manifest.classes.is_empty() || index_bytes > COUNTED_INDEX_BYTES {
@@ -63,6 +73,9 @@ fn class_counts(bundle: &Bundle, output: &Output) -> Result<Option<Counts>, Fail
     let bar = counter("indexes", output);
     let mut counts = Counts::new();
     for (i, entry) in manifest.shards.iter().enumerate() {
+        if here.missing_of(manifest, entry.split).0 > 0 {
+            continue;
+        }
         let shard = bundle.shard(ShardIdx(i))?;
         let of_split = counts.entry(entry.split).or_insert_with(|| vec![0; manifest.classes.len()]);
         for label in shard.index()?.labels() {

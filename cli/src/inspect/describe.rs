@@ -76,6 +76,9 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
     for field in &manifest.fields {
         let kind = match &field.kind {
             FieldKind::Bytes { media_types } => media_types.join(" or "),
+            FieldKind::Fixed { dtype, shape } if shape.is_empty() => {
+                format!("{}, one number per sample", quoted(&json!(dtype)))
+            }
             FieldKind::Fixed { dtype, shape } => format!("{} {shape:?}", quoted(&json!(dtype))),
         };
         let _ = writeln!(text, "field {}: {kind}", field.name);

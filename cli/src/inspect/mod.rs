@@ -4,6 +4,7 @@ mod args;
 mod bundle;
 mod describe;
 mod file;
+mod here;
 mod run;
 mod samples;
 mod sheet;

@@ -3,14 +3,16 @@
 use gular_bundle::{Bundle, FieldIdx, SampleId, ShardIdx, file_head};
 use serde_json::{Value, json};
 
+use super::here::Here;
 use crate::exit::{Exit, Failure};
 use crate::show;
 
-/// The first `most` samples with their places.
-pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> {
+/// The first `most` samples that are here, with their places.
+pub(super) fn rows(bundle: &Bundle, here: &Here, most: usize) -> Result<Vec<Value>, Failure> {
     let mut rows = Vec::new();
     let shards = &bundle.manifest().shards;
-    for (number, entry) in ShardIdx::first(shards.len()).zip(shards) {
+    let numbered = ShardIdx::first(shards.len()).zip(shards);
+    for (number, entry) in numbered.filter(|(number, _)| here.has(*number)) {
         let shard = bundle.shard(number)?;
         let index = shard.index()?;
         for row in index.rows() {
@@ -30,8 +32,9 @@ pub(super) fn rows(bundle: &Bundle, most: usize) -> Result<Vec<Value>, Failure> 
 }
 
 /// Writes the first field of the sample called `key` to stdout; one of a fixed shape as an npy file.
-pub(super) fn extract(bundle: &Bundle, key: &str) -> Result<Exit, Failure> {
-    for number in ShardIdx::first(bundle.manifest().shards.len()) {
+pub(super) fn extract(bundle: &Bundle, here: &Here, key: &str) -> Result<Exit, Failure> {
+    let shards = ShardIdx::first(bundle.manifest().shards.len());
+    for number in shards.filter(|number| here.has(*number)) {
         let shard = bundle.shard(number)?;
         let index = shard.index()?;
         let found = index.rows().find(|row| index.key(*row) == Some(key));
@@ -44,6 +47,16 @@ pub(super) fn extract(bundle: &Bundle, key: &str) -> Result<Exit, Failure> {
             return Ok(Exit::Done);
         }
     }
-    let hint = "`gular inspect BUNDLE --samples 10` shows what keys look like".to_owned();
-    Err(Failure::new(format!("the bundle has no sample `{}`", key.escape_debug()), Some(hint)))
+    let shown = key.escape_debug();
+    let (message, hint) = match here.is_whole() {
+        true => (
+            format!("the bundle has no sample `{shown}`"),
+            "`gular inspect BUNDLE --samples 10` shows what keys look like".to_owned(),
+        ),
+        false => (
+            format!("no sample `{shown}` in the part of the bundle that is here"),
+            here.text(bundle.manifest()).trim_end().replace('\n', "; "),
+        ),
+    };
+    Err(Failure::new(message, Some(hint)))
 }

@@ -7,6 +7,7 @@ use gular_codec::{DecodeOptions, Decoder, Image, Resize, encode_png, resize};
 use gular_runtime::order::{KeyedPermutation, key};
 use gular_runtime::stored_picture;
 
+use super::here::Here;
 use crate::exit::Failure;
 
 /// Pixels of a cell's side, and between cells.
@@ -18,16 +19,16 @@ const MOST_ROWS: usize = 30;
 const MOST_LOOKS: u64 = 20_000;
 
 /// What became of the images that were chosen.
-pub(crate) struct Shown {
+pub(super) struct Shown {
     /// Images on the sheet.
-    pub(crate) images: usize,
+    pub(super) images: usize,
     /// Why others left their cell empty.
-    pub(crate) left_out: Vec<String>,
+    pub(super) left_out: Vec<String>,
 }
 
 /// Writes a sheet of images chosen by `seed`.
-pub(crate) fn write(bundle: &Bundle, out: &Path, seed: u64) -> Result<Shown, Failure> {
-    let rows = choose(bundle, seed)?;
+pub(super) fn write(bundle: &Bundle, here: &Here, out: &Path, seed: u64) -> Result<Shown, Failure> {
+    let rows = choose(bundle, here, seed)?;
     let rows: Vec<Vec<SampleId>> = rows.into_iter().filter(|r| !r.is_empty()).collect();
     let width = COLUMNS * (CELL + GAP) + GAP;
     let height = rows.len() * (CELL + GAP) + GAP;
@@ -84,12 +85,13 @@ fn thumbnail(
 }
 
 /// Samples by rows: one row a class, or plain rows where there are none.
-fn choose(bundle: &Bundle, seed: u64) -> Result<Vec<Vec<SampleId>>, Failure> {
+fn choose(bundle: &Bundle, here: &Here, seed: u64) -> Result<Vec<Vec<SampleId>>, Failure> {
     let classes = bundle.manifest().classes.len();
     let n_rows = if classes == 0 { COLUMNS } else { classes.min(MOST_ROWS) };
     let mut rows = vec![Vec::new(); n_rows];
     let mut looks = 0;
-    for split in Split::ALL {
+    let splits = Split::ALL.into_iter();
+    for split in splits.filter(|split| !here.lacks(bundle.manifest(), *split)) {
         let n = bundle.n_samples(split);
         let order = KeyedPermutation::new(n, key(seed, 0, split as u64));
         for position in 0..n {
@@ -99,6 +101,9 @@ fn choose(bundle: &Bundle, seed: u64) -> Result<Vec<Vec<SampleId>>, Failure> {
             }
             looks += 1;
             let sample = bundle.locate(split, order.at(position))?;
+            if !here.has(sample.shard) {
+                continue;
+            }
             let row = if classes == 0 {
                 rows.iter().position(|r| r.len() < COLUMNS)
             } else {

@@ -84,5 +84,32 @@ fn another_bundle_than_the_digest_says_is_named() {
     let (plain, _) = url.split_once('#').unwrap();
     let outcome = site.run(["doctor", &format!("{plain}#blake3={}", "0".repeat(64))]);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
-    assert!(outcome.stdout.contains("another one than asked for"), "{outcome:?}");
+    let (asked, found) = ("0".repeat(64), digest(&small(&site)));
+    let said = format!("asked for bundle blake3:{asked}, published here is {found}");
+    assert!(outcome.stdout.contains(&said), "{outcome:?}");
+    assert!(outcome.stdout.contains("\n  do: check the version in the URL"), "{outcome:?}");
+}
+
+/// A word that is no token is no token that fits.
+#[test]
+fn a_file_without_a_token_is_not_called_ok() {
+    let site = Site::alone();
+    let url = publish(&site, &small(&site), &site.collection("garbage"));
+    let dir = site.scratch();
+    let file = dir.path().join("token");
+    for garbage in ["garbage", "not a token\n", "<html>"] {
+        std::fs::write(&file, garbage).unwrap();
+        let mut found = site.command(["doctor", &url]);
+        found.env("BEARER_TOKEN_FILE", &file);
+        let mut named = site.command(["doctor", &url, "--token", file.to_str().unwrap()]);
+        named.env_remove("BEARER_TOKEN_FILE");
+        for outcome in [found, named].map(|mut command| site.finish(&mut command)) {
+            assert_ne!(outcome.code, Some(0), "{outcome:?}");
+            let token = outcome.stdout.lines().find(|line| line.starts_with("token"));
+            assert!(token.is_none_or(|line| !line.contains("  ok ")), "{outcome:?}");
+            let help = ["\n  do: ", "hint: "];
+            let said = format!("{}{}", outcome.stdout, outcome.stderr);
+            assert!(help.iter().any(|help| said.contains(help)), "{outcome:?}");
+        }
+    }
 }

@@ -20,7 +20,9 @@
 //! site       where the federation is, and `gular` able to reach it
 //! bundles    what is published
 //! publish, taken, fetch, copied, killed, verify, objects, secrecy,
-//! doctor, prestage   the checks
+//! doctor, prestage, folder   the checks
+//! down, wrong_copy   what needs a federation that may be stopped or damaged: always the
+//!            embedded one
 //! ```
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -28,7 +30,9 @@
 mod bundles;
 mod copied;
 mod doctor;
+mod down;
 mod fetch;
+mod folder;
 mod killed;
 mod objects;
 mod prestage;
@@ -37,3 +41,4 @@ mod secrecy;
 mod site;
 mod taken;
 mod verify;
+mod wrong_copy;

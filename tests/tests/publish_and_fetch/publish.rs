@@ -91,3 +91,49 @@ fn a_second_version_sends_only_what_changed() {
     assert_eq!(report["uploaded"], after.len() - shared + 1);
     assert_eq!(names(&site, &collection), ["data/", "v1/", "v2/"]);
 }
+
+#[test]
+fn a_url_without_name_and_version_is_refused_with_an_example() {
+    let site = Site::alone();
+    let bundle = small(&site);
+    let collection = site.collection("x");
+    let (namespace, _) = collection.rsplit_once('/').unwrap();
+    let host = namespace.strip_suffix("/gular").unwrap();
+    let digest = format!("{namespace}/birds/v1#blake3={}", "0".repeat(64));
+    for (url, words) in [
+        (namespace, &["leaves no room for NAME/VERSION", "/gular/birds/v1`"][..]),
+        (host, &["too short for a bundle", "/birds/v1`"]),
+        (&digest, &["a part behind `#`", "leave `#…` out"]),
+        ("birds/v1", &["has no scheme", "pelican://HOST/NAMESPACE/birds/v1"]),
+    ] {
+        let refused = site.run(["publish", text(&bundle), url]);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{refused:?}");
+        for word in words {
+            assert!(refused.stderr.contains(word), "{url}: no `{word}` in {}", refused.stderr);
+        }
+    }
+    let listed = site.json(["ls", namespace]);
+    assert_eq!(listed["entries"], Value::Array(Vec::new()), "nothing was stored");
+}
+
+/// Without a token, and with one of another federation.
+#[test]
+fn who_has_no_token_is_told_how_this_federation_makes_one() {
+    let site = Site::alone();
+    let bundle = small(&site);
+    let url = publish(&site, &bundle, &site.collection("token"));
+    let next = format!("{}/v1", site.collection("next"));
+    let dir = site.scratch();
+    let read = "`gular federation token DIR --read / > token`";
+    let create = "`gular federation token DIR --read / --create / > token`";
+    for (args, hint) in [
+        (&["fetch", &url, text(&dir.path().join("copy"))][..], read),
+        (&["verify", &url], read),
+        (&["publish", text(&bundle), &next], create),
+    ] {
+        let mut command = site.command(args);
+        let refused = site.finish(command.env_remove("BEARER_TOKEN_FILE"));
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(hint), "{refused:?}");
+    }
+}

@@ -55,16 +55,34 @@ impl Site {
     }
 
     fn open() -> Self {
+        let Ok(base) = env::var("GULAR_TEST_FEDERATION") else { return Self::alone() };
         let scratch = tempfile::tempdir().unwrap();
-        let Ok(base) = env::var("GULAR_TEST_FEDERATION") else {
-            let embedded = Embedded::start(&scratch.path().join("federation"));
-            let secrets = secrets_of(&fs::read_to_string(&embedded.token).unwrap());
-            return Self { base: embedded.url.clone(), embedded: Some(embedded), secrets, scratch };
-        };
         let file = env::var_os("BEARER_TOKEN_FILE").map(|file| fs::read_to_string(file).unwrap());
         let tokens = [file, env::var("BEARER_TOKEN").ok()];
         let secrets = tokens.iter().flatten().flat_map(|token| secrets_of(token)).collect();
         Self { base: base.trim_end_matches('/').to_owned(), embedded: None, secrets, scratch }
+    }
+
+    /// One of its own, embedded, to be stopped and damaged.
+    pub(crate) fn alone() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let embedded = Embedded::start(&scratch.path().join("federation"));
+        let secrets = secrets_of(&fs::read_to_string(&embedded.token).unwrap());
+        Self { base: embedded.url.clone(), embedded: Some(embedded), secrets, scratch }
+    }
+
+    /// Kills the federation; commands still know its certificate and token.
+    pub(crate) fn stop(&mut self) {
+        let embedded = self.embedded.as_mut().expect("an embedded federation");
+        let _ = embedded.process.kill();
+        let _ = embedded.process.wait();
+    }
+
+    /// The file in which the embedded cache keeps its copy of the object at `url`.
+    pub(crate) fn cached(&self, url: &str) -> PathBuf {
+        let (_, path) = url.split_once("://").unwrap();
+        let (_, path) = path.split_once('/').unwrap();
+        self.scratch.path().join("federation/cache").join(path)
     }
 
     /// Whether it is our own, of which more is known.

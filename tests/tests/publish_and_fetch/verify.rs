@@ -28,6 +28,10 @@ fn a_wrong_digest_is_not_sound() {
     let wrong = format!("{plain}#blake3={}", "0".repeat(64));
     let verified = site.run(["verify", &wrong]);
     assert_eq!(verified.code, Some(1), "{verified:?}");
+    for word in ["asked for bundle blake3:0000", &digest(&small(&site)), "do: check the version"] {
+        assert!(verified.stdout.contains(word), "{verified:?}");
+    }
+    assert!(!verified.stdout.contains("publish it again"), "{verified:?}");
 }
 
 /// Half a bundle: what a publisher that ran out of time leaves without a manifest,

@@ -1,0 +1,166 @@
+//! Options that a verb does not have: what to use instead. An old name is an error that says
+//! the new one.
+
+use std::ffi::OsString;
+
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::Cli;
+use crate::exit::Failure;
+
+/// Verb, its flag's old name, the new one.
+const RENAMED: &[(&str, &str, &str)] = &[
+    ("pack", "--split", "--fractions"),
+    ("pack", "--order", "--stored-order"),
+    ("pack", "--check", "--check-images"),
+    ("adopt", "--split", "--as-split"),
+    ("verify", "--split", "--splits"),
+    ("fetch", "--split", "--splits"),
+    ("fetch", "--parallel", "--jobs"),
+    ("publish", "--parallel", "--jobs"),
+    ("bench", "--threads", "--jobs"),
+    ("bench", "--cache", "--page-cache"),
+];
+
+/// What other programs call an option, and what it is called here, in verbs that have that.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("--threads", "--jobs"),
+    ("--workers", "--jobs"),
+    ("--num-workers", "--jobs"),
+    ("--parallel", "--jobs"),
+    ("--split", "--fractions"),
+    ("--split", "--splits"),
+    ("--val-split", "--fractions"),
+    ("--format", "--envelope"),
+    ("--rate", "--limit-rate"),
+    ("--limit", "--limit-rate"),
+    ("--bwlimit", "--limit-rate"),
+];
+
+/// What to say instead of clap's error when `arguments` have one that their verb does not know.
+/// Its advice, to give the option behind `--` as a value, is hardly ever right.
+pub(crate) fn failure(
+    error: &clap::Error,
+    arguments: impl Iterator<Item = OsString>,
+) -> Option<Failure> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let given = text(ContextKind::InvalidArg)?;
+    let (verb, name) = verb(arguments);
+    if !given.starts_with('-') {
+        return Some(unexpected(&verb, &name, given));
+    }
+    let flag = given.split('=').next().unwrap_or_default();
+    let renamed = RENAMED.iter().find(|(of, old, _)| name == format!("gular {of}") && flag == *old);
+    if let Some((_, old, new)) = renamed {
+        let message = format!("`{old}` of `{name}` is now called `{new}`");
+        return Some(Failure::new(message, Some(format!("`{name} --help` describes `{new}`"))));
+    }
+    let has = |flag: &str| verb.get_arguments().any(|a| a.get_long() == flag.strip_prefix("--"));
+    let synonym = SYNONYMS.iter().find(|(other, ours)| flag == *other && has(ours));
+    let meant = synonym.map(|(_, ours)| *ours).or_else(|| text(ContextKind::SuggestedArg));
+    let hint = match meant {
+        Some(meant) => {
+            format!("did you mean `{}`? `{name} -h` lists its options", meant.trim())
+        }
+        None => format!("`{name} -h` lists its options"),
+    };
+    Some(Failure::new(format!("`{name}` has no option `{flag}`"), Some(hint)))
+}
+
+/// One word more than the verb takes.
+fn unexpected(verb: &clap::Command, name: &str, given: &str) -> Failure {
+    let command = verb.get_arguments().find(|argument| argument.is_last_set());
+    let hint = match command {
+        Some(_) => format!("put `--` before the command: `{name} … -- {given} …`"),
+        None => format!("`{name} -h` shows what it takes; quote a name that has blanks"),
+    };
+    Failure::new(format!("`{name}` does not take `{given}` as a further argument"), Some(hint))
+}
+
+/// The verb that `arguments` name, below all others, and how it is called.
+fn verb(arguments: impl Iterator<Item = OsString>) -> (clap::Command, String) {
+    let (mut verb, mut name) = (Cli::command(), "gular".to_owned());
+    verb.build();
+    // No flag before a verb takes a value.
+    for word in arguments.skip(1).filter(|a| !a.as_encoded_bytes().starts_with(b"-")) {
+        let below = word.to_str().and_then(|word| verb.find_subcommand(word)).cloned();
+        let Some(below) = below else { break };
+        name = format!("{name} {}", below.get_name());
+        verb = below;
+    }
+    (verb, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn said(words: &[&str]) -> String {
+        let arguments = words.iter().map(OsString::from);
+        let error = Cli::try_parse_from(arguments.clone()).unwrap_err();
+        format!("{:?}", failure(&error, arguments).expect("a failure of ours"))
+    }
+
+    #[test]
+    fn each_old_name_says_the_new_one_which_exists() {
+        for (verb, old, new) in RENAMED {
+            for flag in [format!("{old}=1"), (*old).to_owned()] {
+                let shown = said(&["gular", "--quiet", verb, &flag, "1"]);
+                assert!(shown.contains(&format!("now called `{new}`")), "{shown}");
+            }
+            let command = Cli::command();
+            let verb = command.find_subcommand(verb).unwrap();
+            assert!(verb.get_arguments().any(|a| a.get_long() == new.strip_prefix("--")), "{new}");
+        }
+    }
+
+    #[test]
+    fn an_option_of_other_programs_is_told_as_ours() {
+        let check = |words: &[&str], parts: &[&str]| {
+            let said = said(words);
+            assert!(parts.iter().all(|part| said.contains(part)), "{words:?}: {said}");
+            assert!(!said.contains("-- -"), "{said}");
+        };
+        let fetch = ["gular", "fetch", "u", "d"];
+        let with = |more: &[&'static str]| [&fetch[..], more].concat();
+        check(&with(&["--threads", "4"]), &["`gular fetch` has no option `--threads`", "`--jobs`"]);
+        check(&with(&["--workers=4"]), &["no option `--workers`", "`--jobs`"]);
+        check(&with(&["--no-such"]), &["no option `--no-such`", "`gular fetch -h` lists"]);
+        check(&with(&["--limit-rat", "1"]), &["did you mean `--limit-rate`?"]);
+        check(&["gular", "pack", "s", "o", "--val-split", "1"], &["did you mean `--fractions`?"]);
+        let serve = ["gular", "federation", "serve", "d", "--threads", "1"];
+        check(&serve, &["`gular federation serve` has no option", "`gular federation serve -h`"]);
+        check(&["gular", "stage", "b", "python"], &["put `--` before the command"]);
+        check(&["gular", "verify", "a", "b"], &["does not take `b`", "`gular verify -h`"]);
+        check(&["gular", "pack", "--spilt", "x"], &["`gular pack` has no option `--spilt`"]);
+    }
+
+    #[test]
+    fn every_synonym_is_an_option_of_some_verb() {
+        let command = Cli::command();
+        for (_, ours) in SYNONYMS {
+            let has = |verb: &clap::Command| {
+                verb.get_arguments().any(|a| a.get_long() == ours.strip_prefix("--"))
+            };
+            assert!(command.get_subcommands().any(has), "{ours}");
+        }
+    }
+
+    #[test]
+    fn other_mistakes_are_clap_s_to_explain() {
+        for mistake in [&["gular"][..], &["gular", "frobnicate"], &["gular", "pack", "a"]] {
+            let arguments = mistake.iter().map(OsString::from);
+            let error = Cli::try_parse_from(arguments.clone()).unwrap_err();
+            assert!(failure(&error, arguments).is_none(), "{mistake:?}");
+        }
+    }
+}
