@@ -145,7 +145,8 @@ pub(crate) fn publish(error: &gular_transfer::Error, url: &str) -> Option<String
         format!("add the bundle's name and a version, such as `{base}/birds/v1`")
     };
     match error {
-        E::NoBundleUrl { .. } | E::NoRoomForName { .. } => Some(example(url)),
+        E::NoRoomForName { .. } => Some(example(url)),
+        E::NoBundleUrl { .. } => Some(example(&format!("{}/NAMESPACE", url.trim_end_matches('/')))),
         other => transfer(other),
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Access {
     /// issuer. For any other server, such as an `https://` one, name the token's file.
     #[arg(long, value_name = "FILE")]
     pub(crate) token: Vec<PathBuf>,
-    /// The most to transfer per second, by all threads together, such as `50MB/s`
+    /// The most bytes per second, all threads together, such as `50MB/s`
     ///
     /// For login nodes and other machines whose network many people use.
     /// [default: no limit]

@@ -78,11 +78,11 @@ pub(crate) struct PackArgs {
     /// (`tar`), a mounted file system (`squashfs`).
     #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = units::envelope)]
     pub(crate) envelope: Envelope,
-    /// How images are checked: `full` decodes each, and finds files that are cut short
+    /// `header`, `full` (decodes all, finds cut files) or `none`
     ///
-    /// `header` reads the first bytes of each, `none` not even those. `full` decodes every image, which takes several times as long as packing it. It refuses what
+    /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full` decodes every image, which takes several times as long as packing it. It refuses what
     /// Pillow and torchvision cannot decode, and counts damaged images that they can.
-    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW")]
+    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true)]
     pub(crate) check_images: CheckArg,
     /// Refuse damaged images also where Pillow and torchvision decode them
     ///

@@ -33,7 +33,7 @@ pub(crate) struct PayloadArgs {
     /// Reencoded: resize larger images to this long side [default: none]
     ///
     /// In pixels.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     max_side: Option<u32>,
     /// Reencoded: JPEG quality, 1 to 100 [default: 90]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100), hide_short_help = true)]

@@ -54,7 +54,7 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "BLAKE3", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
     /// How many keys to list per fault; the rest are counted
-    #[arg(long, value_name = "N", default_value_t = gular_verify::VerifyOptions::default().max_keys)]
+    #[arg(long, value_name = "N", default_value_t = gular_verify::VerifyOptions::default().max_keys, hide_short_help = true)]
     pub(crate) max_keys: usize,
     #[command(flatten)]
     pub(crate) jobs: Jobs,

@@ -77,7 +77,7 @@ pub enum Error {
     },
     /// A bundle's URL of which the data would lie outside the namespace.
     #[error(
-        "`{url}` leaves no room for NAME/VERSION: it ends where the namespace `{namespace}` does"
+        "`{url}` is the namespace `{namespace}` itself, and a bundle needs NAME/VERSION below it"
     )]
     NoRoomForName {
         /// The URL.

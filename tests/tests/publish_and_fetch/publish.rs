@@ -101,8 +101,8 @@ fn a_url_without_name_and_version_is_refused_with_an_example() {
     let host = namespace.strip_suffix("/gular").unwrap();
     let digest = format!("{namespace}/birds/v1#blake3={}", "0".repeat(64));
     for (url, words) in [
-        (namespace, &["leaves no room for NAME/VERSION", "/gular/birds/v1`"][..]),
-        (host, &["too short for a bundle", "/birds/v1`"]),
+        (namespace, &["is the namespace `/gular` itself", "/gular/birds/v1`"][..]),
+        (host, &["too short for a bundle", "/NAMESPACE/birds/v1`"]),
         (&digest, &["a part behind `#`", "leave `#…` out"]),
         ("birds/v1", &["has no scheme", "pelican://HOST/NAMESPACE/birds/v1"]),
     ] {

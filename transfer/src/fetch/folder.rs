@@ -13,6 +13,9 @@ use super::disk::Partial;
 use crate::remote::read_manifest;
 use crate::{Error, RemoteBundle};
 
+/// So many bytes of a manifest are no chance beginning of another file: they name its format.
+const TELLING_BYTES: usize = 32;
+
 /// What of a bundle a folder has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
@@ -51,7 +54,9 @@ impl Held {
                 });
             }
         };
-        let is_cut = |bytes: &Vec<u8>| remote.manifest_bytes().starts_with(bytes);
+        let is_cut = |bytes: &Vec<u8>| {
+            bytes.len() >= TELLING_BYTES && remote.manifest_bytes().starts_with(bytes)
+        };
         if manifest.as_ref().is_some_and(is_cut) || has_data(dir, remote)? {
             return Ok(held);
         }
