@@ -13,7 +13,11 @@ use crate::{network, show};
 
 /// List a collection of a federation
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular ls pelican://osg-htc.org/mylab/birds")]
+#[command(after_help = "\
+Exit codes: 0 done, 2 error, 75 try again later
+
+Example:
+  gular ls pelican://osg-htc.org/mylab/birds")]
 pub(crate) struct LsArgs {
     /// A collection, or an object
     pub(crate) url: String,

@@ -164,6 +164,29 @@ mod tests {
     }
 
     #[test]
+    fn short_help_says_what_users_ask_first() {
+        let mut root = Cli::command();
+        root.build();
+        let short = |verb: &str| {
+            let of_verb = root.find_subcommand(verb).unwrap_or(&root).clone();
+            of_verb.term_width(100).render_help().to_string()
+        };
+        for verb in ["gular", "fetch", "publish", "verify", "prestage", "stage", "ls"] {
+            let help = short(verb);
+            let codes = help.lines().find(|line| line.starts_with("Exit codes: "));
+            assert!(codes.is_some_and(|codes| codes.contains("75 ")), "{verb}:\n{help}");
+        }
+        for (verb, flag) in
+            [("fetch", "--limit-rate"), ("publish", "--limit-rate"), ("pack", "--check-images")]
+        {
+            assert!(short(verb).contains(flag), "{verb} {flag}");
+        }
+        let stage = short("stage");
+        let at = |word: &str| stage.find(word).unwrap();
+        assert!(at("[COMMAND]...") < at("Options:") && at("Options:") < at("Network:"), "{stage}");
+    }
+
+    #[test]
     fn long_help_says_all() {
         let mut root = Cli::command();
         root.build();

@@ -38,8 +38,11 @@ pub(crate) struct PackArgs {
     ///
     /// It must not exist, be empty, or hold the same pack, interrupted or finished.
     pub(crate) out: PathBuf,
-    /// What the top-level folders of SRC are
-    #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT")]
+    /// What top folders are: `split`, `class` or `auto`
+    ///
+    /// `split`: split/class/file. `class`: class/file. `auto`: splits if all are named like
+    /// splits, otherwise classes.
+    #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true)]
     pub(crate) layout: LayoutArg,
     /// Where labels come from
     ///
@@ -78,7 +81,7 @@ pub(crate) struct PackArgs {
     /// (`tar`), a mounted file system (`squashfs`).
     #[arg(long, value_name = "FORMAT", default_value_t = Envelope::Shards, value_parser = units::envelope)]
     pub(crate) envelope: Envelope,
-    /// `header`, `full` (decodes all, finds cut files) or `none`
+    /// `header`, `full` (finds cut files) or `none`
     ///
     /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full` decodes every image, which takes several times as long as packing it. It refuses what
     /// Pillow and torchvision cannot decode, and counts damaged images that they can.
