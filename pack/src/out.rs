@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use gular_bundle::{
     Bundle, DATA_DIR, Digest, FileEntry, MANIFEST_NAME, Manifest, OpenOptions, ShardEntry,
@@ -66,7 +68,7 @@ pub(crate) struct OutDir {
     pub(crate) state: PathBuf,
     pub(crate) data: PathBuf,
     made_here: bool,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl OutDir {
@@ -78,7 +80,7 @@ impl OutDir {
         let lock = lock(&state, path)?;
         // Whoever had the lock before may have finished meanwhile.
         check_free(path)?;
-        let out = Self { path: path.to_owned(), state, data, made_here, _lock: lock };
+        let out = Self { path: path.to_owned(), state, data, made_here, lock };
         fs::create_dir_all(&out.data).map_err(|e| Error::io("create", &out.data, e))?;
         remove_leftovers(&out.data)?;
         // Of the manifest and the list of inputs left out.
@@ -214,6 +216,9 @@ impl OutDir {
         // look like a run that is to go on.
         let gone = gone(&self.path);
         fs::rename(&self.state, &gone).map_err(|e| Error::io("rename", &self.state, e))?;
+        // An open file that is removed keeps another name in its folder, on NFS and many file
+        // systems of FUSE.
+        drop(self.lock);
         remove_gone(&gone)
     }
 
@@ -223,7 +228,11 @@ impl OutDir {
         if self.holds_work() && !is_bundle {
             return;
         }
-        let _ = fs::remove_dir_all(&self.state);
+        let gone = gone(&self.path);
+        if fs::rename(&self.state, &gone).is_ok() {
+            drop(self.lock);
+            let _ = remove_gone(&gone);
+        }
         if is_bundle {
             return;
         }
@@ -270,12 +279,20 @@ pub(crate) fn gone(out: &Path) -> PathBuf {
     out.join(format!("{TEMP_PREFIX}done"))
 }
 
-/// Whoever finds it may remove it, so somebody else may be at it.
+/// Whoever finds it may remove it, so somebody else may be at it. What is still open after a
+/// second stays for the next run.
 pub(crate) fn remove_gone(gone: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(gone) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", gone, e)),
-        _ => Ok(()),
+    for _ in 0..20 {
+        match fs::remove_dir_all(gone) {
+            Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", gone, e));
+            }
+            _ => return Ok(()),
+        }
+        thread::sleep(Duration::from_millis(50));
     }
+    Ok(())
 }
 
 fn check_free(out: &Path) -> Result<(), Error> {

@@ -1,4 +1,5 @@
-//! File systems without flock, and without fsync of folders: a preloaded library plays them.
+//! File systems without flock, without fsync of folders, and on which an open file that is removed
+//! keeps another name: a preloaded library plays them.
 
 #![expect(
     clippy::print_stdout,
@@ -15,13 +16,17 @@ use std::process::{Command, Stdio};
 use gular_tests::{Outcome, files, finish, gular, jpeg, noisy_png, put};
 
 /// Answers as Lustre without its option `flock` does, and CIFS for folders. Each answer
-/// adds a letter to the file `GULAR_TEST_ANSWERS`.
+/// adds a letter to the file `GULAR_TEST_ANSWERS`. An open file that is removed is renamed until
+/// it is closed, as on NFS.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,6 +52,39 @@ int fsync(int fd) {
     if (fstat(fd, &found) == 0 && S_ISDIR(found.st_mode)) return refuse('s', EINVAL);
     int (*next)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
     return next(fd);
+}
+
+int unlinkat(int folder, const char *name, int flags) {
+    struct stat file, open;
+    if (!(flags & AT_REMOVEDIR) && fstatat(folder, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode)) {
+        for (int fd = 0; fd < 256; fd++) {
+            if (fstat(fd, &open) != 0 || open.st_dev != file.st_dev || open.st_ino != file.st_ino) continue;
+            const char *slash = strrchr(name, '/');
+            int len = slash ? (int)(slash + 1 - name) : 0;
+            char other[4096];
+            snprintf(other, sizeof other, "%.*s.nfs%lu", len, name, (unsigned long)file.st_ino);
+            refuse('n', 0);
+            return renameat(folder, name, folder, other);
+        }
+    }
+    return syscall(SYS_unlinkat, folder, name, flags);
+}
+
+int unlink(const char *name) {
+    return unlinkat(AT_FDCWD, name, 0);
+}
+
+int close(int fd) {
+    char link[64], name[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, name, sizeof name - 1);
+    int closed = syscall(SYS_close, fd);
+    if (len > 0) {
+        name[len] = 0;
+        const char *slash = strrchr(name, '/');
+        if (slash && strncmp(slash, "/.nfs", 5) == 0) syscall(SYS_unlinkat, AT_FDCWD, name, 0);
+    }
+    return closed;
 }
 "#;
 
