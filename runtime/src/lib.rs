@@ -40,8 +40,9 @@ pub use gular_group as group;
 #[cfg(feature = "net")]
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{
-    Batch, Delivered, Epoch, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Normalise,
-    OnBadSample, Phase, Stats, Stream, UnknownLabels, stored_picture,
+    Batch, Delivered, Draw, Epoch, Fold, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix,
+    MixState, Normalise, OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream,
+    UnknownLabels, stored_picture,
 };
 pub use rank::{RankError, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, EXIT_LATER, StopFlag};

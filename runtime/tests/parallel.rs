@@ -108,6 +108,8 @@ fn state(rank: u64) -> TrainState {
         consumed: 0,
         world_size: 1,
         left_out: 0,
+        selection: None,
+        drawn_by: gular_runtime::order::DrawnBy::EachOnce,
         tally: None,
     };
     let figures = [("loss".to_owned(), 0.1 + rank as f64)].into();

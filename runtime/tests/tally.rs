@@ -102,7 +102,7 @@ fn what_is_delivered_is_said_in_words() {
     check(OrderKind::Torch { shuffle: true }, 3, false, "25 samples, each once, and 2 again");
     check(OrderKind::Elastic, 3, false, "25 samples, each once");
     check(OrderKind::Elastic, 3, true, "24 of 25 samples, each once");
-    let many = Delivered { positions: 1_281_167, samples: 1_281_167, broken: 0 };
+    let many = Delivered { positions: 1_281_167, samples: 1_281_167, broken: 0, drawn: false };
     assert_eq!(many.to_string(), "1,281,167 samples, each once");
 }
 

@@ -120,6 +120,24 @@ def tallies():
         check(f"tally of seed {seed}, epoch {epoch}, {consumed} positions", ours == json.loads(told), f"{ours}, {told}")
 
 
+def draws():
+    # The same values are in the tests of runtime/src/order/draw.rs and runtime/tests/sampling.rs.
+    weighted = gular_dataset.WeightedSampler([i * i for i in range(10)], seed=7)
+    weighted.set_epoch(3)
+    check("weighted order", list(weighted) == [6, 9, 7, 7, 8, 9, 9, 8, 7, 6], str(list(weighted)))
+    check("checksum of weights", weighted.checksum() == 2849359914551407473, str(weighted.checksum()))
+    balanced = gular_dataset.BalancedSampler([0, 0, 0, 0, 0, 2, 2, 0, -1, 5], seed=7)
+    balanced.set_epoch(3)
+    check("balanced order", list(balanced) == [6, 9, 7, 5, 9, 1, 3, 6, 9, 0], str(list(balanced)))
+    folds = gular_dataset.folds(10, 3, seed=5).tolist()
+    check("folds", folds == [0, 2, 2, 0, 1, 0, 0, 1, 1, 2], str(folds))
+    chosen = gular_dataset.selection([1, 5, 7])
+    check("checksum of a selection", chosen == 5267654460873892068, str(chosen))
+    halves = [list(gular_dataset.WeightedSampler(range(1, 100), 1, rank, 2)) for rank in range(2)]
+    whole = list(gular_dataset.WeightedSampler(range(1, 100), 1))
+    check("ranks share what is drawn", [whole[0::2], whole[1::2]] == halves)
+
+
 def pickling_and_workers():
     data = GularDataset("bundle", "train", transform=bytes)
     again = pickle.loads(pickle.dumps(data))
@@ -200,6 +218,7 @@ if __name__ == "__main__":
     pixels()
     orders()
     tallies()
+    draws()
     pickling_and_workers()
     lines = len(pathlib.Path(gular_dataset.__file__).read_text().splitlines())
     check("one file below 400 lines", lines < 400, str(lines))

@@ -132,7 +132,8 @@ def _mix(z):
 def _key(*parts):
     k = np.zeros(1, np.uint64)
     for part in parts:
-        k = _mix(k + np.uint64(part & (2**64 - 1)) + _GOLDEN)
+        part = np.uint64(part & (2**64 - 1)) if isinstance(part, int) else part.astype(np.uint64)
+        k = _mix(k + part + _GOLDEN)
     return k
 
 
@@ -220,6 +221,69 @@ class _Sampler:
 
     def __len__(self):
         return len(range(self.consumed + self.rank, self.n, self.world))
+
+
+def folds(n, of, seed=0):
+    """The fold, 0 to `of` - 1, that each sample of a split of n is in."""
+    return keyed_permutation(n, seed, 0, 1 << 60) % of
+
+
+def selection(chosen):
+    """The `selection` of a state whose loader uses the samples `chosen` alone."""
+    return int(_key(0, 0, np.asarray(chosen)).sum(dtype=np.uint64))
+
+
+class WeightedSampler(_Sampler):
+    """As many samples as there are weights (0 to 2**32 - 1), drawn by them with replacement."""
+
+    def __init__(self, weights, seed=0, rank=0, world=1):
+        super().__init__(len(weights), seed, rank, world)
+        self.weights = np.asarray(weights, np.uint64)
+
+    def checksum(self):
+        return int(_key(0, self.weights, np.arange(self.n)).sum(dtype=np.uint64))
+
+    def order(self):
+        sums = np.cumsum(self.weights)
+        draws = _key(self.seed, self.epoch, np.arange(self.n) + (1 << 62))
+        return np.searchsorted(sums, _high_of_product(draws, int(sums[-1])), "right")
+
+
+def mixture(weights, seed, steps):
+    """Which of several bundles with these weights each of the first steps takes its batch from."""
+    sums = np.cumsum(np.asarray(weights, np.uint64))
+    draws = _key(seed, 0, np.arange(steps) + (1 << 62))
+    return np.searchsorted(sums, _high_of_product(draws, int(sums[-1])), "right")
+
+
+def _high_of_product(a, b):
+    """The upper 64 bits of the products of a and the number b."""
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    b_low, b_high = np.uint64(b & (2**32 - 1)), np.uint64(b >> 32)
+    one = (a >> half) * b_low + ((a & low) * b_low >> half)
+    two = (a & low) * b_high + (one & low)
+    return (a >> half) * b_high + (one >> half) + (two >> half)
+
+
+class BalancedSampler(_Sampler):
+    """As many samples as there are labels: each class, and each sample of it, as often as another."""
+
+    def __init__(self, labels, seed=0, rank=0, world=1):
+        super().__init__(len(labels), seed, rank, world)
+        labels = np.asarray(labels)
+        self.classes = [np.flatnonzero(labels == label) for label in np.unique(labels[labels >= 0])]
+
+    def order(self):
+        n_classes, order, passes = len(self.classes), [], {}
+        for i in range(-(-self.n // n_classes)):
+            for number in keyed_permutation(n_classes, self.seed, self.epoch, (1 << 62) + i).tolist():
+                samples = self.classes[number]
+                place = number, i // len(samples)
+                if place not in passes:
+                    stream = (1 << 61) + i // len(samples) * n_classes + number
+                    passes[place] = samples[keyed_permutation(len(samples), self.seed, self.epoch, stream)]
+                order.append(passes[place][i % len(samples)])
+        return np.asarray(order[: self.n], np.int64)
 
 
 class ElasticSampler(_Sampler):

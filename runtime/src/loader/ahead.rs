@@ -408,8 +408,8 @@ mod tests {
             let counts = SHARDS.map(|n| n as u64);
             let order = || EpochOrder::new(&spec, &counts, 3, 2);
             let span = Span::new(0, N, 2 * BATCH, false);
-            let known = Arc::default();
-            let run = Run { order: order(), known, epoch: 3, span, rank: 1, world_size: 2 };
+            let chosen = Arc::default();
+            let run = Run { order: order(), chosen, epoch: 3, span, rank: 1, world_size: 2 };
             self.ring.start(run);
             order().rank_samples(0, N, 1, 2).collect()
         }

@@ -14,9 +14,9 @@ use bytes::BytesMut;
 
 use super::LoaderError;
 use super::ahead::Ahead;
-use super::labels::Known;
+use super::chosen::Chosen;
 use super::stats::{Meters, Phase};
-use crate::order::EpochOrder;
+use crate::order::{EpochOrder, KeyedRng};
 use crate::{Error, StopFlag};
 
 /// How often a wait for a batch looks up.
@@ -83,7 +83,7 @@ impl Ticket {
 pub(super) struct Run {
     pub(super) order: EpochOrder,
     /// What the order's numbers are in the split.
-    pub(super) known: Arc<Known>,
+    pub(super) chosen: Arc<Chosen>,
     pub(super) epoch: u64,
     pub(super) span: Span,
     pub(super) rank: u64,
@@ -97,7 +97,7 @@ impl Run {
         let n = self.order.n_positions();
         let after = (1..n).take(MAX_REPLACEMENTS);
         let at = after.filter_map(move |i| self.order.sample_at((position + i) % n.max(1)));
-        at.map(|nth| self.known.sample(nth))
+        at.map(|nth| self.chosen.sample(nth))
     }
 }
 
@@ -158,7 +158,7 @@ impl Run {
     pub(super) fn samples(&self, step: u64) -> impl Iterator<Item = u64> {
         let (from, to) = self.span.positions(step);
         let samples = self.order.rank_samples(from, to, self.rank, self.world_size);
-        samples.map(|n| self.known.sample(n))
+        samples.map(|n| self.chosen.sample(n))
     }
 }
 
@@ -516,7 +516,11 @@ impl State {
                     row,
                     of: Arc::clone(&under_way.run),
                     sample,
-                    draws: sample,
+                    draws: if under_way.run.order.repeats() {
+                        KeyedRng::of_position(position)
+                    } else {
+                        sample
+                    },
                     position,
                     term: None,
                     broken: None,

@@ -13,14 +13,14 @@ use super::ahead::Ahead;
 #[cfg(feature = "cuda")]
 use super::batch_slots::Hold;
 use super::batch_slots::{BatchSlots, Run, Slot, Span, Waiting};
-use super::labels::{self, Known};
+use super::chosen::{Asked, Chosen, choose};
 use super::normalise::Table;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
-use super::{Batch, LoaderOptions, OnBadSample};
+use super::{Batch, Draw, LoaderOptions, OnBadSample};
 use crate::Error;
-use crate::order::{LoaderState, Tally};
+use crate::order::{Draws, LoaderState, Tally};
 
 /// Batches of one split, made ahead by a fixed pool of threads.
 ///
@@ -43,7 +43,9 @@ pub struct Loader {
     digest: Digest,
     /// Samples of each shard of the split, without those left out.
     pub(super) shard_samples: Vec<u64>,
-    pub(super) known: Arc<Known>,
+    pub(super) chosen: Arc<Chosen>,
+    /// What samples are drawn from.
+    pub(super) draws: Option<Arc<Draws>>,
     pub(super) source: Arc<Source>,
     labelled: bool,
     epoch: u64,
@@ -86,8 +88,18 @@ impl Loader {
         let digest = bundle.digest();
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = if options.threads == 0 { cores } else { options.threads };
-        let LoaderOptions { split, unknown_labels, .. } = options;
-        let known = labels::known(&bundle, split, unknown_labels, threads, &mut shard_samples)?;
+        let asked = Asked {
+            split: options.split,
+            unknown: options.unknown_labels,
+            select: &options.select,
+            labels: matches!(options.draw, Draw::ByClass),
+            threads,
+        };
+        let n_all = shard_samples.iter().sum();
+        let mut chosen = choose(&bundle, &asked, &mut shard_samples)?;
+        let labels = std::mem::take(&mut chosen.labels);
+        let n_chosen = shard_samples.iter().sum();
+        let draws = options.draw.prepare(n_all, n_chosen, &chosen, labels)?;
         let source = Arc::new(Source::new(bundle, &options)?);
         let (rows, row_bytes) = (options.batch_size, options.row_bytes()?);
         let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
@@ -100,7 +112,8 @@ impl Loader {
             options,
             digest,
             shard_samples,
-            known: Arc::new(known),
+            chosen: Arc::new(chosen),
+            draws: draws.map(Arc::new),
             source,
             labelled,
             epoch: 0,
@@ -200,8 +213,8 @@ impl Loader {
 
     fn run(&self, epoch: u64, span: Span) -> Run {
         let LoaderOptions { rank, world_size, .. } = self.options;
-        let (order, known) = (self.order_of(epoch), Arc::clone(&self.known));
-        Run { order, known, epoch, span, rank, world_size }
+        let (order, chosen) = (self.order_of(epoch), Arc::clone(&self.chosen));
+        Run { order, chosen, epoch, span, rank, world_size }
     }
 
     /// Where the training stands: counts batches handed out, not those made ahead.
@@ -215,6 +228,8 @@ impl Loader {
             consumed: self.consumed,
             world_size: self.options.world_size,
             left_out: self.n_left_out(),
+            selection: self.chosen.checksum(),
+            drawn_by: self.options.draw.drawn_by(),
             tally: self.tally.clone(),
         }
     }
@@ -248,11 +263,11 @@ impl Loader {
         self.options.order.n_positions(n, self.options.world_size)
     }
 
-    /// Samples of the split that no epoch has, under
+    /// Samples of the split that no epoch has, under [`LoaderOptions::select`] and
     /// [`UnknownLabels::Drop`](super::UnknownLabels::Drop).
     #[must_use]
     pub fn n_left_out(&self) -> u64 {
-        self.known.n_left_out()
+        self.chosen.n_left_out()
     }
 
     /// Steps of an epoch from its start, the same on every rank.

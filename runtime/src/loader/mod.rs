@@ -19,9 +19,12 @@
 mod ahead;
 mod batch;
 mod batch_slots;
+mod chosen;
+mod draw;
 mod epoch;
 mod error;
 mod labels;
+mod mix;
 mod normalise;
 mod options;
 mod pixels;
@@ -33,9 +36,12 @@ mod worker;
 pub use batch::Batch;
 #[cfg(feature = "cuda")]
 pub(crate) use batch_slots::pages;
+pub use chosen::{Fold, Predicate, SampleFacts, Select};
+pub use draw::Draw;
 pub use epoch::{Epoch, Loader, Stream};
 pub use error::LoaderError;
 pub use labels::{IGNORED_LABEL, UnknownLabels};
+pub use mix::{Mix, MixState};
 pub use normalise::Normalise;
 pub use options::{LoaderOptions, OnBadSample};
 pub use pixels::stored_picture;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gular_bundle::Split;
 use gular_codec::{JpegBackend, Limits, OrientationPolicy};
 
-use super::{Normalise, UnknownLabels};
+use super::{Draw, Normalise, Select, UnknownLabels};
 use crate::augment::Transform;
 use crate::order::{OrderKind, OrderSpec};
 use crate::{Error, Ranks, StopFlag};
@@ -35,6 +35,11 @@ pub struct LoaderOptions {
     pub transform: Transform,
     /// How bytes become numbers in [`Batch::write_f32_nchw`](super::Batch::write_f32_nchw).
     pub normalise: Normalise,
+    /// Which samples of the split are used.
+    pub select: Select,
+    /// Whether each of them comes once, or some more often; with any other than
+    /// [`Draw::EachOnce`] the kind of the order is to be `elastic`.
+    pub draw: Draw,
     /// Whether the first batches of the next epoch are made while the last of this one are
     /// trained on: the epoch after it, or the same where that was the last one too. What is then
     /// not asked for is thrown away. Unless told otherwise for `train` alone.
@@ -113,6 +118,8 @@ impl LoaderOptions {
                 Split::Val | Split::Test => Transform::eval(224),
             },
             normalise: Normalise::default(),
+            select: Select::default(),
+            draw: Draw::default(),
             across_epochs: split == Split::Train,
             n_epochs: None,
             on_error: OnBadSample::default(),
@@ -140,6 +147,14 @@ impl LoaderOptions {
         }
         if self.normalise.std.iter().any(|std| !std.is_normal()) {
             return fail("normalise", format!("std is {:?}", self.normalise.std));
+        }
+        if let Some(reason) = self.select.fault() {
+            return fail("select", reason);
+        }
+        if !matches!((&self.draw, self.order.kind), (Draw::EachOnce, _) | (_, OrderKind::Elastic)) {
+            let reason =
+                format!("samples are drawn in order `elastic` only, not {:?}", self.order.kind);
+            return fail("draw", reason);
         }
         self.transform.fault().map_or(Ok(()), |reason| fail("transform", reason))
     }

@@ -23,13 +23,16 @@ pub struct Delivered {
     pub samples: u64,
     /// Positions whose sample could not be decoded.
     pub broken: u64,
+    /// Whether the samples were drawn, so that one may have come several times, or never.
+    pub drawn: bool,
 }
 
 impl fmt::Display for Delivered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { positions, samples, broken } = *self;
+        let Self { positions, samples, broken, drawn } = *self;
         let (all, once) = (grouped(samples), grouped(positions.min(samples)));
         match positions {
+            p if drawn => write!(f, "{} samples, each as drawn", grouped(p))?,
             p if p < samples => write!(f, "{once} of {all} samples, each once")?,
             p if p == samples => write!(f, "{all} samples, each once")?,
             p => write!(f, "{all} samples, each once, and {} again", grouped(p - samples))?,
@@ -106,7 +109,7 @@ impl Loader {
             due.sort_unstable();
             let mut opened = None;
             for (nth, position) in due {
-                let sample = self.known.sample(nth);
+                let sample = self.chosen.sample(nth);
                 if let Some(term) = self.term(&mut opened, epoch, position, sample)? {
                     tally.add(term, position, n_positions);
                 }
@@ -135,7 +138,8 @@ impl Loader {
             None if found.count == expected.count => {
                 let samples = self.shard_samples.iter().sum();
                 let (positions, broken) = (found.count, found.broken);
-                return Ok(Delivered { positions, samples, broken });
+                let drawn = self.draws.is_some();
+                return Ok(Delivered { positions, samples, broken, drawn });
             }
             None => format!("{} were counted, expected {}", found.count, expected.count),
             Some(Differs::Within(range)) => {
@@ -156,7 +160,7 @@ impl Loader {
             n => format!(", and {n} other positions are wrong"),
         };
         let nth = self.order_of(epoch).sample_at(position).unwrap_or_default();
-        let due = self.known.sample(nth);
+        let due = self.chosen.sample(nth);
         let key = self.source.name(due);
         let mut opened = None;
         let expected = self.term(&mut opened, epoch, position, due)?.unwrap_or_default();
@@ -197,6 +201,10 @@ impl Loader {
 
     pub(super) fn order_of(&self, epoch: u64) -> EpochOrder {
         let spec = &self.options.order;
+        if let Some(draws) = &self.draws {
+            let n = self.shard_samples.iter().sum();
+            return EpochOrder::drawn(spec, Arc::clone(draws), n, epoch);
+        }
         EpochOrder::new(spec, &self.shard_samples, epoch, self.options.world_size)
     }
 }

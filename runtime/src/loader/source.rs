@@ -334,7 +334,7 @@ mod tests {
         let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
         let order = EpochOrder::new(&order, &[1], 0, 1);
         let span = Span::new(0, 1, 1, false);
-        ring.start(Run { order, known: Arc::default(), epoch: 0, span, rank: 0, world_size: 1 });
+        ring.start(Run { order, chosen: Arc::default(), epoch: 0, span, rank: 0, world_size: 1 });
         let meters = Meters::default();
         let mut ticket = ring.take(&meters).unwrap();
         let mut tools = source.tools(None);

@@ -102,7 +102,7 @@ mod tests {
         let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
         let order = EpochOrder::new(&order, &[5], 0, 1);
         let span = Span::new(0, 5, 1, false);
-        ring.start(Run { order, known: Arc::default(), epoch: 0, span, rank: 0, world_size: 1 });
+        ring.start(Run { order, chosen: Arc::default(), epoch: 0, span, rank: 0, world_size: 1 });
         let meters = Meters::default();
         thread::scope(|scope| {
             let waits = scope.spawn(|| ring.batch(0, &meters).map(|slot| slot.is_some()));

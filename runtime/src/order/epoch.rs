@@ -1,10 +1,13 @@
-//! The three orders of an epoch.
+//! The orders of an epoch.
 //!
 //! Each defines one *global sequence*: position → sample. Rank r of w ranks
 //! takes positions r, r + w, r + 2w, …, as `DistributedSampler` deals them, so
 //! step s of batches of b samples a rank covers positions s·b·w to (s+1)·b·w.
 //! How far an epoch has come is therefore one number, whatever the ranks.
 
+use std::sync::Arc;
+
+use super::Draws;
 use super::keyed::{KeyedPermutation, key};
 use super::mt19937::Generator;
 use super::pytorch::{Permutation, distributed_lengths, randperm};
@@ -65,6 +68,7 @@ enum How {
     Listed(Permutation),
     Keyed(KeyedPermutation),
     Windows(Vec<Window>),
+    Drawn { draws: Arc<Draws>, seed: u64, epoch: u64 },
 }
 
 /// Samples of some consecutive shards, in permuted order.
@@ -102,6 +106,17 @@ impl EpochOrder {
         Self { n_samples: n, n_positions, how }
     }
 
+    /// The order of `epoch` that draws from `n` samples, as often as there are any.
+    pub(crate) fn drawn(spec: &OrderSpec, draws: Arc<Draws>, n: u64, epoch: u64) -> Self {
+        let how = How::Drawn { draws, seed: spec.seed, epoch };
+        Self { n_samples: n, n_positions: n, how }
+    }
+
+    /// Whether a sample may come several times without being padding.
+    pub(crate) fn repeats(&self) -> bool {
+        matches!(self.how, How::Drawn { .. })
+    }
+
     /// Positions of the epoch: the samples, and with `torch` the padding.
     #[must_use]
     pub fn n_positions(&self) -> u64 {
@@ -117,6 +132,7 @@ impl EpochOrder {
         Some(match &self.how {
             How::Listed(order) => order.at(position % self.n_samples),
             How::Keyed(permutation) => permutation.at(position),
+            How::Drawn { draws, seed, epoch } => draws.at(*seed, *epoch, position),
             How::Windows(windows) => {
                 let after = windows.partition_point(|w| w.start <= position);
                 windows[after - 1].sample_at(position)

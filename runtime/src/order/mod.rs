@@ -2,9 +2,11 @@
 //!
 //! [`OrderKind::Torch`] is PyTorch's own order, to the bit;
 //! [`OrderKind::Elastic`] and [`OrderKind::Window`] give each sample once an
-//! epoch for any number of ranks, also when that number changes in between.
+//! epoch for any number of ranks, also when that number changes in between. Orders that draw,
+//! by [`Weights`] or by class, give some samples more often than others.
 //! Normative text: `FORMAT.md`, "Orders".
 
+mod draw;
 mod epoch;
 mod keyed;
 mod mt19937;
@@ -14,9 +16,11 @@ mod state;
 mod tally;
 mod written;
 
+pub(crate) use draw::Draws;
+pub use draw::Weights;
 pub use epoch::{EpochOrder, OrderKind, OrderSpec};
 pub use keyed::{KeyedPermutation, KeyedRng, key, mix};
 pub use mt19937::Generator;
-pub use state::{LoaderState, StateError};
+pub use state::{DrawnBy, LoaderState, StateError};
 pub(crate) use tally::{Differs, Wrong};
 pub use tally::{Tally, term};

@@ -8,6 +8,18 @@ use super::Tally;
 use super::epoch::OrderKind;
 use super::written::Written;
 
+/// What an order draws by, as a state keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DrawnBy {
+    /// It does not draw: each sample comes once.
+    #[default]
+    EachOnce,
+    /// Weights with this [`Weights::checksum`](super::Weights::checksum).
+    Weight(u64),
+    /// Each class comes as often as any other.
+    Class,
+}
+
 /// What a checkpoint keeps of a loader.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
@@ -26,6 +38,10 @@ pub struct LoaderState {
     pub world_size: u64,
     /// Samples of the split that the order does not have.
     pub left_out: u64,
+    /// A checksum of the samples that the order has, where [`Select`](crate::Select) chose some.
+    pub selection: Option<u64>,
+    /// Whether samples are drawn; the kind of the order is `elastic` then.
+    pub drawn_by: DrawnBy,
     /// What was delivered of the epoch: by this rank, and by whatever is in the state that it
     /// went on from; of all ranks once theirs are added. `None` where that state had none.
     pub tally: Option<Tally>,
@@ -96,7 +112,9 @@ impl LoaderState {
         differs("order", |s| format!("{:?}", s.order.kind))?;
         differs("seed", |s| s.order.seed.to_string())?;
         differs("drop_last", |s| s.order.drop_last.to_string())?;
+        differs("drawing", |s| format!("{:?}", s.drawn_by))?;
         differs("samples left out:", |s| s.left_out.to_string())?;
+        differs("selection", |s| format!("{:?}", s.selection))?;
         if matches!(loader.order.kind, OrderKind::Torch { .. }) {
             differs("world size", |s| s.world_size.to_string())?;
         }
@@ -117,6 +135,8 @@ mod tests {
             consumed: 4096,
             world_size: 4,
             left_out: 0,
+            selection: None,
+            drawn_by: DrawnBy::EachOnce,
             tally: None,
         }
     }
@@ -147,6 +167,29 @@ mod tests {
     }
 
     #[test]
+    fn golden_states_of_samples_that_are_selected_or_drawn_read_back() {
+        let elastic = state(OrderKind::Elastic);
+        let drawn = |drawn_by, selection| LoaderState { drawn_by, selection, ..elastic.clone() };
+        let check = |state: LoaderState, order: &str, after: &str| {
+            let text = serde_json::to_string(&state).unwrap();
+            assert!(text.contains(&format!(r#""split":"train",{order},"seed":"#)), "{text}");
+            assert!(text.ends_with(after), "{text}");
+            assert_eq!(serde_json::from_str::<LoaderState>(&text).unwrap(), state);
+            let others = [DrawnBy::EachOnce, DrawnBy::Class, DrawnBy::Weight(1)];
+            for other in others.into_iter().filter(|other| *other != state.drawn_by) {
+                let other = LoaderState { drawn_by: other, ..state.clone() };
+                assert!(state.check(&other).is_err());
+            }
+            let other = LoaderState { selection: Some(8), ..state.clone() };
+            assert!(state.check(&other).is_err());
+        };
+        check(drawn(DrawnBy::Class, None), r#""order":"balanced""#, r#""world_size":4}"#);
+        let weighted = drawn(DrawnBy::Weight(u64::MAX), Some(7));
+        let order = r#""order":"weighted","weights":18446744073709551615"#;
+        check(weighted, order, r#""world_size":4,"selection":7}"#);
+    }
+
+    #[test]
     fn a_state_with_its_tally_reads_back_and_is_under_a_kilobyte() {
         let mut tally = Tally::default();
         tally.add(u64::MAX >> 4, 5, 4096);
@@ -154,6 +197,13 @@ mod tests {
         let text = serde_json::to_string(&counted).unwrap();
         assert!(text.ends_with("}}") && text.contains(r#","tally":{"count":1,"broken":0,"#));
         assert_eq!(serde_json::from_str::<LoaderState>(&text).unwrap(), counted);
+        assert!(counted.selection.is_none());
+        let counted = LoaderState {
+            selection: Some(u64::MAX),
+            drawn_by: DrawnBy::Weight(u64::MAX),
+            ..counted
+        };
+        let text = serde_json::to_string(&counted).unwrap();
         // The longest there is.
         let longest: String =
             text.replace(":0", &format!(":{}", u64::MAX)).replace(",0", &format!(",{}", u64::MAX));

@@ -3,7 +3,7 @@
 use gular_bundle::{Digest, Split};
 use serde::{Deserialize, Serialize};
 
-use super::{LoaderState, OrderKind, OrderSpec, Tally};
+use super::{DrawnBy, LoaderState, OrderKind, OrderSpec, Tally};
 
 /// [`LoaderState`] as it is written.
 #[derive(Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub(super) struct Written {
     /// Of `window`.
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<u64>,
+    /// Of `weighted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights: Option<u64>,
     seed: u64,
     drop_last: bool,
     epoch: u64,
@@ -25,6 +28,9 @@ pub(super) struct Written {
     /// Where samples are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
+    /// Where they were selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selection: Option<u64>,
     /// Not in states of earlier builds.
     #[serde(skip_serializing_if = "Option::is_none")]
     tally: Option<Tally>,
@@ -36,32 +42,38 @@ enum Name {
     Torch,
     Elastic,
     Window,
+    Weighted,
+    Balanced,
 }
 
 impl From<LoaderState> for Written {
     fn from(state: LoaderState) -> Self {
-        let LoaderState { bundle, split, order, epoch, consumed, world_size, left_out, tally } =
-            state;
-        let OrderSpec { kind, seed, drop_last } = order;
-        let (order, shuffle, shards) = match kind {
-            OrderKind::Torch { shuffle } => (Name::Torch, Some(shuffle), None),
-            OrderKind::Elastic => (Name::Elastic, None, None),
-            OrderKind::Window { shards } => (Name::Window, None, Some(shards)),
+        let OrderSpec { kind, seed, drop_last } = state.order;
+        let (order, shuffle, shards) = match (state.drawn_by, kind) {
+            (DrawnBy::Weight(_), _) => (Name::Weighted, None, None),
+            (DrawnBy::Class, _) => (Name::Balanced, None, None),
+            (DrawnBy::EachOnce, OrderKind::Torch { shuffle }) => (Name::Torch, Some(shuffle), None),
+            (DrawnBy::EachOnce, OrderKind::Elastic) => (Name::Elastic, None, None),
+            (DrawnBy::EachOnce, OrderKind::Window { shards }) => (Name::Window, None, Some(shards)),
         };
-        let left_out = Some(left_out).filter(|n| *n > 0);
         Self {
-            bundle,
-            split,
+            bundle: state.bundle,
+            split: state.split,
             order,
             shuffle,
             shards,
+            weights: match state.drawn_by {
+                DrawnBy::Weight(checksum) => Some(checksum),
+                DrawnBy::EachOnce | DrawnBy::Class => None,
+            },
             seed,
             drop_last,
-            epoch,
-            consumed,
-            world_size,
-            left_out,
-            tally,
+            epoch: state.epoch,
+            consumed: state.consumed,
+            world_size: state.world_size,
+            left_out: Some(state.left_out).filter(|n| *n > 0),
+            selection: state.selection,
+            tally: state.tally,
         }
     }
 }
@@ -70,18 +82,35 @@ impl TryFrom<Written> for LoaderState {
     type Error = &'static str;
 
     fn try_from(written: Written) -> Result<Self, &'static str> {
-        let Written { bundle, split, seed, drop_last, epoch, consumed, world_size, .. } = written;
-        let kind = match (written.order, written.shuffle, written.shards) {
-            (Name::Torch, Some(shuffle), _) => OrderKind::Torch { shuffle },
-            (Name::Torch, None, _) => return Err("order `torch` has no `shuffle`"),
-            (Name::Elastic, ..) => OrderKind::Elastic,
-            (Name::Window, _, Some(shards)) => OrderKind::Window { shards },
-            (Name::Window, _, None) => return Err("order `window` has no `shards`"),
+        let each_once = |kind| (kind, DrawnBy::EachOnce);
+        let (kind, drawn_by) = match written.order {
+            Name::Torch => {
+                let shuffle = written.shuffle.ok_or("order `torch` has no `shuffle`")?;
+                each_once(OrderKind::Torch { shuffle })
+            }
+            Name::Elastic => each_once(OrderKind::Elastic),
+            Name::Window => {
+                let shards = written.shards.ok_or("order `window` has no `shards`")?;
+                each_once(OrderKind::Window { shards })
+            }
+            Name::Weighted => {
+                let checksum = written.weights.ok_or("order `weighted` has no `weights`")?;
+                (OrderKind::Elastic, DrawnBy::Weight(checksum))
+            }
+            Name::Balanced => (OrderKind::Elastic, DrawnBy::Class),
         };
-        let order = OrderSpec { kind, seed, drop_last };
-        let left_out = written.left_out.unwrap_or(0);
-        let tally = written.tally;
-        Ok(Self { bundle, split, order, epoch, consumed, world_size, left_out, tally })
+        Ok(Self {
+            bundle: written.bundle,
+            split: written.split,
+            order: OrderSpec { kind, seed: written.seed, drop_last: written.drop_last },
+            epoch: written.epoch,
+            consumed: written.consumed,
+            world_size: written.world_size,
+            left_out: written.left_out.unwrap_or(0),
+            selection: written.selection,
+            drawn_by,
+            tally: written.tally,
+        })
     }
 }
 
@@ -115,5 +144,6 @@ mod tests {
         check("\"seed\":7,", "", &["missing field `seed`"]);
         check("\"shuffle\":true,", "", &["order `torch` has no `shuffle`"]);
         check("\"torch\"", "\"window\"", &["order `window` has no `shards`"]);
+        check("\"torch\"", "\"weighted\"", &["order `weighted` has no `weights`"]);
     }
 }

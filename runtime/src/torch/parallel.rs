@@ -159,7 +159,9 @@ impl DataParallel {
         let (n_positions, n_steps) = (feed.loader().n_positions(), feed.loader().n_steps());
         let batches = feed.epoch(epoch);
         let state = batches.state();
-        let here = [world_size, state.epoch, state.consumed, n_positions, n_steps, batch_size];
+        let selection = state.selection.unwrap_or_default();
+        let here =
+            [world_size, state.epoch, state.consumed, n_positions, n_steps, batch_size, selection];
         let mut first = here.map(u64::to_le_bytes).concat();
         self.group.broadcast_into(&mut first)?;
         let first: Vec<u64> = first.as_chunks().0.iter().copied().map(u64::from_le_bytes).collect();
@@ -172,7 +174,15 @@ impl DataParallel {
             );
             Some(Error::Option { option: "rank", reason })
         } else if first != here {
-            let names = ["world size", "epoch", "consumed", "positions", "steps", "batch size"];
+            let names = [
+                "world size",
+                "epoch",
+                "consumed",
+                "positions",
+                "steps",
+                "batch size",
+                "selection",
+            ];
             let mut all = names.iter().zip(first.iter().zip(here));
             let other = all.find(|(_, (first, here))| **first != *here);
             let reason = other.map(|(name, (first, here))| {

@@ -58,6 +58,16 @@ pub(crate) struct Args {
     /// Shards that order `window` mixes at a time
     #[arg(long, default_value_t = 16, value_name = "SHARDS")]
     pub(crate) window: u64,
+    /// Train on all but one fold of the training split and validate on that one: `0/5` is the
+    /// first of five [default: train on the whole split, validate on split `val`]
+    #[arg(long, value_name = "NUMBER/OF", value_parser = fold)]
+    pub(crate) fold: Option<(u64, u64)>,
+    /// A file of digests, one per line: images with one of them are not trained on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) never: Option<PathBuf>,
+    /// How often samples come in an epoch
+    #[arg(long, value_enum, default_value_t = Drawn::EachOnce)]
+    pub(crate) draw: Drawn,
     /// Threads that decode images [default: the cores this process may use]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<usize>,
@@ -141,6 +151,14 @@ pub(crate) enum Order {
     Window,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Drawn {
+    /// Each sample once
+    EachOnce,
+    /// Each class as often as any other; with order `elastic`
+    ByClass,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Unknown {
     /// Fail, and say how many there are
@@ -177,6 +195,14 @@ fn part(text: &str) -> Result<f64, String> {
 fn minutes(text: &str) -> Result<Duration, String> {
     let minutes = number(text, "a number of minutes above 0", |n| n > 0.0)?;
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| "too many minutes".into())
+}
+
+/// `0/5`, which is the first of five.
+fn fold(text: &str) -> Result<(u64, u64), String> {
+    let both = text.split_once('/');
+    let both = both.and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+    both.filter(|(number, of)| number < of && *of > 1)
+        .ok_or_else(|| "expected a fold and how many there are, such as `0/5` to `4/5`".into())
 }
 
 /// Numbers with units, the largest first: `90s`, `30m`, `11h`, `1d12h`.
@@ -277,6 +303,14 @@ mod tests {
         }
         assert_eq!(minutes("0.5"), Ok(Duration::from_secs(30)));
         assert!(minutes("0").is_err() && minutes("1e300").is_err());
+    }
+
+    #[test]
+    fn folds_are_counted_from_0() {
+        assert_eq!((fold("0/5"), fold("4/5")), (Ok((0, 5)), Ok((4, 5))));
+        for wrong in ["5/5", "0/1", "0/0", "1", "-1/5", "1/", "a/b"] {
+            assert!(fold(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

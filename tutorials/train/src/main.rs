@@ -28,17 +28,17 @@ use gular_runtime::torch::{
     self, AdamW, DataParallel, Feed, FeedOptions, Machine, Optimiser as _, Place, Saver, TrainState,
 };
 use gular_runtime::{
-    Deadline, Delivered, EXIT_CHECKPOINTED, EXIT_LATER, EndTime, Env, Error, Loader, LoaderError,
-    LoaderOptions, OnBadSample, OrientationPolicy, Phase, Ranks, Split, Stats, StopFlag, Transform,
-    UnknownLabels, available_cores, jpeg_backend,
+    Deadline, Delivered, Draw, EXIT_CHECKPOINTED, EXIT_LATER, EndTime, Env, Error, Fold, Loader,
+    LoaderError, LoaderOptions, OnBadSample, OrientationPolicy, Phase, Ranks, Select, Split, Stats,
+    StopFlag, Transform, UnknownLabels, available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
 use tch::nn::VarStore;
 use tch::{Kind, no_grad};
 
-use crate::args::{Args, Resume, Unknown};
+use crate::args::{Args, Drawn, Resume, Unknown};
 use crate::net::Net;
-use crate::prepare::{meet, open};
+use crate::prepare::{meet, never, open};
 use crate::report::{loader_json, progress_bar, say, time};
 
 fn main() -> ExitCode {
@@ -151,13 +151,31 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
         place if first => say!("computing on {place}"),
         _ => {}
     }
+    let never = never(args)?;
     let loader = |split| {
         let kind = match split {
             Split::Train => args.order_kind(),
             // Which ranks share without a sample twice.
             _ => OrderKind::Elastic,
         };
+        let fold = args.fold.map(|(number, of)| {
+            let held_out = split != Split::Train;
+            // Always the same division, so that trainings of other seeds may be compared.
+            Fold { of, number, held_out, seed: 0 }
+        });
+        // A fold to validate on is one of the training split.
+        let of_split = if fold.is_some() { Split::Train } else { split };
         let options = LoaderOptions {
+            select: Select {
+                fold,
+                never: never.clone().filter(|_| split == Split::Train),
+                ..Select::default()
+            },
+            draw: match (args.draw, split) {
+                (Drawn::ByClass, Split::Train) => Draw::ByClass,
+                _ => Draw::EachOnce,
+            },
+            across_epochs: split == Split::Train,
             batch_size: args.batch_size.get(),
             order: OrderSpec { kind, seed: args.seed, drop_last: false },
             threads: args.jobs.unwrap_or_else(|| available_cores(&env)),
@@ -182,7 +200,7 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
                 false => OrientationPolicy::Apply,
             },
             stop: Some(stop.clone()),
-            ..LoaderOptions::for_ranks(split, &ranks)
+            ..LoaderOptions::for_ranks(of_split, &ranks)
         };
         Feed::new(Loader::new(Arc::clone(&bundle), options)?, &place, FeedOptions::default())
     };
@@ -190,7 +208,7 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     for feed in [&train, &val] {
         let (n, split) = (feed.loader().n_left_out(), feed.loader().options().split);
         if first && n > 0 {
-            say!("left out {n} samples of split `{split}`, whose class is unknown");
+            say!("left out {n} samples of split `{split}`");
         }
     }
     let steps_per_epoch = train.loader().n_steps();

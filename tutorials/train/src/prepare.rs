@@ -1,15 +1,17 @@
 //! Before the first step: the bundle, and the other processes.
 
+use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::torch::{self, Place};
 use gular_runtime::{
-    Bundle, BundleOptions, Env, Error, OpenOptions, Ranks, Split, StopFlag, Watch, jpeg_backend,
-    open_bundle,
+    Bundle, BundleOptions, Digest, Env, Error, OpenOptions, Ranks, Split, StopFlag, Watch,
+    jpeg_backend, open_bundle,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::VarStore;
@@ -46,6 +48,17 @@ pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
     Ok(opened.bundle)
 }
 
+/// The digests in the file that `--never` names.
+pub(crate) fn never(args: &Args) -> Result<Option<Arc<HashSet<Digest>>>> {
+    let Some(path) = &args.never else { return Ok(None) };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read `{}`", path.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let digests = lines.map(Digest::parse).collect::<Result<_, _>>();
+    let digests = digests.with_context(|| format!("a line of `{}`", path.display()))?;
+    Ok(Some(Arc::new(digests)))
+}
+
 /// Meets the other processes of this training; alone, there is nobody to meet.
 pub(crate) fn meet(
     args: &Args,
@@ -64,12 +77,13 @@ pub(crate) fn meet(
     // What would make another training of it: the others compare it with theirs.
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
     let Args { seed, epochs, batch_size, size, lr, dropout, torch_threads, skip_broken, .. } = args;
-    let Args { unknown_labels, narrow_u16, ignore_exif, .. } = args;
+    let Args { unknown_labels, narrow_u16, ignore_exif, fold, draw, .. } = args;
     let about = format!(
         "bundle {}\non {kind}\ndecoder {}\nseed {seed}\nepochs {epochs}\n\
          batch size {batch_size}\nsize {size}\nlr {lr}\ndropout {dropout}\norder {:?}\n\
          torch threads {torch_threads}\nskip broken {skip_broken}\n\
-         unknown labels {unknown_labels:?}\nnarrow u16 {narrow_u16}\nignore EXIF {ignore_exif}\n{}",
+         unknown labels {unknown_labels:?}\nnarrow u16 {narrow_u16}\nignore EXIF {ignore_exif}\n\
+         fold {fold:?}\ndraw {draw:?}\n{}",
         bundle.digest(),
         jpeg_backend(),
         args.order_kind(),

@@ -8,6 +8,7 @@ mod gpu;
 mod image;
 mod pack;
 mod peers;
+mod shuffle;
 mod squashfs;
 mod timed;
 
@@ -101,6 +102,9 @@ enum What {
     /// The loader against those of PyTorch, WebDataset, `datasets`, MosaicML Streaming and
     /// FFCV on the same images; writes docs/bench/peers-DATE.json.
     Peers(peers::Settings),
+    /// How well orders mix samples that are stored class by class, by the batches they make;
+    /// writes docs/bench/shuffle.svg.
+    Shuffle,
     /// The loader: the decoder alone, by threads, and with the tensors of a training step.
     Load {
         /// A bundle, as `gular pack` makes it
@@ -176,6 +180,7 @@ fn run(args: &Args) -> Result<()> {
                 peers::Programs { gular, load_rate: release(&cargo::LOAD_RATE)?, python };
             peers::run(&workspace, &programs, settings, &work.join("peers"))
         }
+        What::Shuffle => shuffle::run(&workspace, &release(&cargo::PRINT_ORDER)?),
         What::Load { bundle, size, batch_size, seconds } => {
             let mut run = command(release(&cargo::LOAD_RATE)?);
             run.arg(bundle).args([size.to_string(), batch_size.to_string(), seconds.to_string()]);

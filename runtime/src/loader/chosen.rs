@@ -1,0 +1,296 @@
+//! Which samples of a split an epoch has, and what is said of them all before the first one.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gular_bundle::{Bundle, Digest, FieldIdx, Index, Row, SampleId, ShardIdx, Split};
+use gular_files::parallel;
+
+use super::labels::{LOOKED_THROUGH, UNKNOWN, UnknownLabels, refused};
+use crate::Error;
+use crate::order::{KeyedPermutation, key};
+
+/// The stream of random numbers that deals samples to folds.
+const FOLDS: u64 = 1 << 60;
+
+/// Which samples of a split are used: those that pass all that is set. The others are as if the
+/// split did not have them; all ranks take as many steps.
+///
+/// It is decided once, when the loader is made, from the indexes alone. A state keeps a checksum
+/// of what was chosen.
+#[derive(Debug, Clone, Default)]
+pub struct Select {
+    /// Only samples of which this is true.
+    pub only: Option<Predicate>,
+    /// No sample whose image has one of these digests.
+    pub never: Option<Arc<HashSet<Digest>>>,
+    /// One of several parts, or all others.
+    pub fold: Option<Fold>,
+}
+
+/// A part of a split, for cross-validation: each sample is in one of `of` folds, whose sizes
+/// differ by one at most. `FORMAT.md`, "Orders".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fold {
+    /// How many folds there are.
+    pub of: u64,
+    /// Which one, from 0.
+    pub number: u64,
+    /// Whether this fold is used, as for validation, or all others are, as for training.
+    pub held_out: bool,
+    /// Another seed, another division.
+    pub seed: u64,
+}
+
+/// What a [`Predicate`] is told of a sample.
+#[derive(Debug, Clone, Copy)]
+pub struct SampleFacts<'a> {
+    /// Its number in the split.
+    pub number: u64,
+    /// Its key: its path when it was packed.
+    pub key: &'a str,
+    /// Its class; -1 where it is unknown, `None` in a bundle without labels.
+    pub label: Option<i32>,
+    /// The digest of its image.
+    pub digest: Option<Digest>,
+}
+
+/// Says which samples are used.
+#[derive(Clone)]
+pub struct Predicate(Arc<dyn Fn(&SampleFacts<'_>) -> bool + Send + Sync>);
+
+impl Predicate {
+    /// Those of which `is_used` is true; it is to say the same of a sample always.
+    pub fn new(is_used: impl Fn(&SampleFacts<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(is_used))
+    }
+
+    /// Those with these keys; a key that no sample has changes nothing.
+    #[must_use]
+    pub fn keys(keys: HashSet<String>) -> Self {
+        Self::new(move |sample| keys.contains(sample.key))
+    }
+}
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Predicate")
+    }
+}
+
+impl Select {
+    fn is_all(&self) -> bool {
+        self.only.is_none() && self.never.is_none() && self.fold.is_none()
+    }
+
+    pub(super) fn fault(&self) -> Option<String> {
+        let fold = self.fold.filter(|fold| fold.number >= fold.of)?;
+        Some(format!("fold {} of {}, counted from 0", fold.number, fold.of))
+    }
+
+    /// What decides about a sample of a split of `n`.
+    fn decide(&self, n: u64) -> impl Fn(&SampleFacts<'_>) -> bool {
+        let dealt = self.fold.map(|fold| {
+            let places = KeyedPermutation::new(n, key(fold.seed, 0, FOLDS));
+            move |sample: u64| (places.at(sample) % fold.of == fold.number) == fold.held_out
+        });
+        move |sample: &SampleFacts<'_>| {
+            let known = |never: &Arc<HashSet<Digest>>| {
+                sample.digest.is_some_and(|digest| never.contains(&digest))
+            };
+            dealt.as_ref().is_none_or(|dealt| dealt(sample.number))
+                && !self.never.as_ref().is_some_and(known)
+                && self.only.as_ref().is_none_or(|only| only.0(sample))
+        }
+    }
+}
+
+/// The samples that an epoch has, by their numbers among them.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    /// One bit per sample of the split, and how many were chosen before each word; `None` where
+    /// all are.
+    bits: Option<(Vec<u64>, Vec<u64>)>,
+    n_left_out: u64,
+    /// Of what [`Select`] has left; `None` where it was asked for nothing.
+    checksum: Option<u64>,
+    /// Of the samples chosen, where they were asked for.
+    pub(super) labels: Vec<Option<i32>>,
+}
+
+impl Chosen {
+    /// The number in the split of the `nth` sample that was chosen.
+    pub(super) fn sample(&self, nth: u64) -> u64 {
+        let Some((words, before)) = &self.bits else { return nth };
+        let at = before.partition_point(|before| *before <= nth).saturating_sub(1);
+        let mut word = words[at];
+        for _ in before[at]..nth {
+            word &= word - 1;
+        }
+        at as u64 * 64 + u64::from(word.trailing_zeros())
+    }
+
+    pub(super) fn n_left_out(&self) -> u64 {
+        self.n_left_out
+    }
+
+    pub(super) fn checksum(&self) -> Option<u64> {
+        self.checksum
+    }
+
+    /// The samples whose bits are set in `words`; the others, `n_left_out`, are not.
+    fn of_bits(words: Vec<u64>, n_left_out: u64) -> Self {
+        let before = words.iter().scan(0, |sum, word| {
+            let before = *sum;
+            *sum += u64::from(word.count_ones());
+            Some(before)
+        });
+        let before = before.collect();
+        let bits = (n_left_out > 0).then_some((words, before));
+        Self { bits, n_left_out, ..Self::default() }
+    }
+}
+
+/// One bit for each of `n` samples, all set.
+fn all_bits(n: u64) -> Vec<AtomicU64> {
+    let n_words = usize::try_from(n.div_ceil(64)).unwrap_or(usize::MAX);
+    let words: Vec<AtomicU64> = (0..n_words).map(|_| AtomicU64::new(u64::MAX)).collect();
+    if let (Some(last), used @ 1..) = (words.last(), n % 64) {
+        last.store((1 << used) - 1, Ordering::Relaxed);
+    }
+    words
+}
+
+/// What is asked of the samples of a split.
+pub(super) struct Asked<'a> {
+    pub(super) split: Split,
+    pub(super) unknown: UnknownLabels,
+    pub(super) select: &'a Select,
+    /// Whether the labels are wanted.
+    pub(super) labels: bool,
+    pub(super) threads: usize,
+}
+
+/// What one shard has.
+#[derive(Default)]
+struct Found {
+    n_left_out: u64,
+    n_refused: usize,
+    first_refused: Option<Row>,
+    labels: Vec<Option<i32>>,
+}
+
+/// Chooses samples; takes what is left out off `shard_samples`, the samples of each shard of
+/// the split.
+pub(super) fn choose(
+    bundle: &Bundle,
+    asked: &Asked<'_>,
+    shard_samples: &mut [u64],
+) -> Result<Chosen, Error> {
+    let Asked { split, unknown, select, labels, threads } = *asked;
+    let by_label = match unknown {
+        UnknownLabels::Refuse => shard_samples.len() <= LOOKED_THROUGH,
+        UnknownLabels::Drop => true,
+        UnknownLabels::Ignore => false,
+    };
+    if select.is_all() && !labels && !(by_label && bundle.manifest().has_labels()) {
+        return Ok(Chosen::default());
+    }
+    let n = shard_samples.iter().sum::<u64>();
+    let decide = select.decide(n);
+    let decide = |sample: &SampleFacts<'_>| select.is_all() || decide(sample);
+    let image = bundle.manifest().image();
+    let shards = bundle.manifest().shards.iter().enumerate().filter(|(_, s)| s.split == split);
+    let mut firsts = Vec::new();
+    let mut first = 0;
+    for ((shard, _), samples) in shards.zip(shard_samples.iter()) {
+        firsts.push((ShardIdx(shard), first));
+        first += samples;
+    }
+    let bits = all_bits(n);
+    let found = Mutex::new(Vec::with_capacity(firsts.len()));
+    parallel(&firsts, threads, &AtomicBool::new(false), |(shard, first), _| {
+        let index = bundle.shard(*shard)?.index()?;
+        let mut of_shard = Found::default();
+        for (number, row) in (*first..).zip(index.rows()) {
+            let facts = facts(&index, row, number, image);
+            let is_unknown = facts.label == Some(UNKNOWN);
+            if !decide(&facts) || is_unknown && unknown == UnknownLabels::Drop {
+                let bit = !(1 << (number % 64));
+                bits[(number / 64) as usize].fetch_and(bit, Ordering::Relaxed);
+                of_shard.n_left_out += 1;
+                continue;
+            }
+            if is_unknown && unknown == UnknownLabels::Refuse && by_label {
+                of_shard.n_refused += 1;
+                of_shard.first_refused.get_or_insert(row);
+            }
+            if labels {
+                of_shard.labels.push(facts.label);
+            }
+        }
+        found.lock().unwrap_or_else(PoisonError::into_inner).push((*shard, of_shard));
+        Ok::<_, Error>(())
+    })?;
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_unstable_by_key(|(shard, _)| shard.0);
+    let first = found.iter().find_map(|(shard, found)| Some((*shard, found.first_refused?)));
+    if let Some((shard, row)) = first {
+        let n_refused: usize = found.iter().map(|(_, found)| found.n_refused).sum();
+        let key = bundle.key(SampleId { shard, row })?;
+        return Err(refused(&format!(
+            "{n_refused} of {n} samples of split `{split}` have no class, the first is `{key}`"
+        )));
+    }
+    for (samples, (_, found)) in shard_samples.iter_mut().zip(&found) {
+        *samples -= found.n_left_out;
+    }
+    let n_left_out = found.iter().map(|(_, found)| found.n_left_out).sum();
+    let words = bits.into_iter().map(AtomicU64::into_inner).collect();
+    let mut chosen = Chosen::of_bits(words, n_left_out);
+    chosen.labels = found.into_iter().flat_map(|(_, found)| found.labels).collect();
+    if !select.is_all() {
+        let numbers = (0..n - chosen.n_left_out).map(|nth| chosen.sample(nth));
+        let sum = numbers.fold(0, |sum: u64, number| sum.wrapping_add(key(0, 0, number)));
+        chosen.checksum = Some(sum);
+    }
+    Ok(chosen)
+}
+
+fn facts(index: &Index, row: Row, number: u64, image: Option<FieldIdx>) -> SampleFacts<'_> {
+    SampleFacts {
+        number,
+        key: index.key(row).unwrap_or_default(),
+        label: index.label(row),
+        digest: image.and_then(|image| index.digest(row, image)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_is_counted_around_what_does_not() {
+        let far: Vec<u64> = (0..300).filter(|n| n % 7 != 3 && *n != 64).collect();
+        for gone in [&[][..], &[0], &[3], &[9], &[0, 1, 2], &[2, 5, 6, 9], &[0, 9], &far] {
+            for n in [10, 300, 320] {
+                let gone: Vec<u64> = gone.iter().copied().filter(|sample| *sample < n).collect();
+                let bits = all_bits(n);
+                for sample in &gone {
+                    bits[(sample / 64) as usize]
+                        .fetch_and(!(1 << (sample % 64)), Ordering::Relaxed);
+                }
+                let words = bits.into_iter().map(AtomicU64::into_inner).collect();
+                let chosen = Chosen::of_bits(words, gone.len() as u64);
+                let expected: Vec<u64> = (0..n).filter(|sample| !gone.contains(sample)).collect();
+                let found: Vec<u64> =
+                    (0..expected.len() as u64).map(|nth| chosen.sample(nth)).collect();
+                assert_eq!(found, expected, "of {n} without {gone:?}");
+                assert_eq!(chosen.n_left_out(), gone.len() as u64);
+            }
+        }
+    }
+}

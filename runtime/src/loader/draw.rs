@@ -1,0 +1,60 @@
+//! How often samples come.
+
+use super::chosen::Chosen;
+use crate::Error;
+use crate::order::{DrawnBy, Draws, Weights};
+
+/// How often each sample comes. An epoch has as many positions as there are samples, whatever is
+/// drawn for them.
+#[derive(Debug, Clone, Default)]
+pub enum Draw {
+    /// Once an epoch.
+    #[default]
+    EachOnce,
+    /// As often as its weight is larger than another's, with replacement. One weight per sample
+    /// of the split, those not selected included; takes 8 bytes per sample beside them.
+    ByWeight(Weights),
+    /// Each class as often as any other, and within a class each sample as often as any other, to
+    /// within one. Samples of unknown class never come. Takes 8 bytes per sample.
+    ByClass,
+}
+
+impl Draw {
+    pub(super) fn drawn_by(&self) -> DrawnBy {
+        match self {
+            Self::EachOnce => DrawnBy::EachOnce,
+            Self::ByWeight(weights) => DrawnBy::Weight(weights.checksum()),
+            Self::ByClass => DrawnBy::Class,
+        }
+    }
+
+    /// What is drawn from, of the `n_chosen` samples `chosen` of `n_all`, whose labels are `labels`.
+    pub(super) fn prepare(
+        &self,
+        n_all: u64,
+        n_chosen: u64,
+        chosen: &Chosen,
+        labels: Vec<Option<i32>>,
+    ) -> Result<Option<Draws>, Error> {
+        let fail = |reason| Err(Error::Option { option: "draw", reason });
+        match self {
+            Self::EachOnce => Ok(None),
+            Self::ByWeight(weights) => {
+                let weights = weights.as_slice();
+                if weights.len() as u64 != n_all {
+                    let n = weights.len();
+                    return fail(format!("there are {n} weights for {n_all} samples"));
+                }
+                let of_chosen = (0..n_chosen).map(|nth| weights[chosen.sample(nth) as usize]);
+                match Draws::weighted(of_chosen) {
+                    Some(draws) => Ok(Some(draws)),
+                    None => fail("all weights are 0".into()),
+                }
+            }
+            Self::ByClass => match Draws::balanced(labels.into_iter()) {
+                Some(draws) => Ok(Some(draws)),
+                None => fail("no sample has a class".into()),
+            },
+        }
+    }
+}

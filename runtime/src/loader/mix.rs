@@ -1,0 +1,145 @@
+//! Several bundles in one training, mixed by weights.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Batch, Loader};
+use crate::Error;
+use crate::order::{Draws, LoaderState};
+
+/// Batches of several loaders without end: each step takes one of a loader that is drawn by its
+/// weight, the same on every rank. `FORMAT.md`, "Orders".
+///
+/// Each loader goes from epoch to epoch by itself, so that [`Loader::check_delivered`] holds of
+/// each; its batch size may be its own.
+pub struct Mix {
+    loaders: Vec<Loader>,
+    weights: Vec<u32>,
+    draws: Draws,
+    seed: u64,
+    step: u64,
+    /// The epoch that each loader begins next.
+    next: Vec<u64>,
+    begun: bool,
+    ended: bool,
+}
+
+/// Where a [`Mix`] stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MixState {
+    /// The seed by which loaders are drawn.
+    pub seed: u64,
+    /// Their weights.
+    pub weights: Vec<u32>,
+    /// Steps taken.
+    pub step: u64,
+    /// Where each loader stands.
+    pub loaders: Vec<LoaderState>,
+}
+
+impl Mix {
+    /// Mixes loaders of the given weights. All ranks give the same loaders in the same order.
+    ///
+    /// # Errors
+    /// [`Error::Option`] where a loader has no steps or is of another rank, or all weights are 0.
+    pub fn new(sources: Vec<(Loader, u32)>, seed: u64) -> Result<Self, Error> {
+        let fail = |option, reason| Err(Error::Option { option, reason });
+        let (loaders, weights): (Vec<Loader>, Vec<u32>) = sources.into_iter().unzip();
+        let Some(draws) = Draws::weighted(weights.iter().copied()) else {
+            return fail("weights", "all weights of the mix are 0".into());
+        };
+        let seat = |loader: &Loader| (loader.options().rank, loader.options().world_size);
+        let first = loaders.first().map(seat);
+        for (i, loader) in loaders.iter().enumerate() {
+            if Some(seat(loader)) != first {
+                return fail("rank", format!("loader {i} of the mix is of another rank"));
+            }
+            if loader.n_steps() == 0 {
+                return fail("split", format!("loader {i} of the mix has no steps"));
+            }
+        }
+        let next = loaders.iter().map(|loader| loader.state().epoch).collect();
+        Ok(Self { loaders, weights, draws, seed, step: 0, next, begun: false, ended: false })
+    }
+
+    /// The loaders, to ask them.
+    #[must_use]
+    pub fn loaders(&self) -> &[Loader] {
+        &self.loaders
+    }
+
+    /// Where the training stands, after the batches taken so far.
+    #[must_use]
+    pub fn state(&self) -> MixState {
+        let loaders = self.loaders.iter().map(Loader::state).collect();
+        MixState { seed: self.seed, weights: self.weights.clone(), step: self.step, loaders }
+    }
+
+    /// Goes to where `state` was taken, with any number of ranks.
+    ///
+    /// # Errors
+    /// [`Error::Option`] for a state of another mix; those of [`Loader::restore`].
+    pub fn restore(&mut self, state: &MixState) -> Result<(), Error> {
+        if (state.seed, &state.weights) != (self.seed, &self.weights)
+            || state.loaders.len() != self.loaders.len()
+        {
+            let reason = format!(
+                "the state is of a mix with seed {} and weights {:?}, this one has {} and {:?}",
+                state.seed, state.weights, self.seed, self.weights
+            );
+            return Err(Error::Option { option: "weights", reason });
+        }
+        for (loader, state) in self.loaders.iter_mut().zip(&state.loaders) {
+            loader.restore(state)?;
+        }
+        self.next = state.loaders.iter().map(|state| state.epoch).collect();
+        (self.step, self.begun, self.ended) = (state.step, false, false);
+        Ok(())
+    }
+
+    /// The next batch, and the number of the loader it is of. `None` after an error.
+    pub fn next_batch(&mut self) -> Option<Result<(usize, Batch), Error>> {
+        if self.ended {
+            return None;
+        }
+        if !self.begun {
+            // All of them, so that each has batches when it is drawn.
+            (0..self.loaders.len()).for_each(|i| self.begin(i));
+            self.begun = true;
+        }
+        let drawn = self.draws.at(self.seed, 0, self.step) as usize;
+        loop {
+            match self.loaders[drawn].next_batch() {
+                None => self.begin(drawn),
+                Some(Ok(batch)) => {
+                    self.step += 1;
+                    return Some(Ok((drawn, batch)));
+                }
+                Some(Err(error)) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, i: usize) {
+        self.loaders[i].begin(self.next[i]);
+        self.next[i] = self.next[i].saturating_add(1);
+    }
+}
+
+impl Iterator for Mix {
+    type Item = Result<(usize, Batch), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch()
+    }
+}
+
+impl fmt::Debug for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mix").field("weights", &self.weights).field("step", &self.step).finish()
+    }
+}
