@@ -13,12 +13,14 @@
 #![allow(clippy::print_stdout, reason = "a program whose output is its table")]
 
 use std::error::Error;
+use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gular_bundle::Field;
 use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
+use gular_runtime::order::{Tally, term};
 use gular_runtime::{
     Bundle, CheckWhen, Env, FieldIdx, Loader, LoaderOptions, OpenOptions, Row, ShardIdx, Split,
     Stats, Transform, UnknownLabels, available_cores, jpeg_backend,
@@ -91,8 +93,34 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (first, normalise) = latencies(&bundle, &options)?;
     println!("\nmean sample {:.1} KB", mean / 1e3);
     println!("first batch after {:.1} ms", first.as_secs_f64() * 1e3);
-    println!("f32 batches: {normalise:.0} images/s on one thread\n\n{stats}");
+    println!("f32 batches: {normalise:.0} images/s on one thread");
+    let (delivered, due) = tally_costs(&bundle, &options)?;
+    println!(
+        "tally: {delivered:.0} ns of a core per sample, and {due:.0} ns at the end of an epoch"
+    );
+    println!("\n{stats}");
     Ok(())
+}
+
+/// Nanoseconds per sample: what delivering it adds to a tally, and computing what the tally of
+/// an epoch must be.
+fn tally_costs(bundle: &Arc<Bundle>, options: &Options) -> Result<(f64, f64), Box<dyn Error>> {
+    const SAMPLES: u64 = 1_000_000;
+    let digest = gular_runtime::Digest::of(b"a sample");
+    let begin = cpu_seconds();
+    let mut tally = Tally::default();
+    for position in 0..SAMPLES {
+        tally.add(term(0, position, position, &digest), position, SAMPLES);
+    }
+    let delivered = cpu_seconds() - begin;
+    let loader = loader(bundle, options, Transform::train(options.size), 1)?;
+    let begin = cpu_seconds();
+    let mut due = 0;
+    while due < black_box(tally.count) {
+        due += loader.expected_tally(due, 0..loader.n_positions())?.count.max(1);
+    }
+    let each = |seconds: f64, n: u64| seconds * 1e9 / n as f64;
+    Ok((each(delivered, SAMPLES), each(cpu_seconds() - begin, due)))
 }
 
 /// Images whose pixels other decoders' are compared with: the first by key.
