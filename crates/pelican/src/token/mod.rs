@@ -4,11 +4,9 @@ mod bearer;
 mod claims;
 mod diagnose;
 mod find;
-mod keep;
 
 pub use bearer::Token;
 pub use claims::{Claims, Profile};
 pub use diagnose::{Action, Diagnosis};
 pub use find::TokenError;
 pub(crate) use find::{Finder, Found, Pick, Want};
-pub use keep::usual_token_file;

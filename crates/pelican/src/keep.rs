@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gular_files::{folder_of, persist, temp_with_mode};
 
-use super::Token;
-use crate::{Env, Error};
+use crate::{Env, Error, Token};
 
 /// The first of the usual files that tokens are looked for in: WLCG's
 /// `$XDG_RUNTIME_DIR/bt_u<uid>`, else `/tmp/bt_u<uid>`.
