@@ -16,6 +16,9 @@ pub mod cuda;
 mod deadline;
 mod end_time;
 mod error;
+#[cfg(test)]
+#[path = "../tests/fixtures/mod.rs"]
+mod fixtures;
 mod loader;
 pub mod metrics;
 pub mod order;

@@ -351,10 +351,6 @@ impl Slow {
 }
 
 #[cfg(test)]
-#[path = "../../tests/fixtures/mod.rs"]
-mod fixtures;
-
-#[cfg(test)]
 mod tests {
     use std::fs;
 
@@ -362,8 +358,8 @@ mod tests {
 
     use super::super::batch_slots::{BatchSlots, Span, Waiting};
     use super::super::stats::Meters;
-    use super::fixtures::{Made, Recipe, make};
     use super::*;
+    use crate::fixtures::{Made, Recipe, make};
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
     use crate::{LoaderOptions, Transform};
 

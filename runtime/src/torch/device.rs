@@ -146,19 +146,15 @@ impl<V: Views> DeviceFeed<V> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/fixtures/mod.rs"]
-mod fixtures;
-
-#[cfg(test)]
 mod tests {
     use std::cell::RefCell;
     use std::sync::Arc;
 
     use tch::Device;
 
-    use super::fixtures::{Recipe, make};
     use super::*;
     use crate::cuda::Lanes;
+    use crate::fixtures::{Recipe, make};
     use crate::torch::{Layout, Numbers};
     use crate::{Bundle, LoaderError, LoaderOptions, Normalise, OnBadSample, Split, Transform};
 
