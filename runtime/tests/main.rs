@@ -1,11 +1,6 @@
 //! The tests of `runtime` from outside, as one program: linking many takes longer than the tests.
 
-#![expect(
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::unwrap_used,
-    reason = "a test fails by panicking and says when it skips"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod checkpoint;
 mod epochs;
