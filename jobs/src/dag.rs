@@ -7,8 +7,9 @@ use crate::finding::{Edit, Finding, Report};
 use crate::lines::joined;
 use crate::submit::{self, Given, Variables};
 
-/// Files that include each other end somewhere.
-const MAX_INCLUDES: usize = 8;
+/// Files that include each other end somewhere: so deep, and so many in all.
+const MAX_DEPTH: usize = 8;
+const MAX_INCLUDES: usize = 200;
 
 /// First words of lines.
 const COMMANDS: [&str; 32] = [
@@ -80,6 +81,7 @@ struct Dag {
     vars: Vec<(String, String, String)>,
     categories: BTreeSet<String>,
     limits: Vec<(String, usize)>,
+    n_included: usize,
     /// Nodes that no PARENT may name.
     outside: BTreeSet<String>,
 }
@@ -186,7 +188,8 @@ fn read(
                     rest.first().copied().unwrap_or_default().trim_matches('"'),
                 );
                 match disk.text(&path) {
-                    Some(text) if depth < MAX_INCLUDES => {
+                    Some(text) if depth < MAX_DEPTH && dag.n_included < MAX_INCLUDES => {
+                        dag.n_included += 1;
                         read(&path, &text, disk, dag, findings, depth + 1);
                     }
                     Some(_) => {

@@ -88,3 +88,82 @@ pub fn read_as_all(text: &str, disk: &dyn Disk) {
     }
     let _ = Submit::parse(text);
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::disk::tests::Files;
+
+    /// Pieces of which the files are made, in any order.
+    const PIECES: [&str; 44] = [
+        "queue",
+        " from ",
+        " in ",
+        "(",
+        ")",
+        "\n",
+        "\n",
+        "\n",
+        " = ",
+        "\\\n",
+        "\\ \n",
+        "$(",
+        "$(x)",
+        ":",
+        "\"",
+        "'",
+        "#",
+        "#!/bin/bash\n",
+        "#SBATCH ",
+        "--mem=",
+        "executable = x.sh\n",
+        "transfer_output_files = a, b\n",
+        "request_memory",
+        "16",
+        "GB",
+        "JOB a x.sub\n",
+        "PARENT ",
+        " CHILD ",
+        "VARS a ",
+        "a",
+        "INCLUDE x.dag\n",
+        "{",
+        "}",
+        "if ",
+        "endif\n",
+        "mkdir ",
+        "python x.py",
+        " | ",
+        "<<E",
+        "for epoch in x:\n ",
+        "torch.save(",
+        "add_argument('-e'",
+        "é",
+        "@=e\n",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_and_repaired(pieces in proptest::collection::vec(0..PIECES.len(), 0..60)) {
+            let text: String = pieces.iter().filter_map(|&piece| PIECES.get(piece)).copied().collect();
+            let names = ["x.sub", "x.dag", "x.sh", "x.py", "x"];
+            let files = Files::of(&names.map(|name| (name, text.as_str())));
+            read_as_all(&text, &files);
+        }
+    }
+
+    #[test]
+    fn files_are_known_by_name_or_text() {
+        let check =
+            |name: &str, text: &str, kind: Kind| assert_eq!(Kind::of(name, text), kind, "{name}");
+        check("a.dag", "", Kind::Dag);
+        check("a.sub", "", Kind::Submit);
+        check("a", "executable = x\nqueue\n", Kind::Submit);
+        check("a", "# graph\nJOB a x.sub\n", Kind::Dag);
+        check("run.sh", "#!/bin/bash\n#SBATCH -n 1\n", Kind::Sbatch);
+        check("run", "#!/bin/sh\n", Kind::Shell);
+        check("run", "#!/usr/bin/env python3\n", Kind::Python);
+    }
+}

@@ -25,7 +25,7 @@ pub(crate) struct JobArgs {
 
 #[derive(Debug, Subcommand)]
 enum JobVerb {
-    New(new::NewArgs),
+    New(Box<new::NewArgs>),
     Lint(lint::LintArgs),
     Measure(measure::MeasureArgs),
     Plan(plan::PlanArgs),

@@ -353,7 +353,9 @@ fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure> {
             ));
         }
         names.push(name.trim().to_owned());
-        let with = |row: &Vec<String>, value: &String| [row.as_slice(), &[value.clone()]].concat();
+        let with = |row: &Vec<String>, value: &String| {
+            [row.as_slice(), std::slice::from_ref(value)].concat()
+        };
         rows =
             rows.iter().flat_map(|row| values.iter().map(move |value| with(row, value))).collect();
     }

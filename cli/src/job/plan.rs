@@ -70,9 +70,9 @@ pub(super) fn run(args: &PlanArgs, output: &Output) -> Result<Exit, Failure> {
     };
     let plan = plan(&work);
     if output.json {
-        show::json(&plan)?
+        show::json(&plan)?;
     } else {
-        show::text(&words(&plan))?
+        show::text(&words(&plan))?;
     }
     Ok(Exit::Done)
 }

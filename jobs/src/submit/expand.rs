@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 /// Macros nest and repeat; what comes out stays small.
 const MAX_DEPTH: usize = 16;
 const MAX_BYTES: usize = 64 << 10;
+const MAX_STEPS: usize = 10_000;
 
 /// Values of macros by lower-case name.
 pub(crate) type Variables = BTreeMap<String, String>;
@@ -55,6 +56,8 @@ pub(crate) struct Expanded {
     pub(crate) varies: bool,
     /// Whether each job of a cluster has another value: Process and the items.
     pub(crate) per_job: bool,
+    /// How many macros were replaced.
+    pub(super) steps: usize,
 }
 
 /// Replaces the macros of `text`. Built-in ones stay as they are. `items`: names of the
@@ -118,7 +121,10 @@ fn add(
         };
         expanded.per_job |= of_job || items.contains(&lower);
         match (variables.get(&lower), default) {
-            (Some(value), _) if depth < MAX_DEPTH && out.len() < MAX_BYTES => {
+            (Some(value), _)
+                if depth < MAX_DEPTH && out.len() < MAX_BYTES && expanded.steps < MAX_STEPS =>
+            {
+                expanded.steps += 1;
                 add(value, variables, items, expanded, out, depth + 1);
             }
             (Some(_), _) => expanded.varies = true,
@@ -180,5 +186,7 @@ mod tests {
             variables.insert(format!("m{i}"), format!("$(m{0})$(m{0})", i - 1));
         }
         assert!(expand("$(m15)", &variables, &[]).text.len() < 2 * MAX_BYTES);
+        variables.insert("m0".to_owned(), String::new());
+        assert!(expand("$(m15)", &variables, &[]).steps <= MAX_STEPS);
     }
 }

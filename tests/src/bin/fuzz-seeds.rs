@@ -18,7 +18,7 @@ use gular_containers::debian::{Archive, relations};
 use gular_containers::lock::ImageLock;
 use gular_containers::recipe::Recipe;
 use gular_containers::sif::{Arch, Kind, Settings, Writer};
-use gular_tests::{jpeg, noisy_png};
+use gular_tests::{files, jpeg, noisy_png};
 
 #[expect(dead_code, reason = "the tests of `bundle` use the rest")]
 #[path = "../../../crates/bundle/tests/beton/mod.rs"]
@@ -43,6 +43,7 @@ fn main() -> Result {
     bundles(&seeds)?;
     pictures(&seeds)?;
     recipes(&seeds)?;
+    job_files(&seeds)?;
     wheels(&seeds)?;
     archives(&seeds)?;
     openpgp(&seeds)?;
@@ -112,6 +113,14 @@ fn adopted() -> [(Envelope, Vec<u8>); 2] {
 fn pictures(seeds: &Seeds) -> Result {
     seeds.put("image", "jpeg", &jpeg(1))?;
     seeds.put("image", "png", &noisy_png(1, 24))
+}
+
+/// The files of the tests of `gular job lint`.
+fn job_files(seeds: &Seeds) -> Result {
+    for (path, bytes) in files(&root().join("tests/tests/jobs/files")) {
+        seeds.put("jobs", &path.to_string_lossy().replace('/', "-"), &bytes)?;
+    }
+    Ok(())
 }
 
 fn recipes(seeds: &Seeds) -> Result {
