@@ -29,7 +29,11 @@ const MAX_ROUNDS: usize = 20;
 /// Exit codes: 0 no errors (there may be warnings), 1 errors were found, or warnings with
 /// `--strict`, 2 a file could not be read.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular job lint train.sub --fix --dry-run")]
+#[command(after_help = "\
+Exit codes: 0 no errors, 1 errors found, 2 a file could not be read
+
+Example:
+  gular job lint train.sub --fix --dry-run")]
 pub(super) struct LintArgs {
     /// Submit files, DAGs, sbatch scripts or wrappers
     #[arg(required = true, value_name = "FILE")]

@@ -470,6 +470,7 @@ fn exit_code(script: &Script, job: &Job<'_>, report: &mut Report) {
         command.words.iter().any(|word| word.contains("$?") || word.contains("PIPESTATUS"))
     };
     let kept = script.stops_at_errors
+        || script.commands.iter().skip(at).any(|command| command.program() == "wait")
         || before != Next::Then
         || said(after)
         || command.words.iter().any(|word| word == "exec" || word == "if" || word == "while");

@@ -21,7 +21,8 @@ pub(super) fn script(order: &Order) -> String {
     if let Some(data) = order.data.as_ref().filter(|data| data.fetch == Fetch::Runtime) {
         let _ = write!(
             text,
-            "\n# Goes on where an earlier run was; 75 means that servers are busy, and the job is tried again.\ngular fetch '{}' data || exit\n",
+            "\n# Resumes an earlier fetch; 75 means that servers are busy, and the job is tried again.\n\
+             gular fetch '{}' data || {{\n  code=$?\n  tar -cf results.tar output\n  exit \"$code\"\n}}\n",
             data.url
         );
     }
@@ -32,14 +33,22 @@ pub(super) fn script(order: &Order) -> String {
     text.push('\n');
     if order.checkpoint.is_some() {
         let stop = stop_seconds(order);
-        let _ = writeln!(
+        let _ = write!(
             text,
-            "# In time before the limit the program is told to save, and ends with 85.\ntimeout --signal=TERM --preserve-status --kill-after=300 {stop} {command}"
+            "# Before the limit, and when the job is evicted, the program is told to save; it ends with 85.\n\
+             timeout --signal=TERM --preserve-status --kill-after=300 {stop} {command} &\n\
+             program=$!\n\
+             told=\n\
+             trap 'told=1; kill -TERM \"$program\"' TERM\n\
+             wait \"$program\"\n\
+             code=$?\n\
+             # The signal ended `wait` while the program still saves.\n\
+             if [ -n \"$told\" ]; then\n  wait \"$program\"\n  code=$?\nfi\n"
         );
     } else {
-        let _ = writeln!(text, "{command}");
+        let _ = write!(text, "{command}\ncode=$?\n");
     }
-    text.push_str("code=$?\n\n# One file that always exists: a listed output that is missing would put the job on hold.\ntar -cf results.tar output\nexit \"$code\"\n");
+    text.push_str("\n# One file that always exists: a listed output that is missing would put the job on hold.\ntar -cf results.tar output\nexit \"$code\"\n");
     text
 }
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use gular_tests::{Outcome, files, finish, gular, put};
 use serde_json::Value;
@@ -39,6 +41,25 @@ fn a_written_folder_has_no_trap_and_its_wrapper_goes_on_after_a_checkpoint() {
     let listed =
         finish(Command::new("tar").args(["-xOf", "results.tar", "output/done"]).current_dir(&run));
     assert_eq!(listed.stdout, "--lr=3e-4\n");
+}
+
+/// As HTCondor does when it evicts a job: the signal goes to the wrapper alone.
+#[test]
+fn an_evicted_program_is_told_to_save_and_its_exit_code_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = "#!/bin/sh\ntrap 'sleep 1; touch ckpt/saved; exit 85' TERM\ntouch output/started\nwhile :; do sleep 0.1; done\n";
+    put(dir.path(), "train.sh", program.as_bytes());
+    let made = job(dir.path(), &["new", "a", "--checkpoint", "ckpt", "--", "sh", "train.sh"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let run = dir.path().join("a");
+    let mut wrapper = Command::new("./run.sh").current_dir(&run).spawn().unwrap();
+    while !run.join("output/started").exists() {
+        sleep(Duration::from_millis(20));
+    }
+    let pid = wrapper.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(wrapper.wait().unwrap().code(), Some(85));
+    assert!(run.join("ckpt/saved").exists() && run.join("results.tar").exists());
 }
 
 #[test]
