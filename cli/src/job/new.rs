@@ -71,7 +71,7 @@ pub(super) struct NewArgs {
     #[arg(long, value_name = "NAME=VALUES")]
     sweep: Vec<String>,
     /// Cores of each process
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
     /// Memory
     #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = units::bytes)]
