@@ -163,9 +163,13 @@ fn a_sound_copy_under_the_next_name_is_no_fault() {
 #[test]
 fn another_manifest_is_a_fault_and_none_an_error() {
     let published = publish(&[60]);
-    let report = published.check(Mode::Full, Some(Digest::of(b"x"))).unwrap();
+    let asked = Digest::of(b"x");
+    let report = published.check(Mode::Full, Some(asked)).unwrap();
     assert_eq!(kinds(&report), [FaultKind::Manifest]);
-    assert!(report.faults[0].message.contains("expected"), "{report:?}");
+    let fault = &report.faults[0];
+    assert!(fault.message.contains(&format!("asked for bundle {asked}")), "{report:?}");
+    assert_eq!(fault.expected, Some(asked.to_string()));
+    assert!(!fault.advice.contains("publish it again"), "{report:?}");
     let manifest = published.dir.path().join("set/v1").join(MANIFEST_NAME);
     fs::write(&manifest, "{").unwrap();
     assert_eq!(kinds(&published.check(Mode::Full, None).unwrap()), [FaultKind::Manifest]);
