@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use gular_codec::{DecodeOptions, Decoder, Limits, read_header};
 use gular_runtime::order::KeyedRng;
-use gular_runtime::{Bundle, Loader, LoaderOptions, OnBadSample, Split, Transform, UnknownLabels};
+use gular_runtime::{
+    Bundle, Depth, Loader, LoaderOptions, OnBadSample, Split, Transform, UnknownLabels,
+};
 
 use crate::Error;
 use crate::clock::Watch;
@@ -31,7 +33,7 @@ pub(crate) fn shoot(
         transform: Transform::train(options.size),
         on_error: OnBadSample::Skip,
         unknown_labels: UnknownLabels::Ignore,
-        narrow_u16: true,
+        depth: Depth::U8,
         // Of the last pass nothing of the next is to be paid for.
         across_epochs: false,
         ..LoaderOptions::new(split)

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use gular_bundle::Field;
 use gular_codec::{DecodeOptions, Decoder, Limits, Rect, Resize, read_header};
-use gular_runtime::order::{Tally, term};
+use gular_runtime::order::{KeyedRng, Tally, term};
 use gular_runtime::{
-    Bundle, CheckWhen, Env, FieldIdx, Loader, LoaderOptions, OpenOptions, Row, ShardIdx, Split,
-    Stats, Transform, UnknownLabels, available_cores, jpeg_backend,
+    Bundle, CheckWhen, Depth, Env, FieldIdx, Layout, Loader, LoaderOptions, Numbers, OpenOptions,
+    Row, ShardIdx, Split, Stats, Transform, UnknownLabels, available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -66,34 +66,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mean = if let Some((_, [height, width, ..])) = stored {
         let (width, height) = (u32::try_from(*width)?, u32::try_from(*height)?);
         let as_stored = Transform::Resize { width, height };
-        let (rate, _) = load(&bundle, &options, as_stored, cores, false)?;
+        let (rate, _) = load(&bundle, &options, as_stored, cores, Numbers::Stored)?;
         row(&format!("loader, pictures as stored, {cores} threads"), rate);
-        let (rate, _) = load(&open(CheckWhen::Always)?, &options, as_stored, cores, false)?;
+        let (rate, _) =
+            load(&open(CheckWhen::Always)?, &options, as_stored, cores, Numbers::Stored)?;
         row("  and every sample's digest checked", rate);
         bundle.shard(ShardIdx(0))?.len_of(Row(0), FieldIdx(0))?.unwrap_or(0) as f64
     } else {
         let (rate, mean) = decode_only(&bundle, &options)?;
         row("decode and resize whole images, no loader", rate);
+        row("decode and resize random crops, no loader", crops_only(&bundle, &options)?);
         mean
     };
     let crops = Transform::train(options.size);
     let mut threads = 1;
     loop {
-        let (rate, _) = load(&bundle, &options, crops, threads, false)?;
+        let (rate, _) = load(&bundle, &options, crops, threads, Numbers::Stored)?;
         row(&format!("loader, random crops, {threads} threads"), rate);
         if threads >= cores {
             break;
         }
         threads = (threads * 2).min(cores);
     }
-    let (rate, _) = load(&open(CheckWhen::Always)?, &options, crops, cores, false)?;
+    let (rate, _) = load(&open(CheckWhen::Always)?, &options, crops, cores, Numbers::Stored)?;
     row("  and every sample's digest checked", rate);
-    let (rate, stats) = load(&bundle, &options, crops, cores, true)?;
-    row("  and f32 batches written", rate);
-    let (first, normalise) = latencies(&bundle, &options)?;
+    let (rate, stats) = load(&bundle, &options, crops, cores, Numbers::F32)?;
+    row("  as normalised f32 [n, 3, h, w]", rate);
+    let first = first_batch(&bundle, &options)?;
     println!("\nmean sample {:.1} KB", mean / 1e3);
     println!("first batch after {:.1} ms", first.as_secs_f64() * 1e3);
-    println!("f32 batches: {normalise:.0} images/s on one thread");
     let (delivered, due) = tally_costs(&bundle, &options)?;
     println!(
         "tally: {delivered:.0} ns of a core per sample, and {due:.0} ns at the end of an epoch"
@@ -134,13 +135,13 @@ fn record(
     threads: usize,
 ) -> Result<Value, Box<dyn Error>> {
     let begin = Instant::now();
-    drop(loader(bundle, options, Transform::train(options.size), threads)?.epoch(0).next());
-    let first = begin.elapsed();
     let crops = Transform::train(options.size);
-    load(bundle, &Options { time: options.time / 4, ..*options }, crops, threads, true)?;
-    let (rate, _) = load(bundle, options, crops, threads, true)?;
+    drop(loader(bundle, options, crops, threads, Numbers::F32)?.epoch(0).next());
+    let first = begin.elapsed();
+    load(bundle, &Options { time: options.time / 4, ..*options }, crops, threads, Numbers::F32)?;
+    let (rate, _) = load(bundle, options, crops, threads, Numbers::F32)?;
     let memory = memory_bytes();
-    let (with_digests, _) = load(checked, options, crops, threads, true)?;
+    let (with_digests, _) = load(checked, options, crops, threads, Numbers::F32)?;
     let mut decoder = Decoder::new(DecodeOptions::default());
     let (mut hasher, mut bytes) = (Sha256::new(), Vec::new());
     for i in 0..bundle.n_samples(Split::Train).min(COMPARED) {
@@ -223,18 +224,49 @@ fn decode_only(bundle: &Bundle, options: &Options) -> Result<(Rate, f64), Box<dy
     Ok((watch.rate(images), mean))
 }
 
+/// As the loader's threads cut, decode and resize: what they leave to be gained.
+fn crops_only(bundle: &Bundle, options: &Options) -> Result<Rate, Box<dyn Error>> {
+    let n = bundle.n_samples(Split::Train);
+    let mut samples = Vec::new();
+    for i in 0..n.min(1024) {
+        let mut bytes = Vec::new();
+        bundle.read(bundle.locate(Split::Train, i)?, FieldIdx(0), &mut bytes)?;
+        samples.push(bytes);
+    }
+    let mut decoder = Decoder::new(DecodeOptions::default());
+    let mut out = vec![0; options.size as usize * options.size as usize * 3];
+    let transform = Transform::train(options.size);
+    let watch = Watch::begin();
+    let mut images = 0;
+    for epoch in 0.. {
+        for (i, bytes) in (0..).zip(&samples) {
+            let (width, height) = read_header(bytes, &Limits::default())?.upright_size();
+            let place = transform.place(width, height, &mut KeyedRng::of_sample(0, epoch, i));
+            decoder.crop_resize(bytes, place.region, &place.resize, &mut out)?;
+        }
+        images += samples.len() as u64;
+        if watch.0.elapsed() >= options.time {
+            break;
+        }
+    }
+    Ok(watch.rate(images))
+}
+
 fn loader(
     bundle: &Arc<Bundle>,
     options: &Options,
     transform: Transform,
     threads: usize,
+    numbers: Numbers,
 ) -> Result<Loader, gular_runtime::Error> {
     let options = LoaderOptions {
         batch_size: options.batch_size,
         threads,
         transform,
         unknown_labels: UnknownLabels::Ignore,
-        narrow_u16: true,
+        depth: Depth::U8,
+        numbers,
+        layout: if numbers == Numbers::F32 { Layout::Contiguous } else { Layout::ChannelsLast },
         ..LoaderOptions::new(Split::Train)
     };
     Loader::new(Arc::clone(bundle), options)
@@ -245,19 +277,13 @@ fn load(
     options: &Options,
     transform: Transform,
     threads: usize,
-    floats: bool,
+    numbers: Numbers,
 ) -> Result<(Rate, Stats), Box<dyn Error>> {
-    let mut loader = loader(bundle, options, transform, threads)?;
-    let (width, height) = transform.size();
-    let mut out = vec![0.0; options.batch_size * width as usize * height as usize * 3];
+    let mut loader = loader(bundle, options, transform, threads, numbers)?;
     let watch = Watch::begin();
     for epoch in 0.. {
         for batch in loader.epoch(epoch) {
-            let batch = batch?;
-            if floats {
-                let len = batch.images().len();
-                batch.write_f32_nchw(&mut out[..len])?;
-            }
+            drop(batch?);
             if watch.0.elapsed() >= options.time {
                 break;
             }
@@ -270,18 +296,11 @@ fn load(
     Ok((watch.rate(stats.images), stats))
 }
 
-/// From nothing to the first batch, and images/s of `write_f32_nchw` alone.
-fn latencies(bundle: &Arc<Bundle>, options: &Options) -> Result<(Duration, f64), Box<dyn Error>> {
+/// From nothing to the first batch.
+fn first_batch(bundle: &Arc<Bundle>, options: &Options) -> Result<Duration, Box<dyn Error>> {
     let begin = Instant::now();
-    let mut loader = loader(bundle, options, Transform::train(options.size), 0)?;
-    let batch = loader.epoch(0).next().ok_or("the bundle has no training samples")??;
-    let first = begin.elapsed();
-    let mut out = vec![0.0; batch.images().len()];
-    let begin = Instant::now();
-    let mut images = 0;
-    while begin.elapsed() < options.time / 5 {
-        batch.write_f32_nchw(&mut out)?;
-        images += batch.len();
-    }
-    Ok((first, images as f64 / begin.elapsed().as_secs_f64()))
+    let crops = Transform::train(options.size);
+    let mut loader = loader(bundle, options, crops, 0, Numbers::F32)?;
+    loader.epoch(0).next().ok_or("the bundle has no training samples")??;
+    Ok(begin.elapsed())
 }

@@ -51,10 +51,34 @@ pub enum Transform {
 pub struct Placement {
     /// The part of the upright picture that is used.
     pub region: Rect,
-    /// What that part is made into.
+    /// What that part is made into; mirrored last, when only what is kept is left.
     pub resize: Resize,
     /// The part of the result that is kept; `None` keeps all of it.
     pub keep: Option<Rect>,
+}
+
+impl Placement {
+    /// The part of the resized picture that is kept.
+    pub(crate) fn kept(&self) -> Rect {
+        self.keep.unwrap_or(Rect::whole(self.resize.width, self.resize.height))
+    }
+
+    /// The part of the picture that is kept, where nothing is resized.
+    pub(crate) fn straight(&self) -> Option<Rect> {
+        let Self { region, resize, .. } = self;
+        let kept = self.kept();
+        ((region.width, region.height) == (resize.width, resize.height)).then(|| Rect {
+            x: region.x + kept.x,
+            y: region.y + kept.y,
+            ..kept
+        })
+    }
+
+    /// Values of the result, of pixels of `channels` channels.
+    pub(crate) fn len(&self, channels: usize) -> usize {
+        let kept = self.kept();
+        kept.width as usize * kept.height as usize * channels
+    }
 }
 
 impl Transform {

@@ -33,8 +33,8 @@ pub use deadline::Deadline;
 pub use end_time::EndTime;
 pub use error::Error;
 pub use gular_bundle::{
-    Backend, Bundle, CheckWhen, Digest, DigestError, FieldIdx, OpenOptions, Row, SampleId,
-    ShardIdx, Split,
+    Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Field, FieldIdx, OpenOptions, Row,
+    SampleId, ShardIdx, Split,
 };
 pub use gular_codec::{JpegBackend, Limits, OrientationPolicy, jpeg_backend};
 pub use gular_files::{Env, write_file};
@@ -43,9 +43,9 @@ pub use gular_group as group;
 #[cfg(feature = "net")]
 pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
 pub use loader::{
-    Batch, Delivered, Draw, Epoch, Fold, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, Mix,
-    MixState, Normalise, OnBadSample, Phase, Predicate, SampleFacts, Select, Stats, Stream,
-    UnknownLabels, stored_picture,
+    Array, Batch, Delivered, Depth, Draw, Element, Epoch, Fold, IGNORED_LABEL, Layout, Loader,
+    LoaderError, LoaderOptions, Mix, MixState, Normalise, Numbers, OnBadSample, Phase, Predicate,
+    SampleFacts, Select, Stats, Stream, UnknownLabels, Values, stored_picture,
 };
 pub use rank::{RankError, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, EXIT_LATER, StopFlag};

@@ -12,8 +12,9 @@ use gular_bundle::{Dtype, Field, FieldIdx, FieldName, Row, ShardIdx};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    Batch, Env, Error, IGNORED_LABEL, Loader, LoaderError, LoaderOptions, OnBadSample,
-    OrientationPolicy, Phase, Ranks, Split, StopFlag, Transform, UnknownLabels,
+    Batch, Bundle, Depth, Env, Error, IGNORED_LABEL, Layout, Loader, LoaderError, LoaderOptions,
+    Numbers, OnBadSample, OrientationPolicy, Phase, Ranks, Split, StopFlag, Transform,
+    UnknownLabels,
 };
 
 const SIDE: u32 = 16;
@@ -231,7 +232,7 @@ fn all_transforms(image: Option<Field>, values: Vec<Vec<u8>>) -> Vec<Vec<Copied>
         Transform::Resize { width: 9, height: 5 },
     ];
     let run = |transform| {
-        let options = LoaderOptions { transform, narrow_u16: true, ..options(OrderKind::Elastic) };
+        let options = LoaderOptions { transform, depth: Depth::U8, ..options(OrderKind::Elastic) };
         epoch(&mut Loader::new(Arc::clone(&made.bundle), options).unwrap(), 3)
     };
     transforms.into_iter().map(run).collect()
@@ -290,8 +291,6 @@ fn pixels_of_16_bits_lose_none_unasked() {
     let raw: Vec<_> = (0..N as usize).map(|i| (i, stored(i))).collect();
     let raw = make(&Recipe { val: &[], image: Some(field), replace: &raw, ..Recipe::default() });
     let good = || options(OrderKind::Torch { shuffle: false });
-    let error = Loader::new(Arc::clone(&raw.bundle), good()).unwrap_err();
-    assert!(error.to_string().starts_with("option `narrow_u16`: field `image` has"), "{error}");
 
     // One file among others shows when it is opened, and is never one to be skipped.
     let encoded =
@@ -299,18 +298,254 @@ fn pixels_of_16_bits_lose_none_unasked() {
     let skip = LoaderOptions { on_error: OnBadSample::Skip, ..good() };
     let mut loader = Loader::new(Arc::clone(&encoded.bundle), skip).unwrap();
     let error = loader.epoch(0).find_map(Result::err).unwrap();
-    let told = "option `narrow_u16`: sample `train/0009.img` has pixels of 16 bits";
+    let told = "option `depth`: sample `train/0009.img` has pixels of 16 bits";
     assert!(error.to_string().starts_with(told), "{error}");
 
-    // Asked for, it is the high byte, however the pixels are stored.
-    let transform = Transform::Resize { width, height };
-    let narrow = || LoaderOptions { narrow_u16: true, batch_size: 25, transform, ..good() };
+    let words: Vec<u16> = stored(9).chunks(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
     let high: Vec<u8> = stored(9).iter().skip(1).step_by(2).copied().collect();
-    for bundle in [raw.bundle, encoded.bundle] {
-        let mut loader = Loader::new(bundle, narrow()).unwrap();
+    let transform = Transform::Resize { width, height };
+    let row = |bundle: &Arc<Bundle>, depth| {
+        let options = LoaderOptions { depth, batch_size: 25, transform, ..good() };
+        let mut loader = Loader::new(Arc::clone(bundle), options).unwrap();
         let batch = loader.epoch(0).next().unwrap().unwrap();
-        assert_eq!(batch.images().chunks(high.len()).nth(9), Some(&high[..]));
+        let image = batch.field("image").unwrap();
+        let array = image.array().unwrap();
+        let (bytes, words) = (array.values::<u8>(), array.values::<u16>());
+        let of = |n: usize| n / 25 * 9..n / 25 * 10;
+        (
+            bytes.map(|values| values[of(values.len())].to_vec()),
+            words.map(|values| values[of(values.len())].to_vec()),
+        )
+    };
+    // As stored they arrive exact, and so they do of a PNG when 16 bits are asked for.
+    assert_eq!(row(&raw.bundle, Depth::Stored), (None, Some(words.clone())));
+    for bundle in [raw.bundle, encoded.bundle] {
+        assert_eq!(row(&bundle, Depth::U16), (None, Some(words.clone())));
+        // Asked for, it is the high byte, however the pixels are stored.
+        assert_eq!(row(&bundle, Depth::U8), (Some(high.clone()), None));
     }
+}
+
+#[test]
+fn numbers_are_those_of_the_stored_pixels_whatever_is_done_to_them() {
+    let made = make(&Recipe::default());
+    let (mean, std) = ([0.485_f32, 0.456, 0.406], [0.229_f32, 0.224, 0.225]);
+    let plane = (SIDE * SIDE) as usize;
+    let transforms = [Transform::train(SIDE), Transform::Eval { resize_short: 20, crop: SIDE }];
+    for transform in transforms {
+        for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+            let plain = LoaderOptions { transform, ..options(OrderKind::Elastic) };
+            let made_there = LoaderOptions { numbers: Numbers::F32, layout, ..plain.clone() };
+            let mut plain = Loader::new(Arc::clone(&made.bundle), plain).unwrap();
+            let mut loader = Loader::new(Arc::clone(&made.bundle), made_there).unwrap();
+            for (batch, stored) in loader.epoch(2).zip(plain.epoch(2)) {
+                let (batch, stored) = (batch.unwrap(), stored.unwrap());
+                let image = batch.field("image").unwrap();
+                let found: &[f32] = image.array().unwrap().values().unwrap();
+                assert_eq!(found.len(), stored.images().len());
+                for (i, byte) in stored.images().iter().enumerate() {
+                    let (row, pixel, c) = (i / 3 / plane, i / 3 % plane, i % 3);
+                    let expected = (f32::from(*byte) / 255.0 - mean[c]) / std[c];
+                    let at = match layout {
+                        Layout::Contiguous => (row * 3 + c) * plane + pixel,
+                        Layout::ChannelsLast => i,
+                    };
+                    assert_eq!(found[at].to_bits(), expected.to_bits());
+                }
+            }
+        }
+    }
+}
+
+/// Image, mask, a number, a vector and a text, all of them functions of the sample.
+fn value(i: usize, field: &str) -> Vec<u8> {
+    let (w, h) = (STORED.0 as usize, STORED.1 as usize);
+    let word = |x: usize, y: usize| (x + 100 * y + i) as u16;
+    let places = (0..h).flat_map(|y| (0..w).map(move |x| (x, y)));
+    match field {
+        // Five bands, each the place and the band.
+        "image" => places
+            .flat_map(|(x, y)| (0..5).map(move |band| word(x, y) + 10_000 * band))
+            .flat_map(u16::to_le_bytes)
+            .collect(),
+        "mask" => places.flat_map(|(x, y)| i32::from(word(x, y)).to_le_bytes()).collect(),
+        "number" => (i as f64 / 3.0).to_le_bytes().to_vec(),
+        "vector" => [1, 2, 3_i16].iter().flat_map(|v| (v * i as i16).to_le_bytes()).collect(),
+        _ => "x".repeat(i * 3 % 7).into_bytes(),
+    }
+}
+
+fn many_fields() -> fixtures::Made {
+    let name = |text: &str| FieldName::parse(text).unwrap();
+    let (w, h) = (u64::from(STORED.0), u64::from(STORED.1));
+    let image = Field::fixed(FieldName::image(), Dtype::U16, vec![h, w, 5]);
+    let more = [
+        Field::fixed(name("mask"), Dtype::I32, vec![h, w]),
+        Field::fixed(name("number"), Dtype::F64, vec![]),
+        Field::fixed(name("vector"), Dtype::I16, vec![3]),
+        Field::bytes(name("text"), vec!["text/plain".into()]),
+    ];
+    fixtures::make_fields(image, &more, &value)
+}
+
+#[test]
+fn bands_masks_numbers_and_texts_come_together_and_move_together() {
+    let made = many_fields();
+    let fields = ["text", "vector", "mask", "number"].map(str::to_owned).to_vec();
+    let transforms = [
+        Transform::Resize { width: STORED.0, height: STORED.1 },
+        Transform::Eval { resize_short: STORED.1, crop: 20 },
+    ];
+    for transform in transforms {
+        let bands = Some(vec![4, 0]);
+        let fields = fields.clone();
+        let options = LoaderOptions { transform, bands, fields, ..options(OrderKind::Elastic) };
+        let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+        let (width, height) = transform.size();
+        let mut n = 0;
+        for batch in loader.epoch(1) {
+            let batch = batch.unwrap();
+            let of = |name: &str| batch.field(name).unwrap();
+            let (image, mask) = (of("image"), of("mask"));
+            let (image, mask) = (image.array().unwrap(), mask.array().unwrap());
+            let (w, h) = (width as usize, height as usize);
+            assert_eq!(image.shape, [batch.len(), h, w, 2]);
+            assert_eq!(mask.shape, [batch.len(), h, w]);
+            let pixels = image.values::<u16>().unwrap().chunks(2);
+            for (pixel, value) in pixels.zip(mask.values::<i32>().unwrap()) {
+                // The value of a place is in both, so they went the same way.
+                let first = u16::try_from(*value).unwrap();
+                assert_eq!(pixel, [first + 40_000, first]);
+            }
+            let (numbers, vectors) = (of("number"), of("vector"));
+            let numbers = numbers.array().unwrap().values::<f64>().unwrap();
+            let vectors = vectors.array().unwrap().values::<i16>().unwrap();
+            let texts = of("text").bytes().unwrap();
+            for (row, id) in batch.sample_ids().iter().enumerate() {
+                let i = *id as usize;
+                assert_eq!(batch.keys()[row], format!("{i:02}"));
+                assert_eq!(numbers[row], i as f64 / 3.0);
+                assert_eq!(vectors[row * 3..][..3], [1, 2, 3].map(|v| v * i as i16));
+                assert_eq!(texts[row], value(i, "text"));
+                n += 1;
+            }
+        }
+        assert_eq!(n, 12);
+    }
+}
+
+#[test]
+fn a_mask_takes_the_nearest_value_where_its_image_is_resized() {
+    let made = many_fields();
+    let fields = vec!["mask".to_owned()];
+    let transform = Transform::train(SIDE);
+    let options = LoaderOptions { transform, fields, ..options(OrderKind::Elastic) };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    for batch in loader.epoch(1) {
+        let batch = batch.unwrap();
+        let (image, mask) = (batch.field("image").unwrap(), batch.field("mask").unwrap());
+        let pixels = image.array().unwrap().values::<u16>().unwrap().chunks(5);
+        let mut away = Vec::new();
+        for (pixel, value) in pixels.zip(mask.array().unwrap().values::<i32>().unwrap()) {
+            // Both are 100 y + x: no further than a pixel of the result apart.
+            away.push((i32::from(pixel[0]) - value).abs());
+        }
+        // Rows of the result are at most 24 / 16 stored rows.
+        assert!(away.iter().all(|away| *away <= 160), "{:?}", away.iter().max());
+    }
+}
+
+#[test]
+fn an_encoded_mask_holds_classes_and_goes_with_its_image() {
+    let name = FieldName::parse("mask").unwrap();
+    let mask = Field::bytes(name, vec!["image/png".into()]);
+    let image = Field::bytes(FieldName::image(), vec!["image/png".into()]);
+    let size = |i: usize| (20 + i % 3, 18 + i % 2);
+    let class = |i: usize, x: usize, y: usize| ((x / 3 + y / 2 + i) % 11) as u8;
+    let value = move |i: usize, field: &str| {
+        let (w, h) = size(i);
+        let places = (0..h).flat_map(|y| (0..w).map(move |x| (x, y)));
+        let classes = places.map(|(x, y)| class(i, x, y));
+        if field == "image" {
+            let rgb: Vec<u8> = classes.flat_map(|c| [c * 20; 3]).collect();
+            return encode_png(&rgb, w as u32, h as u32).unwrap();
+        }
+        // By turns indices of a palette and grey.
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, w as u32, h as u32);
+        encoder.set_depth(png::BitDepth::Eight);
+        if i % 2 == 0 {
+            encoder.set_color(png::ColorType::Indexed);
+            encoder.set_palette((0..33).map(|v| v * 7).collect::<Vec<u8>>());
+        } else {
+            encoder.set_color(png::ColorType::Grayscale);
+        }
+        let mut writer = encoder.write_header().unwrap();
+        let classes: Vec<u8> = classes.collect();
+        writer.write_image_data(&classes).unwrap();
+        writer.finish().unwrap();
+        file
+    };
+    let made = fixtures::make_fields(image.clone(), std::slice::from_ref(&mask), &value);
+    let options = |crop| LoaderOptions {
+        transform: Transform::Train { size: crop, scale: (1.0, 1.0), ratio: (1.0, 1.0), flip: 0.5 },
+        fields: vec!["mask".into()],
+        ..options(OrderKind::Elastic)
+    };
+    // The middle 18 x 18 of each, twice as large: each value becomes four.
+    let mut loader = Loader::new(Arc::clone(&made.bundle), options(36)).unwrap();
+    let mut seen = BTreeSet::new();
+    for batch in loader.epoch(0) {
+        let batch = batch.unwrap();
+        let mask = batch.field("mask").unwrap();
+        let mask = mask.array().unwrap();
+        assert_eq!((&mask.shape[1..], mask.dtype), (&[36, 36][..], Dtype::U8));
+        let rows = mask.values::<u8>().unwrap().chunks(36 * 36);
+        for ((id, mask), image) in
+            batch.sample_ids().iter().zip(rows).zip(batch.images().chunks(36 * 36 * 3))
+        {
+            for (value, pixel) in mask.iter().zip(image.chunks(3)) {
+                seen.insert(*value);
+                assert!(*value < 11 && pixel[0] <= 200, "{id}");
+            }
+            let agree =
+                mask.iter().zip(image.chunks(3)).filter(|(v, p)| p[0].abs_diff(**v * 20) <= 60);
+            assert!(agree.count() * 10 > mask.len() * 7, "sample {id}: image and mask went apart");
+        }
+    }
+    assert_eq!(seen.len(), 11);
+
+    let smaller =
+        move |i: usize, field: &str| value(if field == "mask" && i == 3 { 4 } else { i }, field);
+    let made = fixtures::make_fields(image, &[mask], &smaller);
+    let mut loader = Loader::new(made.bundle, options(16)).unwrap();
+    let error = loader.epoch(0).find_map(Result::err).unwrap();
+    assert!(matches!(error, Error::Loader(LoaderError::MaskSize { .. })));
+    assert!(error.to_string().contains("sample `03` (row 3 of"), "{error}");
+    assert!(error.to_string().contains("mask has 21 x 18 pixels, its image 20 x 19"), "{error}");
+}
+
+#[test]
+fn fields_and_bands_that_are_not_there_are_named() {
+    let made = many_fields();
+    let check = |options: LoaderOptions, expected: &str| {
+        let error = Loader::new(Arc::clone(&made.bundle), options).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    };
+    let good = || options(OrderKind::Elastic);
+    let fields = |name: &str| vec![name.to_owned()];
+    check(
+        LoaderOptions { fields: fields("msk"), ..good() },
+        "option `fields`: the bundle has no field `msk`, but `image`, `mask`, `number`",
+    );
+    check(
+        LoaderOptions { fields: fields("image"), ..good() },
+        "option `fields`: `image` is in every",
+    );
+    let bands = Some(vec![0, 5]);
+    check(LoaderOptions { bands, ..good() }, "option `bands`: [0, 5] of 5 channels");
+    let numbers = Numbers::F32;
+    check(LoaderOptions { numbers, ..good() }, "option `normalise`: it has 3 means");
 }
 
 /// A JPEG file with an EXIF segment that says how the picture is turned.
@@ -422,13 +657,13 @@ fn a_rank_takes_its_share_without_being_told_twice() {
 
 #[test]
 fn stored_values_that_are_no_pictures_are_refused() {
-    let image = Field::fixed(FieldName::image(), Dtype::F32, vec![2, 2, 3]);
-    let values: Vec<_> = (0..N as usize).map(|i| (i, vec![0; 48])).collect();
+    let image = Field::fixed(FieldName::image(), Dtype::F64, vec![2, 2, 3]);
+    let values: Vec<_> = (0..N as usize).map(|i| (i, vec![0; 96])).collect();
     let made =
         make(&Recipe { val: &[], image: Some(image), replace: &values, ..Recipe::default() });
     let refused = Loader::new(made.bundle, options(OrderKind::Elastic));
     assert!(
-        matches!(&refused, Err(Error::Loader(LoaderError::NoImages { found })) if found.contains("F32 [2, 2, 3]"))
+        matches!(&refused, Err(Error::Loader(LoaderError::NoImages { found })) if found.contains("F64 [2, 2, 3]"))
     );
 }
 
@@ -588,24 +823,6 @@ fn a_wait_for_a_batch_hears_a_stop_within_a_second() {
     assert!(heard - asked.join().unwrap() < Duration::from_secs(1));
     assert_eq!(batches.state().consumed, 8, "what was handed out");
     drop(held);
-}
-
-#[test]
-fn numbers_are_normalised_planes() {
-    let made = make(&Recipe::default());
-    let mut loader = Loader::new(made.bundle, options(OrderKind::Elastic)).unwrap();
-    let batch = loader.epoch(0).last().unwrap().unwrap();
-    let plane = (SIDE * SIDE) as usize;
-    assert_eq!(batch.len(), 1);
-    let mut out = vec![f32::NAN; 3 * plane];
-    batch.write_f32_nchw(&mut out).unwrap();
-    let (mean, std) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
-    for (i, byte) in batch.images().iter().enumerate() {
-        let expected = (f32::from(*byte) / 255.0 - mean[i % 3]) / std[i % 3];
-        assert_eq!(out[i % 3 * plane + i / 3], expected);
-    }
-    let error = batch.write_f32_nchw(&mut out[1..]).unwrap_err();
-    assert_eq!(error.to_string(), "the buffer holds 767 numbers, the batch has 768");
 }
 
 #[test]

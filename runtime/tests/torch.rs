@@ -16,7 +16,7 @@ use gular_runtime::torch::{
     AdamW, Optimiser, Saver, Sgd, TrainState, load_newest, load_weights, save, set_step_rng,
     weights, write_weights,
 };
-use gular_runtime::{Digest, Error, Loader, LoaderOptions, Split, Transform, jpeg_backend};
+use gular_runtime::{Digest, Error, Loader, LoaderOptions, Split, jpeg_backend};
 use tch::nn::{self, Module as _, OptimizerConfig as _, VarStore};
 use tch::{Device, Kind, Tensor};
 
@@ -57,35 +57,6 @@ fn state(step: u64) -> TrainState {
     let figures = [("loss".to_owned(), 0.1)].into();
     let decoder = jpeg_backend().into();
     TrainState { step, seed: 5, loader, decoder, machine: None, figures }
-}
-
-#[test]
-fn batches_become_tensors_of_their_own() {
-    let made = make(&Recipe::default());
-    let options = LoaderOptions {
-        batch_size: 5,
-        slots: 2,
-        transform: Transform::train(8),
-        ..LoaderOptions::new(Split::Train)
-    };
-    let mut loader = Loader::new(made.bundle, options).unwrap();
-    let mut kept = Vec::new();
-    for batch in loader.epoch(0) {
-        let batch = batch.unwrap();
-        let (images, labels) = batch.to_tensors(Device::Cpu).unwrap();
-        assert_eq!((images.size(), images.kind()), (vec![5, 3, 8, 8], Kind::Float));
-        assert_eq!(Vec::<i64>::try_from(&labels).unwrap(), batch.labels());
-        // torchvision's ToTensor and Normalize, in libtorch.
-        let bytes = Tensor::from_slice(batch.images()).view([5, 8, 8, 3]).permute([0, 3, 1, 2]);
-        let mean = Tensor::from_slice(&[0.485_f32, 0.456, 0.406]).view([1, 3, 1, 1]);
-        let std = Tensor::from_slice(&[0.229_f32, 0.224, 0.225]).view([1, 3, 1, 1]);
-        let expected = (bytes.to_kind(Kind::Float) / 255.0 - mean) / std;
-        assert_eq!(images, expected);
-        kept.push((images, expected));
-    }
-    // Slots were refilled meanwhile; the tensors have not noticed.
-    assert_eq!(kept.len(), 5);
-    assert!(kept.iter().all(|(images, expected)| images == expected));
 }
 
 #[test]

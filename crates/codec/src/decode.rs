@@ -182,19 +182,7 @@ impl Decoder {
             wide.zip(narrow).for_each(|(wide, v)| *wide = u16::from(v) * 257);
             return Ok(file.header);
         }
-        let Header { width, height, .. } = file.header;
-        let Kind::Png(png) = &file.kind else {
-            return Err(Error::unsupported(Format::Jpeg, "16 bits a sample"));
-        };
-        let mut pixels = png::decode_u16(bytes, png, &self.options.limits)?;
-        self.flaw = png.flaw.map(|flaw| Error::corrupt(Format::Png, flaw));
-        let size = file.size();
-        if file.orientation != Orientation::Normal {
-            let stored = (width as usize, height as usize);
-            let all = (0..size.1 as usize).flat_map(|y| (0..size.0 as usize).map(move |x| (x, y)));
-            let at = all.map(|at| file.orientation.stored_pixel(at, stored));
-            pixels = at.map(|(x, y)| pixels[y * stored.0 + x]).collect();
-        }
+        let (pixels, size) = (self.upright_u16(&file)?, file.size());
         let place = fit.place(size, to);
         let resize = Resize::to(place.size.0, place.size.1);
         if place.size == to {
@@ -205,6 +193,62 @@ impl Decoder {
             fit::lay(&place, &resized, to, out);
         }
         Ok(file.header)
+    }
+
+    /// As [`crop_resize`](Self::crop_resize), with 16 bits a sample: those of a 16-bit PNG as
+    /// they are; others are decoded and resized with 8 bits, then taken times 257.
+    ///
+    /// # Errors
+    /// As `crop_resize`.
+    pub fn crop_resize_u16(
+        &mut self,
+        bytes: &[u8],
+        region: Rect,
+        to: &Resize,
+        out: &mut [u16],
+    ) -> Result<(), Error> {
+        check_buffer(out.len(), to.width, to.height)?;
+        let file = self.open(bytes)?;
+        if file.header.bit_depth == 16 {
+            let pixels = self.upright_u16(&file)?;
+            let pixels = pixels.as_flattened();
+            return self.resizer.resize_channels(pixels, file.size(), CHANNELS, region, to, out);
+        }
+        let mut narrow = std::mem::take(&mut self.fitted);
+        let done = grow(&mut narrow, out.len()).and_then(|narrow| {
+            self.crop_resize(bytes, region, to, narrow)?;
+            out.iter_mut().zip(narrow).for_each(|(wide, v)| *wide = u16::from(*v) * 257);
+            Ok(())
+        });
+        self.fitted = narrow;
+        self.release();
+        done
+    }
+
+    /// The whole picture of a 16-bit file, upright.
+    fn upright_u16(&mut self, file: &File<'_>) -> Result<Vec<[u16; CHANNELS]>, Error> {
+        let Kind::Png(png) = &file.kind else {
+            return Err(Error::unsupported(Format::Jpeg, "16 bits a sample"));
+        };
+        let pixels = png::decode_u16(file.bytes, png, &self.options.limits)?;
+        self.flaw = png.flaw.map(|flaw| Error::corrupt(Format::Png, flaw));
+        Ok(file.upright(pixels))
+    }
+
+    /// Decodes a picture whose values are classes or heights and no colours: a PNG of one
+    /// channel or of a palette. Returns (width, height), upright, and the values as they are
+    /// stored: indices of a palette, grey of any depth unscaled.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode); [`Error::Unsupported`] for other files.
+    pub fn decode_values(&mut self, bytes: &[u8]) -> Result<((u32, u32), Vec<u16>), Error> {
+        let file = self.open(bytes)?;
+        let Kind::Png(png) = &file.kind else {
+            return Err(Error::unsupported(Format::Jpeg, "a mask, whose values it changes"));
+        };
+        let values = png::decode_values(bytes, png, &self.options.limits)?;
+        self.flaw = png.flaw.map(|flaw| Error::corrupt(Format::Png, flaw));
+        Ok((file.size(), file.upright(values)))
     }
 
     /// Decodes everything and refuses all that is not as it should be, harmful or not:
@@ -349,6 +393,18 @@ impl Kind {
 }
 
 impl File<'_> {
+    /// All pixels of the stored picture, as they stand upright.
+    fn upright<T: Copy>(&self, pixels: Vec<T>) -> Vec<T> {
+        if self.orientation == Orientation::Normal {
+            return pixels;
+        }
+        let stored = (self.header.width as usize, self.header.height as usize);
+        let (width, height) = self.size();
+        let all = (0..height as usize).flat_map(|y| (0..width as usize).map(move |x| (x, y)));
+        let at = all.map(|at| self.orientation.stored_pixel(at, stored));
+        at.map(|(x, y)| pixels[y * stored.0 + x]).collect()
+    }
+
     fn size(&self) -> (u32, u32) {
         self.orientation.upright_size(self.header.width, self.header.height)
     }

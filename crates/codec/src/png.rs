@@ -239,6 +239,48 @@ pub(crate) fn decode_u16(
     Ok(pixels)
 }
 
+/// Decodes the whole stored picture of one channel, or of a palette, as it is stored.
+pub(crate) fn decode_values(bytes: &[u8], file: &Png, limits: &Limits) -> Result<Vec<u16>, Error> {
+    let header = &file.header;
+    let still = file.is_animated.then(|| still(bytes));
+    let bytes = still.as_deref().unwrap_or(bytes);
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
+    decoder.set_transformations(Transformations::IDENTITY);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    let mut reader = decoder.read_info().map_err(|cause| error(cause, None, header))?;
+    let info = reader.info();
+    if (info.width, info.height) != (header.width, header.height) {
+        return Err(Error::corrupt(Format::Png, "its headers can be read in two ways"));
+    }
+    if !matches!(info.color_type, png::ColorType::Grayscale | png::ColorType::Indexed) {
+        let detail = "a mask with more than one channel and no palette";
+        return Err(Error::unsupported(Format::Png, detail));
+    }
+    let bits = info.bit_depth as usize;
+    let len = reader.output_buffer_size().ok_or(Error::Memory { bytes: usize::MAX })?;
+    let mut whole = Vec::new();
+    let whole = grow(&mut whole, len)?;
+    reader.next_frame(whole).map_err(|cause| error(cause, None, header))?;
+    reader.finish().map_err(|cause| error(cause, Some(header.height), header))?;
+    let width = header.width as usize;
+    let mut values = Vec::new();
+    let bytes = byte_len(header.width, header.height, 2)?;
+    values.try_reserve_exact(bytes / 2).map_err(|_| Error::Memory { bytes })?;
+    for row in whole.chunks_exact((width * bits).div_ceil(8)) {
+        match bits {
+            16 => values.extend(row.as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair))),
+            8 => values.extend(row.iter().map(|v| u16::from(*v))),
+            // Packed from the high bits of each byte.
+            _ => values.extend((0..width).map(|x| {
+                let shift = 8 - bits - x * bits % 8;
+                u16::from(row[x * bits / 8] >> shift) & ((1 << bits) - 1)
+            })),
+        }
+    }
+    Ok(values)
+}
+
 /// Appends big-endian samples as RGB.
 fn push_u16(row: &[u8], samples: usize, pixels: &mut Vec<[u16; CHANNELS]>) {
     let (values, _) = row.as_chunks::<2>();

@@ -1,13 +1,14 @@
 use fast_image_resize::{
     FilterType, ResizeAlg, ResizeOptions,
     images::{TypedCroppedImage, TypedImage, TypedImageRef},
-    pixels::{U8x3, U16x3},
+    pixels::{F32, U8, U8x3, U16, U16x3},
 };
 
 use crate::{
     Error, Image, Rect,
     orientation::mirror_row,
     picture::{CHANNELS, View, byte_len, check_buffer, grow},
+    planes::Plane,
 };
 
 /// How a pixel is made from those it covers.
@@ -25,7 +26,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    fn algorithm(self) -> ResizeAlg {
+    pub(crate) fn algorithm(self) -> ResizeAlg {
         match self {
             Self::Bilinear => ResizeAlg::Convolution(FilterType::Bilinear),
             Self::Lanczos3 => ResizeAlg::Convolution(FilterType::Lanczos3),
@@ -57,7 +58,10 @@ impl Resize {
 /// Resizes pictures and keeps its buffers between them; one per thread.
 #[derive(Default)]
 pub struct Resizer {
-    inner: fast_image_resize::Resizer,
+    pub(crate) inner: fast_image_resize::Resizer,
+    pub(crate) u8s: Plane<U8>,
+    pub(crate) u16s: Plane<U16>,
+    pub(crate) f32s: Plane<F32>,
 }
 
 impl Resizer {

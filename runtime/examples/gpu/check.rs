@@ -42,7 +42,7 @@ pub(crate) fn run(bundles: &[String], sanitized: bool) -> Result<(), Failure> {
                 tell(&name, whole(&gpu, &bundle, pace, ahead));
             }
         }
-        for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16, Numbers::Bytes] {
+        for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16, Numbers::Stored] {
             for layout in [Layout::Contiguous, Layout::ChannelsLast] {
                 let name = format!("{dir}: {numbers:?} {layout:?} are the processor's bits");
                 tell(&name, same_bits(&gpu, &bundle, numbers, layout));
@@ -100,7 +100,7 @@ fn feed(gpu: &Gpu, bundle: &Arc<Bundle>, options: FeedOptions) -> Result<Feed, F
 /// the GPU, have the digest of those of a loader that knows no GPU.
 fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<(), Failure> {
     let options =
-        FeedOptions { numbers: Numbers::Bytes, layout: Layout::ChannelsLast, ahead, poison: true };
+        FeedOptions { numbers: Numbers::Stored, layout: Layout::ChannelsLast, ahead, poison: true };
     let mut plain = loader(bundle, BATCH, SIZE)?;
     let mut feed = feed(gpu, bundle, options)?;
     let side = Tensor::rand([MATRIX, MATRIX], (Kind::Float, gpu.device()));
@@ -161,7 +161,7 @@ fn same_bits(gpu: &Gpu, bundle: &Arc<Bundle>, n: Numbers, layout: Layout) -> Res
 /// An epoch is left after some batches; another feed goes on from the state of the last one
 /// with the very samples and bytes that follow on the processor.
 fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<(), Failure> {
-    let options = FeedOptions { numbers: Numbers::Bytes, poison: true, ..FeedOptions::default() };
+    let options = FeedOptions { numbers: Numbers::Stored, poison: true, ..FeedOptions::default() };
     let mut first = feed(gpu, bundle, options)?;
     let mut whole = Feed::new(loader(bundle, BATCH, SIZE)?, &Place::cpu(), options)?;
     let whole = whole.epoch(1).collect::<Result<Vec<_>, _>>()?;

@@ -383,7 +383,7 @@ mod tests {
             let options = LoaderOptions { transform, ..LoaderOptions::new(Split::Train) };
             let source = Arc::new(Source::new(bundle, &options).unwrap());
             let row_bytes = (SIDE * SIDE * 3) as usize;
-            let ring = BatchSlots::new(2, 4, row_bytes, Waiting::default()).unwrap();
+            let ring = BatchSlots::new(2, 4, &[Some(row_bytes)], Waiting::default()).unwrap();
             let ahead = Ahead::new(source, most_bytes);
             ring.read_ahead(ahead);
             Self { made, ring }

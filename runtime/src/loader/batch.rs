@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::batch_slots::{BatchSlots, Slot};
-use super::normalise::Table;
-use super::{IGNORED_LABEL, LoaderError};
+use super::batch_slots::{BatchSlots, Memory, Slot};
+use super::columns::{Array, Column, Values};
+use super::{IGNORED_LABEL, Layout};
 use crate::Error;
 
 /// Samples of one step; its memory goes back to the loader when it is dropped.
@@ -13,56 +13,103 @@ use crate::Error;
 /// It may outlive the epoch and the loader, and move to another thread.
 pub struct Batch {
     slot: Slot,
-    n: usize,
-    size: (u32, u32),
     skipped: Vec<Error>,
-    table: Arc<Table>,
+    about: Arc<About>,
     ring: Arc<BatchSlots>,
+}
+
+/// What all batches of a loader have in common.
+#[derive(Debug)]
+pub(super) struct About {
+    pub(super) columns: Vec<Column>,
+    /// Whether the first of them is the image.
+    pub(super) pictured: bool,
+    pub(super) labelled: bool,
+    pub(super) size: (u32, u32),
+    pub(super) layout: Layout,
 }
 
 impl Batch {
     pub(super) fn new(
         mut slot: Slot,
-        size: (u32, u32),
-        labelled: bool,
         replaced: bool,
-        table: Arc<Table>,
+        about: Arc<About>,
         ring: Arc<BatchSlots>,
     ) -> Self {
         let broken = std::mem::take(&mut slot.broken);
         let gone: Vec<usize> = broken.iter().map(|(row, _)| *row).filter(|_| !replaced).collect();
-        close_gaps(&mut slot, &gone, size.0 as usize * size.1 as usize * 3);
-        if !labelled {
+        close_gaps(&mut slot, &gone, &about.columns);
+        if !about.labelled {
             slot.labels.clear();
         }
         let skipped = broken.into_iter().map(|(_, error)| error).collect();
-        Self { n: slot.ids.len(), slot, size, skipped, table, ring }
+        Self { slot, skipped, about, ring }
     }
 
     /// The number of samples: the batch size, or less at the end of an epoch (0 on a
     /// rank that no sample of the last step falls to) and where some were skipped.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.n
+        self.slot.ids.len()
     }
 
     /// Whether it has no samples.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.n == 0
+        self.slot.ids.is_empty()
     }
 
     /// (width, height) of each picture.
     #[must_use]
     pub fn size(&self) -> (u32, u32) {
-        self.size
+        self.about.size
     }
 
-    /// RGB `u8` of shape `[len, height, width, 3]`; of samples of 16 bits the high byte, see
-    /// [`LoaderOptions::narrow_u16`](super::LoaderOptions::narrow_u16).
+    /// The bytes of field `image` as they lie in memory. Unless
+    /// [`LoaderOptions`](super::LoaderOptions) say otherwise they are RGB `u8` of shape
+    /// `[len, height, width, 3]`; [`Batch::field`] says type and shape. Empty where the bundle
+    /// has no images.
     #[must_use]
     pub fn images(&self) -> &[u8] {
-        &self.slot.images[..self.n * self.row_bytes()]
+        let Some(column) = self.about.columns.first().filter(|_| self.about.pictured) else {
+            return &[];
+        };
+        self.array(column, self.slot.columns.first()).map_or(&[], |array| array.bytes)
+    }
+
+    /// Field `name`: `image`, or one of [`LoaderOptions::fields`](super::LoaderOptions::fields).
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<Values<'_>> {
+        self.fields().find(|(found, _)| *found == name).map(|(_, values)| values)
+    }
+
+    /// All fields but the label, by name.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, Values<'_>)> {
+        self.about.columns.iter().zip(&self.slot.columns).map(|(column, memory)| {
+            let values = match memory {
+                Memory::Bytes(values) => Values::Bytes(values),
+                Memory::Rows(_) => {
+                    let none = Array { dtype: gular_bundle::Dtype::U8, shape: vec![0], bytes: &[] };
+                    Values::Array(self.array(column, Some(memory)).unwrap_or(none))
+                }
+            };
+            (column.name.as_str(), values)
+        })
+    }
+
+    fn array<'a>(&'a self, column: &Column, memory: Option<&'a Memory>) -> Option<Array<'a>> {
+        let (Some((dtype, shape)), Some(Memory::Rows(bytes))) = (&column.fixed, memory) else {
+            return None;
+        };
+        let shape = std::iter::once(self.len()).chain(shape.iter().copied()).collect();
+        let bytes = bytes.get(..self.len() * column.row_bytes()?)?;
+        Some(Array { dtype: *dtype, shape, bytes })
+    }
+
+    /// How the numbers of `image` lie.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.about.layout
     }
 
     /// Class indices, shape `[len]`; empty for a bundle without labels.
@@ -84,6 +131,12 @@ impl Batch {
         &self.slot.ids
     }
 
+    /// Keys of the samples, shape `[len]`.
+    #[must_use]
+    pub fn keys(&self) -> &[String] {
+        &self.slot.keys
+    }
+
     /// Why samples were left out, under [`OnBadSample::Skip`](super::OnBadSample::Skip), or others came
     /// instead of them, under [`OnBadSample::Replace`](super::OnBadSample::Replace).
     #[must_use]
@@ -91,25 +144,26 @@ impl Batch {
         &self.skipped
     }
 
-    /// Writes the images as `f32` of shape `[len, 3, height, width]`, normalised;
-    /// one pass, image by image, on the calling thread.
-    ///
-    /// # Errors
-    /// [`LoaderError::Buffer`] unless `out` holds `len * 3 * height * width` numbers.
-    pub fn write_f32_nchw(&self, out: &mut [f32]) -> Result<(), Error> {
-        let images = self.images();
-        if out.len() != images.len() {
-            return Err(LoaderError::Buffer { expected: images.len(), found: out.len() }.into());
-        }
-        let row = self.row_bytes();
-        for (image, out) in images.chunks_exact(row).zip(out.chunks_exact_mut(row)) {
-            self.table.image(image, out);
-        }
-        Ok(())
+    /// The keys, which the batch has no more.
+    #[cfg(feature = "torch")]
+    pub(crate) fn take_keys(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.slot.keys)
     }
 
-    fn row_bytes(&self) -> usize {
-        self.size.0 as usize * self.size.1 as usize * 3
+    /// A field of bytes, which the batch has no more.
+    #[cfg(feature = "torch")]
+    pub(crate) fn take_bytes(&mut self, name: &str) -> Vec<Vec<u8>> {
+        let at = self.about.columns.iter().position(|column| column.name == name);
+        match at.and_then(|at| self.slot.columns.get_mut(at)) {
+            Some(Memory::Bytes(values)) => std::mem::take(values),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether the loader could go on if this batch were kept for long.
+    #[cfg(feature = "torch")]
+    pub(crate) fn may_be_kept(&self) -> bool {
+        self.ring.has_others()
     }
 }
 
@@ -121,24 +175,42 @@ impl Drop for Batch {
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (width, height) = self.size;
-        write!(f, "Batch([{}, {height}, {width}, 3])", self.n)
+        let of = |(name, values): (&str, Values<'_>)| match values {
+            Values::Array(array) => format!("{name} {:?} {:?}", array.dtype, array.shape),
+            Values::Bytes(values) => format!("{name} bytes [{}]", values.len()),
+        };
+        write!(f, "Batch({})", self.fields().map(of).collect::<Vec<_>>().join(", "))
     }
 }
 
 /// Moves the rows after each of `gone` (sorted) up.
-fn close_gaps(slot: &mut Slot, gone: &[usize], row_bytes: usize) {
+fn close_gaps(slot: &mut Slot, gone: &[usize], columns: &[Column]) {
     let Some(first) = gone.first().copied() else { return };
     let mut to = first;
     for row in first..slot.ids.len() {
         if gone.binary_search(&row).is_ok() {
             continue;
         }
-        slot.images.copy_within(row * row_bytes..(row + 1) * row_bytes, to * row_bytes);
+        for (memory, column) in slot.columns.iter_mut().zip(columns) {
+            match memory {
+                Memory::Rows(bytes) => {
+                    let len = column.row_bytes().unwrap_or_default();
+                    bytes.copy_within(row * len..(row + 1) * len, to * len);
+                }
+                Memory::Bytes(values) => values.swap(row, to),
+            }
+        }
         slot.ids[to] = slot.ids[row];
         slot.labels[to] = slot.labels[row];
+        slot.keys.swap(row, to);
         to += 1;
     }
     slot.ids.truncate(to);
     slot.labels.truncate(to);
+    slot.keys.truncate(to);
+    for memory in &mut slot.columns {
+        if let Memory::Bytes(values) = memory {
+            values.truncate(to);
+        }
+    }
 }

@@ -31,14 +31,16 @@ const MAX_REPLACEMENTS: usize = 1000;
 /// The memory of one batch, reused for ever.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    /// `[n, h, w, 3]`; always whole pages, enough for the full batch.
-    pub(super) images: BytesMut,
+    /// Of each field.
+    pub(super) columns: Vec<Memory>,
     /// Samples of the rows.
     pub(super) ids: Vec<u64>,
     /// Positions of the epoch that the rows are at.
     pub(super) positions: Vec<u64>,
     /// What the rows add to the epoch's tally.
     pub(super) terms: Vec<Option<u64>>,
+    /// Keys of the rows.
+    pub(super) keys: Vec<String>,
     /// Classes of the rows; empty when the bundle has none.
     pub(super) labels: Vec<i64>,
     /// Rows that failed, in order.
@@ -46,7 +48,33 @@ pub(super) struct Slot {
     /// Rows whose own sample cannot be decoded, in order: left out, or with another one.
     pub(super) broken: Vec<(usize, Error)>,
     /// Where rows are while the slot is filled.
-    rows: Vec<Option<BytesMut>>,
+    rows: Vec<Option<Row>>,
+    /// Rows without memory, for the next time.
+    spare: Vec<Row>,
+}
+
+/// A field of a batch.
+#[derive(Debug)]
+pub(super) enum Memory {
+    /// Rows of one length; always whole pages, enough for the full batch.
+    Rows(BytesMut),
+    /// Values of any length.
+    Bytes(Vec<Vec<u8>>),
+}
+
+/// The memory of one sample, owned by the thread that makes it.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    /// Of each field.
+    pub(super) cells: Vec<Cell>,
+    pub(super) key: String,
+}
+
+/// A field of one sample.
+#[derive(Debug)]
+pub(super) enum Cell {
+    Row(BytesMut),
+    Bytes(Vec<u8>),
 }
 
 /// One sample to be made, and the memory to make it in.
@@ -67,8 +95,7 @@ pub(super) struct Ticket {
     pub(super) term: Option<u64>,
     /// Why the sample that belongs there is not, or nothing is.
     pub(super) broken: Option<Error>,
-    /// RGB `[h, w, 3]`.
-    pub(super) out: BytesMut,
+    pub(super) out: Row,
 }
 
 impl Ticket {
@@ -227,7 +254,8 @@ pub(super) struct BatchSlots {
     work: Condvar,
     /// There may be a batch.
     ready: Condvar,
-    row_bytes: usize,
+    /// Bytes of a row of each field; `None` for those of any length.
+    row_bytes: Vec<Option<usize>>,
     n_slots: usize,
     waiting: Waiting,
     ahead: OnceLock<Arc<Ahead>>,
@@ -238,18 +266,24 @@ pub(super) struct BatchSlots {
 pub(crate) type Hold = Box<dyn std::any::Any + Send + Sync>;
 
 impl BatchSlots {
-    /// `n_slots` slots of `rows` rows of `row_bytes` bytes, allocated here.
+    /// `n_slots` slots of `rows` rows of `row_bytes` bytes for each field, allocated here.
     pub(super) fn new(
         n_slots: usize,
         rows: usize,
-        row_bytes: usize,
+        row_bytes: &[Option<usize>],
         waiting: Waiting,
     ) -> Result<Self, Error> {
-        let len = rows.saturating_mul(row_bytes);
-        let memory = || LoaderError::Memory { bytes: (len as u64).saturating_mul(n_slots as u64) };
+        let all = row_bytes.iter().flatten().fold(0_usize, |sum, n| sum.saturating_add(*n));
+        let all = (rows as u64).saturating_mul(all as u64).saturating_mul(n_slots as u64);
+        let memory = || LoaderError::Memory { bytes: all };
         let free = (0..n_slots).map(|_| {
-            let images = pages(len).ok_or_else(memory)?;
-            Ok(Slot { images, ..Slot::default() })
+            let columns = row_bytes.iter().map(|bytes| match bytes {
+                None => Ok(Memory::Bytes(Vec::new())),
+                Some(bytes) => {
+                    pages(rows.saturating_mul(*bytes)).map(Memory::Rows).ok_or_else(memory)
+                }
+            });
+            Ok(Slot { columns: columns.collect::<Result<_, _>>()?, ..Slot::default() })
         });
         let state = State { free: free.collect::<Result<_, Error>>()?, ..State::default() };
         Ok(Self {
@@ -258,15 +292,15 @@ impl BatchSlots {
             state: Mutex::new(state),
             work: Condvar::new(),
             ready: Condvar::new(),
-            row_bytes,
+            row_bytes: row_bytes.to_vec(),
             n_slots,
             waiting,
             ahead: OnceLock::new(),
         })
     }
 
-    /// Shows the whole memory of each slot, in pages of its own, to `hold`, and keeps what
-    /// it returns for as long as the memory. Once, before the first epoch.
+    /// Shows the whole memory of the first field of each slot, in pages of its own, to `hold`,
+    /// and keeps what it returns for as long as the memory. Once, before the first epoch.
     #[cfg(feature = "cuda")]
     pub(super) fn hold(
         &self,
@@ -283,8 +317,11 @@ impl BatchSlots {
             let reason = "it is in use, or another feed has it".into();
             return Err(Error::Option { option: "loader", reason });
         }
-        let holds = state.free.iter().map(|slot| hold(&slot.images));
-        let holds = holds.collect::<Result<_, Error>>()?;
+        let first = state.free.iter().filter_map(|slot| match slot.columns.first()? {
+            Memory::Rows(memory) => Some(&memory[..]),
+            Memory::Bytes(_) => None,
+        });
+        let holds = first.map(|memory| hold(memory)).collect::<Result<_, Error>>()?;
         // Nobody else set it: the lock is held.
         let _ = self.holds.set(holds);
         Ok(())
@@ -353,7 +390,7 @@ impl BatchSlots {
             if state.closed {
                 return None;
             }
-            let ticket = state.issue(self.row_bytes);
+            let ticket = state.issue(&self.row_bytes);
             if state.has_empty_batch() {
                 self.ready.notify_all();
             }
@@ -445,6 +482,13 @@ impl BatchSlots {
         state.broken || state.filling.iter().any(complete)
     }
 
+    /// Whether, with one batch more held, there are still two to be made, or one of two.
+    #[cfg(feature = "torch")]
+    pub(super) fn has_others(&self) -> bool {
+        let state = self.lock();
+        state.free.len() + state.filling.len() >= if self.n_slots > 2 { 2 } else { 1 }
+    }
+
     /// Takes a batch's slot back.
     pub(super) fn give_back(&self, slot: Slot) {
         let mut state = self.lock();
@@ -500,7 +544,7 @@ pub(crate) fn pages(len: usize) -> Option<BytesMut> {
 }
 
 impl State {
-    fn issue(&mut self, row_bytes: usize) -> Option<Ticket> {
+    fn issue(&mut self, row_bytes: &[Option<usize>]) -> Option<Ticket> {
         loop {
             for under_way in [&self.current, &self.ahead].into_iter().flatten() {
                 let run = under_way.number;
@@ -579,7 +623,7 @@ impl State {
 
 impl Slot {
     /// Splits the memory into one row a sample.
-    fn split(&mut self, samples: impl Iterator<Item = u64>, row_bytes: usize) {
+    fn split(&mut self, samples: impl Iterator<Item = u64>, row_bytes: &[Option<usize>]) {
         self.ids.clear();
         self.ids.extend(samples);
         self.labels.clear();
@@ -588,7 +632,20 @@ impl Slot {
         self.broken.clear();
         self.rows.clear();
         for _ in 0..self.ids.len() {
-            self.rows.push(Some(self.images.split_to(row_bytes)));
+            let mut row = self.spare.pop().unwrap_or_default();
+            row.key = self.keys.pop().unwrap_or_default();
+            let columns = self.columns.iter_mut().zip(row_bytes);
+            row.cells.extend(columns.map(|(column, bytes)| match column {
+                Memory::Rows(memory) => Cell::Row(memory.split_to(bytes.unwrap_or_default())),
+                Memory::Bytes(values) => Cell::Bytes(values.pop().unwrap_or_default()),
+            }));
+            self.rows.push(Some(row));
+        }
+        self.keys.clear();
+        for column in &mut self.columns {
+            if let Memory::Bytes(values) = column {
+                values.clear();
+            }
         }
     }
 
@@ -603,15 +660,38 @@ impl Slot {
 
     /// Joins the rows again; neighbours in memory, so that nothing is copied.
     fn join(mut self) -> Self {
-        let mut whole = BytesMut::new();
-        for row in self.rows.drain(..).flatten() {
-            whole.unsplit(row);
+        let ends: Vec<_> = self.columns.iter_mut().map(Memory::take).collect();
+        for mut row in self.rows.drain(..).flatten() {
+            for (column, cell) in self.columns.iter_mut().zip(row.cells.drain(..)) {
+                column.join(cell);
+            }
+            self.keys.push(std::mem::take(&mut row.key));
+            self.spare.push(row);
         }
-        whole.unsplit(std::mem::take(&mut self.images));
-        self.images = whole;
+        for (column, end) in self.columns.iter_mut().zip(ends) {
+            end.into_iter().for_each(|end| column.join(Cell::Row(end)));
+        }
         self.faults.sort_by_key(|(row, _)| *row);
         self.broken.sort_by_key(|(row, _)| *row);
         self
+    }
+}
+
+impl Memory {
+    /// What was not split off, where it is of rows.
+    fn take(&mut self) -> Option<BytesMut> {
+        match self {
+            Self::Rows(memory) => Some(std::mem::take(memory)),
+            Self::Bytes(_) => None,
+        }
+    }
+
+    fn join(&mut self, cell: Cell) {
+        match (self, cell) {
+            (Self::Rows(memory), Cell::Row(row)) => memory.unsplit(row),
+            (Self::Bytes(values), Cell::Bytes(value)) => values.push(value),
+            (Self::Rows(_), Cell::Bytes(_)) | (Self::Bytes(_), Cell::Row(_)) => {}
+        }
     }
 }
 
@@ -627,14 +707,16 @@ mod tests {
             assert_eq!((memory.as_ptr().align_offset(page), memory.len() % page), (0, 0), "{len}");
             assert!(memory.len() >= len && memory.len() < len + page + 1, "{len}");
             let start = memory.as_ptr();
-            let mut slot = Slot { images: memory, ..Slot::default() };
-            for rows in [3, 0, 2] {
-                slot.split(0..rows, len / 3);
+            let columns = vec![Memory::Bytes(Vec::new()), Memory::Rows(memory)];
+            let mut slot = Slot { columns, ..Slot::default() };
+            for rows in [3_usize, 0, 2] {
+                slot.split(0..rows as u64, &[None, Some(len / 3)]);
                 slot = slot.join();
-                assert_eq!(
-                    (slot.images.as_ptr(), slot.images.len()),
-                    (start, pages(len).unwrap().len())
-                );
+                let [Memory::Bytes(values), Memory::Rows(memory)] = &slot.columns[..] else {
+                    panic!("other fields");
+                };
+                assert_eq!((values.len(), slot.keys.len()), (rows, rows));
+                assert_eq!((memory.as_ptr(), memory.len()), (start, pages(len).unwrap().len()));
             }
         }
         assert!(pages(usize::MAX).is_none());

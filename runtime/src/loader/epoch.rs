@@ -10,15 +10,17 @@ use std::time::Instant;
 use gular_bundle::{Bundle, Digest};
 
 use super::ahead::Ahead;
+use super::batch::About;
 #[cfg(feature = "cuda")]
 use super::batch_slots::Hold;
 use super::batch_slots::{BatchSlots, Run, Slot, Span, Waiting};
 use super::chosen::{Asked, Chosen, choose};
-use super::normalise::Table;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
 use super::{Batch, Draw, LoaderOptions, OnBadSample};
+#[cfg(feature = "torch")]
+use super::{Layout, Numbers};
 use crate::Error;
 use crate::order::{Draws, LoaderState, Tally};
 
@@ -47,7 +49,7 @@ pub struct Loader {
     /// What samples are drawn from.
     pub(super) draws: Option<Arc<Draws>>,
     pub(super) source: Arc<Source>,
-    labelled: bool,
+    about: Arc<About>,
     epoch: u64,
     consumed: u64,
     /// What was delivered; `None` where a state was restored that did not say.
@@ -59,7 +61,6 @@ pub struct Loader {
     /// Of the epoch whose batches are handed out.
     under_way: Option<UnderWay>,
     counted: Stats,
-    table: Arc<Table>,
     meters: Arc<Meters>,
     ring: Arc<BatchSlots>,
     _pool: Pool,
@@ -101,21 +102,16 @@ impl Loader {
         let n_chosen = shard_samples.iter().sum();
         let draws = options.draw.prepare(n_all, n_chosen, &chosen, labels)?;
         let source = Arc::new(Source::new(bundle, &options)?);
-        let (rows, row_bytes) = (options.batch_size, options.row_bytes()?);
-        let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
-        let ring = Arc::new(BatchSlots::new(options.slots, rows, row_bytes, waiting)?);
-        ring.read_ahead(Ahead::new(Arc::clone(&source), options.read_ahead));
         let meters = Arc::new(Meters::default());
-        let pool = Pool::start(threads, &ring, &source, &meters)?;
+        let (about, ring, pool) = start(&options, &source, labelled, threads, &meters)?;
         Ok(Self {
-            table: Arc::new(Table::new(&options.normalise)),
             options,
             digest,
             shard_samples,
             chosen: Arc::new(chosen),
             draws: draws.map(Arc::new),
             source,
-            labelled,
+            about,
             epoch: 0,
             consumed: 0,
             tally: Some(Tally::default()),
@@ -129,7 +125,38 @@ impl Loader {
         })
     }
 
-    /// Shows the memory of all batches to `hold`, whole pages each, and keeps what it
+    /// The same, of which no batch was taken, with images as other numbers.
+    ///
+    /// # Errors
+    /// As [`Loader::new`].
+    #[cfg(feature = "torch")]
+    pub(crate) fn with_numbers(self, numbers: Numbers, layout: Layout) -> Result<Self, Error> {
+        if (self.options.numbers, self.options.layout) == (numbers, layout) {
+            return Ok(self);
+        }
+        let options = LoaderOptions { numbers, layout, ..self.options };
+        // The memory of the slots goes before that of others comes.
+        let (bundle, threads) = (Arc::clone(self.source.bundle()), self.counted.threads);
+        drop((self._pool, self.ring, self.source));
+        let source = Arc::new(Source::new(bundle, &options)?);
+        let (about, ring, pool) =
+            start(&options, &source, self.about.labelled, threads, &self.meters)?;
+        Ok(Self { options, about, source, ring, _pool: pool, ..self })
+    }
+
+    /// Type and number of channels of the images in a batch.
+    #[cfg(feature = "torch")]
+    pub(crate) fn image(&self) -> Option<(gular_bundle::Dtype, usize)> {
+        let image = self.about.columns.first().filter(|_| self.about.pictured)?;
+        let (dtype, shape) = image.fixed.as_ref()?;
+        let channels = match self.about.layout {
+            Layout::Contiguous => shape.first(),
+            Layout::ChannelsLast => shape.last(),
+        };
+        Some((*dtype, *channels?))
+    }
+
+    /// Shows the memory of the images of all batches to `hold`, whole pages each, and keeps what it
     /// returns until that memory is freed. Once, and before the first epoch.
     #[cfg(feature = "cuda")]
     pub(crate) fn hold(
@@ -288,6 +315,12 @@ impl Loader {
         &self.options
     }
 
+    /// The bundle that it reads.
+    #[must_use]
+    pub fn bundle(&self) -> &Arc<Bundle> {
+        self.source.bundle()
+    }
+
     /// What each phase did and waited since the loader was made.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -304,10 +337,8 @@ impl Loader {
         let slot = self.accept(slot)?;
         self.consumed = span.consumed(step + 1);
         self.count(&slot, span.total());
-        let (table, ring) = (Arc::clone(&self.table), Arc::clone(&self.ring));
         let replaced = self.options.on_error == OnBadSample::Replace;
-        let size = self.options.transform.size();
-        let batch = Batch::new(slot, size, self.labelled, replaced, table, ring);
+        let batch = Batch::new(slot, replaced, Arc::clone(&self.about), Arc::clone(&self.ring));
         self.counted.batches += 1;
         self.counted.images += batch.len() as u64;
         self.counted.skipped += batch.skipped().len() as u64;
@@ -429,4 +460,29 @@ impl Drop for Stream<'_> {
     fn drop(&mut self) {
         self.loader.leave();
     }
+}
+
+/// Allocates the slots and starts the threads.
+fn start(
+    options: &LoaderOptions,
+    source: &Arc<Source>,
+    labelled: bool,
+    threads: usize,
+    meters: &Arc<Meters>,
+) -> Result<(Arc<About>, Arc<BatchSlots>, Pool), Error> {
+    let columns = source.columns().to_vec();
+    let about = About {
+        pictured: columns.first().is_some_and(|column| column.name == "image"),
+        columns,
+        labelled,
+        size: options.transform.size(),
+        layout: options.layout,
+    };
+    let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
+    let row_bytes = source.row_bytes(options)?;
+    let ring = BatchSlots::new(options.slots, options.batch_size, &row_bytes, waiting)?;
+    ring.read_ahead(Ahead::new(Arc::clone(source), options.read_ahead));
+    let ring = Arc::new(ring);
+    let pool = Pool::start(threads, &ring, source, meters)?;
+    Ok((Arc::new(about), ring, pool))
 }

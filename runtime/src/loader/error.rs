@@ -20,19 +20,29 @@ pub enum LoaderError {
     },
     /// The bundle's samples are nothing the loader can make pictures of.
     #[error(
-        "the bundle has {found}, expected encoded images, or u8 or u16 pixels [height, width, 3 or 1]"
+        "the bundle has {found}, expected encoded images, or pixels [height, width, channels] of \
+         u8, u16, i8, i16, f16, bf16 or f32"
     )]
     NoImages {
         /// What it has.
         found: String,
     },
-    /// A caller's buffer has the wrong length.
-    #[error("the buffer holds {found} numbers, the batch has {expected}")]
-    Buffer {
-        /// Numbers needed.
-        expected: usize,
-        /// Numbers given.
-        found: usize,
+    /// A mask has another size than the image that it is moved with.
+    #[error(
+        "sample `{key}` (row {row} of shard `{shard}`): its mask has {} x {} pixels, its image {} x {}",
+        mask.0, mask.1, image.0, image.1
+    )]
+    MaskSize {
+        /// The sample.
+        key: String,
+        /// Its shard's file name.
+        shard: String,
+        /// Its row in the shard.
+        row: usize,
+        /// (width, height) of the mask, upright.
+        mask: (u32, u32),
+        /// (width, height) of the image, upright.
+        image: (u32, u32),
     },
     /// A batch was asked for while all of them are held.
     #[error("all {slots} batches in memory are still held, none can be filled")]
@@ -91,7 +101,7 @@ impl LoaderError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Decode { .. } => {
+            Self::Decode { .. } | Self::MaskSize { .. } => {
                 "repair these images and pack again, or leave them out of training"
             }
             Self::NoImages { .. } => "the bundle's manifest lists its fields",
@@ -105,7 +115,7 @@ impl LoaderError {
                 "add up the tallies of all ranks before a state is saved, and restore the same state on all; otherwise please report this as a bug"
             }
             Self::Panicked { .. } | Self::Broken => "please report this as a bug, with the sample",
-            Self::Stopped | Self::Buffer { .. } => return None,
+            Self::Stopped => return None,
         })
     }
 }

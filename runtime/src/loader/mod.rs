@@ -4,14 +4,15 @@
 //!   order ─▶ tickets, one a sample, in order
 //!              │ │ │
 //!              ▼ ▼ ▼     threads: read, check, decode, augment
-//!   ring of slots [n, h, w, 3]   each row written by the thread that holds it
+//!   ring of slots       each row, with all its fields, written by the thread that holds it
 //!              │
 //!              ▼ in order
 //!            Batch ── dropped: its slot goes back to the ring
 //! ```
 //!
-//! Samples stored as pixels (payload `raw`) are not decoded: what is not resized is
-//! copied. All threads work on the same batch until its samples are handed out, so the
+//! A row holds what a network takes: the threads write the final numbers, normalised and
+//! mirrored, in the layout asked for. Samples stored as pixels (payload `raw`) are not
+//! decoded: what is not resized is copied. All threads work on the same batch until its samples are handed out, so the
 //! first batch takes one batch's work divided by the threads. Memory is
 //! [`LoaderOptions::slots`] batches, what each thread's decoder holds, and at most
 //! [`LoaderOptions::read_ahead`] bytes of samples that come next.
@@ -20,12 +21,15 @@ mod ahead;
 mod batch;
 mod batch_slots;
 mod chosen;
+mod columns;
 mod draw;
 mod epoch;
 mod error;
+mod fields;
 mod labels;
 mod mix;
 mod normalise;
+mod numbers;
 mod options;
 mod pixels;
 mod proof;
@@ -37,12 +41,14 @@ pub use batch::Batch;
 #[cfg(feature = "cuda")]
 pub(crate) use batch_slots::pages;
 pub use chosen::{Fold, Predicate, SampleFacts, Select};
+pub use columns::{Array, Element, Values};
 pub use draw::Draw;
 pub use epoch::{Epoch, Loader, Stream};
 pub use error::LoaderError;
 pub use labels::{IGNORED_LABEL, UnknownLabels};
 pub use mix::{Mix, MixState};
 pub use normalise::Normalise;
+pub use numbers::{Depth, Layout, Numbers};
 pub use options::{LoaderOptions, OnBadSample};
 pub use pixels::stored_picture;
 pub use proof::Delivered;

@@ -1,69 +1,421 @@
-//! From stored bytes to the numbers a network takes, in one pass.
+//! From pixels to the numbers a network takes, in one pass.
 
-/// Per channel: value / 255, less `mean`, divided by `std`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+use gular_bundle::{Dtype, Manifest};
+use gular_codec::Sample;
+use half::{bf16, f16};
+
+use super::{Layout, Numbers};
+
+/// Per channel: value / scale, less `mean`, divided by `std`.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Normalise {
-    /// Means of red, green and blue, in 0 to 1.
-    pub mean: [f32; 3],
-    /// Standard deviations of red, green and blue, in 0 to 1.
-    pub std: [f32; 3],
+    /// What values are divided by first; by default the largest of their type for `u8` and
+    /// `u16`, 1 for other types.
+    pub scale: Option<f32>,
+    /// Mean of each channel after that, or one for all.
+    pub mean: Vec<f32>,
+    /// Standard deviation of each channel after that, or one for all.
+    pub std: Vec<f32>,
 }
 
 impl Default for Normalise {
-    /// ImageNet's.
+    /// ImageNet's, of red, green and blue.
     fn default() -> Self {
-        Self { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
+        let (mean, std) = (vec![0.485, 0.456, 0.406], vec![0.229, 0.224, 0.225]);
+        Self { scale: None, mean, std }
     }
 }
 
-/// All 256 results of each channel.
-///
-/// A table gives to the bit what torchvision's `ToTensor` and `Normalize` give,
-/// which a fused multiply-add does not; and a load costs no more than the
-/// conversion it saves.
-#[derive(Debug)]
-pub(super) struct Table([[f32; 256]; 3]);
+impl Normalise {
+    /// Values / scale, and nothing else: 0 to 1 for `u8` and `u16`.
+    #[must_use]
+    pub fn scaled() -> Self {
+        Self { scale: None, mean: vec![0.0], std: vec![1.0] }
+    }
 
-impl Table {
-    pub(super) fn new(how: &Normalise) -> Self {
-        let mut table = [[0.0; 256]; 3];
-        for ((channel, mean), std) in table.iter_mut().zip(how.mean).zip(how.std) {
-            for (value, out) in channel.iter_mut().enumerate() {
-                *out = (value as f32 / 255.0 - mean) / std;
+    /// By the mean and standard deviation of the training pixels, as the bundle's manifest has
+    /// them, so that those have mean 0 and standard deviation 1; `None` where it has none, or
+    /// where a channel has one value alone.
+    #[must_use]
+    pub fn of_manifest(manifest: &Manifest) -> Option<Self> {
+        let statistics = manifest.statistics.as_ref().filter(|found| found.pixels > 0)?;
+        let n = statistics.pixels as f64;
+        let (mut mean, mut std) = (Vec::new(), Vec::new());
+        for (sum, squares) in statistics.sum.iter().zip(&statistics.sum_of_squares) {
+            let number = |text: &str| text.parse::<f64>().ok();
+            let (sum, squares) = (number(sum.as_str())?, number(squares.as_str())?);
+            let average = sum / n;
+            mean.push(average as f32);
+            std.push((squares / n - average * average).max(0.0).sqrt() as f32);
+        }
+        let usable = !mean.is_empty() && std.iter().all(|std| std.is_normal());
+        usable.then_some(Self { scale: Some(1.0), mean, std })
+    }
+
+    /// What is wrong with it for `channels` channels.
+    pub(super) fn fault(&self, channels: usize) -> Option<String> {
+        let fits = |values: &[f32]| values.len() == 1 || values.len() == channels;
+        if !fits(&self.mean) || !fits(&self.std) {
+            return Some(format!(
+                "it has {} means and {} standard deviations, the images {channels} channels",
+                self.mean.len(),
+                self.std.len()
+            ));
+        }
+        if self.scale.is_some_and(|scale| !scale.is_normal()) {
+            return Some(format!("scale is {:?}", self.scale));
+        }
+        (self.std.iter().any(|std| !std.is_normal())).then(|| format!("std is {:?}", self.std))
+    }
+
+    /// Scale, mean and standard deviation of channel `channel` of values of type `stored`.
+    pub(crate) fn of_channel(&self, channel: usize, stored: Dtype) -> [f32; 3] {
+        let of = |values: &[f32], none| values.get(channel).or(values.last()).map_or(none, |v| *v);
+        let scale = self.scale.unwrap_or(match stored {
+            Dtype::U8 => 255.0,
+            Dtype::U16 => 65_535.0,
+            _ => 1.0,
+        });
+        [scale, of(&self.mean, 0.0), of(&self.std, 1.0)]
+    }
+}
+
+/// Pixels of a picture as a thread has them: `[height, width, channels]`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Picture<'a, T> {
+    pub(super) values: &'a [T],
+    pub(super) width: usize,
+    pub(super) channels: usize,
+}
+
+/// A channel's value as a thread has it.
+pub(super) trait Value: Sample {
+    fn number(self) -> f32;
+}
+
+impl Value for u8 {
+    fn number(self) -> f32 {
+        self.into()
+    }
+}
+
+impl Value for u16 {
+    fn number(self) -> f32 {
+        self.into()
+    }
+}
+
+impl Value for f32 {
+    fn number(self) -> f32 {
+        self
+    }
+}
+
+/// Writes pixels as the numbers of a batch.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) numbers: Numbers,
+    pub(super) layout: Layout,
+    /// Which stored channels a batch has, in its order.
+    pub(super) bands: Vec<usize>,
+    /// The type of the pixels that are given.
+    pub(super) stored: Dtype,
+    /// Scale, mean and standard deviation of each of `bands`.
+    channels: Vec<[f32; 3]>,
+    /// The results of all 256 bytes of each of `bands`.
+    table: Table,
+}
+
+/// A table gives to the bit what torchvision's `ToTensor` and `Normalize` give, which a
+/// fused multiply-add does not; and a load costs no more than the conversion it saves.
+#[derive(Debug)]
+enum Table {
+    None,
+    F32(Vec<[[u8; 4]; 256]>),
+    Half(Vec<[[u8; 2]; 256]>),
+}
+
+impl Writer {
+    pub(super) fn new(
+        numbers: Numbers,
+        layout: Layout,
+        bands: Vec<usize>,
+        stored: Dtype,
+        how: &Normalise,
+    ) -> Self {
+        let channels: Vec<_> = (0..bands.len()).map(|c| how.of_channel(c, stored)).collect();
+        let table = match (stored, numbers) {
+            (Dtype::U8, Numbers::F32) => Table::F32(tables(&channels, f32::to_ne_bytes)),
+            (Dtype::U8, Numbers::Bf16) => Table::Half(tables(&channels, brain)),
+            (Dtype::U8, Numbers::F16) => Table::Half(tables(&channels, half)),
+            _ => Table::None,
+        };
+        Self { numbers, layout, bands, stored, channels, table }
+    }
+
+    /// The type of what it writes.
+    pub(super) fn dtype(&self) -> Dtype {
+        self.numbers.dtype(self.stored)
+    }
+
+    /// Whether bytes of pixels of `channels` channels are written as they are.
+    pub(super) fn copies(&self, channels: usize) -> bool {
+        (self.numbers, self.stored, self.layout)
+            == (Numbers::Stored, Dtype::U8, Layout::ChannelsLast)
+            && self.bands.iter().copied().eq(0..channels)
+    }
+
+    /// Writes bytes, mirrored left to right where `flip`.
+    pub(super) fn u8s(&self, from: Picture<'_, u8>, flip: bool, out: &mut [u8]) {
+        match &self.table {
+            Table::F32(table) => {
+                self.lay(from, flip, out, |c| {
+                    let table = &table[c];
+                    move |v: u8| table[usize::from(v)]
+                });
+            }
+            Table::Half(table) => {
+                self.lay(from, flip, out, |c| {
+                    let table = &table[c];
+                    move |v: u8| table[usize::from(v)]
+                });
+            }
+            Table::None => self.lay(from, flip, out, |_| |v: u8| [v]),
+        }
+    }
+
+    /// As [`Writer::u8s`].
+    pub(super) fn u16s(&self, from: Picture<'_, u16>, flip: bool, out: &mut [u8]) {
+        match self.numbers {
+            Numbers::Stored => self.lay(from, flip, out, |_| u16::to_ne_bytes),
+            _ => self.normalised(from, flip, out),
+        }
+    }
+
+    /// As [`Writer::u8s`]; stored numbers become those of the type that they were read from.
+    pub(super) fn f32s(&self, from: Picture<'_, f32>, flip: bool, out: &mut [u8]) {
+        // What was mixed lies between whole numbers; what was not is exact.
+        let whole = f32::round_ties_even;
+        match (self.numbers, self.stored) {
+            (Numbers::Stored, Dtype::I8) => {
+                self.lay(from, flip, out, |_| move |v: f32| [whole(v) as i8 as u8]);
+            }
+            (Numbers::Stored, Dtype::I16) => {
+                self.lay(from, flip, out, |_| move |v: f32| (whole(v) as i16).to_ne_bytes());
+            }
+            (Numbers::Stored, Dtype::F16) => self.lay(from, flip, out, |_| half),
+            (Numbers::Stored, Dtype::Bf16) => self.lay(from, flip, out, |_| brain),
+            (Numbers::Stored, _) => self.lay(from, flip, out, |_| f32::to_ne_bytes),
+            _ => self.normalised(from, flip, out),
+        }
+    }
+
+    fn normalised<T: Value>(&self, from: Picture<'_, T>, flip: bool, out: &mut [u8]) {
+        let number = |c: usize| {
+            let [scale, mean, std] = self.channels[c];
+            move |v: T| (v.number() / scale - mean) / std
+        };
+        match self.numbers {
+            Numbers::Bf16 => self.lay(from, flip, out, |c| {
+                let number = number(c);
+                move |v| brain(number(v))
+            }),
+            Numbers::F16 => self.lay(from, flip, out, |c| {
+                let number = number(c);
+                move |v| half(number(v))
+            }),
+            Numbers::F32 | Numbers::Stored => self.lay(from, flip, out, |c| {
+                let number = number(c);
+                move |v| number(v).to_ne_bytes()
+            }),
+        }
+    }
+
+    /// Puts each value where it belongs; `number` makes that of channel `c` of the batch.
+    fn lay<T: Copy, F: Fn(T) -> [u8; N], const N: usize>(
+        &self,
+        from: Picture<'_, T>,
+        flip: bool,
+        out: &mut [u8],
+        number: impl Fn(usize) -> F,
+    ) {
+        let Picture { values, width, channels } = from;
+        let (cells, _) = out.as_chunks_mut::<N>();
+        let rows = values.chunks_exact(width * channels);
+        match self.layout {
+            Layout::Contiguous => {
+                let planes = cells.chunks_exact_mut(values.len() / channels);
+                for ((c, band), plane) in self.bands.iter().enumerate().zip(planes) {
+                    let number = number(c);
+                    for (row, line) in rows.clone().zip(plane.chunks_exact_mut(width)) {
+                        channel(row, channels, *band, flip, line.iter_mut(), &number);
+                    }
+                }
+            }
+            Layout::ChannelsLast => {
+                let n = self.bands.len();
+                for (row, line) in rows.zip(cells.chunks_exact_mut(width * n)) {
+                    for (c, band) in self.bands.iter().enumerate() {
+                        let cells = line[c..].iter_mut().step_by(n);
+                        channel(row, channels, *band, flip, cells, &number(c));
+                    }
+                }
             }
         }
-        Self(table)
     }
+}
 
-    /// One image: RGB `[h, w, 3]` to three planes `[3, h, w]`; `out` is as long as `rgb`.
-    pub(super) fn image(&self, rgb: &[u8], out: &mut [f32]) {
-        let [red, green, blue] = &self.0;
-        let (pixels, _) = rgb.as_chunks::<3>();
-        let (r, rest) = out.split_at_mut(pixels.len());
-        let (g, b) = rest.split_at_mut(pixels.len());
-        for (((pixel, r), g), b) in pixels.iter().zip(r).zip(g).zip(b) {
-            *r = red[usize::from(pixel[0])];
-            *g = green[usize::from(pixel[1])];
-            *b = blue[usize::from(pixel[2])];
+/// Writes channel `band` of a row of pixels to `cells`.
+#[inline(always)]
+fn channel<'a, T: Copy, const N: usize>(
+    row: &[T],
+    channels: usize,
+    band: usize,
+    flip: bool,
+    cells: impl Iterator<Item = &'a mut [u8; N]>,
+    number: impl Fn(T) -> [u8; N],
+) {
+    // RGB by itself: with a step that is known the loop is twice as fast.
+    match (channels, flip) {
+        (3, false) => {
+            row.as_chunks::<3>().0.iter().zip(cells).for_each(|(v, to)| *to = number(v[band]));
+        }
+        (3, true) => {
+            let pixels = row.as_chunks::<3>().0.iter().rev();
+            pixels.zip(cells).for_each(|(v, to)| *to = number(v[band]));
+        }
+        (_, false) => {
+            let values = row[band..].iter().step_by(channels);
+            values.zip(cells).for_each(|(v, to)| *to = number(*v));
+        }
+        (_, true) => {
+            let pixels = row.chunks_exact(channels).rev();
+            pixels.zip(cells).for_each(|(v, to)| *to = number(v[band]));
         }
     }
+}
+
+fn half(number: f32) -> [u8; 2] {
+    f16::from_f32(number).to_ne_bytes()
+}
+
+fn brain(number: f32) -> [u8; 2] {
+    bf16::from_f32(number).to_ne_bytes()
+}
+
+fn tables<const N: usize>(
+    channels: &[[f32; 3]],
+    bits: impl Fn(f32) -> [u8; N],
+) -> Vec<[[u8; N]; 256]> {
+    let of = |[scale, mean, std]: &[f32; 3]| {
+        std::array::from_fn(|value| bits((value as f32 / scale - mean) / std))
+    };
+    channels.iter().map(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const WIDTH: usize = 16;
+
+    /// Where value `i` of `[height, width, channels]` goes in a batch.
+    fn place(i: usize, n: usize, channels: usize, flip: bool, layout: Layout) -> usize {
+        let (pixel, c) = (i / channels, i % channels);
+        let (y, x) = (pixel / WIDTH, pixel % WIDTH);
+        let pixel = y * WIDTH + if flip { WIDTH - 1 - x } else { x };
+        match layout {
+            Layout::Contiguous => c * n / channels + pixel,
+            Layout::ChannelsLast => pixel * channels + c,
+        }
+    }
+
     #[test]
-    fn planes_hold_the_plain_formula() {
-        let rgb: Vec<u8> = (0..=255).chain((0..=255).rev()).chain(0..=255).collect();
-        let how = Normalise::default();
-        let mut out = vec![f32::NAN; rgb.len()];
-        Table::new(&how).image(&rgb, &mut out);
-        for (i, pixel) in rgb.chunks(3).enumerate() {
-            for c in 0..3 {
-                let expected = (f32::from(pixel[c]) / 255.0 - how.mean[c]) / how.std[c];
-                assert_eq!(out[c * 256 + i].to_bits(), expected.to_bits());
+    fn numbers_are_the_plain_formula_in_every_kind_layout_and_depth() {
+        for channels in [1, 3, 5] {
+            let how = Normalise {
+                scale: None,
+                mean: (0..channels).map(|c| 0.4 + c as f32 * 0.07).collect(),
+                std: (0..channels).map(|c| 0.2 + c as f32 * 0.011).collect(),
+            };
+            let n = WIDTH * 48 * channels;
+            let bytes: Vec<u8> = (0..n).map(|i| (i * 7 / 3) as u8).collect();
+            let words: Vec<u16> = (0..n).map(|i| (i * 977) as u16).collect();
+            let bands: Vec<usize> = (0..channels).collect();
+            for layout in [Layout::Contiguous, Layout::ChannelsLast] {
+                for flip in [false, true] {
+                    for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16] {
+                        for stored in [Dtype::U8, Dtype::U16] {
+                            let writer = Writer::new(numbers, layout, bands.clone(), stored, &how);
+                            let size = writer.dtype().size_bytes() as usize;
+                            let mut out = vec![0xA5; n * size];
+                            let of = |i: usize| match stored {
+                                Dtype::U8 => f32::from(bytes[i]) / 255.0,
+                                _ => f32::from(words[i]) / 65_535.0,
+                            };
+                            if stored == Dtype::U8 {
+                                let from = Picture { values: &bytes[..], width: WIDTH, channels };
+                                writer.u8s(from, flip, &mut out);
+                            } else {
+                                let from = Picture { values: &words[..], width: WIDTH, channels };
+                                writer.u16s(from, flip, &mut out);
+                            }
+                            for i in 0..n {
+                                let c = i % channels;
+                                let expected = (of(i) - how.mean[c]) / how.std[c];
+                                let expected = match numbers {
+                                    Numbers::F32 => expected.to_ne_bytes().to_vec(),
+                                    Numbers::Bf16 => brain(expected).to_vec(),
+                                    _ => half(expected).to_vec(),
+                                };
+                                let at = place(i, n, channels, flip, layout) * size;
+                                assert_eq!(out[at..at + size], expected);
+                            }
+                        }
+                    }
+                }
             }
         }
+    }
+
+    #[test]
+    fn bands_are_taken_in_the_order_named() {
+        let pixels: Vec<u16> = (0..WIDTH as u16 * 5).map(|i| i * 1000 % 65_521).collect();
+        let bands = vec![4, 0, 0];
+        let how = Normalise::scaled();
+        let writer = Writer::new(Numbers::Stored, Layout::ChannelsLast, bands, Dtype::U16, &how);
+        let mut out = vec![0; WIDTH * 3 * 2];
+        writer.u16s(Picture { values: &pixels, width: WIDTH, channels: 5 }, false, &mut out);
+        for (pixel, out) in pixels.chunks(5).zip(out.chunks(6)) {
+            let expected = [pixel[4], pixel[0], pixel[0]].map(u16::to_ne_bytes);
+            assert_eq!(out, expected.as_flattened());
+        }
+    }
+
+    #[test]
+    fn types_that_are_mixed_as_floats_come_back_as_they_were() {
+        let values: Vec<f32> = (0..WIDTH).map(|i| i as f32 * 100.0 - 800.0).collect();
+        let check = |stored, bits: &dyn Fn(f32) -> Vec<u8>| {
+            let (numbers, how) = (Numbers::Stored, Normalise::scaled());
+            let writer = Writer::new(numbers, Layout::Contiguous, vec![0], stored, &how);
+            let mut out = vec![0; WIDTH * stored.size_bytes() as usize];
+            writer.f32s(Picture { values: &values, width: WIDTH, channels: 1 }, false, &mut out);
+            assert_eq!(out, values.iter().flat_map(|v| bits(*v)).collect::<Vec<_>>(), "{stored:?}");
+        };
+        check(Dtype::I16, &|v| (v as i16).to_ne_bytes().to_vec());
+        check(Dtype::I8, &|v| vec![v as i8 as u8]);
+        check(Dtype::F32, &|v| v.to_ne_bytes().to_vec());
+        check(Dtype::F16, &|v| half(v).to_vec());
+        check(Dtype::Bf16, &|v| brain(v).to_vec());
+    }
+
+    #[test]
+    fn what_does_not_fit_the_channels_is_told() {
+        let how = Normalise::default();
+        assert_eq!(how.fault(3), None);
+        assert!(how.fault(5).is_some_and(|told| told.contains("3 means")));
+        assert_eq!(Normalise::scaled().fault(5), None);
+        let zero = Normalise { std: vec![0.0], ..Normalise::scaled() };
+        assert!(zero.fault(1).is_some_and(|told| told.contains("std is [0.0]")));
     }
 }

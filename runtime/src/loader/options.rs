@@ -5,7 +5,7 @@ use std::time::Duration;
 use gular_bundle::Split;
 use gular_codec::{JpegBackend, Limits, OrientationPolicy};
 
-use super::{Draw, Normalise, Select, UnknownLabels};
+use super::{Depth, Draw, Layout, Normalise, Numbers, Select, UnknownLabels};
 use crate::augment::Transform;
 use crate::order::{OrderKind, OrderSpec};
 use crate::{Error, Ranks, StopFlag};
@@ -33,7 +33,12 @@ pub struct LoaderOptions {
     pub read_ahead: u64,
     /// What is done to each picture.
     pub transform: Transform,
-    /// How bytes become numbers in [`Batch::write_f32_nchw`](super::Batch::write_f32_nchw).
+    /// What batches hold of the images. A `Feed` chooses this and `layout`
+    /// itself, by its own options.
+    pub numbers: Numbers,
+    /// How these lie in memory.
+    pub layout: Layout,
+    /// How pixels become numbers, unless they stay as they are stored.
     pub normalise: Normalise,
     /// Which samples of the split are used.
     pub select: Select,
@@ -46,14 +51,19 @@ pub struct LoaderOptions {
     pub across_epochs: bool,
     /// How many epochs there are to be: none past the last is made ahead.
     pub n_epochs: Option<u64>,
+    /// How many bits pixels have.
+    pub depth: Depth,
+    /// The channels of the images in a batch, by their numbers from 0 in the bundle, in any
+    /// order; [`Field::bands`](gular_bundle::Field) names them. `None` takes all; of one channel
+    /// (grey) three copies.
+    pub bands: Option<Vec<usize>>,
+    /// Fields that batches have besides `image` and `label`, by name. A `mask` is moved as its
+    /// image is, its values unmixed; other fields come as they are stored.
+    pub fields: Vec<String>,
     /// What to do about an image that cannot be decoded.
     pub on_error: OnBadSample,
     /// What to do about a sample whose class is unknown: label -1.
     pub unknown_labels: UnknownLabels,
-    /// Whether pixels of 16 bits may become 8. Their high byte is kept (the value divided by
-    /// 256, rounded down), as libpng, Pillow and OpenCV do: right for pictures that use the
-    /// whole range, wrong for reflectances from 0 to 10000. Otherwise such pixels are an error.
-    pub narrow_u16: bool,
     /// Whether pictures are turned as their EXIF orientation says. torchvision's `ImageFolder`
     /// and FFCV do not turn them. Pixels of payload `raw` are upright already.
     pub orientation: OrientationPolicy,
@@ -117,14 +127,18 @@ impl LoaderOptions {
                 Split::Train => Transform::train(224),
                 Split::Val | Split::Test => Transform::eval(224),
             },
+            numbers: Numbers::Stored,
+            layout: Layout::ChannelsLast,
             normalise: Normalise::default(),
             select: Select::default(),
             draw: Draw::default(),
             across_epochs: split == Split::Train,
             n_epochs: None,
+            depth: Depth::default(),
+            bands: None,
+            fields: Vec::new(),
             on_error: OnBadSample::default(),
             unknown_labels: UnknownLabels::default(),
-            narrow_u16: false,
             orientation: OrientationPolicy::Apply,
             stop: None,
             lent_patience: Duration::from_secs(10),
@@ -145,9 +159,6 @@ impl LoaderOptions {
             let reason = format!("it is {} of {} ranks", self.rank, self.world_size);
             return fail("rank", reason);
         }
-        if self.normalise.std.iter().any(|std| !std.is_normal()) {
-            return fail("normalise", format!("std is {:?}", self.normalise.std));
-        }
         if let Some(reason) = self.select.fault() {
             return fail("select", reason);
         }
@@ -157,20 +168,5 @@ impl LoaderOptions {
             return fail("draw", reason);
         }
         self.transform.fault().map_or(Ok(()), |reason| fail("transform", reason))
-    }
-
-    /// Bytes of one row of a batch.
-    pub(super) fn row_bytes(&self) -> Result<usize, Error> {
-        let (width, height) = self.transform.size();
-        let bytes = u64::from(width) * u64::from(height);
-        let bytes = usize::try_from(bytes).ok().and_then(|b| b.checked_mul(3));
-        // A slice holds at most isize::MAX bytes.
-        let fits = |b: &usize| {
-            b.checked_mul(self.batch_size).is_some_and(|all| isize::try_from(all).is_ok())
-        };
-        bytes.filter(fits).ok_or_else(|| Error::Option {
-            option: "transform",
-            reason: format!("a batch of {} x {width} x {height} pixels", self.batch_size),
-        })
     }
 }

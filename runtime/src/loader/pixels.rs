@@ -1,121 +1,254 @@
-//! Samples stored as pixels: payload `raw`.
+//! Pictures on their way to a row of a batch: cut, resized, and written as numbers.
+//!
+//! ```text
+//! encoded ─ decode the part ─┐
+//!                            ├─▶ pixels of the size wanted ─ Writer ─▶ row
+//! stored pixels ─ cut ───────┘   u8, u16 or f32
+//! ```
 
 use gular_bundle::Dtype;
-use gular_codec::{Error, Image, Rect, Resizer};
+use gular_codec::{Error, Image, Rect, Resize, Resizer, Sample};
+use half::{bf16, f16};
 
+use super::Depth;
+use super::normalise::{Picture, Writer};
 use crate::augment::Placement;
 
-/// Channels of a batch.
-const RGB: usize = 3;
-
-/// How field `image` holds pixels: `[height, width, channels]`, or `[height, width]`.
+/// How a field holds pixels: `[height, width, channels]`, or `[height, width]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pixels {
     pub(super) width: u32,
     pub(super) height: u32,
-    /// 1 or 3.
-    channels: usize,
-    /// Bytes of a sample, 1 or 2.
-    bytes: usize,
+    pub(super) channels: usize,
+    pub(super) dtype: Dtype,
 }
 
 /// What a thread keeps between samples.
 #[derive(Default)]
 pub(super) struct PixelTools {
-    resizer: Resizer,
-    /// A sample as 8-bit RGB, where it is stored otherwise.
-    rgb: Vec<u8>,
+    pub(super) resizer: Resizer,
+    pub(super) u8s: Kept<u8>,
+    pub(super) u16s: Kept<u16>,
+    f32s: Kept<f32>,
+}
+
+/// Pixels between two steps.
+#[derive(Default)]
+pub(super) struct Kept<T> {
+    /// The part of a stored picture that is resized.
+    cut: Vec<T>,
+    /// What is resized before a part of it is kept.
+    pub(super) whole: Vec<T>,
+    /// The result.
+    pub(super) made: Vec<T>,
 }
 
 impl Pixels {
-    /// `None` for what is no picture of a kind that the loader reads.
+    /// `None` for what is no picture.
     pub(super) fn of(dtype: Dtype, shape: &[u64]) -> Option<Self> {
-        let bytes = match dtype {
-            Dtype::U8 => 1,
-            Dtype::U16 => 2,
-            _ => return None,
-        };
         let (height, width, channels) = match *shape {
             [height, width] => (height, width, 1),
-            [height, width, 1] => (height, width, 1),
-            [height, width, 3] => (height, width, 3),
+            [height, width, channels] => (height, width, channels),
             _ => return None,
         };
         let side = |n: u64| u32::try_from(n).ok().filter(|n| *n > 0);
-        Some(Self { width: side(width)?, height: side(height)?, channels, bytes })
+        let channels = side(channels)? as usize;
+        Some(Self { width: side(width)?, height: side(height)?, channels, dtype })
     }
 
-    /// Whether they have 16 bits.
-    pub(super) fn are_u16(&self) -> bool {
-        self.bytes == 2
+    /// The type in which they are cut and resized; `None` for types whose values cannot be
+    /// mixed without loss.
+    pub(super) fn made_as(self, depth: Depth) -> Option<Dtype> {
+        match (self.dtype, depth) {
+            (Dtype::U8, Depth::Stored) | (Dtype::U8 | Dtype::U16, Depth::U8) => Some(Dtype::U8),
+            (Dtype::U16, Depth::Stored) | (Dtype::U8 | Dtype::U16, Depth::U16) => Some(Dtype::U16),
+            (Dtype::I8 | Dtype::I16 | Dtype::F16 | Dtype::Bf16 | Dtype::F32, _) => Some(Dtype::F32),
+            (Dtype::U32 | Dtype::I32 | Dtype::I64 | Dtype::F64, _) => None,
+        }
     }
 
-    /// Brings a stored sample to `out` as `place` says. A part that is not resized is
-    /// copied row by row; grey becomes RGB, and 16-bit samples keep their high byte, as
-    /// those of a PNG do when it is decoded.
+    /// Brings a stored sample to `out` as `place` says, by `writer`. A part that is not resized
+    /// is written straight from the sample.
     pub(super) fn make(
         &self,
         stored: &[u8],
         place: &Placement,
+        depth: Depth,
         tools: &mut PixelTools,
-        whole: &mut Vec<u8>,
+        writer: &Writer,
         out: &mut [u8],
     ) -> Result<(), Error> {
-        let PixelTools { resizer, rgb } = tools;
-        let stored = if (self.channels, self.bytes) == (RGB, 1) {
-            stored
-        } else {
-            self.to_rgb(stored, rgb);
-            rgb
-        };
-        let size = (self.width, self.height);
-        let Placement { region, resize, keep } = *place;
-        let Some(keep) = keep else {
-            return resizer.crop_resize(stored, size, region, &resize, out);
-        };
-        if (region.width, region.height) == (resize.width, resize.height) && !resize.flip {
-            // Nothing is resized: what is kept lies in the sample itself.
-            let kept = Rect { x: region.x + keep.x, y: region.y + keep.y, ..keep };
-            copy(stored, self.width, kept, out);
-            return Ok(());
+        let PixelTools { resizer, u8s, u16s, f32s } = tools;
+        let (channels, flip) = (self.channels, place.resize.flip);
+        let width = place.kept().width as usize;
+        match (self.dtype, self.made_as(depth)) {
+            (Dtype::U8, Some(Dtype::U8)) if writer.copies(channels) && !flip => {
+                self.bytes(stored, place, resizer, &mut u8s.whole, out)?;
+            }
+            (Dtype::U8, Some(Dtype::U8)) => {
+                let Kept { whole, made, .. } = u8s;
+                made.resize(place.len(channels), 0);
+                self.bytes(stored, place, resizer, whole, made)?;
+                writer.u8s(Picture { values: made, width, channels }, flip, out);
+            }
+            // The second byte of a little-endian pair is the high one.
+            (_, Some(Dtype::U8)) => {
+                self.bring(stored, place, resizer, u8s, |[_, high]: [u8; 2]| high)?;
+                writer.u8s(Picture { values: &u8s.made, width, channels }, flip, out);
+            }
+            (Dtype::U8, Some(Dtype::U16)) => {
+                self.bring(stored, place, resizer, u16s, |[v]: [u8; 1]| u16::from(v) * 257)?;
+                writer.u16s(Picture { values: &u16s.made, width, channels }, flip, out);
+            }
+            (_, Some(Dtype::U16)) => {
+                self.bring(stored, place, resizer, u16s, u16::from_le_bytes)?;
+                writer.u16s(Picture { values: &u16s.made, width, channels }, flip, out);
+            }
+            (dtype, _) => {
+                match dtype {
+                    Dtype::I8 => {
+                        self.bring(stored, place, resizer, f32s, |[v]: [u8; 1]| f32::from(v as i8))
+                    }
+                    Dtype::I16 => self.bring(stored, place, resizer, f32s, |v: [u8; 2]| {
+                        f32::from(i16::from_le_bytes(v))
+                    }),
+                    Dtype::F16 => self.bring(stored, place, resizer, f32s, |v: [u8; 2]| {
+                        f16::from_le_bytes(v).to_f32()
+                    }),
+                    Dtype::Bf16 => self.bring(stored, place, resizer, f32s, |v: [u8; 2]| {
+                        bf16::from_le_bytes(v).to_f32()
+                    }),
+                    _ => self.bring(stored, place, resizer, f32s, f32::from_le_bytes),
+                }?;
+                writer.f32s(Picture { values: &f32s.made, width, channels }, flip, out);
+            }
         }
-        whole.resize(resize.width as usize * resize.height as usize * RGB, 0);
-        resizer.crop_resize(stored, size, region, &resize, whole)?;
-        copy(whole, resize.width, keep, out);
         Ok(())
     }
 
-    fn to_rgb(self, stored: &[u8], rgb: &mut Vec<u8>) {
-        // The second byte of a little-endian pair is the high one.
-        let values = stored.iter().skip(self.bytes - 1).step_by(self.bytes).copied();
-        rgb.clear();
-        if self.channels == 1 {
-            rgb.extend(values.flat_map(|v| [v; RGB]));
-        } else {
-            rgb.extend(values);
+    /// Bytes as they are stored, cut and resized but not mirrored.
+    fn bytes(
+        &self,
+        stored: &[u8],
+        place: &Placement,
+        resizer: &mut Resizer,
+        whole: &mut Vec<u8>,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let Self { width, height, channels, .. } = *self;
+        let Placement { region, keep, .. } = *place;
+        let resize = Resize { flip: false, ..place.resize };
+        if let Some(straight) = place.straight() {
+            copy(stored, width, channels, straight, out);
+            return Ok(());
+        }
+        let mut to = |out: &mut [u8]| match channels {
+            3 => resizer.crop_resize(stored, (width, height), region, &resize, out),
+            _ => resizer.resize_channels(stored, (width, height), channels, region, &resize, out),
+        };
+        let Some(keep) = keep else { return to(out) };
+        whole.resize(resize.width as usize * resize.height as usize * channels, 0);
+        to(whole)?;
+        copy(whole, resize.width, channels, keep, out);
+        Ok(())
+    }
+
+    /// As [`Pixels::bytes`], of values that `read` makes of `N` bytes each, to `kept.made`.
+    fn bring<T: Sample, const N: usize>(
+        &self,
+        stored: &[u8],
+        place: &Placement,
+        resizer: &mut Resizer,
+        kept: &mut Kept<T>,
+        read: impl Fn([u8; N]) -> T,
+    ) -> Result<(), Error> {
+        let Self { width, channels, .. } = *self;
+        let Kept { cut, whole, made } = kept;
+        let (values, _) = stored.as_chunks::<N>();
+        made.resize(place.len(channels), T::default());
+        if let Some(straight) = place.straight() {
+            let lines = made.chunks_exact_mut(straight.width as usize * channels);
+            for (line, row) in lines.zip(rows(values, width, channels, straight)) {
+                line.iter_mut().zip(row).for_each(|(to, from)| *to = read(*from));
+            }
+            return Ok(());
+        }
+        let Placement { region, keep, .. } = *place;
+        cut.clear();
+        for row in rows(values, width, channels, region).take(region.height as usize) {
+            cut.extend(row.iter().map(|from| read(*from)));
+        }
+        let (size, all) = ((region.width, region.height), Rect::whole(region.width, region.height));
+        let resize = Resize { flip: false, ..place.resize };
+        let Some(keep) = keep else {
+            return resizer.resize_channels(cut, size, channels, all, &resize, made);
+        };
+        whole.resize(resize.width as usize * resize.height as usize * channels, T::default());
+        resizer.resize_channels(cut, size, channels, all, &resize, whole)?;
+        copy(whole, resize.width, channels, keep, made);
+        Ok(())
+    }
+}
+
+/// Moves a mask as its image is moved: from `stored`, (width, height) pixels of `pixel` bytes,
+/// the value under the centre of each pixel of the result.
+pub(super) fn move_mask(
+    stored: &[u8],
+    (width, height): (u32, u32),
+    pixel: usize,
+    place: &Placement,
+    out: &mut [u8],
+) {
+    let Placement { region, resize, .. } = *place;
+    let keep = place.kept();
+    let from = |at: u32, start: u32, len: u32, of: u32| {
+        let centre = (2 * u64::from(at) + 1) * u64::from(len) / (2 * u64::from(of.max(1)));
+        start as usize + centre as usize
+    };
+    let lines = out.chunks_exact_mut(keep.width as usize * pixel);
+    let stored = stored.chunks_exact(width as usize * pixel).take(height as usize);
+    let stored: Vec<&[u8]> = stored.collect();
+    for (y, line) in (keep.y..).zip(lines) {
+        let row = from(y, region.y, region.height, resize.height);
+        let Some(row) = stored.get(row) else { return };
+        for (x, cell) in (0..keep.width).zip(line.chunks_exact_mut(pixel)) {
+            let x = keep.x + if resize.flip { keep.width - 1 - x } else { x };
+            let x = from(x, region.x, region.width, resize.width);
+            cell.copy_from_slice(&row[x * pixel..][..pixel]);
         }
     }
 }
 
-/// The picture that a sample of payload `raw` holds, as the loader takes it: 8-bit RGB.
+/// The picture that a sample of payload `raw` holds, to be looked at: 8-bit RGB, of 16-bit
+/// samples the high byte.
 ///
 /// `None` for what is no `u8` or `u16` of shape `[height, width, 3 or 1]`, or for bytes of
 /// another length.
 #[must_use]
 pub fn stored_picture(dtype: Dtype, shape: &[u64], stored: &[u8]) -> Option<Image> {
-    let pixels = Pixels::of(dtype, shape)?;
-    let mut rgb = Vec::new();
-    pixels.to_rgb(stored, &mut rgb);
+    let pixels = Pixels::of(dtype, shape).filter(|pixels| matches!(pixels.channels, 1 | 3))?;
+    let bytes = match dtype {
+        Dtype::U8 => 1,
+        Dtype::U16 => 2,
+        _ => return None,
+    };
+    let values = stored.iter().skip(bytes - 1).step_by(bytes).copied();
+    let rgb =
+        if pixels.channels == 1 { values.flat_map(|v| [v; 3]).collect() } else { values.collect() };
     Image::new(pixels.width, pixels.height, rgb).ok()
 }
 
-/// Copies `rect` of RGB pixels whose rows are `width` long to the rows of `out`.
-pub(super) fn copy(pixels: &[u8], width: u32, rect: Rect, out: &mut [u8]) {
-    let (from, len) = (rect.x as usize * RGB, rect.width as usize * RGB);
-    let rows = pixels.chunks_exact(width as usize * RGB).skip(rect.y as usize);
-    for (out, row) in out.chunks_exact_mut(len).zip(rows) {
-        out.copy_from_slice(&row[from..from + len]);
-    }
+/// The rows of `rect` of pixels whose rows are `width` long, and those below.
+fn rows<T>(pixels: &[T], width: u32, channels: usize, rect: Rect) -> impl Iterator<Item = &[T]> {
+    let (from, len) = (rect.x as usize * channels, rect.width as usize * channels);
+    let rows = pixels.chunks_exact(width as usize * channels).skip(rect.y as usize);
+    rows.map(move |row| &row[from..from + len])
+}
+
+/// Copies `rect` of pixels whose rows are `width` long to the rows of `out`.
+pub(super) fn copy<T: Copy>(pixels: &[T], width: u32, channels: usize, rect: Rect, out: &mut [T]) {
+    let lines = out.chunks_exact_mut(rect.width as usize * channels);
+    lines.zip(rows(pixels, width, channels, rect)).for_each(|(to, from)| to.copy_from_slice(from));
 }
 
 #[cfg(test)]
@@ -123,31 +256,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pictures_of_whole_numbers_are_read() {
-        assert!(Pixels::of(Dtype::U8, &[4, 6, 3]).is_some());
+    fn a_picture_has_two_or_three_axes() {
         assert_eq!(Pixels::of(Dtype::U16, &[4, 6]), Pixels::of(Dtype::U16, &[4, 6, 1]));
-        for (dtype, shape) in [
-            (Dtype::F32, &[4, 6, 3][..]),
-            (Dtype::U8, &[4, 6, 4]),
-            (Dtype::U8, &[3]),
-            (Dtype::U8, &[0, 6, 3]),
-            (Dtype::U8, &[1 << 32, 6, 3]),
-        ] {
-            assert_eq!(Pixels::of(dtype, shape), None, "{dtype:?} {shape:?}");
+        assert_eq!(Pixels::of(Dtype::F32, &[4, 6, 7]).map(|pixels| pixels.channels), Some(7));
+        for shape in [&[3][..], &[0, 6, 3], &[1 << 32, 6, 3], &[4, 6, 0], &[1, 4, 6, 3]] {
+            assert_eq!(Pixels::of(Dtype::U8, shape), None, "{shape:?}");
         }
     }
 
     #[test]
-    fn grey_is_repeated_and_16_bits_keep_the_high_byte() {
-        let mut rgb = Vec::new();
-        let to_rgb = |dtype, shape: &[u64], stored: &[u8], rgb: &mut Vec<u8>| {
-            Pixels::of(dtype, shape).unwrap().to_rgb(stored, rgb);
+    fn to_be_looked_at_grey_is_repeated_and_16_bits_keep_the_high_byte() {
+        let seen = |dtype, shape: &[u64], stored: &[u8]| {
+            stored_picture(dtype, shape, stored).map(Image::into_data)
         };
-        to_rgb(Dtype::U8, &[1, 2], &[5, 6], &mut rgb);
-        assert_eq!(rgb, [5, 5, 5, 6, 6, 6]);
-        to_rgb(Dtype::U16, &[1, 1, 3], &[1, 2, 3, 4, 5, 6], &mut rgb);
-        assert_eq!(rgb, [2, 4, 6]);
-        to_rgb(Dtype::U16, &[1, 1], &[255, 7], &mut rgb);
-        assert_eq!(rgb, [7, 7, 7]);
+        assert_eq!(seen(Dtype::U8, &[1, 2], &[5, 6]), Some(vec![5, 5, 5, 6, 6, 6]));
+        assert_eq!(seen(Dtype::U16, &[1, 1, 3], &[1, 2, 3, 4, 5, 6]), Some(vec![2, 4, 6]));
+        assert_eq!(seen(Dtype::U16, &[1, 1], &[255, 7]), Some(vec![7, 7, 7]));
+        assert_eq!(seen(Dtype::U8, &[1, 1, 5], &[0; 5]), None);
+        assert_eq!(seen(Dtype::F32, &[1, 1, 3], &[0; 12]), None);
+    }
+
+    #[test]
+    fn a_mask_goes_where_its_image_goes() {
+        // 4 x 3 pixels of two bytes, named by their number.
+        let stored: Vec<u8> = (0..12).flat_map(|i| [i, 100 + i]).collect();
+        let check = |region, resize: Resize, keep, expected: &[u8]| {
+            let place = Placement { region, resize, keep };
+            let mut out = vec![0; expected.len() * 2];
+            move_mask(&stored, (4, 3), 2, &place, &mut out);
+            let expected: Vec<u8> = expected.iter().flat_map(|i| [*i, 100 + i]).collect();
+            assert_eq!(out, expected, "{place:?}");
+        };
+        let flip = |resize| Resize { flip: true, ..resize };
+        check(Rect::new(1, 1, 2, 2), Resize::to(2, 2), None, &[5, 6, 9, 10]);
+        check(Rect::new(1, 1, 2, 2), flip(Resize::to(2, 2)), None, &[6, 5, 10, 9]);
+        check(Rect::whole(4, 3), Resize::to(2, 1), None, &[5, 7]);
+        check(Rect::new(0, 0, 2, 1), Resize::to(4, 2), None, &[0, 0, 1, 1, 0, 0, 1, 1]);
+        check(Rect::whole(4, 3), Resize::to(4, 3), Some(Rect::new(2, 0, 2, 2)), &[2, 3, 6, 7]);
     }
 }

@@ -4,17 +4,20 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gular_bundle::{Bundle, Field, FieldIdx, Row, SampleId, Shard, Split};
+use gular_bundle::{Bundle, FieldIdx, Row, SampleId, Shard, Split};
 use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
 
 use super::ahead::Ahead;
-use super::batch_slots::Ticket;
+use super::batch_slots::{Cell, Ticket};
+use super::columns::Column;
+use super::fields::{Fields, ImageField, OtherKind};
 use super::labels::{self, UNKNOWN};
-use super::pixels::{PixelTools, Pixels, copy};
+use super::normalise::Picture;
+use super::pixels::{Kept, PixelTools, Pixels, copy, move_mask};
 use super::stats::{Meters, Phase};
-use super::{IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
+use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
 use crate::Error;
-use crate::augment::Transform;
+use crate::augment::{Placement, Transform};
 use crate::order::{KeyedRng, term};
 
 // A thread keeps what it read into; one huge sample must not hold memory for good.
@@ -25,15 +28,12 @@ const KEPT_BYTES: usize = 16 << 20;
 pub(super) struct Source {
     bundle: Arc<Bundle>,
     split: Split,
-    /// Position of `image` in the manifest.
-    image: FieldIdx,
-    /// How it holds pixels, when it is not encoded.
-    pixels: Option<Pixels>,
+    fields: Fields,
     seed: u64,
     transform: Transform,
     on_error: OnBadSample,
     unknown_labels: UnknownLabels,
-    narrow_u16: bool,
+    depth: Depth,
     orientation: OrientationPolicy,
     limits: Limits,
     jpeg: JpegBackend,
@@ -42,8 +42,13 @@ pub(super) struct Source {
 /// Why there is no picture.
 enum Unmade {
     Undecodable(gular_codec::Error),
-    /// It has 16 bits, and nobody asked for 8 of them.
+    /// It has 16 bits, and nobody said what to do about them.
     U16,
+    /// A mask of another size than its image.
+    Mask {
+        mask: (u32, u32),
+        image: (u32, u32),
+    },
 }
 
 impl From<gular_codec::Error> for Unmade {
@@ -52,21 +57,12 @@ impl From<gular_codec::Error> for Unmade {
     }
 }
 
-/// The error of pixels that would lose bits unasked.
-fn would_narrow(what: &str) -> Error {
-    let reason =
-        format!("{what} has pixels of 16 bits, batches hold 8: set it to keep the high byte");
-    Error::Option { option: "narrow_u16", reason }
-}
-
 /// What a thread keeps between samples.
 pub(super) struct Tools {
     decoder: Decoder,
     pixels: PixelTools,
     /// The sample as stored; unused where files are mapped.
     stored: Vec<u8>,
-    /// A picture of which only a part is kept.
-    whole: Vec<u8>,
     /// Who may have read the sample already.
     ahead: Option<Arc<Ahead>>,
 }
@@ -79,6 +75,9 @@ pub(super) struct Stored {
     pub(super) bytes: u64,
 }
 
+/// The size of a sample's picture, and what is done to it.
+type Placed = ((u32, u32), Placement);
+
 /// Waits here, and not in a decoder, for pages of a map that are not in memory.
 fn touch(bytes: &[u8]) {
     /// The smallest there is.
@@ -89,31 +88,34 @@ fn touch(bytes: &[u8]) {
 
 impl Source {
     pub(super) fn new(bundle: Arc<Bundle>, options: &LoaderOptions) -> Result<Self, Error> {
-        let image = bundle.manifest().image();
-        let image = image.ok_or(LoaderError::NoImages { found: "no field `image`".into() })?;
-        let pixels = match image.of(&bundle.manifest().fields).and_then(Field::as_fixed) {
-            None => None,
-            Some((dtype, shape)) => Some(Pixels::of(dtype, shape).ok_or_else(|| {
-                LoaderError::NoImages { found: format!("a field `image` of {dtype:?} {shape:?}") }
-            })?),
-        };
-        if pixels.is_some_and(|pixels| pixels.are_u16()) && !options.narrow_u16 {
-            return Err(would_narrow("field `image`"));
-        }
         Ok(Self {
-            image,
-            pixels,
+            fields: Fields::new(&bundle, options)?,
             split: options.split,
             seed: options.order.seed,
             transform: options.transform,
             on_error: options.on_error,
             unknown_labels: options.unknown_labels,
-            narrow_u16: options.narrow_u16,
+            depth: options.depth,
             orientation: options.orientation,
             limits: options.limits,
             jpeg: options.jpeg,
             bundle,
         })
+    }
+
+    /// What a row of a batch holds.
+    pub(super) fn columns(&self) -> &[Column] {
+        &self.fields.columns
+    }
+
+    /// Bytes of a row of each field.
+    pub(super) fn row_bytes(&self, options: &LoaderOptions) -> Result<Vec<Option<usize>>, Error> {
+        self.fields.row_bytes(options)
+    }
+
+    /// The bundle that it reads.
+    pub(super) fn bundle(&self) -> &Arc<Bundle> {
+        &self.bundle
     }
 
     pub(super) fn tools(&self, ahead: Option<&Arc<Ahead>>) -> Tools {
@@ -122,23 +124,22 @@ impl Source {
             orientation: self.orientation,
             jpeg: self.jpeg,
         });
-        let pixels = PixelTools::default();
-        let ahead = ahead.cloned();
-        Tools { decoder, pixels, stored: Vec::new(), whole: Vec::new(), ahead }
+        let (pixels, ahead) = (PixelTools::default(), ahead.cloned());
+        Tools { decoder, pixels, stored: Vec::new(), ahead }
     }
 
     /// Where a sample's bytes are, and how many; opens its shard.
     pub(super) fn stored(&self, sample: u64) -> Result<Stored, Error> {
         let id = self.bundle.locate(self.split, sample)?;
         let shard = self.bundle.shard(id.shard)?;
-        let bytes = shard.len_of(id.row, self.image)?.unwrap_or(0) as u64;
+        let bytes = shard.len_of(id.row, self.fields.proof)?.unwrap_or(0) as u64;
         Ok(Stored { shard, row: id.row, bytes })
     }
 
     /// Reads `stored` into `bytes`, not checked; of a map brings its pages into memory, and
     /// leaves `bytes` empty.
     pub(super) fn read(&self, stored: &Stored, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        touch(stored.shard.view(stored.row, self.image, bytes)?);
+        touch(stored.shard.view(stored.row, self.fields.proof, bytes)?);
         Ok(())
     }
 
@@ -150,7 +151,10 @@ impl Source {
         tools: &mut Tools,
         meters: &Meters,
     ) -> Result<Option<i64>, Error> {
-        let is_broken = |error: &Error| matches!(error, Error::Loader(LoaderError::Decode { .. }));
+        let is_broken = |error: &Error| {
+            use LoaderError::{Decode, MaskSize};
+            matches!(error, Error::Loader(Decode { .. } | MaskSize { .. }))
+        };
         let error = match self.make(ticket, tools, meters) {
             Err(error) if self.on_error != OnBadSample::Fail && is_broken(&error) => error,
             made => return made,
@@ -182,38 +186,47 @@ impl Source {
         meters: &Meters,
     ) -> Result<Option<i64>, Error> {
         let id = self.bundle.locate(self.split, ticket.sample)?;
-        let mut buffer = std::mem::take(&mut tools.stored);
         let shard = meters.time(Phase::Read, || self.bundle.shard(id.shard))?;
-        let ahead = tools.ahead.as_deref();
+        let ahead = tools.ahead.clone();
         let taken = meters.time(Phase::Read, || ahead.and_then(|ahead| ahead.take(ticket)));
         meters.count_ahead(taken.is_some());
-        let stored = match taken {
-            Some(bytes) if !bytes.is_empty() => {
-                buffer = bytes;
-                &buffer
-            }
-            // Mapped, or not read: what is in memory already takes no time.
-            _ => meters.time(Phase::Read, || {
-                let since = Instant::now();
-                let stored = shard.view(id.row, self.image, &mut buffer)?;
-                touch(stored);
-                if let Some(ahead) = ahead {
-                    ahead.note(since.elapsed(), stored.len());
-                }
-                Ok::<_, Error>(stored)
-            })?,
-        };
-        meters.count(stored.len());
-        meters.time(Phase::Check, || shard.check(id.row, self.image, stored))?;
+        // Of one field alone; an empty one is mapped, and what is in memory takes no time.
+        let mut taken = taken.filter(|bytes| !bytes.is_empty());
+        let mut read = |field| taken.take_if(|_| field == self.fields.proof);
+        let row = &mut ticket.out;
+        row.key.clear();
+        row.key.push_str(&shard.key(id.row)?.unwrap_or_default());
         ticket.term = self.term(&shard, id.row, ticket.of.epoch, ticket.position, ticket.sample)?;
-        let made = meters.time(Phase::Decode, || self.picture(stored, ticket, tools));
-        if buffer.capacity() <= KEPT_BYTES {
-            tools.stored = buffer;
+        let mut cells = row.cells.iter_mut();
+        let mut placed = None;
+        let mut bytes = 0;
+        if let Some(image) = &self.fields.image
+            && let Some(Cell::Row(cell)) = cells.next()
+        {
+            let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, ticket.draws);
+            let value = (image.field, read(image.field));
+            bytes += self.with_stored(&shard, id, value, tools, meters, |stored, tools| {
+                placed = Some(self.picture(image, stored, &mut rng, tools, cell)?);
+                Ok(())
+            })?;
         }
-        made.map_err(|unmade| match unmade {
-            Unmade::Undecodable(source) => self.decode_error(ticket.sample, id, source),
-            Unmade::U16 => would_narrow(&format!("sample `{}`", self.name(ticket.sample))),
-        })?;
+        for (other, cell) in self.fields.others.iter().zip(cells) {
+            let value = (other.field, read(other.field));
+            bytes += self.with_stored(&shard, id, value, tools, meters, |stored, tools| {
+                match (cell, &other.kind, &placed) {
+                    (Cell::Row(cell), OtherKind::Mask(pixels), Some(placed)) => {
+                        self.mask(*pixels, stored, placed, tools, cell)?;
+                    }
+                    (Cell::Row(cell), ..) => native(stored, cell, self.size_of(other.field)),
+                    (Cell::Bytes(cell), ..) => {
+                        cell.clear();
+                        cell.extend_from_slice(stored);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        meters.count(bytes);
         match (shard.label(id.row)?, self.unknown_labels) {
             (Some(UNKNOWN), UnknownLabels::Ignore) => Ok(Some(IGNORED_LABEL)),
             // Of a split with too many shards to be looked through at the start.
@@ -224,35 +237,114 @@ impl Source {
         }
     }
 
-    fn picture(&self, stored: &[u8], ticket: &mut Ticket, tools: &mut Tools) -> Result<(), Unmade> {
-        let Tools { decoder, pixels: pixel_tools, whole, .. } = tools;
-        let (width, height) = match &self.pixels {
-            Some(pixels) => (pixels.width, pixels.height),
-            None => {
-                let header = read_header(stored, &self.limits)?;
-                if header.bit_depth > 8 && !self.narrow_u16 {
-                    return Err(Unmade::U16);
-                }
-                match self.orientation {
-                    OrientationPolicy::Apply => header.upright_size(),
-                    OrientationPolicy::Ignore => (header.width, header.height),
-                }
+    /// Reads a value, unless it was read already, checks it, and does `job` with it; its length.
+    fn with_stored(
+        &self,
+        shard: &Shard,
+        id: SampleId,
+        (field, read): (FieldIdx, Option<Vec<u8>>),
+        tools: &mut Tools,
+        meters: &Meters,
+        job: impl FnOnce(&[u8], &mut Tools) -> Result<(), Unmade>,
+    ) -> Result<usize, Error> {
+        let mut buffer = std::mem::take(&mut tools.stored);
+        let stored = match read {
+            Some(bytes) => {
+                buffer = bytes;
+                &buffer
             }
+            None => meters.time(Phase::Read, || {
+                let since = Instant::now();
+                let stored = shard.view(id.row, field, &mut buffer)?;
+                touch(stored);
+                if let Some(ahead) = &tools.ahead {
+                    ahead.note(since.elapsed(), stored.len());
+                }
+                Ok::<_, Error>(stored)
+            })?,
         };
-        let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, ticket.draws);
-        let placement = self.transform.place(width, height, &mut rng);
-        if let Some(pixels) = &self.pixels {
-            pixels.make(stored, &placement, pixel_tools, whole, &mut ticket.out)?;
+        let len = stored.len();
+        meters.time(Phase::Check, || shard.check(id.row, field, stored))?;
+        let made = meters.time(Phase::Decode, || job(stored, tools));
+        if buffer.capacity() <= KEPT_BYTES {
+            tools.stored = buffer;
+        }
+        made.map_err(|unmade| self.unmade(shard, id, unmade))?;
+        Ok(len)
+    }
+
+    /// Makes the picture; what was done to it.
+    fn picture(
+        &self,
+        image: &ImageField,
+        stored: &[u8],
+        rng: &mut KeyedRng,
+        tools: &mut Tools,
+        cell: &mut [u8],
+    ) -> Result<Placed, Unmade> {
+        if let Some(pixels) = &image.pixels {
+            let size = (pixels.width, pixels.height);
+            let place = self.transform.place(size.0, size.1, rng);
+            pixels.make(stored, &place, self.depth, &mut tools.pixels, &image.writer, cell)?;
+            return Ok((size, place));
+        }
+        let header = read_header(stored, &self.limits)?;
+        if header.bit_depth > 8 && self.depth == Depth::Stored {
+            return Err(Unmade::U16);
+        }
+        let (width, height) = match self.orientation {
+            OrientationPolicy::Apply => header.upright_size(),
+            OrientationPolicy::Ignore => (header.width, header.height),
+        };
+        let place = self.transform.place(width, height, rng);
+        self.decode(image, stored, &place, tools, cell)?;
+        Ok(((width, height), place))
+    }
+
+    fn decode(
+        &self,
+        image: &ImageField,
+        stored: &[u8],
+        place: &Placement,
+        tools: &mut Tools,
+        cell: &mut [u8],
+    ) -> Result<(), Unmade> {
+        const CHANNELS: usize = 3;
+        let Tools { decoder, pixels: PixelTools { u8s, u16s, .. }, .. } = tools;
+        let Placement { region, keep, .. } = *place;
+        let (writer, flip) = (&image.writer, place.resize.flip);
+        let straight = keep.is_none() && writer.copies(CHANNELS);
+        // Mirrored while it is written, unless it is decoded to where it stays.
+        let resize = gular_codec::Resize { flip: flip && straight, ..place.resize };
+        if straight {
+            decoder.crop_resize(stored, region, &resize, cell)?;
             return Ok(());
         }
-        let resize = placement.resize;
-        let Some(keep) = placement.keep else {
-            decoder.crop_resize(stored, placement.region, &resize, &mut ticket.out)?;
+        let width = place.kept().width as usize;
+        let whole_len = resize.width as usize * resize.height as usize * CHANNELS;
+        if self.depth == Depth::U16 {
+            let Kept { whole, made, .. } = u16s;
+            made.resize(place.len(CHANNELS), 0);
+            if let Some(keep) = keep {
+                whole.resize(whole_len, 0);
+                decoder.crop_resize_u16(stored, region, &resize, whole)?;
+                copy(whole, resize.width, CHANNELS, keep, made);
+            } else {
+                decoder.crop_resize_u16(stored, region, &resize, made)?;
+            }
+            writer.u16s(Picture { values: made, width, channels: CHANNELS }, flip, cell);
             return Ok(());
-        };
-        whole.resize(resize.width as usize * resize.height as usize * 3, 0);
-        decoder.crop_resize(stored, placement.region, &resize, whole)?;
-        copy(whole, resize.width, keep, &mut ticket.out);
+        }
+        let Kept { whole, made, .. } = u8s;
+        made.resize(place.len(CHANNELS), 0);
+        if let Some(keep) = keep {
+            whole.resize(whole_len, 0);
+            decoder.crop_resize(stored, region, &resize, whole)?;
+            copy(whole, resize.width, CHANNELS, keep, made);
+        } else {
+            decoder.crop_resize(stored, region, &resize, made)?;
+        }
+        writer.u8s(Picture { values: made, width, channels: CHANNELS }, flip, cell);
         Ok(())
     }
 
@@ -265,12 +357,49 @@ impl Source {
         position: u64,
         sample: u64,
     ) -> Result<Option<u64>, Error> {
-        let digest = shard.digest(row, self.image)?;
+        let digest = shard.digest(row, self.fields.proof)?;
         Ok(digest.map(|digest| term(epoch, position, sample, &digest)))
     }
 
-    pub(super) fn bundle(&self) -> &Bundle {
-        &self.bundle
+    /// Moves a mask as its image was.
+    fn mask(
+        &self,
+        pixels: Option<Pixels>,
+        stored: &[u8],
+        (image, place): &Placed,
+        tools: &mut Tools,
+        cell: &mut [u8],
+    ) -> Result<(), Unmade> {
+        let check = |mask: (u32, u32)| match mask == *image {
+            true => Ok(()),
+            false => Err(Unmade::Mask { mask, image: *image }),
+        };
+        if let Some(pixels) = pixels {
+            let size = (pixels.width, pixels.height);
+            check(size)?;
+            let element = usize::try_from(pixels.dtype.size_bytes()).unwrap_or(1);
+            move_mask(stored, size, pixels.channels * element, place, cell);
+            to_native(cell, element);
+            return Ok(());
+        }
+        let (size, values) = tools.decoder.decode_values(stored)?;
+        check(size)?;
+        if self.depth == Depth::U16 {
+            let values: Vec<[u8; 2]> = values.iter().map(|v| v.to_ne_bytes()).collect();
+            move_mask(values.as_flattened(), size, 2, place, cell);
+            return Ok(());
+        }
+        let narrow = |v: &u16| u8::try_from(*v).map_err(|_| Unmade::U16);
+        let values: Vec<u8> = values.iter().map(narrow).collect::<Result<_, _>>()?;
+        move_mask(&values, size, 1, place, cell);
+        Ok(())
+    }
+
+    /// Bytes of a number of `field`.
+    fn size_of(&self, field: FieldIdx) -> usize {
+        let fields = &self.bundle.manifest().fields;
+        let fixed = field.of(fields).and_then(gular_bundle::Field::as_fixed);
+        fixed.and_then(|(dtype, _)| usize::try_from(dtype.size_bytes()).ok()).unwrap_or(1)
     }
 
     /// Names a sample as far as the bundle still can.
@@ -280,18 +409,46 @@ impl Source {
             .map_or_else(|_| format!("{} {sample}", self.split), |key| key.as_str().to_owned())
     }
 
-    fn decode_error(&self, sample: u64, id: SampleId, source: gular_codec::Error) -> Error {
-        let shard = id.shard.of(&self.bundle.manifest().shards);
-        let shard = shard.map(|s| s.file.name.to_string()).unwrap_or_default();
-        LoaderError::Decode { key: self.name(sample), shard, row: id.row.0, source }.into()
+    fn unmade(&self, shard: &Shard, id: SampleId, unmade: Unmade) -> Error {
+        let key = shard.key(id.row).ok().flatten().unwrap_or_default();
+        let entry = id.shard.of(&self.bundle.manifest().shards);
+        let shard = entry.map(|s| s.file.name.to_string()).unwrap_or_default();
+        let row = id.row.0;
+        match unmade {
+            Unmade::Undecodable(source) => LoaderError::Decode { key, shard, row, source }.into(),
+            Unmade::Mask { mask, image } => {
+                LoaderError::MaskSize { key, shard, row, mask, image }.into()
+            }
+            Unmade::U16 => {
+                let reason = format!(
+                    "sample `{key}` has pixels of 16 bits: choose `U16` to keep them, or `U8` for \
+                     their high byte"
+                );
+                Error::Option { option: "depth", reason }
+            }
+        }
+    }
+}
+
+/// Copies numbers as they are stored, little-endian, to this machine's order.
+fn native(stored: &[u8], out: &mut [u8], size: usize) {
+    // Both are as long as the field's shape says.
+    let len = stored.len().min(out.len());
+    out[..len].copy_from_slice(&stored[..len]);
+    to_native(out, size);
+}
+
+fn to_native(numbers: &mut [u8], size: usize) {
+    if cfg!(target_endian = "big") {
+        numbers.chunks_exact_mut(size).for_each(<[u8]>::reverse);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use gular_bundle::{
-        About, Backend, BundlePath, DATA_DIR, Envelope, FieldName, Manifest, OpenOptions, Payload,
-        ShardIdx, ShardSpec, ShardWriter, write_manifest,
+        About, Backend, BundlePath, DATA_DIR, Envelope, Field, FieldName, Manifest, OpenOptions,
+        Payload, ShardIdx, ShardSpec, ShardWriter, write_manifest,
     };
 
     use super::super::batch_slots::{BatchSlots, Run, Span, Waiting};
@@ -330,7 +487,8 @@ mod tests {
         let options =
             LoaderOptions { transform: Transform::eval(SIDE), ..LoaderOptions::new(Split::Train) };
         let source = Source::new(bundle, &options).unwrap();
-        let ring = BatchSlots::new(2, 1, (SIDE * SIDE * 3) as usize, Waiting::default()).unwrap();
+        let ring =
+            BatchSlots::new(2, 1, &[Some((SIDE * SIDE * 3) as usize)], Waiting::default()).unwrap();
         let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
         let order = EpochOrder::new(&order, &[1], 0, 1);
         let span = Span::new(0, 1, 1, false);
@@ -339,7 +497,8 @@ mod tests {
         let mut ticket = ring.take(&meters).unwrap();
         let mut tools = source.tools(None);
         let made = source.make(&mut ticket, &mut tools, &meters);
-        (made.map(|_| ticket.out.to_vec()), tools.stored.capacity())
+        let Some(Cell::Row(picture)) = ticket.out.cells.first() else { panic!("no picture") };
+        (made.map(|_| picture.to_vec()), tools.stored.capacity())
     }
 
     #[test]

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_ends_by_a_panic_wakes_who_waits() {
-        let ring = BatchSlots::new(2, 1, 3, Waiting::default()).unwrap();
+        let ring = BatchSlots::new(2, 1, &[Some(3)], Waiting::default()).unwrap();
         let order = OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false };
         let order = EpochOrder::new(&order, &[5], 0, 1);
         let span = Span::new(0, 5, 1, false);

@@ -1,19 +1,44 @@
 //! Batches on their way to a GPU.
 
+use std::collections::BTreeMap;
+
 use tch::{Kind, Tensor};
 
 use super::feed::{About, FeedOptions, TensorBatch};
+use super::lend::copy;
 use super::numbers::{Converter, own};
 use crate::cuda::{CudaLanes, DeviceSlots, Gpu, Held, Lent, Views, pin};
 use crate::{Batch, Epoch, Error, Loader};
 
 /// The ring of device slots of one loader.
 pub(super) struct DeviceFeed<V: Views> {
-    ring: DeviceSlots<V, Batch, About>,
+    ring: DeviceSlots<V, Batch, Ahead>,
+    /// Bytes of a pixel.
+    pixel_bytes: i64,
     /// How many of the loader's batches may be held at a time.
     may_hold: usize,
     /// An error of the loader, told after the batches before it.
     failed: Option<Error>,
+}
+
+/// What goes beside a batch on its way.
+pub(super) struct Ahead {
+    about: About,
+    /// Fields that are not images: on the processor until their batch is taken.
+    fields: BTreeMap<String, Tensor>,
+}
+
+fn others(batch: &Batch) -> Result<BTreeMap<String, Tensor>, Error> {
+    let mut fields = BTreeMap::new();
+    for (name, _) in batch.fields().filter(|(name, _)| *name != "image") {
+        fields.extend(copy(batch, name)?.map(|tensor| (name.to_owned(), tensor)));
+    }
+    Ok(fields)
+}
+
+/// Bytes of a pixel in the loader's batches.
+fn pixel_bytes(loader: &Loader) -> usize {
+    loader.image().map_or(0, |(dtype, channels)| channels * dtype.size_bytes() as usize)
 }
 
 impl Held for Batch {
@@ -32,7 +57,7 @@ impl DeviceFeed<CudaLanes> {
         let context = gpu.context();
         let about = loader.options();
         let (width, height) = about.transform.size();
-        let row_bytes = width as usize * height as usize * 3;
+        let row_bytes = width as usize * height as usize * pixel_bytes(loader);
         let lanes = |n_slots| {
             loader.hold(&mut |memory| Ok(Box::new(pin(context, memory)?)))?;
             CudaLanes::new(context, n_slots, about.batch_size, row_bytes, options.poison)
@@ -58,7 +83,9 @@ impl<V: Views> DeviceFeed<V> {
             return Err(Error::Option { option: "slots", reason });
         }
         let n_slots = ahead + 1;
-        Ok(Self { ring: DeviceSlots::new(lanes(n_slots)?, n_slots)?, may_hold, failed: None })
+        let ring = DeviceSlots::new(lanes(n_slots)?, n_slots)?;
+        let pixel_bytes = pixel_bytes(loader) as i64;
+        Ok(Self { ring, pixel_bytes, may_hold, failed: None })
     }
 
     /// The next batch of `batches`, and those after it on their way. Waits for the loader
@@ -102,9 +129,10 @@ impl<V: Views> DeviceFeed<V> {
                 self.failed = Some(error);
                 Ok(false)
             }
-            Some(Ok(batch)) => {
-                let about = About::of(&batch, batches.state());
-                self.ring.upload(batch, about)?;
+            Some(Ok(mut batch)) => {
+                let about = About::of(&mut batch, batches.state());
+                let fields = others(&batch)?;
+                self.ring.upload(batch, Ahead { about, fields })?;
                 Ok(true)
             }
         }
@@ -112,12 +140,14 @@ impl<V: Views> DeviceFeed<V> {
 
     /// The oldest batch, as tensors.
     fn take(&mut self, converter: &Converter) -> Result<Option<TensorBatch>, Error> {
-        let Some((lent, about)) = self.ring.take()? else { return Ok(None) };
+        let Some((lent, Ahead { about, fields })) = self.ring.take()? else { return Ok(None) };
         let made = self.tensors(&lent, &about, converter);
         // Also after an error: some of it may have been given to the stream.
         self.ring.consumed(lent)?;
         let (images, labels) = made?;
-        Ok(Some(about.with(images, labels)))
+        let device = self.ring.lanes().device();
+        let fields = fields.into_iter().map(|(name, field)| Ok((name, field.f_to_device(device)?)));
+        Ok(Some(about.with(images, labels, fields.collect::<Result<_, Error>>()?)))
     }
 
     fn tensors(
@@ -128,7 +158,8 @@ impl<V: Views> DeviceFeed<V> {
     ) -> Result<(Tensor, Tensor), Error> {
         let lanes = self.ring.lanes();
         let (width, height) = about.size;
-        let shape = [about.sample_ids.len() as i64, i64::from(height), i64::from(width), 3];
+        let shape =
+            [about.sample_ids.len() as i64, i64::from(height), i64::from(width), self.pixel_bytes];
         if shape[0] == 0 {
             // There is nothing in the slot.
             let none = |shape: &[i64], kind| Tensor::f_zeros(shape, (kind, lanes.device()));
@@ -156,7 +187,9 @@ mod tests {
     use crate::cuda::Lanes;
     use crate::fixtures::{Recipe, make};
     use crate::torch::{Layout, Numbers};
-    use crate::{Bundle, LoaderError, LoaderOptions, Normalise, OnBadSample, Split, Transform};
+    use crate::{
+        Bundle, Dtype, LoaderError, LoaderOptions, Normalise, OnBadSample, Split, Transform,
+    };
 
     const SIDE: u32 = 16;
 
@@ -248,7 +281,8 @@ mod tests {
 
     fn converter() -> Converter {
         let how = Normalise::default();
-        Converter::new(Numbers::Bytes, Layout::Contiguous, &how, Device::Cpu).unwrap()
+        let plain = (Numbers::Stored, Layout::Contiguous);
+        Converter::new(plain, (Dtype::U8, 3), &how, Device::Cpu).unwrap()
     }
 
     /// What a batch holds: samples, labels, bytes.

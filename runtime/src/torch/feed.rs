@@ -1,17 +1,21 @@
 //! Batches as tensors on a device, made ahead of the training.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Tensor};
 
 use super::Place;
 #[cfg(feature = "cuda")]
 use super::device::DeviceFeed;
-use super::numbers::{Converter, Layout, Numbers};
+use super::lend::{copy, lend, lend_labels};
+#[cfg(feature = "cuda")]
+use super::numbers::Converter;
 #[cfg(feature = "cuda")]
 use crate::cuda::CudaLanes;
 use crate::order::LoaderState;
-use crate::{Batch, Epoch, Error, Loader, Stats};
+use crate::{Batch, Epoch, Error, Layout, Loader, Numbers, Stats, Values};
 
 /// How batches become tensors.
 #[derive(Debug, Clone, Copy)]
@@ -35,9 +39,14 @@ impl Default for FeedOptions {
 }
 
 /// A batch on the device.
+///
+/// The tensors may be kept. On the processor they are the loader's own memory, written by its
+/// threads and lent until the last tensor that shares it is dropped; where too many are kept for
+/// the loader to go on, the next ones are copies.
 #[derive(Debug)]
 pub struct TensorBatch {
-    /// Shape `[n, 3, height, width]`, in the numbers and layout asked for.
+    /// Shape `[n, channels, height, width]`, in the numbers and layout asked for. Stored `u16`,
+    /// which tch does not know, are `i32`.
     pub images: Tensor,
     /// Class indices, `i64` of shape `[n]`; `[0]` for a bundle without labels.
     /// [`IGNORED_LABEL`](crate::IGNORED_LABEL) where the class is unknown.
@@ -46,6 +55,13 @@ pub struct TensorBatch {
     pub n_labelled: usize,
     /// Numbers of the samples within the split.
     pub sample_ids: Vec<u64>,
+    /// Keys of the samples.
+    pub keys: Vec<String>,
+    /// Other fields of numbers, by name ([`LoaderOptions::fields`](crate::LoaderOptions::fields)),
+    /// each of shape `[n, …]`; `u16` as `i32`, `u32` as `i64`.
+    pub fields: BTreeMap<String, Tensor>,
+    /// Other fields of bytes, by name: those of each sample.
+    pub bytes: BTreeMap<String, Vec<Vec<u8>>>,
     /// Where the training stands after this batch: what to save once its step is done.
     pub state: LoaderState,
     /// Samples left out because they could not be decoded.
@@ -70,11 +86,11 @@ impl TensorBatch {
 ///
 /// On a GPU a batch is copied there while the one before is computed on: the loader's
 /// slots are page-locked and copied from as they are, and the images become numbers on
-/// the device. The tensors own their memory and may be kept.
+/// the device. On the processor the loader's threads make the numbers.
 pub struct Feed {
     device: Device,
+    #[cfg(feature = "cuda")]
     converter: Converter,
-    options: FeedOptions,
     /// Before the loader, whose memory it copies from.
     #[cfg(feature = "cuda")]
     gpu: Option<DeviceFeed<CudaLanes>>,
@@ -88,18 +104,28 @@ impl Feed {
     ///
     /// # Errors
     /// [`Error::Option`] where `ahead` is 0 or the loader has no more than `ahead` + 1
-    /// slots; `CudaError::Gpu`, [`Error::Torch`].
+    /// slots, or the bundle has no images; `CudaError::Gpu`, [`Error::Torch`]; those of
+    /// [`Loader::new`].
     pub fn new(loader: Loader, place: &Place, options: FeedOptions) -> Result<Self, Error> {
         let device = place.device();
         let FeedOptions { numbers, layout, ahead, .. } = options;
         if ahead == 0 {
             return Err(Error::Option { option: "ahead", reason: "it is 0".into() });
         }
-        let converter = Converter::new(numbers, layout, &loader.options().normalise, device)?;
+        let loader = match place {
+            Place::Cpu { .. } => loader.with_numbers(numbers, layout)?,
+            // Bytes travel, numbers are made there.
+            #[cfg(feature = "cuda")]
+            Place::Gpu(_) => loader.with_numbers(Numbers::Stored, Layout::ChannelsLast)?,
+        };
+        if loader.image().is_none() {
+            let reason = "the bundle has no field `image` to make tensors of".into();
+            return Err(Error::Option { option: "fields", reason });
+        }
         Ok(Self {
             device,
-            converter,
-            options,
+            #[cfg(feature = "cuda")]
+            converter: converter(&loader, numbers, layout, device)?,
             #[cfg(feature = "cuda")]
             gpu: match place {
                 Place::Gpu(gpu) => Some(DeviceFeed::on_gpu(gpu, &loader, &options)?),
@@ -112,7 +138,7 @@ impl Feed {
 
     /// The batches of `epoch`, as [`Loader::epoch`].
     pub fn epoch(&mut self, epoch: u64) -> FeedEpoch<'_> {
-        let Self { device, converter, options, loader, state, .. } = self;
+        let Self { loader, state, .. } = self;
         #[cfg(feature = "cuda")]
         if let Some(gpu) = &mut self.gpu {
             // Where the last epoch was forgotten and not dropped.
@@ -121,9 +147,8 @@ impl Feed {
         let batches = loader.epoch(epoch);
         *state = batches.state();
         FeedEpoch {
-            device: *device,
-            converter,
-            options: *options,
+            #[cfg(feature = "cuda")]
+            converter: &self.converter,
             #[cfg(feature = "cuda")]
             gpu: self.gpu.as_mut(),
             batches,
@@ -154,6 +179,12 @@ impl Feed {
         &self.loader
     }
 
+    /// Channels of the images.
+    #[must_use]
+    pub fn n_channels(&self) -> usize {
+        self.loader.image().map_or(0, |(_, channels)| channels)
+    }
+
     /// As [`Loader::stats`].
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -169,9 +200,8 @@ impl fmt::Debug for Feed {
 
 /// The batches of one epoch, in order; an error ends it.
 pub struct FeedEpoch<'a> {
-    device: Device,
+    #[cfg(feature = "cuda")]
     converter: &'a Converter,
-    options: FeedOptions,
     #[cfg(feature = "cuda")]
     gpu: Option<&'a mut DeviceFeed<CudaLanes>>,
     batches: Epoch<'a>,
@@ -193,17 +223,22 @@ impl FeedEpoch<'_> {
     }
 
     fn on_cpu(&mut self) -> Result<Option<TensorBatch>, Error> {
-        let Some(batch) = self.batches.next().transpose()? else { return Ok(None) };
-        let plain = (Numbers::F32, Layout::Contiguous);
-        let (images, labels) = if (self.options.numbers, self.options.layout) == plain {
-            batch.to_tensors(self.device)?
-        } else {
-            let (width, height) = batch.size();
-            let shape = [batch.len() as i64, i64::from(height), i64::from(width), 3];
-            let bytes = Tensor::f_from_data_size(batch.images(), &shape, Kind::Uint8)?;
-            (self.converter.convert(&bytes)?, Tensor::f_from_slice(batch.labels())?)
+        let Some(mut batch) = self.batches.next().transpose()? else { return Ok(None) };
+        let about = About::of(&mut batch, self.batches.state());
+        let lent = batch.may_be_kept();
+        let batch = Arc::new(batch);
+        let field = |name| if lent { lend(&batch, name) } else { copy(&batch, name) };
+        let images =
+            field("image")?.ok_or_else(|| Error::Tensors { reason: "no images".into() })?;
+        let labels = match lent {
+            true => lend_labels(&batch)?,
+            false => Tensor::f_from_slice(batch.labels())?,
         };
-        Ok(Some(About::of(&batch, self.batches.state()).with(images, labels)))
+        let mut fields = BTreeMap::new();
+        for (name, _) in batch.fields().filter(|(name, _)| *name != "image") {
+            fields.extend(field(name)?.map(|tensor| (name.to_owned(), tensor)));
+        }
+        Ok(Some(about.with(images, labels, fields)))
     }
 
     fn take(&mut self) -> Result<Option<TensorBatch>, Error> {
@@ -248,10 +283,23 @@ impl fmt::Debug for FeedEpoch<'_> {
     }
 }
 
+#[cfg(feature = "cuda")]
+fn converter(
+    loader: &Loader,
+    numbers: Numbers,
+    layout: Layout,
+    device: Device,
+) -> Result<Converter, Error> {
+    let image = loader.image().unwrap_or((gular_bundle::Dtype::U8, 3));
+    Converter::new((numbers, layout), image, &loader.options().normalise, device)
+}
+
 /// What is known of a batch beside its tensors.
 #[derive(Debug)]
 pub(super) struct About {
     pub(super) sample_ids: Vec<u64>,
+    keys: Vec<String>,
+    bytes: BTreeMap<String, Vec<Vec<u8>>>,
     /// 0 for a bundle without labels.
     #[cfg(feature = "cuda")]
     pub(super) n_labels: i64,
@@ -265,9 +313,15 @@ pub(super) struct About {
 
 impl About {
     /// Of `batch`, after which the loader was in `state`.
-    pub(super) fn of(batch: &Batch, state: LoaderState) -> Self {
+    pub(super) fn of(batch: &mut Batch, state: LoaderState) -> Self {
+        let is_bytes =
+            |(name, values): (&str, Values<'_>)| values.bytes().is_some().then(|| name.to_owned());
+        let names: Vec<String> = batch.fields().filter_map(is_bytes).collect();
+        let bytes = names.into_iter().map(|name| (name.clone(), batch.take_bytes(&name)));
         Self {
+            bytes: bytes.collect(),
             sample_ids: batch.sample_ids().to_vec(),
+            keys: batch.take_keys(),
             #[cfg(feature = "cuda")]
             n_labels: batch.labels().len() as i64,
             #[cfg(feature = "cuda")]
@@ -278,8 +332,13 @@ impl About {
         }
     }
 
-    pub(super) fn with(self, images: Tensor, labels: Tensor) -> TensorBatch {
-        let Self { sample_ids, n_labelled, state, skipped, .. } = self;
-        TensorBatch { images, labels, n_labelled, sample_ids, state, skipped }
+    pub(super) fn with(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        fields: BTreeMap<String, Tensor>,
+    ) -> TensorBatch {
+        let Self { sample_ids, keys, bytes, n_labelled, state, skipped, .. } = self;
+        TensorBatch { images, labels, n_labelled, sample_ids, keys, fields, bytes, state, skipped }
     }
 }

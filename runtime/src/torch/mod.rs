@@ -7,7 +7,9 @@ mod compute;
 #[cfg(feature = "cuda")]
 mod device;
 mod feed;
+mod lend;
 mod machine;
+#[cfg(feature = "cuda")]
 mod numbers;
 #[cfg(any(test, feature = "cuda"))]
 mod one_each;
@@ -15,14 +17,13 @@ mod optimiser;
 mod parallel;
 mod saver;
 mod spread;
-mod tensors;
 mod training;
 mod weights;
 
+pub use crate::{Layout, Numbers};
 pub use compute::{Compute, Place};
 pub use feed::{Feed, FeedEpoch, FeedOptions, TensorBatch};
 pub use machine::Machine;
-pub use numbers::{Layout, Numbers};
 pub use optimiser::{AdamW, Optimiser, Sgd};
 #[cfg(feature = "cuda")]
 pub(crate) use parallel::BUCKET_BYTES;

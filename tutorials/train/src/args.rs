@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use gular_runtime::order::OrderKind;
 use gular_runtime::torch::Compute;
-use gular_runtime::{Digest, Ranks};
+use gular_runtime::{Depth, Digest, Ranks};
 
 /// Trains a small image classifier on a bundle, to be stopped and resumed at any time.
 ///
@@ -130,9 +130,10 @@ pub(crate) struct Args {
     /// accuracy `ignore` them
     #[arg(long, value_enum, default_value_t = Unknown::Refuse, value_name = "HOW")]
     pub(crate) unknown_labels: Unknown,
-    /// Train on the high byte of pixels that have 16 bits, instead of failing
-    #[arg(long)]
-    pub(crate) narrow_u16: bool,
+    /// Bits of a pixel: `stored` takes pixels of payload `raw` as they are and refuses encoded
+    /// images of 16; `8` keeps the high byte of 16, `16` all of it
+    #[arg(long, value_enum, default_value_t = Bits::Stored, value_name = "BITS")]
+    pub(crate) depth: Bits,
     /// Do not turn pictures as their EXIF orientation says; torchvision does not
     #[arg(long)]
     pub(crate) ignore_exif: bool,
@@ -157,6 +158,28 @@ pub(crate) enum Drawn {
     EachOnce,
     /// Each class as often as any other; with order `elastic`
     ByClass,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Bits {
+    /// As the bundle says
+    Stored,
+    /// 8, of 16 the high byte
+    #[value(name = "8")]
+    Eight,
+    /// 16, those of 8 bits times 257
+    #[value(name = "16")]
+    Sixteen,
+}
+
+impl From<Bits> for Depth {
+    fn from(bits: Bits) -> Self {
+        match bits {
+            Bits::Stored => Self::Stored,
+            Bits::Eight => Self::U8,
+            Bits::Sixteen => Self::U16,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -258,7 +281,7 @@ impl Args {
             ("lr", self.lr),
             ("size", f64::from(self.size)),
             ("ignore-exif", flag(self.ignore_exif)),
-            ("narrow-u16", flag(self.narrow_u16)),
+            ("depth", [0.0, 8.0, 16.0][self.depth as usize]),
             ("world-size", ranks.world_size as f64),
         ]
     }

@@ -12,8 +12,8 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         Error::Option { option: "unknown_labels", .. } => {
             "leave such samples out with `--unknown-labels drop`, or have loss and accuracy pass over them with `--unknown-labels ignore`"
         }
-        Error::Option { option: "narrow_u16", .. } => {
-            "train on the high byte with `--narrow-u16`; for values that do not use the whole range, such as reflectances, scale them to 8 bits before packing"
+        Error::Option { option: "depth", .. } => {
+            "train on all bits with `--depth 16`, or on the high byte with `--depth 8`"
         }
         Error::Checkpoint(CheckpointError::InUse { .. }) => {
             "wait for its end, or name another folder with `--checkpoint-dir`; processes of one training need a `--rank` each"

@@ -194,7 +194,8 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
                 Unknown::Drop => UnknownLabels::Drop,
                 Unknown::Ignore => UnknownLabels::Ignore,
             },
-            narrow_u16: args.narrow_u16,
+            depth: args.depth.into(),
+            normalise: prepare::normalise(&bundle),
             orientation: match args.ignore_exif {
                 true => OrientationPolicy::Ignore,
                 false => OrientationPolicy::Apply,
@@ -217,7 +218,8 @@ fn train(args: &Args, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     // The model. `u64::MAX` is no step, so the weights share no random numbers with one.
     torch::set_step_rng(args.seed, u64::MAX, 0);
     let store = VarStore::new(place.device());
-    let net = Net::new(&store.root(), i64::try_from(n_classes)?, args.dropout);
+    let channels = i64::try_from(train.n_channels())?;
+    let net = Net::new(&store.root(), channels, i64::try_from(n_classes)?, args.dropout);
     let optimiser = AdamW::new(&store);
 
     // The other processes, if there are any: they must be of the same training.

@@ -16,9 +16,9 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    pub(crate) fn new(root: &Path<'_>, n_classes: i64, dropout: f64) -> Self {
+    pub(crate) fn new(root: &Path<'_>, channels: i64, n_classes: i64, dropout: f64) -> Self {
         let mut blocks = nn::seq_t();
-        for (i, (from, to)) in [(3, 16), (16, 32), (32, 64)].into_iter().enumerate() {
+        for (i, (from, to)) in [(channels, 16), (16, 32), (32, 64)].into_iter().enumerate() {
             let path = root / format!("block{i}");
             let config = nn::ConvConfig { padding: 1, ..Default::default() };
             blocks = blocks
@@ -30,7 +30,7 @@ impl Net {
         Self { blocks, last, dropout }
     }
 
-    /// Scores of shape `[n, classes]` for images `[n, 3, h, w]`.
+    /// Scores of shape `[n, classes]` for images `[n, channels, h, w]`.
     pub(crate) fn forward(&self, images: &Tensor, train: bool) -> Tensor {
         let features = self.blocks.forward_t(images, train);
         features

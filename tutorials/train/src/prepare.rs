@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::torch::{self, Place};
 use gular_runtime::{
-    Bundle, BundleOptions, Digest, Env, Error, OpenOptions, Ranks, Split, StopFlag, Watch,
-    jpeg_backend, open_bundle,
+    Bundle, BundleOptions, Digest, Env, Error, Normalise, OpenOptions, Ranks, Split, StopFlag,
+    Watch, jpeg_backend, open_bundle,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::VarStore;
@@ -77,12 +77,12 @@ pub(crate) fn meet(
     // What would make another training of it: the others compare it with theirs.
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
     let Args { seed, epochs, batch_size, size, lr, dropout, torch_threads, skip_broken, .. } = args;
-    let Args { unknown_labels, narrow_u16, ignore_exif, fold, draw, .. } = args;
+    let Args { unknown_labels, depth, ignore_exif, fold, draw, .. } = args;
     let about = format!(
         "bundle {}\non {kind}\ndecoder {}\nseed {seed}\nepochs {epochs}\n\
          batch size {batch_size}\nsize {size}\nlr {lr}\ndropout {dropout}\norder {:?}\n\
          torch threads {torch_threads}\nskip broken {skip_broken}\n\
-         unknown labels {unknown_labels:?}\nnarrow u16 {narrow_u16}\nignore EXIF {ignore_exif}\n\
+         unknown labels {unknown_labels:?}\ndepth {depth:?}\nignore EXIF {ignore_exif}\n\
          fold {fold:?}\ndraw {draw:?}\n{}",
         bundle.digest(),
         jpeg_backend(),
@@ -106,4 +106,17 @@ pub(crate) fn meet(
         say!("{n} processes have met");
     }
     Ok(group)
+}
+
+/// How pixels become numbers: pictures as others' networks take them, by ImageNet's mean and
+/// standard deviation; of other bands by those of the bundle's own pixels, where it has them.
+pub(crate) fn normalise(bundle: &Bundle) -> Normalise {
+    let manifest = bundle.manifest();
+    let image = manifest.fields.iter().find(|field| field.is_image());
+    match image.and_then(gular_runtime::Field::as_fixed) {
+        Some((_, [_, _, channels])) if !matches!(channels, 1 | 3) => {
+            Normalise::of_manifest(manifest).unwrap_or_else(Normalise::scaled)
+        }
+        _ => Normalise::default(),
+    }
 }

@@ -70,7 +70,7 @@ fn unknown_classes_that_stay_count_neither_in_loss_nor_in_accuracy() {
 }
 
 #[test]
-fn pixels_of_16_bits_are_refused_unless_they_may_be_narrowed() {
+fn pixels_of_16_bits_are_trained_on_or_their_high_byte_when_asked() {
     let (wide, narrow) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let shape = vec![20, 30, 3];
     let pixels = |i: usize| -> Vec<u8> {
@@ -85,13 +85,25 @@ fn pixels_of_16_bits_are_refused_unless_they_may_be_narrowed() {
     });
     write_bundle(narrow.path(), field(Dtype::U8), 9, &pixels);
     let job = Job::new(wide.path(), "");
-    let output = job.run(&[]);
-    let told = said(&output);
-    assert_eq!(code(&output), 2, "{told}");
-    assert!(told.contains("option `narrow_u16`: field `image` has pixels of 16 bits"), "{told}");
-    assert!(told.contains("hint: ") && told.contains("`--narrow-u16`"), "{told}");
+    report(&job.run(&[]));
+    let all_bits = job.weights();
     let bytes = Job::new(narrow.path(), "");
     report(&bytes.run(&[]));
-    report(&job.run(&["--narrow-u16"]));
+    assert!(all_bits != bytes.weights(), "the low byte counts");
+    let job = Job::new(wide.path(), "");
+    report(&job.run(&["--depth", "8"]));
     assert!(job.weights() == bytes.weights(), "the high byte is what a byte is");
+}
+
+#[test]
+fn five_bands_of_16_bits_are_trained_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let field = Field::fixed(FieldName::image(), Dtype::U16, vec![20, 30, 5]);
+    // The class is in the fourth band.
+    write_bundle(dir.path(), field, 9, &|i| {
+        let value = |at: usize| if at % 5 == 3 { i % 3 * 3000 + 500 } else { at * (i + 3) % 900 };
+        (0..20 * 30 * 5).flat_map(|at| (value(at) as u16).to_le_bytes()).collect()
+    });
+    let summary = report(&Job::new(dir.path(), "").run(&[]));
+    assert!(summary["loss_last"].as_f64().unwrap() < summary["loss_first"].as_f64().unwrap());
 }

@@ -1,0 +1,28 @@
+//! Compiles what lends memory to libtorch, for feature `torch`.
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/torch/lend.cpp");
+    #[cfg(feature = "torch")]
+    torch::lend();
+}
+
+#[cfg(feature = "torch")]
+mod torch {
+    use std::env;
+    use std::path::PathBuf;
+
+    /// With the headers beside the library that `torch-sys` found.
+    pub(super) fn lend() {
+        for name in ["LIBTORCH_INCLUDE", "LIBTORCH_CXX11_ABI", "DEP_TCH_LIBTORCH_LIB"] {
+            println!("cargo:rerun-if-env-changed={name}");
+        }
+        let given = env::var_os("LIBTORCH_INCLUDE").map(PathBuf::from);
+        let beside = env::var_os("DEP_TCH_LIBTORCH_LIB").map(|lib| PathBuf::from(lib).join(".."));
+        let include = given.or(beside).unwrap_or_default().join("include");
+        let abi = env::var("LIBTORCH_CXX11_ABI").unwrap_or_else(|_| "1".into());
+        let mut build = cc::Build::new();
+        build.cpp(true).std("c++17").include(include).warnings(false);
+        build.define("_GLIBCXX_USE_CXX11_ABI", abi.as_str());
+        build.file("src/torch/lend.cpp").compile("gular_lend");
+    }
+}

@@ -1,0 +1,56 @@
+//! What batches hold of a picture, and how it lies in memory.
+
+use gular_bundle::Dtype;
+
+/// What the pixels of a batch become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Numbers {
+    /// `f32`, normalised.
+    #[default]
+    F32,
+    /// `bf16`: those of [`Numbers::F32`], rounded to the nearest.
+    Bf16,
+    /// `f16`: those of [`Numbers::F32`], rounded to the nearest.
+    F16,
+    /// As they are stored or decoded, not normalised: `u8`, `u16`, or of the field's own type.
+    Stored,
+}
+
+impl Numbers {
+    /// The type of these, of pixels of type `stored`.
+    #[must_use]
+    pub fn dtype(self, stored: Dtype) -> Dtype {
+        match self {
+            Self::F32 => Dtype::F32,
+            Self::Bf16 => Dtype::Bf16,
+            Self::F16 => Dtype::F16,
+            Self::Stored => stored,
+        }
+    }
+}
+
+/// How the numbers of a picture lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// Plane by plane, `[n, channels, height, width]`: `torch.contiguous_format`.
+    #[default]
+    Contiguous,
+    /// Pixel by pixel, `[n, height, width, channels]`, as they are decoded:
+    /// `torch.channels_last`, which the tensor cores of a GPU read fastest.
+    ChannelsLast,
+}
+
+/// How many bits the pixels of a batch have, where they are whole numbers without a sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Depth {
+    /// As the bundle says: pixels of payload `raw` those of their field, encoded images 8. An
+    /// encoded image with 16 is an error.
+    #[default]
+    Stored,
+    /// 8. Of 16 the high byte is kept (the value divided by 256, rounded down), as libpng,
+    /// Pillow and OpenCV do: right for pictures that use the whole range, wrong for
+    /// reflectances from 0 to 10000.
+    U8,
+    /// 16. Those of 8 bits are taken times 257, so that white stays white.
+    U16,
+}
