@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn bands_are_taken_in_the_order_named() {
-        let pixels: Vec<u16> = (0..WIDTH as u16 * 5).map(|i| i * 1000 % 65_521).collect();
+        let pixels: Vec<u16> = (0..WIDTH as u16 * 5).map(|i| i.wrapping_mul(1009)).collect();
         let bands = vec![4, 0, 0];
         let how = Normalise::scaled();
         let writer = Writer::new(Numbers::Stored, Layout::ChannelsLast, bands, Dtype::U16, &how);
