@@ -114,7 +114,7 @@ fn tally_costs(bundle: &Arc<Bundle>, options: &Options) -> Result<(f64, f64), Bo
         tally.add(term(0, position, position, &digest), position, SAMPLES);
     }
     let delivered = cpu_seconds() - begin;
-    let loader = loader(bundle, options, Transform::train(options.size), 1)?;
+    let loader = loader(bundle, options, Transform::train(options.size), 1, Numbers::Stored)?;
     let begin = cpu_seconds();
     let mut due = 0;
     while due < black_box(tally.count) {

@@ -474,7 +474,7 @@ fn an_encoded_mask_holds_classes_and_goes_with_its_image() {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, w as u32, h as u32);
         encoder.set_depth(png::BitDepth::Eight);
-        if i % 2 == 0 {
+        if i.is_multiple_of(2) {
             encoder.set_color(png::ColorType::Indexed);
             encoder.set_palette((0..33).map(|v| v * 7).collect::<Vec<u8>>());
         } else {

@@ -321,7 +321,7 @@ impl BatchSlots {
             Memory::Rows(memory) => Some(&memory[..]),
             Memory::Bytes(_) => None,
         });
-        let holds = first.map(|memory| hold(memory)).collect::<Result<_, Error>>()?;
+        let holds = first.map(hold).collect::<Result<_, Error>>()?;
         // Nobody else set it: the lock is held.
         let _ = self.holds.set(holds);
         Ok(())

@@ -100,7 +100,7 @@ impl Fields {
             let bytes = column.row_bytes();
             // A slice holds at most isize::MAX bytes.
             let all = bytes.and_then(|bytes| bytes.checked_mul(options.batch_size));
-            if column.fixed.is_some() && !all.is_some_and(|all| isize::try_from(all).is_ok()) {
+            if column.fixed.is_some() && all.is_none_or(|all| isize::try_from(all).is_err()) {
                 let n = options.batch_size;
                 let reason = format!("a batch of {n} x {width} x {height} pixels");
                 return Err(Error::Option { option: "transform", reason });

@@ -257,7 +257,7 @@ impl Writer {
                 for (row, line) in rows.zip(cells.chunks_exact_mut(width * n)) {
                     for (c, band) in self.bands.iter().enumerate() {
                         let cells = line[c..].iter_mut().step_by(n);
-                        channel(row, channels, *band, flip, cells, &number(c));
+                        channel(row, channels, *band, flip, cells, number(c));
                     }
                 }
             }

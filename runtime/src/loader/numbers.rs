@@ -47,10 +47,10 @@ pub enum Depth {
     /// encoded image with 16 is an error.
     #[default]
     Stored,
-    /// 8. Of 16 the high byte is kept (the value divided by 256, rounded down), as libpng,
+    /// Eight. Of 16 the high byte is kept (the value divided by 256, rounded down), as libpng,
     /// Pillow and OpenCV do: right for pictures that use the whole range, wrong for
     /// reflectances from 0 to 10000.
     U8,
-    /// 16. Those of 8 bits are taken times 257, so that white stays white.
+    /// Sixteen. Those of 8 bits are taken times 257, so that white stays white.
     U16,
 }
