@@ -24,9 +24,12 @@ const RUSTFLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanit
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions";
 
-/// Builds every target of `fuzz` and says where the programs are. One job, because other
-/// stages run meanwhile.
+/// Builds every target of `fuzz` and says where the programs are. Other stages run meanwhile, so
+/// there is one job, and it gives way to them: the calling thread keeps a low priority.
 pub(super) fn build_targets(workspace: &Workspace, ready: &Ready) -> Result<PathBuf> {
+    // On Linux a thread has a priority of its own, which the programs that it starts take over.
+    // Should it be refused, the others only wait longer.
+    let _ = rustix::process::nice(19);
     let host = process::stdout_of(command("rustc").args(["--print", "host-tuple"]))?;
     let build_dir = workspace.target.join("fuzz");
     let mut targets = cargo(workspace, ready, "build");

@@ -42,15 +42,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         move || venv::prepare(&workspace, &workspace.target.join("peers"))
     });
     stages.run("lint", || lint::lint(&workspace, &ready, &[Set::Plain, Set::Torch]))?;
-    stages.run("test", || {
-        let options = test::Options { long: args.long, rest: &[] };
-        test::test(&workspace, &ready, &test::ALL, &options)
-    })?;
-    // The peers leave one of two cores idle: servers start, packages are unpacked.
+    // Many tests and peers wait, for servers that are slow on purpose and for packages.
     let fuzz_targets = thread::spawn({
         let (workspace, ready) = (workspace.clone(), ready.clone());
         move || fuzz::build_targets(&workspace, &ready)
     });
+    stages.run("test", || {
+        let options = test::Options { long: args.long, rest: &[] };
+        test::test(&workspace, &ready, &test::ALL, &options)
+    })?;
     stages.run("peers", || {
         let _ = packages.join();
         peers::peers(&workspace, &ready, "", &[])
