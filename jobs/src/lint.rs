@@ -56,7 +56,7 @@ impl Kind {
 }
 
 /// All findings of the file at `name`, and of the files that it names; in the order of lines,
-/// file by file. `None`: it cannot be read, or is no text.
+/// file by file. `None` where a file cannot be read or is not text.
 #[must_use]
 pub fn lint(name: &str, disk: &dyn Disk) -> Option<Vec<Finding>> {
     let text = disk.text(name)?;

@@ -116,6 +116,12 @@ fn start_in(
     arguments: &[OsString],
 ) -> io::Result<Child> {
     let Some(cgroup) = cgroup else { return Command::new(program).args(arguments).spawn() };
+    // The error of the shell below would name the cgroup's file.
+    let mut look = Command::new("/bin/sh");
+    look.args(["-c", "command -v -- \"$0\" > /dev/null"]).arg(program);
+    if !look.status()?.success() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "echo 0 > \"$0\" && exec \"$@\""]).arg(cgroup.processes());
     command.arg(program).args(arguments).spawn()

@@ -72,7 +72,10 @@ fn words(measured: &Measured, lines: &[(&str, String)], part: Option<Share>) -> 
         measured.seconds,
         show::size(measured.memory_bytes),
         show::size(measured.shared_bytes),
-        show::count(measured.processes, "process").replace("processs", "processes"),
+        match measured.processes {
+            1 => "1 process".to_owned(),
+            n => format!("{n} processes"),
+        },
         show::size(measured.disk_bytes),
     );
     if let Some(part) = part {

@@ -97,7 +97,7 @@ fn after_name(stat: &str) -> Option<Vec<&str>> {
     Some(stat.rsplit_once(')')?.1.split_whitespace().collect())
 }
 
-/// Seconds of the processor that ended children of this process have used, and theirs.
+/// CPU seconds used by this process's children that have ended, and by their children.
 pub(super) fn children_seconds() -> f64 {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = after_name(&text).unwrap_or_default();

@@ -316,7 +316,7 @@ fn names(context: &Context<'_>, report: &mut Report) {
     }
 }
 
-/// What is no statement, or has no effect.
+/// Lines that are not statements, or that have no effect.
 fn statements(context: &Context<'_>, given: &Given, report: &mut Report) {
     for strange in &context.submit.strange {
         let what = format!(

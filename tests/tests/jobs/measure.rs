@@ -74,3 +74,12 @@ fn memory_of_a_gpu_is_what_it_grew_by() {
     assert_eq!((outcome.code, mib(&report, "gpu_bytes")), (Some(0), 5000), "{outcome:?}");
     assert_eq!(report["requests"]["request_gpus"], "1");
 }
+
+#[test]
+fn a_program_that_is_not_there_is_named() {
+    let mut command = Command::new(gular());
+    let outcome = finish(command.args(["job", "measure", "--", "/no/such/program"]));
+    assert_eq!(outcome.code, Some(127), "{outcome:?}");
+    assert!(outcome.stderr.contains("cannot run `/no/such/program`"), "{outcome:?}");
+    assert!(!outcome.stderr.contains("cgroup"), "{outcome:?}");
+}
