@@ -154,18 +154,8 @@ pub(crate) fn decode(
     let header = &file.header;
     let still = (file.is_animated && !strict).then(|| still(bytes));
     let bytes = still.as_deref().unwrap_or(bytes);
-    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
-    decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
-    decoder.set_ignore_text_chunk(true);
-    decoder.set_ignore_iccp_chunk(true);
-    if strict {
-        decoder.ignore_checksums(false);
-    }
-    let mut reader = decoder.read_info().map_err(|cause| error(cause, None, header))?;
-    let info = reader.info();
-    if (info.width, info.height) != (header.width, header.height) {
-        return Err(Error::corrupt(Format::Png, "its headers can be read in two ways"));
-    }
+    let narrow = Transformations::EXPAND | Transformations::STRIP_16;
+    let mut reader = open(bytes, header, limits, narrow, strict)?;
     let samples = reader.output_color_type().0.samples();
     let pixels = grow(out, byte_len(region.width, region.height, CHANNELS)?)?;
     if header.progressive {
@@ -197,6 +187,29 @@ pub(crate) fn decode(
     Ok(())
 }
 
+/// A reader that stands at the pixels; `strict` compares checksums.
+fn open<'a>(
+    bytes: &'a [u8],
+    header: &Header,
+    limits: &Limits,
+    transformations: Transformations,
+    strict: bool,
+) -> Result<png::Reader<Cursor<&'a [u8]>>, Error> {
+    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
+    decoder.set_transformations(transformations);
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    if strict {
+        decoder.ignore_checksums(false);
+    }
+    let reader = decoder.read_info().map_err(|cause| error(cause, None, header))?;
+    let info = reader.info();
+    if (info.width, info.height) != (header.width, header.height) {
+        return Err(Error::corrupt(Format::Png, "its headers can be read in two ways"));
+    }
+    Ok(reader)
+}
+
 /// Decodes the whole stored picture as RGB of 16 bits: grey repeated, alpha dropped.
 /// For files of 16-bit samples.
 pub(crate) fn decode_u16(
@@ -207,15 +220,7 @@ pub(crate) fn decode_u16(
     let header = &file.header;
     let still = file.is_animated.then(|| still(bytes));
     let bytes = still.as_deref().unwrap_or(bytes);
-    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
-    decoder.set_transformations(Transformations::EXPAND);
-    decoder.set_ignore_text_chunk(true);
-    decoder.set_ignore_iccp_chunk(true);
-    let mut reader = decoder.read_info().map_err(|cause| error(cause, None, header))?;
-    let info = reader.info();
-    if (info.width, info.height) != (header.width, header.height) {
-        return Err(Error::corrupt(Format::Png, "its headers can be read in two ways"));
-    }
+    let mut reader = open(bytes, header, limits, Transformations::EXPAND, false)?;
     let (colour, depth) = reader.output_color_type();
     if depth != png::BitDepth::Sixteen {
         return Err(Error::corrupt(Format::Png, "its samples are not of 16 bits"));
@@ -244,15 +249,8 @@ pub(crate) fn decode_values(bytes: &[u8], file: &Png, limits: &Limits) -> Result
     let header = &file.header;
     let still = file.is_animated.then(|| still(bytes));
     let bytes = still.as_deref().unwrap_or(bytes);
-    let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), memory_limit(limits));
-    decoder.set_transformations(Transformations::IDENTITY);
-    decoder.set_ignore_text_chunk(true);
-    decoder.set_ignore_iccp_chunk(true);
-    let mut reader = decoder.read_info().map_err(|cause| error(cause, None, header))?;
+    let mut reader = open(bytes, header, limits, Transformations::IDENTITY, false)?;
     let info = reader.info();
-    if (info.width, info.height) != (header.width, header.height) {
-        return Err(Error::corrupt(Format::Png, "its headers can be read in two ways"));
-    }
     if !matches!(info.color_type, png::ColorType::Grayscale | png::ColorType::Indexed) {
         let detail = "a mask with more than one channel and no palette";
         return Err(Error::unsupported(Format::Png, detail));

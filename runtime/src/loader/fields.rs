@@ -40,8 +40,8 @@ pub(super) struct OtherField {
 pub(super) enum OtherKind {
     /// Moved with the image, as these pixels, or encoded.
     Mask(Option<Pixels>),
-    /// As it is stored.
-    Plain,
+    /// As it is stored; numbers have as many bytes.
+    Plain(usize),
 }
 
 impl Fields {
@@ -84,7 +84,8 @@ impl Fields {
                 let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
                 let fixed = field.as_fixed();
                 let fixed = fixed.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
-                (OtherKind::Plain, fixed)
+                let element = field.as_fixed().map_or(1, |(dtype, _)| dtype.size_bytes());
+                (OtherKind::Plain(number(&element)), fixed)
             };
             others.push(OtherField { field: at, kind });
             columns.push(Column { name: name.clone(), field: at, fixed });

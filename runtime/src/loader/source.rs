@@ -217,7 +217,11 @@ impl Source {
                     (Cell::Row(cell), OtherKind::Mask(pixels), Some(placed)) => {
                         self.mask(*pixels, stored, placed, tools, cell)?;
                     }
-                    (Cell::Row(cell), ..) => native(stored, cell, self.size_of(other.field)),
+                    (Cell::Row(cell), OtherKind::Plain(element), _) => {
+                        native(stored, cell, *element);
+                    }
+                    // Without an image there is no mask.
+                    (Cell::Row(_), OtherKind::Mask(_), None) => {}
                     (Cell::Bytes(cell), ..) => {
                         cell.clear();
                         cell.extend_from_slice(stored);
@@ -393,13 +397,6 @@ impl Source {
         let values: Vec<u8> = values.iter().map(narrow).collect::<Result<_, _>>()?;
         move_mask(&values, size, 1, place, cell);
         Ok(())
-    }
-
-    /// Bytes of a number of `field`.
-    fn size_of(&self, field: FieldIdx) -> usize {
-        let fields = &self.bundle.manifest().fields;
-        let fixed = field.of(fields).and_then(gular_bundle::Field::as_fixed);
-        fixed.and_then(|(dtype, _)| usize::try_from(dtype.size_bytes()).ok()).unwrap_or(1)
     }
 
     /// Names a sample as far as the bundle still can.
