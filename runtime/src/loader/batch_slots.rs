@@ -375,7 +375,7 @@ impl BatchSlots {
         self.tell(&state);
     }
 
-    /// Says what comes next to who reads ahead: before any sample of it is handed out.
+    /// Tells the reader ahead which epochs come next, before a sample of them is handed out.
     fn tell(&self, state: &State) {
         if let Some(ahead) = self.ahead.get() {
             let live = [&state.current, &state.ahead].into_iter().flatten();

@@ -44,7 +44,7 @@ pub(super) struct Kept<T> {
 }
 
 impl Pixels {
-    /// `None` for what is no picture.
+    /// `None` where the shape or type is not a picture's.
     pub(super) fn of(dtype: Dtype, shape: &[u64]) -> Option<Self> {
         let (height, width, channels) = match *shape {
             [height, width] => (height, width, 1),

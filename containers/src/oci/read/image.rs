@@ -177,7 +177,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Whether it is for the processor asked for. If not, its processor is kept for the error.
+    /// Whether the image runs on the wanted kind of processor. If not, keeps the kind that it names, for the error.
     fn suits(&mut self, os: &Os, arch: &image::Arch) -> bool {
         let suits = *os == Os::Linux && arch.to_string() == self.arch.name();
         if !suits {

@@ -216,7 +216,7 @@ fn preferred_caches_serve_verified_bytes_without_a_director() {
             }
         };
         assert_eq!(read(true).unwrap(), b"data", "{list}");
-        // Of bytes that nothing covers the director must say who has them.
+        // No digest covers these bytes, so the director must say who has them.
         assert!(list.ends_with('+') || read(false).is_err(), "{list}");
         drop(discovery);
     }
