@@ -94,7 +94,12 @@ pub fn peers(
     if !servers.is_empty() {
         total.add(servers::run(workspace, ready, &servers)?);
     }
-    println!("\n{} ok, {} failed, {} skipped", total.ok, total.failed.len(), total.skipped.len());
+    println!(
+        "\n{} ok, {} failed, {} skipped",
+        total.ok.len(),
+        total.failed.len(),
+        total.skipped.len()
+    );
     for unsteady in &total.unsteady {
         println!("unsteady: {unsteady}");
     }

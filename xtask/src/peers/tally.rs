@@ -1,17 +1,28 @@
 //! What peer tests found out, from the lines they print.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::optional::Skip;
 use crate::process;
 
+/// How often it is asked whether a server is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// The exit code of `timeout` for a program that it ended.
+const TIMED_OUT: i32 = 124;
+
 /// What the tests of one or more programs found out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    pub(super) ok: usize,
+    /// The names of those that passed.
+    pub(super) ok: Vec<String>,
     /// `NAME: why` of each.
     pub(super) failed: Vec<String>,
     pub(super) skipped: Vec<Skip>,
@@ -21,7 +32,7 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn add(&mut self, other: Self) {
-        self.ok += other.ok;
+        self.ok.extend(other.ok);
         self.failed.extend(other.failed);
         self.skipped.extend(other.skipped);
         self.unsteady.extend(other.unsteady);
@@ -30,8 +41,8 @@ impl Tally {
     /// Shows a line and counts it when it is a result.
     pub(super) fn line(&mut self, line: &str) {
         println!("  {line}");
-        if line.starts_with("ok ") {
-            self.ok += 1;
+        if let Some(name) = line.strip_prefix("ok ") {
+            self.ok.push(name.into());
         } else if let Some(rest) = line.strip_prefix("fail ") {
             self.failed.push(rest.into());
         } else if let Some(rest) = line.strip_prefix("skip ") {
@@ -40,11 +51,13 @@ impl Tally {
     }
 
     /// Adds what the exit code says and the lines did not.
-    fn finish(&mut self, name: &str, success: bool, status: &str) {
-        if !success && self.failed.is_empty() {
+    fn finish(&mut self, name: &str, status: ExitStatus) {
+        // By a signal, or by `timeout`: then there is more that it did not do.
+        let is_cut = !matches!(status.code(), Some(code) if code != TIMED_OUT);
+        if is_cut || (!status.success() && self.failed.is_empty()) {
             self.failed.push(format!("{name}: ended with {status}"));
         }
-        if success && *self == Self::default() {
+        if status.success() && *self == Self::default() {
             self.failed.push(format!("{name}: reported nothing"));
         }
     }
@@ -56,16 +69,42 @@ pub(super) fn tally_of(
     name: &str,
     translate: impl Fn(&str) -> String,
 ) -> Result<Tally> {
+    tally_while(peer, name, translate, || true)
+}
+
+/// The same, ended by SIGTERM once `lasts` says that its server is gone.
+pub(super) fn tally_while(
+    peer: &mut Command,
+    name: &str,
+    translate: impl Fn(&str) -> String,
+    mut lasts: impl FnMut() -> bool + Send,
+) -> Result<Tally> {
     let mut child =
         peer.stdout(Stdio::piped()).spawn().with_context(|| process::cannot_start(peer))?;
     let mut tally = Tally::default();
     let Some(stdout) = child.stdout.take() else { bail!("cannot read what `{name}` prints") };
-    for line in BufReader::new(stdout).split(b'\n') {
-        let line = line.with_context(|| format!("cannot read what `{name}` prints"))?;
-        tally.line(&translate(&String::from_utf8_lossy(&line)));
-    }
+    let process = Pid::from_child(&child);
+    let (ended, end) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while end.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                if !lasts() {
+                    // Refused only when it has ended by itself.
+                    let _ = kill_process(process, Signal::TERM);
+                    break;
+                }
+            }
+        });
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = line.with_context(|| format!("cannot read what `{name}` prints"))?;
+            tally.line(&translate(&String::from_utf8_lossy(&line)));
+        }
+        // Before its number can become another process's.
+        drop(ended);
+        anyhow::Ok(())
+    })?;
     let status = child.wait()?;
-    tally.finish(name, status.success(), &status.to_string());
+    tally.finish(name, status);
     Ok(tally)
 }
 
@@ -74,7 +113,7 @@ mod tests {
     use super::*;
     use crate::process::command;
 
-    fn check(script: &str, expected: (usize, &[&str], &[&str])) {
+    fn check(script: &str, expected: (&[&str], &[&str], &[&str])) {
         let tally =
             tally_of(command("sh").args(["-c", script]), "x.py", str::to_owned).expect("a shell");
         let (ok, failed, skipped) = expected;
@@ -82,18 +121,37 @@ mod tests {
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let skipped = skipped.iter().map(|text| Skip::new(text)).collect();
         let unsteady = Vec::new();
-        assert_eq!(tally, Tally { ok, failed: owned(failed), skipped, unsteady }, "{script}");
+        let expected = Tally { ok: owned(ok), failed: owned(failed), skipped, unsteady };
+        assert_eq!(tally, expected, "{script}");
     }
 
     #[test]
     fn lines_and_exit_code_both_count() {
-        check("echo ok a; echo ok b", (2, &[], &[]));
-        check("echo ok a; echo 'fail b: too short'; exit 1", (1, &["b: too short"], &[]));
+        check("echo ok a; echo ok b", (&["a", "b"], &[], &[]));
+        check("echo ok a; echo 'fail b: too short'; exit 1", (&["a"], &["b: too short"], &[]));
         check(
             "echo 'skip a: mtools missing, install: apt-get install mtools'",
-            (0, &[], &["a: mtools missing, install: apt-get install mtools"]),
+            (&[], &[], &["a: mtools missing, install: apt-get install mtools"]),
         );
-        check("echo ok a; exit 3", (1, &["x.py: ended with exit status: 3"], &[]));
-        check("echo okay", (0, &["x.py: reported nothing"], &[]));
+        check("echo ok a; exit 3", (&["a"], &["x.py: ended with exit status: 3"], &[]));
+        check(
+            "echo ok a; echo 'fail b: too short'; exit 124",
+            (&["a"], &["b: too short", "x.py: ended with exit status: 124"], &[]),
+        );
+        check("echo okay", (&[], &["x.py: reported nothing"], &[]));
+    }
+
+    #[test]
+    fn a_peer_whose_server_is_gone_is_ended() {
+        let script = "echo ok a; exec sleep 600";
+        let mut seen = 0;
+        let gone = || {
+            seen += 1;
+            seen < 2
+        };
+        let tally =
+            tally_while(command("sh").args(["-c", script]), "x.py", str::to_owned, gone).unwrap();
+        assert_eq!(tally.ok, ["a"]);
+        assert_eq!(tally.failed.len(), 1, "{tally:?}");
     }
 }

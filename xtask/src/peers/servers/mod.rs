@@ -24,7 +24,7 @@ use self::director::Director;
 use self::pelican::{Deployment, Pelican};
 use self::trials::Trial;
 use self::xrootd::{Issuer, Mode, Started, XRootD};
-use super::tally::{Tally, tally_of};
+use super::tally::{Tally, tally_of, tally_while};
 use crate::cargo::{self, Set};
 use crate::process::{command, stdout_of};
 use crate::setup::Ready;
@@ -173,12 +173,21 @@ fn against_xrootd(
             }
             Ok(mut site) => {
                 site.apply(&mut checks);
-                let mut tally = checked(&mut checks, server)?;
-                let (failed, reason) = (std::mem::take(&mut tally.failed), site.reason());
+                // Each check of a server that has crashed would wait for another one.
+                let has_not_ended = || site.ended().is_none();
+                let line = |line: &str| peer_line(server.name(), line);
+                let mut tally = tally_while(&mut checks, server.name(), line, has_not_ended)?;
+                let reason = site.reason();
                 let why = reason.clone().unwrap_or_else(|| "not all passed".to_owned());
-                made.push(Trial { failed, reason });
+                // What is said of the suite is no check's.
+                let of_check = format!("{}::", server.name());
+                let (failed, of_suite): (Vec<_>, Vec<_>) = std::mem::take(&mut tally.failed)
+                    .into_iter()
+                    .partition(|failed| failed.starts_with(&of_check));
+                let is_whole = of_suite.is_empty() && site.ended().is_none();
+                made.push(Trial { passed: tally.ok.clone(), failed, is_whole, reason });
                 if trials::is_settled(&made) || made.len() == TRIALS {
-                    let outcome = trials::outcome(&made);
+                    let outcome = trials::outcome(server.name(), &made);
                     (tally.failed, tally.unsteady) = (outcome.failed, outcome.unsteady);
                     break tally;
                 }
@@ -329,13 +338,19 @@ impl Site {
         Ok(Ok(Self { director, servers, roots, token }))
     }
 
+    /// How a server ended, which nobody asked it to.
+    fn ended(&mut self) -> Option<String> {
+        self.servers.iter_mut().find_map(|server| {
+            let status = server.has_ended()?;
+            let words = trials::last_words(&server.log).unwrap_or_default();
+            Some(format!("the server ended ({status}), and {words}"))
+        })
+    }
+
     /// What became of a server that would explain a failure.
     fn reason(&mut self) -> Option<String> {
-        for server in &mut self.servers {
-            if let Some(status) = server.has_ended() {
-                let words = trials::last_words(&server.log).unwrap_or_default();
-                return Some(format!("the server ended ({status}), and {words}"));
-            }
+        if let Some(ended) = self.ended() {
+            return Some(ended);
         }
         self.servers.iter().find_map(|server| trials::complaint(&server.log))
     }

@@ -10,8 +10,12 @@ use std::path::Path;
 /// One trial of the whole suite.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
+    /// The name of each check that passed.
+    pub(super) passed: Vec<String>,
     /// `NAME: why` of each check that failed.
     pub(super) failed: Vec<String>,
+    /// Whether no check was left out, since the suite came to its end.
+    pub(super) is_whole: bool,
     /// What the servers say of themselves that would explain it.
     pub(super) reason: Option<String>,
 }
@@ -25,8 +29,8 @@ pub(super) struct Outcome {
     pub(super) unsteady: Vec<String>,
 }
 
-/// Judges the checks of `trials`.
-pub(super) fn outcome(trials: &[Trial]) -> Outcome {
+/// Judges the checks of `trials`, which were made on `server`.
+pub(super) fn outcome(server: &str, trials: &[Trial]) -> Outcome {
     let mut of_check: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
     for trial in trials {
         for check in &trial.failed {
@@ -35,21 +39,27 @@ pub(super) fn outcome(trials: &[Trial]) -> Outcome {
     }
     let mut outcome = Outcome::default();
     for (check, failures) in of_check {
-        let (n, of) = (failures.len(), trials.len());
-        if n == of {
+        let name = name_of(check);
+        let passes = trials.iter().filter(|trial| has_passed(trial, name)).count();
+        let (n, of) = (failures.len(), failures.len() + passes);
+        if passes == 0 {
             outcome.failed.push(check.to_owned());
             continue;
         }
-        let name = check.split_once(": ").map_or(check, |(name, _)| name);
         let count = format!("{name}: failed in {n} of {of} trials");
-        let reasons: Option<Vec<&str>> =
-            failures.iter().map(|trial| trial.reason.as_deref()).collect();
-        match reasons {
-            Some(mut reasons) => {
-                reasons.sort_unstable();
-                reasons.dedup();
-                outcome.unsteady.push(format!("{count}: {}", reasons.join("; ")));
+        match reasons(&failures) {
+            Some(reasons) => outcome.unsteady.push(format!("{count}: {reasons}")),
+            None => outcome.failed.push(format!("{count}, and no server's log says why")),
+        }
+    }
+    let cut: Vec<&Trial> = trials.iter().filter(|trial| !trial.is_whole).collect();
+    if !cut.is_empty() {
+        let count = format!("{server}: cut short in {} of {} trials", cut.len(), trials.len());
+        match reasons(&cut) {
+            Some(reasons) if cut.len() < trials.len() => {
+                outcome.unsteady.push(format!("{count}: {reasons}"));
             }
+            Some(reasons) => outcome.failed.push(format!("{count}: {reasons}")),
             None => outcome.failed.push(format!("{count}, and no server's log says why")),
         }
     }
@@ -58,8 +68,27 @@ pub(super) fn outcome(trials: &[Trial]) -> Outcome {
 
 /// Whether every check has passed once: no further trial would tell more.
 pub(super) fn is_settled(trials: &[Trial]) -> bool {
-    let Some((first, others)) = trials.split_first() else { return false };
-    !first.failed.iter().any(|check| others.iter().all(|trial| trial.failed.contains(check)))
+    let mut failed = trials.iter().flat_map(|trial| &trial.failed);
+    trials.iter().any(|trial| trial.is_whole)
+        && failed.all(|check| trials.iter().any(|trial| has_passed(trial, name_of(check))))
+}
+
+fn has_passed(trial: &Trial, name: &str) -> bool {
+    trial.passed.iter().any(|passed| passed == name)
+}
+
+/// The check of a line `NAME: why`.
+fn name_of(check: &str) -> &str {
+    check.split_once(": ").map_or(check, |(name, _)| name)
+}
+
+/// What explains all of `trials`; nothing when one has no reason.
+fn reasons(trials: &[&Trial]) -> Option<String> {
+    let mut reasons =
+        trials.iter().map(|trial| trial.reason.as_deref()).collect::<Option<Vec<&str>>>()?;
+    reasons.sort_unstable();
+    reasons.dedup();
+    Some(reasons.join("; "))
 }
 
 /// What XRootD 5.5.3 says when it fails by itself and lives on, whatever clients asked for;
@@ -106,27 +135,37 @@ fn quoted(line: &str) -> String {
 mod tests {
     use super::*;
 
-    fn trial(failed: &[&str], reason: Option<&str>) -> Trial {
+    fn trial(passed: &[&str], failed: &[&str], reason: Option<&str>) -> Trial {
+        let passed = passed.iter().map(|name| format!("s::{name}")).collect();
         let failed = failed.iter().map(|name| format!("s::{name}: what it said")).collect();
-        Trial { failed, reason: reason.map(str::to_owned) }
+        Trial { passed, failed, is_whole: true, reason: reason.map(str::to_owned) }
+    }
+
+    fn cut(passed: &[&str], reason: Option<&str>) -> Trial {
+        Trial { is_whole: false, ..trial(passed, &[], reason) }
     }
 
     fn check(trials: &[Trial], failed: &[&str], unsteady: &[&str]) {
-        let found = outcome(trials);
+        let found = outcome("s", trials);
         assert_eq!(found.failed, failed);
         assert_eq!(found.unsteady, unsteady);
     }
 
     #[test]
     fn what_fails_each_time_is_our_fault() {
-        let trials = [trial(&["a", "b"], Some("crashed")), trial(&["a"], Some("crashed"))];
+        let trials =
+            [trial(&[], &["a", "b"], Some("crashed")), trial(&["b"], &["a"], Some("crashed"))];
         check(&trials, &["s::a: what it said"], &["s::b: failed in 1 of 2 trials: crashed"]);
         assert!(!is_settled(&trials));
     }
 
     #[test]
     fn what_passed_later_is_counted_and_needs_a_reason() {
-        let trials = [trial(&["a", "b"], None), trial(&["b"], Some("crashed")), trial(&[], None)];
+        let trials = [
+            trial(&[], &["a", "b"], None),
+            trial(&["a"], &["b"], Some("crashed")),
+            trial(&["a", "b"], &[], None),
+        ];
         check(
             &trials,
             &[
@@ -140,9 +179,27 @@ mod tests {
 
     #[test]
     fn a_check_that_passed_before_is_counted_too() {
-        let trials = [trial(&[], None), trial(&["a"], Some("crashed"))];
+        let trials = [trial(&["a"], &[], None), trial(&[], &["a"], Some("crashed"))];
         check(&trials, &[], &["s::a: failed in 1 of 2 trials: crashed"]);
         assert!(is_settled(&trials));
+    }
+
+    #[test]
+    fn a_check_that_a_crash_left_out_has_not_passed() {
+        let mut trials = vec![cut(&["a"], Some("crashed"))];
+        check(&trials, &["s: cut short in 1 of 1 trials: crashed"], &[]);
+        assert!(!is_settled(&trials));
+        trials.push(trial(&["a"], &["b"], Some("complained")));
+        trials.push(cut(&["a"], Some("crashed")));
+        assert!(!is_settled(&trials));
+        trials.push(trial(&["a", "b"], &[], None));
+        let unsteady =
+            ["s::b: failed in 1 of 2 trials: complained", "s: cut short in 2 of 4 trials: crashed"];
+        check(&trials, &[], &unsteady);
+        assert!(is_settled(&trials));
+        trials.push(cut(&[], None));
+        let failed = ["s: cut short in 3 of 5 trials, and no server's log says why"];
+        check(&trials, &failed, &unsteady[..1]);
     }
 
     #[test]
