@@ -7,10 +7,13 @@
 //! ```
 
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::cargo::{FUZZ_SEEDS, Set, build, cargo};
 use crate::process::{self, command};
@@ -43,41 +46,70 @@ pub(super) fn build_targets(workspace: &Workspace, ready: &Ready) -> Result<Path
     Ok(build_dir.join(host.trim()).join("release"))
 }
 
-/// Runs each target for `time`, on seeds and on what earlier runs found.
+/// Runs each target for `time`, on seeds and on what earlier runs found; as many at once as there
+/// are processors, since each has one thread.
 pub(super) fn run(
     workspace: &Workspace,
     ready: &Ready,
     programs: &Path,
     time: Duration,
 ) -> Result<()> {
-    let home = workspace.root.join("fuzz");
-    let build_dir = workspace.target.join("fuzz");
-    let seeds = build_dir.join("seeds");
+    let seeds = workspace.target.join("fuzz/seeds");
     if seeds.exists() {
         fs::remove_dir_all(&seeds)
             .with_context(|| format!("cannot clear `{}`", seeds.display()))?;
     }
     let [write_seeds] = build(workspace, ready, Set::Plain, [&FUZZ_SEEDS])?;
     process::run(command(write_seeds).arg(&seeds))?;
-    for name in target_names(workspace)? {
-        let seeds = seeds.join(&name);
-        ensure!(seeds.is_dir(), "`fuzz-seeds` writes no seeds for the target `{name}`");
-        let corpus = home.join("corpus").join(&name);
-        let artifacts = home.join("artifacts").join(&name);
-        for dir in [&corpus, &artifacts] {
-            fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-        }
-        let mut fuzz = command(programs.join(&name));
-        fuzz.arg(format!("-max_total_time={}", time.as_secs()));
-        fuzz.args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"]);
-        fuzz.arg(format!("-artifact_prefix={}/", artifacts.display()));
-        // What is found goes to the first folder.
-        fuzz.args([&corpus, &seeds]);
-        eprintln!("fuzzing `{name}`");
-        process::run(&mut fuzz).with_context(|| {
-            format!("`{name}` failed on an input kept in `{}`", artifacts.display())
-        })?;
+    let names = target_names(workspace)?;
+    for name in &names {
+        ensure!(seeds.join(name).is_dir(), "`fuzz-seeds` writes no seeds for the target `{name}`");
     }
+    let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<()> {
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+            run_one(workspace, programs, &seeds.join(name), name, time)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.get()).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().map_err(|_| anyhow!("the thread of a target panicked"))?
+        })
+    })
+}
+
+/// Runs one target; what it says of itself is shown when it has ended.
+fn run_one(
+    workspace: &Workspace,
+    programs: &Path,
+    seeds: &Path,
+    name: &str,
+    time: Duration,
+) -> Result<()> {
+    let home = workspace.root.join("fuzz");
+    let corpus = home.join("corpus").join(name);
+    let artifacts = home.join("artifacts").join(name);
+    for dir in [&corpus, &artifacts] {
+        fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+    }
+    let mut fuzz = command(programs.join(name));
+    fuzz.arg(format!("-max_total_time={}", time.as_secs()));
+    fuzz.args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"]);
+    fuzz.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    // What is found goes to the first folder.
+    fuzz.arg(&corpus).arg(seeds);
+    let output = fuzz.output().with_context(|| process::cannot_start(&fuzz))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    eprintln!("fuzzed `{name}`\n{said}");
+    ensure!(
+        output.status.success(),
+        "`{name}` failed ({}) on an input kept in `{}`",
+        output.status,
+        artifacts.display()
+    );
     Ok(())
 }
 
