@@ -43,6 +43,17 @@ pub(super) struct BuildArgs {
     /// A program to use instead of the one that the recipe names
     #[arg(long, value_name = "FILE")]
     pub(super) program: Option<PathBuf>,
+    /// The cargo profile to compile the program with
+    ///
+    /// `dev` compiles in a fraction of the time and computes slowly: for trying an image out.
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "NAME",
+        default_value = "release",
+        conflicts_with = "program"
+    )]
+    pub(super) profile: String,
     /// A folder with packages, made by `gular image lock --vendor`
     #[arg(long, value_name = "DIR")]
     pub(super) vendor: Vec<PathBuf>,
@@ -84,7 +95,8 @@ pub(super) enum CompressionArg {
 pub(super) fn run(args: &BuildArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let web = Web::new(&stop)?;
-    let cargo = Cargo { offline: args.place.offline, quiet: output.quiet };
+    let cargo =
+        Cargo { profile: args.profile.clone(), offline: args.place.offline, quiet: output.quiet };
     let built = build(&order(args, &cargo)?, &web, &Bars::new(output, &stop));
     let built = built.map_err(|error| ended(error, &stop))?;
     if output.json {

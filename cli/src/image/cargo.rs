@@ -10,6 +10,8 @@ use serde_json::Value;
 
 /// Runs cargo, whose own messages go to stderr.
 pub(super) struct Cargo {
+    /// Cargo's name for how to compile: `release`, `dev`, or one of the workspace's own.
+    pub(super) profile: String,
     pub(super) offline: bool,
     pub(super) quiet: bool,
 }
@@ -38,7 +40,7 @@ impl Cargo {
     /// image has them.
     fn rustc(&self, app: &App, package: &str, bin: &str, dir: &Path) -> Command {
         let mut cargo = cargo(app, "rustc", dir);
-        cargo.args(["--release", "--package", package, "--bin", bin]);
+        cargo.args(["--profile", &self.profile, "--package", package, "--bin", bin]);
         cargo.arg("--message-format=json-render-diagnostics");
         if self.offline {
             cargo.arg("--offline");
