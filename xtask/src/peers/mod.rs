@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::{Context, Result, ensure};
 
@@ -76,24 +77,34 @@ pub fn peers(
     let mut servers = Server::all();
     servers.retain(|server| server.name().contains(filter));
     ensure!(!files.is_empty() || !servers.is_empty(), "no peer's name contains `{filter}`");
-    let mut total = Tally::default();
+    let mut surroundings = None;
     if !files.is_empty() {
-        let mut surroundings = Surroundings::prepare(workspace, ready)?;
+        let mut prepared = Surroundings::prepare(workspace, ready)?;
         let is_image = |file: &PathBuf| {
             file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("image_"))
         };
         if files.iter().any(is_image) {
-            surroundings.build_image(workspace, ready)?;
+            prepared.build_image(workspace, ready)?;
         }
-        for file in &files {
-            eprintln!("peer {}", workspace.relative(file).display());
-            total.add(surroundings.run(file)?);
+        surroundings = Some(prepared);
+    }
+    // The servers' checks wait more than they compute, so they run beside the files. They begin
+    // after the image: beside a compiler XRootD loses its way more often.
+    let total = thread::scope(|scope| -> Result<Tally> {
+        let beside = scope.spawn(|| match servers.is_empty() {
+            true => Ok(Tally::default()),
+            false => servers::run(workspace, ready, &servers),
+        });
+        let mut total = Tally::default();
+        if let Some(surroundings) = &surroundings {
+            for file in &files {
+                eprintln!("peer {}", workspace.relative(file).display());
+                total.add(surroundings.run(file)?);
+            }
         }
-    }
-    // Not beside the files: there XRootD 5.5.3 has crashed, and its checks were all made again.
-    if !servers.is_empty() {
-        total.add(servers::run(workspace, ready, &servers)?);
-    }
+        total.add(beside.join().map_err(|panic| std::panic::resume_unwind(panic))??);
+        Ok(total)
+    })?;
     println!(
         "\n{} ok, {} failed, {} skipped",
         total.ok.len(),
