@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::num::NonZero;
 use std::ops::AddAssign;
 use std::process::{Command, Stdio};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, bail};
 
@@ -69,9 +69,15 @@ pub(crate) fn test(
     let mut total = Counts::default();
     let mut broken = Vec::new();
     // Without libjpeg-turbo the first set has the codecs as they are in the third.
-    for set in sets.iter().copied().filter(|set| *set != Set::Codec || ready.turbo) {
-        let mut command = cargo::cargo(workspace, ready, "test");
-        command.args(set.args(ready.turbo)).arg("--no-fail-fast").arg("--").args(options.rest);
+    let sets: Vec<Set> =
+        sets.iter().copied().filter(|set| *set != Set::Codec || ready.turbo).collect();
+    let mut beside: Option<JoinHandle<()>> = None;
+    for (n, set) in sets.iter().enumerate() {
+        if let Some(built) = beside.take() {
+            let _ = built.join();
+        }
+        let mut command = tests(workspace, ready, *set);
+        command.args(["--no-fail-fast", "--"]).args(options.rest);
         if options.long {
             command.env("GULAR_LONG_TESTS", "1");
         }
@@ -80,7 +86,13 @@ pub(crate) fn test(
         if env::var_os(TEST_THREADS).is_none() {
             command.env(TEST_THREADS, (2 * cores).to_string());
         }
-        let (counts, success) = counted(&mut command)?;
+        let next = sets.get(n + 1).map(|next| {
+            let mut build = tests(workspace, ready, *next);
+            build.args(["--no-run", "--quiet"]);
+            build
+        });
+        let compile_next = || beside = next.map(|build| thread::spawn(|| compile_beside(build)));
+        let (counts, success) = counted(&mut command, compile_next)?;
         total += counts;
         if !success {
             broken.push(process::line(&command));
@@ -93,15 +105,35 @@ pub(crate) fn test(
     Ok(())
 }
 
-/// Runs a `cargo test`, passing its lines on while adding up its results.
-fn counted(command: &mut Command) -> Result<(Counts, bool)> {
+fn tests(workspace: &Workspace, ready: &Ready, set: Set) -> Command {
+    let mut command = cargo::cargo(workspace, ready, "test");
+    command.args(set.args(ready.turbo));
+    command
+}
+
+/// Compiles the tests of the next set while those of this one run, many of which wait; gives way
+/// to them. What fails to compile is said again when its turn has come.
+fn compile_beside(mut build: Command) {
+    // On Linux a thread has a priority of its own, which the programs that it starts take over.
+    let _ = rustix::process::nice(10);
+    let _ = process::run(&mut build);
+}
+
+/// Runs a `cargo test`, passing its lines on while adding up its results. `compiled` is called
+/// once it has compiled all, since cargo lets nobody else compile before.
+fn counted(command: &mut Command, compiled: impl FnOnce()) -> Result<(Counts, bool)> {
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| process::cannot_start(command))?;
     let mut counts = Counts::default();
+    let mut compiled = Some(compiled);
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).split(b'\n') {
             let line = line
                 .with_context(|| format!("cannot read what `{}` prints", process::line(command)))?;
+            // The first line is a test program's.
+            if let Some(compiled) = compiled.take() {
+                compiled();
+            }
             let line = String::from_utf8_lossy(&line);
             println!("{line}");
             counts += Counts::of_line(&line).unwrap_or_default();
