@@ -771,6 +771,31 @@ fn holding_every_batch_is_an_error_not_a_hang() {
 }
 
 #[test]
+fn a_wait_ends_with_a_batch_or_when_its_time_is_over() {
+    let made = make(&Recipe::default());
+    let options = LoaderOptions { slots: 3, ..options(OrderKind::Elastic) };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let long = Duration::from_secs(60);
+    assert!(loader.wait(long), "no epoch was begun, so there is nothing to wait for");
+    loader.begin(0);
+    let mut held = Vec::new();
+    for may_be_kept in [true, false, false] {
+        assert!(loader.wait(long));
+        let batch = loader.next_batch().unwrap().unwrap();
+        assert_eq!(batch.may_be_kept(), may_be_kept, "{} are held already", held.len());
+        held.push(batch);
+    }
+    let short = Duration::from_millis(30);
+    let since = Instant::now();
+    assert!(!loader.wait(short), "all batches are held");
+    assert!(since.elapsed() >= short && since.elapsed() < long);
+    held.clear();
+    assert!(loader.wait(long));
+    while loader.next_batch().is_some_and(|batch| batch.is_ok()) {}
+    assert!(loader.wait(long), "the end is an answer");
+}
+
+#[test]
 fn batches_held_by_another_thread_are_waited_for() {
     let made = make(&Recipe::default());
     let lent_patience = Duration::from_millis(250);

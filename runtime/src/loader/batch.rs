@@ -160,9 +160,10 @@ impl Batch {
         }
     }
 
-    /// Whether the loader could go on if this batch were kept for long.
-    #[cfg(feature = "torch")]
-    pub(crate) fn may_be_kept(&self) -> bool {
+    /// Whether the loader could go on if this batch were kept for long. Where it could not, who
+    /// lends the batch's memory to others copies it instead.
+    #[must_use]
+    pub fn may_be_kept(&self) -> bool {
         self.ring.has_others()
     }
 }

@@ -475,15 +475,31 @@ impl BatchSlots {
     /// Whether [`BatchSlots::batch`] would return a batch, the end or an error at once.
     #[cfg(feature = "cuda")]
     pub(super) fn is_ready(&self, step: u64) -> bool {
-        let state = self.lock();
-        let Some(number) = state.number_of(step) else { return true };
-        let complete =
-            |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
-        state.broken || state.filling.iter().any(complete)
+        self.lock().has_answer(step)
+    }
+
+    /// Waits until [`BatchSlots::batch`] would return a batch, the end or an error at once, and
+    /// no longer than `at_most`; whether it would.
+    pub(super) fn wait(&self, step: u64, at_most: Duration, meters: &Meters) -> bool {
+        let begin = Instant::now();
+        let mut state = self.lock();
+        loop {
+            if state.has_answer(step) || self.waiting.stop.as_ref().is_some_and(StopFlag::requested)
+            {
+                return true;
+            }
+            let left = at_most.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                return false;
+            }
+            let since = Instant::now();
+            let waited = self.ready.wait_timeout(state, left.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            meters.add(Phase::WaitForBatch, since.elapsed());
+        }
     }
 
     /// Whether, with one batch more held, there are still two to be made, or one of two.
-    #[cfg(feature = "torch")]
     pub(super) fn has_others(&self) -> bool {
         let state = self.lock();
         state.free.len() + state.filling.len() >= if self.n_slots > 2 { 2 } else { 1 }
@@ -592,6 +608,14 @@ impl State {
     fn number_of(&self, step: u64) -> Option<u64> {
         let current = self.current.as_ref();
         current.filter(|current| step < current.run.span.n_steps()).map(|current| current.number)
+    }
+
+    /// Whether the batch of `step` is made, or will never be.
+    fn has_answer(&self, step: u64) -> bool {
+        let Some(number) = self.number_of(step) else { return true };
+        let complete =
+            |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
+        self.broken || self.filling.iter().any(complete)
     }
 
     fn is_live(&self, run: u64) -> bool {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gular_bundle::{Bundle, Digest};
 
@@ -217,6 +217,14 @@ impl Loader {
             }
         }
         taken
+    }
+
+    /// Waits until [`Loader::next_batch`] would return at once, and no longer than `at_most`;
+    /// whether it would. For owners that look at something else meanwhile, such as the signals
+    /// of another language.
+    #[must_use]
+    pub fn wait(&self, at_most: Duration) -> bool {
+        self.under_way.is_none_or(|now| self.ring.wait(now.step, at_most, &self.meters))
     }
 
     /// Ends the epoch begun last, if its batches were not all taken.
