@@ -65,12 +65,16 @@ pub const DIRECTOR: Artifact = Artifact::new(FEDERATION_ROOM, "example", "direct
 pub const GPU: Artifact = Artifact::new(RUNTIME, "example", "gpu", &["cuda", "turbo"]);
 /// The loader's rates.
 pub const LOAD_RATE: Artifact = Artifact::new(RUNTIME, "example", "load_rate", &["turbo"]);
+/// Prints the batches of an epoch, for Python to compare.
+pub const PRINT_BATCHES: Artifact = Artifact::new(RUNTIME, "example", "print_batches", &[]);
 /// Prints an order, for Python to compare.
 pub const PRINT_ORDER: Artifact = Artifact::new(RUNTIME, "example", "print_order", &[]);
 /// Prints a tally, for Python to compare.
 pub const PRINT_TALLY: Artifact = Artifact::new(RUNTIME, "example", "print_tally", &[]);
 /// Writes metrics, for `TensorBoard` to read.
 pub const WRITE_METRICS: Artifact = Artifact::new(RUNTIME, "example", "write_metrics", &[]);
+/// Says which glibc a program needs.
+pub const GLIBC_NEEDED: Artifact = Artifact::new(CONTAINERS, "example", "glibc_needed", &[]);
 /// Makes an image of a folder.
 pub const SIF_OF_DIR: Artifact = Artifact::new(CONTAINERS, "example", "sif_of_dir", &[]);
 /// Makes a `SquashFS` image of a folder.
@@ -160,6 +164,20 @@ pub fn build<const N: usize>(
     Ok(paths)
 }
 
+/// Builds the library of the Python package as [`build`] builds programs, and returns its path.
+///
+/// # Errors
+/// When it could not be built.
+pub fn build_python(workspace: &Workspace, ready: &Ready) -> Result<PathBuf> {
+    let mut build = cargo(workspace, ready, "build");
+    build.arg("--message-format=json-render-diagnostics").args(Set::Plain.args(ready.turbo));
+    // Of all packages: what else is a library is there already, for the programs.
+    build.arg("--lib");
+    let dir = workspace.root.join("python");
+    library(&messages(&mut build)?, &dir)
+        .with_context(|| format!("`{}` named no library of Python", process::line(&build)))
+}
+
 /// Builds one program for speed, with everything it can use, and returns its path.
 ///
 /// # Errors
@@ -206,6 +224,16 @@ fn executable(messages: &str, dir: &Path, name: &str) -> Option<PathBuf> {
     matching.find_map(|value| value["executable"].as_str().map(PathBuf::from))
 }
 
+/// The path of the library of the package in `dir` in cargo's messages.
+fn library(messages: &str, dir: &Path) -> Option<PathBuf> {
+    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut of_package = artifacts.filter(|value| {
+        value["reason"] == "compiler-artifact"
+            && value["manifest_path"].as_str().is_some_and(|p| Path::new(p).starts_with(dir))
+    });
+    of_package.find_map(|value| value["filenames"][0].as_str().map(PathBuf::from))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
@@ -225,6 +253,18 @@ mod tests {
         assert_eq!(found("/w", "gular"), Some("/t/1".into()));
         assert_eq!(found("/w/b", "gular"), Some("/t/2".into()));
         assert_eq!(found("/w", "gular-train"), None);
+    }
+
+    #[test]
+    fn the_library_of_python_is_found_among_messages() {
+        let messages = concat!(
+            r#"{"reason":"compiler-artifact","filenames":["/t/libgular_runtime.rlib"],"manifest_path":"/w/runtime/Cargo.toml"}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","filenames":["/t/lib_gular.so"],"manifest_path":"/w/python/Cargo.toml"}"#,
+        );
+        let found = |dir| library(messages, Path::new(dir));
+        assert_eq!(found("/w/python"), Some("/t/lib_gular.so".into()));
+        assert_eq!(found("/w/cli"), None);
     }
 
     /// What cargo would build of `args` and these kinds of dependency: each foreign package,

@@ -154,6 +154,7 @@ impl Surroundings {
         let [train] = cargo::build(workspace, ready, Set::Torch, [&cargo::TRAIN])?;
         let programs = [
             &cargo::GULAR,
+            &cargo::PRINT_BATCHES,
             &cargo::PRINT_ORDER,
             &cargo::PRINT_TALLY,
             &cargo::SIF_OF_DIR,
@@ -162,6 +163,8 @@ impl Surroundings {
         ];
         let [gular, example, ..] = cargo::build(workspace, ready, Set::Plain, programs)?;
         let examples = example.parent().context("a program is in a folder")?;
+        let package = home.join("python");
+        package_of(workspace, &cargo::build_python(workspace, ready)?, &package)?;
         let mut path = OsString::from(venv.join("bin"));
         if let Some(inherited) = env::var_os("PATH") {
             path.push(":");
@@ -171,6 +174,7 @@ impl Surroundings {
             ("GULAR_BIN", gular.into_os_string()),
             ("GULAR_TRAIN_BIN", with_libtorch(&train, ready, &home)?.into_os_string()),
             ("GULAR_PEER_EXAMPLES", examples.into()),
+            ("GULAR_PYTHON", package.into_os_string()),
             ("PATH", path),
             ("PYTHONDONTWRITEBYTECODE", "1".into()),
             ("PYTHONUNBUFFERED", "1".into()),
@@ -215,6 +219,25 @@ impl Surroundings {
         }
         Ok(tally)
     }
+}
+
+/// Makes the Python package `gular` in `dir` of its files and `library`, as it is in the wheel.
+fn package_of(workspace: &Workspace, library: &Path, dir: &Path) -> Result<()> {
+    empty(dir)?;
+    let (from, to) = (workspace.root.join("python/gular"), dir.join("gular"));
+    fs::create_dir(&to).with_context(|| format!("cannot make `{}`", to.display()))?;
+    let entries =
+        fs::read_dir(&from).with_context(|| format!("cannot list `{}`", from.display()))?;
+    let files = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>();
+    let files = files.with_context(|| format!("cannot list `{}`", from.display()))?;
+    let copies = files.iter().filter(|file| file.is_file()).filter_map(|file| {
+        let name = file.file_name()?;
+        Some((file.as_path(), to.join(name)))
+    });
+    for (file, copy) in copies.chain([(library, to.join("_gular.abi3.so"))]) {
+        fs::copy(file, &copy).with_context(|| format!("cannot copy `{}`", file.display()))?;
+    }
+    Ok(())
 }
 
 /// A shell script that runs `program` with our libtorch. The environment of the

@@ -1,0 +1,58 @@
+"""What can go wrong: every exception says what failed, and names the next step."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+
+class Error(Exception):
+    """Anything that Gular could not do.
+
+    ``hint`` is what to do next, ``key`` the sample it is about; either may be ``None``.
+    """
+
+    hint: Optional[str]
+    key: Optional[str]
+
+    def __init__(self, what: str, hint: Optional[str] = None, key: Optional[str] = None) -> None:
+        super().__init__(what, hint, key)
+        self.what, self.hint, self.key = what, hint, key
+
+    def __str__(self) -> str:
+        return f"{self.what}\nhint: {self.hint}" if self.hint else self.what
+
+
+class OptionError(Error, ValueError):
+    """An option that cannot be."""
+
+
+class BundleError(Error, OSError):
+    """The bundle cannot be read, or its bytes are not those that its manifest promises."""
+
+    __str__ = Error.__str__
+
+
+class TransferError(Error, OSError):
+    """The bundle cannot be fetched."""
+
+    __str__ = Error.__str__
+
+
+class SampleError(Error, ValueError):
+    """One sample cannot be made into a row of a batch; ``key`` names it."""
+
+
+class StateError(Error, ValueError):
+    """A state that this loader cannot go on from."""
+
+
+class DeliveryError(Error):
+    """An epoch was not delivered as its order says."""
+
+
+class RankError(Error, ValueError):
+    """It cannot be told which of how many processes this one is."""
+
+
+class ForkError(Error, RuntimeError):
+    """A loader was used in a process forked from the one that made it."""

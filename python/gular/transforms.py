@@ -1,0 +1,53 @@
+"""What is done to each picture: chosen here, done by the loader's threads.
+
+Random parts and mirrorings are a function of (seed, epoch, sample), so neither the number of
+threads nor that of ranks, nor a restart, changes a pixel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class RandomCrop:
+    """A random part made into a square of ``size`` pixels, at times mirrored: for training.
+
+    As torchvision's ``RandomResizedCrop`` and ``RandomHorizontalFlip``: ``scale`` is the part
+    of the picture's area, ``ratio`` its width / height, ``flip`` the probability of mirroring.
+    """
+
+    size: int = 224
+    scale: Tuple[float, float] = (0.08, 1.0)
+    ratio: Tuple[float, float] = (3 / 4, 4 / 3)
+    flip: float = 0.5
+
+    def _json(self) -> Dict[str, Any]:
+        return {"random": {"size": self.size, "scale": self.scale, "ratio": self.ratio, "flip": self.flip}}
+
+
+@dataclass(frozen=True)
+class CenterCrop:
+    """The short side made ``resize_short`` pixels, then the middle square of ``size``.
+
+    As torchvision's ``Resize`` and ``CenterCrop``. ``resize_short`` is 8/7 of ``size`` unless
+    given, as 224 is cut from 256.
+    """
+
+    size: int = 224
+    resize_short: Optional[int] = None
+
+    def _json(self) -> Dict[str, Any]:
+        return {"center": {"size": self.size, "resize_short": self.resize_short}}
+
+
+@dataclass(frozen=True)
+class Resize:
+    """The whole picture, stretched to ``height`` by ``width`` pixels."""
+
+    height: int
+    width: int
+
+    def _json(self) -> Dict[str, Any]:
+        return {"resize": {"width": self.width, "height": self.height}}

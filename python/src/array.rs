@@ -1,0 +1,267 @@
+//! A field of a batch, lent: the batch's memory goes back to the loader with the last reader.
+
+use std::mem::ManuallyDrop;
+use std::process;
+use std::sync::Arc;
+
+use gular_runtime::{Batch, Dtype, Layout, Values};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use zerocopy::IntoBytes as _;
+
+use crate::dlpack;
+
+/// Numbers in memory, and who owns it.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    /// In numbers, not bytes.
+    pub(crate) strides: Vec<usize>,
+    _memory: Arc<Memory>,
+    /// Where the first number is.
+    address: usize,
+    len_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// A batch of the loader; the process that it belongs to.
+    Lent(ManuallyDrop<Batch>, u32),
+    /// `u64` for their alignment.
+    Copied(Vec<u64>),
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Self::Lent(batch, pid) = self
+            // After a fork the lock of the ring may be held by a thread that is not there.
+            && *pid == process::id()
+        {
+            // SAFETY: once, here.
+            #[expect(unsafe_code, reason = "in a forked process the batch is not dropped")]
+            unsafe {
+                ManuallyDrop::drop(batch);
+            }
+        }
+    }
+}
+
+/// What a batch has, by name.
+pub(crate) enum Part {
+    Numbers(Column),
+    Bytes(Vec<Vec<u8>>),
+}
+
+/// The fields of `batch`: its own memory, or copies where the loader needs that for the next
+/// batches. `permuted` images have their channels before rows and columns.
+pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String, Part)> {
+    let lent = batch.may_be_kept();
+    let batch = Arc::new(Memory::Lent(ManuallyDrop::new(batch), process::id()));
+    let Memory::Lent(of, _) = &*batch else { return Vec::new() };
+    let column = |dtype, shape: Vec<usize>, bytes: &[u8]| {
+        let memory = if lent { Arc::clone(&batch) } else { Arc::new(Memory::copy(bytes)) };
+        let address = match &*memory {
+            Memory::Lent(..) => bytes.as_ptr() as usize,
+            Memory::Copied(words) => words.as_ptr() as usize,
+        };
+        let mut strides = vec![1; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * shape[axis];
+        }
+        Column { dtype, shape, strides, _memory: memory, address, len_bytes: bytes.len() }
+    };
+    let mut parts = Vec::new();
+    for (name, values) in of.fields() {
+        let part = match values {
+            Values::Bytes(values) => Part::Bytes(values.to_vec()),
+            Values::Array(array) => {
+                let mut made = column(array.dtype, array.shape, array.bytes);
+                if permuted && name == "image" && of.layout() == Layout::ChannelsLast {
+                    made.shape[1..].rotate_right(1);
+                    made.strides[1..].rotate_right(1);
+                }
+                Part::Numbers(made)
+            }
+        };
+        parts.push((name.to_owned(), part));
+    }
+    let n = of.len();
+    if labelled {
+        let labels = column(Dtype::I64, vec![n], of.labels().as_bytes());
+        parts.push(("label".to_owned(), Part::Numbers(labels)));
+    }
+    // Numbers of samples are far below 2^63.
+    let ids = column(Dtype::I64, vec![n], of.sample_ids().as_bytes());
+    parts.push(("index".to_owned(), Part::Numbers(ids)));
+    parts
+}
+
+impl Memory {
+    fn copy(bytes: &[u8]) -> Self {
+        let mut words = vec![0_u64; bytes.len().div_ceil(8)];
+        words.as_mut_bytes()[..bytes.len()].copy_from_slice(bytes);
+        Self::Copied(words)
+    }
+}
+
+impl Column {
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+
+    /// The same numbers in memory of their own.
+    fn copy(&self) -> Self {
+        // SAFETY: `memory` has as many bytes there, and is kept while this is read.
+        #[expect(unsafe_code, reason = "the memory of a batch, by its address")]
+        let bytes =
+            unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len_bytes) };
+        let memory = Arc::new(Memory::copy(bytes));
+        let Memory::Copied(words) = &*memory else { return self.clone() };
+        Self { address: words.as_ptr() as usize, _memory: Arc::clone(&memory), ..self.clone() }
+    }
+
+    /// As NumPy's array interface names the type.
+    fn type_string(&self) -> Option<&'static str> {
+        Some(match self.dtype {
+            Dtype::U8 => "|u1",
+            Dtype::I8 => "|i1",
+            Dtype::U16 => "<u2",
+            Dtype::I16 => "<i2",
+            Dtype::U32 => "<u4",
+            Dtype::I32 => "<i4",
+            Dtype::I64 => "<i8",
+            Dtype::F16 => "<f2",
+            Dtype::F32 => "<f4",
+            Dtype::F64 => "<f8",
+            Dtype::Bf16 => return None,
+        })
+    }
+
+    fn type_name(&self) -> &'static str {
+        match self.dtype {
+            Dtype::U8 => "uint8",
+            Dtype::I8 => "int8",
+            Dtype::U16 => "uint16",
+            Dtype::I16 => "int16",
+            Dtype::U32 => "uint32",
+            Dtype::I32 => "int32",
+            Dtype::I64 => "int64",
+            Dtype::F16 => "float16",
+            Dtype::Bf16 => "bfloat16",
+            Dtype::F32 => "float32",
+            Dtype::F64 => "float64",
+        }
+    }
+}
+
+const NO_BF16: &str = "NumPy has no bfloat16: take it by DLPack (torch.from_dlpack, \
+                       jax.numpy.from_dlpack), or ask the loader for `numbers=\"f16\"` or `\"f32\"`";
+
+/// Numbers of one field of a batch, in the loader's own memory.
+///
+/// `numpy.asarray`, `numpy.from_dlpack`, `torch.from_dlpack` and `jax.numpy.from_dlpack` view
+/// it without a copy. The memory goes back to the loader when the last view is gone.
+#[pyclass(frozen, subclass, module = "gular")]
+pub(crate) struct Array(pub(crate) Column);
+
+#[pymethods]
+impl Array {
+    /// The same numbers, for classes derived from this one.
+    #[new]
+    fn new(of: &Bound<'_, Self>) -> Self {
+        Self(of.get().0.clone())
+    }
+
+    /// The number of samples, then the shape of one.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.0.shape)
+    }
+
+    /// Steps along each axis, in numbers.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.0.strides)
+    }
+
+    /// The type's name, such as `float32` or `bfloat16`.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.0.type_name()
+    }
+
+    /// Bytes of all numbers.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.0.len_bytes
+    }
+
+    /// The address of the first number.
+    #[getter]
+    fn ptr(&self) -> usize {
+        self.0.address
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.shape.first().copied().unwrap_or_default()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("gular.Array(shape={:?}, dtype={})", self.0.shape, self.0.type_name())
+    }
+
+    /// NumPy's array interface, version 3. bfloat16 has none.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Some(typestr) = self.0.type_string() else {
+            return Err(PyAttributeError::new_err(NO_BF16));
+        };
+        let bytes = self.0.dtype.size_bytes() as usize;
+        let strides: Vec<usize> = self.0.strides.iter().map(|n| n * bytes).collect();
+        let interface = PyDict::new(py);
+        interface.set_item("version", 3)?;
+        interface.set_item("typestr", typestr)?;
+        interface.set_item("shape", PyTuple::new(py, &self.0.shape)?)?;
+        interface.set_item("strides", PyTuple::new(py, strides)?)?;
+        interface.set_item("data", (self.0.address, false))?;
+        Ok(interface)
+    }
+
+    /// Asked by NumPy where there is no array interface: says why.
+    #[pyo3(signature = (*_args, **_options))]
+    fn __array__(
+        &self,
+        _args: &Bound<'_, PyTuple>,
+        _options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        Err(PyTypeError::new_err(NO_BF16))
+    }
+
+    /// `(1, 0)`: the CPU.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (dlpack::CPU, 0)
+    }
+
+    /// A capsule of the array API standard, of version 1 where `max_version` allows.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__(
+        &self,
+        py: Python<'_>,
+        stream: Option<&Bound<'_, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        if stream.is_some() {
+            return Err(PyBufferError::new_err("memory of the CPU has no stream"));
+        }
+        if dl_device.is_some_and(|device| device != (dlpack::CPU, 0)) {
+            return Err(PyBufferError::new_err("the array is in memory of the CPU"));
+        }
+        let copy = copy.unwrap_or_default();
+        let column = if copy { self.0.copy() } else { self.0.clone() };
+        dlpack::capsule(py, column, max_version, copy)
+    }
+}

@@ -1,0 +1,205 @@
+//! Arrays lent by DLPack: <https://dmlc.github.io/dlpack/latest/c_api.html>.
+//!
+//! ```text
+//!   PyCapsule "dltensor" ──▶ DLManagedTensor { dl_tensor ──▶ shape, strides, data
+//!                                              manager_ctx ──▶ Export: owns all of these }
+//! ```
+//!
+//! Who takes the tensor renames the capsule and calls the deleter when done, on any thread, with
+//! or without Python's lock; a capsule that nobody took calls it itself.
+
+use std::ffi::{CStr, c_void};
+
+use gular_runtime::Dtype;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::array::Column;
+
+/// `kDLCPU`.
+pub(crate) const CPU: i32 = 1;
+/// The newest version of the protocol that is spoken here.
+const VERSION: Version = Version { major: 1, minor: 0 };
+/// `DLPACK_FLAG_BITMASK_IS_COPIED`.
+const IS_COPIED: u64 = 1 << 1;
+
+const PLAIN: &CStr = c"dltensor";
+const VERSIONED: &CStr = c"dltensor_versioned";
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Version {
+    major: u32,
+    minor: u32,
+}
+
+#[repr(C)]
+struct Device {
+    kind: i32,
+    id: i32,
+}
+
+#[repr(C)]
+struct DataType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+#[repr(C)]
+struct Tensor {
+    data: *mut c_void,
+    device: Device,
+    n_axes: i32,
+    dtype: DataType,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+#[repr(C)]
+struct Managed {
+    tensor: Tensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Self)>,
+}
+
+#[repr(C)]
+struct ManagedVersioned {
+    version: Version,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Self)>,
+    flags: u64,
+    tensor: Tensor,
+}
+
+/// What a lent tensor keeps: the memory, and the numbers that its description points to.
+struct Export<T> {
+    managed: T,
+    shape: Box<[i64]>,
+    strides: Box<[i64]>,
+    _column: Column,
+}
+
+/// Of `DLDataTypeCode`, and how many bits.
+fn data_type(dtype: Dtype) -> DataType {
+    let code = match dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
+        Dtype::U8 | Dtype::U16 | Dtype::U32 => 1,
+        Dtype::F16 | Dtype::F32 | Dtype::F64 => 2,
+        Dtype::Bf16 => 4,
+    };
+    DataType { code, bits: dtype.size_bytes() as u8 * 8, lanes: 1 }
+}
+
+/// A capsule that lends `column`, in the newest form that a reader of `max_version` knows.
+pub(crate) fn capsule(
+    py: Python<'_>,
+    column: Column,
+    max_version: Option<(u32, u32)>,
+    copied: bool,
+) -> PyResult<Py<PyAny>> {
+    if max_version.is_some_and(|(major, _)| major >= VERSION.major) {
+        let managed = |tensor, context| ManagedVersioned {
+            version: VERSION,
+            context,
+            deleter: Some(delete_versioned),
+            flags: if copied { IS_COPIED } else { 0 },
+            tensor,
+        };
+        let export = export(column, managed, |managed| &mut managed.tensor, |m, c| m.context = c);
+        // SAFETY: what `export` made, under the name of its type.
+        #[expect(unsafe_code, reason = "a capsule of a tensor that was just made")]
+        return unsafe { wrap(py, export.cast(), VERSIONED, drop_versioned) };
+    }
+    let managed = |tensor, context| Managed { tensor, context, deleter: Some(delete_plain) };
+    let export = export(column, managed, |managed| &mut managed.tensor, |m, c| m.context = c);
+    // SAFETY: what `export` made, under the name of its type.
+    #[expect(unsafe_code, reason = "a capsule of a tensor that was just made")]
+    unsafe {
+        wrap(py, export.cast(), PLAIN, drop_plain)
+    }
+}
+
+/// Puts `column` and its description where they stay until the deleter is called.
+fn export<T>(
+    column: Column,
+    managed: impl FnOnce(Tensor, *mut c_void) -> T,
+    tensor: impl FnOnce(&mut T) -> &mut Tensor,
+    context: impl FnOnce(&mut T, *mut c_void),
+) -> *mut T {
+    let shape: Box<[i64]> = column.shape.iter().map(|n| *n as i64).collect();
+    let strides: Box<[i64]> = column.strides.iter().map(|n| *n as i64).collect();
+    let empty = Tensor {
+        data: column.address() as *mut c_void,
+        device: Device { kind: CPU, id: 0 },
+        n_axes: shape.len() as i32,
+        dtype: data_type(column.dtype),
+        shape: std::ptr::null_mut(),
+        strides: std::ptr::null_mut(),
+        byte_offset: 0,
+    };
+    let managed = managed(empty, std::ptr::null_mut());
+    let mut made = Box::new(Export { managed, shape, strides, _column: column });
+    let (at, steps) = (made.shape.as_mut_ptr(), made.strides.as_mut_ptr());
+    let tensor = tensor(&mut made.managed);
+    (tensor.shape, tensor.strides) = (at, steps);
+    let made = Box::into_raw(made);
+    // SAFETY: made by the line above, and nobody else has it.
+    #[expect(unsafe_code, reason = "a description that points to its own owner")]
+    unsafe {
+        context(&mut (*made).managed, made.cast());
+        &raw mut (*made).managed
+    }
+}
+
+/// # Safety
+/// `managed` is what `destructor` takes from a capsule named `name`.
+#[expect(unsafe_code, reason = "capsules are of Python's C interface")]
+unsafe fn wrap(
+    py: Python<'_>,
+    managed: *mut c_void,
+    name: &'static CStr,
+    destructor: unsafe extern "C" fn(*mut ffi::PyObject),
+) -> PyResult<Py<PyAny>> {
+    // SAFETY: the pointer is not null, the name lives for ever, and Python's lock is held.
+    let made = unsafe { ffi::PyCapsule_New(managed, name.as_ptr(), Some(destructor)) };
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, made) }.map(Bound::unbind)
+}
+
+/// Whoever took the tensor is done with it.
+#[expect(unsafe_code, reason = "a callback of C")]
+unsafe extern "C" fn delete_plain(managed: *mut Managed) {
+    // SAFETY: made by `export`, and handed over to this one call.
+    drop(unsafe { Box::from_raw((*managed).context.cast::<Export<Managed>>()) });
+}
+
+/// As [`delete_plain`].
+#[expect(unsafe_code, reason = "a callback of C")]
+unsafe extern "C" fn delete_versioned(managed: *mut ManagedVersioned) {
+    // SAFETY: made by `export`, and handed over to this one call.
+    drop(unsafe { Box::from_raw((*managed).context.cast::<Export<ManagedVersioned>>()) });
+}
+
+/// The capsule goes away; nobody took the tensor if it still has its first name.
+#[expect(unsafe_code, reason = "a callback of Python")]
+unsafe extern "C" fn drop_plain(capsule: *mut ffi::PyObject) {
+    // SAFETY: a capsule of `wrap`, whose pointer is a tensor that was not taken.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, PLAIN.as_ptr()) == 1 {
+            delete_plain(ffi::PyCapsule_GetPointer(capsule, PLAIN.as_ptr()).cast());
+        }
+    }
+}
+
+/// As [`drop_plain`].
+#[expect(unsafe_code, reason = "a callback of Python")]
+unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
+    // SAFETY: a capsule of `wrap`, whose pointer is a tensor that was not taken.
+    unsafe {
+        if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
+            delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What a loader is told, as the package writes it: JSON.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gular_runtime::order::{OrderKind, OrderSpec, Weights};
+use gular_runtime::{
+    Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold, JpegBackend, Layout,
+    LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions, OrientationPolicy, Predicate,
+    Ranks, Select, Split, Transform, UnknownLabels,
+};
+use serde::Deserialize;
+
+/// All options but the rank; absent ones are those of [`LoaderOptions::new`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub(crate) source: String,
+    pub(crate) split: Split,
+    batch_size: usize,
+    order: Order,
+    seed: u64,
+    drop_last: bool,
+    rank: Option<u64>,
+    world_size: Option<u64>,
+    workers: usize,
+    slots: usize,
+    read_ahead: Option<u64>,
+    transform: Option<Shape>,
+    numbers: Kind,
+    layout: Axes,
+    normalise: Scale,
+    depth: Option<Bits>,
+    bands: Option<Vec<usize>>,
+    fields: Vec<String>,
+    on_bad_sample: Bad,
+    unknown_labels: Unknown,
+    apply_orientation: bool,
+    jpeg: Option<String>,
+    only: Option<HashSet<String>>,
+    never: Option<HashSet<Digest>>,
+    fold: Option<FoldOf>,
+    draw: Option<Drawing>,
+    across_epochs: Option<bool>,
+    n_epochs: Option<u64>,
+    check: When,
+    map: bool,
+    digest: Option<Digest>,
+    cache: Option<PathBuf>,
+    token_files: Vec<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Order {
+    Elastic,
+    Torch { shuffle: bool },
+    Window { shards: u64 },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Shape {
+    Random { size: u32, scale: (f64, f64), ratio: (f64, f64), flip: f64 },
+    Center { size: u32, resize_short: Option<u32> },
+    Resize { width: u32, height: u32 },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    F32,
+    F16,
+    Bf16,
+    Stored,
+}
+
+/// How images lie in memory, and in which order their axes are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Axes {
+    #[serde(rename = "NCHW")]
+    Planes,
+    #[serde(rename = "NHWC")]
+    Pixels,
+    /// In memory as `NHWC`, named as `NCHW`.
+    #[serde(rename = "channels_last")]
+    ChannelsLast,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Scale {
+    Imagenet,
+    Bundle,
+    Scaled,
+    By { scale: Option<f32>, mean: Vec<f32>, std: Vec<f32> },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Bits {
+    U8,
+    U16,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Bad {
+    Fail,
+    Skip,
+    Replace,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Unknown {
+    Refuse,
+    Drop,
+    Ignore,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FoldOf {
+    of: u64,
+    number: u64,
+    held_out: bool,
+    seed: u64,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Drawing {
+    Class,
+    Weights(Vec<f64>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum When {
+    OnFetch,
+    FirstTouch,
+    Always,
+}
+
+impl Settings {
+    /// # Errors
+    /// [`Error::Option`] with what serde says.
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        serde_json::from_str(text)
+            .map_err(|error| Error::Option { option: "options", reason: error.to_string() })
+    }
+
+    /// Whether images of pixels in a row are named channels first.
+    pub(crate) fn permuted(&self) -> bool {
+        self.layout == Axes::ChannelsLast
+    }
+
+    pub(crate) fn bundle(&self) -> BundleOptions {
+        let check = match self.check {
+            When::OnFetch => CheckWhen::OnFetch,
+            When::FirstTouch => CheckWhen::FirstTouch,
+            When::Always => CheckWhen::Always,
+        };
+        let backend = if self.map { Backend::Map } else { Backend::Pread };
+        BundleOptions {
+            splits: vec![self.split],
+            open: OpenOptions { check, backend, digest: self.digest, ..OpenOptions::default() },
+            cache: self.cache.clone(),
+            token_files: self.token_files.clone(),
+        }
+    }
+
+    /// The rank that was given, else the one that a launcher says.
+    ///
+    /// # Errors
+    /// [`Error::Rank`]; [`Error::Option`] where only half is given.
+    pub(crate) fn ranks(&self, env: &Env) -> Result<Ranks, Error> {
+        let explicit = match (self.rank, self.world_size) {
+            (Some(rank), Some(world_size)) => Some((rank, world_size)),
+            (None, None) => None,
+            _ => {
+                let reason = "give both `rank` and `world_size`, or neither".into();
+                return Err(Error::Option { option: "rank", reason });
+            }
+        };
+        Ranks::discover(explicit, env)
+    }
+
+    /// # Errors
+    /// [`Error::Option`] for what [`gular_runtime::Loader::new`] cannot see.
+    pub(crate) fn loader(
+        self,
+        ranks: &Ranks,
+        normalise: impl FnOnce() -> Option<Normalise>,
+    ) -> Result<LoaderOptions, Error> {
+        let base = LoaderOptions::for_ranks(self.split, ranks);
+        let fail = |option, reason: &str| Err(Error::Option { option, reason: reason.to_owned() });
+        let normalise = match self.normalise {
+            Scale::Imagenet => Normalise::default(),
+            Scale::Scaled => Normalise::scaled(),
+            Scale::By { scale, mean, std } => Normalise { scale, mean, std },
+            Scale::Bundle => match normalise() {
+                Some(found) => found,
+                None => return fail("normalise", "the bundle's manifest has no statistics"),
+            },
+        };
+        let draw = match self.draw {
+            None => Draw::EachOnce,
+            Some(Drawing::Class) => Draw::ByClass,
+            Some(Drawing::Weights(weights)) => match Weights::scaled(&weights) {
+                Some(weights) => Draw::ByWeight(weights),
+                None => return fail("draw", "weights are to be 0 or more, and not all 0"),
+            },
+        };
+        let jpeg = match self.jpeg.as_deref() {
+            None => JpegBackend::default(),
+            Some(name) => match JpegBackend::ALL.iter().find(|backend| backend.name() == name) {
+                Some(backend) => *backend,
+                None => {
+                    let names: Vec<_> = JpegBackend::ALL.iter().map(|b| b.name()).collect();
+                    let reason = format!("`{name}` is not one of `{}`", names.join("`, `"));
+                    return Err(Error::Option { option: "jpeg", reason });
+                }
+            },
+        };
+        let kind = match self.order {
+            Order::Elastic => OrderKind::Elastic,
+            Order::Torch { shuffle } => OrderKind::Torch { shuffle },
+            Order::Window { shards } => OrderKind::Window { shards },
+        };
+        let fold = self.fold.map(|fold| {
+            let FoldOf { of, number, held_out, seed } = fold;
+            Fold { of, number, held_out, seed }
+        });
+        Ok(LoaderOptions {
+            batch_size: self.batch_size,
+            order: OrderSpec { kind, seed: self.seed, drop_last: self.drop_last },
+            threads: self.workers,
+            slots: self.slots,
+            read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
+            transform: self.transform.map_or(base.transform, Shape::transform),
+            numbers: match self.numbers {
+                Kind::F32 => Numbers::F32,
+                Kind::F16 => Numbers::F16,
+                Kind::Bf16 => Numbers::Bf16,
+                Kind::Stored => Numbers::Stored,
+            },
+            layout: match self.layout {
+                Axes::Planes => Layout::Contiguous,
+                Axes::Pixels | Axes::ChannelsLast => Layout::ChannelsLast,
+            },
+            normalise,
+            select: Select {
+                only: self.only.map(Predicate::keys),
+                never: self.never.map(Arc::new),
+                fold,
+            },
+            draw,
+            across_epochs: self.across_epochs.unwrap_or(base.across_epochs),
+            n_epochs: self.n_epochs,
+            depth: match self.depth {
+                None => Depth::Stored,
+                Some(Bits::U8) => Depth::U8,
+                Some(Bits::U16) => Depth::U16,
+            },
+            bands: self.bands,
+            fields: self.fields,
+            on_error: match self.on_bad_sample {
+                Bad::Fail => OnBadSample::Fail,
+                Bad::Skip => OnBadSample::Skip,
+                Bad::Replace => OnBadSample::Replace,
+            },
+            unknown_labels: match self.unknown_labels {
+                Unknown::Refuse => UnknownLabels::Refuse,
+                Unknown::Drop => UnknownLabels::Drop,
+                Unknown::Ignore => UnknownLabels::Ignore,
+            },
+            orientation: match self.apply_orientation {
+                true => OrientationPolicy::Apply,
+                false => OrientationPolicy::Ignore,
+            },
+            jpeg,
+            ..base
+        })
+    }
+}
+
+impl Shape {
+    fn transform(self) -> Transform {
+        match self {
+            Self::Random { size, scale, ratio, flip } => {
+                Transform::Train { size, scale, ratio, flip }
+            }
+            Self::Center { size, resize_short: None } => Transform::eval(size),
+            Self::Center { size, resize_short: Some(resize_short) } => {
+                Transform::Eval { resize_short, crop: size }
+            }
+            Self::Resize { width, height } => Transform::Resize { width, height },
+        }
+    }
+}

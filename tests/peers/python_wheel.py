@@ -1,0 +1,337 @@
+"""The Python package `gular` against the Rust loader, NumPy and PyTorch.
+
+The same numbers as in Rust, lent without a copy; Ctrl-C, fork and spawn; `list(loader)`; resumes
+in mid-epoch on another number of ranks. Runs the library that `cargo` built with the package
+beside it; `cargo xtask dist` makes and tries the wheel.
+"""
+
+import gc
+import hashlib
+import json
+import multiprocessing
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.environ["GULAR_PYTHON"])
+
+try:
+    import numpy as np
+    import torch
+except ImportError as missing:
+    print(f"skip python_wheel: {missing.name} missing, install: pip install torch numpy")
+    sys.exit(0)
+
+import gular
+from _shared import GULAR, check, finish, make_images, run
+
+PRINT_BATCHES = os.path.join(os.environ["GULAR_PEER_EXAMPLES"], "print_batches")
+
+
+def packed():
+    make_images()
+    run(GULAR, "pack", "images", "bundle", "--shard-size", "1MiB", "--quiet")
+
+
+def loader(**options):
+    return gular.DataLoader("bundle", **{"batch_size": 7, "size": 32, "seed": 5, **options})
+
+
+def sha(array):
+    return hashlib.sha256(array.memoryview()).hexdigest()
+
+
+def in_rust(numbers, layout, order, epoch, rank, world, *fields):
+    text = run(PRINT_BATCHES, "bundle", numbers, layout, order, epoch, rank, world, *fields)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def refused(kind, wanted, call):
+    try:
+        call()
+    except kind as error:
+        return wanted in str(error), str(error)
+    return False, "nothing was raised"
+
+
+def numbers_of_rust():
+    for numbers, layout, order, rank, world in [
+        ("f32", "NCHW", "elastic", 0, 1),
+        ("f32", "NHWC", "torch", 1, 2),
+        ("f16", "channels_last", "window", 0, 3),
+        ("bf16", "NCHW", "elastic", 2, 3),
+        ("stored", "NHWC", "elastic", 0, 1),
+    ]:
+        what = f"{numbers} {layout} {order} {rank}/{world}"
+        ours = loader(numbers=numbers, layout=layout, order=order, window=2, rank=rank, world_size=world, output="dlpack")
+        ours.set_epoch(3)
+        found = [{"fields": {"image": sha(batch["image"])}, "label": np.asarray(batch["label"]).tolist(),
+                  "index": np.asarray(batch["index"]).tolist(), "key": batch["key"]} for batch in ours]
+        expected = in_rust(numbers, layout, order, 3, rank, world)
+        check(f"the Rust loader's numbers, {what}", found == expected and len(found) == len(ours), f"{len(found)} batches")
+
+
+def arrays():
+    dtypes = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "stored": "uint8"}
+    for numbers, dtype in dtypes.items():
+        batch = next(iter(loader(numbers=numbers, output="dlpack")))
+        image = batch["image"]
+        tensor = torch.from_dlpack(image)
+        same = tensor.data_ptr() == image.ptr and tensor.dtype == getattr(torch, dtype)
+        check(f"{dtype} by DLPack is not copied", same and tensor.shape == image.shape == (7, 3, 32, 32), str(image))
+        plain = torch.utils.dlpack.from_dlpack(image.__dlpack__())
+        check(f"{dtype} by the first DLPack is not copied", plain.data_ptr() == image.ptr)
+        view = image.memoryview()
+        address = np.frombuffer(view, np.uint8).ctypes.data
+        check(f"{dtype} by the buffer protocol is not copied", address == image.ptr and view.nbytes == image.nbytes)
+        if numbers == "bf16":
+            check("NumPy has no bfloat16, and that is said", *refused(TypeError, "from_dlpack", lambda: np.asarray(image)))
+            continue
+        for name, array in [("asarray", np.asarray(image)), ("from_dlpack", np.from_dlpack(image))]:
+            check(f"{dtype} by numpy.{name} is not copied", array.ctypes.data == image.ptr and array.dtype == dtype)
+            check(f"{dtype} by numpy.{name} has the tensor's values", np.array_equal(array, tensor.numpy()))
+    copied = torch.utils.dlpack.from_dlpack(image.__dlpack__(copy=True, max_version=(1, 1)))
+    check("a copy is a copy", copied.data_ptr() != image.ptr and torch.equal(copied, tensor))
+    check("another device is refused", *refused(BufferError, "CPU", lambda: image.__dlpack__(dl_device=(2, 0))))
+    last = next(iter(loader(layout="channels_last")))["image"]
+    first = next(iter(loader()))["image"]
+    is_last = last.is_contiguous(memory_format=torch.channels_last) and last.shape == first.shape
+    check("channels_last is PyTorch's", is_last and torch.equal(last, first), str(last.stride()))
+
+
+def outputs():
+    batch = next(iter(loader()))
+    check("tensors where PyTorch is there", isinstance(batch["image"], torch.Tensor) and batch["label"].dtype == torch.int64)
+    batch = next(iter(loader(output="numpy")))
+    check("arrays where NumPy is asked for", isinstance(batch["image"], np.ndarray) and batch["label"].dtype == np.int64)
+    images, labels = next(iter(loader(as_tuple=("image", "label"))))
+    check("tuples where they are asked for", images.shape == (7, 3, 32, 32) and labels.shape == (7,))
+    check("names that a batch lacks", *refused(gular.OptionError, "`label`", lambda: next(iter(loader(as_tuple=["labels"])))))
+    check("bfloat16 for NumPy is refused at once", *refused(gular.OptionError, "hint:", lambda: loader(numbers="bf16", output="numpy")))
+    check("a bundle that is not there", *refused(gular.BundleError, "nowhere", lambda: gular.DataLoader("nowhere")))
+    check("options that cannot be", *refused(ValueError, "batch_size", lambda: loader(batch_size=0)))
+    check("a split that cannot be", *refused(gular.Error, "dev", lambda: loader(split="dev")))
+    broken = pathlib.Path("torn")
+    (broken / "train" / "a").mkdir(parents=True)
+    (broken / "train" / "a" / "0.jpg").write_bytes(pathlib.Path("images/train/class 1/1.jpg").read_bytes()[:900])
+    run(GULAR, "pack", "torn", "torn.bundle", "--quiet")
+    try:
+        list(gular.DataLoader("torn.bundle"))
+        check("a sample that cannot be decoded is named", False, "nothing was raised")
+    except gular.SampleError as error:
+        check("a sample that cannot be decoded is named", error.key == "train/a/0.jpg" and error.hint, str(error))
+
+
+def kept():
+    ours = loader(slots=3)
+    batches = list(ours)
+    seen = [index for batch in batches for index in batch["index"].tolist()]
+    check("list(loader) has every sample once", sorted(seen) == list(range(ours.n_samples)), str(len(seen)))
+    again = loader()
+    same = all(torch.equal(one["image"], other["image"]) for one, other in zip(batches, again))
+    check("kept batches stay as they are", same)
+    places = set()
+    for _ in range(4):
+        for batch in ours:
+            places.add(batch["image"].data_ptr())
+            del batch
+    check("memory comes back with the last reference", len(places) <= 3, str(len(places)))
+    tensor = next(iter(loader()))["image"]
+    value = tensor.clone()
+    gc.collect()
+    check("a tensor outlives its loader", torch.equal(tensor, value))
+    tensor += 1
+    check("a tensor may be written to", torch.equal(tensor, value + 1))
+
+
+def every_sample_once():
+    for split in ["train", "val"]:
+        seen = []
+        for rank in range(3):
+            part = loader(split=split, rank=rank, world_size=3)
+            got = [batch["index"].tolist() for batch in part]
+            check(f"{split}: as many steps on rank {rank}", len(got) == len(part))
+            seen += sum(got, [])
+        check(f"{split}: three ranks have each sample once, none is padded", sorted(seen) == list(range(part.n_samples)))
+
+
+def resumed():
+    ranks = [loader(rank=rank, world_size=2) for rank in range(2)]
+    seen, steps = [], []
+    for one in ranks:
+        batches = iter(one)
+        steps += [next(batches) for _ in range(2)]
+    seen += sum((batch["index"].tolist() for batch in steps), [])
+    states = [one.state_dict() for one in ranks]
+    check("a state is plain and small", json.loads(json.dumps(states[0])) == states[0] and len(json.dumps(states[0])) < 1024)
+    merged = gular.merge_states(states)
+    del steps
+    others = [loader(rank=rank, world_size=3) for rank in range(3)]
+    for one in others:
+        one.load_state_dict(merged)
+        one.set_epoch(0)
+        seen += sum((batch["index"].tolist() for batch in one), [])
+    check("2 ranks, then 3: each sample once", sorted(seen) == list(range(ranks[0].n_samples)), f"{len(seen)} samples")
+    told = others[0].check_delivered(gular.merge_states(one.state_dict() for one in others))
+    check("and the tally proves it", told.endswith("samples, each once"), told)
+    lost = gular.merge_states(one.state_dict() for one in others[:2])
+    check("a rank that is left out is found", *refused(gular.DeliveryError, "epoch 0", lambda: others[0].check_delivered(lost)))
+    whole, half = loader(), loader()
+    expected = [batch["image"] for batch in whole]
+    batches = iter(half)
+    next(batches)
+    again = pickle.loads(pickle.dumps(half))
+    got = [batch["image"] for batch in again]
+    same = len(got) == len(expected) - 1 and all(map(torch.equal, got, expected[1:]))
+    check("a pickled loader goes on where it was", same, f"{len(got)} of {len(expected)}")
+    check("epochs follow each other", again.epoch == 1 and whole.epoch == 1)
+    after = loader()
+    after.load_state_dict(whole.state_dict())
+    check("after a whole epoch the next one begins", after.epoch == 1 and len(list(after)) == len(after))
+    wrong = loader(seed=6)
+    check("the state of another seed is refused", *refused(gular.StateError, "seed", lambda: wrong.load_state_dict(merged)))
+    check("what is no state is refused", *refused(gular.StateError, "state_dict", lambda: wrong.load_state_dict({"a": 1})))
+
+
+def ranks_of_the_environment():
+    code = "import sys, gular; print(gular.DataLoader('bundle').rank, gular.DataLoader('bundle').world_size)"
+    env = {**os.environ, "PYTHONPATH": os.environ["GULAR_PYTHON"], "RANK": "1", "WORLD_SIZE": "4"}
+    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    check("RANK and WORLD_SIZE are heard", told.stdout.split() == ["1", "4"], told.stdout + told.stderr)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29631")
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    os.environ.update(RANK="1", WORLD_SIZE="4")
+    one = gular.DataLoader("bundle")
+    check("torch.distributed goes first", (one.rank, one.world_size) == (0, 1))
+    torch.distributed.destroy_process_group()
+    del os.environ["RANK"], os.environ["WORLD_SIZE"]
+    check("half a rank is refused", *refused(gular.OptionError, "world_size", lambda: loader(rank=1)))
+
+
+def forked(ours, batches, answers):
+    for use in [ours.state_dict, lambda: next(batches), lambda: next(iter(ours)), lambda: len(ours)]:
+        answers.put(refused(gular.ForkError, "spawn", use))
+    # Gone here, it waits for no thread.
+    del ours, batches
+    gc.collect()
+    answers.put((len(list(loader())) > 0, "a loader of its own"))
+
+
+def spawned(ours, answers):
+    answers.put(sum(len(batch["index"]) for batch in ours))
+
+
+def processes():
+    ours = loader()
+    batches = iter(ours)
+    batch = next(batches)
+    fork = multiprocessing.get_context("fork")
+    answers = fork.SimpleQueue()
+    child = fork.Process(target=forked, args=(ours, batches, answers))
+    child.start()
+    for use in ["state_dict", "next", "iter", "len", "a loader of the child's own"]:
+        check(f"in a forked process: {use}", *answers.get())
+    child.join(20)
+    check("a forked process ends", child.exitcode == 0, str(child.exitcode))
+    check("and the parent goes on", len(list(batches)) == len(ours) - 1 and len(batch["index"]) == 7)
+    spawn = multiprocessing.get_context("spawn")
+    answers = spawn.SimpleQueue()
+    child = spawn.Process(target=spawned, args=(loader(), answers))
+    child.start()
+    check("a spawned process has the loader it was given", answers.get() == ours.n_samples)
+    child.join(20)
+
+
+def interrupted():
+    # Pictures that take a second to decode, so that the wait is long.
+    make = pathlib.Path("big/train/a")
+    make.mkdir(parents=True)
+    from PIL import Image
+    noise = np.random.default_rng(0).integers(0, 256, (3000, 4000, 3), dtype=np.uint8)
+    for i in range(24):
+        (make / f"{i}.jpg").symlink_to("0.jpg") if i else Image.fromarray(noise).save(make / "0.jpg", quality=95)
+    run(GULAR, "pack", "big", "big.bundle", "--quiet")
+    ours = gular.DataLoader("big.bundle", batch_size=24, workers=1, size=600)
+    pressed = []
+
+    def press():
+        pressed.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.3, press).start()
+    try:
+        next(iter(ours))
+        check("Ctrl-C ends the wait for a batch", False, "it came before")
+    except KeyboardInterrupt:
+        took = time.monotonic() - pressed[0]
+        check("Ctrl-C ends the wait for a batch", took < 0.25, f"{took:.3f} s")
+    counted = [0]
+    stop = threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0.001)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    before = counted[0]
+    next(iter(ours))
+    during = counted[0] - before
+    stop.set()
+    counter.join()
+    check("other threads run while one waits", during > 20, str(during))
+
+
+def fields():
+    folder = pathlib.Path("texts/train/a")
+    folder.mkdir(parents=True)
+    check("fields that are not there", *refused(gular.OptionError, "no field `mask`", lambda: loader(fields=["mask"])))
+    check("names that batches have", *refused(gular.OptionError, "`key`", lambda: loader(fields=["key"])))
+
+
+def sampling():
+    keys = next(iter(loader()))["key"][:3]
+    only = loader(keys=keys)
+    check("only these keys", sorted(key for batch in only for key in batch["key"]) == sorted(keys) and only.n_samples == 3)
+    parts = [loader(fold=(number, 3, True, 1)) for number in range(3)]
+    check("folds share the samples", sum(part.n_samples for part in parts) == loader().n_samples)
+    drawn = loader(draw="class")
+    labels = torch.cat([batch["label"] for batch in drawn])
+    check("classes drawn alike", int(torch.bincount(labels).max() - torch.bincount(labels).min()) <= 1, str(labels))
+    cut = loader(drop_last=True)
+    check("drop_last leaves out what fills no batch", [len(batch["index"]) for batch in cut] == [7] * len(cut))
+    plain = loader(shuffle=False)
+    check("without shuffling in the bundle's order", sum((b["index"].tolist() for b in plain), []) == list(range(plain.n_samples)))
+    scaled = next(iter(loader(split="val", normalise="scaled")))["image"]
+    stored = next(iter(loader(split="val", numbers="stored")))["image"]
+    check("scaled numbers are the stored ones by 255", torch.allclose(scaled, stored / 255), str(scaled.max()))
+    by = next(iter(loader(split="val", normalise=([0.5], [0.25]))))["image"]
+    check("mean and std are taken", torch.allclose(by, (scaled - 0.5) / 0.25, atol=1e-5))
+    bands = next(iter(loader(split="val", numbers="stored", bands=[2, 0])))["image"]
+    check("bands are taken", torch.equal(bands, stored[:, [2, 0]]))
+    shape = next(iter(loader(size=None, transform=gular.Resize(20, 30))))["image"].shape
+    check("Resize takes height and width", shape == (7, 3, 20, 30), str(shape))
+
+
+if __name__ == "__main__":
+    packed()
+    numbers_of_rust()
+    arrays()
+    outputs()
+    kept()
+    every_sample_once()
+    resumed()
+    ranks_of_the_environment()
+    sampling()
+    fields()
+    processes()
+    interrupted()
+    print(f"gular {gular.__version__}, torch {torch.__version__}, numpy {np.__version__}")
+    finish()
