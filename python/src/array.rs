@@ -28,7 +28,7 @@ pub(crate) struct Column {
 #[derive(Debug)]
 enum Memory {
     /// A batch of the loader; the process that it belongs to.
-    Lent(ManuallyDrop<Batch>, u32),
+    Lent(ManuallyDrop<Box<Batch>>, u32),
     /// `u64` for their alignment.
     Copied(Vec<u64>),
 }
@@ -58,7 +58,7 @@ pub(crate) enum Part {
 /// batches. `permuted` images have their channels before rows and columns.
 pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String, Part)> {
     let lent = batch.may_be_kept();
-    let batch = Arc::new(Memory::Lent(ManuallyDrop::new(batch), process::id()));
+    let batch = Arc::new(Memory::Lent(ManuallyDrop::new(Box::new(batch)), process::id()));
     let Memory::Lent(of, _) = &*batch else { return Vec::new() };
     let column = |dtype, shape: Vec<usize>, bytes: &[u8]| {
         let memory = if lent { Arc::clone(&batch) } else { Arc::new(Memory::copy(bytes)) };

@@ -58,7 +58,10 @@ impl Loader {
         let cancel = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&cancel);
         // A thread of its own, as it may take minutes.
-        thread::spawn(move || send.send(open(settings, &flag)));
+        thread::spawn(move || {
+            // After Ctrl-C nobody waits for it any more.
+            let _ = send.send(open(settings, &flag));
+        });
         let made = loop {
             let wait = || waited.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
             match py.detach(wait) {
@@ -239,7 +242,7 @@ fn parse_state(py: Python<'_>, text: &str) -> PyResult<LoaderState> {
 #[pyfunction]
 pub(crate) fn merge_states(py: Python<'_>, states: Vec<String>) -> PyResult<String> {
     let states: Vec<LoaderState> =
-        states.iter().map(|text| parse_state(py, text)).collect::<PyResult<_>>()?;
+        states.into_iter().map(|text| parse_state(py, &text)).collect::<PyResult<_>>()?;
     let mut states = states.into_iter();
     let Some(mut merged) = states.next() else {
         return Err(named(py, "StateError", "there is no state to merge", None, None));
