@@ -1,9 +1,10 @@
-//! Compiles what lends memory to libtorch, for feature `torch`.
+//! Compiles what tch does not offer of libtorch, for feature `torch`.
 
 fn main() {
-    println!("cargo:rerun-if-changed=src/torch/lend.cpp");
+    // Otherwise any change of the package would run this again.
+    println!("cargo:rerun-if-changed=build.rs");
     #[cfg(feature = "torch")]
-    torch::lend();
+    torch::compile();
 }
 
 #[cfg(feature = "torch")]
@@ -11,8 +12,13 @@ mod torch {
     use std::env;
     use std::path::PathBuf;
 
+    const FILES: [&str; 2] = ["src/torch/grad.cpp", "src/torch/lend.cpp"];
+
     /// With the headers beside the library that `torch-sys` found.
-    pub(super) fn lend() {
+    pub(super) fn compile() {
+        for file in FILES {
+            println!("cargo:rerun-if-changed={file}");
+        }
         for name in ["LIBTORCH_INCLUDE", "LIBTORCH_CXX11_ABI", "DEP_TCH_LIBTORCH_LIB"] {
             println!("cargo:rerun-if-env-changed={name}");
         }
@@ -23,6 +29,6 @@ mod torch {
         let mut build = cc::Build::new();
         build.cpp(true).std("c++17").include(include).warnings(false);
         build.define("_GLIBCXX_USE_CXX11_ABI", abi.as_str());
-        build.file("src/torch/lend.cpp").compile("gular_lend");
+        build.files(FILES).compile("gular_torch");
     }
 }

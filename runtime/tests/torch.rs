@@ -100,6 +100,83 @@ fn sgd_is_libtorchs() {
 }
 
 #[test]
+fn variables_without_a_gradient_stay() {
+    let _alone = alone();
+    let part = |net: &nn::Sequential, store: &VarStore, step: u64| {
+        let loss = loss(net, step);
+        let with_head = store.variables()["head"].square().sum(Kind::Float);
+        // The head has a gradient in one of three steps.
+        if step.is_multiple_of(3) { loss + with_head } else { loss }
+    };
+    let ((ours, a), (theirs, b)) = (net(1), net(1));
+    for store in [&ours, &theirs] {
+        let _ = store.root().ones("head", &[5, 70]);
+    }
+    let mut adamw = AdamW::new(&ours);
+    let head = |store: &VarStore| store.variables()["head"].copy();
+    for step in 0..9 {
+        let before = head(&ours);
+        adamw.zero_grad();
+        part(&a, &ours, step).backward();
+        adamw.step(1e-2).unwrap();
+        assert_eq!(head(&ours) == before, step % 3 != 0, "step {step}");
+    }
+    // While the head has none, the others are what they are when libtorch steps them alone.
+    let mut reference =
+        nn::AdamW { wd: 0.01, ..nn::AdamW::default() }.build(&theirs, 1e-2).unwrap();
+    for step in 0..9 {
+        reference.backward_step(&loss(&b, step));
+    }
+    ours.variables().into_iter().filter(|(name, _)| name != "head").for_each(|(name, ours)| {
+        let difference = (ours - &theirs.variables()[&name]).abs().max().double_value(&[]);
+        assert!(difference <= 2e-7, "{name}: {difference}");
+    });
+}
+
+#[test]
+fn weights_of_halves_move_by_less_than_halves_can_say() {
+    let _alone = alone();
+    let mut store = VarStore::new(Device::Cpu);
+    let weight = store.root().ones("weight", &[4]);
+    store.bfloat16();
+    let mut sgd = Sgd::new(&store, 0.0);
+    for _ in 0..100 {
+        sgd.zero_grad();
+        weight.sum(Kind::BFloat16).backward();
+        sgd.step(1e-3).unwrap();
+    }
+    // 1 - 0.001 is 1 as `bf16`; so often, it is 0.9.
+    let weight = weight.double_value(&[0]);
+    assert!((weight - 0.9).abs() < 2e-3, "{weight}");
+    let wide = sgd.tensors()["weights.weight"].double_value(&[0]);
+    assert!((wide - 0.9).abs() < 1e-5, "{wide}");
+}
+
+#[test]
+fn variables_of_several_kinds_share_no_bucket() {
+    let _alone = alone();
+    let step = |kinds: [Kind; 3]| {
+        let store = VarStore::new(Device::Cpu);
+        let mut variables = Vec::new();
+        for (name, kind) in ["a", "b", "c"].iter().zip(kinds) {
+            let mut variable = store.root().ones(name, &[3, 5]);
+            variable.set_data(&(variable.detach() * 2).to_kind(kind));
+            variables.push(variable);
+        }
+        let mut adamw = AdamW::new(&store);
+        for variable in &variables {
+            variable.sum(Kind::Double).backward();
+        }
+        adamw.step(0.1).unwrap();
+        variables.iter().map(|v| (v.kind(), v.double_value(&[1, 2]))).collect::<Vec<_>>()
+    };
+    let mixed = step([Kind::Float, Kind::Double, Kind::Float]);
+    assert_eq!(mixed[0], step([Kind::Float; 3])[0]);
+    assert_eq!(mixed[1], step([Kind::Double; 3])[1]);
+    assert!(mixed.iter().all(|(_, value)| *value < 1.95), "{mixed:?}");
+}
+
+#[test]
 fn a_restored_training_ends_in_the_same_bits() {
     let _alone = alone();
     for adam in [true, false] {
@@ -294,6 +371,7 @@ fn moments_of_halves_are_f32_and_fall() {
     let first = square(&adamw);
     for _ in 0..700 {
         adamw.zero_grad();
+        (&weight * 0.0).sum(Kind::BFloat16).backward();
         adamw.step(0.0).unwrap();
     }
     let ratio = square(&adamw) / first;

@@ -3,10 +3,12 @@
 //! All that is specific to a release of `tch` is here; it compiles with tch 0.20
 //! (libtorch 2.7.0) and 0.24 (libtorch 2.11.0).
 
+mod buckets;
 mod compute;
 #[cfg(feature = "cuda")]
 mod device;
 mod feed;
+mod grad;
 mod lend;
 mod machine;
 #[cfg(feature = "cuda")]
