@@ -48,6 +48,8 @@ pub use envelope::{
     ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place, rebuild_index,
     samples_header, sniff, survey,
 };
+#[cfg(feature = "foreign")]
+pub use envelope::{Cells, ParquetTable};
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};
 pub use index::Index;

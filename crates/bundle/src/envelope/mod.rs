@@ -31,6 +31,8 @@ use foreign as known;
 use own as known;
 
 pub use files::{SAMPLES_NAME, SampleFiles, file_head, samples_header};
+#[cfg(feature = "foreign")]
+pub use foreign::{Cells, ParquetTable};
 pub use media::sniff;
 pub use names::BundleNames;
 pub(crate) use out::Out;

@@ -16,6 +16,8 @@ mod squashfs;
 mod tar;
 mod unique;
 
+pub use parquet::{Cells, ParquetTable};
+
 use crate::envelope::{Layout, Out, ShardSpec, Survey, own};
 use crate::{Envelope, Error, ReadAt};
 

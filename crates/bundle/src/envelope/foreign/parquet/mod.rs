@@ -20,10 +20,12 @@ mod hybrid;
 mod pages;
 mod schema;
 mod survey;
+mod table;
 mod thrift;
 mod write;
 
 pub(crate) use survey::survey;
+pub use table::{Cells, ParquetTable};
 pub(crate) use write::Writer;
 
 /// The metadata that lists the fields of a file we wrote.

@@ -99,7 +99,7 @@ fn fixed(runs: &[Option<Run>], dtype: Dtype, shape: Vec<u64>) -> Result<Values, 
     Ok(Values::Fixed { dtype, shape, places: FixedPlaces::Offsets(offsets) })
 }
 
-fn texts(column: &Walk<'_>, left: &mut u64) -> Result<Vec<Option<String>>, Fault> {
+pub(super) fn texts(column: &Walk<'_>, left: &mut u64) -> Result<Vec<Option<String>>, Fault> {
     column.read(&mut |bytes| {
         *left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
             Fault::NotStored("its texts take many times the size of the file".to_owned())

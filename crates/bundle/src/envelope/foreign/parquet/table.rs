@@ -1,0 +1,126 @@
+//! A Parquet file as a table: cells by value, one row group at a time.
+
+use std::collections::BTreeSet;
+
+use crate::envelope::foreign::parquet::column::{Column, Fault};
+use crate::envelope::foreign::parquet::footer::Footer;
+use crate::envelope::foreign::parquet::schema::Kind;
+use crate::{Dtype, Error, ReadAt};
+
+/// Texts of a row group may take this many times the file's size: a dictionary repeats them
+/// for nothing.
+const MAX_TEXTS: u64 = 8;
+
+/// A Parquet file of small values, such as the labels of images; no feature of the format but
+/// numbers and texts is read.
+#[derive(Debug)]
+pub struct ParquetTable {
+    file: ReadAt,
+    footer: Footer,
+    /// Which leaves are columns; a list of groups is several of one name.
+    leaves: Vec<usize>,
+}
+
+/// The cells of a column in a row group; `None` where there is nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cells {
+    /// Integers that fit.
+    Integers(Vec<Option<i64>>),
+    /// Numbers.
+    Floats(Vec<Option<f64>>),
+    /// Texts.
+    Texts(Vec<Option<String>>),
+    /// Nothing that is read: why.
+    Unread(String),
+}
+
+impl ParquetTable {
+    /// Reads what the file says of itself.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] and the like when it is not Parquet, or damaged.
+    pub fn open(file: ReadAt) -> Result<Self, Error> {
+        let footer = Footer::read(&file)?;
+        let mut names = BTreeSet::new();
+        let named = footer.leaves.iter().enumerate();
+        let leaves = named.filter(|(_, leaf)| names.insert(leaf.name.clone())).map(|(i, _)| i);
+        Ok(Self { leaves: leaves.collect(), file, footer })
+    }
+
+    /// The names of the columns.
+    #[must_use]
+    pub fn columns(&self) -> Vec<String> {
+        let leaf = |i: &usize| self.footer.leaves.get(*i).map(|leaf| leaf.name.clone());
+        self.leaves.iter().filter_map(leaf).collect()
+    }
+
+    /// How many row groups there are.
+    #[must_use]
+    pub fn n_groups(&self) -> usize {
+        self.footer.groups.len()
+    }
+
+    /// The rows of a row group, and its cells, column by column.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] when a column is damaged.
+    pub fn group(&self, number: usize) -> Result<(usize, Vec<Cells>), Error> {
+        let Some(group) = self.footer.groups.get(number) else { return Ok((0, Vec::new())) };
+        let mut left = self.file.len_bytes().saturating_mul(MAX_TEXTS);
+        let mut columns = Vec::with_capacity(self.leaves.len());
+        for i in &self.leaves {
+            let Some((leaf, chunk)) = self.footer.leaves.get(*i).zip(group.chunks.get(*i)) else {
+                continue;
+            };
+            let column = Column { file: &self.file, leaf, chunks: vec![(chunk, group.rows)] };
+            columns.push(match cells(&column, &mut left) {
+                Ok(cells) => cells,
+                Err(Fault::NotStored(reason)) => Cells::Unread(reason),
+                Err(Fault::Compressed(codec)) => {
+                    Cells::Unread(format!("it is compressed with {codec}"))
+                }
+                Err(Fault::Read(error)) => return Err(error),
+                Err(Fault::Damaged(reason)) => {
+                    let reason = format!("column `{}`: {reason}", leaf.name);
+                    return Err(Error::malformed(self.file.path(), reason));
+                }
+            });
+        }
+        Ok((usize::try_from(group.rows).unwrap_or(usize::MAX), columns))
+    }
+}
+
+/// `left` bytes of texts may be kept.
+fn cells(column: &Column<'_>, left: &mut u64) -> Result<Cells, Fault> {
+    match &column.leaf.kind {
+        Kind::Number { dtype: Dtype::F32, .. } => {
+            let number = |b: &[u8]| b.try_into().map(f32::from_le_bytes).map(f64::from);
+            floats(column, &mut |b| number(b).ok())
+        }
+        Kind::Number { dtype: Dtype::F64, .. } => {
+            floats(column, &mut |b| b.try_into().map(f64::from_le_bytes).ok())
+        }
+        Kind::Number { dtype, .. } if dtype.is_integer() => {
+            column.read(&mut |bytes| Ok(dtype.integer(bytes))).map(Cells::Integers)
+        }
+        Kind::Unsigned64 => column
+            .read(&mut |bytes| {
+                let value = Dtype::I64.integer(bytes);
+                let large = || Fault::NotStored("it has integers of more than 63 bits".to_owned());
+                (value >= 0).then_some(value).ok_or_else(large)
+            })
+            .map(Cells::Integers),
+        Kind::Texts => super::survey::texts(column, left).map(Cells::Texts),
+        Kind::Number { .. } => Err(Fault::NotStored("it holds floats of 16 bits".to_owned())),
+        Kind::Bytes | Kind::Fixed(_) => Err(Fault::NotStored("it holds bytes".to_owned())),
+        Kind::Other(reason) => Err(Fault::NotStored(reason.clone())),
+    }
+}
+
+fn floats(
+    column: &Column<'_>,
+    number: &mut dyn FnMut(&[u8]) -> Option<f64>,
+) -> Result<Cells, Fault> {
+    let damaged = || Fault::Damaged("a number is cut".to_owned());
+    column.read(&mut |bytes| number(bytes).ok_or_else(damaged)).map(Cells::Floats)
+}
