@@ -161,7 +161,31 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NoClass { expected: "split/file", .. } => {
             "move it into a split folder, or say that folders are not splits: `--layout class`"
         }
-        E::NoClass { .. } => "move it into a class folder, or pack without labels: `--labels none`",
+        E::NoClass { .. } => {
+            "move it into a class folder, say where labels are (`--label-from REGEX`, `--labels FILE`), or pack without: `--labels none`"
+        }
+        E::Unlabelled { .. } => {
+            "complete the table, or mend the expression; `--unlabelled skip` leaves these images out"
+        }
+        E::NoTable { .. } => {
+            "`--labels` takes `folder`, `none`, or a table in one of these formats"
+        }
+        E::NoColumn { what: "file names", .. } => "name it with `--key-column NAME`",
+        E::NoColumn { what: "labels", .. } => {
+            "name it with `--label-column NAME`; `--label-column none` packs without labels"
+        }
+        E::NoColumn { what: "splits", .. } => "name one of them with `--split-column NAME`",
+        E::NoColumn { .. } => "name some of them with `--columns NAME,NAME`, or `all` or `none`",
+        E::Table { .. } => "repair the table, or write it anew with the program that made it",
+        E::DoubledRows { .. } => {
+            "keep one row per image; several classes of one image go into one cell: see `--label-separator`"
+        }
+        E::UnclearRows { .. } => {
+            "write longer names into the table: paths below SRC, with the extension"
+        }
+        E::NothingJoins { .. } => {
+            "names in the table are paths below SRC, or the ends of such; another column of them is named with `--key-column`"
+        }
         E::MixedLayout { .. } => {
             "say what the top-level folders are: `--layout split` or `--layout class`"
         }

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, Split};
 use gular_pack::{
-    Check, Error, Labels, Layout, OnBadInput, PackOptions, PackOrder, PlanOptions, Progress,
-    Report, SplitReport,
+    Check, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, OnBadInput, PackOptions,
+    PackOrder, PlanOptions, Progress, Report, SplitReport, TableOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 
@@ -23,14 +23,23 @@ use crate::{class_table, show, units};
 /// Pack a folder of JPEG and PNG images into a new bundle
 ///
 /// SRC holds `split/class/file` (when its folders are named train, val or valid or validation,
-/// test) or `class/file`; class names become labels in sorted order. Images are stored byte for
+/// test) or `class/file`; class names become labels in sorted order. Labels may also stand in file
+/// names (--label-from) or in a table (--labels FILE). Images are stored byte for
 /// byte, unless --payload asks for pixels or for JPEG of a chosen size. The same images and
 /// options give the same bundle digest on any machine and with any --jobs. If interrupted, run
 /// the same command again: finished shards are kept.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 Example:
-  gular pack photos/ bundle/ --fractions train=0.9,val=0.1")]
+  gular pack photos/ bundle/ --fractions train=0.9,val=0.1",
+    after_long_help = "\
+Examples:
+  gular pack photos/ bundle/ --fractions train=0.9,val=0.1
+  gular pack train/ bundle/ --label-from '^(cat|dog)'          train/cat.0.jpg, train/dog.0.jpg, …
+  gular pack images/ bundle/ --labels labels.csv               labels.csv: file_name,label
+  gular pack images/ bundle/ --labels tags.csv --label-separator ' '   id,tags: 17,haze primary"
+)]
 pub(crate) struct PackArgs {
     /// The folder of images
     pub(crate) src: PathBuf,
@@ -42,13 +51,59 @@ pub(crate) struct PackArgs {
     ///
     /// `split`: split/class/file. `class`: class/file. `auto`: splits if all are named like
     /// splits, otherwise classes.
-    #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true)]
+    #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
     pub(crate) layout: LayoutArg,
-    /// Where labels come from
+    /// `folder`, `none`, or a table: FILE.csv, .tsv, .jsonl or .parquet
     ///
-    /// With `none`, folders have no meaning and files may be anywhere.
-    #[arg(long, value_enum, default_value_t = LabelsArg::Folder, hide_short_help = true)]
-    pub(crate) labels: LabelsArg,
+    /// Where labels come from. With `none`, folders have no meaning and files may be anywhere. A
+    /// table has a row per image: a column of file names (`file_name`, `path`, `id`, …; see
+    /// --key-column), one of labels, and further columns, which become fields (see --columns). A
+    /// name may be a whole path below SRC or only its end, with or without extension. Several
+    /// tables are read as one: repeat the option. Labels in words become classes in sorted order;
+    /// numbers are taken as they are. A list of classes, in JSON or by --label-separator, becomes
+    /// the field `labels`, u8 of shape `[classes]`, with 1 for each class.
+    #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels)]
+    pub(crate) labels: Vec<LabelsArg>,
+    /// Labels are in the file names: such as `^(cat|dog)`
+    ///
+    /// The regular expression is searched in each path below SRC, or below the folder of the split; group `label`, or
+    /// else the first group, is the class.
+    #[arg(long, value_name = "REGEX", value_parser = NamePattern::parse, conflicts_with = "labels")]
+    pub(crate) label_from: Option<NamePattern>,
+    /// The table's column of file names
+    ///
+    /// [default: one with a name such as file_name, path, image_id or id]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(crate) key_column: Option<String>,
+    /// The table's column of labels, or `none`
+    ///
+    /// [default: one with a name such as label, class or category, or the only one beside the
+    /// file names]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(crate) label_column: Option<String>,
+    /// The table's column of splits: train, val (valid, validation) or test
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(crate) split_column: Option<String>,
+    /// Several classes in one cell are separated by this, such as `|` or a space
+    #[arg(long, value_name = "TEXT", hide_short_help = true)]
+    pub(crate) label_separator: Option<String>,
+    /// Which further columns of the table become fields: `all`, `none`, or names
+    ///
+    /// Integers become i64, other numbers f64 (a missing one is NaN), truth values u8, texts
+    /// text/plain, lists of numbers of one length i64 or f64. `all` says which it had to leave out.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        default_value = "all",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub(crate) columns: Vec<String>,
+    /// On images that the table or --label-from gives no label
+    ///
+    /// `skip` leaves them out and says how many.
+    #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT", hide_short_help = true)]
+    pub(crate) unlabelled: OnErrorArg,
     /// A file with one class name per line, which sets their order
     ///
     /// [default: the folder names, sorted]
@@ -126,10 +181,11 @@ pub(crate) enum LayoutArg {
     Class,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LabelsArg {
     Folder,
     None,
+    Table(PathBuf),
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -211,9 +267,10 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
             LayoutArg::Split => Layout::Split,
             LayoutArg::Class => Layout::Class,
         },
-        labels: match args.labels {
-            LabelsArg::Folder => Labels::Folder,
-            LabelsArg::None => Labels::None,
+        labels: label_source(args)?,
+        unlabelled: match args.unlabelled {
+            OnErrorArg::Fail => Unlabelled::Fail,
+            OnErrorArg::Skip => Unlabelled::Skip,
         },
         classes: args.classes.clone(),
         fractions: args.fractions.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
@@ -243,6 +300,53 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
     Ok(PackOptions { plan, jobs: args.jobs.count(), dry_run: args.dry_run, temp_dir })
 }
 
+fn label_source(args: &PackArgs) -> Result<Labels, Failure> {
+    let files: Vec<PathBuf> = args.labels.iter().filter_map(LabelsArg::table).collect();
+    if files.is_empty() {
+        let of_table = [
+            ("--key-column", args.key_column.is_some()),
+            ("--label-column", args.label_column.is_some()),
+            ("--split-column", args.split_column.is_some()),
+            ("--label-separator", args.label_separator.is_some()),
+            ("--columns", args.columns != ["all"]),
+        ];
+        if let Some((flag, _)) = of_table.iter().find(|(_, given)| *given) {
+            let text = format!("`{flag}` is about a table of labels, and there is none");
+            return Err(Failure::new(text, Some("name one: `--labels labels.csv`".to_owned())));
+        }
+        return match (&args.label_from, args.labels.as_slice()) {
+            (Some(pattern), _) => Ok(Labels::Name(pattern.clone())),
+            (None, [LabelsArg::None]) => Ok(Labels::None),
+            (None, [_]) => Ok(Labels::Folder),
+            (None, _) => Err(several_sources()),
+        };
+    }
+    if files.len() < args.labels.len() {
+        return Err(several_sources());
+    }
+    Ok(Labels::Table(TableOptions {
+        files,
+        key: args.key_column.clone(),
+        label: match args.label_column.as_deref() {
+            None => LabelColumn::Find,
+            Some("none") => LabelColumn::None,
+            Some(name) => LabelColumn::Named(name.to_owned()),
+        },
+        split: args.split_column.clone(),
+        separator: args.label_separator.clone(),
+        fields: match args.columns.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["all"] => FieldColumns::All,
+            ["none"] => FieldColumns::Named(Vec::new()),
+            _ => FieldColumns::Named(args.columns.clone()),
+        },
+    }))
+}
+
+fn several_sources() -> Failure {
+    let text = "labels come from one place: folders, nowhere, or tables";
+    Failure::new(text, Some("repeat `--labels` for tables alone".to_owned()))
+}
+
 fn table(report: &Report, args: &PackArgs) -> String {
     let mut text =
         format!("{:<8}{:>12}{:>12}{:>9}{:>9}\n", "split", "samples", "source", "shards", "classes");
@@ -251,6 +355,9 @@ fn table(report: &Report, args: &PackArgs) -> String {
         let (samples, bytes, shards, classes) =
             (s.samples, show::size(s.bytes), s.shards, s.classes.len());
         let _ = writeln!(text, "{split:<8}{samples:>12}{bytes:>12}{shards:>9}{classes:>9}");
+    }
+    if !report.fields.is_empty() {
+        let _ = writeln!(text, "\nfields from the table: {}", report.fields.join(", "));
     }
     if report.dry_run {
         text.push_str(&classes(report));
@@ -335,6 +442,28 @@ fn classes(report: &Report) -> String {
         (name.clone(), report.splits.values().map(of_split).collect())
     };
     class_table::classes(&splits, n_classes, names.into_iter().map(row))
+}
+
+impl LabelsArg {
+    fn table(&self) -> Option<PathBuf> {
+        match self {
+            Self::Table(path) => Some(path.clone()),
+            Self::Folder | Self::None => None,
+        }
+    }
+}
+
+fn labels(text: &str) -> Result<LabelsArg, String> {
+    Ok(match text {
+        "folder" => LabelsArg::Folder,
+        "none" => LabelsArg::None,
+        path if path.contains(['.', '/']) => LabelsArg::Table(path.into()),
+        _ => {
+            return Err("expected `folder`, `none`, or a table: a file that ends in .csv, .tsv, \
+                        .jsonl or .parquet"
+                .to_owned());
+        }
+    })
 }
 
 fn fractions(text: &str) -> Result<Fractions, String> {

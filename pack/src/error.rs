@@ -65,6 +65,74 @@ pub enum Error {
         /// Classes in it.
         n: usize,
     },
+    /// Images that no name or table gives a label.
+    #[error("{n} images have no label: {images}; {why}")]
+    Unlabelled {
+        /// How many.
+        n: u64,
+        /// The first ones.
+        images: String,
+        /// Where labels were looked for.
+        why: String,
+    },
+    /// A file that is no table.
+    #[error("`{path}` is no table: expected a name that ends in .csv, .tsv, .jsonl or .parquet")]
+    NoTable {
+        /// The file.
+        path: String,
+    },
+    /// A table that cannot be read.
+    #[error("`{path}`{at}: {reason}")]
+    Table {
+        /// The file.
+        path: String,
+        /// The line or row, beginning with a space, or nothing.
+        at: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A column that a table does not have.
+    #[error("`{path}` has no column {}, only {}", wanted_column(what, wanted.as_deref()), all(columns))]
+    NoColumn {
+        /// The table.
+        path: String,
+        /// What the column is of.
+        what: &'static str,
+        /// Its name, when it was given.
+        wanted: Option<String>,
+        /// Those there are.
+        columns: Vec<String>,
+    },
+    /// Images that two rows of a table are of.
+    #[error("{n} images have two rows: {names}")]
+    DoubledRows {
+        /// How many.
+        n: u64,
+        /// The first ones, and where their rows stand.
+        names: String,
+    },
+    /// Rows whose name is that of several images.
+    #[error("{n} rows name several images each: {names}")]
+    UnclearRows {
+        /// How many.
+        n: u64,
+        /// The first ones, and where they stand.
+        names: String,
+    },
+    /// A table of other images.
+    #[error(
+        "none of the {n_rows} rows is of one of the {n_images} images: the rows name {rows}; the images are {images}"
+    )]
+    NothingJoins {
+        /// How many rows there are.
+        n_rows: u64,
+        /// The first ones.
+        rows: String,
+        /// How many images there are.
+        n_images: u64,
+        /// The first ones.
+        images: String,
+    },
     /// Images of 8 and of 16 bits, where all are to have one type.
     #[error("`{narrow}` has 8 bits a sample and `{wide}` has 16")]
     MixedDepth {
@@ -347,6 +415,15 @@ impl fmt::Display for BadInputs {
             more => write!(f, "\n  and {more} more"),
         }
     }
+}
+
+fn wanted_column(what: &str, wanted: Option<&str>) -> String {
+    wanted.map_or_else(|| format!("that looks like one of {what}"), |name| format!("`{name}`"))
+}
+
+fn all(names: &[String]) -> String {
+    let named: Vec<String> = names.iter().take(20).cloned().collect();
+    some(&named, names.len() as u64)
 }
 
 /// Some of `n` names.

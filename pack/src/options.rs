@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gular_bundle::{About, Envelope, Split};
 
-use crate::PayloadOptions;
+use crate::{NamePattern, PayloadOptions, TableOptions};
 
 /// Everything that decides what a bundle holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,9 @@ pub struct PlanOptions {
     pub layout: Layout,
     /// Where labels come from.
     pub labels: Labels,
-    /// A file with one class name a line, fixing their order; else folder names, sorted.
+    /// What happens to images that have no label where labels come from names or a table.
+    pub unlabelled: Unlabelled,
+    /// A file with one class name a line, fixing their order; else the names found, sorted.
     pub classes: Option<PathBuf>,
     /// Fractions by which keys fall into splits, where folders do not say; empty: all `train`.
     pub fractions: Vec<(Split, f64)>,
@@ -44,6 +46,7 @@ impl Default for PlanOptions {
         Self {
             layout: Layout::Auto,
             labels: Labels::Folder,
+            unlabelled: Unlabelled::Fail,
             classes: None,
             fractions: Vec::new(),
             order: PackOrder::Shuffled,
@@ -72,12 +75,25 @@ pub enum Layout {
 }
 
 /// Where labels come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
     /// The folder below the source, or below the split.
     Folder,
     /// There are none.
     None,
+    /// The path below the source, or below the split.
+    Name(NamePattern),
+    /// Tables that name the images.
+    Table(TableOptions),
+}
+
+/// What happens to images that have no label where labels come from names or a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unlabelled {
+    /// They end the run.
+    Fail,
+    /// They are left out and counted.
+    Skip,
 }
 
 /// The order of samples within a split.

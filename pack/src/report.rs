@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use gular_bundle::{Digest, Split};
 use serde::Serialize;
 
-use crate::Plan;
 use crate::error::{BadInput, BadInputs};
+use crate::scan::Scan;
+use crate::{Labels, Plan, PlanOptions};
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,6 +27,13 @@ pub struct Report {
     pub splits: BTreeMap<Split, SplitReport>,
     /// Inputs left out, all listed in `skipped.jsonl`.
     pub skipped: u64,
+    /// Images left out because no name or table gives them a label.
+    pub unlabelled: u64,
+    /// Rows of the tables of labels that are of no image.
+    pub unused_rows: u64,
+    /// Fields beside image and label.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
     /// Images packed although something is wrong with them, since Pillow and torchvision
     /// decode them too: how many, and the first ones.
     pub tolerated: BadInputs,
@@ -80,10 +88,11 @@ pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
 pub(crate) fn warnings(
     plan: &Plan,
     splits: &BTreeMap<Split, SplitReport>,
-    ignored: &BTreeMap<String, u64>,
+    found: &Scan,
+    options: &PlanOptions,
 ) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let unpacked = crate::scan::unpacked(ignored);
+    let mut warnings = of_labels(plan, found, options);
+    let unpacked = crate::scan::unpacked(&found.ignored);
     if !unpacked.is_empty() {
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let kinds = kinds.join(", ");
@@ -112,6 +121,32 @@ pub(crate) fn warnings(
                 ));
             }
         }
+    }
+    warnings
+}
+
+/// What of names and tables does not show in the bundle.
+fn of_labels(plan: &Plan, found: &Scan, options: &PlanOptions) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut unlabelled = plan.unlabelled.clone();
+    unlabelled.add(&found.unlabelled);
+    if unlabelled.n > 0 {
+        let n = unlabelled.n;
+        warnings.push(format!("images left out because they have no label: {n}: {unlabelled}"));
+    }
+    if plan.unused.n > 0 {
+        let n = plan.unused.n;
+        warnings.push(format!("rows of the table that are of no image: {n}: {}", plan.unused));
+    }
+    for (column, reason) in &plan.left_out {
+        warnings.push(format!("column `{column}` became no field: {reason}"));
+    }
+    if let Labels::Table(table) = &options.labels
+        && table.split.is_none()
+        && let Some(field) = plan.fields.iter().find(|field| field.name.as_str() == "split")
+    {
+        let name = &field.name;
+        warnings.push(format!("column `{name}` became a field of texts and makes no splits"));
     }
     warnings
 }

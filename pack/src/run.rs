@@ -10,13 +10,14 @@ use gular_bundle::{Field, MadeValue, Manifest, ShardEntry, Statistics};
 use gular_files::TEMP_PREFIX;
 
 use crate::error::BadInputs;
+use crate::labels::Table;
 use crate::out::{self, Done, OutDir};
 use crate::payload::Recipe;
-use crate::plan::{Plan, PlanBuilder};
+use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::report::{self, Report};
 use crate::sums::Sums;
 use crate::work::Work;
-use crate::{Check, Error, OnBadInput, PlanOptions, scan};
+use crate::{Check, Error, Labels, OnBadInput, PlanOptions, scan};
 
 /// How to run; nothing here changes a byte of the bundle.
 #[derive(Debug, Clone)]
@@ -204,6 +205,13 @@ fn make_plan(
     cancel: &AtomicBool,
 ) -> Result<(Plan, scan::Scan), Error> {
     let mut builder = PlanBuilder::new(dir, options)?;
+    let mut table_classes = None;
+    if let Labels::Table(tables) = &options.labels {
+        let table = Table::open(tables, listed_classes(options)?)?;
+        table_classes = Some(table.classes.clone());
+        let folders = tables.files.iter().map(|file| folder_below(source, file)).collect();
+        builder.join(table, folders);
+    }
     let mut n = 0_u64;
     let found = scan::scan(source, options, &mut |key, bytes| {
         n += 1;
@@ -218,11 +226,23 @@ fn make_plan(
         builder.push(key, bytes)
     })?;
     progress(Progress::Scanned(n));
-    let classes = crate::plan::classes(options, &found)?;
+    let classes = match table_classes {
+        Some(classes) => classes,
+        None => crate::plan::classes(options, &found)?,
+    };
     let media_types: Vec<String> = found.media_types.iter().map(|m| (*m).to_owned()).collect();
     let path = dir.join(format!("{TEMP_PREFIX}plan"));
     let plan = builder.finish(&path, &classes, &media_types, found.split_layout, cancel)?;
     Ok((plan, found))
+}
+
+/// The folder of `file` below `source`; empty when it is not below.
+fn folder_below(source: &Path, file: &Path) -> String {
+    let folder = file.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
+    let (folder, source) = (folder.and_then(|f| f.canonicalize().ok()), source.canonicalize().ok());
+    let below = folder.zip(source);
+    let below = below.and_then(|(f, s)| Some(f.strip_prefix(s).ok()?.to_str()?.to_owned()));
+    below.unwrap_or_default()
 }
 
 /// What finished shards of an interrupted run are good for.
@@ -243,7 +263,7 @@ pub(crate) fn still_needed(plan: &Plan, done: &BTreeMap<usize, Done>) -> u64 {
     let left = plan.shards.iter().enumerate().filter(|(i, _)| !done.contains_key(i));
     // A sample takes some 40 bytes in a shard beside its image and 93 in the
     // index; a shard two headers.
-    left.map(|(_, s)| plan.stored(s.samples, s.bytes) + s.samples * 150 + 16_384).sum()
+    left.map(|(_, s)| plan.stored(s.samples, s.bytes) + s.extra + s.samples * 150 + 16_384).sum()
 }
 
 fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
@@ -260,9 +280,12 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
         samples: plan.samples,
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
-        warnings: report::warnings(plan, &splits, &found.ignored),
+        warnings: report::warnings(plan, &splits, found, options),
         splits,
         skipped: found.skipped.len() as u64,
+        unlabelled: plan.unlabelled.n + found.unlabelled.n,
+        unused_rows: plan.unused.n,
+        fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
         tolerated: BadInputs::default(),
         checked: check.name(),
         already_done: false,
@@ -274,7 +297,8 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
 
 fn fields(plan: &Plan) -> Vec<Field> {
     let image = plan.recipe.field(&plan.media_types);
-    if plan.labelled { vec![image, Field::label()] } else { vec![image] }
+    let label = plan.labelled.then(Field::label);
+    [image].into_iter().chain(label).chain(plan.fields.iter().cloned()).collect()
 }
 
 /// What the shards of a run came to.
@@ -299,6 +323,9 @@ fn manifest(plan: &Plan, options: &PlanOptions, contents: Contents, skipped: u64
         ("check".to_owned(), text(options.check.name())),
         ("skipped".to_owned(), MadeValue::Number(skipped)),
     ]);
+    if let Labels::Name(pattern) = &options.labels {
+        made.insert("label_from".to_owned(), text(pattern.as_str()));
+    }
     if !options.fractions.is_empty() {
         let fractions: Vec<String> =
             options.fractions.iter().map(|(s, f)| format!("{s}={f}")).collect();

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use gular_bundle::{BundlePath, Split};
 
 use crate::error::{BadInput, BadInputs, Fault};
-use crate::{Error, Labels, Layout, OnBadInput, PlanOptions};
+use crate::labels::Names;
+use crate::{Error, Labels, Layout, OnBadInput, PlanOptions, Unlabelled};
 
 /// Extensions, in lower case, of files that are packed, with their media types.
 const PACKED: [(&str, &str); 4] =
@@ -29,6 +30,12 @@ pub(crate) fn media_type_of(key: &str) -> Option<&'static str> {
     PACKED.iter().find(|(e, _)| *e == extension).map(|(_, media_type)| *media_type)
 }
 
+/// Whether files with this extension, in letters of any case, are images.
+pub(crate) fn is_image_extension(extension: &str) -> bool {
+    let extension = extension.to_ascii_lowercase();
+    PACKED.iter().any(|(e, _)| *e == extension) || UNPACKED.contains(&extension.as_str())
+}
+
 /// Kinds of images, of those ignored, that are not packed yet, with their numbers.
 pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     let found = ignored.iter().filter(|(e, _)| UNPACKED.contains(&e.as_str()));
@@ -45,14 +52,16 @@ pub(crate) struct Scan {
     pub(crate) ignored: BTreeMap<String, u64>,
     pub(crate) skipped: Vec<BadInput>,
     pub(crate) files: u64,
+    /// Images whose names have no label.
+    pub(crate) unlabelled: Names,
 }
 
 /// Where a key belongs by its folders.
-pub(crate) fn place(
-    key: &str,
+pub(crate) fn place<'k>(
+    key: &'k str,
     split_layout: bool,
-    labels: Labels,
-) -> (Option<Split>, Option<&str>) {
+    labels: &Labels,
+) -> (Option<Split>, Option<&'k str>) {
     let mut rest = key;
     let mut split = None;
     if split_layout {
@@ -62,7 +71,8 @@ pub(crate) fn place(
     }
     let class = match labels {
         Labels::Folder => rest.split_once('/').map(|(class, _)| class),
-        Labels::None => None,
+        Labels::Name(pattern) => pattern.label(rest),
+        Labels::None | Labels::Table(_) => None,
     };
     (split, class)
 }
@@ -80,6 +90,16 @@ pub(crate) fn scan(
         return Err(error);
     }
     let scan = walk.scan;
+    if scan.unlabelled.n > 0
+        && let Labels::Name(pattern) = &options.labels
+        && (options.unlabelled == Unlabelled::Fail || scan.files == 0)
+    {
+        return Err(Error::Unlabelled {
+            n: scan.unlabelled.n,
+            images: scan.unlabelled.to_string(),
+            why: format!("their paths do not match `{}`", pattern.as_str()),
+        });
+    }
     if scan.files == 0 {
         let ignored: Vec<String> = scan.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
         let ignored = if ignored.is_empty() {
@@ -94,6 +114,15 @@ pub(crate) fn scan(
 
 /// Looks at the top level only.
 fn split_layout(source: &Path, options: &PlanOptions) -> Result<bool, Error> {
+    if let Labels::Table(table) = &options.labels
+        && table.split.is_some()
+    {
+        if options.layout == Layout::Split {
+            let text = "splits were asked for from folders and from a column";
+            return Err(Error::Option(text.to_owned()));
+        }
+        return Ok(false);
+    }
     match options.layout {
         Layout::Split => return Ok(true),
         Layout::Class => return Ok(false),
@@ -211,16 +240,19 @@ impl Walk<'_> {
                 return Ok(());
             }
         };
-        let (split, class) = place(text, self.scan.split_layout, self.options.labels);
-        if (self.scan.split_layout && split.is_none())
-            || (self.options.labels == Labels::Folder && class.is_none())
-        {
-            let expected = match (self.scan.split_layout, self.options.labels) {
-                (true, Labels::Folder) => "split/class/file",
-                (true, Labels::None) => "split/file",
+        let (split, class) = place(text, self.scan.split_layout, &self.options.labels);
+        let by_folder = self.options.labels == Labels::Folder;
+        if (self.scan.split_layout && split.is_none()) || (by_folder && class.is_none()) {
+            let expected = match (self.scan.split_layout, by_folder) {
+                (true, true) => "split/class/file",
+                (true, false) => "split/file",
                 _ => "class/file",
             };
             return Err(Error::NoClass { path: path.display().to_string(), expected });
+        }
+        if class.is_none() && matches!(self.options.labels, Labels::Name(_)) {
+            self.scan.unlabelled.push(text);
+            return Ok(());
         }
         if let Some(class) = class
             && !self.scan.classes.contains(class)

@@ -13,6 +13,7 @@ use gular_files::{Free, parallel};
 
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::input::InputReader;
+use crate::labels::stored;
 use crate::out::{Done, OutDir};
 use crate::payload::{Maker, Recipe};
 use crate::plan::{Plan, PlanShard, Record};
@@ -160,8 +161,20 @@ impl Work<'_> {
 
     fn push(&self, writer: &mut ShardWriter, record: &Record, image: &[u8]) -> Result<(), Error> {
         let label = record.label.to_le_bytes();
-        let values: [&[u8]; 2] = [image, &label];
-        Ok(writer.push(&record.key, &values[..self.fields.len().min(2)])?)
+        let further = match self.plan.fields.as_slice() {
+            [] => Vec::new(),
+            fields => stored(fields, &record.values).ok_or_else(|| {
+                let reason = format!("the values of `{}` are not those of the fields", record.key);
+                Error::io("read", &self.plan.path, std::io::Error::other(reason))
+            })?,
+        };
+        let mut values: Vec<&[u8]> = Vec::with_capacity(self.fields.len());
+        values.push(image);
+        if self.plan.labelled {
+            values.push(&label);
+        }
+        values.extend(further.iter().map(Vec::as_slice));
+        Ok(writer.push(&record.key, &values)?)
     }
 
     fn full(&self, source: gular_bundle::Error, done: &BTreeMap<usize, Done>) -> Error {

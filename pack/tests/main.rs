@@ -5,6 +5,7 @@
 mod adopt;
 mod convert;
 mod interrupted;
+mod labels;
 mod pack;
 mod payload;
 mod refused;

@@ -43,7 +43,7 @@ fn field_places(
         Take::Folder => {
             let classes = classes();
             let label = |key: &BundlePath| {
-                let class = place(key.as_str(), by_folder, Labels::Folder).1;
+                let class = place(key.as_str(), by_folder, &Labels::Folder).1;
                 class.and_then(|c| classes.get(c)).copied()
             };
             Ok(FieldPlaces::Labels(keys.iter().map(|k| label(k).unwrap_or(-1)).collect()))

@@ -9,13 +9,14 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gular_bundle::{BundlePath, Digest, Split};
+use gular_bundle::{BundlePath, Digest, Field, Split};
 
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
+use crate::labels::{Join, Joined, Names, Said, Table, hot_classes};
 use crate::payload::{Depths, Recipe};
 use crate::scan::{Scan, place};
 use crate::sort::{Sorted, Sorter};
-use crate::{Error, Labels, PackOrder, PlanOptions};
+use crate::{Error, Labels, PackOrder, PlanOptions, Unlabelled};
 
 /// Below this, sorting is all reading and writing.
 const LEAST_MEMORY: usize = 1 << 20;
@@ -27,6 +28,16 @@ pub struct PlanBuilder {
     options: PlanOptions,
     by_name: Sorter,
     depths: Depths,
+    table: Option<Joining>,
+}
+
+/// A table, and the images that wait for its rows.
+#[derive(Debug)]
+struct Joining {
+    table: Table,
+    /// Of each of its files the folder below the source, from which it names images.
+    folders: Vec<String>,
+    join: Join,
 }
 
 impl PlanBuilder {
@@ -39,7 +50,14 @@ impl PlanBuilder {
         // The second sort begins while the first is read: each has half.
         let by_name = Sorter::new(dir, options.memory / 2);
         let depths = Depths::default();
-        Ok(Self { dir: dir.to_owned(), options: options.clone(), by_name, depths })
+        let options = options.clone();
+        Ok(Self { dir: dir.to_owned(), options, by_name, depths, table: None })
+    }
+
+    /// Takes labels, splits and values from a table.
+    pub(crate) fn join(&mut self, table: Table, folders: Vec<String>) {
+        let join = Join::new(&self.dir, self.options.memory / 2);
+        self.table = Some(Joining { table, folders, join });
     }
 
     /// Finds of an image in folder `source` what the payload leaves to be found.
@@ -52,11 +70,12 @@ impl PlanBuilder {
     /// # Errors
     /// [`Error::Io`] when the sort cannot write.
     pub fn push(&mut self, key: &BundlePath, bytes: u64) -> Result<(), Error> {
-        let folded = folded(key.as_str());
-        let mut record = bytes.to_le_bytes().to_vec();
-        record.extend_from_slice(key.as_str().as_bytes());
+        if let Some(Joining { join, .. }) = &mut self.table {
+            return join.image(key.as_str(), bytes);
+        }
+        let record = Record { key: key.as_str(), bytes, split: None, label: None, values: "" };
         self.by_name
-            .push(folded.as_bytes(), &record)
+            .push(folded(key.as_str()).as_bytes(), &record.encode())
             .map_err(|e| Error::io("sort in", &self.dir, e))
     }
 
@@ -77,40 +96,141 @@ impl PlanBuilder {
         split_layout: bool,
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
-        let Self { dir, options, by_name, depths } = self;
+        let Self { dir, options, mut by_name, depths, table } = self;
         let recipe = Recipe::new(&options.payload, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits, which fractions would contradict; with the layout `class` they are classes";
             return Err(Error::Option(text.to_owned()));
         }
         let io = |e| Error::io("sort in", &dir, e);
+        let mut from_table = FromTable::default();
+        if let Some(joining) = table {
+            from_table = joining.finish(&options, &mut |record| {
+                by_name.push(folded(record.key).as_bytes(), &record.encode()).map_err(io)
+            })?;
+        }
         let mut by_order = Sorter::new(&dir, options.memory / 2);
         let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel, &dir)?;
             let (folded, record) = pair.map_err(io)?;
-            let (bytes, key) = record_of(&record)?;
+            let Record { key, bytes, split, label, values } =
+                Record::parse(&record).ok_or_else(|| io(damaged_record()))?;
             if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
                 return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
             }
-            let (split, class) = place(key, split_layout, options.labels);
-            let split = split.unwrap_or_else(|| split_of(key, &options));
+            let (folder, class) = place(key, split_layout, &options.labels);
+            let split = split.or(folder).unwrap_or_else(|| split_of(key, &options));
             let label = match class.map(|class| (class, labels.get(class))) {
-                None => -1,
+                None => label.unwrap_or(-1),
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(key, class, &options, classes)),
             };
             let mut value = bytes.to_le_bytes().to_vec();
             value.extend(label.to_le_bytes());
             value.extend_from_slice(key.as_bytes());
+            if !values.is_empty() {
+                value.push(b'\t');
+                value.extend_from_slice(values.as_bytes());
+            }
             by_order.push(&order_key(split, key, &options), &value).map_err(io)?;
             last = Some((folded, key.to_owned()));
         }
         let sorted = by_order.finish().map_err(io)?;
-        let content = Content { classes, media_types, recipe };
-        write(path, sorted, &options, &content, cancel)
+        let labelled = match &options.labels {
+            Labels::Folder | Labels::Name(_) => true,
+            Labels::None => false,
+            Labels::Table(_) => from_table.labelled,
+        };
+        let content = Content { classes, media_types, recipe, labelled, from_table };
+        write(path, sorted, &options, content, cancel)
     }
+}
+
+impl Joining {
+    /// Hands on each image that has a label.
+    fn finish(
+        self,
+        options: &PlanOptions,
+        each: &mut dyn FnMut(&Record<'_>) -> Result<(), Error>,
+    ) -> Result<FromTable, Error> {
+        let Self { table, folders, mut join } = self;
+        join.rows(&table, &folders)?;
+        let Joined { unlabelled, unused, .. } = join.finish(&table, &mut |key, bytes, said| {
+            let Said { split, label, values } = said;
+            each(&Record { key, bytes, split: *split, label: Some(*label), values })
+        })?;
+        if unlabelled.n > 0 && options.unlabelled == Unlabelled::Fail {
+            let files: Vec<String> =
+                table.files().iter().map(|p| format!("`{}`", p.display())).collect();
+            return Err(Error::Unlabelled {
+                n: unlabelled.n,
+                images: unlabelled.to_string(),
+                why: format!("{} has no row with a label for them", files.join(" or ")),
+            });
+        }
+        let (labelled, several) = (table.labelled(), table.several());
+        let Table { fields, left_out, .. } = table;
+        Ok(FromTable { labelled, several, fields, left_out, unlabelled, unused })
+    }
+}
+
+/// What a table made of the plan, beside its samples' values.
+#[derive(Debug, Default)]
+struct FromTable {
+    labelled: bool,
+    /// Whether the first of `fields` says of which classes a sample is.
+    several: bool,
+    fields: Vec<Field>,
+    left_out: Vec<(String, String)>,
+    unlabelled: Names,
+    unused: Names,
+}
+
+/// A sample between the two sorts.
+struct Record<'a> {
+    key: &'a str,
+    bytes: u64,
+    split: Option<Split>,
+    label: Option<i64>,
+    values: &'a str,
+}
+
+/// In place of a split: nobody said.
+const NO_SPLIT: u8 = 255;
+
+impl<'a> Record<'a> {
+    fn encode(&self) -> Vec<u8> {
+        let mut record = self.bytes.to_le_bytes().to_vec();
+        record.push(self.split.map_or(NO_SPLIT, |split| split as u8));
+        record.extend(self.label.unwrap_or(i64::MIN).to_le_bytes());
+        record.extend((self.key.len() as u64).to_le_bytes());
+        record.extend_from_slice(self.key.as_bytes());
+        record.extend_from_slice(self.values.as_bytes());
+        record
+    }
+
+    fn parse(record: &'a [u8]) -> Option<Self> {
+        let (bytes, rest) = record.split_first_chunk::<8>()?;
+        let (split, rest) = rest.split_first()?;
+        let (label, rest) = rest.split_first_chunk::<8>()?;
+        let (len, rest) = rest.split_first_chunk::<8>()?;
+        let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
+        let (key, values) = rest.split_at_checked(len)?;
+        let label = i64::from_le_bytes(*label);
+        Some(Self {
+            key: std::str::from_utf8(key).ok()?,
+            bytes: u64::from_le_bytes(*bytes),
+            split: Split::ALL.get(usize::from(*split)).copied(),
+            label: (label != i64::MIN).then_some(label),
+            values: std::str::from_utf8(values).ok()?,
+        })
+    }
+}
+
+fn damaged_record() -> std::io::Error {
+    std::io::Error::other("a record is damaged")
 }
 
 /// The key with upper case folded into lower, letter by letter: unlike
@@ -151,14 +271,6 @@ fn unknown_class(key: &str, class: &str, options: &PlanOptions, classes: &[Strin
     }
 }
 
-fn record_of(record: &[u8]) -> Result<(u64, &str), Error> {
-    let bytes = record.first_chunk::<8>().map(|b| u64::from_le_bytes(*b));
-    let key = record.get(8..).and_then(|k| std::str::from_utf8(k).ok());
-    bytes.zip(key).ok_or_else(|| {
-        Error::io("sort in", "the temporary folder", std::io::Error::other("a record is damaged"))
-    })
-}
-
 /// A number that depends on purpose, seed and key alone, so that a key keeps
 /// its split and its place when other files come and go.
 fn hash(purpose: &[u8], seed: u64, key: &str) -> u64 {
@@ -196,6 +308,13 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
         let text = "a list of classes was given, and that there are no labels";
         return Err(Error::Option(text.to_owned()));
     }
+    if let Labels::Table(table) = &options.labels
+        && table.split.is_some()
+        && !options.fractions.is_empty()
+    {
+        let text = "a column of splits was given, which fractions would contradict";
+        return Err(Error::Option(text.to_owned()));
+    }
     if options.memory < LEAST_MEMORY {
         return Err(Error::Option(format!(
             "the memory to use is {} bytes, at least 1 MiB is needed",
@@ -215,7 +334,12 @@ pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>,
     if options.labels == Labels::None {
         return Ok(Vec::new());
     }
-    let Some(path) = &options.classes else { return Ok(scan.classes.iter().cloned().collect()) };
+    Ok(listed_classes(options)?.unwrap_or_else(|| scan.classes.iter().cloned().collect()))
+}
+
+/// The user's list of classes, if there is one.
+pub(crate) fn listed_classes(options: &PlanOptions) -> Result<Option<Vec<String>>, Error> {
+    let Some(path) = &options.classes else { return Ok(None) };
     let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
     let classes: Vec<String> =
         text.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect();
@@ -224,7 +348,7 @@ pub(crate) fn classes(options: &PlanOptions, scan: &Scan) -> Result<Vec<String>,
     if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Error::Option(format!("`{}` lists class `{}` twice", path.display(), pair[0])));
     }
-    Ok(classes)
+    Ok(Some(classes))
 }
 
 /// The plan's first line. Format: `FORMAT.md`, "Plan"; the order of members is part of it.
@@ -235,6 +359,8 @@ struct Header<'a> {
     about: &'a gular_bundle::About,
     check: &'static str,
     classes: &'a [String],
+    #[serde(skip_serializing_if = "<[Field]>::is_empty")]
+    fields: &'a [Field],
     labelled: bool,
     max_pixels: u64,
     media_types: &'a [String],
@@ -269,22 +395,25 @@ struct Content<'a> {
     classes: &'a [String],
     media_types: &'a [String],
     recipe: Recipe,
+    labelled: bool,
+    from_table: FromTable,
 }
 
 fn write(
     path: &Path,
     sorted: Sorted,
     options: &PlanOptions,
-    content: &Content<'_>,
+    content: Content<'_>,
     cancel: &AtomicBool,
 ) -> Result<Plan, Error> {
-    let Content { classes, media_types, recipe } = *content;
+    let Content { classes, media_types, recipe, labelled, from_table } = content;
+    let FromTable { several, fields, left_out, unlabelled, unused, .. } = from_table;
+    let fixed: u64 = fields.iter().filter_map(Field::size_bytes).sum();
     let io = |e| Error::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
     let temp = gular_files::temp_in(dir)?;
     let inner = BufWriter::with_capacity(1 << 20, temp.as_file().try_clone().map_err(io)?);
     let mut out = Out { inner, hasher: blake3::Hasher::new(), position: 0 };
-    let labelled = options.labels == Labels::Folder;
     // `on_error` is not among them: what is packed under `fail` is the same under
     // `skip`, so that a run which met a bad input goes on under the other.
     let header = Header {
@@ -293,6 +422,7 @@ fn write(
         about: &options.about,
         check: options.check.name(),
         classes,
+        fields: &fields,
         labelled,
         max_pixels: options.max_pixels,
         media_types,
@@ -319,11 +449,13 @@ fn write(
         let (sort_key, value) = pair.map_err(io)?;
         let split = Split::ALL.get(usize::from(sort_key.first().copied().unwrap_or(0))).copied();
         let split = split.unwrap_or(Split::Train);
-        let damaged = || io(std::io::Error::other("a record is damaged"));
+        let damaged = || io(damaged_record());
         let (bytes, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
         let (label, key) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
         let (bytes, label) = (u64::from_le_bytes(*bytes), i64::from_le_bytes(*label));
-        let key = std::str::from_utf8(key).map_err(|_| damaged())?;
+        let rest = std::str::from_utf8(key).map_err(|_| damaged())?;
+        // A key has no control character.
+        let values = rest.split_once('\t').map_or("", |(_, values)| values);
         let weight = recipe.value_bytes().unwrap_or(bytes);
         let full = shards.last().is_none_or(|s| {
             s.split != split || stored.saturating_add(weight) > options.shard_bytes
@@ -331,22 +463,27 @@ fn write(
         if full {
             out.line(&format!("shard\t{split}")).map_err(io)?;
             stored = 0;
-            shards.push(PlanShard { split, samples: 0, bytes: 0, offset: out.position });
+            shards.push(PlanShard { split, samples: 0, bytes: 0, extra: 0, offset: out.position });
         }
         stored = stored.saturating_add(weight);
         if let Some(shard) = shards.last_mut() {
             shard.samples += 1;
             shard.bytes += bytes;
+            shard.extra += values.len() as u64 + fixed;
         }
-        let of_class =
-            usize::try_from(label).ok().and_then(|l| class_counts[split as usize].get_mut(l));
-        if let Some(n) = of_class {
-            *n += 1;
+        let of_sample = match several {
+            true => hot_classes(values),
+            false => usize::try_from(label).into_iter().collect(),
+        };
+        for class in of_sample {
+            if let Some(n) = class_counts[split as usize].get_mut(class) {
+                *n += 1;
+            }
         }
         n_samples += 1;
         n_bytes += bytes;
         let label = if labelled { label.to_string() } else { "-".to_owned() };
-        out.line(&format!("{label}\t{bytes}\t{key}")).map_err(io)?;
+        out.line(&format!("{label}\t{bytes}\t{rest}")).map_err(io)?;
     }
     out.line(&format!("end\t{n_samples}\t{n_bytes}\t{}", shards.len())).map_err(io)?;
     let Out { mut inner, hasher, .. } = out;
@@ -362,6 +499,10 @@ fn write(
         class_counts,
         media_types: media_types.to_vec(),
         labelled,
+        fields,
+        unlabelled,
+        unused,
+        left_out,
         recipe,
     })
 }

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
-use gular_bundle::{BundlePath, Digest, Split};
+use gular_bundle::{BundlePath, Digest, Field, Split};
 
 use crate::Error;
+use crate::labels::Names;
 use crate::payload::Recipe;
 
 pub(super) const FORMAT: &str = "gular-plan";
@@ -32,6 +33,14 @@ pub struct Plan {
     pub media_types: Vec<String>,
     /// Whether samples have labels.
     pub labelled: bool,
+    /// Fields beside image and label.
+    pub fields: Vec<Field>,
+    /// Images left out for want of a label.
+    pub(crate) unlabelled: Names,
+    /// Rows of the table that no image has.
+    pub(crate) unused: Names,
+    /// Columns of the table that became no field, and why.
+    pub(crate) left_out: Vec<(String, String)>,
     /// What becomes of the images.
     pub(crate) recipe: Recipe,
 }
@@ -45,6 +54,8 @@ pub struct PlanShard {
     pub samples: u64,
     /// Bytes of their source files.
     pub bytes: u64,
+    /// Bytes of their values beside image and label, about.
+    pub(crate) extra: u64,
     /// Where its first sample's line begins in the plan.
     pub(crate) offset: u64,
 }
@@ -55,6 +66,8 @@ pub(crate) struct Record {
     pub(crate) key: BundlePath,
     pub(crate) label: i64,
     pub(crate) bytes: u64,
+    /// The list of its other values; empty when there are none.
+    pub(crate) values: String,
 }
 
 impl Plan {
@@ -95,19 +108,21 @@ impl Plan {
 }
 
 fn record(line: &str) -> Option<Record> {
-    let (key, label, bytes) = parse_plan_line(line)?;
-    Some(Record { key, label, bytes })
+    let (key, label, bytes, values) = parse_plan_line(line)?;
+    Some(Record { key, label, bytes, values: values.to_owned() })
 }
 
-/// Reads a sample's line of a plan: its key, its label (-1 for none), and the
-/// bytes of its source file; `None` when the line is no such line.
+/// Reads a sample's line of a plan: its key, its label (-1 for none), the bytes
+/// of its source file, and the list of its other values, which is empty when
+/// there are none; `None` when the line is no such line.
 #[must_use]
-pub fn parse_plan_line(line: &str) -> Option<(BundlePath, i64, u64)> {
-    let mut parts = line.splitn(3, '\t');
+pub fn parse_plan_line(line: &str) -> Option<(BundlePath, i64, u64, &str)> {
+    let mut parts = line.splitn(4, '\t');
     let label = match parts.next()? {
         "-" => -1,
         number => number.parse().ok()?,
     };
     let bytes = parts.next()?.parse().ok()?;
-    Some((BundlePath::parse(parts.next()?).ok()?, label, bytes))
+    let key = BundlePath::parse(parts.next()?).ok()?;
+    Some((key, label, bytes, parts.next().unwrap_or_default()))
 }

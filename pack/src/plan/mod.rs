@@ -5,7 +5,8 @@
 //! ```text
 //! {"format":"gular-plan","version":1,…}     options, classes, fields
 //! shard<TAB>train                           a shard of split `train` begins
-//! 0<TAB>4711<TAB>train/cat/1.jpg            label (or -), bytes of the source file, key
+//! 0<TAB>4711<TAB>train/cat/1.jpg            label (or -), bytes of the source file, key;
+//!                                           TAB and a JSON list where there are other fields
 //! …
 //! end<TAB>samples<TAB>bytes<TAB>shards
 //! ```
@@ -18,6 +19,6 @@ mod build;
 mod file;
 
 pub use build::PlanBuilder;
-pub(crate) use build::classes;
+pub(crate) use build::{classes, listed_classes};
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};

@@ -1,0 +1,93 @@
+//! One cell of a table.
+
+/// What a cell holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cell {
+    Missing,
+    Bool(bool),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    /// Of a format without types: a number where all cells of the column are.
+    Written(String),
+    List(Vec<Cell>),
+    /// Nothing that is read: why.
+    Other(String),
+}
+
+impl Cell {
+    /// A cell of a format without types, whose empty cells are missing.
+    pub(super) fn written(text: &str) -> Self {
+        if text.is_empty() { Self::Missing } else { Self::Written(text.to_owned()) }
+    }
+
+    /// Its integer, where it holds or spells one.
+    pub(super) fn integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(n) => Some(*n),
+            Self::Written(text) => spelt_integer(text),
+            _ => None,
+        }
+    }
+
+    /// Its number, where it holds or spells one.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Integer(n) => Some(*n as f64),
+            Self::Float(x) => Some(*x),
+            Self::Written(text) => spelt_number(text),
+            _ => None,
+        }
+    }
+
+    /// As the name of a class or a file.
+    pub(super) fn word(&self) -> Option<String> {
+        match self {
+            Self::Text(text) | Self::Written(text) => Some(text.clone()),
+            Self::Integer(n) => Some(n.to_string()),
+            Self::Bool(b) => Some(b.to_string()),
+            _ => None,
+        }
+    }
+}
+
+/// Without leading zeros: `007` is a name.
+fn spelt_integer(text: &str) -> Option<i64> {
+    let n: i64 = text.parse().ok()?;
+    (n.to_string() == text).then_some(n)
+}
+
+/// Digits, sign, point, exponent: Rust also reads `inf` and `infinity`, which may be names.
+fn spelt_number(text: &str) -> Option<f64> {
+    if text.eq_ignore_ascii_case("nan") {
+        return Some(f64::NAN);
+    }
+    let plain = |b: u8| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E');
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text).as_bytes();
+    let zeros = matches!(digits, [b'0', b'0'..=b'9', ..]);
+    if zeros || !text.bytes().all(plain) {
+        return None;
+    }
+    text.parse().ok().filter(|x: &f64| x.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_look_like_numbers_stay_names() {
+        let check = |text: &str, integer: Option<i64>, number: Option<f64>| {
+            let cell = Cell::written(text);
+            assert_eq!((cell.integer(), cell.number()), (integer, number), "{text}");
+        };
+        check("7", Some(7), Some(7.0));
+        check("-1", Some(-1), Some(-1.0));
+        check("1.5e3", None, Some(1500.0));
+        check("007", None, None);
+        check("inf", None, None);
+        check("1e999", None, None);
+        check("", None, None);
+        assert!(Cell::written("NaN").number().unwrap().is_nan());
+    }
+}

@@ -1,0 +1,315 @@
+//! What columns hold, and what becomes of each.
+
+use std::collections::BTreeSet;
+
+use gular_bundle::{Dtype, Field, FieldName};
+
+use super::cell::Cell;
+
+/// Names that columns of files go by, best first; letters in lower case, nothing between.
+const KEY_NAMES: [&str; 15] = [
+    "filename",
+    "file",
+    "path",
+    "filepath",
+    "imagepath",
+    "image",
+    "imageid",
+    "imagename",
+    "img",
+    "key",
+    "id",
+    "name",
+    "uuid",
+    "jpg",
+    "png",
+];
+/// Names that columns of labels go by, best first.
+const LABEL_NAMES: [&str; 11] = [
+    "label",
+    "labels",
+    "class",
+    "classes",
+    "cls",
+    "target",
+    "y",
+    "category",
+    "classname",
+    "tags",
+    "finelabel",
+];
+
+/// What a column holds, in all rows together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    Integers,
+    Floats,
+    Bools,
+    Texts,
+    /// Lists of so many numbers each; whether all are integers.
+    Numbers {
+        len: u64,
+        integers: bool,
+    },
+    /// Lists of texts or integers, of any length.
+    Lists {
+        integers: bool,
+    },
+    /// Nothing that becomes a field: why.
+    Unusable(String),
+}
+
+/// What was seen of a column.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    missing: u64,
+    bools: u64,
+    integers: u64,
+    floats: u64,
+    texts: u64,
+    lists: u64,
+    /// Whether a format without types wrote it: then numbers among texts are texts.
+    written: bool,
+    /// An integer that no f64 holds.
+    large: bool,
+    other: Option<String>,
+    list: List,
+}
+
+#[derive(Debug, Clone, Default)]
+struct List {
+    lens: BTreeSet<usize>,
+    integers: u64,
+    floats: u64,
+    texts: u64,
+    others: u64,
+}
+
+impl Seen {
+    pub(super) fn add(&mut self, cell: &Cell) {
+        match cell {
+            Cell::Missing => self.missing += 1,
+            Cell::Bool(_) => self.bools += 1,
+            Cell::Integer(n) => self.integer(*n),
+            Cell::Float(_) => self.floats += 1,
+            Cell::Text(_) => self.texts += 1,
+            Cell::Other(reason) => self.other = Some(reason.clone()),
+            Cell::Written(_) => {
+                self.written = true;
+                match (cell.integer(), cell.number()) {
+                    (Some(n), _) => self.integer(n),
+                    (None, Some(_)) => self.floats += 1,
+                    (None, None) => self.texts += 1,
+                }
+            }
+            Cell::List(cells) => {
+                self.lists += 1;
+                // Two different lengths are as good as many.
+                if self.list.lens.len() < 2 {
+                    self.list.lens.insert(cells.len());
+                }
+                for cell in cells {
+                    match cell {
+                        Cell::Integer(_) => self.list.integers += 1,
+                        Cell::Float(_) => self.list.floats += 1,
+                        Cell::Text(_) => self.list.texts += 1,
+                        Cell::Written(_) if cell.integer().is_some() => self.list.integers += 1,
+                        Cell::Written(_) => {
+                            self.written = true;
+                            self.list.texts += 1;
+                        }
+                        _ => self.list.others += 1,
+                    }
+                }
+            }
+        }
+    }
+
+    fn integer(&mut self, n: i64) {
+        self.integers += 1;
+        self.large |= n.unsigned_abs() > 1 << 53;
+    }
+
+    /// Whether nothing was missing.
+    pub(super) fn whole(&self, rows: u64) -> bool {
+        self.missing == 0
+            && self.bools + self.integers + self.floats + self.texts + self.lists == rows
+    }
+
+    /// What all cells together are; `rows` is the number of rows of all tables.
+    pub(super) fn kind(&self, rows: u64) -> Kind {
+        let unusable = |reason: &str| Kind::Unusable(reason.to_owned());
+        if let Some(reason) = &self.other {
+            return Kind::Unusable(reason.clone());
+        }
+        let numbers = self.integers + self.floats;
+        let families = [self.bools, numbers, self.texts, self.lists];
+        match families.map(|n| n > 0) {
+            [false, false, false, false] => unusable("it is empty"),
+            [true, false, false, false] if self.whole(rows) => Kind::Bools,
+            [true, false, false, false] => unusable("it holds truth values, and some are missing"),
+            [false, false, true, false] => Kind::Texts,
+            [false, true, true, false] if self.written => Kind::Texts,
+            [false, true, false, false] if self.floats == 0 && self.whole(rows) => Kind::Integers,
+            [false, true, false, false] if self.large => {
+                unusable("it holds integers of more than 53 bits beside fractions or missing cells")
+            }
+            [false, true, false, false] => Kind::Floats,
+            [false, false, false, true] => self.list(rows),
+            _ => unusable("it holds values of different types"),
+        }
+    }
+
+    fn list(&self, rows: u64) -> Kind {
+        let List { lens, integers, floats, texts, others } = &self.list;
+        let one = lens.first().copied().filter(|len| lens.len() == 1 && *len > 0);
+        match (integers + floats > 0, *texts > 0) {
+            _ if *others > 0 => Kind::Unusable("its lists hold more than numbers or texts".into()),
+            (true, true) if self.written && *floats == 0 => Kind::Lists { integers: false },
+            (true, true) => Kind::Unusable("its lists hold numbers and texts".into()),
+            (true, false) if one.is_some() && self.whole(rows) => {
+                let len = one.unwrap_or(0) as u64;
+                Kind::Numbers { len, integers: *floats == 0 }
+            }
+            (true, false) if *floats > 0 => {
+                Kind::Unusable("its lists of numbers are not all of one length".into())
+            }
+            (integers, _) => Kind::Lists { integers },
+        }
+    }
+
+    /// How its cells are labels; the reason when they are none.
+    pub(super) fn label(&self, rows: u64) -> Result<LabelKind, String> {
+        if self.lists == 0 && self.integers > 0 && self.floats + self.texts + self.bools == 0 {
+            return match &self.other {
+                Some(reason) => Err(reason.clone()),
+                None => Ok(LabelKind::Number),
+            };
+        }
+        match self.kind(rows) {
+            Kind::Texts | Kind::Bools => Ok(LabelKind::Name),
+            Kind::Lists { integers } | Kind::Numbers { integers, .. } if integers => {
+                Ok(LabelKind::Numbers)
+            }
+            Kind::Lists { .. } => Ok(LabelKind::Names),
+            Kind::Unusable(reason) if self.bools > 0 && self.texts + self.lists == 0 => {
+                if self.other.is_none() && self.integers + self.floats == 0 {
+                    Ok(LabelKind::Name)
+                } else {
+                    Err(reason)
+                }
+            }
+            Kind::Unusable(reason) => Err(reason),
+            _ => Err("it holds fractions, which are not classes".to_owned()),
+        }
+    }
+}
+
+/// How a cell says of which class or classes an image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LabelKind {
+    Number,
+    Name,
+    Numbers,
+    Names,
+}
+
+/// The column of the images' files, by its name.
+pub(super) fn find_key(columns: &[String]) -> Option<&String> {
+    find(columns, &KEY_NAMES)
+}
+
+/// The column of labels, by its name.
+pub(super) fn find_label(columns: &[String]) -> Option<&String> {
+    find(columns, &LABEL_NAMES)
+}
+
+fn find<'a>(columns: &'a [String], names: &[&str]) -> Option<&'a String> {
+    names.iter().find_map(|name| columns.iter().find(|column| plain(column) == *name))
+}
+
+/// A name's letters and digits, in lower case: `File Name`, `fileName` and `file_name` are one.
+fn plain(column: &str) -> String {
+    column.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// The field that a column becomes; the reason when it becomes none.
+pub(super) fn field(column: &str, kind: &Kind) -> Result<Field, String> {
+    let name = field_name(column).ok_or("its name has no letter that a field's name may have")?;
+    Ok(match kind {
+        Kind::Integers => Field::fixed(name, Dtype::I64, Vec::new()),
+        Kind::Floats => Field::fixed(name, Dtype::F64, Vec::new()),
+        Kind::Bools => Field::fixed(name, Dtype::U8, Vec::new()),
+        Kind::Texts => Field::bytes(name, vec!["text/plain".to_owned()]),
+        Kind::Numbers { len, integers } => {
+            Field::fixed(name, if *integers { Dtype::I64 } else { Dtype::F64 }, vec![*len])
+        }
+        Kind::Lists { .. } => return Err("its lists are not all of one length".to_owned()),
+        Kind::Unusable(reason) => return Err(reason.clone()),
+    })
+}
+
+/// Small letters and digits, all else `_`.
+fn field_name(column: &str) -> Option<FieldName> {
+    let mut name = String::new();
+    for c in column.chars().flat_map(char::to_lowercase) {
+        match c {
+            'a'..='z' | '0'..='9' => name.push(c),
+            _ if name.is_empty() || name.ends_with('_') => {}
+            _ => name.push('_'),
+        }
+    }
+    let name = name.trim_end_matches('_');
+    let name = if name.starts_with(|c: char| c.is_ascii_digit()) {
+        format!("column_{name}")
+    } else {
+        name.to_owned()
+    };
+    FieldName::parse(name.get(..64).unwrap_or(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(cells: &[Cell]) -> Seen {
+        let mut seen = Seen::default();
+        cells.iter().for_each(|cell| seen.add(cell));
+        seen
+    }
+
+    #[test]
+    fn a_column_is_what_all_its_cells_are() {
+        let written = |texts: &[&str]| {
+            let cells: Vec<Cell> = texts.iter().map(|t| Cell::written(t)).collect();
+            seen(&cells).kind(cells.len() as u64)
+        };
+        assert_eq!(written(&["1", "-2"]), Kind::Integers);
+        assert_eq!(written(&["1", ""]), Kind::Floats);
+        assert_eq!(written(&["1", "2.5"]), Kind::Floats);
+        assert_eq!(written(&["1", "two"]), Kind::Texts);
+        assert!(matches!(written(&["", ""]), Kind::Unusable(_)));
+        assert!(matches!(written(&["9007199254740993", "0.5"]), Kind::Unusable(_)));
+        let typed = |cells: &[Cell]| seen(cells).kind(cells.len() as u64);
+        assert!(matches!(typed(&[Cell::Integer(1), Cell::Text("a".into())]), Kind::Unusable(_)));
+        let pair = |a, b| Cell::List(vec![a, b]);
+        let numbers =
+            [pair(Cell::Integer(1), Cell::Float(2.0)), pair(Cell::Integer(1), Cell::Integer(2))];
+        assert_eq!(typed(&numbers), Kind::Numbers { len: 2, integers: false });
+        assert_eq!(
+            typed(&[Cell::List(vec![]), numbers[1].clone()]),
+            Kind::Lists { integers: true }
+        );
+    }
+
+    #[test]
+    fn columns_are_found_by_name_however_it_is_written() {
+        let columns = ["ImageId", "Class Name"].map(str::to_owned);
+        assert_eq!(find_key(&columns), Some(&columns[0]));
+        assert_eq!(find_label(&columns), Some(&columns[1]));
+        assert_eq!(field_name("Age (years)").unwrap().as_str(), "age_years");
+        assert_eq!(field_name("3D").unwrap().as_str(), "column_3d");
+        assert!(field_name("日本").is_none());
+        assert!(field_name("key").is_none());
+    }
+}

@@ -1,0 +1,303 @@
+//! Brings the rows of a table and the images together.
+//!
+//! A name in the table is the path of an image below the source, or the end of one, or a longer
+//! path that ends with one; its extension may be left out. Images and rows are sorted by the last
+//! segment of the name without its extension, which both have whatever stands before and behind;
+//! what is equal in it is compared in memory.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use gular_bundle::Split;
+
+use super::names::Names;
+use super::table::{Table, TableRow};
+use crate::Error;
+use crate::scan::is_image_extension;
+use crate::sort::Sorter;
+
+const IMAGE: u8 = 0;
+const ROW: u8 = 1;
+/// In place of a split: the table does not say.
+const NO_SPLIT: u8 = 255;
+
+/// Gathers images and rows.
+#[derive(Debug)]
+pub(crate) struct Join {
+    dir: PathBuf,
+    sorter: Sorter,
+    images: u64,
+    rows: u64,
+}
+
+/// What joined, and what did not.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Joined {
+    /// Images without a row, or with one that has no label.
+    pub(crate) unlabelled: Names,
+    /// Rows without an image.
+    pub(crate) unused: Names,
+    /// Images with two rows.
+    doubled: Names,
+    /// Rows whose name is that of several images.
+    unclear: Names,
+    matched: u64,
+}
+
+/// What the table says of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) split: Option<Split>,
+    pub(crate) label: i64,
+    pub(crate) values: String,
+}
+
+impl Join {
+    /// Sorts in folder `dir` what does not fit in `memory` bytes.
+    pub(crate) fn new(dir: &Path, memory: usize) -> Self {
+        Self { dir: dir.to_owned(), sorter: Sorter::new(dir, memory), images: 0, rows: 0 }
+    }
+
+    pub(crate) fn image(&mut self, key: &str, bytes: u64) -> Result<(), Error> {
+        self.images += 1;
+        let mut record = vec![IMAGE];
+        record.extend(bytes.to_le_bytes());
+        record.extend_from_slice(key.as_bytes());
+        self.push(key, &record)
+    }
+
+    /// Takes all rows of a table; `folders` are those that each of its files names images from.
+    pub(crate) fn rows(&mut self, table: &Table, folders: &[String]) -> Result<(), Error> {
+        table.rows(&mut |row| {
+            let folder = folders.get(row.file).map_or("", String::as_str);
+            self.row(row, folder)
+        })
+    }
+
+    fn row(&mut self, row: &TableRow<'_>, folder: &str) -> Result<(), Error> {
+        self.rows += 1;
+        let name = plain(row.name);
+        let mut record = vec![ROW, row.split.map_or(NO_SPLIT, |split| split as u8)];
+        record.extend((row.file as u64).to_le_bytes());
+        record.extend(row.line.to_le_bytes());
+        record.extend(row.label.unwrap_or(i64::MIN).to_le_bytes());
+        for text in [folder, &name] {
+            record.extend((text.len() as u64).to_le_bytes());
+            record.extend_from_slice(text.as_bytes());
+        }
+        record.extend_from_slice(row.values.as_bytes());
+        self.push(&name, &record)
+    }
+
+    fn push(&mut self, name: &str, record: &[u8]) -> Result<(), Error> {
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let stem = without_extension(last);
+        self.sorter.push(stem.as_bytes(), record).map_err(|e| Error::io("sort in", &self.dir, e))
+    }
+
+    /// Hands on each image that has a label.
+    pub(crate) fn finish(
+        self,
+        table: &Table,
+        each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), Error>,
+    ) -> Result<Joined, Error> {
+        let Self { dir, sorter, images: n_images, rows: n_rows } = self;
+        let io = |e| Error::io("sort in", &dir, e);
+        let mut joined = Joined::default();
+        let (mut stem, mut images, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        for pair in sorter.finish().map_err(io)? {
+            let (next, record) = pair.map_err(io)?;
+            if next != stem {
+                group(&images, &rows, table, &mut joined, each)?;
+                images.clear();
+                rows.clear();
+                stem = next;
+            }
+            match record.split_first() {
+                Some((&IMAGE, rest)) => images.extend(Image::parse(rest)),
+                Some((&ROW, rest)) => rows.extend(Row::parse(rest)),
+                _ => {}
+            }
+        }
+        group(&images, &rows, table, &mut joined, each)?;
+        let Joined { doubled, unclear, unlabelled, unused, matched } = &joined;
+        if doubled.n > 0 {
+            let (n, names) = (doubled.n, doubled.to_string());
+            return Err(Error::DoubledRows { n, names });
+        }
+        if unclear.n > 0 {
+            let (n, names) = (unclear.n, unclear.to_string());
+            return Err(Error::UnclearRows { n, names });
+        }
+        if *matched == 0 && n_images > 0 {
+            let (rows, images) = (unused.to_string(), unlabelled.to_string());
+            return Err(Error::NothingJoins { n_rows, rows, n_images, images });
+        }
+        Ok(joined)
+    }
+}
+
+struct Image {
+    key: String,
+    bytes: u64,
+}
+
+impl Image {
+    fn parse(record: &[u8]) -> Option<Self> {
+        let (bytes, key) = record.split_first_chunk::<8>()?;
+        let key = String::from_utf8(key.to_vec()).ok()?;
+        Some(Self { key, bytes: u64::from_le_bytes(*bytes) })
+    }
+}
+
+struct Row {
+    split: Option<Split>,
+    file: usize,
+    line: u64,
+    label: Option<i64>,
+    folder: String,
+    name: String,
+    values: String,
+}
+
+impl Row {
+    fn parse(record: &[u8]) -> Option<Self> {
+        let (split, rest) = record.split_first()?;
+        let (file, rest) = rest.split_first_chunk::<8>()?;
+        let (line, rest) = rest.split_first_chunk::<8>()?;
+        let (label, rest) = rest.split_first_chunk::<8>()?;
+        let label = i64::from_le_bytes(*label);
+        let (folder, rest) = text(rest)?;
+        let (name, rest) = text(rest)?;
+        Some(Self {
+            split: Split::ALL.get(usize::from(*split)).copied(),
+            file: usize::try_from(u64::from_le_bytes(*file)).ok()?,
+            line: u64::from_le_bytes(*line),
+            label: (label != i64::MIN).then_some(label),
+            folder,
+            name,
+            values: String::from_utf8(rest.to_vec()).ok()?,
+        })
+    }
+
+    /// Where it stands.
+    fn at(&self, table: &Table) -> String {
+        table.files().get(self.file).map_or_else(String::new, |path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            format!("{name}:{}", self.line)
+        })
+    }
+}
+
+fn text(record: &[u8]) -> Option<(String, &[u8])> {
+    let (len, rest) = record.split_first_chunk::<8>()?;
+    let (text, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*len)).ok()?)?;
+    Some((String::from_utf8(text.to_vec()).ok()?, rest))
+}
+
+/// Which images a name may be that of.
+#[derive(Clone, Copy)]
+enum Which {
+    One(usize),
+    Several,
+}
+
+/// Joins images and rows whose names have one stem.
+fn group(
+    images: &[Image],
+    rows: &[Row],
+    table: &Table,
+    joined: &mut Joined,
+    each: &mut dyn FnMut(&str, u64, &Said) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (mut paths, mut ends) = (HashMap::new(), HashMap::new());
+    if !rows.is_empty() {
+        for (i, image) in images.iter().enumerate() {
+            let note = |names: &mut HashMap<_, _>, name| {
+                names.entry(name).and_modify(|w| *w = Which::Several).or_insert(Which::One(i));
+            };
+            for name in [image.key.as_str(), without_extension(&image.key)] {
+                note(&mut paths, name);
+                let mut rest = name;
+                while let Some((_, end)) = rest.split_once('/') {
+                    note(&mut ends, end);
+                    rest = end;
+                }
+            }
+        }
+    }
+    let mut of_image: Vec<Option<&Row>> = images.iter().map(|_| None).collect();
+    for row in rows {
+        match find(row, &paths, &ends) {
+            None => joined.unused.push(&row.name),
+            Some(Which::Several) => {
+                joined.unclear.push(&format!("{} ({})", row.name, row.at(table)));
+            }
+            Some(Which::One(i)) => match of_image.get(i).copied().flatten() {
+                None => of_image[i] = Some(row),
+                Some(first) => {
+                    let (a, b) = (first.at(table), row.at(table));
+                    joined.doubled.push(&format!("{} ({a} and {b})", images[i].key));
+                }
+            },
+        }
+    }
+    for (image, row) in images.iter().zip(of_image) {
+        joined.matched += u64::from(row.is_some());
+        match row.and_then(|row| Some((row, row.label?))) {
+            None => joined.unlabelled.push(&image.key),
+            Some((row, label)) => {
+                let said = Said { split: row.split, label, values: row.values.clone() };
+                each(&image.key, image.bytes, &said)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The image of a row: the nearest way of reading its name first.
+fn find(row: &Row, paths: &HashMap<&str, Which>, ends: &HashMap<&str, Which>) -> Option<Which> {
+    if !row.folder.is_empty()
+        && let Some(which) = paths.get(format!("{}/{}", row.folder, row.name).as_str())
+    {
+        return Some(*which);
+    }
+    let mut name = row.name.as_str();
+    loop {
+        if let Some(which) = paths.get(name) {
+            return Some(*which);
+        }
+        match name.split_once('/') {
+            Some((_, end)) => name = end,
+            None => return ends.get(row.name.as_str()).copied(),
+        }
+    }
+}
+
+/// A name with one kind of slash, and nothing that means no folder.
+fn plain(name: &str) -> String {
+    let name = name.trim().replace('\\', "/");
+    let segments = name.split('/').filter(|segment| !matches!(*segment, "" | "."));
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// Without the extension, when it is one of images.
+fn without_extension(name: &str) -> &str {
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() && is_image_extension(extension) => stem,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_without_what_means_nothing() {
+        assert_eq!(plain(r".\images\1.jpg"), "images/1.jpg");
+        assert_eq!(plain("/data//images/./1.jpg "), "data/images/1.jpg");
+        assert_eq!(without_extension("a.b/1.JPG"), "a.b/1");
+        assert_eq!(without_extension("v1.0"), "v1.0");
+    }
+}

@@ -1,0 +1,70 @@
+//! Tables of one JSON object per line.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::cell::Cell;
+use super::rows::{Each, MOST_COLUMNS, MOST_ROW_BYTES, fault, too_many_columns};
+use crate::Error;
+
+/// Reads a table. Columns are found on the way; one that a line lacks is missing there.
+pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
+    let io = |e| Error::io("read", path, e);
+    let mut file = BufReader::with_capacity(256 << 10, File::open(path).map_err(io)?);
+    let (mut columns, mut places) = (Vec::<String>::new(), HashMap::<String, usize>::new());
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        if file.by_ref().take(MOST_ROW_BYTES).read_until(b'\n', &mut line).map_err(io)? == 0 {
+            break;
+        }
+        if line.len() as u64 == MOST_ROW_BYTES {
+            let reason = format!("it has more than {MOST_ROW_BYTES} bytes");
+            return Err(fault(path, Some(number), reason));
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let value = serde_json::from_slice(&line)
+            .map_err(|e| fault(path, Some(number), format!("it is not JSON: {e}")))?;
+        let Value::Object(object) = value else {
+            return Err(fault(path, Some(number), "it is not an object"));
+        };
+        let mut cells = vec![Cell::Missing; columns.len()];
+        for (name, value) in object {
+            let place = match places.get(&name) {
+                Some(place) => *place,
+                None => {
+                    if columns.len() == MOST_COLUMNS {
+                        return Err(too_many_columns(path));
+                    }
+                    places.insert(name.clone(), columns.len());
+                    columns.push(name);
+                    cells.push(Cell::Missing);
+                    columns.len() - 1
+                }
+            };
+            cells[place] = cell(value);
+        }
+        each(number, &columns, &cells)?;
+    }
+    Ok(())
+}
+
+fn cell(value: Value) -> Cell {
+    match value {
+        Value::Null => Cell::Missing,
+        Value::Bool(b) => Cell::Bool(b),
+        Value::String(text) => Cell::Text(text),
+        Value::Array(list) => Cell::List(list.into_iter().map(cell).collect()),
+        Value::Object(_) => Cell::Other("it holds objects".to_owned()),
+        Value::Number(n) => match n.as_i64() {
+            Some(n) => Cell::Integer(n),
+            None => Cell::Float(n.as_f64().unwrap_or(f64::NAN)),
+        },
+    }
+}

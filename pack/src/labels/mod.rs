@@ -1,0 +1,29 @@
+//! Labels that stand in file names or in a table beside the images.
+//!
+//! ```text
+//! labels.csv ─▶ table: columns, classes ─ rows ─┐
+//!                                               ├ join ─▶ plan: label and values of each image
+//! images/ ─ scan ─ keys ────────────────────────┘
+//! ```
+//!
+//! Tables are read row by row, three times: for what their columns hold, for the names of the
+//! classes, for the rows. What joins rows and images sorts outside memory, as the plan does.
+
+mod cell;
+mod columns;
+mod csv;
+mod join;
+mod jsonl;
+mod name;
+mod names;
+mod parquet;
+mod rows;
+mod table;
+mod values;
+
+pub(crate) use join::{Join, Joined, Said};
+pub use name::NamePattern;
+pub(crate) use names::Names;
+pub(crate) use table::Table;
+pub use table::{FieldColumns, LabelColumn, TableOptions};
+pub(crate) use values::{hot_classes, stored};

@@ -1,0 +1,64 @@
+//! The rows of a table, whatever its format.
+
+use std::path::Path;
+
+use super::cell::Cell;
+use super::{csv, jsonl, parquet};
+use crate::Error;
+
+/// What a table's rows are handed to: the number of the line or row, the names of the columns so
+/// far, and a cell for each of these or fewer.
+pub(super) type Each<'a> = &'a mut dyn FnMut(u64, &[String], &[Cell]) -> Result<(), Error>;
+
+/// Tables with more columns are refused.
+pub(super) const MOST_COLUMNS: usize = 4096;
+/// Longer rows are refused.
+pub(super) const MOST_ROW_BYTES: u64 = 64 << 20;
+
+/// The formats of tables, by extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Csv,
+    Tsv,
+    JsonLines,
+    Parquet,
+}
+
+impl Format {
+    pub(super) fn of(path: &Path) -> Result<Self, Error> {
+        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        match &*extension {
+            "csv" => Ok(Self::Csv),
+            "tsv" | "tab" => Ok(Self::Tsv),
+            "jsonl" | "ndjson" => Ok(Self::JsonLines),
+            "parquet" => Ok(Self::Parquet),
+            _ => Err(Error::NoTable { path: path.display().to_string() }),
+        }
+    }
+
+    /// What numbers of rows count.
+    pub(super) fn unit(self) -> &'static str {
+        if self == Self::Parquet { "row" } else { "line" }
+    }
+}
+
+/// Reads the table at `path`.
+pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
+    match Format::of(path)? {
+        Format::Csv => csv::read(path, None, each),
+        Format::Tsv => csv::read(path, Some(b'\t'), each),
+        Format::JsonLines => jsonl::read(path, each),
+        Format::Parquet => parquet::read(path, each),
+    }
+}
+
+/// A fault of a table; `at` is the number of the line or row.
+pub(super) fn fault(path: &Path, at: Option<u64>, reason: impl Into<String>) -> Error {
+    let unit = Format::of(path).map_or("line", Format::unit);
+    let at = at.map(|n| format!(" {unit} {n}")).unwrap_or_default();
+    Error::Table { path: path.display().to_string(), at, reason: reason.into() }
+}
+
+pub(super) fn too_many_columns(path: &Path) -> Error {
+    fault(path, None, format!("it has more than {MOST_COLUMNS} columns"))
+}

@@ -1,0 +1,534 @@
+//! A table of labels: which of its columns are what, and its rows.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use gular_bundle::{Dtype, Field, FieldName, Split};
+use serde_json::Value;
+
+use super::cell::Cell;
+use super::columns::{Kind, LabelKind, Seen, field, find_key, find_label};
+use super::rows::{fault, read};
+use super::values::planned;
+use crate::Error;
+
+/// More class names than this are no classes.
+const MOST_CLASSES: usize = 1 << 20;
+/// A bundle has at most 256 fields; the image and its label or labels are two.
+const MOST_FIELDS: usize = 254;
+/// The field of images that may have several classes. Format: `FORMAT.md`, "Fields".
+const LABELS: &str = "labels";
+
+/// Which tables, and what their columns are.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TableOptions {
+    /// The tables, read as one: CSV, TSV, JSON lines or Parquet, by extension.
+    pub files: Vec<PathBuf>,
+    /// The column of file names; `None` finds it.
+    pub key: Option<String>,
+    /// The column of labels.
+    pub label: LabelColumn,
+    /// The column of splits.
+    pub split: Option<String>,
+    /// What separates several classes in one cell of text.
+    pub separator: Option<String>,
+    /// Which further columns become fields.
+    pub fields: FieldColumns,
+}
+
+/// The column of labels.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum LabelColumn {
+    /// Found by its name, or because it is the only one beside that of file names.
+    #[default]
+    Find,
+    /// This one.
+    Named(String),
+    /// There are no labels.
+    None,
+}
+
+/// Which further columns become fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum FieldColumns {
+    /// All that can be; the others are told.
+    #[default]
+    All,
+    /// These; each must be one that can be.
+    Named(Vec<String>),
+}
+
+/// Tables whose columns are known.
+#[derive(Debug)]
+pub(crate) struct Table {
+    options: TableOptions,
+    key: String,
+    label: Option<(String, LabelKind)>,
+    /// Further columns.
+    columns: Vec<(String, Kind)>,
+    /// Fields of further columns, behind that of several classes where there is one.
+    pub(crate) fields: Vec<Field>,
+    pub(crate) classes: Vec<String>,
+    numbers: HashMap<String, i64>,
+    /// Columns that became no field, and why.
+    pub(crate) left_out: Vec<(String, String)>,
+    rows: u64,
+}
+
+/// What a table says of one image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableRow<'a> {
+    /// Which table.
+    pub(crate) file: usize,
+    /// Its line or row.
+    pub(crate) line: u64,
+    pub(crate) name: &'a str,
+    pub(crate) split: Option<Split>,
+    /// `None` when the cell is empty; -1 without a column of labels of one class.
+    pub(crate) label: Option<i64>,
+    /// The plan's list of values.
+    pub(crate) values: String,
+}
+
+impl Table {
+    /// Looks at the columns and gathers the classes; `classes` are those given, if any.
+    pub(crate) fn open(
+        options: &TableOptions,
+        classes: Option<Vec<String>>,
+    ) -> Result<Self, Error> {
+        let survey = Survey::of(options)?;
+        let key = survey.key(options)?;
+        let label = survey.label(options, &key)?;
+        if let Some(split) = &options.split {
+            survey.check(split)?;
+        }
+        let given = [Some(&key), label.as_ref().map(|(name, _)| name), options.split.as_ref()];
+        let given: BTreeSet<&str> = given.into_iter().flatten().map(String::as_str).collect();
+        let mut table = Self {
+            options: options.clone(),
+            columns: Vec::new(),
+            fields: Vec::new(),
+            classes: Vec::new(),
+            numbers: HashMap::new(),
+            left_out: Vec::new(),
+            rows: survey.rows,
+            key: key.clone(),
+            label: label.clone(),
+        };
+        table.name_classes(classes)?;
+        let several = matches!(label, Some((_, LabelKind::Names | LabelKind::Numbers)));
+        if several {
+            let name = FieldName::parse(LABELS).expect("it is a field's name");
+            table.fields.push(Field::fixed(name, Dtype::U8, vec![table.classes.len() as u64]));
+        }
+        survey.choose_fields(options, &given, several, &mut table)?;
+        Ok(table)
+    }
+
+    /// Whether images have one class each.
+    pub(crate) fn labelled(&self) -> bool {
+        matches!(self.label, Some((_, LabelKind::Name | LabelKind::Number)))
+    }
+
+    /// Whether images may have several classes.
+    pub(crate) fn several(&self) -> bool {
+        matches!(self.label, Some((_, LabelKind::Names | LabelKind::Numbers)))
+    }
+
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.options.files
+    }
+
+    /// Gathers the names of the classes, or takes those given.
+    fn name_classes(&mut self, given: Option<Vec<String>>) -> Result<(), Error> {
+        let Some((column, kind)) = self.label.clone() else { return Ok(()) };
+        let (mut words, mut most) = (BTreeSet::new(), -1_i64);
+        for path in &self.options.files {
+            let mut at = Place::new(&column);
+            read(path, &mut |line, columns, cells| {
+                let cell = split_cell(at.cell(columns, cells), self.options.separator.as_deref());
+                let cells = match &cell {
+                    Cell::List(cells) => cells.as_slice(),
+                    cell => std::slice::from_ref(cell),
+                };
+                for cell in cells.iter().filter(|cell| **cell != Cell::Missing) {
+                    let changed = || changed(path, line);
+                    if let LabelKind::Number | LabelKind::Numbers = kind {
+                        let n = cell.integer().ok_or_else(changed)?;
+                        let least = if kind == LabelKind::Number { -1 } else { 0 };
+                        if n < least || n > i64::from(i32::MAX) {
+                            let reason = format!(
+                                "`{column}` is {n}, and classes are numbered from 0 to {}",
+                                i32::MAX
+                            );
+                            return Err(fault(path, Some(line), reason));
+                        }
+                        most = most.max(n);
+                    }
+                    let word = cell.word().ok_or_else(changed)?;
+                    if words.len() <= MOST_CLASSES {
+                        words.insert(word);
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        let by_number = matches!(kind, LabelKind::Number | LabelKind::Numbers);
+        let too_many = || {
+            let text = format!("column `{column}` has more than {MOST_CLASSES} classes");
+            Error::Option(text)
+        };
+        self.classes = match given {
+            // Numbers are names where the list has them all, else places in the list.
+            Some(given) => {
+                let known: BTreeSet<&String> = given.iter().collect();
+                let names = words.iter().all(|word| word == "-1" || known.contains(word));
+                if by_number && !names {
+                    if most >= given.len() as i64 {
+                        return Err(Error::UnknownClass {
+                            path: self.shown(),
+                            class: most.to_string(),
+                            list: "the list of classes".to_owned(),
+                            n: given.len(),
+                        });
+                    }
+                    self.numbers = (0..given.len() as i64).map(|n| (n.to_string(), n)).collect();
+                }
+                given
+            }
+            // A class's name is its number, so that none moves.
+            None if by_number && most < MOST_CLASSES as i64 => {
+                (0..=most).map(|n| n.to_string()).collect()
+            }
+            None if by_number && kind == LabelKind::Number => Vec::new(),
+            None if by_number || words.len() > MOST_CLASSES => return Err(too_many()),
+            None => words.into_iter().collect(),
+        };
+        if self.numbers.is_empty() {
+            self.numbers = self.classes.iter().cloned().zip(0..).collect();
+        }
+        if self.several() && self.classes.is_empty() {
+            let text = format!("no row has a class in column `{column}`");
+            return Err(Error::Option(text));
+        }
+        Ok(())
+    }
+
+    /// Hands on every row.
+    pub(crate) fn rows(
+        &self,
+        each: &mut dyn FnMut(&TableRow<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut rows = 0;
+        for (file, path) in self.options.files.iter().enumerate() {
+            let mut key = Place::new(&self.key);
+            let mut label = self.label.as_ref().map(|(name, _)| Place::new(name));
+            let mut split = self.options.split.as_deref().map(Place::new);
+            let mut places: Vec<Place<'_>> =
+                self.columns.iter().map(|(name, _)| Place::new(name)).collect();
+            read(path, &mut |line, columns, cells| {
+                rows += 1;
+                let changed = || changed(path, line);
+                let name = key.cell(columns, cells).word().ok_or_else(|| {
+                    fault(path, Some(line), format!("it has no file name in `{}`", self.key))
+                })?;
+                let split = match &mut split {
+                    None => None,
+                    Some(place) => Some(split_of(path, line, place, columns, cells)?),
+                };
+                let mut values = Vec::with_capacity(self.fields.len());
+                let label = match &mut label {
+                    None => Some(-1),
+                    Some(place) => {
+                        let cell = place.cell(columns, cells);
+                        self.label_of(path, line, cell, &mut values)?
+                    }
+                };
+                for (place, (_, kind)) in places.iter_mut().zip(&self.columns) {
+                    let cell = place.cell(columns, cells);
+                    values.push(planned(cell, kind).ok_or_else(changed)?);
+                }
+                let values = match values.is_empty() {
+                    true => String::new(),
+                    false => Value::Array(values).to_string(),
+                };
+                each(&TableRow { file, line, name: &name, split, label, values })
+            })?;
+        }
+        if rows != self.rows {
+            return Err(changed(Path::new(&self.shown()), rows));
+        }
+        Ok(())
+    }
+
+    /// The class of a cell; several classes become the first of `values`.
+    fn label_of(
+        &self,
+        path: &Path,
+        line: u64,
+        cell: &Cell,
+        values: &mut Vec<Value>,
+    ) -> Result<Option<i64>, Error> {
+        let number = |cell: &Cell| {
+            if let (Some(-1), true) = (cell.integer(), self.labelled()) {
+                return Ok(-1);
+            }
+            let word = cell.word().ok_or_else(|| changed(path, line))?;
+            match self.numbers.get(&word) {
+                Some(number) => Ok(*number),
+                None if self.classes.is_empty() => {
+                    cell.integer().ok_or_else(|| changed(path, line))
+                }
+                None => Err(Error::UnknownClass {
+                    path: format!("{} line {line}", path.display()),
+                    class: word,
+                    list: "the list of classes".to_owned(),
+                    n: self.classes.len(),
+                }),
+            }
+        };
+        match split_cell(cell, self.options.separator.as_deref()) {
+            Cell::Missing if self.several() => {
+                values.push(Value::Array(Vec::new()));
+                Ok(None)
+            }
+            Cell::Missing => Ok(None),
+            Cell::List(cells) if self.several() => {
+                let classes: BTreeSet<i64> = cells.iter().map(number).collect::<Result<_, _>>()?;
+                values.push(Value::Array(classes.into_iter().map(Value::from).collect()));
+                Ok(Some(-1))
+            }
+            cell => number(&cell).map(Some),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let shown: Vec<String> = self.files().iter().map(|p| p.display().to_string()).collect();
+        shown.join(", ")
+    }
+}
+
+/// What was seen of all tables.
+struct Survey {
+    columns: Vec<String>,
+    seen: Vec<Seen>,
+    rows: u64,
+    shown: String,
+}
+
+impl Survey {
+    fn of(options: &TableOptions) -> Result<Self, Error> {
+        let shown: Vec<String> = options.files.iter().map(|p| p.display().to_string()).collect();
+        let mut survey =
+            Self { columns: Vec::new(), seen: Vec::new(), rows: 0, shown: shown.join(", ") };
+        // With a separator a column of labels is one of lists; which one it is, is not known yet.
+        for path in &options.files {
+            let mut places: Vec<usize> = Vec::new();
+            let before = survey.rows;
+            read(path, &mut |_, columns, cells| {
+                survey.rows += 1;
+                for column in columns.iter().skip(places.len()) {
+                    places.push(survey.place(column));
+                }
+                for (place, cell) in places.iter().zip(cells) {
+                    if let Some(seen) = survey.seen.get_mut(*place) {
+                        seen.add(cell);
+                    }
+                }
+                Ok(())
+            })?;
+            if survey.rows == before {
+                return Err(fault(path, None, "it has no rows"));
+            }
+        }
+        Ok(survey)
+    }
+
+    fn place(&mut self, column: &str) -> usize {
+        let known = self.columns.iter().position(|c| c == column);
+        known.unwrap_or_else(|| {
+            self.columns.push(column.to_owned());
+            self.seen.push(Seen::default());
+            self.columns.len() - 1
+        })
+    }
+
+    fn no_column(&self, what: &'static str, wanted: Option<&str>) -> Error {
+        Error::NoColumn {
+            path: self.shown.clone(),
+            what,
+            wanted: wanted.map(str::to_owned),
+            columns: self.columns.clone(),
+        }
+    }
+
+    fn check(&self, name: &str) -> Result<(), Error> {
+        match self.columns.iter().any(|c| c == name) {
+            true => Ok(()),
+            false => Err(self.no_column("splits", Some(name))),
+        }
+    }
+
+    fn key(&self, options: &TableOptions) -> Result<String, Error> {
+        match &options.key {
+            Some(key) if self.columns.contains(key) => Ok(key.clone()),
+            Some(key) => Err(self.no_column("file names", Some(key))),
+            None => {
+                find_key(&self.columns).cloned().ok_or_else(|| self.no_column("file names", None))
+            }
+        }
+    }
+
+    fn label(
+        &self,
+        options: &TableOptions,
+        key: &str,
+    ) -> Result<Option<(String, LabelKind)>, Error> {
+        let name = match &options.label {
+            LabelColumn::None => return Ok(None),
+            LabelColumn::Named(name) if self.columns.contains(name) => name.clone(),
+            LabelColumn::Named(name) => return Err(self.no_column("labels", Some(name))),
+            LabelColumn::Find => {
+                let others: Vec<String> = self
+                    .columns
+                    .iter()
+                    .filter(|c| *c != key && options.split.as_ref() != Some(*c))
+                    .cloned()
+                    .collect();
+                match (find_label(&others), others.as_slice()) {
+                    (Some(name), _) | (None, [name]) => name.clone(),
+                    _ => return Err(self.no_column("labels", None)),
+                }
+            }
+        };
+        let kind = if options.separator.is_some() {
+            self.separated(options, &name)?
+        } else {
+            let place = self.columns.iter().position(|c| *c == name);
+            let seen = place.and_then(|place| self.seen.get(place)).cloned().unwrap_or_default();
+            seen.label(self.rows).map_err(|reason| self.bad_label(&name, &reason))?
+        };
+        Ok(Some((name, kind)))
+    }
+
+    /// As [`Survey::label`] of cells that are split.
+    fn separated(&self, options: &TableOptions, name: &str) -> Result<LabelKind, Error> {
+        let mut seen = Seen::default();
+        for path in &options.files {
+            let mut place = Place::new(name);
+            read(path, &mut |_, columns, cells| {
+                seen.add(&split_cell(place.cell(columns, cells), options.separator.as_deref()));
+                Ok(())
+            })?;
+        }
+        match seen.label(self.rows).map_err(|reason| self.bad_label(name, &reason))? {
+            LabelKind::Number | LabelKind::Numbers => Ok(LabelKind::Numbers),
+            LabelKind::Name | LabelKind::Names => Ok(LabelKind::Names),
+        }
+    }
+
+    fn bad_label(&self, name: &str, reason: &str) -> Error {
+        let text = format!("column `{name}` of `{}` cannot be the labels: {reason}", self.shown);
+        Error::Option(text)
+    }
+
+    /// Fields of all further columns, or of those named.
+    fn choose_fields(
+        &self,
+        options: &TableOptions,
+        given: &BTreeSet<&str>,
+        several: bool,
+        table: &mut Table,
+    ) -> Result<(), Error> {
+        let columns: Vec<&String> = match &options.fields {
+            FieldColumns::All => {
+                self.columns.iter().filter(|c| !given.contains(c.as_str())).collect()
+            }
+            FieldColumns::Named(names) => names.iter().collect(),
+        };
+        let mut taken: BTreeSet<String> = ["image", "label"].map(str::to_owned).into();
+        if several {
+            taken.insert(LABELS.to_owned());
+        }
+        for column in columns {
+            let place = self.columns.iter().position(|c| c == column);
+            let Some(seen) = place.and_then(|place| self.seen.get(place)) else {
+                return Err(self.no_column("values", Some(column)));
+            };
+            let kind = seen.kind(self.rows);
+            let field = field(column, &kind).and_then(|field| {
+                let name = field.name.as_str().to_owned();
+                if table.columns.len() == MOST_FIELDS {
+                    return Err(format!("a bundle has at most {} fields", MOST_FIELDS + 2));
+                }
+                match taken.insert(name.clone()) {
+                    true => Ok(field),
+                    false => Err(format!("there is a field `{name}` already")),
+                }
+            });
+            match (field, &options.fields) {
+                (Ok(field), _) => {
+                    table.fields.push(field);
+                    table.columns.push((column.clone(), kind));
+                }
+                (Err(reason), FieldColumns::All) => table.left_out.push((column.clone(), reason)),
+                (Err(reason), FieldColumns::Named(_)) => {
+                    let text = format!("column `{column}` cannot be a field: {reason}");
+                    return Err(Error::Option(text));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a column is in the rows of a table, which may find columns on the way.
+struct Place<'a> {
+    column: &'a str,
+    looked: usize,
+    place: Option<usize>,
+}
+
+impl<'a> Place<'a> {
+    fn new(column: &'a str) -> Self {
+        Self { column, looked: 0, place: None }
+    }
+
+    fn cell<'c>(&mut self, columns: &[String], cells: &'c [Cell]) -> &'c Cell {
+        if self.place.is_none() && columns.len() > self.looked {
+            self.looked = columns.len();
+            self.place = columns.iter().position(|c| c == self.column);
+        }
+        self.place.and_then(|place| cells.get(place)).unwrap_or(&Cell::Missing)
+    }
+}
+
+/// A cell of text as the list that it spells, where there is a separator.
+fn split_cell(cell: &Cell, separator: Option<&str>) -> Cell {
+    match (separator, cell) {
+        (Some(separator), Cell::Text(text) | Cell::Written(text)) => {
+            let parts = text.split(separator).map(str::trim).filter(|part| !part.is_empty());
+            Cell::List(parts.map(|part| Cell::Written(part.to_owned())).collect())
+        }
+        (Some(_), Cell::Integer(_)) => Cell::List(vec![cell.clone()]),
+        _ => cell.clone(),
+    }
+}
+
+fn split_of(
+    path: &Path,
+    line: u64,
+    place: &mut Place<'_>,
+    columns: &[String],
+    cells: &[Cell],
+) -> Result<Split, Error> {
+    let word = place.cell(columns, cells).word().unwrap_or_default();
+    Split::parse(&word.to_lowercase()).ok_or_else(|| {
+        let reason = format!("`{word}` is not a split; expected `train`, `val` or `test`");
+        fault(path, Some(line), reason)
+    })
+}
+
+fn changed(path: &Path, line: u64) -> Error {
+    fault(path, Some(line), "it changed while it was read")
+}

@@ -1,0 +1,110 @@
+//! Values of further fields: from a cell to the plan, from the plan to a shard.
+
+use gular_bundle::{Dtype, Field};
+use serde_json::Value;
+
+use super::cell::Cell;
+use super::columns::Kind;
+
+/// What the plan has for a cell; `None` when the cell is not of that kind.
+pub(super) fn planned(cell: &Cell, kind: &Kind) -> Option<Value> {
+    let integer = |cell: &Cell| cell.integer().map(Value::from);
+    Some(match (kind, cell) {
+        (Kind::Texts, Cell::Missing) => Value::from(""),
+        (Kind::Texts, Cell::Text(text) | Cell::Written(text)) => Value::from(text.as_str()),
+        (Kind::Bools, Cell::Bool(b)) => Value::from(u8::from(*b)),
+        (Kind::Integers, cell) => integer(cell)?,
+        (Kind::Floats, Cell::Missing) => Value::Null,
+        (Kind::Floats, cell) => float(cell.number()?),
+        (Kind::Numbers { len, integers }, Cell::List(cells)) if cells.len() as u64 == *len => {
+            let number = |cell| if *integers { integer(cell) } else { cell.number().map(float) };
+            Value::Array(cells.iter().map(number).collect::<Option<_>>()?)
+        }
+        _ => return None,
+    })
+}
+
+/// JSON has no name for what is no finite number.
+fn float(x: f64) -> Value {
+    match x {
+        f64::INFINITY => Value::from("inf"),
+        f64::NEG_INFINITY => Value::from("-inf"),
+        // Of NaN null.
+        x => Value::from(x),
+    }
+}
+
+/// The bytes that a shard has for each of `fields`, given the plan's list of values; `None` when
+/// that is not such a list.
+pub(crate) fn stored(fields: &[Field], planned: &str) -> Option<Vec<Vec<u8>>> {
+    let values: Vec<Value> = serde_json::from_str(planned).ok()?;
+    (values.len() == fields.len()).then_some(())?;
+    values.iter().zip(fields).map(|(value, field)| bytes(field, value)).collect()
+}
+
+/// The classes of a sample that may have several, given the plan's list of values.
+pub(crate) fn hot_classes(planned: &str) -> Vec<usize> {
+    let values: Option<Vec<Value>> = serde_json::from_str(planned).ok();
+    let first = values.and_then(|values| values.into_iter().next());
+    let classes = first.as_ref().and_then(Value::as_array).into_iter().flatten();
+    classes.filter_map(|class| usize::try_from(class.as_u64()?).ok()).collect()
+}
+
+fn bytes(field: &Field, value: &Value) -> Option<Vec<u8>> {
+    let Some((dtype, shape)) = field.as_fixed() else {
+        return value.as_str().map(|text| text.as_bytes().to_vec());
+    };
+    match (dtype, shape) {
+        (Dtype::U8, [classes]) => {
+            let mut hot = vec![0; usize::try_from(*classes).ok()?];
+            for class in value.as_array()? {
+                *hot.get_mut(usize::try_from(class.as_u64()?).ok()?)? = 1;
+            }
+            Some(hot)
+        }
+        (_, []) => number(dtype, value),
+        (_, [len]) => {
+            let list = value.as_array().filter(|list| list.len() as u64 == *len)?;
+            let numbers: Option<Vec<Vec<u8>>> = list.iter().map(|v| number(dtype, v)).collect();
+            numbers.map(|numbers| numbers.concat())
+        }
+        _ => None,
+    }
+}
+
+fn number(dtype: Dtype, value: &Value) -> Option<Vec<u8>> {
+    match dtype {
+        Dtype::U8 => Some(vec![u8::try_from(value.as_u64()?).ok()?]),
+        Dtype::I64 => Some(value.as_i64()?.to_le_bytes().to_vec()),
+        Dtype::F64 => {
+            let number = match value {
+                Value::Null => f64::NAN,
+                Value::String(text) if text == "inf" => f64::INFINITY,
+                Value::String(text) if text == "-inf" => f64::NEG_INFINITY,
+                value => value.as_f64()?,
+            };
+            Some(number.to_le_bytes().to_vec())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gular_bundle::FieldName;
+
+    #[test]
+    fn every_float_comes_through_the_plan_as_it_was() {
+        let field = Field::fixed(FieldName::parse("x").unwrap(), Dtype::F64, Vec::new());
+        for x in [0.1, -0.0, 5e-324, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, 1e22, 3.0] {
+            let planned = planned(&Cell::Float(x), &Kind::Floats).unwrap();
+            let line = Value::Array(vec![planned]).to_string();
+            let back = stored(std::slice::from_ref(&field), &line).unwrap();
+            assert_eq!(back, [x.to_le_bytes().to_vec()], "{line}");
+        }
+        let line = Value::Array(vec![planned(&Cell::Missing, &Kind::Floats).unwrap()]).to_string();
+        let back = stored(std::slice::from_ref(&field), &line).unwrap();
+        assert!(f64::from_le_bytes(back[0][..].try_into().unwrap()).is_nan());
+    }
+}

@@ -1,0 +1,409 @@
+//! Labels in file names and in tables.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{files, jpeg, options, png, put, run};
+use gular_bundle::{Bundle, Dtype, FieldIdx, FieldKind, OpenOptions, Split};
+use gular_pack::{
+    Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, PlanOptions, Report,
+    TableOptions, Unlabelled, pack,
+};
+
+/// Key, split, label, and further values, of every sample in order of keys.
+type Samples = Vec<(String, Split, Option<i32>, Vec<Vec<u8>>)>;
+
+fn samples(out: &Path) -> Samples {
+    let bundle = Bundle::open(out, OpenOptions::default()).unwrap();
+    let fields = bundle.manifest().fields.clone();
+    let mut samples = Vec::new();
+    for split in Split::ALL {
+        for i in 0..bundle.n_samples(split) {
+            let id = bundle.locate(split, i).unwrap();
+            let labelled = fields.iter().any(gular_bundle::Field::is_label);
+            let label = labelled.then(|| bundle.shard(id.shard).unwrap().label(id.row).unwrap());
+            let mut values = Vec::new();
+            for (n, field) in fields.iter().enumerate() {
+                if !field.is_image() && !field.is_label() {
+                    let mut bytes = Vec::new();
+                    bundle.read(id, FieldIdx(n), &mut bytes).unwrap();
+                    values.push(bytes);
+                }
+            }
+            let key = bundle.key(id).unwrap().to_string();
+            samples.push((key, split, label.flatten(), values));
+        }
+    }
+    samples.sort();
+    samples
+}
+
+fn table(files: &[&Path]) -> TableOptions {
+    TableOptions { files: files.iter().map(|f| (*f).to_owned()).collect(), ..Default::default() }
+}
+
+fn by_table(table: TableOptions) -> PlanOptions {
+    PlanOptions { labels: Labels::Table(table), ..PlanOptions::default() }
+}
+
+fn by_name(pattern: &str) -> PlanOptions {
+    let pattern = NamePattern::parse(pattern).unwrap();
+    PlanOptions { labels: Labels::Name(pattern), ..PlanOptions::default() }
+}
+
+/// Six images, `a/0.jpg` to `b/5.png`.
+fn six(dir: &Path) {
+    for i in 0..6 {
+        let (name, bytes) =
+            if i < 3 { (format!("a/{i}.jpg"), jpeg(i)) } else { (format!("b/{i}.png"), png(i)) };
+        put(dir, &name, &bytes);
+    }
+}
+
+/// Packs six images by the table `name` with this text.
+fn packed(
+    name: &str,
+    text: &str,
+    change: &dyn Fn(&mut TableOptions),
+) -> Result<(Report, Samples), Error> {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    six(source.path());
+    let elsewhere = tempfile::tempdir().unwrap();
+    put(elsewhere.path(), name, text.as_bytes());
+    let mut options = table(&[&elsewhere.path().join(name)]);
+    change(&mut options);
+    let report = run(source.path(), out.path(), by_table(options), 2)?;
+    Ok((report, samples(out.path())))
+}
+
+const SIX: &str =
+    "file_name,label\n0.jpg,cat\n1.jpg,dog\n2.jpg,cat\n3.png,dog\n4.png,cat\n5.png,ant\n";
+
+fn labels(samples: &Samples) -> Vec<Option<i32>> {
+    samples.iter().map(|s| s.2).collect()
+}
+
+#[test]
+fn cats_and_dogs_are_told_by_their_names() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for i in 0..4 {
+        put(source.path(), &format!("cat.{i}.jpg"), &jpeg(i));
+        put(source.path(), &format!("deeper/dog.{i}.jpg"), &jpeg(i));
+    }
+    let report = run(source.path(), out.path(), by_name(r"(cat|dog)\."), 2).unwrap();
+    assert_eq!(report.samples, 8);
+    let bundle = Bundle::open(out.path(), OpenOptions::default()).unwrap();
+    assert_eq!(bundle.manifest().classes, ["cat", "dog"]);
+    for (key, _, label, _) in samples(out.path()) {
+        assert_eq!(label, Some(i32::from(key.contains("dog"))), "{key}");
+    }
+    let again = run(source.path(), out.path(), by_name(r"(cat|dog)\."), 1).unwrap();
+    assert!(again.already_done);
+    assert!(run(source.path(), out.path(), by_name(r"(c|d)"), 1).is_err(), "another bundle");
+}
+
+#[test]
+fn images_whose_names_do_not_match_are_named_or_left_out() {
+    let source = tempfile::tempdir().unwrap();
+    put(source.path(), "train/cat.0.jpg", &jpeg(0));
+    put(source.path(), "train/7.jpg", &jpeg(1));
+    put(source.path(), "val/dog.0.jpg", &jpeg(2));
+    put(source.path(), "val/cat.1.jpg", &jpeg(2));
+    let out = tempfile::tempdir().unwrap();
+    let error = run(source.path(), out.path(), by_name("^[a-z]+"), 1).unwrap_err().to_string();
+    assert!(error.contains("1 images have no label: `train/7.jpg`"), "{error}");
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+    let skip = PlanOptions { unlabelled: Unlabelled::Skip, ..by_name("^[a-z]+") };
+    let report = run(source.path(), out.path(), skip.clone(), 1).unwrap();
+    assert_eq!((report.samples, report.unlabelled, report.skipped), (3, 1, 0));
+    assert!(report.warnings[0].contains("`train/7.jpg`"), "{:?}", report.warnings);
+    assert!(run(source.path(), out.path(), skip, 1).unwrap().already_done);
+    let splits: Vec<Split> = samples(out.path()).into_iter().map(|s| s.1).collect();
+    assert_eq!(splits, [Split::Train, Split::Val, Split::Val]);
+}
+
+#[test]
+fn a_table_gives_classes_and_names_may_be_short() {
+    let (report, samples) = packed("labels.csv", SIX, &|_| {}).unwrap();
+    assert_eq!((report.samples, report.unlabelled, report.unused_rows), (6, 0, 0));
+    assert_eq!(labels(&samples), [1, 2, 1, 2, 1, 0].map(Some));
+    let long = SIX.replace("\n0", "\n/data/set/a/0").replace("3.png", r"b\3");
+    for text in [
+        long.as_str(),
+        &SIX.replace(',', ";"),
+        &SIX.replace(".jpg", "").replace("file_name", "Image ID"),
+    ] {
+        let (other, _) = packed("labels.csv", text, &|_| {}).unwrap();
+        assert_eq!(other.digest, report.digest, "{text}");
+    }
+    let tsv = SIX.replace(',', "\t");
+    assert_eq!(packed("labels.tsv", &tsv, &|_| {}).unwrap().0.digest, report.digest);
+    let json: String = SIX
+        .lines()
+        .skip(1)
+        .map(|l| l.split_once(',').unwrap())
+        .map(|(key, label)| format!("{{\"label\": \"{label}\", \"file_name\": \"{key}\"}}\n"))
+        .collect();
+    assert_eq!(packed("labels.jsonl", &json, &|_| {}).unwrap().0.digest, report.digest);
+}
+
+#[test]
+fn numbers_are_labels_as_they_are() {
+    let text = "id,y\n0,3\n1,0\n2,3\n3,-1\n4,1\n5,1\n";
+    let (report, samples) = packed("t.csv", text, &|_| {}).unwrap();
+    assert_eq!(labels(&samples), [3, 0, 3, -1, 1, 1].map(Some));
+    assert_eq!(report.samples, 6);
+    let error = packed("t.csv", &text.replace(",0", ",-2"), &|_| {}).unwrap_err().to_string();
+    assert!(error.contains("line 3") && error.contains("is -2"), "{error}");
+    let error = packed("t.csv", &text.replace(",0", ",0.5"), &|_| {}).unwrap_err().to_string();
+    assert!(error.contains("fractions"), "{error}");
+}
+
+#[test]
+fn further_columns_become_fields() {
+    let text = "{\"path\":\"0.jpg\",\"label\":\"x\",\"age\":3,\"Mass (kg)\":1.5,\"note\":\"é\\n\",\"ok\":true,\"box\":[1,2.5]}
+{\"path\":\"1.jpg\",\"label\":\"x\",\"age\":4,\"note\":\"\",\"ok\":false,\"box\":[3,4],\"odd\":{}}
+{\"path\":\"2.jpg\",\"label\":\"y\",\"age\":5,\"Mass (kg)\":2,\"ok\":false,\"box\":[0,0]}
+";
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    six(source.path());
+    let path = source.path().join("a/metadata.jsonl");
+    fs::write(&path, text).unwrap();
+    let plan = PlanOptions { unlabelled: Unlabelled::Skip, ..by_table(table(&[&path])) };
+    let report = run(source.path(), out.path(), plan.clone(), 2).unwrap();
+    assert_eq!((report.samples, report.unlabelled), (3, 3));
+    assert!(report.warnings.iter().any(|w| w.contains("`odd`")), "{:?}", report.warnings);
+    let bundle = Bundle::open(out.path(), OpenOptions::default()).unwrap();
+    let mut fields: Vec<(String, FieldKind)> = bundle.manifest().fields[2..]
+        .iter()
+        .map(|f| (f.name.to_string(), f.kind.clone()))
+        .collect();
+    fields.sort_by(|a, b| a.0.cmp(&b.0));
+    let fixed = |dtype, shape: &[u64]| FieldKind::Fixed { dtype, shape: shape.to_vec() };
+    let texts = FieldKind::Bytes { media_types: vec!["text/plain".into()] };
+    let expected = [
+        ("age", fixed(Dtype::I64, &[])),
+        ("box", fixed(Dtype::F64, &[2])),
+        ("mass_kg", fixed(Dtype::F64, &[])),
+        ("note", texts),
+        ("ok", fixed(Dtype::U8, &[])),
+    ];
+    assert_eq!(fields, expected.map(|(n, k)| (n.to_owned(), k)));
+    let value = |name: &str| {
+        let at = bundle.manifest().fields.iter().position(|f| f.name.as_str() == name).unwrap();
+        let values = samples(out.path()).into_iter().map(|s| s.3[at - 2].clone());
+        values.collect::<Vec<_>>()
+    };
+    assert_eq!(value("age")[1], 4_i64.to_le_bytes());
+    assert_eq!(value("note"), ["é\n".as_bytes(), b"", b""]);
+    assert_eq!(value("ok"), [[1], [0], [0]]);
+    assert_eq!(value("box")[0], [1_f64.to_le_bytes(), 2.5_f64.to_le_bytes()].concat());
+    let mass: Vec<f64> =
+        value("mass_kg").iter().map(|b| f64::from_le_bytes(b[..].try_into().unwrap())).collect();
+    assert!(mass[0] == 1.5 && mass[1].is_nan() && mass[2] == 2.0);
+    // The plan has every value: a changed one is another plan.
+    assert!(run(source.path(), out.path(), plan.clone(), 1).unwrap().already_done);
+    fs::write(&path, text.replace("\"age\":4", "\"age\":9")).unwrap();
+    assert!(matches!(run(source.path(), out.path(), plan, 1), Err(Error::AlreadyBundle { .. })));
+}
+
+#[test]
+fn several_classes_become_one_field_of_zeros_and_ones() {
+    let text =
+        "image,tags\n0,haze primary\n1,water\n2,primary  haze\n3,\n4,water haze\n5,primary\n";
+    let skip = |t: &mut TableOptions| t.separator = Some(" ".into());
+    let error = packed("t.csv", text, &skip).unwrap_err().to_string();
+    assert!(error.contains("1 images have no label: `b/3.png`"), "{error}");
+    let (_, found) = packed("t.csv", &text.replace("3,", "3,haze haze"), &skip).unwrap();
+    let hot: Vec<&[u8]> = found.iter().map(|s| &s.3[0][..]).collect();
+    // haze, primary, water
+    assert_eq!(hot, [[1, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 0], [1, 0, 1], [0, 1, 0]]);
+    assert!(labels(&found).iter().all(Option::is_none));
+    let json = "{\"image\":0,\"tags\":[0,2]}\n{\"image\":1,\"tags\":[]}\n{\"image\":2,\"tags\":[1]}
+{\"image\":3,\"tags\":[2]}\n{\"image\":4,\"tags\":[2,1]}\n{\"image\":5,\"tags\":[0]}\n";
+    let (report, found) = packed("t.jsonl", json, &|_| {}).unwrap();
+    assert_eq!(found[0].3, [[1, 0, 1]]);
+    assert_eq!(found[1].3, [[0, 0, 0]]);
+    assert_eq!(report.splits[&Split::Train].classes["2"], 3);
+}
+
+#[test]
+fn a_column_of_splits_makes_splits() {
+    let text = SIX.replace("label\n", "label,part\n");
+    let text: String = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| match i {
+            0 => format!("{line}\n"),
+            _ => format!("{line},{}\n", ["train", "Valid", "test"][i % 3]),
+        })
+        .collect();
+    let split = |t: &mut TableOptions| t.split = Some("part".into());
+    let (_, found) = packed("t.csv", &text, &split).unwrap();
+    let splits: Vec<Split> = found.iter().map(|s| s.1).collect();
+    assert_eq!(
+        splits,
+        [Split::Val, Split::Test, Split::Train, Split::Val, Split::Test, Split::Train]
+    );
+    let error = packed("t.csv", &text.replace("Valid", "half"), &split).unwrap_err().to_string();
+    assert!(error.contains("t.csv` line 2: `half` is not a split"), "{error}");
+}
+
+#[test]
+fn what_does_not_join_is_named() {
+    let check = |text: &str, change: &dyn Fn(&mut TableOptions), expected: &[&str]| {
+        let error = packed("t.csv", text, change).unwrap_err().to_string();
+        for part in expected {
+            assert!(error.contains(part), "{error}: no `{part}`");
+        }
+    };
+    let none = |_: &mut TableOptions| {};
+    let short = SIX.replace("2.jpg,cat\n", "").replace("5.png,ant\n", "5.png,\n");
+    check(&short, &none, &["2 images have no label: `a/2.jpg`, `b/5.png`; ", "t.csv` has no row"]);
+    let twice = format!("{SIX}a/2.jpg,dog\n");
+    check(&twice, &none, &["1 images have two rows: `a/2.jpg (t.csv:4 and t.csv:8)`"]);
+    let other = SIX.replace(".jpg", "x.jpg").replace(".png", "x.png");
+    check(&other, &none, &["none of the 6 rows", "`0x.jpg`", "`a/0.jpg`"]);
+    check(
+        "a,b,c\n1,2,3\n",
+        &none,
+        &["no column that looks like one of file names, only `a`, `b`, `c`"],
+    );
+    let key = |t: &mut TableOptions| t.key = Some("path".into());
+    check(SIX, &key, &["no column `path`, only `file_name`, `label`"]);
+    check("path,u,v\n0.jpg,1,2\n", &none, &["no column that looks like one of labels"]);
+    check(&SIX.replace("dog\n2", "dog,1\n2"), &none, &["line 3: it has 3 cells"]);
+    check("file_name,label\n", &none, &["it has no rows"]);
+    let columns = |t: &mut TableOptions| t.fields = FieldColumns::Named(vec!["age".into()]);
+    check(SIX, &columns, &["no column `age`"]);
+    let (report, _) = packed("t.csv", &format!("{SIX}9.jpg,cat\n"), &none).unwrap();
+    assert_eq!(report.unused_rows, 1);
+    assert!(report.warnings[0].contains("`9.jpg`"), "{:?}", report.warnings);
+    let error = packed("t.txt", SIX, &none).unwrap_err();
+    assert!(matches!(error, Error::NoTable { .. }), "{error}");
+    let error = packed("t.jsonl", "{\"path\": 1}\n[]\n", &none).unwrap_err().to_string();
+    assert!(error.contains("line 2: it is not an object"), "{error}");
+    let error = packed("t.parquet", "PAR1", &none).unwrap_err().to_string();
+    assert!(error.contains("too short"), "{error}");
+}
+
+#[test]
+fn one_name_for_two_images_is_refused() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["a/1.jpg", "b/1.jpg", "b/2.jpg"] {
+        put(source.path(), name, &jpeg(1));
+    }
+    let path = source.path().join("labels.csv");
+    fs::write(&path, "file,label\n1.jpg,x\n2.jpg,y\n").unwrap();
+    let error = run(source.path(), out.path(), by_table(table(&[&path])), 1).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("1 rows name several images each: `1.jpg (labels.csv:2)`"), "{text}");
+    // Each of these is beside the images that it names.
+    for folder in ["a", "b"] {
+        put(
+            source.path(),
+            &format!("{folder}/metadata.csv"),
+            format!("file_name,label\n1.jpg,{folder}\n").as_bytes(),
+        );
+    }
+    let (a, b) = (source.path().join("a/metadata.csv"), source.path().join("b/metadata.csv"));
+    let plan = PlanOptions { unlabelled: Unlabelled::Skip, ..by_table(table(&[&a, &b])) };
+    assert_eq!(run(source.path(), out.path(), plan, 1).unwrap().samples, 2);
+    assert_eq!(labels(&samples(out.path())), [0, 1].map(Some));
+}
+
+#[test]
+fn the_list_of_classes_sets_the_order_and_must_have_all() {
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let check = |classes: &str, text: &str| {
+        fs::write(list.path(), classes).unwrap();
+        let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        six(source.path());
+        fs::write(source.path().join("t.csv"), text).unwrap();
+        let plan = PlanOptions {
+            classes: Some(list.path().to_owned()),
+            ..by_table(table(&[&source.path().join("t.csv")]))
+        };
+        run(source.path(), out.path(), plan, 1).map(|_| labels(&samples(out.path())))
+    };
+    assert_eq!(check("dog\ncat\nant\n", SIX).unwrap(), [1, 0, 1, 0, 1, 2].map(Some));
+    let error = check("dog\ncat\n", SIX).unwrap_err().to_string();
+    assert!(error.contains("label `ant`, which is not one of the 2 classes"), "{error}");
+    let numbers = "id,y\n0,1\n1,0\n2,1\n3,0\n4,0\n5,0\n";
+    assert_eq!(check("no\nyes\n", numbers).unwrap(), [1, 0, 1, 0, 0, 0].map(Some));
+    assert_eq!(check("1\n0\n", numbers).unwrap(), [0, 1, 0, 1, 1, 1].map(Some));
+    assert!(check("no\n", numbers).unwrap_err().to_string().contains("label `1`"));
+}
+
+#[test]
+fn a_table_gives_the_same_bytes_for_any_jobs_and_memory() {
+    let source = tempfile::tempdir().unwrap();
+    let mut text = String::from("id,label,x\n");
+    for i in 0..300_u32 {
+        put(source.path(), &format!("f{}/{i:04}.png", i % 7), &png(i));
+        text.push_str(&format!("{i:04},c{},{}\n", i % 5, f64::from(i) / 3.0));
+    }
+    let path = source.path().join("t.csv");
+    fs::write(&path, text).unwrap();
+    let packed: Vec<_> = [(1, 1 << 20), (4, 256 << 20)]
+        .map(|(jobs, memory)| {
+            let out = tempfile::tempdir().unwrap();
+            let plan = PlanOptions { memory, shard_bytes: 1 << 20, ..by_table(table(&[&path])) };
+            run(source.path(), out.path(), plan, jobs).unwrap();
+            files(out.path())
+        })
+        .into();
+    assert!(packed[0] == packed[1]);
+}
+
+#[test]
+fn a_flat_val_folder_beside_class_folders_takes_labels_from_a_table() {
+    // ImageNet's: train/CLASS/x.JPEG, val/x.JPEG, and a table of both.
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut table_text = String::from("ImageId,PredictionString\n");
+    for i in 0..6 {
+        let class = ["n01440764", "n01443537"][i as usize % 2];
+        put(source.path(), &format!("train/{class}/{class}_{i}.JPEG"), &jpeg(i));
+        put(source.path(), &format!("val/ILSVRC2012_val_{i}.JPEG"), &jpeg(i + 10));
+        table_text.push_str(&format!("ILSVRC2012_val_{i},{class}\n{class}_{i},{class}\n"));
+    }
+    let path = source.path().join("LOC_solution.csv");
+    fs::write(&path, table_text).unwrap();
+    run(source.path(), out.path(), by_table(table(&[&path])), 2).unwrap();
+    let bundle = Bundle::open(out.path(), OpenOptions::default()).unwrap();
+    assert_eq!(bundle.manifest().classes, ["n01440764", "n01443537"]);
+    assert_eq!(bundle.n_samples(Split::Val), 6);
+    for (key, split, label, _) in samples(out.path()) {
+        let i: i32 = key.trim_end_matches(".JPEG").rsplit('_').next().unwrap().parse().unwrap();
+        assert_eq!(label, Some(i % 2), "{key} {split}");
+    }
+}
+
+#[test]
+fn tables_without_labels_give_fields_alone() {
+    let text = SIX.replace("label", "note");
+    let (report, found) = packed("t.csv", &text, &|t| t.label = LabelColumn::None).unwrap();
+    assert_eq!(report.fields, ["note"]);
+    assert_eq!(found[5].3, [b"ant"]);
+    assert!(labels(&found).iter().all(Option::is_none));
+}
+
+#[test]
+fn options_that_contradict_a_table_are_refused() {
+    let source = tempfile::tempdir().unwrap();
+    six(source.path());
+    let path = source.path().join("t.csv");
+    fs::write(&path, SIX).unwrap();
+    let split =
+        TableOptions { split: Some("label".into()), label: LabelColumn::None, ..table(&[&path]) };
+    let check = |plan: PlanOptions, expected: &str| {
+        let out = tempfile::tempdir().unwrap();
+        let dry = gular_pack::PackOptions { dry_run: true, ..options(plan, 1) };
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let error = pack(source.path(), out.path(), &dry, &|_| {}, &stop).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let fractions = vec![(Split::Train, 1.0)];
+    check(PlanOptions { fractions, ..by_table(split.clone()) }, "fractions");
+    check(PlanOptions { layout: Layout::Split, ..by_table(split) }, "from a column");
+}
