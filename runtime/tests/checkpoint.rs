@@ -8,7 +8,7 @@ use std::process::Command;
 use gular_bundle::Digest;
 use gular_files::TEMP_PREFIX;
 use gular_runtime::Error;
-use gular_runtime::checkpoint::{CheckpointError, Checkpoints, Loaded};
+use gular_runtime::checkpoint::{CheckpointError, Checkpoints, Loaded, read_checkpoint};
 
 fn bundle() -> Digest {
     Digest::of(b"the bundle")
@@ -64,6 +64,51 @@ fn latest_is_a_plain_file_and_the_last_k_stay() {
     let latest = dir.path().join("latest");
     assert!(fs::symlink_metadata(&latest).unwrap().is_file());
     assert_eq!(fs::read_to_string(latest).unwrap(), "step-0000000004\n");
+}
+
+#[test]
+fn the_best_stays_until_another_is_better() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoints = open(dir.path(), 1);
+    save(&checkpoints, 1);
+    checkpoints.keep_best(1).unwrap();
+    for step in [2, 3] {
+        save(&checkpoints, step);
+    }
+    assert_eq!(names(dir.path()), ["best", "latest", "step-0000000001", "step-0000000003"]);
+    assert_eq!(fs::read_to_string(dir.path().join("best")).unwrap(), "step-0000000001\n");
+    assert_eq!(newest(&checkpoints).step, 3, "a resume goes on from the newest");
+    save(&checkpoints, 4);
+    checkpoints.keep_best(4).unwrap();
+    assert_eq!(names(dir.path()), ["best", "latest", "step-0000000004"]);
+    // A training that goes on from before the best leaves it behind.
+    save(&checkpoints, 2);
+    assert_eq!(names(dir.path()), ["best", "latest", "step-0000000002"]);
+    save(&checkpoints, 3);
+    assert_eq!(names(dir.path()), ["best", "latest", "step-0000000003"]);
+}
+
+#[test]
+fn a_checkpoint_is_read_by_its_folder_and_by_what_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoints = open(dir.path(), 2);
+    save(&checkpoints, 1);
+    checkpoints.keep_best(1).unwrap();
+    let path = save(&checkpoints, 2);
+    let step = |path: &Path| read_checkpoint(path).map(|loaded| loaded.step);
+    assert_eq!(step(dir.path()).unwrap(), 2);
+    assert_eq!(step(&dir.path().join("latest")).unwrap(), 2);
+    assert_eq!(step(&dir.path().join("best")).unwrap(), 1);
+    assert_eq!(step(&path).unwrap(), 2);
+    flip(&path.join("model.safetensors"));
+    let damaged = step(dir.path()).unwrap_err();
+    assert!(damaged.to_string().contains("`model.safetensors` has digest"), "{damaged}");
+    for wrong in ["../../etc", "step-1", "", &"step-0000000001\n".repeat(9)] {
+        fs::write(dir.path().join("latest"), wrong).unwrap();
+        let error = step(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("it does not hold the name of a checkpoint"), "{wrong}: {error}");
+    }
+    assert!(step(&dir.path().join("none")).is_err());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //!     checkpoint.json        its record: bundle, step, size and digest of each file
 //!   step-0000001234/
 //!   latest                   the text `step-0000001234`, for people and scripts
+//!   best                     the same of the best one, which stays until another is better
 //!   .gular-tmp-…/            a save under way, or what a killed one left
 //! ```
 //!
@@ -20,4 +21,4 @@ mod store;
 
 pub use error::CheckpointError;
 pub use record::{CHECKPOINT_VERSION, RECORD_NAME};
-pub use store::{Checkpoints, FileWriter, LATEST_NAME, Loaded};
+pub use store::{BEST_NAME, Checkpoints, FileWriter, LATEST_NAME, Loaded, read_checkpoint};

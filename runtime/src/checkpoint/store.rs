@@ -19,6 +19,12 @@ use crate::Error;
 /// The file that holds the name of the checkpoint saved last.
 pub const LATEST_NAME: &str = "latest";
 
+/// The file that holds the name of the best checkpoint, where the training has said which that is.
+pub const BEST_NAME: &str = "best";
+
+// A pointer is a folder's name and a line feed.
+const MAX_POINTER_BYTES: u64 = 64;
+
 // A record takes some 150 bytes a file; this is thousands of files.
 const MAX_RECORD_BYTES: u64 = 1 << 20;
 
@@ -197,45 +203,38 @@ impl Checkpoints {
         Err(CheckpointError::NoneSound { dir, count, faults: faults.join("; ") }.into())
     }
 
+    /// Has the checkpoint after `step`, which was written before, stay as the best one until
+    /// another is said to be: it is named by [`BEST_NAME`], and not removed as an old one.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn keep_best(&self, step: u64) -> Result<(), Error> {
+        let name = dir_name(step) + "\n";
+        gular_files::write_file(&self.dir.join(BEST_NAME), name.as_bytes())?;
+        // What was the best until now.
+        let saved = self.steps()?.first().copied();
+        saved.into_iter().for_each(|saved| self.remove_old(saved));
+        Ok(())
+    }
+
+    fn best(&self) -> Option<u64> {
+        let name = pointed(&self.dir.join(BEST_NAME)).ok().flatten()?;
+        step_of(&name)
+    }
+
     fn load(&self, step: u64) -> Result<BTreeMap<String, Vec<u8>>, Error> {
-        let dir = self.dir.join(dir_name(step));
-        let path = || dir.display().to_string();
-        let damaged = |reason: String| CheckpointError::Damaged { path: path(), reason };
         let record = self.record(step)?;
-        check_names(record.files.iter().map(|file| file.name.as_str()))
-            .map_err(|e| damaged(e.to_string()))?;
-        let mut files = BTreeMap::new();
-        for FileRecord { name, bytes, digest } in record.files {
-            let content = read(&dir, &name, |len| {
-                (len == bytes).then_some(()).ok_or(format!("expected {bytes}"))
-            })?;
-            let found = Digest::of(&content);
-            if found != digest {
-                let reason = format!("`{name}` has digest {found}, expected {digest}");
-                return Err(damaged(reason).into());
-            }
-            files.insert(name, content);
-        }
-        Ok(files)
+        files(&self.dir.join(dir_name(step)), record.files)
     }
 
     /// The record of the checkpoint after `step`: undamaged, of a known version and of this bundle.
     fn record(&self, step: u64) -> Result<Record, Error> {
         let dir = self.dir.join(dir_name(step));
         let path = || dir.display().to_string();
-        let damaged = |reason: String| CheckpointError::Damaged { path: path(), reason };
-        let record = match Record::parse(&read(&dir, RECORD_NAME, |len| {
-            (len <= MAX_RECORD_BYTES).then_some(()).ok_or(format!("at most {MAX_RECORD_BYTES}"))
-        })?) {
-            Ok(record) => record,
-            Err(RecordFault::Damaged(reason)) => return Err(damaged(reason).into()),
-            Err(RecordFault::TooNew(found)) => {
-                let supported = CHECKPOINT_VERSION;
-                return Err(CheckpointError::TooNew { path: path(), found, supported }.into());
-            }
-        };
+        let record = record_in(&dir)?;
         if record.step != step {
-            return Err(damaged(format!("its record is of step {}", record.step)).into());
+            let reason = format!("its record is of step {}", record.step);
+            return Err(CheckpointError::Damaged { path: path(), reason }.into());
         }
         let bundle = record.bundle;
         if bundle != self.bundle {
@@ -295,7 +294,9 @@ impl Checkpoints {
     fn remove_old(&self, saved: u64) {
         let Ok(steps) = self.steps() else { return };
         let later = steps.iter().filter(|&&step| step > saved);
+        let best = self.best();
         let older = steps.iter().filter(|&&step| step <= saved).skip(self.keep.get());
+        let older = older.filter(|&&step| Some(step) != best);
         for &step in later.chain(older) {
             // Renamed first, so that a kill leaves no half-removed checkpoint under its name.
             let name = dir_name(step);
@@ -305,6 +306,83 @@ impl Checkpoints {
             }
         }
     }
+}
+
+/// The checkpoint at `path`, read without a lock, of whatever bundle it is: its own folder, a file
+/// that names it ([`LATEST_NAME`], [`BEST_NAME`]), or a folder of checkpoints, whose latest is read.
+///
+/// # Errors
+/// [`CheckpointError::Damaged`], [`CheckpointError::TooNew`], [`Error::Io`].
+pub fn read_checkpoint(path: &Path) -> Result<Loaded, Error> {
+    let is_folder_of_them = path.is_dir() && !path.join(RECORD_NAME).exists();
+    let pointer = if is_folder_of_them { path.join(LATEST_NAME) } else { path.to_owned() };
+    let dir = match path.is_dir() && !is_folder_of_them {
+        true => path.to_owned(),
+        false => {
+            let found = pointed(&pointer).map_err(|e| Error::io("read", &pointer, e))?;
+            let named = found.filter(|name| step_of(name).is_some()).ok_or_else(|| {
+                let reason = "it does not hold the name of a checkpoint".to_owned();
+                CheckpointError::Damaged { path: pointer.display().to_string(), reason }
+            })?;
+            gular_files::folder_of(&pointer).join(named)
+        }
+    };
+    let record = record_in(&dir)?;
+    Ok(Loaded {
+        step: record.step,
+        files: files(&dir, record.files)?,
+        path: dir,
+        warnings: Vec::new(),
+    })
+}
+
+/// What the pointer `path` names; `None` where it is longer than a name.
+fn pointed(path: &Path) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    if file.metadata()?.len() > MAX_POINTER_BYTES {
+        return Ok(None);
+    }
+    file.take(MAX_POINTER_BYTES).read_to_string(&mut text)?;
+    Ok(Some(text.trim_end().to_owned()))
+}
+
+/// The record of the checkpoint `dir`: undamaged and of a known version.
+fn record_in(dir: &Path) -> Result<Record, Error> {
+    let path = || dir.display().to_string();
+    match Record::parse(&read(dir, RECORD_NAME, |len| {
+        (len <= MAX_RECORD_BYTES).then_some(()).ok_or(format!("at most {MAX_RECORD_BYTES}"))
+    })?) {
+        Ok(record) => Ok(record),
+        Err(RecordFault::Damaged(reason)) => {
+            Err(CheckpointError::Damaged { path: path(), reason }.into())
+        }
+        Err(RecordFault::TooNew(found)) => {
+            let supported = CHECKPOINT_VERSION;
+            Err(CheckpointError::TooNew { path: path(), found, supported }.into())
+        }
+    }
+}
+
+/// The files of the checkpoint `dir`, each as its record says.
+fn files(dir: &Path, records: Vec<FileRecord>) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let damaged =
+        |reason: String| CheckpointError::Damaged { path: dir.display().to_string(), reason };
+    check_names(records.iter().map(|file| file.name.as_str()))
+        .map_err(|e| damaged(e.to_string()))?;
+    let mut files = BTreeMap::new();
+    for FileRecord { name, bytes, digest } in records {
+        let content = read(dir, &name, |len| {
+            (len == bytes).then_some(()).ok_or(format!("expected {bytes}"))
+        })?;
+        let found = Digest::of(&content);
+        if found != digest {
+            let reason = format!("`{name}` has digest {found}, expected {digest}");
+            return Err(damaged(reason).into());
+        }
+        files.insert(name, content);
+    }
+    Ok(files)
 }
 
 fn dir_name(step: u64) -> String {

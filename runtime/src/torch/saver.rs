@@ -56,6 +56,30 @@ impl Saver {
         store: &VarStore,
         optimiser: &dyn Optimiser,
     ) -> Result<Option<Saved>, Error> {
+        self.begin_as(state, store, optimiser, false)
+    }
+
+    /// As [`Saver::begin`]; once it is on disk, it is the best checkpoint
+    /// ([`Checkpoints::keep_best`]).
+    ///
+    /// # Errors
+    /// Those of [`Saver::begin`].
+    pub fn begin_best(
+        &mut self,
+        state: &TrainState,
+        store: &VarStore,
+        optimiser: &dyn Optimiser,
+    ) -> Result<Option<Saved>, Error> {
+        self.begin_as(state, store, optimiser, true)
+    }
+
+    fn begin_as(
+        &mut self,
+        state: &TrainState,
+        store: &VarStore,
+        optimiser: &dyn Optimiser,
+        is_best: bool,
+    ) -> Result<Option<Saved>, Error> {
         let before = self.finish()?;
         let since = Instant::now();
         let copied = |(name, tensor): (String, Tensor)| Ok((name, copy(&tensor)?));
@@ -66,6 +90,9 @@ impl Saver {
         let (checkpoints, state) = (Arc::clone(&self.checkpoints), state.clone());
         let work = move || {
             let path = write(&checkpoints, &state, &model, &moments)?;
+            if is_best {
+                checkpoints.keep_best(state.step)?;
+            }
             Ok(Saved { step: state.step, path, took: since.elapsed() })
         };
         let thread = thread::Builder::new().name("gular-save".into()).spawn(work);
