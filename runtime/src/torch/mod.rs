@@ -21,6 +21,7 @@ mod saver;
 mod spread;
 mod training;
 mod weights;
+mod weights_file;
 
 pub use crate::{Layout, Numbers};
 pub use compute::{Compute, Place};
@@ -32,4 +33,5 @@ pub(crate) use parallel::BUCKET_BYTES;
 pub use parallel::{Agreed, AllReduce, DataParallel, describe};
 pub use saver::{Saved, Saver};
 pub use training::{TrainState, load_newest, save, set_step_rng, set_threads};
-pub use weights::{load_weights, weights, write_weights};
+pub use weights::{load_weights, weights, write_weights, write_weights_about};
+pub use weights_file::WeightsFile;

@@ -29,10 +29,24 @@ pub fn weights(store: &VarStore) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// [`Error::Io`], and those of [`weights`]; then no file of that name was changed.
 pub fn write_weights(store: &VarStore, path: &Path) -> Result<Digest, Error> {
+    write_weights_about(store, &BTreeMap::new(), path)
+}
+
+/// As [`write_weights`], with texts in the file's metadata that say what the weights are for:
+/// `safe_open(…).metadata()` of Python's safetensors gives them, and
+/// [`WeightsFile::about`](super::WeightsFile::about).
+///
+/// # Errors
+/// Those of [`write_weights`].
+pub fn write_weights_about(
+    store: &VarStore,
+    about: &BTreeMap<String, String>,
+    path: &Path,
+) -> Result<Digest, Error> {
     let mut temp = gular_files::temp_in(gular_files::folder_of(path))?;
     let named: BTreeMap<String, Tensor> = store.variables().into_iter().collect();
     let mut digest = StreamDigest::new();
-    write(&named, &mut |piece| {
+    write_about(&named, about, &mut |piece| {
         digest.update(piece);
         temp.write_all(piece).map_err(|e| Error::io("write", path, e))
     })?;
@@ -65,6 +79,15 @@ pub(super) fn write(
     named: &BTreeMap<String, Tensor>,
     out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    write_about(named, &BTreeMap::new(), out)
+}
+
+/// As [`write`], with texts in the file's metadata.
+fn write_about(
+    named: &BTreeMap<String, Tensor>,
+    about: &BTreeMap<String, String>,
+    out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
     let wrong = |reason: String| Error::Tensors { reason };
     let mut tensors = Vec::with_capacity(named.len());
     for (name, tensor) in named {
@@ -83,9 +106,17 @@ pub(super) fn write(
             TensorInfo { dtype: *dtype, shape, data_offsets: (start, end) },
         ));
     }
-    // Metadata of our own would come in a HashMap's order, another in each process.
-    let header = Metadata::new(None, infos).map_err(|e| wrong(e.to_string()))?;
-    let mut header = serde_json::to_vec(&header).map_err(|e| wrong(e.to_string()))?;
+    let tensors_of = Metadata::new(None, infos).map_err(|e| wrong(e.to_string()))?;
+    let mut header = serde_json::to_vec(&tensors_of).map_err(|e| wrong(e.to_string()))?;
+    if !about.is_empty() {
+        // The library's own metadata would come in a HashMap's order, another in each process.
+        let mut texts = serde_json::to_vec(about).map_err(|e| wrong(e.to_string()))?;
+        texts.splice(..0, *b"{\"__metadata__\":");
+        if !named.is_empty() {
+            texts.push(b',');
+        }
+        header.splice(..1, texts);
+    }
     header.resize(header.len().next_multiple_of(8), b' ');
     out(&(header.len() as u64).to_le_bytes())?;
     out(&header)?;
@@ -201,7 +232,7 @@ impl Piece {
     }
 }
 
-fn dtype(kind: Kind) -> Result<Dtype, Error> {
+pub(super) fn dtype(kind: Kind) -> Result<Dtype, Error> {
     Ok(match kind {
         Kind::Float => Dtype::F32,
         Kind::Double => Dtype::F64,
