@@ -45,7 +45,7 @@ pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bun
 pub use loader::{
     Array, Batch, Delivered, Depth, Draw, Element, Epoch, Fold, IGNORED_LABEL, Layout, Loader,
     LoaderError, LoaderOptions, Mix, MixState, Normalise, Numbers, OnBadSample, Phase, Predicate,
-    SampleFacts, Select, Stats, Stream, UnknownLabels, Values, stored_picture,
+    SampleFacts, Select, Stage, Stats, Stream, UnknownLabels, Values, stored_picture,
 };
 pub use rank::{RankError, RankSource, Ranks, available_cores};
 pub use stop::{EXIT_CHECKPOINTED, EXIT_LATER, StopFlag};

@@ -52,4 +52,4 @@ pub use numbers::{Depth, Layout, Numbers};
 pub use options::{LoaderOptions, OnBadSample};
 pub use pixels::stored_picture;
 pub use proof::Delivered;
-pub use stats::{Phase, Stats};
+pub use stats::{Phase, Stage, Stats};

@@ -36,6 +36,32 @@ impl Phase {
     }
 }
 
+/// What a training waits for: the slowest part of what makes a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The storage, or the network that the bytes come by.
+    Reading,
+    /// The digests of samples seen for the first time.
+    Checking,
+    /// Decoding, cutting, resizing.
+    Decoding,
+    /// The training itself: batches are ready when it asks.
+    Training,
+}
+
+impl Stage {
+    /// In a word or two.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reading => "reading",
+            Self::Checking => "checking digests",
+            Self::Decoding => "decoding",
+            Self::Training => "the network",
+        }
+    }
+}
+
 /// Sums since the loader was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
@@ -100,20 +126,34 @@ impl Stats {
         if seconds > 0.0 { self.images as f64 / seconds } else { 0.0 }
     }
 
-    /// Which side waits for the other, once there is something to say.
+    /// What is waited for, once there is something to say; of a while,
+    /// [`Stats::since`] its begin.
     #[must_use]
-    pub fn bottleneck(&self) -> Option<&'static str> {
+    pub fn waited_for(&self) -> Option<Stage> {
         let [read, check, decode, ..] = self.time;
         let waited = self.of(Phase::WaitForBatch);
         if self.batches == 0 {
             None
         } else if waited * 20 < self.elapsed {
-            Some("the training: batches are ready when it asks")
+            Some(Stage::Training)
         } else if read > decode + check {
-            Some("reading: the storage is slower than the threads")
+            Some(Stage::Reading)
+        } else if check > decode {
+            Some(Stage::Checking)
         } else {
-            Some("decoding: more cores or smaller images would help")
+            Some(Stage::Decoding)
         }
+    }
+
+    /// Which side waits for the other, once there is something to say.
+    #[must_use]
+    pub fn bottleneck(&self) -> Option<&'static str> {
+        Some(match self.waited_for()? {
+            Stage::Training => "the training: batches are ready when it asks",
+            Stage::Reading => "reading: the storage is slower than the threads",
+            Stage::Checking => "checking digests: the first pass over the samples hashes them",
+            Stage::Decoding => "decoding: more cores or smaller images would help",
+        })
     }
 
     /// What is wrong with the settings, if anything.
@@ -239,6 +279,12 @@ warning: 4 threads share 2 cores: use as many as there are";
         assert!(training.bottleneck().is_some_and(|b| b.starts_with("the training")));
         let disk = Stats { time: [ms(900), ms(1), ms(1), ms(0), ms(800)], ..stats };
         assert!(disk.bottleneck().is_some_and(|b| b.starts_with("reading")));
+        let first = Stats { time: [ms(9), ms(900), ms(1), ms(0), ms(800)], ..stats };
+        assert!(first.bottleneck().is_some_and(|b| b.starts_with("checking")));
+        let of = [&stats, &training, &disk, &first].map(Stats::waited_for);
+        use Stage::{Checking, Decoding, Reading, Training};
+        assert_eq!(of, [Decoding, Training, Reading, Checking].map(Some));
+        assert_eq!(Stats::default().waited_for(), None);
         assert_eq!(Stats::default().bottleneck(), None);
         let nothing = Stats { threads: 4, cores: 2, ..Stats::default() };
         assert_eq!((stats.since(&nothing), stats.since(&stats)), (stats, nothing));
