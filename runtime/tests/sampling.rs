@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::fixtures::{Made, Recipe, label, make};
+use gular_bundle::{
+    About, BundlePath, DATA_DIR, Dtype, Envelope, Field, FieldName, Manifest, Payload, ShardSpec,
+    ShardWriter, write_manifest,
+};
 use gular_runtime::order::{LoaderState, OrderKind, OrderSpec, Weights};
 use gular_runtime::{
     Digest, Draw, Error, FieldIdx, Fold, Loader, LoaderOptions, Predicate, Select, Split,
@@ -167,6 +171,99 @@ fn what_is_selected_or_drawn_resumes_on_other_ranks_after_kills() {
         kills(&made, &LoaderOptions { draw: draw.clone(), ..options() });
         kills(&made, &LoaderOptions { draw, ..selecting(select.clone()) });
     }
+}
+
+/// The samples of the batches of an epoch, as long as there are some and `n` were not taken.
+fn batches(loader: &mut Loader, n: usize) -> Vec<Vec<u64>> {
+    loader.epoch(1).take(n).map(|batch| batch.unwrap().sample_ids().to_vec()).collect()
+}
+
+#[test]
+fn epochs_of_full_batches_resume_wherever_they_are_killed() {
+    let made = make(&Recipe::default());
+    let weights = Weights::new((0..N as u32).map(|i| i * i % 7).collect());
+    let draws = [Draw::EachOnce, Draw::ByClass, Draw::ByWeight(weights)];
+    let cases = KINDS.map(|kind| (kind, Draw::EachOnce)).into_iter();
+    for (kind, draw) in cases.chain(draws.map(|draw| (OrderKind::Elastic, draw))) {
+        let order = OrderSpec { kind, drop_last: true, ..options().order };
+        let options = LoaderOptions { batch_size: 4, order, draw, ..options() };
+        let whole = batches(&mut loader(&made, options.clone()), usize::MAX);
+        assert_eq!(whole.len(), 6);
+        assert!(whole.iter().all(|batch| batch.len() == 4), "{whole:?}");
+        for killed_after in 0..=6 {
+            let mut first = loader(&made, options.clone());
+            let mut found = batches(&mut first, killed_after);
+            let text = serde_json::to_string(&first.state()).unwrap();
+            drop(first);
+            let mut second = loader(&made, options.clone());
+            second.restore(&serde_json::from_str(&text).unwrap()).unwrap();
+            found.extend(batches(&mut second, usize::MAX));
+            assert_eq!(found, whole, "{options:?} killed after {killed_after}");
+        }
+    }
+}
+
+/// With as many samples as there are weights, so that every part of the loader has them: a tenth
+/// of a million, or ten millions (a minute and 2 GB of disk) with `GULAR_LONG_TESTS` set.
+#[test]
+fn long_lists_of_weights_resume_where_they_were_killed() {
+    let is_long = std::env::var_os("GULAR_LONG_TESTS").is_some();
+    let per_shard = if is_long { 1_000_000 } else { 10_000 };
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join(DATA_DIR);
+    std::fs::create_dir(&data).unwrap();
+    let fields = vec![Field::fixed(FieldName::image(), Dtype::U8, vec![1, 1, 3])];
+    let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);
+    let shard = |of: u32| {
+        let mut writer = ShardWriter::create(&data, &spec).unwrap();
+        for i in of * per_shard..(of + 1) * per_shard {
+            let key = BundlePath::parse(&format!("{i:08}")).unwrap();
+            writer.push(&key, &[&i.to_le_bytes()[..3]]).unwrap();
+        }
+        writer.finish().unwrap()
+    };
+    let manifest = Manifest {
+        envelope: Envelope::Shards,
+        payload: Payload::Raw,
+        classes: Vec::new(),
+        fields: fields.clone(),
+        made: [].into(),
+        about: About::default(),
+        statistics: None,
+        shards: (0..10).map(shard).collect(),
+    };
+    write_manifest(dir.path(), &manifest).unwrap();
+    let bundle = crate::fixtures::open(dir.path());
+    let n = 10 * per_shard;
+    // Half of the samples never come.
+    let weights = || Weights::new((0..n).map(|i| (i % 2) * (i % 1000)).collect());
+    let options = |rank, world_size| LoaderOptions {
+        batch_size: 64,
+        transform: Transform::Resize { width: 1, height: 1 },
+        draw: Draw::ByWeight(weights()),
+        rank,
+        world_size,
+        ..options()
+    };
+    let new = |rank, world_size| Loader::new(bundle.clone(), options(rank, world_size)).unwrap();
+    let mut undisturbed = new(0, 1);
+    let whole = batches(&mut undisturbed, 20).concat();
+    assert!(whole.iter().all(|id| id % 2 == 1) && whole.iter().any(|id| *id > u64::from(n) / 2));
+    let mut first = new(0, 1);
+    let mut found = batches(&mut first, 7).concat();
+    let text = serde_json::to_string(&first.state()).unwrap();
+    assert!(text.len() < 1000, "{} bytes: {text}", text.len());
+    drop(first);
+    // The others go on as two.
+    let of_rank = |rank| {
+        let mut second = new(rank, 2);
+        second.restore(&serde_json::from_str(&text).unwrap()).unwrap();
+        batches(&mut second, 6).concat()
+    };
+    let (even, odd) = (of_rank(0), of_rank(1));
+    found.extend(even.into_iter().zip(odd).flat_map(|(a, b)| [a, b]));
+    assert_eq!(found, whole[..found.len()]);
+    assert_eq!(found.len(), 19 * 64);
 }
 
 #[test]

@@ -45,7 +45,9 @@ impl Draw {
                     let n = weights.len();
                     return fail(format!("there are {n} weights for {n_all} samples"));
                 }
-                let of_chosen = (0..n_chosen).map(|nth| weights[chosen.sample(nth) as usize]);
+                // As many as there are weights at most, which are in memory.
+                let of_chosen =
+                    (0..n_chosen as usize).map(|nth| weights[chosen.sample(nth as u64) as usize]);
                 match Draws::weighted(of_chosen) {
                     Some(draws) => Ok(Some(draws)),
                     None => fail("all weights are 0".into()),

@@ -66,12 +66,13 @@ pub(crate) enum Draws {
 
 impl Draws {
     /// `None` where all weights are 0.
-    pub(crate) fn weighted(weights: impl Iterator<Item = u32>) -> Option<Self> {
-        let sums = weights.scan(0_u64, |sum, weight| {
+    pub(crate) fn weighted(weights: impl ExactSizeIterator<Item = u32>) -> Option<Self> {
+        // A scan does not know its length, and a list that grows takes up to twice its size.
+        let mut sums: Vec<u64> = Vec::with_capacity(weights.len());
+        sums.extend(weights.scan(0_u64, |sum, weight| {
             *sum += u64::from(weight);
             Some(*sum)
-        });
-        let sums: Vec<u64> = sums.collect();
+        }));
         (*sums.last()? > 0).then_some(Self::Weighted(sums))
     }
 
