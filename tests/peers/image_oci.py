@@ -93,7 +93,7 @@ def as_user(uid):
 
 def train(bundle, out, steps=3):
     """The trainer's command line inside, with the bundle and a folder mounted."""
-    return ["/app/bin/gular-train", "/bundle", "--checkpoint-dir", "/out/checkpoints", "--stop-after-steps", str(steps),
+    return ["/app/bin/gular-train", "train", "/bundle", "--checkpoint-dir", "/out/checkpoints", "--stop-after-steps", str(steps),
             "--batch-size", "8", "--size", "32", "--jobs", "1", "--torch-threads", "1", "--metrics", "/out/metrics", "--json"]
 
 

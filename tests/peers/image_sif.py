@@ -78,7 +78,7 @@ def in_a_mount(root):
         'mount --bind "$2" "$1/srv" && mount --bind "$3" "$1/home" && mount -t proc proc "$1/proc" && '
         'mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/tmp" && shift 3 && exec chroot "$@"'
     )
-    words = [root, pathlib.Path("bundle").absolute(), out, root, PROGRAM, "/srv", "--checkpoint-dir", "/home/checkpoints", *ARGUMENTS]
+    words = [root, pathlib.Path("bundle").absolute(), out, root, PROGRAM, "train", "/srv", "--checkpoint-dir", "/home/checkpoints", *ARGUMENTS]
     trains("kernel mount", ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "sh", *map(str, words)], out)
 
 
@@ -99,7 +99,7 @@ def apptainer():
             run(program, "-s", verb, "--no-home", "-C", str(SIF), *words)
             check(f"apptainer {verb}", True)
     binds = ["-B", f"{pathlib.Path('bundle').absolute()}:/srv", "-B", f"{out}:/opt"]
-    trains("apptainer run", [program, "-s", "run", "--no-home", "-C", *binds, str(SIF), "/srv", "--checkpoint-dir", "/opt/checkpoints", *ARGUMENTS], out)
+    trains("apptainer run", [program, "-s", "run", "--no-home", "-C", *binds, str(SIF), "train", "/srv", "--checkpoint-dir", "/opt/checkpoints", *ARGUMENTS], out)
 
 
 def main():

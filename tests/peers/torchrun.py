@@ -22,7 +22,7 @@ def summary(result):
 
 
 def launch(n, *options, env=None):
-    command = [*LAUNCH, f"--nproc-per-node={n}", TRAIN, "bundle", *OPTIONS, *options]
+    command = [*LAUNCH, f"--nproc-per-node={n}", TRAIN, "train", "bundle", *OPTIONS, *options]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
 
 
@@ -37,7 +37,7 @@ def free_port():
 def main():
     make_images("images", 60)
     gular("pack", "images", "bundle")
-    alone = subprocess.run([TRAIN, "bundle", *OPTIONS, "--batch-size", "8", "--checkpoint-dir", "alone"], capture_output=True, text=True)
+    alone = subprocess.run([TRAIN, "train", "bundle", *OPTIONS, "--batch-size", "8", "--checkpoint-dir", "alone"], capture_output=True, text=True)
     one = summary(alone)
     check("one process", one, alone.stderr[-500:])
 
@@ -53,7 +53,7 @@ def main():
     # Static rendezvous: the agent's own store holds MASTER_PORT.
     port = free_port()
     static = [sys.executable, "-m", "torch.distributed.run", "--no-python", "--nnodes=1", "--node-rank=0", "--master-addr=127.0.0.1",
-              f"--master-port={port}", "--nproc-per-node=2", TRAIN, "bundle", *OPTIONS, "--batch-size", "4", "--checkpoint-dir", "static"]
+              f"--master-port={port}", "--nproc-per-node=2", TRAIN, "train", "bundle", *OPTIONS, "--batch-size", "4", "--checkpoint-dir", "static"]
     result = subprocess.run(static, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     check("two processes by static rendezvous", summary(result).get("world_size") == 2, result.stderr[-1500:])
 

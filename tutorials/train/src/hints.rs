@@ -39,7 +39,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
 mod tests {
     use clap::CommandFactory as _;
 
-    use crate::args::Args;
+    use crate::args::Cli;
 
     #[test]
     fn every_flag_that_a_hint_names_exists() {
@@ -50,8 +50,9 @@ mod tests {
         for rest in own.split("`--").skip(1) {
             let flag: String =
                 rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-            let command = Args::command();
-            assert!(command.get_arguments().any(|a| a.get_long() == Some(&flag)), "--{flag}");
+            let command = Cli::command();
+            let mut arguments = command.get_subcommands().flat_map(clap::Command::get_arguments);
+            assert!(arguments.any(|a| a.get_long() == Some(&flag)), "--{flag}");
             n += 1;
         }
         assert!(n > 5, "only {n} flags were found");

@@ -16,20 +16,26 @@ use gular_runtime::{
 use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::VarStore;
 
-use crate::args::Args;
+use crate::args::{DataArgs, PlaceArgs, TrainArgs};
 use crate::report::say;
 
 /// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
 /// when they are touched.
-pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
+pub(crate) fn open(
+    args: &DataArgs,
+    splits: Vec<Split>,
+    env: &Env,
+    stop: &StopFlag,
+) -> Result<Bundle> {
     let template = "fetch {bar:30} {decimal_bytes}/{decimal_total_bytes}, {decimal_bytes_per_sec}";
-    let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(template)?);
+    let bar = if args.quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
+    let bar = bar.with_style(ProgressStyle::with_template(template)?);
     let progress = |done: u64, total: u64| {
         bar.set_length(total);
         bar.set_position(done);
     };
     let options = BundleOptions {
-        splits: vec![Split::Train, Split::Val],
+        splits,
         open: OpenOptions { digest: args.digest, ..OpenOptions::default() },
         cache: args.cache.clone(),
         ..BundleOptions::default()
@@ -40,7 +46,7 @@ pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
     let watch = Watch { progress: &progress, waiting: &waiting, cancel: stop.flag() };
     let opened = open_bundle(&args.bundle, &options, env, watch).map_err(Error::from)?;
     bar.finish_and_clear();
-    if let Some(fetched) = opened.fetched {
+    if let Some(fetched) = opened.fetched.filter(|_| !args.quiet) {
         let (came, kept) = (fetched.bytes_fetched, fetched.bytes_kept);
         let (dir, seconds) = (fetched.dir.display(), fetched.seconds);
         say!("fetched {came} bytes in {seconds:.2} s, {kept} were in the cache `{dir}`");
@@ -49,7 +55,7 @@ pub(crate) fn open(args: &Args, env: &Env, stop: &StopFlag) -> Result<Bundle> {
 }
 
 /// The digests in the file that `--never` names.
-pub(crate) fn never(args: &Args) -> Result<Option<Arc<HashSet<Digest>>>> {
+pub(crate) fn never(args: &TrainArgs) -> Result<Option<Arc<HashSet<Digest>>>> {
     let Some(path) = &args.never else { return Ok(None) };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read `{}`", path.display()))?;
@@ -59,26 +65,14 @@ pub(crate) fn never(args: &Args) -> Result<Option<Arc<HashSet<Digest>>>> {
     Ok(Some(Arc::new(digests)))
 }
 
-/// Meets the other processes of this training; alone, there is nobody to meet.
-pub(crate) fn meet(
-    args: &Args,
-    ranks: &Ranks,
-    env: &Env,
-    stop: &StopFlag,
-    bundle: &Bundle,
-    place: &Place,
-    store: &VarStore,
-) -> Result<Group> {
-    if ranks.world_size == 1 {
-        return Ok(Group::alone());
-    }
-    let explicit = args.master_addr.as_deref().zip(args.master_port);
-    let meeting = Rendezvous::discover(explicit, env).map_err(Error::from)?;
-    // What would make another training of it: the others compare it with theirs.
+/// What would make another training of it: ranks compare it with each other's.
+pub(crate) fn about(args: &TrainArgs, bundle: &Bundle, place: &Place, store: &VarStore) -> String {
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
-    let Args { seed, epochs, batch_size, size, lr, dropout, torch_threads, skip_broken, .. } = args;
-    let Args { unknown_labels, depth, ignore_exif, fold, draw, .. } = args;
-    let about = format!(
+    let TrainArgs { seed, epochs, size, lr, dropout, skip_broken, .. } = args;
+    let TrainArgs { unknown_labels, depth, fold, draw, .. } = args;
+    let (batch_size, ignore_exif) = (args.data.batch_size, args.data.ignore_exif);
+    let torch_threads = args.place.torch_threads;
+    format!(
         "bundle {}\non {kind}\ndecoder {}\nseed {seed}\nepochs {epochs}\n\
          batch size {batch_size}\nsize {size}\nlr {lr}\ndropout {dropout}\norder {:?}\n\
          torch threads {torch_threads}\nskip broken {skip_broken}\n\
@@ -88,7 +82,22 @@ pub(crate) fn meet(
         jpeg_backend(),
         args.order_kind(),
         torch::describe(store),
-    );
+    )
+}
+
+/// Meets the other processes, which are to be `about` the same; alone, there is nobody to meet.
+pub(crate) fn meet(
+    args: &PlaceArgs,
+    ranks: &Ranks,
+    env: &Env,
+    stop: &StopFlag,
+    about: &str,
+) -> Result<Group> {
+    if ranks.world_size == 1 {
+        return Ok(Group::alone());
+    }
+    let explicit = args.master_addr.as_deref().zip(args.master_port);
+    let meeting = Rendezvous::discover(explicit, env).map_err(Error::from)?;
     let options = GroupOptions {
         rendezvous_timeout: Duration::from_secs(args.rendezvous_timeout),
         interface: args.interface,
@@ -101,7 +110,7 @@ pub(crate) fn meet(
         say!("waiting at port {port} for all {n} processes, up to {seconds} s");
     }
     let group =
-        Group::join(ranks.seat(), &meeting, &about, &options, stop.flag()).map_err(Error::from)?;
+        Group::join(ranks.seat(), &meeting, about, &options, stop.flag()).map_err(Error::from)?;
     if ranks.rank == 0 {
         say!("{n} processes have met");
     }

@@ -1,10 +1,9 @@
 //! What a training says of itself.
 
-use std::time::Duration;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
-use gular_runtime::torch::Feed;
-use gular_runtime::{Phase, Stats};
+use gular_runtime::{Phase, Stage, Stats};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -17,25 +16,107 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// On stderr, and only when that is a terminal; hidden where another rank shows it.
-pub(crate) fn progress_bar(
-    train: &Feed,
-    epoch: u64,
-    epochs: u64,
-    shown: bool,
-) -> Result<ProgressBar> {
-    if !shown {
-        return Ok(ProgressBar::hidden());
+/// How often a log gets a line.
+const LOG_EVERY: Duration = Duration::from_secs(30);
+/// How often the line on a terminal is written again.
+const SHOW_EVERY: Duration = Duration::from_millis(250);
+
+/// One line on stderr that says how far it is, how fast, and what is waited for: written again
+/// and again on a terminal, and now and then a new one in a log.
+pub(crate) struct Progress {
+    what: String,
+    n_steps: u64,
+    step: u64,
+    /// The step it began at.
+    first: u64,
+    images: u64,
+    /// Steps that come after these, for the time that is left.
+    later: u64,
+    begun: Instant,
+    /// Hidden where stderr is not a terminal.
+    line: ProgressBar,
+    log: bool,
+    shown: Instant,
+    /// What the loader had done when the line was written last.
+    before: Option<Stats>,
+    waited_for: Option<Stage>,
+}
+
+impl Progress {
+    /// Of `n_steps` steps of `what`; says nothing unless it is `shown`.
+    pub(crate) fn new(what: &str, n_steps: u64, shown: bool) -> Self {
+        let line = if shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        let style = ProgressStyle::with_template("{msg}");
+        let line = line.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        let log = shown && line.is_hidden();
+        let now = Instant::now();
+        Self {
+            what: what.to_owned(),
+            n_steps,
+            step: 0,
+            first: 0,
+            images: 0,
+            later: 0,
+            begun: now,
+            line,
+            log,
+            shown: now,
+            before: None,
+            waited_for: None,
+        }
     }
-    let template = "{prefix} {bar:30} {pos}/{len} images, {per_sec}, {eta} left, {msg}";
-    let style = ProgressStyle::with_template(template).context("the bar's template")?;
-    let bar = ProgressBar::new(train.loader().n_positions()).with_style(style);
-    let state = train.state();
-    if state.epoch == epoch {
-        bar.set_position(state.consumed);
-        bar.reset_eta();
+
+    /// Begins at `step`, with `later` more steps to come after the last.
+    pub(crate) fn from(mut self, step: u64, later: u64) -> Self {
+        (self.step, self.first, self.later) = (step, step, later);
+        self
     }
-    Ok(bar.with_prefix(format!("epoch {}/{epochs}", epoch + 1)))
+
+    /// After a step of `images` images, with the loader's sums.
+    pub(crate) fn step(&mut self, images: u64, loss: Option<f64>, stats: &Stats) {
+        self.step += 1;
+        self.images += images;
+        let every = if self.log { LOG_EVERY } else { SHOW_EVERY };
+        if self.line.is_hidden() && !self.log || self.shown.elapsed() < every {
+            return;
+        }
+        let of_late = self.before.as_ref().map_or(*stats, |before| stats.since(before));
+        self.waited_for = of_late.waited_for().or(self.waited_for);
+        (self.shown, self.before) = (Instant::now(), Some(*stats));
+        let text = self.text(self.begun.elapsed(), loss);
+        if self.log {
+            say!("{text}");
+        } else {
+            self.line.set_message(text);
+            self.line.tick();
+        }
+    }
+
+    fn text(&self, elapsed: Duration, loss: Option<f64>) -> String {
+        let Self { what, step, n_steps, .. } = self;
+        let mut text = format!("{what}, step {step}/{n_steps}");
+        if let Some(loss) = loss {
+            text += &format!(", loss {loss:.3}");
+        }
+        let seconds = elapsed.as_secs_f64().max(1e-9);
+        text += &format!(", {:.0} images/s", self.images as f64 / seconds);
+        let left = self.n_steps.saturating_sub(self.step) + self.later;
+        let done = self.step - self.first;
+        if left > 0 && done > 0 {
+            let left = seconds / done as f64 * left as f64;
+            let left = Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX);
+            text += &format!(", {} left", time(left));
+        }
+        if let Some(stage) = self.waited_for {
+            text += &format!(", waiting for {}", stage.name());
+        }
+        text
+    }
+
+    /// Takes the line away, for what is said next.
+    pub(crate) fn clear(&self) {
+        self.line.finish_and_clear();
+    }
 }
 
 /// A time as people say it.
@@ -65,4 +146,34 @@ pub(crate) fn loader_json(stats: &Stats) -> Value {
         "wait_for_batch_seconds": seconds(Phase::WaitForBatch),
         "bottleneck": stats.bottleneck(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_names_what_is_waited_for_and_counts_what_this_run_did() {
+        let ms = Duration::from_millis;
+        let mut progress = Progress::new("epoch 2/3", 10, false).from(4, 20);
+        progress.step(64, Some(1.5), &Stats::default());
+        assert_eq!(
+            progress.text(ms(2000), Some(1.5)),
+            "epoch 2/3, step 5/10, loss 1.500, 32 images/s, 50 s left"
+        );
+        let slow = Stats {
+            time: [ms(10), ms(0), ms(900), ms(0), ms(500)],
+            batches: 9,
+            elapsed: ms(1000),
+            ..Stats::default()
+        };
+        progress.log = true;
+        progress.shown = Instant::now().checked_sub(LOG_EVERY).unwrap();
+        progress.step(64, None, &slow);
+        let text = progress.text(ms(2000), None);
+        assert!(
+            text.ends_with("step 6/10, 64 images/s, 24 s left, waiting for decoding"),
+            "{text}"
+        );
+    }
 }

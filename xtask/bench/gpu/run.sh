@@ -67,7 +67,7 @@ stage() {
 }
 
 train() {
-    "$kit/gular-train" encoded --epochs 3 --size 64 --batch-size 128 --dropout 0 --lr 0.003 --json "$@"
+    "$kit/gular-train" train encoded --epochs 3 --size 64 --batch-size 128 --dropout 0 --lr 0.003 --json "$@"
 }
 
 # A run on each device; then one on the GPU that is stopped in its midst and resumed. The

@@ -7,7 +7,7 @@
 //!      job/ ◀─ gular fetch ────────────────────────────┤
 //!       ├─ gular verify ─▶ sound                       │
 //!       └─ gular-train, undisturbed ─▶ weights A       │
-//!             gular-train URL, SIGTERM, 85, again ◀────┘ ─▶ weights B = A ?
+//!             gular-train train URL, SIGTERM, 85, again ◀────┘ ─▶ weights B = A ?
 //! ```
 //!
 //! The second training reads the bundle by its URL, through the node's cache.

@@ -50,7 +50,7 @@ impl Training {
     fn command(&self) -> Command {
         let mut command = Command::new(self.command.get_program());
         command.envs(self.command.get_envs().filter_map(|(k, v)| Some((k, v?))));
-        command.arg(&self.bundle).args(["--digest", &self.digest]);
+        command.arg("train").arg(&self.bundle).args(["--digest", &self.digest]);
         command.arg("--cache").arg(&self.cache);
         command.args(["--epochs", &self.epochs.to_string(), "--json"]);
         command.arg("--checkpoint-dir").arg(self.out.join("checkpoints"));

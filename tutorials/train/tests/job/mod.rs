@@ -109,7 +109,7 @@ impl Job {
 
     pub(crate) fn command(&self, more: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gular-train"));
-        command.arg(&self.bundle).args(["--epochs", &EPOCHS.to_string()]);
+        command.arg("train").arg(&self.bundle).args(["--epochs", &EPOCHS.to_string()]);
         command.args([
             "--batch-size",
             "8",

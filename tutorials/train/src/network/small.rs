@@ -1,4 +1,4 @@
-//! The network: small enough for a laptop, big enough to learn shapes.
+//! Small enough for a laptop, big enough to learn shapes.
 
 use tch::nn::{self, ModuleT as _, Path};
 use tch::{Kind, Tensor};
@@ -9,13 +9,13 @@ use tch::{Kind, Tensor};
 /// Group norm and not batch norm: it keeps no running sums, so what a sample is
 /// taken for depends neither on its batch nor on the order of earlier ones.
 #[derive(Debug)]
-pub(crate) struct Net {
+pub(crate) struct Small {
     blocks: nn::SequentialT,
     last: nn::Linear,
     dropout: f64,
 }
 
-impl Net {
+impl Small {
     pub(crate) fn new(root: &Path<'_>, channels: i64, n_classes: i64, dropout: f64) -> Self {
         let mut blocks = nn::seq_t();
         for (i, (from, to)) in [(channels, 16), (16, 32), (32, 64)].into_iter().enumerate() {

@@ -1,17 +1,18 @@
-//! The command line.
+//! What `train` is told.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use gular_runtime::order::OrderKind;
-use gular_runtime::torch::Compute;
-use gular_runtime::{Depth, Digest, Ranks};
+use gular_runtime::{Ranks, UnknownLabels};
 
-/// Trains a small image classifier on a bundle, to be stopped and resumed at any time.
+use super::{Bits, DataArgs, PlaceArgs};
+use crate::network::Kind;
+
+/// Trains an image classifier on a bundle, to be stopped and resumed at any time.
 ///
 /// SIGTERM, SIGINT or SIGUSR1: the step is finished, a checkpoint saved, exit code 85. The
 /// same command line then goes on from the newest checkpoint and, on the same kind of
@@ -20,26 +21,20 @@ use gular_runtime::{Depth, Digest, Ranks};
 /// Several processes train together when their launcher (torchrun, srun, mpirun) or
 /// `--rank` says so: each takes its part of the samples, and all take the same steps.
 ///
-/// Example: gular-train bundle --epochs 10 --checkpoint-dir run1 --metrics run1
-#[derive(Debug, Parser)]
-#[command(name = "gular-train", version, args_override_self = true)]
-pub(crate) struct Args {
-    /// A folder with `manifest.json`, as `gular pack` makes it, or the `URL#blake3=…` that
-    /// `gular publish` prints; that is fetched once for all processes of this machine
-    pub(crate) bundle: String,
-    /// Where fetched bundles are kept [default: GULAR_CACHE, else the job's scratch folder, else
-    /// below /tmp]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) cache: Option<PathBuf>,
-    /// The digest the bundle must have, as `gular pack` prints it
-    #[arg(long, value_name = "blake3:HEX", value_parser = Digest::parse)]
-    pub(crate) digest: Option<Digest>,
+/// Example: gular-train train bundle --epochs 10 --checkpoint-dir run1 --metrics run1
+#[derive(Debug, Args)]
+#[command(args_override_self = true)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// The network to train; ResNets are torchvision's, with its names
+    #[arg(long, value_enum, default_value_t = Kind::Small, value_name = "NETWORK")]
+    pub(crate) network: Kind,
     /// Passes over the training split
     #[arg(long, default_value_t = 4, value_name = "N")]
     pub(crate) epochs: u64,
-    /// Samples per step, of each process
-    #[arg(long, default_value = "32", value_name = "N")]
-    pub(crate) batch_size: NonZeroUsize,
     /// Side of the pictures the network sees, in pixels
     #[arg(long, default_value_t = 64, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(8..=4096))]
     pub(crate) size: u32,
@@ -68,12 +63,6 @@ pub(crate) struct Args {
     /// How often samples come in an epoch
     #[arg(long, value_enum, default_value_t = Drawn::EachOnce)]
     pub(crate) draw: Drawn,
-    /// Threads that decode images [default: the cores this process may use]
-    #[arg(long, short, value_name = "N")]
-    pub(crate) jobs: Option<usize>,
-    /// Threads that compute; part of what makes a training reproducible
-    #[arg(long, default_value = "1", value_name = "N")]
-    pub(crate) torch_threads: NonZeroUsize,
     /// Where checkpoints and, at the end, `weights.safetensors` go
     #[arg(long, default_value = "checkpoints", value_name = "DIR")]
     pub(crate) checkpoint_dir: PathBuf,
@@ -99,29 +88,6 @@ pub(crate) struct Args {
     /// Slurm or HTCondor gives the job is respected anyhow: it stops before, in time to save
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) stop_after: Option<Duration>,
-    /// Where to compute: `auto` takes a GPU if there is one that works, `cuda` insists on
-    /// one, `cuda:N` on that one, `cpu` uses no GPU
-    #[arg(long, default_value = "auto", value_name = "DEVICE")]
-    pub(crate) device: Compute,
-    /// Which of the processes this is, from 0 [default: as the launcher says]
-    #[arg(long, value_name = "N", requires = "world_size")]
-    pub(crate) rank: Option<u64>,
-    /// How many processes train together [default: as the launcher says]
-    #[arg(long, value_name = "N", requires = "rank")]
-    pub(crate) world_size: Option<u64>,
-    /// Where rank 0 runs; the others come to it [default: MASTER_ADDR]
-    #[arg(long, value_name = "HOST", requires = "master_port")]
-    pub(crate) master_addr: Option<String>,
-    /// The port rank 0 waits at [default: MASTER_PORT]
-    #[arg(long, value_name = "PORT", requires = "master_addr", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) master_port: Option<u16>,
-    /// This machine's address for gradients, if it has several networks; name that of the
-    /// fastest [default: the address from which it reached rank 0]
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) interface: Option<IpAddr>,
-    /// How long the processes wait for each other at the start
-    #[arg(long, default_value_t = 600, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rendezvous_timeout: u64,
     /// Train on another sample instead of one that cannot be decoded, and validate without such
     /// ones, instead of failing
     #[arg(long)]
@@ -134,12 +100,6 @@ pub(crate) struct Args {
     /// images of 16; `8` keeps the high byte of 16, `16` all of it
     #[arg(long, value_enum, default_value_t = Bits::Stored, value_name = "BITS")]
     pub(crate) depth: Bits,
-    /// Do not turn pictures as their EXIF orientation says; torchvision does not
-    #[arg(long)]
-    pub(crate) ignore_exif: bool,
-    /// Print a summary as JSON on stdout
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -161,28 +121,6 @@ pub(crate) enum Drawn {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Bits {
-    /// As the bundle says
-    Stored,
-    /// 8, of 16 the high byte
-    #[value(name = "8")]
-    Eight,
-    /// 16, those of 8 bits times 257
-    #[value(name = "16")]
-    Sixteen,
-}
-
-impl From<Bits> for Depth {
-    fn from(bits: Bits) -> Self {
-        match bits {
-            Bits::Stored => Self::Stored,
-            Bits::Eight => Self::U8,
-            Bits::Sixteen => Self::U16,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Unknown {
     /// Fail, and say how many there are
     Refuse,
@@ -198,13 +136,6 @@ pub(crate) enum Resume {
     Auto,
     /// Fail if there is one
     Never,
-}
-
-/// Whether `error` comes from the former name of `--jobs`.
-pub(crate) fn is_renamed(error: &clap::Error) -> bool {
-    use clap::error::{ContextKind, ContextValue};
-    let flag = error.get(ContextKind::InvalidArg);
-    matches!(flag, Some(ContextValue::String(flag)) if flag.split('=').next() == Some("--threads"))
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -255,7 +186,17 @@ fn number(text: &str, expected: &str, fits: impl Fn(f64) -> bool) -> Result<f64,
     number.filter(|n| n.is_finite() && fits(*n)).ok_or_else(|| format!("expected {expected}"))
 }
 
-impl Args {
+impl From<Unknown> for UnknownLabels {
+    fn from(unknown: Unknown) -> Self {
+        match unknown {
+            Unknown::Refuse => Self::Refuse,
+            Unknown::Drop => Self::Drop,
+            Unknown::Ignore => Self::Ignore,
+        }
+    }
+}
+
+impl TrainArgs {
     pub(crate) fn order_kind(&self) -> OrderKind {
         match self.order {
             Order::Torch => OrderKind::Torch { shuffle: true },
@@ -275,13 +216,13 @@ impl Args {
     fn settings(&self, ranks: &Ranks) -> [(&'static str, f64); 8] {
         let flag = |set: bool| f64::from(u8::from(set));
         [
-            ("batch-size", self.batch_size.get() as f64),
+            ("batch-size", self.data.batch_size.get() as f64),
             ("dropout", self.dropout),
             ("epochs", self.epochs as f64),
             ("lr", self.lr),
             ("size", f64::from(self.size)),
-            ("ignore-exif", flag(self.ignore_exif)),
-            ("depth", [0.0, 8.0, 16.0][self.depth as usize]),
+            ("ignore-exif", flag(self.data.ignore_exif)),
+            ("depth", f64::from(self.depth.number())),
             ("world-size", ranks.world_size as f64),
         ]
     }
@@ -307,7 +248,10 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::args::{Cli, Verb};
 
     #[test]
     fn times_are_numbers_with_units() {
@@ -339,21 +283,13 @@ mod tests {
     #[test]
     fn checkpoints_are_due_by_time_unless_steps_are_given() {
         let interval = |more: &[&str]| {
-            let args = Args::try_parse_from([&["t", "b"], more].concat()).unwrap();
+            let cli = Cli::try_parse_from([&["t", "train", "b"], more].concat()).unwrap();
+            let Verb::Train(args) = cli.verb else { unreachable!("the verb is `train`") };
             args.checkpoint_interval().map(|time| time.as_secs())
         };
         assert_eq!(interval(&[]), Some(600));
         assert_eq!(interval(&["--checkpoint-every", "3"]), None);
         assert_eq!(interval(&["--checkpoint-minutes", "2"]), Some(120));
         assert_eq!(interval(&["--checkpoint-every", "3", "--checkpoint-minutes", "2"]), Some(120));
-    }
-
-    #[test]
-    fn threads_are_called_jobs_now() {
-        for old in [&["t", "b", "--threads", "3"][..], &["t", "b", "--threads=3"]] {
-            assert!(is_renamed(&Args::try_parse_from(old).unwrap_err()), "{old:?}");
-        }
-        assert!(!is_renamed(&Args::try_parse_from(["t", "b", "--spilt"]).unwrap_err()));
-        assert_eq!(Args::try_parse_from(["t", "b", "--jobs", "3"]).unwrap().jobs, Some(3));
     }
 }

@@ -1,0 +1,95 @@
+//! What `eval` and `predict` are told.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gular_runtime::Split;
+
+use super::{Bits, DataArgs, PlaceArgs, Unknown};
+use crate::network::Kind;
+
+/// Loss, accuracy and confusion matrix of weights on a split of a bundle.
+///
+/// Each sample is counted once, also by several processes. Needs a file of weights and a bundle,
+/// nothing else of the training.
+///
+/// Example: gular-train eval bundle --weights run1/weights.safetensors --confusion matrix.csv
+#[derive(Debug, Args)]
+#[command(args_override_self = true)]
+pub(crate) struct EvalArgs {
+    #[command(flatten)]
+    pub(crate) score: ScoreArgs,
+    /// The split to evaluate on
+    #[arg(long, default_value = "val", value_name = "SPLIT", value_parser = split)]
+    pub(crate) split: Split,
+    /// Write the confusion matrix as CSV: a row per class, a column per class it was taken for
+    #[arg(long, value_name = "FILE")]
+    pub(crate) confusion: Option<PathBuf>,
+    /// Samples whose class is unknown (label -1): `refuse` them, `drop` them, or have loss and
+    /// accuracy `ignore` them
+    #[arg(long, value_enum, default_value_t = Unknown::Refuse, value_name = "HOW")]
+    pub(crate) unknown_labels: Unknown,
+}
+
+/// What a network takes each sample of a bundle for, as CSV or Parquet in the order of keys.
+///
+/// Each sample has one row, also with several processes. Needs a file of weights and a bundle,
+/// nothing else. Weights that PyTorch saved as safetensors, under torchvision's names, are taken
+/// as they are. In memory are 4 bytes per sample and column of numbers, and the keys.
+///
+/// Example: gular-train predict bundle --weights resnet50.safetensors --top 5 --out answers.parquet
+#[derive(Debug, Args)]
+#[command(args_override_self = true)]
+pub(crate) struct PredictArgs {
+    #[command(flatten)]
+    pub(crate) score: ScoreArgs,
+    /// Only this split [default: all that the bundle has]
+    #[arg(long, value_name = "SPLIT", value_parser = split)]
+    pub(crate) split: Option<Split>,
+    /// The file to write: Parquet if its name ends with `.parquet`, else CSV [default: CSV on
+    /// stdout]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// The N most probable classes and their probabilities, instead of a column for each class
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) top: Option<u64>,
+    /// What the network gives, before the softmax that makes probabilities of it
+    #[arg(long)]
+    pub(crate) logits: bool,
+    /// Go on where the weights are for other classes than the bundle's, such as those of
+    /// ImageNet: predicted classes are then numbers, or what the weights call them
+    #[arg(long)]
+    pub(crate) other_classes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ScoreArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+    /// A safetensors file of weights, a checkpoint, or a folder of checkpoints, whose newest is
+    /// taken; `DIR/best` is the best of them
+    #[arg(long, value_name = "PATH")]
+    pub(crate) weights: PathBuf,
+    /// The network that the weights are of [default: as their names say]
+    #[arg(long, value_enum, value_name = "NETWORK")]
+    pub(crate) network: Option<Kind>,
+    /// Side of the pictures the network sees, in pixels [default: as in the training, if the
+    /// weights say so, else 64 for `small` and 224 for the others]
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(8..=4096))]
+    pub(crate) size: Option<u32>,
+    /// What the short side of a picture is made before the middle is cut [default: 8/7 of `--size`]
+    #[arg(long, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(8..=8192))]
+    pub(crate) resize_short: Option<u32>,
+    /// Bits of a pixel [default: as in the training, if the weights say so, else `stored`]
+    #[arg(long, value_enum, value_name = "BITS")]
+    pub(crate) depth: Option<Bits>,
+    /// Leave out samples that cannot be decoded, instead of failing
+    #[arg(long)]
+    pub(crate) skip_broken: bool,
+}
+
+fn split(text: &str) -> Result<Split, String> {
+    Split::parse(text).ok_or_else(|| "expected `train`, `val` or `test`".into())
+}

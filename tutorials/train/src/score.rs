@@ -1,0 +1,261 @@
+//! What `eval` and `predict` share: weights, a bundle and a place become scores.
+
+use std::cmp::Ordering;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use gular_runtime::order::{OrderKind, OrderSpec};
+use gular_runtime::torch::{self, DataParallel, Feed, FeedOptions, Place};
+use gular_runtime::{
+    Bundle, Depth, Env, Loader, LoaderOptions, OnBadSample, OrientationPolicy, Ranks, Split,
+    StopFlag, Transform, UnknownLabels, available_cores, jpeg_backend,
+};
+use tch::nn::VarStore;
+use tch::{Device, Kind, Tensor, no_grad};
+
+use crate::args::ScoreArgs;
+use crate::network::{self, Network};
+use crate::prepare;
+use crate::report::{Progress, say};
+use crate::weights::{self, Said, Weights};
+
+/// Weights in a network, and the bundle they are tried on.
+pub(crate) struct Scorer<'a> {
+    args: &'a ScoreArgs,
+    pub(crate) bundle: Arc<Bundle>,
+    pub(crate) weights: Weights,
+    said: Said,
+    kind: network::Kind,
+    network: Network,
+    _store: VarStore,
+    channels: i64,
+    pub(crate) n_classes: usize,
+    pub(crate) place: Place,
+    pub(crate) parallel: DataParallel,
+    pub(crate) ranks: Ranks,
+    env: Env,
+}
+
+/// The scores of a batch, in the processor's memory.
+pub(crate) struct Scores<'a> {
+    /// Numbers of the samples within the split.
+    pub(crate) sample_ids: &'a [u64],
+    /// A row per sample, a score per class.
+    pub(crate) rows: &'a [f32],
+    /// As [`gular_runtime::torch::TensorBatch::labels`].
+    pub(crate) labels: &'a [i64],
+}
+
+impl<'a> Scorer<'a> {
+    /// Reads the weights, opens the bundle's `splits` (all when empty), and meets the other ranks.
+    pub(crate) fn new(args: &'a ScoreArgs, splits: Vec<Split>) -> Result<Self> {
+        let env = Env::process();
+        let ranks = Ranks::discover(args.place.rank.zip(args.place.world_size), &env)?;
+        let place = args.place.device.open(&ranks)?;
+        torch::set_threads(args.place.torch_threads.get());
+        let weights = Weights::read(&args.weights)?;
+        let file = weights.parse(args)?;
+        let kind = weights::network(args, &file)?;
+        let (channels, n_classes) = weights::ends(args, kind, &file)?;
+        let mut store = VarStore::new(place.device());
+        let network = Network::new(kind, &store.root(), channels, n_classes, 0.0);
+        let shown = args.weights.display();
+        file.load(&mut store)
+            .with_context(|| format!("`{shown}` does not fit network `{}`", kind.name()))?;
+        let said = weights.said(&file);
+        store.freeze();
+
+        // Stopped by a signal, it has nothing to save: the signal ends it.
+        let stop = StopFlag::default();
+        let bundle = Arc::new(prepare::open(&args.data, splits, &env, &stop)?);
+        if ranks.rank == 0 && !args.data.quiet {
+            let (digest, decoder) = (bundle.digest(), jpeg_backend());
+            say!("bundle {digest}, {decoder}\nnetwork `{}` on {place}", kind.name());
+        }
+        let about = format!("scores\nbundle {}\nweights {}", bundle.digest(), weights.digest);
+        let group = prepare::meet(&args.place, &ranks, &env, &stop, &about)?;
+        // No gradients go between GPUs.
+        let parallel = DataParallel::new(group, &store, &Place::cpu())?;
+        let n_classes = usize::try_from(n_classes)?;
+        drop(file);
+        Ok(Self {
+            args,
+            bundle,
+            weights,
+            said,
+            kind,
+            network,
+            _store: store,
+            channels,
+            n_classes,
+            place,
+            parallel,
+            ranks,
+            env,
+        })
+    }
+
+    /// The names of the classes: as the weights say, else as the bundle does if it has as many,
+    /// else none. An error where weights and bundle differ, unless they may.
+    pub(crate) fn classes(&self, may_differ: bool) -> Result<Option<Vec<String>>> {
+        let of_bundle = &self.bundle.manifest().classes;
+        let of_weights = self.said.classes.as_ref();
+        let n = self.n_classes;
+        if !may_differ && !of_bundle.is_empty() {
+            let (found, last) = (of_bundle.len(), self.kind.last());
+            ensure!(
+                found == n,
+                "the weights have {n} classes (`{last}` has as many rows), the bundle {found}"
+            );
+            let mut both = of_weights.into_iter().flatten().zip(of_bundle).zip(0..);
+            if let Some(((was, now), i)) = both.find(|((was, now), _)| was != now) {
+                anyhow::bail!("class {i} is `{was}` in the weights and `{now}` in the bundle");
+            }
+        }
+        let fits = |names: &&Vec<String>| names.len() == n;
+        Ok(of_weights.filter(fits).or(Some(of_bundle).filter(fits)).cloned())
+    }
+
+    /// Scores each sample of `split` that falls to this rank, in batches; on every rank. All are
+    /// proven to have come once.
+    pub(crate) fn each(
+        &self,
+        split: Split,
+        unknown_labels: UnknownLabels,
+        mut with: impl FnMut(&Scores<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let args = self.args;
+        let size = args.size.or(self.said.size).unwrap_or(self.kind.size());
+        let depth = match (args.depth, self.said.depth) {
+            (Some(bits), _) => bits.into(),
+            (None, Some(8)) => Depth::U8,
+            (None, Some(16)) => Depth::U16,
+            (None, _) => Depth::Stored,
+        };
+        let transform = match args.resize_short {
+            None => Transform::eval(size),
+            Some(resize_short) => Transform::Eval { resize_short, crop: size },
+        };
+        let options = LoaderOptions {
+            batch_size: args.data.batch_size.get(),
+            // Which ranks share without a sample twice.
+            order: OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false },
+            threads: args.data.jobs.unwrap_or_else(|| available_cores(&self.env)),
+            transform,
+            on_error: if args.skip_broken { OnBadSample::Skip } else { OnBadSample::Fail },
+            across_epochs: false,
+            unknown_labels,
+            depth,
+            normalise: prepare::normalise(&self.bundle),
+            orientation: match args.data.ignore_exif || self.said.ignore_exif {
+                true => OrientationPolicy::Ignore,
+                false => OrientationPolicy::Apply,
+            },
+            ..LoaderOptions::for_ranks(split, &self.ranks)
+        };
+        let loader = Loader::new(Arc::clone(&self.bundle), options)?;
+        let mut feed = Feed::new(loader, &self.place, FeedOptions::default())?;
+        let (n_steps, n_channels) = (feed.loader().n_steps(), feed.n_channels());
+        ensure!(
+            n_channels as i64 == self.channels,
+            "the weights are for pictures of {} channels, those of the bundle have {n_channels}",
+            self.channels
+        );
+        let shown = self.ranks.rank == 0 && !args.data.quiet;
+        let mut progress = Progress::new(&format!("split {split}"), n_steps, shown);
+        let mut batches = self.parallel.epoch(&mut feed, 0)?;
+        while let Some(batch) = batches.next() {
+            let batch = batch?;
+            let (rows, labels) = if batch.is_empty() {
+                (Vec::new(), Vec::new())
+            } else {
+                let scores = no_grad(|| self.network.forward(&batch.images, false));
+                (numbers::<f32>(&scores, Kind::Float)?, numbers(&batch.labels, Kind::Int64)?)
+            };
+            with(&Scores { sample_ids: &batch.sample_ids, rows: &rows, labels: &labels })?;
+            progress.step(batch.len() as u64 * self.ranks.world_size, None, &batches.stats());
+        }
+        progress.clear();
+        let end = batches.state().clone();
+        drop(batches);
+        let delivered = self.parallel.check_delivered(&feed, &end)?;
+        if shown {
+            say!("split {split}: {delivered}");
+        }
+        Ok(())
+    }
+
+    /// Does `work`; where it fails, the other ranks are told, so that they end too.
+    pub(crate) fn or_tell<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        work().inspect_err(|error| self.parallel.group().fail(&crate::words(error)))
+    }
+
+    /// Ends well on all ranks.
+    pub(crate) fn finish(self) -> Result<()> {
+        Ok(self.parallel.finish()?)
+    }
+}
+
+/// The numbers of a tensor, row by row.
+fn numbers<T: tch::kind::Element>(tensor: &Tensor, kind: Kind) -> Result<Vec<T>>
+where
+    Vec<T>: TryFrom<Tensor, Error = tch::TchError>,
+{
+    let flat = tensor.to_device(Device::Cpu).to_kind(kind).contiguous().view([-1]);
+    Ok(Vec::try_from(flat)?)
+}
+
+/// Makes probabilities of the scores of a sample.
+pub(crate) fn softmax(scores: &mut [f32]) {
+    let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = scores.iter().map(|score| f64::from(score - largest).exp()).sum();
+    for score in scores {
+        *score = (f64::from(*score - largest).exp() / sum) as f32;
+    }
+}
+
+/// The `n` classes with the highest scores, the highest first; of equals the first class.
+pub(crate) fn highest(scores: &[f32], n: usize) -> Vec<usize> {
+    let mut classes: Vec<usize> = (0..scores.len()).collect();
+    let order =
+        |a: &usize, b: &usize| -> Ordering { scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)) };
+    let n = n.min(classes.len());
+    if n > 0 && n < classes.len() {
+        classes.select_nth_unstable_by(n - 1, order);
+    }
+    classes.truncate(n);
+    classes.sort_unstable_by(order);
+    classes
+}
+
+/// How long it took, and how fast that was.
+pub(crate) fn rate(n: u64, since: Instant) -> String {
+    let seconds = since.elapsed().as_secs_f64();
+    format!("{n} samples in {seconds:.1} s, {:.0} per second", n as f64 / seconds.max(1e-9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_come_first_and_of_equals_the_first_class() {
+        let scores = [1.0, 3.0, -1.0, 3.0, 2.0];
+        assert_eq!(highest(&scores, 3), [1, 3, 4]);
+        assert_eq!(highest(&scores, 1), [1]);
+        assert_eq!(highest(&scores, 9), [1, 3, 4, 0, 2]);
+        assert_eq!(highest(&[], 3), [0_usize; 0]);
+    }
+
+    #[test]
+    fn probabilities_add_up_to_one_also_of_scores_that_overflow() {
+        let mut scores = [1000.0, 1000.0, 0.0];
+        softmax(&mut scores);
+        assert_eq!(scores, [0.5, 0.5, 0.0]);
+        let mut scores = [0.0, 1.0];
+        softmax(&mut scores);
+        assert!((scores[1] - 0.731_058_6).abs() < 1e-6, "{scores:?}");
+    }
+}

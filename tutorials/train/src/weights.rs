@@ -1,0 +1,127 @@
+//! Weights to evaluate or predict with: where they are, and what they say of themselves.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use gular_runtime::Digest;
+use gular_runtime::checkpoint::read_checkpoint;
+use gular_runtime::torch::WeightsFile;
+use serde_json::{Value, json};
+
+use crate::args::{ScoreArgs, TrainArgs};
+use crate::network::Kind;
+
+/// The text of a weights file that says how pictures became what the network took.
+const ABOUT: &str = "gular-train";
+
+/// The bytes of a weights file, and what is known of the training.
+#[derive(Debug)]
+pub(crate) struct Weights {
+    pub(crate) bytes: Vec<u8>,
+    /// Of `bytes`.
+    pub(crate) digest: Digest,
+    /// `--NAME` of the training: value.
+    settings: BTreeMap<String, f64>,
+}
+
+/// What weights say of themselves, as far as they do.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) size: Option<u32>,
+    pub(crate) depth: Option<u32>,
+    pub(crate) ignore_exif: bool,
+    pub(crate) classes: Option<Vec<String>>,
+}
+
+impl Weights {
+    /// Reads the file, or the model of the checkpoint, that `path` names.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let is_pointer = path.extension().is_none()
+            && path.metadata().is_ok_and(|file| file.is_file() && file.len() <= 64);
+        let mut settings = BTreeMap::new();
+        let bytes = if path.is_dir() || is_pointer {
+            let mut checkpoint = read_checkpoint(path)?;
+            let state = checkpoint.files.remove("training.json").unwrap_or_default();
+            let state: Value = serde_json::from_slice(&state).unwrap_or_default();
+            let figures = state["figures"].as_object().into_iter().flatten();
+            settings.extend(figures.filter_map(|(name, n)| Some((name.clone(), n.as_f64()?))));
+            let model = checkpoint.files.remove("model.safetensors");
+            let dir = checkpoint.path.display();
+            model.with_context(|| format!("checkpoint `{dir}` holds no `model.safetensors`"))?
+        } else {
+            let shown = path.display();
+            std::fs::read(path).with_context(|| format!("cannot read the weights `{shown}`"))?
+        };
+        Ok(Self { digest: Digest::of(&bytes), bytes, settings })
+    }
+
+    /// What is in it.
+    pub(crate) fn parse(&self, args: &ScoreArgs) -> Result<WeightsFile<'_>> {
+        let shown = args.weights.display();
+        WeightsFile::parse(&self.bytes)
+            .with_context(|| format!("`{shown}` is not a safetensors file"))
+    }
+
+    /// What they say of themselves: in the file's metadata, or in the checkpoint's figures.
+    pub(crate) fn said(&self, file: &WeightsFile<'_>) -> Said {
+        let about = file.about(ABOUT).and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let about = about.unwrap_or_default();
+        let number = |name: &str| {
+            let figure = self.settings.get(&format!("--{name}")).map(|n| *n as u64);
+            about[name].as_u64().or(figure).and_then(|n| u32::try_from(n).ok())
+        };
+        let classes = about["classes"]
+            .as_array()
+            .map(|names| names.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+        Said {
+            size: number("size"),
+            depth: number("depth"),
+            ignore_exif: number("ignore-exif") == Some(1),
+            classes,
+        }
+    }
+}
+
+/// What the weights of a training say of themselves, for [`Weights::said`].
+pub(crate) fn about(args: &TrainArgs, classes: &[String]) -> BTreeMap<String, String> {
+    let about = json!({
+        "network": args.network.name(),
+        "size": args.size,
+        "depth": args.depth.number(),
+        "ignore-exif": u32::from(args.data.ignore_exif),
+        "classes": classes,
+    });
+    BTreeMap::from([(ABOUT.to_owned(), about.to_string())])
+}
+
+/// The network that `file` is of: as the command line says, else as its names do.
+pub(crate) fn network(args: &ScoreArgs, file: &WeightsFile<'_>) -> Result<Kind> {
+    let Some(kind) = args.network.or_else(|| Kind::of(file)) else {
+        let shown = args.weights.display();
+        bail!(
+            "the tensors of `{shown}` have the names of none of the networks `small`, `resnet18` and \
+             `resnet50`; `--network` says which one they are meant for"
+        )
+    };
+    Ok(kind)
+}
+
+/// The channels of pictures and the number of classes that the weights are for.
+pub(crate) fn ends(args: &ScoreArgs, kind: Kind, file: &WeightsFile<'_>) -> Result<(i64, i64)> {
+    let shape = |name: &str, dims: usize| {
+        let shown = args.weights.display();
+        let network = kind.name();
+        let shape = file.shape(name).with_context(|| {
+            format!("network `{network}` has a tensor `{name}`, `{shown}` does not")
+        })?;
+        ensure!(
+            shape.len() == dims,
+            "tensor `{name}` of `{shown}` has shape {shape:?}, network `{network}` expects {dims} \
+             dimensions"
+        );
+        Ok(shape)
+    };
+    let (first, last) = (shape(kind.first(), 4)?, shape(kind.last(), 2)?);
+    Ok((first[1], last[0]))
+}
