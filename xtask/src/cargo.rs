@@ -40,6 +40,8 @@ pub struct Artifact {
 
 /// The package that cannot be built without libtorch.
 const TRAIN_PACKAGE: &str = "gular-train";
+/// The short program beside it, which is empty without its feature `torch`.
+const MINIMAL_PACKAGE: &str = "gular-minimal";
 /// Asks for what the other set needs of shared crates; see there.
 const FEATURES_PACKAGE: &str = "xtask-features";
 
@@ -109,9 +111,11 @@ impl Set {
                     "-p",
                     TRAIN_PACKAGE,
                     "-p",
+                    MINIMAL_PACKAGE,
+                    "-p",
                     FEATURES_PACKAGE,
                     "--features",
-                    "gular-runtime/cuda",
+                    "gular-runtime/cuda,gular-minimal/torch",
                 ],
                 "gular-runtime/turbo",
             ),
