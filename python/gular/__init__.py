@@ -8,8 +8,13 @@
             train(batch["image"], batch["label"])
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from ._gular import VERSION as __version__
 from .arrays import Array
+from .dataset import GularDataset
 from .errors import (
     BundleError,
     DeliveryError,
@@ -32,6 +37,8 @@ __all__ = [
     "DeliveryError",
     "Error",
     "ForkError",
+    "GularDataset",
+    "GularIterable",
     "OptionError",
     "RandomCrop",
     "RankError",
@@ -42,3 +49,15 @@ __all__ = [
     "__version__",
     "merge_states",
 ]
+
+if TYPE_CHECKING:
+    from .iterable import GularIterable
+
+
+def __getattr__(name: str) -> Any:
+    # What imports PyTorch waits until somebody asks for it.
+    if name == "GularIterable":
+        from .iterable import GularIterable
+
+        return GularIterable
+    raise AttributeError(f"module `gular` has no {name!r}")

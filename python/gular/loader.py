@@ -44,6 +44,7 @@ class DataLoader:
     :param order: ``"elastic"`` (a keyed permutation that no number of ranks changes),
         ``"torch"`` (that of ``DistributedSampler``, padding included) or ``"window"`` (shards
         permuted, samples within ``window`` of them: reads each shard once per epoch).
+    :param window: Shards per window, of order ``window``.
     :param shuffle: ``False`` gives the samples in the bundle's order; with several ranks padded
         as ``DistributedSampler`` does.
     :param seed: Of the order and of the random parts of the transform.
@@ -51,11 +52,14 @@ class DataLoader:
     :param rank: Which process this is, with ``world_size``; unless given, from
         ``torch.distributed`` where it is initialised, else as the launcher says (``RANK`` and
         ``WORLD_SIZE``, Slurm, Open MPI and others).
+    :param world_size: How many processes share each epoch.
     :param workers: Threads that decode; 0 takes as many as this process may use cores.
     :param slots: Batches in memory at a time, lent ones included; at least 2.
     :param size: Side of the images in pixels, where ``transform`` is not given.
     :param transform: :class:`~gular.RandomCrop` (default for ``train``),
         :class:`~gular.CenterCrop` (default for ``val`` and ``test``) or :class:`~gular.Resize`.
+    :param read_ahead: Bytes of samples that may be read before a thread needs them; 16 MiB unless
+        given.
     :param numbers: ``"f32"``, ``"f16"`` or ``"bf16"``, normalised; ``"stored"`` keeps ``uint8``,
         or the field's own type.
     :param layout: ``"NCHW"``, ``"NHWC"`` or ``"channels_last"``.
@@ -67,16 +71,22 @@ class DataLoader:
     :param fields: Further fields that batches have.
     :param on_bad_sample: ``"fail"``, ``"skip"`` (the batch is smaller) or ``"replace"``.
     :param unknown_labels: ``"refuse"``, ``"drop"`` or ``"ignore"`` (label -100).
+    :param orientation: Whether pictures are turned as their EXIF orientation says;
+        torchvision's ``ImageFolder`` does not.
+    :param jpeg: Which library decodes JPEG, where there are several: ``"turbo"`` or ``"zune"``.
     :param keys: Only the samples with these keys.
     :param never: Not the samples with these digests (``blake3:…``).
     :param fold: ``(number, of)`` or ``(number, of, held_out, seed)``: cross-validation.
     :param draw: ``None`` (each sample once per epoch), ``"class"`` (each class as often as any
         other) or one weight per sample of the split; order ``elastic`` only.
+    :param epochs: How many epochs there are to be: none past the last is made ahead.
     :param output: ``"torch"``, ``"numpy"``, ``"jax"``, ``"dlpack"`` (:class:`gular.Array`);
         ``"auto"`` takes PyTorch where it can be imported, else NumPy.
     :param as_tuple: Batches are tuples of these fields instead, such as ``("image", "label")``.
     :param check: When samples are compared with their digests: ``"first_touch"``,
         ``"always"``, ``"on_fetch"`` (whoever brought the files did).
+    :param map_files: Map files instead of reading them: only those that nobody cuts short.
+    :param digest: The bundle digest that is wanted; another one is an error.
     :param cache: The node's folder of fetched bundles.
     :param token_files: Files with tokens for a URL.
     """

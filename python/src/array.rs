@@ -62,14 +62,7 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
     let Memory::Lent(of, _) = &*batch else { return Vec::new() };
     let column = |dtype, shape: Vec<usize>, bytes: &[u8]| {
         let memory = if lent { Arc::clone(&batch) } else { Arc::new(Memory::copy(bytes)) };
-        let address = match &*memory {
-            Memory::Lent(..) => bytes.as_ptr() as usize,
-            Memory::Copied(words) => words.as_ptr() as usize,
-        };
-        let mut strides = vec![1; shape.len()];
-        for axis in (1..shape.len()).rev() {
-            strides[axis - 1] = strides[axis] * shape[axis];
-        }
+        let (address, strides) = (memory.start(bytes), steps(&shape));
         Column { dtype, shape, strides, _memory: memory, address, len_bytes: bytes.len() }
     };
     let mut parts = Vec::new();
@@ -104,9 +97,40 @@ impl Memory {
         words.as_mut_bytes()[..bytes.len()].copy_from_slice(bytes);
         Self::Copied(words)
     }
+
+    /// Where `bytes`, or their copy, begin.
+    fn start(&self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Lent(..) => bytes.as_ptr() as usize,
+            Self::Copied(words) => words.as_ptr() as usize,
+        }
+    }
+}
+
+/// The steps along each axis of numbers that lie row by row.
+fn steps(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis];
+    }
+    strides
 }
 
 impl Column {
+    /// `bytes` as numbers of `dtype`, in memory of their own.
+    pub(crate) fn of(dtype: Dtype, shape: Vec<usize>, bytes: &[u8]) -> Self {
+        let memory = Arc::new(Memory::copy(bytes));
+        let address = memory.start(bytes);
+        Self {
+            dtype,
+            strides: steps(&shape),
+            shape,
+            _memory: memory,
+            address,
+            len_bytes: bytes.len(),
+        }
+    }
+
     pub(crate) fn address(&self) -> usize {
         self.address
     }
@@ -118,8 +142,7 @@ impl Column {
         let bytes =
             unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len_bytes) };
         let memory = Arc::new(Memory::copy(bytes));
-        let Memory::Copied(words) = &*memory else { return self.clone() };
-        Self { address: words.as_ptr() as usize, _memory: Arc::clone(&memory), ..self.clone() }
+        Self { address: memory.start(bytes), _memory: memory, ..self.clone() }
     }
 
     /// As NumPy's array interface names the type.

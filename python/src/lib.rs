@@ -5,10 +5,12 @@
 //! each has one name and one check.
 
 mod array;
+mod dataset;
 mod dlpack;
 mod error;
 mod loader;
 mod settings;
+mod wait;
 
 use pyo3::prelude::*;
 
@@ -17,6 +19,8 @@ use pyo3::prelude::*;
 mod _gular {
     #[pymodule_export]
     use super::array::Array;
+    #[pymodule_export]
+    use super::dataset::Dataset;
     #[pymodule_export]
     use super::loader::{Loader, merge_states};
 

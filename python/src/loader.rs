@@ -1,15 +1,9 @@
 //! The loader, as the package drives it.
-//!
-//! A wait gives Python's lock away and looks at Python's signals 20 times a second, so that
-//! Ctrl-C works at once.
 
 use std::mem::ManuallyDrop;
 use std::process;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 use gular_runtime::order::{LoaderState, Tally};
 use gular_runtime::{Env, Error, Normalise, Phase, Watch, open_bundle};
@@ -20,9 +14,7 @@ use serde_json::json;
 use crate::array::{Array, Part, parts};
 use crate::error::{named, raise};
 use crate::settings::Settings;
-
-/// How often a wait looks at Python's signals.
-const LOOK: Duration = Duration::from_millis(50);
+use crate::wait::{LOOK, opened};
 
 /// The loader of one split, in the process that made it.
 #[pyclass(frozen, module = "gular._gular")]
@@ -53,30 +45,7 @@ impl Loader {
     fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
         let settings = Settings::parse(settings).map_err(|error| raise(py, &error))?;
         let permuted = settings.permuted();
-        let (send, made) = mpsc::channel();
-        let waited = Mutex::new(made);
-        let cancel = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&cancel);
-        // A thread of its own, as it may take minutes.
-        thread::spawn(move || {
-            // After Ctrl-C nobody waits for it any more.
-            let _ = send.send(open(settings, &flag));
-        });
-        let made = loop {
-            let wait = || waited.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
-            match py.detach(wait) {
-                Ok(made) => break made,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(named(py, "Error", "opening the bundle panicked", None, None));
-                }
-            }
-            if let Err(signal) = py.check_signals() {
-                cancel.store(true, Ordering::Relaxed);
-                return Err(signal);
-            }
-        };
-        let loader = made.map_err(|error| raise(py, &error))?;
+        let loader = opened(py, |cancel| open(settings, cancel))?;
         let labelled = loader.bundle().manifest().has_labels();
         let loader = ManuallyDrop::new(Mutex::new(loader));
         Ok(Self { loader, pid: process::id(), permuted, labelled })

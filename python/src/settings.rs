@@ -216,14 +216,14 @@ impl Settings {
         };
         let jpeg = match self.jpeg.as_deref() {
             None => JpegBackend::default(),
-            Some(name) => match JpegBackend::ALL.iter().find(|backend| backend.name() == name) {
-                Some(backend) => *backend,
-                None => {
-                    let names: Vec<_> = JpegBackend::ALL.iter().map(|b| b.name()).collect();
-                    let reason = format!("`{name}` is not one of `{}`", names.join("`, `"));
-                    return Err(Error::Option { option: "jpeg", reason });
+            Some(name) => {
+                let words =
+                    |backend: &&JpegBackend| backend.name().split(['-', ' ']).any(|w| w == name);
+                match JpegBackend::ALL.iter().find(words) {
+                    Some(backend) => *backend,
+                    None => return fail("jpeg", &format!("this build has no `{name}`")),
                 }
-            },
+            }
         };
         let kind = match self.order {
             Order::Elastic => OrderKind::Elastic,

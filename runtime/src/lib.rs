@@ -36,7 +36,9 @@ pub use gular_bundle::{
     Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Field, FieldIdx, OpenOptions, Row,
     SampleId, ShardIdx, Split,
 };
-pub use gular_codec::{JpegBackend, Limits, OrientationPolicy, jpeg_backend};
+pub use gular_codec::{
+    DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, jpeg_backend,
+};
 pub use gular_files::{Env, write_file};
 #[cfg(feature = "torch")]
 pub use gular_group as group;

@@ -5,13 +5,17 @@ in mid-epoch on another number of ranks. Runs the library that `cargo` built wit
 beside it; `cargo xtask dist` makes and tries the wheel.
 """
 
+import contextlib
 import gc
 import hashlib
+import inspect
+import io
 import json
 import multiprocessing
 import os
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -296,6 +300,63 @@ def fields():
     check("names that batches have", *refused(gular.OptionError, "`key`", lambda: loader(fields=["key"])))
 
 
+def datasets():
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tutorials" / "python"))
+    import gular_dataset
+    from PIL import Image
+
+    ours, plain = gular.GularDataset("bundle", "train"), gular_dataset.GularDataset("bundle", "train")
+    same = all(ours[i] == plain[i] and ours.key(i) == plain.key(i) and ours.digest(i) == plain.digest(i) for i in range(len(plain)))
+    check("GularDataset is that of the tutorial", same and ours.sizes == plain.sizes and ours.classes == plain.classes)
+    check("samples count from the end too", ours[-1] == plain[len(plain) - 1])
+    check("a sample past the end", *refused(IndexError, f"of {len(ours)}", lambda: ours[len(ours)]))
+    decoded = gular.GularDataset("bundle", "train", decode=True)
+    pngs = [i for i in range(len(decoded)) if decoded.key(i).endswith(".png")]
+    same = all(np.array_equal(decoded[i][0], np.asarray(Image.open(pathlib.Path("images") / decoded.key(i)))) for i in pngs)
+    check("decoded pictures are Pillow's", same and len(pngs) > 5, str(len(pngs)))
+    bad = gular.GularDataset("torn.bundle", decode=True)
+    check("a picture that cannot be decoded is named", *refused(gular.SampleError, "train/a/0.jpg", lambda: bad[0]))
+    expected = [(len(value), label) for value, label in ours]
+    for workers, context in [(0, None), (2, "fork"), (2, "spawn")]:
+        loading = torch.utils.data.DataLoader(ours, 8, num_workers=workers, multiprocessing_context=context, collate_fn=list)
+        got = [(len(value), label) for batch in loading for value, label in batch]
+        check(f"GularDataset, {workers} workers, {context}", got == expected, f"{len(got)} of {len(expected)}")
+    for workers, context, ranks in [(0, None, 1), (2, "fork", 2), (2, "spawn", 1)]:
+        seen = []
+        for rank in range(ranks):
+            data = gular.GularIterable("bundle", "train", 7, size=32, seed=5, rank=rank, world_size=ranks)
+            loading = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, multiprocessing_context=context)
+            seen += [index for batch in loading for index in batch["index"].tolist()]
+        what = f"GularIterable, {ranks} ranks, {workers} workers, {context}"
+        check(f"{what}: each sample once", sorted(seen) == list(range(len(ours))), str(len(seen)))
+    data = gular.GularIterable("bundle", "train", 7, size=32, seed=5)
+    batches = iter(data)
+    first = next(batches)["index"].tolist()
+    again = gular.GularIterable("bundle", "train", 7, size=32, seed=5)
+    again.load_state_dict(data.state_dict())
+    rest = [index for batch in again for index in batch["index"].tolist()]
+    check("GularIterable resumes", sorted(first + rest) == list(range(len(ours))), str(len(rest)))
+
+
+def documented():
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for number, block in enumerate(blocks, 1):
+        out = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(out):
+                exec(compile(block, f"block {number}", "exec"), {})
+            check(f"docs/python.md, block {number}", "check_delivered" not in block or "48 samples, each once" in out.getvalue(), out.getvalue())
+        except Exception as error:
+            check(f"docs/python.md, block {number}", False, repr(error))
+    check("docs/python.md has code", len(blocks) >= 4, str(len(blocks)))
+    options = set(inspect.signature(gular.DataLoader).parameters)
+    unknown = {name for name in re.findall(r"`(\w+)=", page)} - options - {"rank", "decode", "num_workers", "shuffle"}
+    check("docs/python.md names options that there are", not unknown, str(unknown))
+    undocumented = {name for name in options if f":param {name}:" not in gular.DataLoader.__doc__}
+    check("every option is documented", not undocumented, str(undocumented))
+
+
 def sampling():
     keys = next(iter(loader()))["key"][:3]
     only = loader(keys=keys)
@@ -316,6 +377,9 @@ def sampling():
     check("mean and std are taken", torch.allclose(by, (scaled - 0.5) / 0.25, atol=1e-5))
     bands = next(iter(loader(split="val", numbers="stored", bands=[2, 0])))["image"]
     check("bands are taken", torch.equal(bands, stored[:, [2, 0]]))
+    turbo, zune = (next(iter(loader(split="val", jpeg=jpeg, numbers="stored")))["image"].float() for jpeg in ["turbo", "zune"])
+    check("either library decodes JPEG", float((turbo - zune).abs().mean()) < 4, str((turbo - zune).abs().mean()))
+    check("a library that is not there", *refused(gular.OptionError, "jpeg", lambda: loader(jpeg="mozjpeg")))
     shape = next(iter(loader(size=None, transform=gular.Resize(20, 30))))["image"].shape
     check("Resize takes height and width", shape == (7, 3, 20, 30), str(shape))
 
@@ -331,6 +395,8 @@ if __name__ == "__main__":
     ranks_of_the_environment()
     sampling()
     fields()
+    datasets()
+    documented()
     processes()
     interrupted()
     print(f"gular {gular.__version__}, torch {torch.__version__}, numpy {np.__version__}")
