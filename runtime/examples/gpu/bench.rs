@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gular_runtime::cuda::{Gpu, copy_rates};
-use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Place};
+use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Optimiser as _, Place, Sgd};
 use gular_runtime::{Bundle, Env, Split, available_cores, jpeg_backend};
 use serde_json::{Value, json};
-use tch::nn::{self, OptimizerConfig as _, VarStore};
+use tch::nn::VarStore;
 use tch::{Cuda, Kind, Tensor};
 
 use super::resnet::ResNet50;
@@ -111,11 +111,13 @@ fn steps(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
     let mut store = VarStore::new(device);
     let net = ResNet50::new(&store.root(), N_CLASSES);
     store.bfloat16();
-    let mut optimiser = nn::Sgd { momentum: 0.9, ..Default::default() }.build(&store, 0.1)?;
+    let mut optimiser = Sgd::new(&store, 0.9);
     Cuda::cudnn_set_benchmark(true);
     let mut step = |images: &Tensor, labels: &Tensor| {
         let scores = net.forward(images, true).to_kind(Kind::Float);
-        optimiser.backward_step(&scores.cross_entropy_for_logits(&labels.clamp(0, N_CLASSES - 1)));
+        optimiser.zero_grad();
+        scores.cross_entropy_for_logits(&labels.clamp(0, N_CLASSES - 1)).backward();
+        optimiser.step(0.1)
     };
     let mut feed = feed(gpu, bundle)?;
     let first = feed.epoch(0).next().ok_or("the bundle has no training samples")??;
@@ -123,7 +125,7 @@ fn steps(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
         return Err(format!("the bundle has fewer than {BATCH} training samples").into());
     }
     for _ in 0..10 {
-        step(&first.images, &first.labels);
+        step(&first.images, &first.labels)?;
     }
     let (mut synthetic, mut ours) = (Vec::new(), Vec::new());
     // Steps since the last pause; the first use up what was made ahead in it.
@@ -138,7 +140,7 @@ fn steps(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
                 synchronise(gpu);
                 since = Instant::now();
                 for _ in 0..STEPS {
-                    step(&first.images, &first.labels);
+                    step(&first.images, &first.labels)?;
                 }
                 synchronise(gpu);
                 synthetic.push(STEPS as f64 / since.elapsed().as_secs_f64());
@@ -146,7 +148,7 @@ fn steps(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
                 synchronise(gpu);
                 since = Instant::now();
             }
-            step(&batch.images, &batch.labels);
+            step(&batch.images, &batch.labels)?;
             taken += 1;
             if taken == LEAD + STEPS {
                 synchronise(gpu);

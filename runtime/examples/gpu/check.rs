@@ -103,7 +103,7 @@ fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<()
         FeedOptions { numbers: Numbers::Stored, layout: Layout::ChannelsLast, ahead, poison: true };
     let mut plain = loader(bundle, BATCH, SIZE)?;
     let mut feed = feed(gpu, bundle, options)?;
-    let side = Tensor::rand([MATRIX, MATRIX], (Kind::Float, gpu.device()));
+    let mut side = None;
     for epoch in 0..2 {
         let mut expected = plain.epoch(epoch);
         // Kept on the GPU until the epoch ends: reading one back would wait for its stream.
@@ -112,7 +112,9 @@ fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<()
         let mut work = Vec::new();
         for i in 0.. {
             for _ in 0..pace.work(i) {
-                work.push(side.matmul(&side));
+                let of_random = || Tensor::rand([MATRIX, MATRIX], (Kind::Float, gpu.device()));
+                let side: &Tensor = side.get_or_insert_with(of_random);
+                work.push(side.matmul(side));
                 work.truncate(4);
             }
             let Some(batch) = batches.next().transpose()? else { break };

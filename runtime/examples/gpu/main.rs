@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use gular_runtime::cuda::Gpu;
+use gular_runtime::torch::set_threads;
 use gular_runtime::{
     Bundle, Env, Loader, LoaderOptions, OpenOptions, Split, Transform, available_cores,
 };
@@ -28,7 +29,12 @@ use gular_runtime::{
 /// Whatever went wrong, in words.
 type Failure = Box<dyn Error>;
 
+/// What libtorch computes with on the processor: beside the loader's threads, more of its own
+/// would wait for each other in busy loops.
+const TORCH_THREADS: usize = 4;
+
 fn main() -> ExitCode {
+    set_threads(TORCH_THREADS);
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.split_first() {
         Some((verb, bundles)) if verb == "check" && !bundles.is_empty() => {
