@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gular_runtime::cuda::{Gpu, copy_rates};
-use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Optimiser as _, Place, Sgd};
+use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Optimiser as _, Sgd};
 use gular_runtime::{Bundle, Env, Split, available_cores, jpeg_backend};
 use serde_json::{Value, json};
 use tch::nn::VarStore;
 use tch::{Cuda, Kind, Tensor};
 
 use super::resnet::ResNet50;
-use super::{Failure, loader, open_bundle, open_gpu};
+use super::{Failure, loader, open_bundle, open_gpu, pin};
 
 const SIZE: u32 = 224;
 const BATCH: usize = 128;
@@ -74,9 +74,10 @@ fn feed(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Feed, Failure> {
     let options = FeedOptions {
         numbers: Numbers::Bf16,
         layout: Layout::ChannelsLast,
+        pin: pin(),
         ..FeedOptions::default()
     };
-    Ok(Feed::new(loader(bundle, BATCH, SIZE)?, &Place::Gpu(gpu.clone()), options)?)
+    super::feed(gpu, bundle, BATCH, SIZE, options)
 }
 
 /// Images a second of whole epochs: decoded only, and as numbers on the GPU.

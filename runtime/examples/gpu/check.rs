@@ -8,7 +8,7 @@ use gular_runtime::torch::{AllReduce, Feed, FeedOptions, Layout, Numbers, Place}
 use gular_runtime::{Bundle, Digest};
 use tch::{Device, Kind, Tensor};
 
-use super::{Failure, loader, open_bundle, open_gpu};
+use super::{Failure, loader, open_bundle, open_gpu, pin};
 
 /// A batch large enough that its copy takes longer than giving work to the GPU: 19 MB.
 const SIZE: u32 = 224;
@@ -93,14 +93,19 @@ impl Pace {
 }
 
 fn feed(gpu: &Gpu, bundle: &Arc<Bundle>, options: FeedOptions) -> Result<Feed, Failure> {
-    Ok(Feed::new(loader(bundle, BATCH, SIZE)?, &Place::Gpu(gpu.clone()), options)?)
+    super::feed(gpu, bundle, BATCH, SIZE, options)
 }
 
 /// Slots are overwritten before they are used again; the bytes of each batch, back from
 /// the GPU, have the digest of those of a loader that knows no GPU.
 fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<(), Failure> {
-    let options =
-        FeedOptions { numbers: Numbers::Stored, layout: Layout::ChannelsLast, ahead, poison: true };
+    let options = FeedOptions {
+        numbers: Numbers::Stored,
+        layout: Layout::ChannelsLast,
+        ahead,
+        pin: pin(),
+        poison: true,
+    };
     let mut plain = loader(bundle, BATCH, SIZE)?;
     let mut feed = feed(gpu, bundle, options)?;
     let mut side = None;
@@ -139,7 +144,7 @@ fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<()
 }
 
 fn same_bits(gpu: &Gpu, bundle: &Arc<Bundle>, n: Numbers, layout: Layout) -> Result<(), Failure> {
-    let options = FeedOptions { numbers: n, layout, ..FeedOptions::default() };
+    let options = FeedOptions { numbers: n, layout, pin: pin(), ..FeedOptions::default() };
     let cpu = Place::cpu();
     let mut here = Feed::new(loader(bundle, BATCH, SIZE)?, &cpu, options)?;
     let mut there = feed(gpu, bundle, options)?;
@@ -163,7 +168,12 @@ fn same_bits(gpu: &Gpu, bundle: &Arc<Bundle>, n: Numbers, layout: Layout) -> Res
 /// An epoch is left after some batches; another feed goes on from the state of the last one
 /// with the very samples and bytes that follow on the processor.
 fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<(), Failure> {
-    let options = FeedOptions { numbers: Numbers::Stored, poison: true, ..FeedOptions::default() };
+    let options = FeedOptions {
+        numbers: Numbers::Stored,
+        pin: pin(),
+        poison: true,
+        ..FeedOptions::default()
+    };
     let mut first = feed(gpu, bundle, options)?;
     let mut whole = Feed::new(loader(bundle, BATCH, SIZE)?, &Place::cpu(), options)?;
     let whole = whole.epoch(1).collect::<Result<Vec<_>, _>>()?;

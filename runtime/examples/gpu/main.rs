@@ -4,6 +4,7 @@
 //! gpu check BUNDLE...    batches arrive whole, numbers are the processor's, NCCL adds up
 //! gpu sanitize BUNDLE... the part of it that `compute-sanitizer` is to look at
 //! gpu bench BUNDLE...    copies, images and training steps a second, as JSON on stdout
+//!                        --pin=none after the verb: without page-locked memory
 //! ```
 //!
 //! `cargo xtask bench gpu` builds it and runs it, or says how. It needs libtorch with its
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use gular_runtime::cuda::Gpu;
-use gular_runtime::torch::set_threads;
+use gular_runtime::torch::{Feed, FeedOptions, Pin, Place, set_threads};
 use gular_runtime::{
     Bundle, Env, Loader, LoaderOptions, OpenOptions, Split, Transform, available_cores,
 };
@@ -29,13 +30,20 @@ use gular_runtime::{
 /// Whatever went wrong, in words.
 type Failure = Box<dyn Error>;
 
+const PIN_NONE: &str = "--pin=none";
+
+/// How batches are prepared, by the command line.
+fn pin() -> Pin {
+    if std::env::args().any(|arg| arg == PIN_NONE) { Pin::None } else { Pin::Register }
+}
+
 /// What libtorch computes with on the processor: beside the loader's threads, more of its own
 /// would wait for each other in busy loops.
 const TORCH_THREADS: usize = 4;
 
 fn main() -> ExitCode {
     set_threads(TORCH_THREADS);
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != PIN_NONE).collect();
     let result = match args.split_first() {
         Some((verb, bundles)) if verb == "check" && !bundles.is_empty() => {
             check::run(bundles, false)
@@ -44,7 +52,7 @@ fn main() -> ExitCode {
             check::run(bundles, true)
         }
         Some((verb, bundles)) if verb == "bench" && !bundles.is_empty() => bench::run(bundles),
-        _ => Err("usage: gpu check|sanitize|bench BUNDLE...".into()),
+        _ => Err("usage: gpu check|sanitize|bench [--pin=none] BUNDLE...".into()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,4 +87,19 @@ fn loader(bundle: &Arc<Bundle>, batch_size: usize, size: u32) -> Result<Loader, 
         ..LoaderOptions::new(Split::Train)
     };
     Ok(Loader::new(Arc::clone(bundle), options)?)
+}
+
+/// That loader's batches on `gpu`.
+fn feed(
+    gpu: &Gpu,
+    bundle: &Arc<Bundle>,
+    batch_size: usize,
+    size: u32,
+    options: FeedOptions,
+) -> Result<Feed, Failure> {
+    let feed = Feed::new(loader(bundle, batch_size, size)?, &Place::Gpu(gpu.clone()), options)?;
+    if let Some(error) = feed.unpinned() {
+        eprintln!("warning: batches are not page-locked: {error}");
+    }
+    Ok(feed)
 }

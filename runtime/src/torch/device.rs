@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use tch::{Kind, Tensor};
 
-use super::feed::{About, FeedOptions, TensorBatch};
+use super::feed::{About, FeedOptions, Pin, TensorBatch};
 use super::lend::copy;
 use super::numbers::{Converter, own};
-use crate::cuda::{CudaLanes, DeviceSlots, Gpu, Held, Lent, Views, pin};
+use crate::cuda::{CudaError, CudaLanes, DeviceSlots, Gpu, Held, Lent, Views, pin};
 use crate::{Batch, Epoch, Error, Loader};
 
 /// The ring of device slots of one loader.
@@ -19,6 +19,8 @@ pub(super) struct DeviceFeed<V: Views> {
     may_hold: usize,
     /// An error of the loader, told after the batches before it.
     failed: Option<Error>,
+    /// Why the loader's slots are not page-locked although they were to be.
+    unpinned: Option<Error>,
 }
 
 /// What goes beside a batch on its way.
@@ -58,11 +60,16 @@ impl DeviceFeed<CudaLanes> {
         let about = loader.options();
         let (width, height) = about.transform.size();
         let row_bytes = width as usize * height as usize * pixel_bytes(loader);
-        let lanes = |n_slots| {
-            loader.hold(&mut |memory| Ok(Box::new(pin(context, memory)?)))?;
-            CudaLanes::new(context, n_slots, about.batch_size, row_bytes, options.poison)
-        };
-        Self::new(loader, options, lanes)
+        let mut unpinned = None;
+        if options.pin == Pin::Register {
+            match loader.hold(&mut |memory| Ok(Box::new(pin(context, memory)?))) {
+                Err(refused @ Error::Cuda(CudaError::Gpu { .. })) => unpinned = Some(refused),
+                held => held?,
+            }
+        }
+        let lanes =
+            |n_slots| CudaLanes::new(context, n_slots, about.batch_size, row_bytes, options.poison);
+        Ok(Self { unpinned, ..Self::new(loader, options, lanes)? })
     }
 }
 
@@ -85,7 +92,12 @@ impl<V: Views> DeviceFeed<V> {
         let n_slots = ahead + 1;
         let ring = DeviceSlots::new(lanes(n_slots)?, n_slots)?;
         let pixel_bytes = pixel_bytes(loader) as i64;
-        Ok(Self { ring, pixel_bytes, may_hold, failed: None })
+        Ok(Self { ring, pixel_bytes, may_hold, failed: None, unpinned: None })
+    }
+
+    /// Why copies are slower than they could be.
+    pub(super) fn unpinned(&self) -> Option<&Error> {
+        self.unpinned.as_ref()
     }
 
     /// The next batch of `batches`, and those after it on their way. Waits for the loader

@@ -27,6 +27,8 @@ pub struct FeedOptions {
     /// Batches on their way to a GPU, or there, while it computes on another; at least 1,
     /// and the loader needs 2 slots more. Each takes `batch * 3 * height * width` bytes.
     pub ahead: usize,
+    /// How the memory of batches is prepared for copies to a GPU.
+    pub pin: Pin,
     /// Overwrite the memory of a batch before it is used again, so that a reader that
     /// comes too late sees it. For checks; costs time.
     pub poison: bool,
@@ -34,8 +36,26 @@ pub struct FeedOptions {
 
 impl Default for FeedOptions {
     fn default() -> Self {
-        Self { numbers: Numbers::F32, layout: Layout::Contiguous, ahead: 2, poison: false }
+        Self {
+            numbers: Numbers::F32,
+            layout: Layout::Contiguous,
+            ahead: 2,
+            pin: Pin::Register,
+            poison: false,
+        }
     }
+}
+
+/// How the memory of batches is prepared for copies to a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pin {
+    /// Page-locked where it lies, so that the GPU reads it by itself. Some containers and limits
+    /// of locked memory refuse that: then as `None`, and [`Feed::unpinned`] says why.
+    #[default]
+    Register,
+    /// Left as it is; the driver copies it to memory of its own first, on the thread of the
+    /// training.
+    None,
 }
 
 /// A batch on the device.
@@ -177,6 +197,15 @@ impl Feed {
     #[must_use]
     pub fn loader(&self) -> &Loader {
         &self.loader
+    }
+
+    /// Why batches are not page-locked although they were to be; copies to the GPU are slower.
+    #[must_use]
+    pub fn unpinned(&self) -> Option<&Error> {
+        #[cfg(feature = "cuda")]
+        return self.gpu.as_ref()?.unpinned();
+        #[cfg(not(feature = "cuda"))]
+        None
     }
 
     /// Channels of the images.

@@ -25,7 +25,7 @@ mod weights_file;
 
 pub use crate::{Layout, Numbers};
 pub use compute::{Compute, Place};
-pub use feed::{Feed, FeedEpoch, FeedOptions, TensorBatch};
+pub use feed::{Feed, FeedEpoch, FeedOptions, Pin, TensorBatch};
 pub use machine::Machine;
 pub use optimiser::{AdamW, Optimiser, Sgd};
 #[cfg(feature = "cuda")]

@@ -161,6 +161,9 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
         Feed::new(Loader::new(Arc::clone(&bundle), options)?, &place, FeedOptions::default())
     };
     let (mut train, mut val) = (loader(Split::Train)?, loader(Split::Val)?);
+    if let Some(error) = train.unpinned() {
+        say!("warning: batches are not page-locked, so copies to the GPU are slower: {error}");
+    }
     for feed in [&train, &val] {
         let (n, split) = (feed.loader().n_left_out(), feed.loader().options().split);
         if told && n > 0 {
