@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::fixtures::{self, Recipe, label, make, open};
 use gular_bundle::{Dtype, Field, FieldIdx, FieldName, Row, ShardIdx};
 use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
+use gular_runtime::augment::{Augment, Pixels};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
     Batch, Bundle, Depth, Env, Error, IGNORED_LABEL, Layout, Loader, LoaderError, LoaderOptions,
@@ -523,6 +524,62 @@ fn an_encoded_mask_holds_classes_and_goes_with_its_image() {
     assert!(matches!(error, Error::Loader(LoaderError::MaskSize { .. })));
     assert!(error.to_string().contains("sample `03` (row 3 of"), "{error}");
     assert!(error.to_string().contains("mask has 21 x 18 pixels, its image 20 x 19"), "{error}");
+}
+
+#[test]
+fn a_function_of_ones_own_changes_samples_alike_on_any_thread() {
+    let made = many_fields();
+    let fields = vec!["mask".to_owned()];
+    let transform = Transform::train(SIDE);
+    let plain = LoaderOptions { transform, fields, ..options(OrderKind::Elastic) };
+    let augment = Augment::new(|view, rng| {
+        assert_eq!((view.width, view.height, view.channels), (16, 16, 5));
+        assert_eq!(view.key, format!("{:02}", view.sample));
+        let Pixels::U16(values) = &mut view.pixels else { panic!("other pixels") };
+        values.iter_mut().for_each(|value| *value = value.wrapping_add(7));
+        if rng.unit() < 0.5 {
+            view.rotate_90(1);
+        }
+    });
+    let run = |threads, augment: Option<&Augment>| {
+        let options = LoaderOptions { threads, augment: augment.cloned(), ..plain.clone() };
+        let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+        let mut rows = BTreeMap::new();
+        for batch in loader.epoch(1) {
+            let batch = batch.unwrap();
+            let (image, mask) = (batch.field("image").unwrap(), batch.field("mask").unwrap());
+            let images = image.array().unwrap().values::<u16>().unwrap().chunks(16 * 16 * 5);
+            let masks = mask.array().unwrap().values::<i32>().unwrap().chunks(16 * 16);
+            for ((id, image), mask) in batch.sample_ids().iter().zip(images).zip(masks) {
+                rows.insert(*id, (image.to_vec(), mask.to_vec()));
+            }
+        }
+        rows
+    };
+    let (plain, one, many) = (run(1, None), run(1, Some(&augment)), run(4, Some(&augment)));
+    assert_eq!(one, many);
+    let mut turned = 0;
+    for (id, (image, mask)) in &plain {
+        let at = |to: usize, turn: bool| match turn {
+            true => to % 16 * 16 + 15 - to / 16,
+            false => to,
+        };
+        let expected = |turn| {
+            let image = (0..256).flat_map(|to| &image[at(to, turn) * 5..][..5]);
+            let image: Vec<u16> = image.map(|value| value.wrapping_add(7)).collect();
+            (image, (0..256).map(|to| mask[at(to, turn)]).collect::<Vec<i32>>())
+        };
+        turned += usize::from(one[id] == expected(true));
+        assert!(one[id] == expected(true) || one[id] == expected(false), "sample {id}");
+    }
+    assert!((1..12).contains(&turned), "{turned} of 12 turned");
+
+    // Its panic is one sample's error.
+    let panics = Augment::new(|view, _| assert!(view.sample != 5, "not this one"));
+    let options = LoaderOptions { augment: Some(panics), ..options(OrderKind::Elastic) };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let error = loader.epoch(0).find_map(Result::err).unwrap().to_string();
+    assert!(error.contains("sample `05`") && error.ends_with("not this one"), "{error}");
 }
 
 #[test]

@@ -83,8 +83,8 @@ pub enum LoaderError {
         /// The operating system's answer.
         source: io::Error,
     },
-    /// A decoder panicked; the loader goes on.
-    #[error("sample `{key}` made a decoder panic: {message}")]
+    /// A decoder or the training's own function panicked; the loader goes on.
+    #[error("sample `{key}` made a decoder, or `augment`, panic: {message}")]
     Panicked {
         /// The sample.
         key: String,

@@ -9,7 +9,7 @@ use super::{Depth, Layout, LoaderError, LoaderOptions};
 use crate::Error;
 
 /// Channels of a decoded picture, and of a batch of grey ones.
-const RGB: usize = 3;
+pub(super) const RGB: usize = 3;
 
 /// The fields of a batch besides the label.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use gular_bundle::Split;
 use gular_codec::{JpegBackend, Limits, OrientationPolicy};
 
 use super::{Depth, Draw, Layout, Normalise, Numbers, Select, UnknownLabels};
-use crate::augment::Transform;
+use crate::augment::{Augment, Transform};
 use crate::order::{OrderKind, OrderSpec};
 use crate::{Error, Ranks, StopFlag};
 
@@ -33,6 +33,9 @@ pub struct LoaderOptions {
     pub read_ahead: u64,
     /// What is done to each picture.
     pub transform: Transform,
+    /// What is done then, by a function of your own. No state of a loader knows it: a training
+    /// that goes on takes the same.
+    pub augment: Option<Augment>,
     /// What batches hold of the images. A `Feed` chooses this and `layout`
     /// itself, by its own options.
     pub numbers: Numbers,
@@ -127,6 +130,7 @@ impl LoaderOptions {
                 Split::Train => Transform::train(224),
                 Split::Val | Split::Test => Transform::eval(224),
             },
+            augment: None,
             numbers: Numbers::Stored,
             layout: Layout::ChannelsLast,
             normalise: Normalise::default(),

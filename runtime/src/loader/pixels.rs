@@ -12,7 +12,7 @@ use half::{bf16, f16};
 
 use super::Depth;
 use super::normalise::{Picture, Writer};
-use crate::augment::Placement;
+use crate::augment::{self, Placement};
 
 /// How a field holds pixels: `[height, width, channels]`, or `[height, width]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,47 @@ pub(super) struct Kept<T> {
     pub(super) made: Vec<T>,
 }
 
+/// The type of pixels of the size wanted, and with it where they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stage {
+    U8,
+    U16,
+    F32,
+}
+
+impl PixelTools {
+    /// Writes what is at `stage`, rows of `width` pixels, mirrored where `flip`.
+    pub(super) fn write(
+        &self,
+        stage: Stage,
+        (width, channels): (usize, usize),
+        flip: bool,
+        writer: &Writer,
+        out: &mut [u8],
+    ) {
+        match stage {
+            Stage::U8 => {
+                writer.u8s(Picture { values: &self.u8s.made, width, channels }, flip, out);
+            }
+            Stage::U16 => {
+                writer.u16s(Picture { values: &self.u16s.made, width, channels }, flip, out);
+            }
+            Stage::F32 => {
+                writer.f32s(Picture { values: &self.f32s.made, width, channels }, flip, out);
+            }
+        }
+    }
+
+    /// What is at `stage`, to be changed.
+    pub(super) fn pixels(&mut self, stage: Stage) -> augment::Pixels<'_> {
+        match stage {
+            Stage::U8 => augment::Pixels::U8(&mut self.u8s.made),
+            Stage::U16 => augment::Pixels::U16(&mut self.u16s.made),
+            Stage::F32 => augment::Pixels::F32(&mut self.f32s.made),
+        }
+    }
+}
+
 impl Pixels {
     /// `None` where the shape or type is not a picture's.
     pub(super) fn of(dtype: Dtype, shape: &[u64]) -> Option<Self> {
@@ -67,42 +108,34 @@ impl Pixels {
         }
     }
 
-    /// Brings a stored sample to `out` as `place` says, by `writer`. A part that is not resized
-    /// is written straight from the sample.
-    pub(super) fn make(
+    /// Brings a stored sample to the size wanted, as `place` says but not mirrored; to `tools`.
+    pub(super) fn stage(
         &self,
         stored: &[u8],
         place: &Placement,
         depth: Depth,
         tools: &mut PixelTools,
-        writer: &Writer,
-        out: &mut [u8],
-    ) -> Result<(), Error> {
+    ) -> Result<Stage, Error> {
         let PixelTools { resizer, u8s, u16s, f32s } = tools;
-        let (channels, flip) = (self.channels, place.resize.flip);
-        let width = place.kept().width as usize;
-        match (self.dtype, self.made_as(depth)) {
-            (Dtype::U8, Some(Dtype::U8)) if writer.copies(channels) && !flip => {
-                self.bytes(stored, place, resizer, &mut u8s.whole, out)?;
-            }
+        Ok(match (self.dtype, self.made_as(depth)) {
             (Dtype::U8, Some(Dtype::U8)) => {
                 let Kept { whole, made, .. } = u8s;
-                made.resize(place.len(channels), 0);
+                made.resize(place.len(self.channels), 0);
                 self.bytes(stored, place, resizer, whole, made)?;
-                writer.u8s(Picture { values: made, width, channels }, flip, out);
+                Stage::U8
             }
             // The second byte of a little-endian pair is the high one.
             (_, Some(Dtype::U8)) => {
                 self.bring(stored, place, resizer, u8s, |[_, high]: [u8; 2]| high)?;
-                writer.u8s(Picture { values: &u8s.made, width, channels }, flip, out);
+                Stage::U8
             }
             (Dtype::U8, Some(Dtype::U16)) => {
                 self.bring(stored, place, resizer, u16s, |[v]: [u8; 1]| u16::from(v) * 257)?;
-                writer.u16s(Picture { values: &u16s.made, width, channels }, flip, out);
+                Stage::U16
             }
             (_, Some(Dtype::U16)) => {
                 self.bring(stored, place, resizer, u16s, u16::from_le_bytes)?;
-                writer.u16s(Picture { values: &u16s.made, width, channels }, flip, out);
+                Stage::U16
             }
             (dtype, _) => {
                 match dtype {
@@ -120,10 +153,25 @@ impl Pixels {
                     }),
                     _ => self.bring(stored, place, resizer, f32s, f32::from_le_bytes),
                 }?;
-                writer.f32s(Picture { values: &f32s.made, width, channels }, flip, out);
+                Stage::F32
             }
+        })
+    }
+
+    /// Bytes that a batch has as they are stored, straight to their row; whether they are such.
+    pub(super) fn straight(
+        &self,
+        stored: &[u8],
+        place: &Placement,
+        tools: &mut PixelTools,
+        writer: &Writer,
+        out: &mut [u8],
+    ) -> Result<bool, Error> {
+        let same = self.dtype == Dtype::U8 && !place.resize.flip && writer.copies(self.channels);
+        if same {
+            self.bytes(stored, place, &mut tools.resizer, &mut tools.u8s.whole, out)?;
         }
-        Ok(())
+        Ok(same)
     }
 
     /// Bytes as they are stored, cut and resized but not mirrored.

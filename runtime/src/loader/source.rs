@@ -5,19 +5,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gular_bundle::{Bundle, FieldIdx, Row, SampleId, Shard, Split};
-use gular_codec::{DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, read_header};
+use gular_codec::{
+    DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Resize, Sample, read_header,
+};
 
 use super::ahead::Ahead;
 use super::batch_slots::{Cell, Ticket};
 use super::columns::Column;
-use super::fields::{Fields, ImageField, OtherKind};
+use super::fields::{Fields, ImageField, OtherKind, RGB};
 use super::labels::{self, UNKNOWN};
-use super::normalise::Picture;
-use super::pixels::{Kept, PixelTools, Pixels, copy, move_mask};
+use super::pixels::{Kept, PixelTools, Pixels, Stage, copy, move_mask};
 use super::stats::{Meters, Phase};
 use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
 use crate::Error;
-use crate::augment::{Placement, Transform};
+use crate::augment::{Augment, MaskView, Placement, Transform, View};
 use crate::order::{KeyedRng, term};
 
 // A thread keeps what it read into; one huge sample must not hold memory for good.
@@ -31,6 +32,7 @@ pub(super) struct Source {
     fields: Fields,
     seed: u64,
     transform: Transform,
+    augment: Option<Augment>,
     on_error: OnBadSample,
     unknown_labels: UnknownLabels,
     depth: Depth,
@@ -93,6 +95,7 @@ impl Source {
             split: options.split,
             seed: options.order.seed,
             transform: options.transform,
+            augment: options.augment.clone(),
             on_error: options.on_error,
             unknown_labels: options.unknown_labels,
             depth: options.depth,
@@ -197,25 +200,27 @@ impl Source {
         row.key.clear();
         row.key.push_str(&shard.key(id.row)?.unwrap_or_default());
         ticket.term = self.term(&shard, id.row, ticket.of.epoch, ticket.position, ticket.sample)?;
-        let mut cells = row.cells.iter_mut();
-        let mut placed = None;
-        let mut bytes = 0;
+        let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, ticket.draws);
+        let (mut cells, mut bytes) = (row.cells.iter_mut(), 0);
+        let mut made = None;
         if let Some(image) = &self.fields.image
             && let Some(Cell::Row(cell)) = cells.next()
         {
-            let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, ticket.draws);
             let value = (image.field, read(image.field));
             bytes += self.with_stored(&shard, id, value, tools, meters, |stored, tools| {
-                placed = Some(self.picture(image, stored, &mut rng, tools, cell)?);
+                let (placed, stage) = self.picture(image, stored, &mut rng, tools, cell)?;
+                made = Some((image, cell, placed, stage));
                 Ok(())
             })?;
         }
+        let mut mask = None;
         for (other, cell) in self.fields.others.iter().zip(cells) {
             let value = (other.field, read(other.field));
             bytes += self.with_stored(&shard, id, value, tools, meters, |stored, tools| {
-                match (cell, &other.kind, &placed) {
-                    (Cell::Row(cell), OtherKind::Mask(pixels), Some(placed)) => {
+                match (cell, &other.kind, &made) {
+                    (Cell::Row(cell), OtherKind::Mask(pixels), Some((.., placed, _))) => {
                         self.mask(*pixels, stored, placed, tools, cell)?;
+                        mask = Some(&mut cell[..]);
                     }
                     (Cell::Row(cell), OtherKind::Plain(element), _) => {
                         native(stored, cell, *element);
@@ -229,6 +234,29 @@ impl Source {
                 }
                 Ok(())
             })?;
+        }
+        if let Some((image, cell, (_, place), Some(stage))) = made {
+            meters.time(Phase::Decode, || {
+                let size = place.kept();
+                let (width, height) = (size.width as usize, size.height as usize);
+                let channels = image.pixels.map_or(RGB, |pixels| pixels.channels);
+                let mut flip = place.resize.flip;
+                if let Some(augment) = &self.augment {
+                    let pixels = tools.pixels.pixels(stage);
+                    let (sample, key) = (ticket.sample, row.key.as_str());
+                    let mask =
+                        mask.map(|bytes| MaskView { pixel: bytes.len() / (width * height), bytes });
+                    let mut view =
+                        View { pixels, width, height, channels, mask: None, sample, key };
+                    if std::mem::take(&mut flip) {
+                        // The mask is mirrored already.
+                        view.flip_horizontal();
+                    }
+                    view.mask = mask;
+                    augment.apply(&mut view, &mut rng);
+                }
+                tools.pixels.write(stage, (width, channels), flip, &image.writer, cell);
+            });
         }
         meters.count(bytes);
         match (shard.label(id.row)?, self.unknown_labels) {
@@ -277,7 +305,8 @@ impl Source {
         Ok(len)
     }
 
-    /// Makes the picture; what was done to it.
+    /// Makes the picture, to its row where that takes it as it is, else to `tools`; what was done
+    /// to it.
     fn picture(
         &self,
         image: &ImageField,
@@ -285,71 +314,42 @@ impl Source {
         rng: &mut KeyedRng,
         tools: &mut Tools,
         cell: &mut [u8],
-    ) -> Result<Placed, Unmade> {
+    ) -> Result<(Placed, Option<Stage>), Unmade> {
         if let Some(pixels) = &image.pixels {
             let size = (pixels.width, pixels.height);
             let place = self.transform.place(size.0, size.1, rng);
-            pixels.make(stored, &place, self.depth, &mut tools.pixels, &image.writer, cell)?;
-            return Ok((size, place));
+            let tools = &mut tools.pixels;
+            let writer = &image.writer;
+            if self.augment.is_none() && pixels.straight(stored, &place, tools, writer, cell)? {
+                return Ok(((size, place), None));
+            }
+            return Ok(((size, place), Some(pixels.stage(stored, &place, self.depth, tools)?)));
         }
         let header = read_header(stored, &self.limits)?;
         if header.bit_depth > 8 && self.depth == Depth::Stored {
             return Err(Unmade::U16);
         }
-        let (width, height) = match self.orientation {
+        let size = match self.orientation {
             OrientationPolicy::Apply => header.upright_size(),
             OrientationPolicy::Ignore => (header.width, header.height),
         };
-        let place = self.transform.place(width, height, rng);
-        self.decode(image, stored, &place, tools, cell)?;
-        Ok(((width, height), place))
-    }
-
-    fn decode(
-        &self,
-        image: &ImageField,
-        stored: &[u8],
-        place: &Placement,
-        tools: &mut Tools,
-        cell: &mut [u8],
-    ) -> Result<(), Unmade> {
-        const CHANNELS: usize = 3;
+        let place = self.transform.place(size.0, size.1, rng);
         let Tools { decoder, pixels: PixelTools { u8s, u16s, .. }, .. } = tools;
-        let Placement { region, keep, .. } = *place;
-        let (writer, flip) = (&image.writer, place.resize.flip);
-        let straight = keep.is_none() && writer.copies(CHANNELS);
-        // Mirrored while it is written, unless it is decoded to where it stays.
-        let resize = gular_codec::Resize { flip: flip && straight, ..place.resize };
-        if straight {
-            decoder.crop_resize(stored, region, &resize, cell)?;
-            return Ok(());
+        let Placement { region, keep, .. } = place;
+        if keep.is_none() && self.augment.is_none() && image.writer.copies(RGB) {
+            decoder.crop_resize(stored, region, &place.resize, cell)?;
+            return Ok(((size, place), None));
         }
-        let width = place.kept().width as usize;
-        let whole_len = resize.width as usize * resize.height as usize * CHANNELS;
-        if self.depth == Depth::U16 {
-            let Kept { whole, made, .. } = u16s;
-            made.resize(place.len(CHANNELS), 0);
-            if let Some(keep) = keep {
-                whole.resize(whole_len, 0);
-                decoder.crop_resize_u16(stored, region, &resize, whole)?;
-                copy(whole, resize.width, CHANNELS, keep, made);
-            } else {
-                decoder.crop_resize_u16(stored, region, &resize, made)?;
-            }
-            writer.u16s(Picture { values: made, width, channels: CHANNELS }, flip, cell);
-            return Ok(());
-        }
-        let Kept { whole, made, .. } = u8s;
-        made.resize(place.len(CHANNELS), 0);
-        if let Some(keep) = keep {
-            whole.resize(whole_len, 0);
-            decoder.crop_resize(stored, region, &resize, whole)?;
-            copy(whole, resize.width, CHANNELS, keep, made);
+        // Mirrored while it is written.
+        let resize = Resize { flip: false, ..place.resize };
+        let stage = if self.depth == Depth::U16 {
+            decode(u16s, &place, |out| decoder.crop_resize_u16(stored, region, &resize, out))?;
+            Stage::U16
         } else {
-            decoder.crop_resize(stored, region, &resize, made)?;
-        }
-        writer.u8s(Picture { values: made, width, channels: CHANNELS }, flip, cell);
-        Ok(())
+            decode(u8s, &place, |out| decoder.crop_resize(stored, region, &resize, out))?;
+            Stage::U8
+        };
+        Ok(((size, place), Some(stage)))
     }
 
     /// What sample `sample`, row `row` of `shard`, adds to the tally of `epoch` at `position`.
@@ -425,6 +425,22 @@ impl Source {
             }
         }
     }
+}
+
+/// Decodes by `to` what is kept of a picture, to `kept.made`.
+fn decode<T: Sample>(
+    kept: &mut Kept<T>,
+    place: &Placement,
+    to: impl FnOnce(&mut [T]) -> Result<(), gular_codec::Error>,
+) -> Result<(), gular_codec::Error> {
+    let Kept { whole, made, .. } = kept;
+    made.resize(place.len(RGB), T::default());
+    let Some(keep) = place.keep else { return to(made) };
+    let Resize { width, height, .. } = place.resize;
+    whole.resize(width as usize * height as usize * RGB, T::default());
+    to(whole)?;
+    copy(whole, width, RGB, keep, made);
+    Ok(())
 }
 
 /// Copies numbers as they are stored, little-endian, to this machine's order.

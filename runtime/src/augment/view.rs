@@ -1,0 +1,285 @@
+//! A sample in the hands of a function of the user's own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use gular_codec::Rect;
+
+use crate::order::KeyedRng;
+
+/// A function that changes samples: in the loader's threads, after cutting and resizing, before
+/// pixels become numbers.
+///
+/// It must depend on nothing but the sample and the random numbers, which are the sample's own:
+/// then threads, ranks and resumes never change a batch.
+///
+/// ```
+/// # use gular_runtime::augment::Augment;
+/// let augment = Augment::new(|view, rng| {
+///     if rng.unit() < 0.5 {
+///         view.flip_vertical();
+///     }
+///     view.rotate_90(rng.below(4) as u32);
+///     view.brightness(rng.between(0.8, 1.2));
+/// });
+/// ```
+#[derive(Clone)]
+pub struct Augment(Arc<Function>);
+
+type Function = dyn Fn(&mut View<'_>, &mut KeyedRng) + Send + Sync;
+
+impl Augment {
+    /// `function` of a sample.
+    #[must_use]
+    pub fn new(function: impl Fn(&mut View<'_>, &mut KeyedRng) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(function))
+    }
+
+    pub(crate) fn apply(&self, view: &mut View<'_>, rng: &mut KeyedRng) {
+        (self.0)(view, rng);
+    }
+}
+
+impl fmt::Debug for Augment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Augment(..)")
+    }
+}
+
+/// The pixels of a picture, `[height, width, channels]`.
+#[derive(Debug)]
+pub enum Pixels<'a> {
+    /// 0 to 255.
+    U8(&'a mut [u8]),
+    /// 0 to 65,535.
+    U16(&'a mut [u16]),
+    /// Of fields of floats or of numbers with a sign: as they are stored. What changes colours
+    /// takes them for 0 to 1 and cuts off the rest, as torchvision does.
+    F32(&'a mut [f32]),
+}
+
+/// A sample: its picture, of the size that a batch has, and the mask that goes with it.
+///
+/// What moves the picture moves the mask. What is named after a function of torchvision gives
+/// its result, of channels of whole numbers to within 1.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The picture.
+    pub pixels: Pixels<'a>,
+    /// Columns.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Channels, as stored.
+    pub channels: usize,
+    /// Field `mask`, where the batch has it.
+    pub mask: Option<MaskView<'a>>,
+    /// The sample's number in its split.
+    pub sample: u64,
+    /// Its key.
+    pub key: &'a str,
+}
+
+/// A mask: values of `pixel` bytes, in this machine's order, `[height, width]`.
+#[derive(Debug)]
+pub struct MaskView<'a> {
+    /// The values.
+    pub bytes: &'a mut [u8],
+    /// Bytes of a value, or of all channels of a pixel.
+    pub pixel: usize,
+}
+
+impl View<'_> {
+    /// Mirrors left to right.
+    pub fn flip_horizontal(&mut self) {
+        let width = self.width;
+        self.each(&mut Mirror { width, rows: false });
+    }
+
+    /// Mirrors top to bottom.
+    pub fn flip_vertical(&mut self) {
+        let width = self.width;
+        self.each(&mut Mirror { width, rows: true });
+    }
+
+    /// Turns counter-clockwise by `turns` quarters, as `torch.rot90` does: pictures that are not
+    /// square by an even number alone; an odd one then takes off one.
+    pub fn rotate_90(&mut self, turns: u32) {
+        let turns = if self.width == self.height { turns % 4 } else { turns % 4 / 2 * 2 };
+        if turns >= 2 {
+            self.flip_horizontal();
+            self.flip_vertical();
+        }
+        if turns % 2 == 1 {
+            let side = self.width;
+            self.each(&mut Turn { side });
+        }
+    }
+
+    /// Moves everything by `right` columns and `down` rows (negative: left, up); zeros come in.
+    /// With both from -p to p it is a crop after padding by p.
+    pub fn shift(&mut self, right: i64, down: i64) {
+        let (width, height) = (self.width, self.height);
+        self.each(&mut Shift { width, height, right, down });
+    }
+
+    /// Overwrites `rect`, as far as it lies within, with `value`; the mask stays.
+    pub fn erase(&mut self, rect: Rect, value: f32) {
+        let rows = clip(rect.y, rect.height, self.height);
+        let columns = clip(rect.x, rect.width, self.width);
+        let (width, channels) = (self.width, self.channels);
+        for y in rows {
+            let cells =
+                (y * width + columns.start) * channels..(y * width + columns.end) * channels;
+            match &mut self.pixels {
+                Pixels::U8(values) => values[cells].fill(value as u8),
+                Pixels::U16(values) => values[cells].fill(value as u16),
+                Pixels::F32(values) => values[cells].fill(value),
+            }
+        }
+    }
+
+    /// Does `job` to the picture and its mask.
+    fn each(&mut self, job: &mut impl Move) {
+        match &mut self.pixels {
+            Pixels::U8(values) => job.pixels(values, self.channels),
+            Pixels::U16(values) => job.pixels(values, self.channels),
+            Pixels::F32(values) => job.pixels(values, self.channels),
+        }
+        if let Some(mask) = &mut self.mask {
+            job.pixels(mask.bytes, mask.pixel);
+        }
+    }
+}
+
+/// What of `start..start + len` lies below `end`.
+fn clip(start: u32, len: u32, end: usize) -> std::ops::Range<usize> {
+    let stop = (start as usize).saturating_add(len as usize).min(end);
+    (start as usize).min(stop)..stop
+}
+
+/// What moves pixels of `n` values each.
+trait Move {
+    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize);
+}
+
+struct Mirror {
+    width: usize,
+    /// Whether rows are exchanged, else columns.
+    rows: bool,
+}
+
+impl Move for Mirror {
+    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize) {
+        let line = self.width * n;
+        if self.rows {
+            let rows = values.len() / line;
+            let (upper, lower) = values.split_at_mut(rows / 2 * line);
+            let below = lower.chunks_exact_mut(line).rev();
+            upper.chunks_exact_mut(line).zip(below).for_each(|(a, b)| a.swap_with_slice(b));
+        } else {
+            for row in values.chunks_exact_mut(line) {
+                row.reverse();
+                row.chunks_exact_mut(n).for_each(<[T]>::reverse);
+            }
+        }
+    }
+}
+
+/// A quarter counter-clockwise.
+struct Turn {
+    side: usize,
+}
+
+impl Move for Turn {
+    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize) {
+        let from = values.to_vec();
+        for (to, cell) in values.chunks_exact_mut(n).enumerate() {
+            let (y, x) = (to / self.side, to % self.side);
+            let at = (x * self.side + self.side - 1 - y) * n;
+            cell.copy_from_slice(&from[at..at + n]);
+        }
+    }
+}
+
+struct Shift {
+    width: usize,
+    height: usize,
+    right: i64,
+    down: i64,
+}
+
+impl Move for Shift {
+    fn pixels<T: Copy + Default>(&mut self, values: &mut [T], n: usize) {
+        let from = values.to_vec();
+        let source = |at: usize, by: i64, len: usize| {
+            let source = i64::try_from(at).ok()?.checked_sub(by)?;
+            usize::try_from(source).ok().filter(|source| *source < len)
+        };
+        for (to, cell) in values.chunks_exact_mut(n).enumerate() {
+            let x = source(to % self.width, self.right, self.width);
+            let y = source(to / self.width, self.down, self.height);
+            match x.zip(y) {
+                None => cell.fill(T::default()),
+                Some((x, y)) => cell.copy_from_slice(&from[(y * self.width + x) * n..][..n]),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `job` makes of pixels of two channels named by their number, and of their mask.
+    fn moved(width: usize, height: usize, job: impl Fn(&mut View<'_>)) -> Vec<u8> {
+        let names = 1..=(width * height) as u8;
+        let mut pixels: Vec<u8> = names.clone().flat_map(|i| [i, 100 + i]).collect();
+        let mut mask: Vec<u8> = names.flat_map(|i| [i, 0, 200]).collect();
+        let mut view = View {
+            pixels: Pixels::U8(&mut pixels),
+            width,
+            height,
+            channels: 2,
+            mask: Some(MaskView { bytes: &mut mask, pixel: 3 }),
+            sample: 0,
+            key: "",
+        };
+        job(&mut view);
+        for (pixel, mask) in pixels.chunks(2).zip(mask.chunks(3)) {
+            assert_eq!(pixel[0], mask[0], "the mask went another way");
+            assert!(pixel[0] == 0 || (pixel[1], mask[2]) == (100 + pixel[0], 200));
+        }
+        pixels.chunks(2).map(|pixel| pixel[0]).collect()
+    }
+
+    #[test]
+    fn pictures_and_masks_move_together() {
+        assert_eq!(moved(3, 2, |view| view.flip_horizontal()), [3, 2, 1, 6, 5, 4]);
+        assert_eq!(moved(3, 2, |view| view.flip_vertical()), [4, 5, 6, 1, 2, 3]);
+        assert_eq!(moved(2, 3, |view| view.flip_vertical()), [5, 6, 3, 4, 1, 2]);
+        // torch.rot90 of [[1, 2], [3, 4]].
+        assert_eq!(moved(2, 2, |view| view.rotate_90(1)), [2, 4, 1, 3]);
+        assert_eq!(moved(2, 2, |view| view.rotate_90(2)), [4, 3, 2, 1]);
+        assert_eq!(moved(2, 2, |view| view.rotate_90(7)), [3, 1, 4, 2]);
+        assert_eq!(moved(3, 1, |view| view.rotate_90(3)), [3, 2, 1]);
+        assert_eq!(moved(3, 2, |view| view.shift(1, 0)), [0, 1, 2, 0, 4, 5]);
+        assert_eq!(moved(3, 2, |view| view.shift(-2, -1)), [6, 0, 0, 0, 0, 0]);
+        assert_eq!(moved(3, 2, |view| view.shift(i64::MIN, 9)), [0; 6]);
+    }
+
+    #[test]
+    fn what_is_erased_is_cut_at_the_border() {
+        let mut pixels: Vec<u16> = (1..=6).collect();
+        let mut erase = |rect| {
+            let pixels = Pixels::U16(&mut pixels);
+            let (width, height, channels) = (3, 2, 1);
+            let mut view = View { pixels, width, height, channels, mask: None, sample: 0, key: "" };
+            view.erase(rect, 700.0);
+        };
+        erase(Rect::new(2, 1, 9, 9));
+        erase(Rect::new(5, 0, 1, 1));
+        erase(Rect::new(0, 0, 1, 1));
+        assert_eq!(pixels, [700, 2, 3, 4, 5, 700]);
+    }
+}
