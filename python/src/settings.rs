@@ -291,11 +291,11 @@ impl Shape {
     fn transform(self) -> Transform {
         match self {
             Self::Random { size, scale, ratio, flip } => {
-                Transform::Train { size, scale, ratio, flip }
+                Transform::Train { width: size, height: size, scale, ratio, flip }
             }
             Self::Center { size, resize_short: None } => Transform::eval(size),
             Self::Center { size, resize_short: Some(resize_short) } => {
-                Transform::Eval { resize_short, crop: size }
+                Transform::Eval { resize_short, width: size, height: size }
             }
             Self::Resize { width, height } => Transform::Resize { width, height },
         }

@@ -71,6 +71,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (rate, _) =
             load(&open(CheckWhen::Always)?, &options, as_stored, cores, Numbers::Stored)?;
         row("  and every sample's digest checked", rate);
+        let size = options.size.min(width).min(height);
+        let part = Transform::Crop { width: size, height: size, padding: 0, flip: 0.5 };
+        let (rate, _) = load(&bundle, &options, part, cores, Numbers::Stored)?;
+        row(&format!("loader, parts as stored, {cores} threads"), rate);
+        let (rate, _) = load(&bundle, &options, part, cores, Numbers::F32)?;
+        row("  as normalised f32 [n, 3, h, w]", rate);
         bundle.shard(ShardIdx(0))?.len_of(Row(0), FieldIdx(0))?.unwrap_or(0) as f64
     } else {
         let (rate, mean) = decode_only(&bundle, &options)?;

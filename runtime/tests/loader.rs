@@ -196,7 +196,7 @@ fn rows_are_what_the_decoder_makes_of_the_whole_sample() {
 #[test]
 fn evaluation_takes_the_middle_of_the_resized_picture() {
     let made = make(&Recipe::default());
-    let transform = Transform::Eval { resize_short: 12, crop: 10 };
+    let transform = Transform::Eval { resize_short: 12, width: 10, height: 10 };
     let options = LoaderOptions {
         transform,
         order: OrderSpec { kind: OrderKind::Torch { shuffle: false }, seed: 0, drop_last: false },
@@ -222,14 +222,21 @@ const STORED: (u32, u32) = (32, 24);
 fn all_transforms(image: Option<Field>, values: Vec<Vec<u8>>) -> Vec<Vec<Copied>> {
     let replace: Vec<(usize, Vec<u8>)> = values.into_iter().enumerate().collect();
     let made = make(&Recipe { val: &[], image, replace: &replace, ..Recipe::default() });
-    let always = Transform::Train { size: 24, scale: (1.0, 1.0), ratio: (1.0, 1.0), flip: 1.0 };
+    let (scale, ratio) = ((1.0, 1.0), (1.0, 1.0));
+    let always = Transform::Train { width: 24, height: 24, scale, ratio, flip: 1.0 };
     let transforms = [
         Transform::train(SIDE),
         always,
         // These two resize nothing.
         Transform::Resize { width: STORED.0, height: STORED.1 },
-        Transform::Eval { resize_short: STORED.1, crop: 20 },
-        Transform::Eval { resize_short: 12, crop: 10 },
+        Transform::Eval { resize_short: STORED.1, width: 20, height: 20 },
+        Transform::Eval { resize_short: 12, width: 10, height: 10 },
+        Transform::Train { width: 20, height: 11, scale: (0.08, 1.0), ratio, flip: 0.5 },
+        // Wider than high, and with zeros around.
+        Transform::Crop { width: 20, height: 11, padding: 0, flip: 0.5 },
+        Transform::Crop { width: STORED.0, height: STORED.1, padding: 4, flip: 0.5 },
+        Transform::Crop { width: 40, height: 7, padding: 1, flip: 0.5 },
+        Transform::Eval { resize_short: STORED.1, width: 44, height: 10 },
         Transform::Resize { width: 9, height: 5 },
     ];
     let run = |transform| {
@@ -332,7 +339,8 @@ fn numbers_are_those_of_the_stored_pixels_whatever_is_done_to_them() {
     let made = make(&Recipe::default());
     let (mean, std) = ([0.485_f32, 0.456, 0.406], [0.229_f32, 0.224, 0.225]);
     let plane = (SIDE * SIDE) as usize;
-    let transforms = [Transform::train(SIDE), Transform::Eval { resize_short: 20, crop: SIDE }];
+    let eval = Transform::Eval { resize_short: 20, width: SIDE, height: SIDE };
+    let transforms = [Transform::train(SIDE), eval];
     for transform in transforms {
         for layout in [Layout::Contiguous, Layout::ChannelsLast] {
             let plain = LoaderOptions { transform, ..options(OrderKind::Elastic) };
@@ -395,7 +403,9 @@ fn bands_masks_numbers_and_texts_come_together_and_move_together() {
     let fields = ["text", "vector", "mask", "number"].map(str::to_owned).to_vec();
     let transforms = [
         Transform::Resize { width: STORED.0, height: STORED.1 },
-        Transform::Eval { resize_short: STORED.1, crop: 20 },
+        Transform::Eval { resize_short: STORED.1, width: 20, height: 20 },
+        Transform::Crop { width: 20, height: 11, padding: 0, flip: 0.5 },
+        Transform::Crop { width: 36, height: 22, padding: 3, flip: 0.5 },
     ];
     for transform in transforms {
         let bands = Some(vec![4, 0]);
@@ -414,6 +424,11 @@ fn bands_masks_numbers_and_texts_come_together_and_move_together() {
             assert_eq!(mask.shape, [batch.len(), h, w]);
             let pixels = image.values::<u16>().unwrap().chunks(2);
             for (pixel, value) in pixels.zip(mask.values::<i32>().unwrap()) {
+                // Around the picture.
+                if pixel == [0, 0] && *value == 0 {
+                    assert!(matches!(transform, Transform::Crop { padding: 3, .. }));
+                    continue;
+                }
                 // The value of a place is in both, so they went the same way.
                 let first = u16::try_from(*value).unwrap();
                 assert_eq!(pixel, [first + 40_000, first]);
@@ -489,7 +504,13 @@ fn an_encoded_mask_holds_classes_and_goes_with_its_image() {
     };
     let made = fixtures::make_fields(image.clone(), std::slice::from_ref(&mask), &value);
     let options = |crop| LoaderOptions {
-        transform: Transform::Train { size: crop, scale: (1.0, 1.0), ratio: (1.0, 1.0), flip: 0.5 },
+        transform: Transform::Train {
+            width: crop,
+            height: crop,
+            scale: (1.0, 1.0),
+            ratio: (1.0, 1.0),
+            flip: 0.5,
+        },
         fields: vec!["mask".into()],
         ..options(OrderKind::Elastic)
     };

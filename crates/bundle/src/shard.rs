@@ -1,5 +1,6 @@
 //! An open shard: reads values where its index says, and checks them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -215,6 +216,60 @@ impl Shard {
         Ok(buffer)
     }
 
+    /// Whether [`Shard::check`] would accept any bytes of field `field` of sample `row`, since
+    /// the right ones were seen or are taken for granted: then a part of them may be read alone.
+    #[must_use]
+    pub fn is_checked(&self, row: Row, field: FieldIdx) -> bool {
+        let (word, bit) = self.known.bit(row, field);
+        match self.check {
+            CheckWhen::OnFetch => true,
+            CheckWhen::FirstTouch => {
+                row.0 < self.n_samples()
+                    && word.is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0)
+            }
+            CheckWhen::Always => false,
+        }
+    }
+
+    /// As [`Shard::view`], of the bytes `part` of field `field` of sample `row` alone, which
+    /// nothing compares with a digest: see [`Shard::is_checked`].
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a part that the value has not; those of [`Shard::fetch`].
+    pub fn view_part<'a>(
+        &'a self,
+        row: Row,
+        field: FieldIdx,
+        part: Range<usize>,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], Error> {
+        let offset = self.place_part(row, field, &part)?;
+        if !self.data.is_read_in_pieces()
+            && let Some(bytes) = self.data.mapped(offset, part.len())
+        {
+            return Ok(bytes);
+        }
+        buffer.resize(part.len(), 0);
+        self.data.read_at(offset, buffer)?;
+        Ok(buffer)
+    }
+
+    /// As [`Shard::view_part`], of the bytes from `start` on, as many as `out` has; into `out`.
+    ///
+    /// # Errors
+    /// Those of [`Shard::view_part`].
+    pub fn read_part(
+        &self,
+        row: Row,
+        field: FieldIdx,
+        start: usize,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let part = start..start.saturating_add(out.len());
+        let offset = self.place_part(row, field, &part)?;
+        self.data.read_at(offset, out)
+    }
+
     /// Compares `bytes`, fetched as field `field` of sample `row`, with the
     /// digest in the index, when [`OpenOptions::check`](crate::OpenOptions::check) asks for it.
     ///
@@ -225,9 +280,7 @@ impl Shard {
         if row.0 >= self.n_samples() {
             return Err(self.out_of_range(row));
         }
-        let (word, bit) = self.known.bit(row, field);
-        let seen = word.is_some_and(|w| w.load(Ordering::Relaxed) & bit != 0);
-        if self.check == CheckWhen::OnFetch || (self.check == CheckWhen::FirstTouch && seen) {
+        if self.is_checked(row, field) {
             return Ok(());
         }
         let Some(expected) = self.digest(row, field)? else {
@@ -247,7 +300,7 @@ impl Shard {
                 found,
             })));
         }
-        if let Some(word) = word {
+        if let (Some(word), bit) = self.known.bit(row, field) {
             word.fetch_or(bit, Ordering::Relaxed);
         }
         Ok(())
@@ -295,6 +348,17 @@ impl Shard {
             return Err(Error::malformed(self.data.path(), reason));
         }
         Ok(found)
+    }
+
+    /// Where the bytes `part` of a value begin.
+    fn place_part(&self, row: Row, field: FieldIdx, part: &Range<usize>) -> Result<u64, Error> {
+        let (offset, len) = self.place(row, field)?;
+        if part.start > part.end || part.end > len {
+            let reason = format!("bytes {part:?} of sample {row}, which has {len}");
+            return Err(Error::malformed(self.data.path(), reason));
+        }
+        // Within the file, as the value's end is.
+        Ok(offset.saturating_add(part.start as u64))
     }
 
     fn out_of_range(&self, row: Row) -> Error {

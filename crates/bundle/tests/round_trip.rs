@@ -88,6 +88,21 @@ fn check_all(
                 value,
                 "{key}"
             );
+            // A label is in the index alone, in some envelopes.
+            let (row, field) = (id.row, FieldIdx(field));
+            assert_eq!(shard.is_checked(row, field), check != CheckWhen::Always, "{key}");
+            if shard.range(row, field).unwrap().is_some() {
+                let middle = value.len() / 3..value.len() * 2 / 3;
+                let mut buffer = vec![7; 5];
+                let part = shard.view_part(row, field, middle.clone(), &mut buffer).unwrap();
+                assert_eq!(part, &value[middle.clone()], "{key}");
+                let mut part = vec![0; middle.len()];
+                shard.read_part(row, field, middle.start, &mut part).unwrap();
+                assert_eq!(part, &value[middle], "{key}");
+                let past = value.len()..value.len() + 1;
+                assert!(shard.view_part(row, field, past, &mut buffer).is_err());
+                assert!(shard.read_part(row, field, usize::MAX, &mut part).is_err());
+            }
         }
         let label = bundle.shard(id.shard).unwrap().label(id.row).unwrap().unwrap();
         assert_eq!(i64::from(label).to_le_bytes().to_vec(), values[1]);

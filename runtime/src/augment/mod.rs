@@ -5,5 +5,5 @@ mod colour;
 mod transform;
 mod view;
 
-pub use transform::{Placement, Transform};
+pub use transform::{Pad, Placement, Transform};
 pub use view::{Augment, MaskView, Pixels, View};

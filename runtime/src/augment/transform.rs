@@ -2,7 +2,7 @@
 //!
 //! What is cut is a function of (seed, epoch, sample) and the picture's size
 //! alone, so threads, ranks and resumes never change a pixel. Sizes follow
-//! torchvision: `RandomResizedCrop`, `RandomHorizontalFlip`, `Resize`,
+//! torchvision: `RandomResizedCrop`, `RandomCrop`, `RandomHorizontalFlip`, `Resize`,
 //! `CenterCrop`; the random numbers are ours.
 
 use gular_codec::{Rect, Resize};
@@ -19,10 +19,13 @@ const LONGEST: u32 = 16;
 /// What is done to each picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Transform {
-    /// A random part, resized to a square, at times mirrored: for training.
+    /// A random part, resized, at times mirrored: for training. torchvision's
+    /// `RandomResizedCrop((height, width), scale, ratio)`, `RandomHorizontalFlip(flip)`.
     Train {
-        /// Side of the result in pixels.
-        size: u32,
+        /// Columns of the result.
+        width: u32,
+        /// Rows of the result.
+        height: u32,
         /// Smallest and largest part of the picture's area.
         scale: (f64, f64),
         /// Smallest and largest width / height of the part.
@@ -30,12 +33,29 @@ pub enum Transform {
         /// How often it is mirrored left to right, 0 to 1.
         flip: f64,
     },
-    /// The short side made `resize_short`, then the middle square: for evaluation.
+    /// A random part as it is, at times mirrored, of the picture with zeros around it.
+    /// torchvision's `RandomCrop((height, width), padding, pad_if_needed=True)`,
+    /// `RandomHorizontalFlip(flip)`.
+    Crop {
+        /// Columns of the result.
+        width: u32,
+        /// Rows of the result.
+        height: u32,
+        /// Zeros on each side, in pixels.
+        padding: u32,
+        /// How often it is mirrored left to right, 0 to 1.
+        flip: f64,
+    },
+    /// The short side made `resize_short`, then the middle: for evaluation. torchvision's
+    /// `Resize(resize_short)`, `CenterCrop((height, width))`, with zeros where the resized
+    /// picture is smaller than that.
     Eval {
         /// The short side after resizing, in pixels.
         resize_short: u32,
-        /// Side of the result in pixels, at most `resize_short`.
-        crop: u32,
+        /// Columns of the result; it or `height` is at most `resize_short`.
+        width: u32,
+        /// Rows of the result.
+        height: u32,
     },
     /// The whole picture, stretched.
     Resize {
@@ -55,12 +75,33 @@ pub struct Placement {
     pub resize: Resize,
     /// The part of the result that is kept; `None` keeps all of it.
     pub keep: Option<Rect>,
+    /// The zeros around what is kept, before it is mirrored; `None` where there are none.
+    pub pad: Option<Pad>,
+}
+
+/// A picture of zeros, and where on it another one is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pad {
+    /// Columns of zeros to the left of it; with `width` of them nothing of it is seen.
+    pub left: u32,
+    /// Rows of zeros above it.
+    pub top: u32,
+    /// Columns of the whole.
+    pub width: u32,
+    /// Rows of the whole.
+    pub height: u32,
 }
 
 impl Placement {
     /// The part of the resized picture that is kept.
     pub(crate) fn kept(&self) -> Rect {
         self.keep.unwrap_or(Rect::whole(self.resize.width, self.resize.height))
+    }
+
+    /// Columns and rows of the result.
+    pub(crate) fn size(&self) -> (u32, u32) {
+        let kept = self.kept();
+        self.pad.map_or((kept.width, kept.height), |pad| (pad.width, pad.height))
     }
 
     /// The part of the picture that is kept, where nothing is resized.
@@ -74,7 +115,20 @@ impl Placement {
         })
     }
 
-    /// Values of the result, of pixels of `channels` channels.
+    /// The rows of the picture that are needed, and what is done to a picture of these alone.
+    pub(crate) fn rows(&self) -> (std::ops::Range<u32>, Self) {
+        let kept = self.straight();
+        let region = kept.unwrap_or(self.region);
+        let rows = region.y..region.y + region.height;
+        let region = Rect { y: 0, ..region };
+        let resize = Resize { width: region.width, height: region.height, ..self.resize };
+        match kept {
+            Some(_) => (rows, Self { region, resize, keep: None, ..*self }),
+            None => (rows, Self { region, ..*self }),
+        }
+    }
+
+    /// Values of what is kept, of pixels of `channels` channels.
     pub(crate) fn len(&self, channels: usize) -> usize {
         let kept = self.kept();
         kept.width as usize * kept.height as usize * channels
@@ -85,22 +139,24 @@ impl Transform {
     /// `RandomResizedCrop(size)` with torchvision's ranges, mirrored half the time.
     #[must_use]
     pub fn train(size: u32) -> Self {
-        Self::Train { size, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0), flip: 0.5 }
+        let (scale, ratio) = ((0.08, 1.0), (3.0 / 4.0, 4.0 / 3.0));
+        Self::Train { width: size, height: size, scale, ratio, flip: 0.5 }
     }
 
     /// `CenterCrop(size)` after a resize to 8/7 of it, as 224 is cut from 256.
     #[must_use]
     pub fn eval(size: u32) -> Self {
-        Self::Eval { resize_short: size.saturating_add(size / 7), crop: size }
+        Self::Eval { resize_short: size.saturating_add(size / 7), width: size, height: size }
     }
 
     /// (width, height) of every result.
     #[must_use]
     pub fn size(&self) -> (u32, u32) {
         match *self {
-            Self::Train { size, .. } => (size, size),
-            Self::Eval { crop, .. } => (crop, crop),
-            Self::Resize { width, height } => (width, height),
+            Self::Train { width, height, .. }
+            | Self::Crop { width, height, .. }
+            | Self::Eval { width, height, .. }
+            | Self::Resize { width, height } => (width, height),
         }
     }
 
@@ -110,6 +166,9 @@ impl Transform {
         if width == 0 || height == 0 {
             return Some(format!("the result has {width} x {height} pixels"));
         }
+        let often = |flip: f64| {
+            (!(0.0..=1.0).contains(&flip)).then(|| format!("flip is {flip}, expected 0 to 1"))
+        };
         match *self {
             Self::Train { scale, ratio, flip, .. } => {
                 let range = |(low, high): (f64, f64)| low > 0.0 && low <= high && high.is_finite();
@@ -119,31 +178,47 @@ impl Transform {
                 if !range(ratio) {
                     return Some(format!("ratio is {ratio:?}, expected 0 < low <= high"));
                 }
-                (!(0.0..=1.0).contains(&flip)).then(|| format!("flip is {flip}, expected 0 to 1"))
+                often(flip)
             }
-            Self::Eval { resize_short, crop } => (crop > resize_short)
-                .then(|| format!("a crop of {crop} pixels from a short side of {resize_short}")),
+            Self::Crop { flip, .. } => often(flip),
+            Self::Eval { resize_short, .. } => {
+                let longest = resize_short.saturating_mul(LONGEST);
+                (width.min(height) > resize_short || width.max(height) > longest).then(|| {
+                    format!(
+                        "a crop of {width} x {height} pixels from a short side of {resize_short}"
+                    )
+                })
+            }
             Self::Resize { .. } => None,
         }
     }
 
     /// What to do to an upright picture of `width` by `height` pixels, neither 0.
     ///
-    /// `rng` is drawn from only by [`Transform::Train`].
+    /// `rng` is drawn from only by [`Transform::Train`] and [`Transform::Crop`].
     #[must_use]
     pub fn place(&self, width: u32, height: u32, rng: &mut KeyedRng) -> Placement {
         match *self {
-            Self::Train { size, scale, ratio, flip } => {
+            Self::Train { width: w, height: h, scale, ratio, flip } => {
                 let region = random_region(width, height, scale, ratio, rng);
                 let flip = rng.unit() < flip;
-                let resize = Resize { flip, ..Resize::to(size, size) };
-                Placement { region, resize, keep: None }
+                let resize = Resize { flip, ..Resize::to(w, h) };
+                Placement { region, resize, keep: None, pad: None }
             }
-            Self::Eval { resize_short, crop } => middle(width, height, resize_short, crop),
+            Self::Crop { width: w, height: h, padding, flip } => {
+                let y = random_start(height, h, padding, rng);
+                let x = random_start(width, w, padding, rng);
+                let flip = rng.unit() < flip;
+                window((width, height), (x, y), (w, h), flip)
+            }
+            Self::Eval { resize_short, width: w, height: h } => {
+                middle(width, height, resize_short, (w, h))
+            }
             Self::Resize { width: w, height: h } => Placement {
                 region: Rect::whole(width, height),
                 resize: Resize::to(w, h),
                 keep: None,
+                pad: None,
             },
         }
     }
@@ -186,8 +261,40 @@ fn random_region(
     Rect::new((width - w) / 2, (height - h) / 2, w, h)
 }
 
-/// torchvision's `Resize(resize_short)` and `CenterCrop(crop)`.
-fn middle(width: u32, height: u32, resize_short: u32, crop: u32) -> Placement {
+/// Where on a side of `length` pixels, with `padding` zeros before and after it, a part of `part`
+/// pixels begins: torchvision's `RandomCrop.get_params`, after the padding of `pad_if_needed`.
+fn random_start(length: u32, part: u32, padding: u32, rng: &mut KeyedRng) -> i64 {
+    let (length, part, padding) = (i64::from(length), i64::from(part), i64::from(padding));
+    let missing = (part - length - 2 * padding).max(0);
+    let zeros = padding + missing;
+    let starts = (length + 2 * zeros - part).unsigned_abs() + 1;
+    rng.below(starts).cast_signed() - zeros
+}
+
+/// The `size` pixels at `at` of a picture of `of` pixels, which has zeros around it.
+fn window(of: (u32, u32), at: (i64, i64), size: (u32, u32), flip: bool) -> Placement {
+    // Of one side: where what is seen begins, how long it is, and the zeros before it.
+    let seen = |of: u32, at: i64, size: u32| {
+        let end = (at + i64::from(size)).min(i64::from(of));
+        let start = at.max(0);
+        let number = |n: i64| u32::try_from(n).unwrap_or(0);
+        (end > start).then(|| (number(start), number(end - start), number(start - at)))
+    };
+    let (columns, rows) = (seen(of.0, at.0, size.0), seen(of.1, at.1, size.1));
+    let (region, left, top) = match columns.zip(rows) {
+        Some(((x, w, left), (y, h, top))) => (Rect::new(x, y, w, h), left, top),
+        // Zeros alone: some pixel, put where it is not seen.
+        None => (Rect::new(0, 0, 1, 1), size.0, size.1),
+    };
+    let resize = Resize { flip, ..Resize::to(region.width, region.height) };
+    let pad = Pad { left, top, width: size.0, height: size.1 };
+    let whole = (region.width, region.height) == size && (left, top) == (0, 0);
+    Placement { region, resize, keep: None, pad: (!whole).then_some(pad) }
+}
+
+/// torchvision's `Resize(resize_short)` and `CenterCrop((height, width))`, of `crop`: (width,
+/// height).
+fn middle(width: u32, height: u32, resize_short: u32, crop: (u32, u32)) -> Placement {
     let short = width.min(height);
     let longest = short.saturating_mul(LONGEST);
     let (w, h) = (width.min(longest), height.min(longest));
@@ -195,9 +302,16 @@ fn middle(width: u32, height: u32, resize_short: u32, crop: u32) -> Placement {
     let long = u64::from(resize_short) * u64::from(w.max(h)) / u64::from(short.max(1));
     let long = u32::try_from(long).unwrap_or(u32::MAX);
     let (to_width, to_height) = if w <= h { (resize_short, long) } else { (long, resize_short) };
-    let offset = |length: u32| (f64::from(length - crop) / 2.0).round_ties_even() as u32;
-    let keep = Rect::new(offset(to_width), offset(to_height), crop, crop);
-    Placement { region, resize: Resize::to(to_width, to_height), keep: Some(keep) }
+    // Of one side: the pixels before what is kept, how many these are, and the zeros before them.
+    let side = |length: u32, crop: u32| match length.checked_sub(crop) {
+        Some(over) => ((f64::from(over) / 2.0).round_ties_even() as u32, crop, 0),
+        None => (0, length, (crop - length) / 2),
+    };
+    let ((x, w, left), (y, h, top)) = (side(to_width, crop.0), side(to_height, crop.1));
+    let pad = Pad { left, top, width: crop.0, height: crop.1 };
+    let pad = ((w, h) != crop).then_some(pad);
+    let keep = Some(Rect::new(x, y, w, h));
+    Placement { region, resize: Resize::to(to_width, to_height), keep, pad }
 }
 
 #[cfg(test)]
@@ -214,11 +328,11 @@ mod tests {
         for (width, height) in [(640, 480), (33, 500), (1, 1), (7, 3), (10_000, 10)] {
             let mut flipped = 0;
             for sample in 0..500 {
-                let Placement { region: r, resize, keep } =
+                let Placement { region: r, resize, keep, pad } =
                     transform.place(width, height, &mut rng(sample));
                 assert!(r.width > 0 && r.x + r.width <= width, "{r}");
                 assert!(r.height > 0 && r.y + r.height <= height, "{r}");
-                assert_eq!((resize.width, resize.height, keep), (32, 32, None));
+                assert_eq!((resize.width, resize.height, keep, pad), (32, 32, None, None));
                 flipped += u32::from(resize.flip);
                 if (width, height) == (640, 480) {
                     let part = f64::from(r.width * r.height) / (640.0 * 480.0);
@@ -234,8 +348,8 @@ mod tests {
     #[test]
     fn the_middle_is_taken_where_no_part_fits() {
         let check = |width, height, expected| {
-            let transform =
-                Transform::Train { size: 8, scale: (1.0, 1.0), ratio: (0.75, 1.25), flip: 0.0 };
+            let (scale, ratio) = ((1.0, 1.0), (0.75, 1.25));
+            let transform = Transform::Train { width: 8, height: 8, scale, ratio, flip: 0.0 };
             assert_eq!(transform.place(width, height, &mut rng(0)).region, expected);
         };
         check(1000, 100, Rect::new(437, 0, 125, 100));
@@ -246,12 +360,12 @@ mod tests {
     #[test]
     fn evaluation_sizes_are_those_of_torchvision() {
         let check = |width, height, resized, corner| {
-            let eval = Transform::Eval { resize_short: 256, crop: 224 };
-            let Placement { region, resize, keep } = eval.place(width, height, &mut rng(0));
+            let eval = Transform::eval(224);
+            let Placement { region, resize, keep, pad } = eval.place(width, height, &mut rng(0));
             assert_eq!(region, Rect::whole(width, height));
             assert_eq!((resize.width, resize.height), resized);
             let (x, y) = corner;
-            assert_eq!(keep, Some(Rect::new(x, y, 224, 224)));
+            assert_eq!((keep, pad), (Some(Rect::new(x, y, 224, 224)), None));
         };
         check(500, 375, (341, 256), (58, 16));
         check(375, 500, (256, 341), (16, 58));
@@ -259,10 +373,56 @@ mod tests {
         check(333, 500, (256, 384), (16, 80));
     }
 
+    /// `CenterCrop((height, width))` of torchvision, which pads what is too small.
+    #[test]
+    fn the_middle_may_be_wider_than_high_and_wider_than_the_picture() {
+        let check = |width, height, keep, pad: Option<(u32, u32)>| {
+            let eval = Transform::Eval { resize_short: 100, width: 151, height: 80 };
+            let place = eval.place(width, height, &mut rng(0));
+            let pad = pad.map(|(left, top)| Pad { left, top, width: 151, height: 80 });
+            assert_eq!((place.keep, place.pad), (Some(keep), pad));
+            assert_eq!(place.size(), (151, 80));
+        };
+        check(200, 100, Rect::new(24, 10, 151, 80), None);
+        check(100, 200, Rect::new(0, 60, 100, 80), Some((25, 0)));
+    }
+
+    #[test]
+    fn random_crops_lie_anywhere_on_the_padded_picture() {
+        let crop = |width, height, padding| Transform::Crop { width, height, padding, flip: 0.5 };
+        let (mut starts, mut flips) = (std::collections::BTreeSet::new(), 0);
+        for sample in 0..2000 {
+            let place = crop(5, 3, 1).place(6, 4, &mut rng(sample));
+            let Placement { region: r, resize, keep, pad } = place;
+            assert_eq!(((resize.width, resize.height), keep), ((r.width, r.height), None));
+            assert_eq!(place.size(), (5, 3));
+            let (left, top) = pad.map_or((0, 0), |pad| (pad.left, pad.top));
+            starts.insert((i64::from(r.x) - i64::from(left), i64::from(r.y) - i64::from(top)));
+            assert!(left + r.width <= 5 && r.x + r.width <= 6, "{place:?}");
+            assert!(top + r.height <= 3 && r.y + r.height <= 4, "{place:?}");
+            assert_eq!(pad.is_none(), (r.width, r.height) == (5, 3));
+            flips += u32::from(resize.flip);
+        }
+        let all: Vec<(i64, i64)> = (-1..=2).flat_map(|x| (-1..=2).map(move |y| (x, y))).collect();
+        assert_eq!(starts.into_iter().collect::<Vec<_>>(), all);
+        assert!((900..1100).contains(&flips), "{flips}");
+        // As with `pad_if_needed`: as many zeros on both sides as are missing.
+        for sample in 0..200 {
+            let place = crop(9, 2, 0).place(4, 4, &mut rng(sample));
+            let pad = place.pad.unwrap();
+            assert!(pad.left <= 5 && (place.region.x, place.region.width) == (0, 4), "{place:?}");
+            assert_eq!((place.region.height, pad.top), (2, 0));
+            // Of a picture that is smaller than its zeros, often nothing is seen.
+            let place = crop(2, 2, 9).place(1, 1, &mut rng(sample));
+            let pad = place.pad.unwrap();
+            assert!((pad.left, pad.top) == (2, 2) || pad.left < 2 && pad.top < 2);
+        }
+    }
+
     #[test]
     fn a_strip_does_not_grow_without_bound() {
-        let Placement { region, resize, keep } =
-            Transform::Eval { resize_short: 256, crop: 224 }.place(100_000, 1, &mut rng(0));
+        let Placement { region, resize, keep, .. } =
+            Transform::eval(224).place(100_000, 1, &mut rng(0));
         assert_eq!(region, Rect::new(49_992, 0, 16, 1));
         assert_eq!((resize.width, resize.height), (4096, 256));
         assert_eq!(keep, Some(Rect::new(1936, 16, 224, 224)));
@@ -294,7 +454,10 @@ mod tests {
 
     #[test]
     fn transforms_without_a_result_are_named() {
-        let train = |scale, ratio, flip| Transform::Train { size: 8, scale, ratio, flip };
+        let train =
+            |scale, ratio, flip| Transform::Train { width: 8, height: 8, scale, ratio, flip };
+        let eval = |width, height| Transform::Eval { resize_short: 10, width, height };
+        let crop = |flip| Transform::Crop { width: 8, height: 8, padding: 0, flip };
         for (transform, word) in [
             (Transform::train(0), "0 x 0"),
             (train((0.0, 1.0), (1.0, 1.0), 0.5), "scale"),
@@ -302,11 +465,15 @@ mod tests {
             (train((0.5, 1.0), (2.0, 1.0), 0.5), "ratio"),
             (train((0.5, 1.0), (1.0, f64::NAN), 0.5), "ratio"),
             (train((0.5, 1.0), (1.0, 1.0), 1.5), "flip"),
-            (Transform::Eval { resize_short: 10, crop: 11 }, "crop of 11"),
+            (eval(11, 12), "crop of 11 x 12"),
+            (eval(161, 2), "crop of 161 x 2"),
+            (crop(-0.1), "flip"),
         ] {
             assert!(transform.fault().unwrap().contains(word), "{transform:?}");
         }
         assert_eq!(Transform::train(224).fault(), None);
-        assert_eq!(Transform::eval(224), Transform::Eval { resize_short: 256, crop: 224 });
+        assert_eq!(eval(160, 10).fault(), None);
+        let (width, height) = (224, 224);
+        assert_eq!(Transform::eval(224), Transform::Eval { resize_short: 256, width, height });
     }
 }

@@ -12,17 +12,6 @@ use crate::order::KeyedRng;
 ///
 /// It must depend on nothing but the sample and the random numbers, which are the sample's own:
 /// then threads, ranks and resumes never change a batch.
-///
-/// ```
-/// # use gular_runtime::augment::Augment;
-/// let augment = Augment::new(|view, rng| {
-///     if rng.unit() < 0.5 {
-///         view.flip_vertical();
-///     }
-///     view.rotate_90(rng.below(4) as u32);
-///     view.brightness(rng.between(0.8, 1.2));
-/// });
-/// ```
 #[derive(Clone)]
 pub struct Augment(Arc<Function>);
 
@@ -123,7 +112,47 @@ impl View<'_> {
         self.each(&mut Shift { width, height, right, down });
     }
 
-    /// Overwrites `rect`, as far as it lies within, with `value`; the mask stays.
+    /// A random part of the picture's own size, of the picture with `padding` zeros on each side:
+    /// `RandomCrop(size, padding=padding)`. For another size, without this,
+    /// [`Transform::Crop`](crate::Transform::Crop).
+    pub fn pad_crop(&mut self, padding: u32, rng: &mut KeyedRng) {
+        let mut by = || rng.below(2 * u64::from(padding) + 1).cast_signed() - i64::from(padding);
+        // First the rows, as torchvision.
+        let down = by();
+        self.shift(by(), down);
+    }
+
+    /// Overwrites a random rectangle: `RandomErasing(1, scale, ratio, value)`, of `scale` of the
+    /// area, height / width within `ratio`; nothing where none fits in ten attempts. The mask
+    /// stays.
+    ///
+    /// Torchvision's defaults are (0.02, 0.33), (0.3, 3.3) and 0. `value` is in units of the
+    /// pixels, 0 to 255 for those of 8 bits, which are normalised afterwards.
+    pub fn random_erase(
+        &mut self,
+        scale: (f64, f64),
+        ratio: (f64, f64),
+        value: f32,
+        rng: &mut KeyedRng,
+    ) {
+        let (width, height) = (self.width as f64, self.height as f64);
+        let log_ratio = (libm::log(ratio.0), libm::log(ratio.1));
+        for _ in 0..10 {
+            let area = width * height * rng.between(scale.0, scale.1);
+            let aspect = libm::exp(rng.between(log_ratio.0, log_ratio.1));
+            let h = (area * aspect).sqrt().round_ties_even();
+            let w = (area / aspect).sqrt().round_ties_even();
+            if w < width && h < height {
+                let (w, h) = (w as u32, h as u32);
+                let y = rng.below(self.height as u64 - u64::from(h) + 1) as u32;
+                let x = rng.below(self.width as u64 - u64::from(w) + 1) as u32;
+                self.erase(Rect::new(x, y, w, h), value);
+                return;
+            }
+        }
+    }
+
+    /// Overwrites `rect`, as far as it lies within, with `value`: `erase`. The mask stays.
     pub fn erase(&mut self, rect: Rect, value: f32) {
         let rows = clip(rect.y, rect.height, self.height);
         let columns = clip(rect.x, rect.width, self.width);
@@ -266,6 +295,53 @@ mod tests {
         assert_eq!(moved(3, 2, |view| view.shift(1, 0)), [0, 1, 2, 0, 4, 5]);
         assert_eq!(moved(3, 2, |view| view.shift(-2, -1)), [6, 0, 0, 0, 0, 0]);
         assert_eq!(moved(3, 2, |view| view.shift(i64::MIN, 9)), [0; 6]);
+    }
+
+    #[test]
+    fn crops_after_padding_move_by_up_to_that_in_each_direction() {
+        let mut seen = std::collections::BTreeSet::new();
+        for sample in 0..300 {
+            // The pixel in the middle is 5.
+            let rng = || KeyedRng::of_sample(1, 2, sample);
+            let made = moved(3, 3, |view| view.pad_crop(1, &mut rng()));
+            seen.insert(made.iter().position(|v| *v == 5).unwrap());
+        }
+        assert_eq!(seen.len(), 9);
+    }
+
+    #[test]
+    fn random_erasing_takes_the_area_it_is_told() {
+        let (mut sum, mut n) = (0, 0);
+        for sample in 0..500 {
+            let mut pixels = vec![1_u8; 60 * 40 * 2];
+            let view = &mut View {
+                pixels: Pixels::U8(&mut pixels),
+                width: 60,
+                height: 40,
+                channels: 2,
+                mask: None,
+                sample,
+                key: "",
+            };
+            let mut rng = KeyedRng::of_sample(3, 4, sample);
+            view.random_erase((0.1, 0.2), (0.5, 2.0), 9.0, &mut rng);
+            let erased = pixels.iter().filter(|v| **v == 9).count();
+            assert_eq!(erased + pixels.iter().filter(|v| **v == 1).count(), pixels.len());
+            let part = erased as f64 / pixels.len() as f64;
+            assert!((0.09..0.21).contains(&part), "{part}");
+            sum += erased;
+            n += pixels.len();
+        }
+        let mean = sum as f64 / n as f64;
+        assert!((0.145..0.155).contains(&mean), "{mean}");
+        // None fits.
+        let mut pixels = [1_u8; 4];
+        let (pixels_of, width, height) = (Pixels::U8(&mut pixels), 2, 2);
+        let mut view =
+            View { pixels: pixels_of, width, height, channels: 1, mask: None, sample: 0, key: "" };
+        let mut rng = KeyedRng::of_sample(0, 0, 0);
+        view.random_erase((1.0, 1.0), (1.0, 1.0), 9.0, &mut rng);
+        assert_eq!(pixels, [1; 4]);
     }
 
     #[test]

@@ -83,9 +83,12 @@ impl Normalise {
 /// Pixels of a picture as a thread has them: `[height, width, channels]`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Picture<'a, T> {
+    /// From the first pixel on; what is between the rows is not looked at.
     pub(super) values: &'a [T],
     pub(super) width: usize,
     pub(super) channels: usize,
+    /// Pixels from the start of a row to that of the next.
+    pub(super) pitch: usize,
 }
 
 /// A channel's value as a thread has it.
@@ -239,12 +242,12 @@ impl Writer {
         out: &mut [u8],
         number: impl Fn(usize) -> F,
     ) {
-        let Picture { values, width, channels } = from;
+        let Picture { values, width, channels, pitch } = from;
         let (cells, _) = out.as_chunks_mut::<N>();
-        let rows = values.chunks_exact(width * channels);
+        let rows = values.chunks(pitch * channels).filter_map(|row| row.get(..width * channels));
         match self.layout {
             Layout::Contiguous => {
-                let planes = cells.chunks_exact_mut(values.len() / channels);
+                let planes = cells.chunks_exact_mut(cells.len() / self.bands.len());
                 for ((c, band), plane) in self.bands.iter().enumerate().zip(planes) {
                     let number = number(c);
                     for (row, line) in rows.clone().zip(plane.chunks_exact_mut(width)) {
@@ -319,6 +322,37 @@ mod tests {
 
     const WIDTH: usize = 16;
 
+    fn picture<T>(values: &[T], channels: usize) -> Picture<'_, T> {
+        Picture { values, width: WIDTH, channels, pitch: WIDTH }
+    }
+
+    #[test]
+    fn what_lies_between_rows_is_not_looked_at() {
+        for (channels, numbers, layout) in [
+            (3, Numbers::F32, Layout::Contiguous),
+            (3, Numbers::Stored, Layout::ChannelsLast),
+            (2, Numbers::Bf16, Layout::Contiguous),
+            (1, Numbers::Stored, Layout::ChannelsLast),
+        ] {
+            let values: Vec<u8> = (0..WIDTH * 5 * channels).map(|i| (i * 7) as u8).collect();
+            let rows = values.chunks(WIDTH * channels);
+            let mut apart: Vec<u8> =
+                rows.flat_map(|row| [row, &vec![255; 3 * channels]].concat()).collect();
+            // The last row may end the bytes.
+            apart.truncate(apart.len() - 3 * channels);
+            let bands = (0..channels).collect();
+            let writer = Writer::new(numbers, layout, bands, Dtype::U8, &Normalise::scaled());
+            for flip in [false, true] {
+                let len = values.len() * writer.dtype().size_bytes() as usize;
+                let (mut dense, mut found) = (vec![0; len], vec![0; len]);
+                writer.u8s(picture(&values, channels), flip, &mut dense);
+                let from = Picture { pitch: WIDTH + 3, ..picture(&apart, channels) };
+                writer.u8s(from, flip, &mut found);
+                assert_eq!(found, dense, "{channels} {numbers:?} {layout:?} {flip}");
+            }
+        }
+    }
+
     /// Where value `i` of `[height, width, channels]` goes in a batch.
     fn place(i: usize, n: usize, channels: usize, flip: bool, layout: Layout) -> usize {
         let (pixel, c) = (i / channels, i % channels);
@@ -354,10 +388,10 @@ mod tests {
                                 _ => f32::from(words[i]) / 65_535.0,
                             };
                             if stored == Dtype::U8 {
-                                let from = Picture { values: &bytes[..], width: WIDTH, channels };
+                                let from = picture(&bytes, channels);
                                 writer.u8s(from, flip, &mut out);
                             } else {
-                                let from = Picture { values: &words[..], width: WIDTH, channels };
+                                let from = picture(&words, channels);
                                 writer.u16s(from, flip, &mut out);
                             }
                             for i in 0..n {
@@ -385,7 +419,7 @@ mod tests {
         let how = Normalise::scaled();
         let writer = Writer::new(Numbers::Stored, Layout::ChannelsLast, bands, Dtype::U16, &how);
         let mut out = vec![0; WIDTH * 3 * 2];
-        writer.u16s(Picture { values: &pixels, width: WIDTH, channels: 5 }, false, &mut out);
+        writer.u16s(picture(&pixels, 5), false, &mut out);
         for (pixel, out) in pixels.chunks(5).zip(out.chunks(6)) {
             let expected = [pixel[4], pixel[0], pixel[0]].map(u16::to_ne_bytes);
             assert_eq!(out, expected.as_flattened());
@@ -399,7 +433,7 @@ mod tests {
             let (numbers, how) = (Numbers::Stored, Normalise::scaled());
             let writer = Writer::new(numbers, Layout::Contiguous, vec![0], stored, &how);
             let mut out = vec![0; WIDTH * stored.size_bytes() as usize];
-            writer.f32s(Picture { values: &values, width: WIDTH, channels: 1 }, false, &mut out);
+            writer.f32s(picture(&values, 1), false, &mut out);
             assert_eq!(out, values.iter().flat_map(|v| bits(*v)).collect::<Vec<_>>(), "{stored:?}");
         };
         check(Dtype::I16, &|v| (v as i16).to_ne_bytes().to_vec());

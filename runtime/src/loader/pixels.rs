@@ -5,6 +5,10 @@
 //!                            ├─▶ pixels of the size wanted ─ Writer ─▶ row
 //! stored pixels ─ cut ───────┘   u8, u16 or f32
 //! ```
+//!
+//! Stored bytes that are not resized go straight to the row.
+
+use std::ops::Range;
 
 use gular_bundle::Dtype;
 use gular_codec::{Error, Image, Rect, Resize, Resizer, Sample};
@@ -37,7 +41,7 @@ pub(super) struct PixelTools {
 pub(super) struct Kept<T> {
     /// The part of a stored picture that is resized.
     cut: Vec<T>,
-    /// What is resized before a part of it is kept.
+    /// What is resized before a part of it is kept, and what is kept before zeros surround it.
     pub(super) whole: Vec<T>,
     /// The result.
     pub(super) made: Vec<T>,
@@ -62,15 +66,18 @@ impl PixelTools {
         out: &mut [u8],
     ) {
         match stage {
-            Stage::U8 => {
-                writer.u8s(Picture { values: &self.u8s.made, width, channels }, flip, out);
-            }
-            Stage::U16 => {
-                writer.u16s(Picture { values: &self.u16s.made, width, channels }, flip, out);
-            }
-            Stage::F32 => {
-                writer.f32s(Picture { values: &self.f32s.made, width, channels }, flip, out);
-            }
+            Stage::U8 => writer.u8s(self.u8s.picture(width, channels), flip, out),
+            Stage::U16 => writer.u16s(self.u16s.picture(width, channels), flip, out),
+            Stage::F32 => writer.f32s(self.f32s.picture(width, channels), flip, out),
+        }
+    }
+
+    /// Surrounds what is at `stage`, which is kept of a picture, with the zeros of `place`.
+    pub(super) fn pad(&mut self, stage: Stage, place: &Placement, channels: usize) {
+        match stage {
+            Stage::U8 => self.u8s.pad(place, channels),
+            Stage::U16 => self.u16s.pad(place, channels),
+            Stage::F32 => self.f32s.pad(place, channels),
         }
     }
 
@@ -80,6 +87,29 @@ impl PixelTools {
             Stage::U8 => augment::Pixels::U8(&mut self.u8s.made),
             Stage::U16 => augment::Pixels::U16(&mut self.u16s.made),
             Stage::F32 => augment::Pixels::F32(&mut self.f32s.made),
+        }
+    }
+}
+
+impl<T: Copy + Default> Kept<T> {
+    fn picture(&self, width: usize, channels: usize) -> Picture<'_, T> {
+        Picture { values: &self.made, width, channels, pitch: width }
+    }
+
+    fn pad(&mut self, place: &Placement, channels: usize) {
+        let Some(pad) = place.pad else { return };
+        let Self { whole, made, .. } = self;
+        std::mem::swap(whole, made);
+        let pitch = pad.width as usize * channels;
+        made.clear();
+        made.resize(pitch * pad.height as usize, T::default());
+        let kept = place.kept();
+        let (start, len) = (pad.left as usize * channels, kept.width as usize * channels);
+        let lines = made.chunks_exact_mut(pitch).skip(pad.top as usize);
+        for (line, row) in lines.zip(whole.chunks_exact(len).take(kept.height as usize)) {
+            // Nothing is seen of what begins at the end.
+            let seen = line.get_mut(start..start + len);
+            seen.into_iter().for_each(|line| line.copy_from_slice(row));
         }
     }
 }
@@ -108,6 +138,23 @@ impl Pixels {
         }
     }
 
+    /// What `place` needs of a stored sample: which of its bytes, the pixels that they are, and
+    /// what is done to these.
+    pub(super) fn part(self, place: &Placement) -> (Range<usize>, Self, Placement) {
+        let (rows, place) = place.rows();
+        let element = usize::try_from(self.dtype.size_bytes()).unwrap_or(1);
+        let line = self.width as usize * self.channels * element;
+        let bytes = rows.start as usize * line..rows.end as usize * line;
+        (bytes, Self { height: rows.end - rows.start, ..self }, place)
+    }
+
+    /// Whether what `place` makes of these is a row of a batch, byte by byte.
+    pub(super) fn is_row(&self, place: &Placement, writer: &Writer) -> bool {
+        let whole = Some(Rect::whole(self.width, self.height));
+        let as_is = place.straight() == whole && place.pad.is_none() && !place.resize.flip;
+        self.dtype == Dtype::U8 && as_is && writer.copies(self.channels)
+    }
+
     /// Brings a stored sample to the size wanted, as `place` says but not mirrored; to `tools`.
     pub(super) fn stage(
         &self,
@@ -117,11 +164,11 @@ impl Pixels {
         tools: &mut PixelTools,
     ) -> Result<Stage, Error> {
         let PixelTools { resizer, u8s, u16s, f32s } = tools;
-        Ok(match (self.dtype, self.made_as(depth)) {
+        let stage = match (self.dtype, self.made_as(depth)) {
             (Dtype::U8, Some(Dtype::U8)) => {
                 let Kept { whole, made, .. } = u8s;
                 made.resize(place.len(self.channels), 0);
-                self.bytes(stored, place, resizer, whole, made)?;
+                self.bytes(stored, place, false, resizer, whole, made)?;
                 Stage::U8
             }
             // The second byte of a little-endian pair is the high one.
@@ -155,10 +202,13 @@ impl Pixels {
                 }?;
                 Stage::F32
             }
-        })
+        };
+        tools.pad(stage, place, self.channels);
+        Ok(stage)
     }
 
-    /// Bytes that a batch has as they are stored, straight to their row; whether they are such.
+    /// Bytes of which a row is made without a step between, straight to that row; whether they
+    /// are such.
     pub(super) fn straight(
         &self,
         stored: &[u8],
@@ -167,25 +217,43 @@ impl Pixels {
         writer: &Writer,
         out: &mut [u8],
     ) -> Result<bool, Error> {
-        let same = self.dtype == Dtype::U8 && !place.resize.flip && writer.copies(self.channels);
-        if same {
-            self.bytes(stored, place, &mut tools.resizer, &mut tools.u8s.whole, out)?;
+        let bytes = self.dtype == Dtype::U8 && writer.stored == Dtype::U8;
+        if !bytes || place.pad.is_some() {
+            return Ok(false);
         }
-        Ok(same)
+        let (copies, flip) = (writer.copies(self.channels), place.resize.flip);
+        if let Some(rect) = place.straight()
+            && !(copies && !flip)
+        {
+            let (x, y, pitch) = (rect.x as usize, rect.y as usize, self.width as usize);
+            let (width, channels) = (rect.width as usize, self.channels);
+            let start = (y * pitch + x) * channels;
+            let len = (rect.height as usize - 1) * pitch + width;
+            let values = stored.get(start..start + len * channels).unwrap_or_default();
+            writer.u8s(Picture { values, width, channels, pitch }, flip, out);
+            return Ok(true);
+        }
+        // Mirrored while it is resized.
+        let made = copies && !(flip && place.keep.is_some());
+        if made {
+            self.bytes(stored, place, flip, &mut tools.resizer, &mut tools.u8s.whole, out)?;
+        }
+        Ok(made)
     }
 
-    /// Bytes as they are stored, cut and resized but not mirrored.
+    /// Bytes as they are stored, cut and resized; mirrored, where `flip`, only as they are resized.
     fn bytes(
         &self,
         stored: &[u8],
         place: &Placement,
+        flip: bool,
         resizer: &mut Resizer,
         whole: &mut Vec<u8>,
         out: &mut [u8],
     ) -> Result<(), Error> {
         let Self { width, height, channels, .. } = *self;
         let Placement { region, keep, .. } = *place;
-        let resize = Resize { flip: false, ..place.resize };
+        let resize = Resize { flip, ..place.resize };
         if let Some(straight) = place.straight() {
             copy(stored, width, channels, straight, out);
             return Ok(());
@@ -239,7 +307,7 @@ impl Pixels {
 }
 
 /// Moves a mask as its image is moved: from `stored`, (width, height) pixels of `pixel` bytes,
-/// the value under the centre of each pixel of the result.
+/// the value under the centre of each pixel of the result, and zeros around it.
 pub(super) fn move_mask(
     stored: &[u8],
     (width, height): (u32, u32),
@@ -247,22 +315,34 @@ pub(super) fn move_mask(
     place: &Placement,
     out: &mut [u8],
 ) {
-    let Placement { region, resize, .. } = *place;
+    let Placement { region, resize, pad, .. } = *place;
     let keep = place.kept();
+    let (columns, _) = place.size();
+    let (left, top) = pad.map_or((0, 0), |pad| (pad.left, pad.top));
     let from = |at: u32, start: u32, len: u32, of: u32| {
         let centre = (2 * u64::from(at) + 1) * u64::from(len) / (2 * u64::from(of.max(1)));
         start as usize + centre as usize
     };
-    let lines = out.chunks_exact_mut(keep.width as usize * pixel);
+    let lines = out.chunks_exact_mut(columns as usize * pixel);
     let stored = stored.chunks_exact(width as usize * pixel).take(height as usize);
     let stored: Vec<&[u8]> = stored.collect();
-    for (y, line) in (keep.y..).zip(lines) {
-        let row = from(y, region.y, region.height, resize.height);
-        let Some(row) = stored.get(row) else { return };
-        for (x, cell) in (0..keep.width).zip(line.chunks_exact_mut(pixel)) {
-            let x = keep.x + if resize.flip { keep.width - 1 - x } else { x };
-            let x = from(x, region.x, region.width, resize.width);
-            cell.copy_from_slice(&row[x * pixel..][..pixel]);
+    let within = |at: u32, zeros: u32, len: u32| at.checked_sub(zeros).filter(|at| *at < len);
+    for (y, line) in (0..).zip(lines) {
+        let y = within(y, top, keep.height);
+        let row = y.map(|y| from(keep.y + y, region.y, region.height, resize.height));
+        let Some(row) = row.and_then(|row| stored.get(row)) else {
+            line.fill(0);
+            continue;
+        };
+        for (x, cell) in (0..columns).zip(line.chunks_exact_mut(pixel)) {
+            let x = if resize.flip { columns - 1 - x } else { x };
+            match within(x, left, keep.width) {
+                None => cell.fill(0),
+                Some(x) => {
+                    let x = from(keep.x + x, region.x, region.width, resize.width);
+                    cell.copy_from_slice(&row[x * pixel..][..pixel]);
+                }
+            }
         }
     }
 }
@@ -329,7 +409,7 @@ mod tests {
         // 4 x 3 pixels of two bytes, named by their number.
         let stored: Vec<u8> = (0..12).flat_map(|i| [i, 100 + i]).collect();
         let check = |region, resize: Resize, keep, expected: &[u8]| {
-            let place = Placement { region, resize, keep };
+            let place = Placement { region, resize, keep, pad: None };
             let mut out = vec![0; expected.len() * 2];
             move_mask(&stored, (4, 3), 2, &place, &mut out);
             let expected: Vec<u8> = expected.iter().flat_map(|i| [*i, 100 + i]).collect();
@@ -341,5 +421,35 @@ mod tests {
         check(Rect::whole(4, 3), Resize::to(2, 1), None, &[5, 7]);
         check(Rect::new(0, 0, 2, 1), Resize::to(4, 2), None, &[0, 0, 1, 1, 0, 0, 1, 1]);
         check(Rect::whole(4, 3), Resize::to(4, 3), Some(Rect::new(2, 0, 2, 2)), &[2, 3, 6, 7]);
+    }
+
+    #[test]
+    fn zeros_surround_pictures_and_masks_alike() {
+        use crate::augment::Pad;
+
+        // 3 x 2 pixels of 4 x 3 that are named by their number.
+        let stored: Vec<u8> = (1..=12).collect();
+        let check = |flip, (left, top), expected: &[u8]| {
+            let resize = Resize { flip, ..Resize::to(3, 2) };
+            let pad = Some(Pad { left, top, width: 4, height: 3 });
+            let place = Placement { region: Rect::new(1, 1, 3, 2), resize, keep: None, pad };
+            let mut mask = [9; 12];
+            move_mask(&stored, (4, 3), 1, &place, &mut mask);
+            assert_eq!(mask, *expected, "{place:?}");
+            let mut tools = PixelTools::default();
+            let pixels = Pixels { width: 4, height: 3, channels: 1, dtype: Dtype::U8 };
+            let stage = pixels.stage(&stored, &place, Depth::Stored, &mut tools).unwrap();
+            let how = super::super::Normalise::scaled();
+            let layout = super::super::Layout::ChannelsLast;
+            let stored = super::super::Numbers::Stored;
+            let writer = Writer::new(stored, layout, vec![0], Dtype::U8, &how);
+            let mut picture = [9; 12];
+            tools.write(stage, (4, 1), flip, &writer, &mut picture);
+            assert_eq!(picture, *expected, "{place:?}");
+        };
+        check(false, (0, 0), &[6, 7, 8, 0, 10, 11, 12, 0, 0, 0, 0, 0]);
+        check(false, (1, 1), &[0, 0, 0, 0, 0, 6, 7, 8, 0, 10, 11, 12]);
+        check(true, (1, 1), &[0, 0, 0, 0, 8, 7, 6, 0, 12, 11, 10, 0]);
+        check(false, (4, 3), &[0; 12]);
     }
 }

@@ -1,6 +1,7 @@
 //! One sample from the bundle into its row.
 
 use std::hint::black_box;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -75,6 +76,31 @@ pub(super) struct Stored {
     shard: Arc<Shard>,
     row: Row,
     pub(super) bytes: u64,
+}
+
+/// A value of a sample.
+struct Value<'a> {
+    shard: &'a Shard,
+    id: SampleId,
+    field: FieldIdx,
+    /// Its bytes, where they were read already.
+    read: Option<Vec<u8>>,
+}
+
+impl Value<'_> {
+    /// Whether a part of it may be read alone.
+    fn needs_no_check(&self) -> bool {
+        self.read.is_none() && self.shard.is_checked(self.id.row, self.field)
+    }
+}
+
+impl Tools {
+    /// Tells who reads ahead how long a read took.
+    fn note(&self, since: Instant, bytes: usize) {
+        if let Some(ahead) = &self.ahead {
+            ahead.note(since.elapsed(), bytes);
+        }
+    }
 }
 
 /// The size of a sample's picture, and what is done to it.
@@ -206,17 +232,23 @@ impl Source {
         if let Some(image) = &self.fields.image
             && let Some(Cell::Row(cell)) = cells.next()
         {
-            let value = (image.field, read(image.field));
-            bytes += self.with_stored(&shard, id, value, tools, meters, |stored, tools| {
-                let (placed, stage) = self.picture(image, stored, &mut rng, tools, cell)?;
-                made = Some((image, cell, placed, stage));
-                Ok(())
-            })?;
+            let value = Value { shard: &shard, id, field: image.field, read: read(image.field) };
+            let (read, placed, stage) = self.image(image, value, &mut rng, tools, meters, cell)?;
+            bytes += read;
+            made = Some((image, cell, placed, stage));
         }
         let mut mask = None;
         for (other, cell) in self.fields.others.iter().zip(cells) {
-            let value = (other.field, read(other.field));
-            bytes += self.with_stored(&shard, id, value, tools, meters, |stored, tools| {
+            let value = Value { shard: &shard, id, field: other.field, read: read(other.field) };
+            let part = match (&other.kind, &made) {
+                (OtherKind::Mask(Some(pixels)), Some((_, _, (size, place), _)))
+                    if (pixels.width, pixels.height) == *size =>
+                {
+                    Some(pixels.part(place).0)
+                }
+                _ => None,
+            };
+            let (read, ()) = self.with_stored(value, part, tools, meters, |stored, tools| {
                 match (cell, &other.kind, &made) {
                     (Cell::Row(cell), OtherKind::Mask(pixels), Some((.., placed, _))) => {
                         self.mask(*pixels, stored, placed, tools, cell)?;
@@ -234,11 +266,12 @@ impl Source {
                 }
                 Ok(())
             })?;
+            bytes += read;
         }
         if let Some((image, cell, (_, place), Some(stage))) = made {
             meters.time(Phase::Decode, || {
-                let size = place.kept();
-                let (width, height) = (size.width as usize, size.height as usize);
+                let (width, height) = place.size();
+                let (width, height) = (width as usize, height as usize);
                 let channels = image.pixels.map_or(RGB, |pixels| pixels.channels);
                 let mut flip = place.resize.flip;
                 if let Some(augment) = &self.augment {
@@ -269,16 +302,59 @@ impl Source {
         }
     }
 
-    /// Reads a value, unless it was read already, checks it, and does `job` with it; its length.
-    fn with_stored(
+    /// Makes the picture; how many bytes were read for it, and what was done to it. It is in its
+    /// row where nothing is left to be done, else in `tools`.
+    fn image(
         &self,
-        shard: &Shard,
-        id: SampleId,
-        (field, read): (FieldIdx, Option<Vec<u8>>),
+        image: &ImageField,
+        value: Value<'_>,
+        rng: &mut KeyedRng,
         tools: &mut Tools,
         meters: &Meters,
-        job: impl FnOnce(&[u8], &mut Tools) -> Result<(), Unmade>,
-    ) -> Result<usize, Error> {
+        cell: &mut [u8],
+    ) -> Result<(usize, Placed, Option<Stage>), Error> {
+        let Some(whole) = image.pixels else {
+            let decode =
+                |stored: &[u8], tools: &mut Tools| self.picture(image, stored, rng, tools, cell);
+            let (bytes, (placed, stage)) = self.with_stored(value, None, tools, meters, decode)?;
+            return Ok((bytes, placed, stage));
+        };
+        // Of pixels it is known which are needed before they are read.
+        let size = (whole.width, whole.height);
+        let placed = (size, self.transform.place(size.0, size.1, rng));
+        let (part, pixels, place) = whole.part(&placed.1);
+        let is_row = self.augment.is_none() && pixels.is_row(&place, &image.writer);
+        if is_row && value.needs_no_check() {
+            let Value { shard, id, field, .. } = value;
+            let since = Instant::now();
+            meters.time(Phase::Read, || shard.read_part(id.row, field, part.start, cell))?;
+            tools.note(since, part.len());
+            return Ok((part.len(), placed, None));
+        }
+        let bring = |part: &[u8], tools: &mut Tools| -> Result<Option<Stage>, Unmade> {
+            let tools = &mut tools.pixels;
+            let writer = &image.writer;
+            if self.augment.is_none() && pixels.straight(part, &place, tools, writer, cell)? {
+                return Ok(None);
+            }
+            Ok(Some(pixels.stage(part, &place, self.depth, tools)?))
+        };
+        let (bytes, stage) = self.with_stored(value, Some(part), tools, meters, bring)?;
+        Ok((bytes, placed, stage))
+    }
+
+    /// Reads a value, unless it was read already, checks it, and does `job` with it, or with
+    /// `part` of it, which alone is read where it needs no check. How many bytes were read.
+    fn with_stored<T>(
+        &self,
+        value: Value<'_>,
+        mut part: Option<Range<usize>>,
+        tools: &mut Tools,
+        meters: &Meters,
+        job: impl FnOnce(&[u8], &mut Tools) -> Result<T, Unmade>,
+    ) -> Result<(usize, T), Error> {
+        let alone = part.take_if(|_| value.needs_no_check());
+        let Value { shard, id, field, read } = value;
         let mut buffer = std::mem::take(&mut tools.stored);
         let stored = match read {
             Some(bytes) => {
@@ -287,25 +363,27 @@ impl Source {
             }
             None => meters.time(Phase::Read, || {
                 let since = Instant::now();
-                let stored = shard.view(id.row, field, &mut buffer)?;
+                let stored = match alone {
+                    Some(part) => shard.view_part(id.row, field, part, &mut buffer)?,
+                    None => shard.view(id.row, field, &mut buffer)?,
+                };
                 touch(stored);
-                if let Some(ahead) = &tools.ahead {
-                    ahead.note(since.elapsed(), stored.len());
-                }
+                tools.note(since, stored.len());
                 Ok::<_, Error>(stored)
             })?,
         };
         let len = stored.len();
         meters.time(Phase::Check, || shard.check(id.row, field, stored))?;
+        // A value that was accepted is as long as its shape says.
+        let stored = part.map_or(stored, |part| stored.get(part).unwrap_or_default());
         let made = meters.time(Phase::Decode, || job(stored, tools));
         if buffer.capacity() <= KEPT_BYTES {
             tools.stored = buffer;
         }
-        made.map_err(|unmade| self.unmade(shard, id, unmade))?;
-        Ok(len)
+        Ok((len, made.map_err(|unmade| self.unmade(shard, id, unmade))?))
     }
 
-    /// Makes the picture, to its row where that takes it as it is, else to `tools`; what was done
+    /// Decodes a picture, to its row where that takes it as it is, else to `tools`; what was done
     /// to it.
     fn picture(
         &self,
@@ -315,16 +393,6 @@ impl Source {
         tools: &mut Tools,
         cell: &mut [u8],
     ) -> Result<(Placed, Option<Stage>), Unmade> {
-        if let Some(pixels) = &image.pixels {
-            let size = (pixels.width, pixels.height);
-            let place = self.transform.place(size.0, size.1, rng);
-            let tools = &mut tools.pixels;
-            let writer = &image.writer;
-            if self.augment.is_none() && pixels.straight(stored, &place, tools, writer, cell)? {
-                return Ok(((size, place), None));
-            }
-            return Ok(((size, place), Some(pixels.stage(stored, &place, self.depth, tools)?)));
-        }
         let header = read_header(stored, &self.limits)?;
         if header.bit_depth > 8 && self.depth == Depth::Stored {
             return Err(Unmade::U16);
@@ -335,8 +403,8 @@ impl Source {
         };
         let place = self.transform.place(size.0, size.1, rng);
         let Tools { decoder, pixels: PixelTools { u8s, u16s, .. }, .. } = tools;
-        let Placement { region, keep, .. } = place;
-        if keep.is_none() && self.augment.is_none() && image.writer.copies(RGB) {
+        let Placement { region, keep, pad, .. } = place;
+        if keep.is_none() && pad.is_none() && self.augment.is_none() && image.writer.copies(RGB) {
             decoder.crop_resize(stored, region, &place.resize, cell)?;
             return Ok(((size, place), None));
         }
@@ -349,6 +417,7 @@ impl Source {
             decode(u8s, &place, |out| decoder.crop_resize(stored, region, &resize, out))?;
             Stage::U8
         };
+        tools.pixels.pad(stage, &place, RGB);
         Ok(((size, place), Some(stage)))
     }
 
@@ -382,7 +451,9 @@ impl Source {
             let size = (pixels.width, pixels.height);
             check(size)?;
             let element = usize::try_from(pixels.dtype.size_bytes()).unwrap_or(1);
-            move_mask(stored, size, pixels.channels * element, place, cell);
+            let (_, part, place) = pixels.part(place);
+            let size = (part.width, part.height);
+            move_mask(stored, size, pixels.channels * element, &place, cell);
             to_native(cell, element);
             return Ok(());
         }

@@ -136,7 +136,7 @@ impl<'a> Scorer<'a> {
         };
         let transform = match args.resize_short {
             None => Transform::eval(size),
-            Some(resize_short) => Transform::Eval { resize_short, crop: size },
+            Some(resize_short) => Transform::Eval { resize_short, width: size, height: size },
         };
         let options = LoaderOptions {
             batch_size: args.data.batch_size.get(),
