@@ -189,25 +189,7 @@ fn from_hsv([h, s, v]: [f32; 3]) -> [f32; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What torchvision makes of the same pictures; `generate.py` beside the file wrote it.
-    const VECTORS: &str = include_str!("../../tests/torchvision/vectors.json");
-
-    #[derive(serde::Deserialize)]
-    struct Vectors {
-        width: usize,
-        height: usize,
-        pixels: Vec<u16>,
-        cases: Vec<Case>,
-    }
-
-    #[derive(serde::Deserialize)]
-    struct Case {
-        name: String,
-        argument: f32,
-        u8: Vec<u8>,
-        f32: Vec<f32>,
-    }
+    use crate::augment::vectors::{self, Case};
 
     fn change(name: &str, argument: f32, view: &mut View<'_>) {
         match name {
@@ -231,7 +213,7 @@ mod tests {
 
     #[test]
     fn results_are_torchvisions() {
-        let vectors: Vectors = serde_json::from_str(VECTORS).unwrap();
+        let vectors = vectors::read();
         assert_eq!((vectors.width, vectors.height), (7, 7));
         assert!(vectors.cases.len() > 20);
         for Case { name, argument, u8: bytes, f32: floats } in &vectors.cases {

@@ -1,9 +1,40 @@
-//! What is done to each picture: which part becomes which size ([`Transform`]), and then what a
-//! training's own function does to the result ([`View`]).
+//! What is done to each picture: which part becomes which size ([`Transform`]), what a training's
+//! own function does to the result ([`View`]), and at last how two samples of a batch become one
+//! ([`Blend`]).
+//!
+//! All of it is a function of seed, epoch and sample alone, or for [`Blend`] of seed, epoch and
+//! step; the random numbers are not torchvision's.
+//!
+//! ```
+//! use gular_runtime::augment::{Augment, Blend, Pixels};
+//! use gular_runtime::{LoaderOptions, Split, Transform};
+//!
+//! let augment = Augment::new(|view, rng| {
+//!     if rng.unit() < 0.5 {
+//!         view.flip_vertical();                        // RandomVerticalFlip(0.5)
+//!     }
+//!     view.rotate_90(rng.below(4) as u32);
+//!     view.jitter(0.4, 0.4, 0.4, 0.1, rng);            // ColorJitter(0.4, 0.4, 0.4, 0.1)
+//!     if let Pixels::U8(values) = &mut view.pixels {   // [height, width, channels]
+//!         values.iter_mut().for_each(|v| *v = 255 - *v);
+//!     }
+//! });
+//! let options = LoaderOptions {
+//!     transform: Transform::train(224),
+//!     augment: Some(augment),
+//!     blend: Some(Blend::MixUp { alpha: 0.2 }),
+//!     ..LoaderOptions::new(Split::Train)
+//! };
+//! ```
 
+mod blend;
 mod colour;
 mod transform;
+#[cfg(test)]
+mod vectors;
 mod view;
 
+pub use blend::{Blend, Blended};
+pub(crate) use blend::{Mixture, Numbers};
 pub use transform::{Pad, Placement, Transform};
 pub use view::{Augment, MaskView, Pixels, View};

@@ -457,7 +457,7 @@ mod tests {
             let ticket = machine.ring.take(&meters).unwrap();
             assert_eq!(ticket.sample, *sample);
             assert_eq!(machine.ahead().take(&ticket), Some(machine.stored(*sample)), "{i}");
-            machine.ring.put(ticket, Ok(None));
+            machine.ring.put(ticket, Ok(None), &Meters::default());
             if (i + 1) % 4 == 0 {
                 let slot = machine.ring.batch(i as u64 / BATCH, &meters).unwrap().unwrap();
                 machine.ring.give_back(slot);
@@ -521,7 +521,7 @@ mod tests {
             let (taken, stored) = (small.ahead().take(&ticket), small.stored(*sample));
             left += usize::from(taken.is_none());
             assert_eq!(taken, (stored.len() <= 900).then_some(stored), "sample {i}");
-            small.ring.put(ticket, Ok(None));
+            small.ring.put(ticket, Ok(None), &Meters::default());
             if (i + 1) % 4 == 0 {
                 let slot = small.ring.batch(i as u64 / BATCH, &meters).unwrap().unwrap();
                 small.ring.give_back(slot);

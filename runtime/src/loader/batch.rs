@@ -7,6 +7,7 @@ use super::batch_slots::{BatchSlots, Memory, Slot};
 use super::columns::{Array, Column, Values};
 use super::{IGNORED_LABEL, Layout};
 use crate::Error;
+use crate::augment::Blended;
 
 /// Samples of one step; its memory goes back to the loader when it is dropped.
 ///
@@ -137,6 +138,31 @@ impl Batch {
         &self.slot.keys
     }
 
+    /// What each sample was blended with, under
+    /// [`LoaderOptions::blend`](super::LoaderOptions::blend), shape `[len]`; else empty.
+    #[must_use]
+    pub fn blended(&self) -> &[Blended] {
+        &self.slot.blended
+    }
+
+    /// The part that each of `n_classes` classes has in each sample, `f32` of shape
+    /// `[len, n_classes]`: as torchvision's `transforms.v2.MixUp` and `CutMix` return labels.
+    ///
+    /// One class has all of a sample that was not blended; unknown classes have no part.
+    #[must_use]
+    pub fn soft_labels(&self, n_classes: usize) -> Vec<f32> {
+        let mut soft = vec![0.0; self.labels().len() * n_classes];
+        for (row, label) in self.labels().iter().enumerate() {
+            let with = self.blended().get(row);
+            let (weight, other) = with.map_or((1.0, *label), |with| (with.weight, with.label));
+            for (label, part) in [(*label, weight), (other, 1.0 - weight)] {
+                let class = usize::try_from(label).ok().filter(|class| *class < n_classes);
+                class.into_iter().for_each(|class| soft[row * n_classes + class] += part);
+            }
+        }
+        soft
+    }
+
     /// Why samples were left out, under [`OnBadSample::Skip`](super::OnBadSample::Skip), or others came
     /// instead of them, under [`OnBadSample::Replace`](super::OnBadSample::Replace).
     #[must_use]
@@ -204,11 +230,15 @@ fn close_gaps(slot: &mut Slot, gone: &[usize], columns: &[Column]) {
         slot.ids[to] = slot.ids[row];
         slot.labels[to] = slot.labels[row];
         slot.keys.swap(row, to);
+        if let Some(blended) = slot.blended.get(row).copied() {
+            slot.blended[to] = blended;
+        }
         to += 1;
     }
     slot.ids.truncate(to);
     slot.labels.truncate(to);
     slot.keys.truncate(to);
+    slot.blended.truncate(to);
     for memory in &mut slot.columns {
         if let Memory::Bytes(values) = memory {
             values.truncate(to);

@@ -14,8 +14,10 @@ use bytes::BytesMut;
 
 use super::LoaderError;
 use super::ahead::Ahead;
+use super::blender::{Blender, pair};
 use super::chosen::Chosen;
 use super::stats::{Meters, Phase};
+use crate::augment::{Blended, Mixture};
 use crate::order::{EpochOrder, KeyedRng};
 use crate::{Error, StopFlag};
 
@@ -43,12 +45,16 @@ pub(super) struct Slot {
     pub(super) keys: Vec<String>,
     /// Classes of the rows; empty when the bundle has none.
     pub(super) labels: Vec<i64>,
+    /// What each row was blended with; empty where none are.
+    pub(super) blended: Vec<Blended>,
     /// Rows that failed, in order.
     pub(super) faults: Vec<(usize, Error)>,
     /// Rows whose own sample cannot be decoded, in order: left out, or with another one.
     pub(super) broken: Vec<(usize, Error)>,
     /// Where rows are while the slot is filled.
     rows: Vec<Option<Row>>,
+    /// Which of them hold a sample that may be blended.
+    whole: Vec<bool>,
     /// Rows without memory, for the next time.
     spare: Vec<Row>,
 }
@@ -195,7 +201,42 @@ struct Filling {
     step: u64,
     slot: Slot,
     issued: usize,
+    /// Rows that are back, and not with a thread that blends them.
     done: usize,
+    mixture: Option<Mixture>,
+}
+
+impl Filling {
+    /// The rows that wait for no other than row `row` to be blended, taken out.
+    fn take_pair(&mut self, row: usize) -> Option<Pair> {
+        let mixture = self.mixture?;
+        let Slot { rows, whole, ids, .. } = &mut self.slot;
+        let (one, other) =
+            pair(row, ids.len()).filter(|(one, other)| whole[*one] && whole[*other])?;
+        let pair =
+            Pair { at: (one, other), rows: (rows[one].take()?, rows[other].take()?), mixture };
+        self.done -= 2;
+        Some(pair)
+    }
+
+    fn put_pair(&mut self, pair: Pair) {
+        let Pair { at: (one, other), rows, mixture } = pair;
+        let slot = &mut self.slot;
+        (slot.rows[one], slot.rows[other]) = (Some(rows.0), Some(rows.1));
+        for (row, from) in [(one, other), (other, one)] {
+            let (label, sample) = (slot.labels[from], slot.ids[from]);
+            slot.blended[row] = Blended { weight: mixture.weight(), label, sample };
+        }
+        self.done += 2;
+    }
+}
+
+/// Two rows that a thread blends.
+#[derive(Debug)]
+struct Pair {
+    at: (usize, usize),
+    rows: (Row, Row),
+    mixture: Mixture,
 }
 
 /// An epoch whose batches are made.
@@ -259,6 +300,7 @@ pub(super) struct BatchSlots {
     n_slots: usize,
     waiting: Waiting,
     ahead: OnceLock<Arc<Ahead>>,
+    blender: OnceLock<Blender>,
 }
 
 /// Something that holds on to the memory of the slots, such as a page lock.
@@ -296,6 +338,7 @@ impl BatchSlots {
             n_slots,
             waiting,
             ahead: OnceLock::new(),
+            blender: OnceLock::new(),
         })
     }
 
@@ -390,7 +433,7 @@ impl BatchSlots {
             if state.closed {
                 return None;
             }
-            let ticket = state.issue(&self.row_bytes);
+            let ticket = state.issue(&self.row_bytes, self.blender.get());
             if state.has_empty_batch() {
                 self.ready.notify_all();
             }
@@ -407,14 +450,16 @@ impl BatchSlots {
         }
     }
 
-    /// Brings a row back, made (with its class) or not.
-    pub(super) fn put(&self, ticket: Ticket, made: Result<Option<i64>, Error>) {
+    /// Brings a row back, made (with its class) or not; blends it with the other of its pair
+    /// where that is back too.
+    pub(super) fn put(&self, ticket: Ticket, made: Result<Option<i64>, Error>, meters: &Meters) {
         let Ticket { run, step, row, sample, term, broken, out, .. } = ticket;
         let mut state = self.lock();
-        let Some(at) = state.filling.iter().position(|f| f.run == run && f.step == step) else {
-            return;
-        };
-        let filling = &mut state.filling[at];
+        let live = state.is_live(run);
+        let Some(filling) = state.filling_of(run, step) else { return };
+        let blender = self.blender.get().filter(|_| live);
+        filling.slot.whole[row] =
+            blender.is_some_and(|blender| blender.is_whole(&made, broken.as_ref()));
         filling.slot.rows[row] = Some(out);
         filling.slot.terms[row] = term;
         filling.slot.ids[row] = sample;
@@ -424,6 +469,22 @@ impl BatchSlots {
             Err(error) => filling.slot.faults.push((row, error)),
         }
         filling.done += 1;
+        if filling.mixture.is_some() {
+            let label = filling.slot.labels[row];
+            filling.slot.blended[row] = Blended { weight: 1.0, label, sample };
+        }
+        if let Some(blender) = blender
+            && let Some(mut pair) = filling.take_pair(row)
+        {
+            drop(state);
+            meters.time(Phase::Decode, || {
+                blender.apply(&pair.mixture, &mut pair.rows.0, &mut pair.rows.1);
+            });
+            state = self.lock();
+            let Some(filling) = state.filling_of(run, step) else { return };
+            filling.put_pair(pair);
+        }
+        let Some(filling) = state.filling_of(run, step) else { return };
         let complete = filling.done == filling.slot.ids.len();
         if !state.is_live(run) {
             state.recycle_abandoned();
@@ -523,6 +584,12 @@ impl BatchSlots {
         }
     }
 
+    /// Blends the samples of each step from now on. Once, and before the first epoch.
+    pub(super) fn blend(&self, blender: Blender) {
+        // A second one would be of the same options.
+        let _ = self.blender.set(blender);
+    }
+
     /// Tells `ahead`, from now on, what comes next. Once, and before the first epoch.
     pub(super) fn read_ahead(&self, ahead: Ahead) {
         // Of a second one nobody would ask.
@@ -560,7 +627,7 @@ pub(crate) fn pages(len: usize) -> Option<BytesMut> {
 }
 
 impl State {
-    fn issue(&mut self, row_bytes: &[Option<usize>]) -> Option<Ticket> {
+    fn issue(&mut self, row_bytes: &[Option<usize>], blender: Option<&Blender>) -> Option<Ticket> {
         loop {
             for under_way in [&self.current, &self.ahead].into_iter().flatten() {
                 let run = under_way.number;
@@ -593,9 +660,12 @@ impl State {
             let (run, step) = (&under_way.run, under_way.next_step);
             slot.split(run.samples(step), row_bytes);
             slot.number(run.first_position(step), run.world_size);
+            let first = run.span.positions(step).0;
+            let mixture = blender.map(|blender| blender.mixture(run.epoch, first));
+            slot.blend(mixture.is_some());
             under_way.next_step += 1;
             let run = under_way.number;
-            self.filling.push_back(Filling { run, step, slot, issued: 0, done: 0 });
+            self.filling.push_back(Filling { run, step, slot, issued: 0, done: 0, mixture });
         }
     }
 
@@ -616,6 +686,10 @@ impl State {
         let complete =
             |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
         self.broken || self.filling.iter().any(complete)
+    }
+
+    fn filling_of(&mut self, run: u64, step: u64) -> Option<&mut Filling> {
+        self.filling.iter_mut().find(|f| f.run == run && f.step == step)
     }
 
     fn is_live(&self, run: u64) -> bool {
@@ -680,6 +754,16 @@ impl Slot {
         self.positions.extend((0..n).map(|i| first.saturating_add(i.saturating_mul(stride))));
         self.terms.clear();
         self.terms.resize(self.ids.len(), None);
+    }
+
+    /// Makes room for what rows are blended with, where they are.
+    fn blend(&mut self, blended: bool) {
+        let n = self.ids.len();
+        self.whole.clear();
+        self.whole.resize(n, false);
+        self.blended.clear();
+        let none = Blended { weight: 1.0, label: 0, sample: 0 };
+        self.blended.resize(if blended { n } else { 0 }, none);
     }
 
     /// Joins the rows again; neighbours in memory, so that nothing is copied.

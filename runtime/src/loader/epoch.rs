@@ -14,6 +14,7 @@ use super::batch::About;
 #[cfg(feature = "cuda")]
 use super::batch_slots::Hold;
 use super::batch_slots::{BatchSlots, Run, Slot, Span, Waiting};
+use super::blender::Blender;
 use super::chosen::{Asked, Chosen, choose};
 use super::source::Source;
 use super::stats::{Meters, Stats};
@@ -479,6 +480,7 @@ fn start(
     meters: &Arc<Meters>,
 ) -> Result<(Arc<About>, Arc<BatchSlots>, Pool), Error> {
     let columns = source.columns().to_vec();
+    let blender = Blender::new(options, &columns)?;
     let about = About {
         pictured: columns.first().is_some_and(|column| column.name == "image"),
         columns,
@@ -490,6 +492,7 @@ fn start(
     let row_bytes = source.row_bytes(options)?;
     let ring = BatchSlots::new(options.slots, options.batch_size, &row_bytes, waiting)?;
     ring.read_ahead(Ahead::new(Arc::clone(source), options.read_ahead));
+    blender.into_iter().for_each(|blender| ring.blend(blender));
     let ring = Arc::new(ring);
     let pool = Pool::start(threads, &ring, source, meters)?;
     Ok((Arc::new(about), ring, pool))

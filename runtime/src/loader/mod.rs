@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A row holds what a network takes: the threads write the final numbers, normalised and
-//! mirrored, in the layout asked for. Samples stored as pixels (payload `raw`) are not
+//! mirrored, in the layout asked for; rows that are to be blended by the thread that makes the
+//! second of two. Samples stored as pixels (payload `raw`) are not
 //! decoded: what is not resized is copied. All threads work on the same batch until its samples are handed out, so the
 //! first batch takes one batch's work divided by the threads. Memory is
 //! [`LoaderOptions::slots`] batches, what each thread's decoder holds, and at most
@@ -20,6 +21,7 @@
 mod ahead;
 mod batch;
 mod batch_slots;
+mod blender;
 mod chosen;
 mod columns;
 mod draw;

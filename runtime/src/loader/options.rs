@@ -6,7 +6,7 @@ use gular_bundle::Split;
 use gular_codec::{JpegBackend, Limits, OrientationPolicy};
 
 use super::{Depth, Draw, Layout, Normalise, Numbers, Select, UnknownLabels};
-use crate::augment::{Augment, Transform};
+use crate::augment::{Augment, Blend, Transform};
 use crate::order::{OrderKind, OrderSpec};
 use crate::{Error, Ranks, StopFlag};
 
@@ -36,6 +36,9 @@ pub struct LoaderOptions {
     /// What is done then, by a function of your own. No state of a loader knows it: a training
     /// that goes on takes the same.
     pub augment: Option<Augment>,
+    /// How the samples of a batch are at last blended in pairs; [`Batch::blended`](super::Batch::blended)
+    /// says how. No state of a loader knows it.
+    pub blend: Option<Blend>,
     /// What batches hold of the images. A `Feed` chooses this and `layout`
     /// itself, by its own options.
     pub numbers: Numbers,
@@ -131,6 +134,7 @@ impl LoaderOptions {
                 Split::Val | Split::Test => Transform::eval(224),
             },
             augment: None,
+            blend: None,
             numbers: Numbers::Stored,
             layout: Layout::ChannelsLast,
             normalise: Normalise::default(),
@@ -155,6 +159,9 @@ impl LoaderOptions {
         let fail = |option, reason: String| Err(Error::Option { option, reason });
         if self.batch_size == 0 {
             return fail("batch_size", "it is 0".into());
+        }
+        if let Some(reason) = self.blend.and_then(|blend| blend.fault()) {
+            return fail("blend", reason);
         }
         if self.slots < 2 {
             return fail("slots", format!("it is {}, at least 2 are needed", self.slots));

@@ -58,7 +58,7 @@ fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
             tools = new_tools();
             Err(LoaderError::Panicked { key: source.name(ticket.sample), message }.into())
         });
-        ring.put(ticket, made);
+        ring.put(ticket, made, meters);
     }
     drop(alarm);
 }

@@ -96,6 +96,13 @@ impl KeyedRng {
         position | 1 << 62
     }
 
+    /// What [`KeyedRng::of_sample`] is told for what all samples of a step share, which has
+    /// `position` as the first of all ranks.
+    #[must_use]
+    pub const fn of_step(position: u64) -> u64 {
+        position | 1 << 61
+    }
+
     /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);

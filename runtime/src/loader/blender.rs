@@ -1,0 +1,112 @@
+//! Pairs of rows blended by the thread that brings the second of them.
+
+use super::LoaderOptions;
+use super::batch_slots::{Cell, Row};
+use super::columns::Column;
+use super::{Layout, OnBadSample};
+use crate::Error;
+use crate::augment::{Blend, Mixture, Numbers};
+use crate::order::KeyedRng;
+
+/// What is known of all steps.
+#[derive(Debug)]
+pub(super) struct Blender {
+    blend: Blend,
+    seed: u64,
+    numbers: Numbers,
+    /// Whether another sample comes instead of a broken one.
+    replaces: bool,
+}
+
+impl Blender {
+    /// `None` where nothing is blended.
+    ///
+    /// # Errors
+    /// [`Error::Option`] without images, and with masks, of which nobody knows what half a class
+    /// is.
+    pub(super) fn new(options: &LoaderOptions, columns: &[Column]) -> Result<Option<Self>, Error> {
+        let Some(blend) = options.blend else { return Ok(None) };
+        let refuse = |reason: &str| Err(Error::Option { option: "blend", reason: reason.into() });
+        let image = columns.first().filter(|column| column.name == "image");
+        let Some((dtype, _)) = image.and_then(|image| image.fixed.as_ref()) else {
+            return refuse("there are no images");
+        };
+        if columns.iter().any(|column| column.name == "mask") {
+            return refuse("masks cannot be blended");
+        }
+        let (width, height) = options.transform.size();
+        let (width, height) = (width as usize, height as usize);
+        let planes = match (options.layout, image.and_then(|image| image.fixed.as_ref())) {
+            (Layout::Contiguous, Some((_, shape))) => shape.first().copied().unwrap_or(1),
+            _ => 1,
+        };
+        Ok(Some(Self {
+            blend,
+            seed: options.order.seed,
+            numbers: Numbers { dtype: *dtype, width, height, planes },
+            replaces: options.on_error == OnBadSample::Replace,
+        }))
+    }
+
+    /// What is done in the step of `epoch` whose first position of all ranks is `first`.
+    pub(super) fn mixture(&self, epoch: u64, first: u64) -> Mixture {
+        let mut rng = KeyedRng::of_sample(self.seed, epoch, KeyedRng::of_step(first));
+        let side = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        self.blend.draw((side(self.numbers.width), side(self.numbers.height)), &mut rng)
+    }
+
+    /// Whether a row holds a sample, of which one says how it was made, the other why it is not
+    /// the sample that belongs there.
+    pub(super) fn is_whole<T>(&self, made: &Result<T, Error>, broken: Option<&Error>) -> bool {
+        made.is_ok() && (self.replaces || broken.is_none())
+    }
+
+    /// Blends the images of two rows, each into the other.
+    pub(super) fn apply(&self, mixture: &Mixture, one: &mut Row, other: &mut Row) {
+        if let (Some(Cell::Row(one)), Some(Cell::Row(other))) =
+            (one.cells.first_mut(), other.cells.first_mut())
+        {
+            mixture.apply(&self.numbers, one, other);
+        }
+    }
+}
+
+/// The rows that go together: row `row` of `n`, with the one half of them away.
+pub(super) fn pair(row: usize, n: usize) -> Option<(usize, usize)> {
+    let half = n / 2;
+    let first = if row < half { row } else { row - half };
+    (first < half).then_some((first, first + half))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_has_one_other_but_the_last_of_an_odd_number() {
+        for n in 0..9 {
+            for row in 0..n {
+                match pair(row, n) {
+                    None => assert!(n % 2 == 1 && row == n - 1, "{row} of {n}"),
+                    Some((a, b)) => {
+                        assert!(a < b && b < n && (a == row || b == row), "{row} of {n}");
+                        assert_eq!((pair(a, n), pair(b, n)), (Some((a, b)), Some((a, b))));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A step of all ranks has the pairs of its ranks.
+    #[test]
+    fn pairs_are_the_same_for_every_number_of_ranks_that_have_an_even_number_each() {
+        for (ranks, each) in [(2, 4), (3, 2), (4, 6), (1, 24)] {
+            let all = ranks * each;
+            for position in 0..all {
+                let (rank, row) = (position % ranks, position / ranks);
+                let of_rank = pair(row, each).map(|(a, b)| (a * ranks + rank, b * ranks + rank));
+                assert_eq!(of_rank, pair(position, all), "{position} of {ranks} ranks");
+            }
+        }
+    }
+}
