@@ -1,6 +1,6 @@
 """Uses the package with NumPy alone: `smoke.py BUNDLE` prints the SHA-256 of an epoch.
 
-`cargo xtask dist` runs it on each Python that it finds: all print the same.
+`tests/peers/python_wheel.py` runs it on each Python with NumPy that it finds: all print the same.
 """
 
 import hashlib

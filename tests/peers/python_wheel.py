@@ -16,6 +16,7 @@ import os
 import pathlib
 import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -338,6 +339,17 @@ def datasets():
     check("GularIterable resumes", sorted(first + rest) == list(range(len(ours))), str(len(rest)))
 
 
+def every_python():
+    smoke = pathlib.Path(__file__).resolve().parents[2] / "python" / "tests" / "smoke.py"
+    env = {**os.environ, "PYTHONPATH": os.environ["GULAR_PYTHON"]}
+    told = {}
+    for python in [sys.executable, *filter(None, (shutil.which(f"python3.{minor}") for minor in range(9, 15)))]:
+        if subprocess.run([python, "-c", "import numpy"], capture_output=True).returncode == 0:
+            told[python] = subprocess.run([python, smoke, "bundle"], env=env, capture_output=True, text=True)
+    right = {one.stdout for one in told.values() if one.returncode == 0}
+    check(f"NumPy alone, {len(told)} Pythons: the same batches", len(right) == 1 and all(not one.returncode for one in told.values()), str(told))
+
+
 def documented():
     page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -397,6 +409,7 @@ if __name__ == "__main__":
     fields()
     datasets()
     documented()
+    every_python()
     processes()
     interrupted()
     print(f"gular {gular.__version__}, torch {torch.__version__}, numpy {np.__version__}")

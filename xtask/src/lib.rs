@@ -16,6 +16,7 @@ pub mod cargo;
 mod check;
 mod ci;
 mod demo;
+mod dist;
 mod image;
 mod lint;
 pub mod peers;
@@ -41,6 +42,7 @@ enum Verb {
     Check(check::Args),
     Image(image::Args),
     Bench(bench::Args),
+    Dist(dist::Args),
     Peers(peers::Args),
     Ci(ci::Args),
 }
@@ -58,6 +60,7 @@ pub fn run() -> Result<()> {
         Verb::Check(args) => check::run(&args),
         Verb::Image(args) => image::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Dist(args) => dist::run(&args),
         Verb::Peers(args) => peers::run(&args),
         Verb::Ci(args) => ci::run(&args),
     }

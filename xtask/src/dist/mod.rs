@@ -1,0 +1,232 @@
+//! `cargo xtask dist`: what people download.
+//!
+//! ```text
+//!   target/dist/gular                                     the program
+//!   target/dist/gular-VERSION-cp39-abi3-manylinux_2_28_x86_64.whl   the package, the program in it
+//!   target/dist/NOTICES.txt                               licences of everything inside
+//!   target/dist/SHA256SUMS
+//! ```
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+mod notices;
+
+use crate::cargo;
+use crate::process::{self, command};
+use crate::setup::{self, Missing, Ready, Tool};
+use crate::workspace::Workspace;
+
+/// Of PEP 600: the tag and the glibc that it promises to run on, that of Debian 10 and RHEL 8.
+const TAG: &str = "manylinux_2_28";
+const GLIBC: [u32; 2] = [2, 28];
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The tools, with their versions.
+const REQUIREMENTS: &str = include_str!("requirements.txt");
+
+/// Make what people download: the program, and the wheel for Python that brings it.
+///
+/// Both run on Linux x86-64 with glibc 2.28 or newer (Debian 10, RHEL 8, Ubuntu 20.04):
+/// everything, C included, is compiled by zig for that glibc. The tools are installed from
+/// PyPI into `target/dist/tools` (200 MB). Results go to `target/dist`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Compile with this cargo profile instead of `release`, to try the steps
+    #[arg(long, value_name = "NAME", default_value = "release")]
+    profile: String,
+    /// Where results go [default: target/dist]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// `cargo xtask dist`.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let ready = setup::without_libtorch(&workspace)?;
+    let home = workspace.target.join("dist");
+    let out = args.out.clone().unwrap_or_else(|| home.clone());
+    let tools = tools(&workspace, &home)?;
+    let work = home.join("work");
+    fs::create_dir_all(&out).with_context(|| format!("cannot make `{}`", out.display()))?;
+    empty(&work)?;
+
+    let built = Build { workspace: &workspace, ready: &ready, tools: &tools, args };
+    let program = built.program()?;
+    let bare = built.wheel(&work)?;
+
+    let notices = out.join("NOTICES.txt");
+    let text = notices::notices(&workspace, &["gular", "gular-python"], TARGET)?;
+    fs::write(&notices, text).with_context(|| format!("cannot write `{}`", notices.display()))?;
+    let named = out.join("gular");
+    fs::copy(&program, &named).with_context(|| format!("cannot write `{}`", named.display()))?;
+    let wheel = out.join(bare.file_name().context("a wheel has a name")?);
+    let licence =
+        |name: &str| format!("@info/licenses/{name}={}", workspace.root.join(name).display());
+    process::run(
+        command(tools.join("python"))
+            .arg(workspace.root.join("xtask/src/dist/add_to_wheel.py"))
+            .args([&bare, &wheel])
+            .arg(format!("@data/scripts/gular={}", program.display()))
+            .arg(format!("@info/licenses/NOTICES.txt={}", notices.display()))
+            .args([licence("LICENSE-APACHE"), licence("LICENSE-MIT")]),
+    )?;
+
+    built.check(&named, &wheel, &work)?;
+    sums(&out, &[&named, &wheel, &notices])?;
+    for file in [&named, &wheel] {
+        let bytes = fs::metadata(file).map(|found| found.len()).unwrap_or_default();
+        println!("{:>6.1} MB  {}", bytes as f64 / 1e6, file.display());
+    }
+    Ok(())
+}
+
+struct Build<'a> {
+    workspace: &'a Workspace,
+    ready: &'a Ready,
+    tools: &'a Path,
+    args: &'a Args,
+}
+
+impl Build<'_> {
+    /// The program, by cargo-zigbuild.
+    fn program(&self) -> Result<PathBuf> {
+        let mut build = self.command("cargo-zigbuild");
+        build.args(["zigbuild", "-p", "gular", "--bin", "gular", "--profile", &self.args.profile]);
+        build.args(["--target", &format!("{TARGET}.{}.{}", GLIBC[0], GLIBC[1])]);
+        self.turbo(&mut build);
+        process::run(&mut build)?;
+        let profile = if self.args.profile == "dev" { "debug" } else { &self.args.profile };
+        Ok(self.workspace.target.join(TARGET).join(profile).join("gular"))
+    }
+
+    /// The wheel without the program, by maturin.
+    fn wheel(&self, work: &Path) -> Result<PathBuf> {
+        let mut build = self.command("maturin");
+        build.args(["build", "--zig", "--compatibility", TAG, "--target", TARGET]);
+        build.args(["--profile", &self.args.profile, "--no-default-features", "--out"]).arg(work);
+        build.arg("--manifest-path").arg(self.workspace.root.join("python/Cargo.toml"));
+        self.turbo(&mut build);
+        process::run(&mut build)?;
+        let entries = fs::read_dir(work).context("maturin left no wheel")?;
+        let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths
+            .find(|path| path.extension().is_some_and(|e| e == "whl"))
+            .context("maturin left no wheel")
+    }
+
+    fn turbo(&self, build: &mut Command) {
+        if self.ready.turbo {
+            build.args(["--features", "turbo"]);
+        }
+    }
+
+    /// Compares both with what the tag promises, by auditwheel and by our own reader, and tries
+    /// them where nothing else is installed.
+    fn check(&self, program: &Path, wheel: &Path, work: &Path) -> Result<()> {
+        let found =
+            process::stdout_of(command(self.tools.join("auditwheel")).arg("show").arg(wheel))?;
+        // Wrapped at spaces, and quoted.
+        let words = found.split_whitespace().collect::<Vec<_>>().join(" ");
+        let judged = |text: &str| {
+            let rest = text.split_once("following platform tag: \"manylinux_2_")?.1;
+            rest.split('_').next()?.parse::<u32>().ok()
+        };
+        ensure!(
+            judged(&words).is_some_and(|minor| minor <= GLIBC[1]),
+            "auditwheel does not find `{}` to be {TAG}:\n{found}",
+            wheel.display()
+        );
+
+        let python = self.tools.join("python");
+        let unpacked = work.join("unpacked");
+        process::run(command(&python).args(["-m", "zipfile", "-e"]).args([wheel, &unpacked]))?;
+        let library = unpacked.join("gular/_gular.abi3.so");
+        let [reader] =
+            cargo::build(self.workspace, self.ready, cargo::Set::Plain, [&cargo::GLIBC_NEEDED])?;
+        let needed = process::stdout_of(command(reader).args([program, &library]))?;
+        for (file, needed) in [program, &library].into_iter().zip(needed.lines()) {
+            let numbers: Vec<u32> =
+                needed.split('.').map(|n| n.parse().unwrap_or(u32::MAX)).collect();
+            ensure!(
+                numbers.as_slice() <= GLIBC.as_slice(),
+                "`{}` needs glibc {needed}, which {TAG} does not promise",
+                file.display()
+            );
+        }
+
+        let bare = work.join("venv");
+        process::run(
+            command(setup::venv().context("no Python with venv")?).args(["-m", "venv"]).arg(&bare),
+        )?;
+        let mut pip = command(bare.join("bin/python"));
+        pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]);
+        process::run(pip.arg(wheel))?;
+        let version = process::stdout_of(command(bare.join("bin/gular")).arg("--version"))?;
+        let imported = process::stdout_of(
+            command(bare.join("bin/python"))
+                .args(["-c", "import gular; print('gular', gular.__version__)"]),
+        )?;
+        if version.trim() != imported.trim() {
+            bail!("the program says `{}`, the package `{}`", version.trim(), imported.trim());
+        }
+        Ok(())
+    }
+
+    /// A tool, able to find cargo, zig and cmake.
+    fn command(&self, tool: &str) -> Command {
+        let mut made = command(self.tools.join(tool));
+        made.current_dir(&self.workspace.root);
+        self.ready.apply(&mut made);
+        let set = made.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
+        let path = set.map(ToOwned::to_owned).or_else(|| env::var_os("PATH")).unwrap_or_default();
+        // zig is a package of the Python beside the tools.
+        let mut first = OsString::from(self.tools);
+        first.push(":");
+        first.push(path);
+        made.env("PATH", first);
+        made
+    }
+}
+
+/// Installs the tools once, and returns the folder of their programs.
+fn tools(workspace: &Workspace, home: &Path) -> Result<PathBuf> {
+    let (venv, stamp) = (home.join("tools"), home.join("tools.stamp"));
+    let bin = venv.join("bin");
+    if fs::read_to_string(&stamp).is_ok_and(|text| text == REQUIREMENTS) {
+        return Ok(bin);
+    }
+    let mut missing = Missing::default();
+    let python = missing.need(Tool::Venv, setup::venv());
+    missing.check()?;
+    let python = python.context("no Python with venv")?;
+    eprintln!("installing maturin and zig in `{}`", workspace.relative(&venv).display());
+    empty(&venv)?;
+    process::run(command(python).args(["-m", "venv"]).arg(&venv))?;
+    let mut pip = command(bin.join("python"));
+    pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--requirement"]);
+    process::run(pip.arg(workspace.root.join("xtask/src/dist/requirements.txt")))?;
+    fs::write(&stamp, REQUIREMENTS)
+        .with_context(|| format!("cannot write `{}`", stamp.display()))?;
+    Ok(bin)
+}
+
+fn sums(out: &Path, files: &[&Path]) -> Result<()> {
+    let names = files.iter().filter_map(|file| file.file_name());
+    let text = process::stdout_of(command("sha256sum").args(names).current_dir(out))?;
+    let path = out.join("SHA256SUMS");
+    fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// Makes `dir`, without what an earlier run left in it.
+fn empty(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("cannot empty `{}`", dir.display()))?;
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))
+}
