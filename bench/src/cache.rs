@@ -27,8 +27,12 @@ pub(crate) fn fill(paths: &[impl AsRef<Path>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks the kernel to forget `paths`, written back first: dirty pages stay.
-pub(crate) fn drop(paths: &[impl AsRef<Path>]) -> Result<(), Error> {
+/// Asks the kernel to forget `paths`, written back first: dirty pages stay, and so do those that
+/// a process has mapped.
+///
+/// # Errors
+/// [`Error::Io`] where a file cannot be opened or written back.
+pub fn drop(paths: &[impl AsRef<Path>]) -> Result<(), Error> {
     for path in paths {
         let path = path.as_ref();
         let io = |e| Error::io("open", path, e);
@@ -42,7 +46,8 @@ pub(crate) fn drop(paths: &[impl AsRef<Path>]) -> Result<(), Error> {
 
 /// The share of the pages of `paths` that is in memory, 0 to 1; of many files some
 /// are looked at. `None` where the kernel does not say.
-pub(crate) fn resident(paths: &[impl AsRef<Path>]) -> Option<f64> {
+#[must_use]
+pub fn resident(paths: &[impl AsRef<Path>]) -> Option<f64> {
     let step = paths.len().div_ceil(LOOKED_AT).max(1);
     let (mut there, mut all) = (0, 0);
     for path in paths.iter().step_by(step) {

@@ -30,6 +30,7 @@ mod sources;
 mod svg;
 mod table;
 
+pub use cache::{drop as drop_from_page_cache, resident};
 pub use error::Error;
 pub use html::{is_page, page};
 pub use matrix::{RowSpec, What};

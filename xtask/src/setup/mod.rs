@@ -183,7 +183,9 @@ impl Ready {
         }
     }
 
-    fn library_path(&self, inherited: Option<OsString>) -> OsString {
+    /// `LD_LIBRARY_PATH` with libtorch before what was `inherited`.
+    #[must_use]
+    pub fn library_path(&self, inherited: Option<OsString>) -> OsString {
         let lib = self.libtorch.join("lib");
         let mut text = lib.clone().into_os_string();
         let rest = inherited.unwrap_or_default();
