@@ -65,8 +65,9 @@ pub const DEMO_IMAGES: Artifact = Artifact::new(CODEC, "example", "demo_images",
 pub const DIRECTOR: Artifact = Artifact::new(FEDERATION_ROOM, "example", "director", &[]);
 /// The GPU path's checks and rates.
 pub const GPU: Artifact = Artifact::new(RUNTIME, "example", "gpu", &["cuda", "turbo"]);
-/// The loader's rates.
-pub const LOAD_RATE: Artifact = Artifact::new(RUNTIME, "example", "load_rate", &["turbo"]);
+/// The loader's turns in its benchmark.
+pub const LOADER_RATES: Artifact =
+    Artifact::new(RUNTIME, "example", "loader_rates", &["torch", "turbo"]);
 /// Prints the batches of an epoch, for Python to compare.
 pub const PRINT_BATCHES: Artifact = Artifact::new(RUNTIME, "example", "print_batches", &[]);
 /// Prints an order, for Python to compare.
