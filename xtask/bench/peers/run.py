@@ -1,11 +1,14 @@
-"""One measurement of one peer in a process of its own; prints one line of JSON.
+"""A peer of `cargo xtask bench loader`, which says what the numbers mean.
 
-    run.py images --images DIR --n N [--source DIR]
     run.py pack --peer P --images DIR --store PATH
-    run.py load --peer P --stack S --images DIR --store PATH [--workers N --batch N --size N --seconds S]
-    run.py facts …   what `load` decodes: the same arguments
+    run.py host --peer P --stack S --images DIR --store PATH --mode warm|epoch|first
 
-`cargo xtask bench peers` calls this; see there for what the numbers mean.
+`host` gets ready and says `{"contestants": [P], "facts": …}`. Then it takes turns: for each line
+`P<TAB>SECONDS` it answers with a line of JSON, and ends with its input.
+
+    warm    batches for so many seconds, of a loader that goes on from turn to turn
+    epoch   a whole epoch, in a process of its own that opens the store: for cold files
+    first   the same up to the first batch
 """
 
 import argparse
@@ -18,90 +21,64 @@ import random
 import shutil
 import sys
 import time
+import traceback
+from importlib.metadata import PackageNotFoundError, version
 
 import meter
 from stacks import STACKS, Normalise
-from stores import PEERS, Collate, listed
+from stores import PEERS, Collate, forever, listed
 
 # Images whose pixels are compared: the first by path.
 COMPARED = 8
 # Images on which the extent of decoding is counted.
 COUNTED = 64
+# What decides rates beside the peer itself.
+PACKAGES = ("torch", "numpy", "pillow", "torchvision", "simplejpeg", "opencv-python-headless")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("verb", choices=["images", "pack", "load", "facts"])
-    parser.add_argument("--peer", choices=PEERS)
+    parser.add_argument("verb", choices=["pack", "host"])
+    parser.add_argument("--peer", choices=PEERS, required=True)
     parser.add_argument("--stack", choices=[*STACKS, "own"], default="pillow")
+    parser.add_argument("--mode", choices=["warm", "epoch", "first"], default="warm")
     parser.add_argument("--images", required=True)
-    parser.add_argument("--store", default="")
-    parser.add_argument("--source")
-    parser.add_argument("--n", type=int, default=64)
+    parser.add_argument("--store", required=True)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--seconds", type=float, default=3)
     settings = parser.parse_args()
-    if settings.verb == "images":
-        return say(make(settings) if not settings.source else choose(settings))
-    peer = PEERS[settings.peer]
-    needs = peer.needs + (() if settings.stack == "own" else STACKS[settings.stack].needs)
-    absent = [name for name in needs if importlib.util.find_spec(name) is None]
-    if absent:
-        lacking = peer if absent[0] in peer.needs else STACKS[settings.stack]
-        return say({"missing": absent, "install": lacking.install})
-    store = peer(settings.images, settings.store)
-    say({"pack": pack, "load": load, "facts": facts}[settings.verb](store, settings))
+    # Peers print what they like: to standard error.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
 
+    def say(record):
+        answers.write(json.dumps(record) + "\n")
+        answers.flush()
 
-def say(record):
-    # Peers print what they like; the record is the last line.
-    print("\n" + json.dumps(record), flush=True)
+    try:
+        store = prepared(settings)
+        if settings.verb == "pack":
+            say(pack(store, settings))
+        else:
+            serve(store, settings, say)
+    except Exception as error:
+        traceback.print_exc()
+        say({"error": f"{type(error).__name__}: {error}"})
     # Some leave threads that never end.
-    sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(0)
 
 
-def make(settings):
-    """JPEGs of about 100 KB, 500 by 375: noise at several scales, as photographs have it."""
-    import numpy
-    from PIL import Image
-
-    noise = numpy.random.default_rng(0)
-    for i in range(settings.n):
-        total = numpy.zeros((375, 500, 3), "float32")
-        for side, weight in ((4, 90), (16, 50), (64, 25), (250, 14)):
-            layer = noise.normal(size=(side * 3 // 4, side, 3)).astype("float32") * weight
-            layers = [Image.fromarray(layer[..., c]).resize((500, 375), Image.Resampling.BICUBIC) for c in range(3)]
-            total += numpy.stack([numpy.asarray(x) for x in layers], axis=-1)
-        folder = pathlib.Path(settings.images) / f"class-{i % 10}"
-        folder.mkdir(parents=True, exist_ok=True)
-        picture = numpy.clip(total + 128, 0, 255).astype("uint8")
-        Image.fromarray(picture).save(folder / f"{i:06d}.jpg", quality=92)
-    return described(settings)
-
-
-def choose(settings):
-    """So many JPEGs, spread over all of a folder; the class is a file's folder, or in
-    a folder of files its name up to the first `_`."""
-    root = pathlib.Path(settings.source)
-    found = sorted(p for p in root.rglob("*") if p.suffix.lower() in (".jpg", ".jpeg") and p.is_file())
-    if not found:
-        sys.exit(f"no JPEG below `{root}`")
-    n = min(settings.n, len(found))
-    for i in range(n):
-        path = found[i * len(found) // n]
-        label = path.name.split("_")[0] if path.parent == root else path.parent.name
-        folder = pathlib.Path(settings.images) / label
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, folder / f"{i:06d}.jpg")
-    return described(settings)
-
-
-def described(settings):
-    sizes = [path.stat().st_size for path, _ in listed(settings.images)]
-    return {"images": len(sizes), "bytes": sum(sizes), "made": not settings.source}
+def prepared(settings):
+    peer = PEERS[settings.peer]
+    stack = None if settings.stack == "own" else STACKS[settings.stack]
+    needs = peer.needs + (stack.needs if stack else ())
+    absent = [name for name in needs if importlib.util.find_spec(name) is None]
+    if absent:
+        lacking = peer if absent[0] in peer.needs else stack
+        raise ModuleNotFoundError(f"no module {', '.join(absent)}; install: {lacking.install}")
+    return peer(settings.images, settings.store)
 
 
 def pack(store, settings):
@@ -115,33 +92,110 @@ def pack(store, settings):
     return {"pack_seconds": seconds, "bytes": sum(p.stat().st_size for p in files), "files": len(files)}
 
 
-def load(store, settings):
+def serve(store, settings, say):
     import torch
 
     # More would spin at barriers beside the workers.
     torch.set_num_threads(1)
     torch.manual_seed(0)
     random.seed(0)
+    if settings.mode == "warm":
+        found = facts(store, settings)
+        batches = numbers(store, settings, endless=True)
+        next(batches)
+
+        def turn(seconds):
+            return warm(batches, seconds)
+    else:
+        # What was imported here need not be imported in each turn.
+        store.ready()
+        found = {"order": store.order, "decoder": settings.stack}
+
+        def turn(_seconds):
+            return apart(lambda: once(store, settings))
+
+    say({"contestants": [settings.peer], "facts": {**found, "versions": versions(store)}})
+    for line in sys.stdin:
+        try:
+            say(turn(float(line.rpartition("\t")[2])))
+        except Exception as error:
+            traceback.print_exc()
+            say({"error": f"{type(error).__name__}: {error}"})
+
+
+def numbers(store, settings, endless):
+    """Batches as a network takes them: f32 NCHW, normalised; each with its number of images."""
+    import torch
+
     own = settings.stack == "own"
     stack = None if own else STACKS[settings.stack]
     normalise = Normalise()
-    begin = time.perf_counter()
-    warm = 2 + 2 * settings.workers
-    images, watch, first = 0, None, None
-    for count, (batch, labels) in enumerate(store.loader(None if own else Collate(stack, settings.size), settings)):
-        pixels = batch if own else normalise(batch, stack.chw)
-        if first is None:
-            first = time.perf_counter() - begin
-            expected = (settings.batch, 3, settings.size, settings.size)
-            if tuple(pixels.shape) != expected or pixels.dtype != torch.float32 or len(labels) != settings.batch:
-                sys.exit(f"a batch is {tuple(pixels.shape)} {pixels.dtype}, expected {expected} float32")
-        if watch:
-            images += len(labels)
-            if watch.elapsed() >= settings.seconds:
-                break
-        elif count + 1 >= warm:
-            watch = meter.Watch()
-    return {**watch.rates(images), "first_batch_s": first, "memory_bytes": meter.memory_bytes()}
+    loader = store.loader(None if own else Collate(stack, settings.size), settings)
+    expected = (settings.batch, 3, settings.size, settings.size)
+    for batch, labels in forever(loader) if endless else loader:
+        if own and batch.dtype == torch.float32:
+            pixels = batch
+        else:
+            pixels = normalise(batch, stack.chw if stack else False)
+        if tuple(pixels.shape) != expected or pixels.dtype != torch.float32 or len(labels) != settings.batch:
+            raise ValueError(f"a batch is {tuple(pixels.shape)} {pixels.dtype}, expected {expected} float32")
+        yield len(labels)
+
+
+def warm(batches, seconds):
+    # What was made before this turn is taken first.
+    watch = meter.Watch()
+    while watch.elapsed() < seconds / 4:
+        next(batches)
+    images, watch = 0, meter.Watch()
+    while watch.elapsed() < seconds:
+        images += next(batches)
+    return {**watch.answer(images), "memory_bytes": meter.memory_bytes()}
+
+
+def once(store, settings):
+    """One epoch from opening the store on, or its first batch."""
+    watch, images, first = meter.Watch(), 0, None
+    due = len(listed(settings.images)) // settings.batch
+    for count, n in enumerate(numbers(store, settings, endless=False), start=1):
+        images += n
+        first = first or watch.elapsed()
+        if count >= due or settings.mode == "first":
+            break
+    if not images:
+        raise ValueError("an epoch without a batch")
+    return {**watch.answer(images), "ms": first * 1e3}
+
+
+def apart(work):
+    """What `work` returns in a process of its own, which leaves nothing open and nothing mapped."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            answer = work()
+        except BaseException as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        os.write(writer, json.dumps(answer).encode())
+        meter.end_children()
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as f:
+        text = f.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else {"error": "the process of a turn was killed"}
+
+
+def versions(store):
+    found = {}
+    for name in (*PACKAGES, *store.packages):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def facts(store, settings):
@@ -155,7 +209,7 @@ def facts(store, settings):
         "as_in_files": digests == sorted(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths),
     }
     if settings.stack == "own":
-        return {**found, "decoder": store.own, "dct": "full", "decodes": "whole images, encoded again"}
+        return {**found, "decoder": store.own, "dct": "full", "decodes": store.decodes}
     stack = STACKS[settings.stack](settings.size)
     random.seed(0)
     some = [path.read_bytes() for path in paths[:COUNTED]]
@@ -177,4 +231,6 @@ def facts(store, settings):
     }
 
 
-main()
+# Some peers start Python again, which imports this file.
+if __name__ == "__main__":
+    main()

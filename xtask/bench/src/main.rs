@@ -6,8 +6,8 @@ mod envelopes;
 mod fetch;
 mod gpu;
 mod image;
+mod loader;
 mod pack;
-mod peers;
 mod shuffle;
 mod squashfs;
 mod timed;
@@ -15,13 +15,12 @@ mod timed;
 use std::path::PathBuf;
 use std::process::{Command, exit};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Parser;
 use gular_bench::Bar;
 use serde_json::{Value, json};
 use xtask::cargo::{self, Set};
 use xtask::peers::venv;
-use xtask::process::{self, command};
 use xtask::setup::{self, Line};
 use xtask::workspace::Workspace;
 
@@ -99,26 +98,26 @@ enum What {
     /// Container images of torch's CUDA libraries: ours, ours again with another program,
     /// and `mksquashfs`: time, memory and size; writes docs/bench/image.svg.
     Image(image::Settings),
-    /// The loader against those of PyTorch, WebDataset, `datasets`, MosaicML Streaming and
-    /// FFCV on the same images; writes docs/bench/peers-DATE.json.
-    Peers(peers::Settings),
+    /// The loader, as a training step sees it, against bounds and with `--peers` against other
+    /// loaders on the same bytes; writes docs/bench/loader-DATE.json and its plot.
+    Loader(loader::Settings),
+    /// Is `loader` now.
+    #[command(hide = true)]
+    Load(Old),
+    /// Is `loader --peers` now.
+    #[command(hide = true)]
+    Peers(Old),
     /// How well orders mix samples that are stored class by class, by the batches they make;
     /// writes docs/bench/shuffle.svg.
     Shuffle,
-    /// The loader: the decoder alone, by threads, and with the tensors of a training step.
-    Load {
-        /// A bundle, as `gular pack` makes it
-        bundle: PathBuf,
-        /// Side of the pictures, in pixels
-        #[arg(long, default_value_t = 224)]
-        size: u32,
-        /// Samples a batch
-        #[arg(long, default_value_t = 64)]
-        batch_size: usize,
-        /// Seconds a row
-        #[arg(long, default_value_t = 5)]
-        seconds: u64,
-    },
+}
+
+/// The arguments of what has another name now.
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+struct Old {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _rest: Vec<String>,
 }
 
 fn main() {
@@ -129,6 +128,11 @@ fn main() {
 }
 
 fn run(args: &Args) -> Result<()> {
+    match &args.what {
+        What::Load(_) => bail!("`bench load` is `bench loader` now"),
+        What::Peers(_) => bail!("`bench peers` is `bench loader --peers` now"),
+        _ => {}
+    }
     let workspace = Workspace::locate()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
     let work = workspace.target.join("bench");
@@ -167,27 +171,26 @@ fn run(args: &Args) -> Result<()> {
             let example = release(&cargo::SIF_OF_DIR)?;
             image::run(&workspace, &example, settings, &work.join("image"))
         }
-        What::Peers(settings) => {
-            let python = match &settings.python {
-                Some(python) => std::path::absolute(python)?,
-                None => {
-                    venv::prepare(&workspace, &workspace.target.join("peers"))?.join("bin/python")
-                }
-            };
+        What::Loader(settings) => {
+            let loader_rates = release(&cargo::LOADER_RATES)?;
             // Packing is not timed here.
             let [gular] = cargo::build(&workspace, &ready, Set::Plain, [&cargo::GULAR])?;
-            let programs =
-                peers::Programs { gular, load_rate: release(&cargo::LOAD_RATE)?, python };
-            peers::run(&workspace, &programs, settings, &work.join("peers"))
+            // Without one our own rows are measured all the same.
+            let python = match &settings.python {
+                Some(python) => Ok(std::path::absolute(python)?),
+                None if settings.needs_python() => {
+                    venv::prepare(&workspace, &workspace.target.join("peers"))
+                        .map(|venv| venv.join("bin/python"))
+                        .map_err(|error| format!("{error:#}"))
+                }
+                None => Err("run without `--peers`".to_owned()),
+            };
+            let library_path = ready.library_path(std::env::var_os("LD_LIBRARY_PATH"));
+            let programs = loader::Programs { gular, loader_rates, python, library_path };
+            loader::run(&workspace, &programs, settings, &work.join("loader"))
         }
+        What::Load(_) | What::Peers(_) => unreachable!("refused before"),
         What::Shuffle => shuffle::run(&workspace, &release(&cargo::PRINT_ORDER)?),
-        What::Load { bundle, size, batch_size, seconds } => {
-            let mut run = command(release(&cargo::LOAD_RATE)?);
-            run.arg(bundle).args([size.to_string(), batch_size.to_string(), seconds.to_string()]);
-            process::run(&mut run)?;
-            eprintln!("{}", machine());
-            Ok(())
-        }
     }
 }
 

@@ -1,0 +1,193 @@
+//! A process that takes turns, stopped between them.
+//!
+//! Contestants get ready once and stay, so that rounds can be interleaved in seconds; stopped, so
+//! that no thread of theirs works ahead in another's turn. When this program ends early, the
+//! kernel sends SIGHUP to process groups that stand still and have lost their parent.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+
+use xtask::process;
+
+/// How long a contestant may take to get ready: some pack what they need, some compile.
+const READY: Duration = Duration::from_secs(300);
+/// And for a turn, beyond its seconds.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Lines of what a process said that are quoted when it fails.
+const QUOTED: usize = 6;
+
+/// How a process is started, and what is to be known of it.
+pub(crate) struct Start {
+    pub(crate) command: Command,
+    pub(crate) name: String,
+    pub(crate) is_ours: bool,
+    /// What it reads: forgotten before each turn of a cold row.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+pub(crate) struct Process {
+    child: Child,
+    group: Option<Pid>,
+    input: ChildStdin,
+    answers: Receiver<String>,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts it, and waits until it says what it has.
+    pub(crate) fn start(start: &Start, logs: &Path) -> Result<(Self, Value)> {
+        fs::create_dir_all(logs)?;
+        let word = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        let log = logs.join(format!("{}.log", start.name.chars().map(word).collect::<String>()));
+        let mut command = Command::new(start.command.get_program());
+        command.args(start.command.get_args());
+        for (name, value) in start.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?);
+        // Of its own, with all that it starts.
+        command.process_group(0);
+        let mut child = command.spawn().with_context(|| process::cannot_start(&command))?;
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            bail!("`{}` has no pipes", process::line(&command));
+        };
+        let (said, answers) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if said.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut process = Self { child, group, input, answers, log };
+        let answer = process.answer(READY)?;
+        process.signal(Signal::STOP);
+        Ok((process, answer))
+    }
+
+    /// One turn of one of its contestants.
+    pub(crate) fn turn(&mut self, contestant: &str, seconds: f64) -> Result<Value> {
+        self.signal(Signal::CONT);
+        let sent =
+            writeln!(self.input, "{contestant}\t{seconds}").and_then(|()| self.input.flush());
+        let answer = match sent {
+            Ok(()) => self.answer(PATIENCE + Duration::from_secs_f64(seconds * 3.0)),
+            Err(_) => Err(self.ended()),
+        };
+        self.signal(Signal::STOP);
+        answer
+    }
+
+    fn answer(&mut self, patience: Duration) -> Result<Value> {
+        let line = match self.answers.recv_timeout(patience) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                bail!("no answer for {} s{}", patience.as_secs(), self.quoted())
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+        };
+        let value: Value = serde_json::from_str(&line)
+            .with_context(|| format!("the answer is not JSON: `{line}`"))?;
+        match value.get("error").and_then(Value::as_str) {
+            Some(error) => bail!("{error}"),
+            None => Ok(value),
+        }
+    }
+
+    fn ended(&mut self) -> anyhow::Error {
+        let status = self.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+        anyhow!("it ended with {status}{}", self.quoted())
+    }
+
+    /// The last that it said.
+    fn quoted(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines[lines.len().saturating_sub(QUOTED)..].join("\n");
+        if last.is_empty() { String::new() } else { format!(":\n{last}") }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // Whoever is gone needs none.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn started(script: &str) -> Result<(Process, Value)> {
+        static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let logs: PathBuf = std::env::temp_dir().join(format!("turns-{}", std::process::id()));
+        let mut command = process::command("sh");
+        command.args(["-c", script]);
+        let name = format!("test {number}");
+        Process::start(&Start { command, name, is_ours: true, files: Vec::new() }, &logs)
+    }
+
+    #[test]
+    fn turns_are_answered_and_errors_named() {
+        let script = "echo '{\"contestants\": [\"a\"]}'; read x; echo \"{\\\"said\\\": \\\"$x\\\"}\"; \
+                      read x; echo '{\"error\": \"no disk\"}'; read x; echo broken >&2; exit 3";
+        let (mut process, ready) = started(script).unwrap();
+        assert_eq!(ready["contestants"][0], "a");
+        assert_eq!(process.turn("a", 0.5).unwrap()["said"], "a\t0.5");
+        assert_eq!(process.turn("a", 0.5).unwrap_err().to_string(), "no disk");
+        let error = process.turn("a", 0.5).unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("broken"), "{error}");
+        let error = started("echo missing >&2; exit 1").err().unwrap().to_string();
+        assert!(error.contains("missing"), "{error}");
+    }
+
+    #[test]
+    fn a_process_stands_still_between_turns_and_is_gone_in_the_end() {
+        let dir = std::env::temp_dir().join(format!("counter-{}", std::process::id()));
+        let script = format!(
+            "echo '{{}}'; (while :; do echo >> '{0}'; sleep 0.01; done) & \
+             while read x; do echo '{{}}'; done",
+            dir.display()
+        );
+        let length = || fs::metadata(&dir).map_or(0, |found| found.len());
+        let (process, _) = started(&script).unwrap();
+        thread::sleep(Duration::from_millis(50));
+        let before = length();
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(length(), before, "it went on");
+        let since = Instant::now();
+        drop(process);
+        assert!(since.elapsed() < Duration::from_secs(5));
+        let ended = length();
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(length(), ended, "what it started goes on");
+        let _ = fs::remove_file(&dir);
+    }
+}
