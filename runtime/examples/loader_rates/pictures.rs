@@ -59,7 +59,7 @@ pub(crate) fn alone(dir: &Path) -> Result<Host, Box<dyn Error>> {
 
 /// The largest square in the middle, as data loaders without augmentations make it.
 pub(crate) fn centre(dir: &Path) -> Result<Host, Box<dyn Error>> {
-    rates(dir, Transform::Eval { resize_short: SIZE, crop: SIZE })
+    rates(dir, Transform::Eval { resize_short: SIZE, width: SIZE, height: SIZE })
 }
 
 fn rates(dir: &Path, transform: Transform) -> Result<Host, Box<dyn Error>> {
