@@ -65,6 +65,8 @@ pub const DEMO_IMAGES: Artifact = Artifact::new(CODEC, "example", "demo_images",
 pub const DIRECTOR: Artifact = Artifact::new(FEDERATION_ROOM, "example", "director", &[]);
 /// The GPU path's checks and rates.
 pub const GPU: Artifact = Artifact::new(RUNTIME, "example", "gpu", &["cuda", "turbo"]);
+/// Times of large photographs.
+pub const LARGE_PHOTOS: Artifact = Artifact::new(CODEC, "example", "large_photos", &["turbo"]);
 /// The loader's turns in its benchmark.
 pub const LOADER_RATES: Artifact =
     Artifact::new(RUNTIME, "example", "loader_rates", &["torch", "turbo"]);

@@ -185,8 +185,15 @@ fn run(args: &Args) -> Result<()> {
                 }
                 None => Err("run without `--peers`".to_owned()),
             };
+            let large = workspace.root.join("crates/codec/examples/large_photos.rs");
+            let large_photos = match () {
+                () if !settings.asks_for("large") => Err("it was not asked for".to_owned()),
+                () if !large.exists() => Err(format!("there is no `{}`", large.display())),
+                () => release(&cargo::LARGE_PHOTOS).map_err(|error| format!("{error:#}")),
+            };
             let library_path = ready.library_path(std::env::var_os("LD_LIBRARY_PATH"));
-            let programs = loader::Programs { gular, loader_rates, python, library_path };
+            let programs =
+                loader::Programs { gular, loader_rates, python, large_photos, library_path };
             loader::run(&workspace, &programs, settings, &work.join("loader"))
         }
         What::Load(_) | What::Peers(_) => unreachable!("refused before"),

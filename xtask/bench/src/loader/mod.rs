@@ -11,6 +11,7 @@
 //! it had, and `--only` measures single rows again.
 
 mod data;
+mod large;
 mod packages;
 mod process;
 mod record;
@@ -21,7 +22,7 @@ mod words;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
 use xtask::workspace::Workspace;
@@ -70,6 +71,11 @@ impl Settings {
     pub(crate) fn needs_python(&self) -> bool {
         self.peers && self.python.is_none()
     }
+
+    /// Whether a row of this name is asked for.
+    pub(crate) fn asks_for(&self, row: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == row)
+    }
 }
 
 /// The programs that are run.
@@ -78,6 +84,8 @@ pub(crate) struct Programs {
     pub(crate) loader_rates: PathBuf,
     /// Or why there is none.
     pub(crate) python: std::result::Result<PathBuf, String>,
+    /// Or why there is none.
+    pub(crate) large_photos: std::result::Result<PathBuf, String>,
     /// Where `loader_rates` finds libtorch.
     pub(crate) library_path: std::ffi::OsString,
 }
@@ -172,7 +180,8 @@ impl Bench<'_> {
                 Err(error) => lack(&mut absent, &start.name, &error),
             }
         }
-        for round in 0..self.settings.rounds {
+        let rounds = if running.is_empty() { 0 } else { self.settings.rounds };
+        for round in 0..rounds {
             let n = running.len().max(1);
             for at in 0..running.len() {
                 let one = &mut running[(at + round) % n];
@@ -189,6 +198,16 @@ impl Bench<'_> {
             .filter(|contestant| !contestant.turns.is_empty())
             .collect();
         let mut value = summary::row(row, &contestants);
+        if row.name == "large" {
+            let large = self.programs.large_photos.as_deref();
+            let found = large
+                .map_err(|reason| anyhow!("{reason}"))
+                .and_then(|program| large::row(row, program, &self.data.images()));
+            match found {
+                Ok(found) => value = found,
+                Err(error) => lack(&mut absent, "large photographs", &error),
+            }
+        }
         value["not_measured"] = absent.into();
         value["rounds"] = self.settings.rounds.into();
         value["machine"] = before;

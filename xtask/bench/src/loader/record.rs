@@ -74,8 +74,7 @@ fn plot(record: &Value) -> String {
 fn panel(name: &str, row: &Value) -> Option<Panel> {
     let contestants = row["contestants"].as_array()?;
     if contestants.len() > BARS {
-        let bars: Vec<Bar> =
-            row["targets"].as_array()?.iter().filter_map(|target| ratio(target)).collect();
+        let bars: Vec<Bar> = row["targets"].as_array()?.iter().filter_map(ratio).collect();
         let title = format!("{name}: over the loop by hand, more is better");
         return (!bars.is_empty()).then_some(Panel { title, bars, limit: None });
     }

@@ -342,6 +342,19 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
             )
         },
         Row {
+            seconds: 5.0,
+            bounds: &["turbo", "full"],
+            targets: large(),
+            ..row(
+                "large",
+                "Mosaics of 4, 12 and 48 megapixels to 224 pixels on one thread, the whole and the \
+                 middle, beside libjpeg-turbo's own scaled decode and the resizer by hand; `full` \
+                 decodes every pixel",
+                &[],
+                1,
+            )
+        },
+        Row {
             seconds: 3.0,
             is_cold: true,
             mode: "epoch",
@@ -371,6 +384,17 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
             )
         },
     ]
+}
+
+fn large() -> Vec<Target> {
+    let mut targets = Vec::new();
+    for size in ["4 MP", "12 MP", "48 MP"] {
+        for part in ["whole", "middle"] {
+            let bound = Against::Contestant(format!("turbo, {size}, {part}"));
+            targets.push(target(&format!("gular, {size}, {part}"), bound, Bound::AtLeast(0.9)));
+        }
+    }
+    targets
 }
 
 fn passes() -> Vec<Target> {
