@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_codec::{DecodeOptions, Decoder, Limits, read_header};
+use gular_codec::{DecodeOptions, Decoder, Limits, Scaling, read_header};
 use gular_runtime::order::KeyedRng;
 use gular_runtime::{
     Bundle, Depth, Loader, LoaderOptions, OnBadSample, Split, Transform, UnknownLabels,
@@ -78,8 +78,9 @@ pub(crate) struct Decode {
 impl Decode {
     /// Pictures of `size` pixels a side.
     pub(crate) fn new(size: u32) -> Self {
+        let options = DecodeOptions { scaling: Scaling::Reduced, ..DecodeOptions::default() };
         Self {
-            decoder: Decoder::new(DecodeOptions::default()),
+            decoder: Decoder::new(options),
             transform: Transform::train(size),
             limits: Limits::default(),
             out: vec![0; size as usize * size as usize * 3],

@@ -37,7 +37,7 @@ pub use gular_bundle::{
     SampleId, ShardIdx, Split,
 };
 pub use gular_codec::{
-    DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, jpeg_backend,
+    DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Scaling, jpeg_backend,
 };
 pub use gular_files::{Env, write_file};
 #[cfg(feature = "torch")]

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use crate::fixtures::{self, Recipe, label, make, open};
 use gular_bundle::{Dtype, Field, FieldIdx, FieldName, Row, ShardIdx};
-use gular_codec::{DecodeOptions, Decoder, Resize, encode_png};
+use gular_codec::{DecodeOptions, Decoder, Rect, Resize, encode_jpeg, encode_png};
 use gular_runtime::augment::{Augment, Pixels};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
     Batch, Bundle, Depth, Env, Error, IGNORED_LABEL, Layout, Loader, LoaderError, LoaderOptions,
-    Numbers, OnBadSample, OrientationPolicy, Phase, Ranks, Split, StopFlag, Transform,
+    Numbers, OnBadSample, OrientationPolicy, Phase, Ranks, Scaling, Split, StopFlag, Transform,
     UnknownLabels,
 };
 
@@ -650,6 +650,33 @@ fn pictures_are_turned_by_their_exif_unless_told_otherwise() {
         let row = batch.images().chunks(9 * 5 * 3).nth(8).unwrap();
         assert_eq!(row, expected.data(), "{orientation:?}");
     }
+}
+
+#[test]
+fn large_photographs_are_decoded_smaller_unless_told_otherwise() {
+    let (width, height) = (400, 300);
+    let pixel = |x: u32, y: u32| [x * y / 500, x ^ y, 255 - x / 2].map(|v| v as u8);
+    let rgb: Vec<u8> =
+        (0..height).flat_map(|y| (0..width).flat_map(move |x| pixel(x, y))).collect();
+    let large = encode_jpeg(&rgb, width, height, 90).unwrap();
+    let made = make(&Recipe { replace: &[(8, large.clone())], ..Recipe::default() });
+    let transform = Transform::Resize { width: 9, height: 5 };
+    let options = options(OrderKind::Torch { shuffle: false });
+    assert_eq!(options.scaling, Scaling::Reduced);
+    let rows = [Scaling::Reduced, Scaling::Full].map(|scaling| {
+        let options = LoaderOptions { transform, scaling, batch_size: 25, ..options.clone() };
+        let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+        let batch = loader.epoch(0).next().unwrap().unwrap();
+        let row = batch.images().chunks(9 * 5 * 3).nth(8).unwrap().to_vec();
+        let mut decoder = Decoder::new(DecodeOptions { scaling, ..DecodeOptions::default() });
+        let mut expected = vec![0; row.len()];
+        let whole = Rect::whole(width, height);
+        decoder.crop_resize(&large, whole, &Resize::to(9, 5), &mut expected).unwrap();
+        assert_eq!(row, expected, "{scaling:?}");
+        row
+    });
+    let scales = gular_runtime::jpeg_backend().starts_with("libjpeg-turbo");
+    assert_eq!(rows[0] != rows[1], scales);
 }
 
 const UNKNOWN: [usize; 4] = [0, 7, 11, 24];

@@ -1,9 +1,10 @@
 use crate::{
-    Error, Fit, Format, Header, Image, JpegBackend, Limits, Orientation, Rect, Resize, Resizer,
-    Start, fit,
+    Error, Filter, Fit, Format, Header, Image, JpegBackend, Limits, Orientation, Rect, Resize,
+    Resizer, Scaling, Start, fit,
     jpeg::{self, Frame},
     picture::{CHANNELS, View, byte_len, check_buffer, grow},
     png::{self, Png},
+    scale,
 };
 
 /// How a [`Decoder`] treats what it is given.
@@ -15,6 +16,9 @@ pub struct DecodeOptions {
     pub orientation: OrientationPolicy,
     /// Which library decodes JPEG.
     pub jpeg: JpegBackend,
+    /// Whether a JPEG that shrinks a lot is decoded smaller: by
+    /// [`crop_resize`](Decoder::crop_resize) and what is made of it.
+    pub scaling: Scaling,
 }
 
 /// Whether a file's EXIF orientation is followed.
@@ -108,18 +112,24 @@ impl Decoder {
         out: &mut [u8],
     ) -> Result<(), Error> {
         let file = self.open(bytes)?;
+        let step = self.step(&file, region, to);
         let mut pixels = std::mem::take(&mut self.pixels);
-        let done = self.window(&file, region, false, &mut pixels).and_then(|window| {
-            let view = window.view(&pixels);
-            if file.orientation == Orientation::Normal {
-                return self.resizer.resize_view(view, to, out);
+        let done = self.window(&file, region, step, false, &mut pixels).and_then(|window| {
+            if step > 1 {
+                let (stored, stride) = (file.stored(region), window.outer.width as usize);
+                scale::weigh_edges(&mut pixels, stride, window.rect, stored, step);
             }
-            let len = byte_len(region.width, region.height, CHANNELS)?;
-            let upright = grow(&mut self.upright, len)?;
+            let (view, part) = (window.view(&pixels), file.part(region, step));
+            if file.orientation == Orientation::Normal {
+                return self.resizer.resize_part(view, step, part, to, out);
+            }
+            let Rect { width, height, .. } = view.rect;
+            let (width, height) = file.orientation.upright_size(width, height);
+            let upright = grow(&mut self.upright, byte_len(width, height, CHANNELS)?)?;
             file.orientation.copy_upright(view, upright);
-            let rect = Rect::whole(region.width, region.height);
-            let view = View { pixels: upright, stride: region.width as usize, rect };
-            self.resizer.resize_view(view, to, out)
+            let rect = Rect::whole(width, height);
+            let view = View { pixels: upright, stride: width as usize, rect };
+            self.resizer.resize_part(view, step, part, to, out)
         });
         self.pixels = pixels;
         self.release();
@@ -285,7 +295,7 @@ impl Decoder {
     fn whole(&mut self, file: &File<'_>, strict: bool) -> Result<(), Error> {
         let (width, height) = file.size();
         let mut pixels = std::mem::take(&mut self.pixels);
-        let done = self.window(file, Rect::whole(width, height), strict, &mut pixels);
+        let done = self.window(file, Rect::whole(width, height), 1, strict, &mut pixels);
         self.pixels = pixels;
         self.release();
         done.map(drop)
@@ -319,7 +329,7 @@ impl Decoder {
     /// `region` as a picture of its own.
     fn image(&mut self, file: &File<'_>, region: Rect, strict: bool) -> Result<Image, Error> {
         let mut pixels = Vec::new();
-        let window = self.window(file, region, strict, &mut pixels)?;
+        let window = self.window(file, region, 1, strict, &mut pixels)?;
         let len = byte_len(region.width, region.height, CHANNELS)?;
         if file.orientation == Orientation::Normal && window.is_exact() {
             pixels.truncate(len);
@@ -330,25 +340,46 @@ impl Decoder {
         Image::new(region.width, region.height, upright)
     }
 
-    /// Decodes at least `region` (upright coordinates) as it is stored.
+    /// By which step `region` is decoded smaller on its way to `to`.
+    fn step(&self, file: &File<'_>, region: Rect, to: &Resize) -> u32 {
+        let DecodeOptions { scaling, jpeg, .. } = self.options;
+        match &file.kind {
+            // Inks are multiplied to colours, and a product of means is not the mean of products.
+            Kind::Jpeg(frame) if frame.components != 4 => {
+                let scales = jpeg.scales() && to.filter == Filter::Bilinear;
+                let cell = |step| {
+                    let (columns, rows) = frame.colour_cell(step)?;
+                    Some(file.orientation.upright_size(columns, rows))
+                };
+                match scaling {
+                    Scaling::Reduced if scales => scale::step(region, to, cell),
+                    _ => 1,
+                }
+            }
+            _ => 1,
+        }
+    }
+
+    /// Decodes at least `region` (upright coordinates) as it is stored, in pixels of `step` by
+    /// `step`.
     fn window(
         &mut self,
         file: &File<'_>,
         region: Rect,
+        step: u32,
         strict: bool,
         pixels: &mut Vec<u8>,
     ) -> Result<Window, Error> {
-        let Header { width, height, .. } = file.header;
         let (upright_width, upright_height) = file.size();
         region.check(upright_width, upright_height)?;
-        let region = file.orientation.stored_rect(region, width, height);
+        let region = scale::touched(file.stored(region), step);
         let flaw = file.kind.flaw().map(|flaw| Error::corrupt(file.header.format, flaw));
         if let Some(flaw) = flaw.clone().filter(|_| strict) {
             return Err(flaw);
         }
         let (outer, found) = match &file.kind {
             Kind::Jpeg(frame) => {
-                jpeg::decode(self.options.jpeg, file.bytes, frame, region, strict, pixels)?
+                jpeg::decode(self.options.jpeg, file.bytes, frame, region, step, strict, pixels)?
             }
             Kind::Png(png) => {
                 png::decode(file.bytes, png, region, &self.options.limits, strict, pixels)?;
@@ -407,6 +438,20 @@ impl File<'_> {
 
     fn size(&self) -> (u32, u32) {
         self.orientation.upright_size(self.header.width, self.header.height)
+    }
+
+    /// Where `region`, of the upright picture, is stored.
+    fn stored(&self, region: Rect) -> Rect {
+        self.orientation.stored_rect(region, self.header.width, self.header.height)
+    }
+
+    /// Where `region` lies in the upright picture of the pixels of `step` by `step` that it
+    /// touches; in pixels of the file, and of the same size.
+    fn part(&self, region: Rect, step: u32) -> Rect {
+        let stored = self.stored(region);
+        let Rect { x, y, width, height } = scale::touched(stored, step);
+        let outer = Rect::new(x * step, y * step, width * step, height * step);
+        self.orientation.upright_rect(stored.within(outer), outer.width, outer.height)
     }
 }
 

@@ -20,7 +20,8 @@
 //!
 //! JPEG has two backends. libjpeg-turbo (feature `turbo`) is used where it is
 //! compiled in, zune-jpeg elsewhere; [`jpeg_backend`] says which. They are never
-//! mixed silently, because their pixels differ a little: see [`JpegBackend`].
+//! mixed silently, because their pixels differ a little: see [`JpegBackend`]. Only
+//! libjpeg-turbo decodes parts of a picture, and at a fraction of its size: [`Scaling`].
 
 mod decode;
 mod encode;
@@ -36,6 +37,7 @@ mod picture;
 mod planes;
 mod png;
 mod resize;
+mod scale;
 mod xmp;
 
 pub use decode::{DecodeOptions, Decoder, OrientationPolicy};
@@ -50,3 +52,4 @@ pub use orientation::Orientation;
 pub use picture::{Image, Rect};
 pub use planes::Sample;
 pub use resize::{Filter, Resize, Resizer, resize};
+pub use scale::Scaling;

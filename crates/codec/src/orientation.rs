@@ -79,6 +79,18 @@ impl Orientation {
         }
     }
 
+    /// Where `stored`, of a stored picture of `width` by `height`, lies in the upright one.
+    pub(crate) fn upright_rect(self, stored: Rect, width: u32, height: u32) -> Rect {
+        // What turns the upright picture back.
+        let back = match self {
+            Self::Rotate90 => Self::Rotate270,
+            Self::Rotate270 => Self::Rotate90,
+            other => other,
+        };
+        let (width, height) = self.upright_size(width, height);
+        back.stored_rect(stored, width, height)
+    }
+
     /// The stored column and row of the upright picture's pixel (`x`, `y`); the stored
     /// picture is `width` by `height`.
     pub(crate) fn stored_pixel(
@@ -148,7 +160,9 @@ mod tests {
         let pixels: Vec<u8> = STORED.concat().bytes().flat_map(|b| [b; CHANNELS]).collect();
         let (width, height) = orientation.upright_size(3, 2);
         let region = region.unwrap_or(Rect::whole(width, height));
-        let view = View { pixels: &pixels, stride: 3, rect: orientation.stored_rect(region, 3, 2) };
+        let stored = orientation.stored_rect(region, 3, 2);
+        assert_eq!(orientation.upright_rect(stored, 3, 2), region);
+        let view = View { pixels: &pixels, stride: 3, rect: stored };
         let mut out = vec![0; region.width as usize * region.height as usize * CHANNELS];
         orientation.copy_upright(view, &mut out);
         for (i, cell) in out.chunks(CHANNELS).enumerate() {

@@ -90,7 +90,8 @@ impl Resizer {
         let (width, height) = size;
         check_buffer(src.len(), width, height)?;
         region.check(width, height)?;
-        self.resize_view(View { pixels: src, stride: width as usize, rect: region }, to, out)
+        let view = View { pixels: src, stride: width as usize, rect: region };
+        self.resize_part(view, 1, Rect::whole(region.width, region.height), to, out)
     }
 
     /// Resizes `region` of 16-bit RGB pixels, `size` = (width, height), which hold it.
@@ -122,16 +123,19 @@ impl Resizer {
         Ok(())
     }
 
-    /// `view.rect` lies within its pixels.
-    pub(crate) fn resize_view(
+    /// Resizes a picture whose pixels are `step` by `step` of what `part` counts: `part` of
+    /// `view.rect`, which lies within its pixels.
+    pub(crate) fn resize_part(
         &mut self,
         view: View<'_>,
+        step: u32,
+        part: Rect,
         to: &Resize,
         out: &mut [u8],
     ) -> Result<(), Error> {
         check_buffer(out.len(), to.width, to.height)?;
         let Rect { x, y, width, height } = view.rect;
-        if (width, height) == (to.width, to.height) {
+        if step == 1 && (width, height) == (to.width, to.height) {
             let lines = out.chunks_exact_mut(width as usize * CHANNELS);
             lines.zip(view.rows()).for_each(|(line, row)| line.copy_from_slice(row));
         } else {
@@ -145,7 +149,11 @@ impl Resizer {
                 .map_err(unfit(to, view.pixels))?;
             let mut dst = TypedImage::<U8x3>::from_buffer(to.width, to.height, &mut *out)
                 .map_err(unfit(to, view.pixels))?;
+            // Exact: a step is a power of two.
+            let [x, y, width, height] = [part.x, part.y, part.width, part.height]
+                .map(|pixels| f64::from(pixels) / f64::from(step));
             let options = ResizeOptions::new().resize_alg(to.filter.algorithm());
+            let options = options.crop(x, y, width, height);
             let done = self.inner.resize_typed(&src, &mut dst, &options);
             done.map_err(unfit(to, view.pixels))?;
         }

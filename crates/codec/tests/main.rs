@@ -14,4 +14,5 @@ mod png;
 mod region;
 mod resize;
 mod samples;
+mod scale;
 mod tolerated;

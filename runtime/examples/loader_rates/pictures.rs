@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use gular_codec::{DecodeOptions, Decoder, Limits, read_header};
+use gular_codec::{DecodeOptions, Decoder, Limits, Scaling, read_header};
 use gular_runtime::order::{KeyedRng, Weights};
 use gular_runtime::torch::{Feed, FeedOptions, Place};
 use gular_runtime::{
@@ -235,8 +235,9 @@ pub(crate) fn run(feed: &mut Feed, epoch: &mut u64, seconds: f64) -> Answer {
 fn decode(samples: &[Vec<u8>], next: &AtomicU64, threads: usize, seconds: f64) -> Answer {
     let transform = Transform::train(SIZE);
     let (watch, before) = (Watch::begin(), next.load(Ordering::Relaxed));
+    let options = DecodeOptions { scaling: Scaling::Reduced, ..DecodeOptions::default() };
     let work = || -> io::Result<()> {
-        let mut decoder = Decoder::new(DecodeOptions::default());
+        let mut decoder = Decoder::new(options);
         let mut out = vec![0; SIZE as usize * SIZE as usize * 3];
         while watch.seconds() < seconds {
             let i = next.fetch_add(1, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gular_bundle::Split;
-use gular_codec::{JpegBackend, Limits, OrientationPolicy};
+use gular_codec::{JpegBackend, Limits, OrientationPolicy, Scaling};
 
 use super::{Depth, Draw, Layout, Normalise, Numbers, Select, UnknownLabels};
 use crate::augment::{Augment, Blend, Transform};
@@ -83,6 +83,9 @@ pub struct LoaderOptions {
     pub limits: Limits,
     /// Which library decodes JPEG; its pixels are its own.
     pub jpeg: JpegBackend,
+    /// Whether a JPEG of which a sixth or less is wanted is decoded at a fraction of its size,
+    /// unless told otherwise within a stated distance of the full decode.
+    pub scaling: Scaling,
 }
 
 /// What to do about an image that cannot be decoded.
@@ -152,6 +155,7 @@ impl LoaderOptions {
             lent_patience: Duration::from_secs(10),
             limits: Limits::default(),
             jpeg: JpegBackend::default(),
+            scaling: Scaling::Reduced,
         }
     }
 

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use gular_bundle::{Bundle, FieldIdx, Row, SampleId, Shard, Split};
 use gular_codec::{
-    DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Resize, Sample, read_header,
+    DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Resize, Sample, Scaling,
+    read_header,
 };
 
 use super::ahead::Ahead;
@@ -40,6 +41,7 @@ pub(super) struct Source {
     orientation: OrientationPolicy,
     limits: Limits,
     jpeg: JpegBackend,
+    scaling: Scaling,
 }
 
 /// Why there is no picture.
@@ -128,6 +130,7 @@ impl Source {
             orientation: options.orientation,
             limits: options.limits,
             jpeg: options.jpeg,
+            scaling: options.scaling,
             bundle,
         })
     }
@@ -152,6 +155,7 @@ impl Source {
             limits: self.limits,
             orientation: self.orientation,
             jpeg: self.jpeg,
+            scaling: self.scaling,
         });
         let (pixels, ahead) = (PixelTools::default(), ahead.cloned());
         Tools { decoder, pixels, stored: Vec::new(), ahead }

@@ -34,6 +34,15 @@ impl JpegBackend {
             Self::Zune => "zune-jpeg 0.5.15",
         }
     }
+
+    /// Whether it can decode fewer pixels than a file has.
+    pub(crate) fn scales(self) -> bool {
+        match self {
+            #[cfg(feature = "turbo")]
+            Self::Turbo => true,
+            Self::Zune => false,
+        }
+    }
 }
 
 impl Default for JpegBackend {
@@ -47,25 +56,31 @@ pub fn jpeg_backend() -> &'static str {
     JpegBackend::default().name()
 }
 
-/// Decodes at least `region` of the stored picture into `out`, which may grow.
+/// Decodes at least `region` of the stored picture into `out`, which may grow; `region` is
+/// in pixels of `scale` by `scale` stored ones, as is all that comes back: 1 where the
+/// backend does not scale.
 ///
 /// Returns the window decoded: its RGB pixels lie at the start of `out`, without gaps;
 /// and what the backend found and tolerated. `strict` tolerates nothing.
 #[cfg_attr(
     not(feature = "turbo"),
-    expect(unused_variables, reason = "zune-jpeg decodes all there is, whatever the region")
+    expect(
+        unused_variables,
+        reason = "zune-jpeg decodes all there is, whatever the region, and does not scale"
+    )
 )]
 pub(crate) fn decode(
     backend: JpegBackend,
     bytes: &[u8],
     frame: &Frame,
     region: Rect,
+    scale: u32,
     strict: bool,
     out: &mut Vec<u8>,
 ) -> Result<(Rect, Option<Error>), Error> {
     match backend {
         #[cfg(feature = "turbo")]
-        JpegBackend::Turbo => super::turbo::decode(bytes, frame, region, strict, out),
+        JpegBackend::Turbo => super::turbo::decode(bytes, frame, region, scale, strict, out),
         JpegBackend::Zune => super::zune::decode(bytes, frame, strict, out),
     }
 }

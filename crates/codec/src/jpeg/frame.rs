@@ -183,6 +183,22 @@ impl Frame {
         }
     }
 
+    /// How many columns and rows share a colour when libjpeg decodes at 1/`step`; `None` for odd
+    /// samplings.
+    ///
+    /// It scales coarser components less, by a power of two on both sides alike
+    /// (`jpeg_calc_output_dimensions` in `jdmaster.c`): 4:2:0 has a colour for each pixel then,
+    /// but 4:2:2 one for two.
+    pub(crate) fn colour_cell(&self, step: u32) -> Option<(u32, u32)> {
+        let (h, v) = self.plain_sampling?;
+        let (mut columns, mut rows) = (u32::from(h), u32::from(v));
+        let mut less = step;
+        while less > 1 && columns.is_multiple_of(2) && rows.is_multiple_of(2) {
+            (less, columns, rows) = (less / 2, columns / 2, rows / 2);
+        }
+        Some((columns, rows))
+    }
+
     /// Whether an end-of-image marker follows the scans of this frame.
     pub(crate) fn is_complete(&self, bytes: &[u8]) -> bool {
         let scans = bytes.get(self.scan_at..).unwrap_or_default();

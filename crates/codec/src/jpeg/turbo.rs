@@ -25,7 +25,8 @@ struct Turbo {
     handle: NonNull<c_void>,
 }
 
-/// Decodes a window that contains `region`; see [`super::decode`].
+/// Decodes a window that contains `region`, both in pixels of `scale` by `scale` stored ones;
+/// see [`super::decode`].
 ///
 /// Rows below the window are not read at all, so damage there goes unnoticed: only a
 /// window over the whole picture proves the file.
@@ -33,13 +34,16 @@ pub(super) fn decode(
     bytes: &[u8],
     frame: &Frame,
     region: Rect,
+    scale: u32,
     strict: bool,
     out: &mut Vec<u8>,
 ) -> Result<(Rect, Option<Error>), Error> {
     let mut turbo = Turbo::new()?;
     turbo.read_header(bytes, frame)?;
-    let window = turbo.window(frame, region);
-    if window != Rect::whole(frame.width, frame.height) {
+    turbo.scale(scale)?;
+    let whole = Rect::whole(frame.width.div_ceil(scale), frame.height.div_ceil(scale));
+    let window = turbo.window(frame, region, scale, whole);
+    if window != whole {
         turbo.crop(window)?;
     }
     let (format, channels) = match frame.components {
@@ -152,9 +156,9 @@ impl Turbo {
     /// Cropping starts at iMCU borders. Chroma upsampling looks one sample past the
     /// region, and repeats its last sample at a window's edge: one iMCU more on each
     /// side puts that edge out of sight. Rows need nothing: skipped rows lend theirs.
-    fn window(&self, frame: &Frame, region: Rect) -> Rect {
-        let whole = Rect::whole(frame.width, frame.height);
-        let unit = frame.imcu_width;
+    fn window(&self, frame: &Frame, region: Rect, scale: u32, whole: Rect) -> Rect {
+        // A multiple of 8, which is the largest scale.
+        let unit = frame.imcu_width / scale;
         // TurboJPEG refuses to crop samplings it has no name for.
         let known = self.get(tj::TJPARAM_TJPARAM_SUBSAMP) != tj::TJSAMP_TJSAMP_UNKNOWN;
         if !known || region == whole {
@@ -162,8 +166,16 @@ impl Turbo {
         }
         let margin = if frame.subsampled { unit } else { 0 };
         let left = (region.x / unit * unit).saturating_sub(margin);
-        let right = (region.x + region.width + margin).min(frame.width);
+        let right = (region.x + region.width + margin).min(whole.width);
         Rect { x: left, width: right - left, ..region }
+    }
+
+    /// Makes one pixel of `scale` by `scale`: 1, 2, 4 or 8.
+    fn scale(&mut self, scale: u32) -> Result<(), Error> {
+        let factor = tj::tjscalingfactor { num: 1, denom: scale as c_int };
+        // SAFETY: the factor is passed by value; one that there is not is refused.
+        let code = unsafe { tj::tj3SetScalingFactor(self.handle.as_ptr(), factor) };
+        if code == 0 { Ok(()) } else { Err(classify(self.message(), 0)) }
     }
 
     fn crop(&mut self, window: Rect) -> Result<(), Error> {
@@ -183,10 +195,11 @@ impl Turbo {
         format: tj::TJPF,
     ) -> Result<Option<String>, Error> {
         // SAFETY: `bytes` is one live slice, only read. With pitch 0 the call writes
-        // rows of exactly the cropping region's (or, without one, the picture's) width
-        // and number; `pixels` was sized from that region, or from the size that
-        // `read_header` saw TurboJPEG itself read from these same bytes. Were it
-        // smaller, the call would write past its end.
+        // rows of exactly the cropping region's (or, without one, the scaled picture's)
+        // width and number; `pixels` was sized from that region, or from the size that
+        // `read_header` saw TurboJPEG itself read from these same bytes, divided by the
+        // scale and rounded up, as TurboJPEG's `TJSCALED` does. Were it smaller, the call
+        // would write past its end.
         let code = unsafe {
             tj::tj3Decompress8(
                 self.handle.as_ptr(),
@@ -345,6 +358,56 @@ mod tests {
             let pairs = turbo.data().iter().zip(zune.as_ref().unwrap().data());
             let largest = pairs.map(|(a, b)| a.abs_diff(*b)).max();
             assert!(largest <= Some(8), "{sampling}: {largest:?}");
+        }
+    }
+
+    /// A window decoded at a fraction of its size has the pixels of the whole decoded so.
+    #[test]
+    fn windows_of_a_smaller_picture_are_parts_of_it() {
+        for sampling in [
+            tj::TJSAMP_TJSAMP_444,
+            tj::TJSAMP_TJSAMP_422,
+            tj::TJSAMP_TJSAMP_420,
+            tj::TJSAMP_TJSAMP_440,
+            tj::TJSAMP_TJSAMP_411,
+            tj::TJSAMP_TJSAMP_441,
+            tj::TJSAMP_TJSAMP_GRAY,
+        ] {
+            let bytes = encode(sampling);
+            let frame = Frame::parse(&bytes).unwrap();
+            for step in [2, 4, 8] {
+                let part = |region: Rect| {
+                    let mut out = Vec::new();
+                    let (window, flaw) =
+                        decode(&bytes, &frame, region, step, true, &mut out).unwrap();
+                    assert_eq!(
+                        (flaw, out.len()),
+                        (None, (window.width * window.height * 3) as usize)
+                    );
+                    (window, out)
+                };
+                let (width, height) = (SIZE.0.div_ceil(step), SIZE.1.div_ceil(step));
+                let (window, whole) = part(Rect::whole(width, height));
+                assert_eq!(window, Rect::whole(width, height));
+                for x in 0..width {
+                    for y in 0..height {
+                        let (w, h) = ((width - x).min(1 + y), (height - y).min(1 + x));
+                        let (window, pixels) = part(Rect::new(x, y, w, h));
+                        assert_eq!((window.y, window.height), (y, h));
+                        for row in 0..h {
+                            let at = |x, y, width: u32| ((y * width + x) * 3) as usize;
+                            let found = &pixels[at(x - window.x, row, window.width)..];
+                            let expected = &whole[at(x, y + row, width)..];
+                            let len = w as usize * 3;
+                            assert_eq!(
+                                found[..len],
+                                expected[..len],
+                                "{sampling} 1/{step} {x} {y}"
+                            );
+                        }
+                    }
+                }
+            }
         }
     }
 
