@@ -62,12 +62,14 @@ pub(crate) fn memory(
         "map" => Backend::Map,
         _ => return Err("the back end is `pread` or `map`".into()),
     };
+    // Of libtorch, which is in this process too.
+    let before = anonymous()?;
     write(dir, shards, samples, pixels)?;
     let (mut loader, mut epoch) = (loader(dir, backend, pixels, INDEX_BYTES)?, 0);
     let mut host = Host::default();
     host.add(name, move |seconds| {
         let mut answer = turn(&mut loader, &mut epoch, seconds)?;
-        answer["mib"] = unmapped(&loader)?.into();
+        answer["mib"] = (anonymous()? - before - batches(&loader)).into();
         answer["shards_open"] = loader.bundle().opened().open.into();
         Ok(answer)
     });
@@ -102,15 +104,19 @@ fn turn(loader: &mut Loader, epoch: &mut u64, seconds: f64) -> Answer {
     Ok(watch.answer(images))
 }
 
-/// MiB of this process that no file holds, without the batches of `loader`.
-fn unmapped(loader: &Loader) -> Result<f64, Box<dyn Error>> {
+/// MiB of this process that no file holds.
+fn anonymous() -> Result<f64, Box<dyn Error>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("RssAnon")).ok_or("no RssAnon")?;
     let kib: f64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
+    Ok(kib / 1024.0)
+}
+
+/// MiB of the batches of `loader`.
+fn batches(loader: &Loader) -> f64 {
     let (width, height) = loader.options().transform.size();
     let row = f64::from(width) * f64::from(height) * 3.0;
-    let slots = row * (loader.options().batch_size * loader.options().slots) as f64;
-    Ok(kib / 1024.0 - slots / f64::from(1 << 20))
+    row * (loader.options().batch_size * loader.options().slots) as f64 / f64::from(1 << 20)
 }
 
 /// A bundle of `shards` shards of `samples` samples in `dir`, unless it is there.

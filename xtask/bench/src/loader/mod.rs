@@ -60,7 +60,7 @@ pub(crate) struct Settings {
     #[arg(long, default_value_t = 3000)]
     samples: usize,
     /// Seconds of a turn, of rows whose turns are not a whole epoch
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 1.5)]
     seconds: f64,
     /// A Python with the peers, instead of the environment of the peer tests
     #[arg(long, value_name = "PROGRAM")]
