@@ -27,7 +27,7 @@ from .errors import (
     TransferError,
 )
 from .loader import DataLoader, merge_states
-from .transforms import CenterCrop, RandomCrop, Resize
+from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
 
 __all__ = [
     "Array",
@@ -40,6 +40,7 @@ __all__ = [
     "GularDataset",
     "GularIterable",
     "OptionError",
+    "PadCrop",
     "RandomCrop",
     "RankError",
     "Resize",

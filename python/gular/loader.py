@@ -10,9 +10,9 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 from . import _gular
 from .arrays import converter
 from .errors import OptionError
-from .transforms import CenterCrop, RandomCrop, Resize
+from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
 
-Transform = Union[RandomCrop, CenterCrop, Resize]
+Transform = Union[RandomCrop, PadCrop, CenterCrop, Resize]
 
 
 class DataLoader:
@@ -28,6 +28,8 @@ class DataLoader:
               absent in a bundle without labels
     index     int64 ``[n]``: numbers of the samples within the split
     key       list of ``n`` str: keys of the samples
+    weight    float32 ``[n]``, with ``mixup`` or ``cutmix`` alone: the part that is the sample's
+              own; ``other_label``, int64 ``[n]``, is the class of the rest
     others    each name in ``fields``: a ``mask`` of shape ``[n, height, width]``, moved as
               its image; other numbers ``[n, …]`` of their own type; bytes as a list
     ========  =========================================================================
@@ -55,9 +57,14 @@ class DataLoader:
     :param world_size: How many processes share each epoch.
     :param workers: Threads that decode; 0 takes as many as this process may use cores.
     :param slots: Batches in memory at a time, lent ones included; at least 2.
-    :param size: Side of the images in pixels, where ``transform`` is not given.
+    :param size: Pixels of the images, a square's side or height and width, where ``transform`` is
+        not given.
     :param transform: :class:`~gular.RandomCrop` (default for ``train``),
-        :class:`~gular.CenterCrop` (default for ``val`` and ``test``) or :class:`~gular.Resize`.
+        :class:`~gular.PadCrop`, :class:`~gular.CenterCrop` (default for ``val`` and ``test``) or
+        :class:`~gular.Resize`.
+    :param mixup: Blend the samples of a batch in pairs as torchvision's ``MixUp(alpha=mixup)``:
+        the loss is ``weight * loss(label) + (1 - weight) * loss(other_label)``.
+    :param cutmix: The same as ``CutMix(alpha=cutmix)``; with ``mixup`` too, one of them by turns.
     :param read_ahead: Bytes of samples that may be read before a thread needs them; 16 MiB unless
         given.
     :param numbers: ``"f32"``, ``"f16"`` or ``"bf16"``, normalised; ``"stored"`` keeps ``uint8``,
@@ -103,12 +110,14 @@ class DataLoader:
         seed: int = 0,
         drop_last: bool = False,
         rank: Optional[int] = None,
-        world_size: Optional[int] = None,
+        world_size: Union[None, int, Tuple[int, int]] = None,
         workers: int = 0,
         slots: int = 4,
         read_ahead: Optional[int] = None,
-        size: Optional[int] = None,
+        size: Union[None, int, Tuple[int, int]] = None,
         transform: Optional[Transform] = None,
+        mixup: Optional[float] = None,
+        cutmix: Optional[float] = None,
         numbers: str = "f32",
         layout: str = "NCHW",
         normalise: Union[str, Sequence[Any]] = "imagenet",
@@ -145,7 +154,7 @@ class DataLoader:
                 "option `numbers`: NumPy has no bfloat16",
                 'take `numbers="f16"` or `"f32"`, or another `output`',
             )
-        taken = {"image", "label", "index", "key"}.intersection(fields)
+        taken = {"image", "label", "index", "key", "weight", "other_label"}.intersection(fields)
         if taken:
             raise OptionError(f"option `fields`: every batch has `{min(taken)}` already, or something of that name")
         if rank is None and world_size is None:
@@ -163,6 +172,8 @@ class DataLoader:
             "slots": slots,
             "read_ahead": read_ahead,
             "transform": _transform(transform, size, split),
+            "mixup": mixup,
+            "cutmix": cutmix,
             "numbers": numbers,
             "layout": layout,
             "normalise": _normalise(normalise),
@@ -366,17 +377,17 @@ def _order(order: Optional[str], shuffle: bool, window: int) -> Any:
     return orders[order]
 
 
-def _transform(transform: Optional[Transform], size: Optional[int], split: str) -> Any:
+def _transform(transform: Optional[Transform], size: Union[None, int, Tuple[int, int]], split: str) -> Any:
     if transform is None:
         if size is None:
             return None
         transform = RandomCrop(size) if split == "train" else CenterCrop(size)
     elif size is not None:
         raise OptionError("option `size`: `transform` has a size", "give one of them")
-    if not isinstance(transform, (RandomCrop, CenterCrop, Resize)):
+    if not isinstance(transform, (RandomCrop, PadCrop, CenterCrop, Resize)):
         raise OptionError(
             f"option `transform`: {transform!r} is not one that the loader's threads know",
-            "use gular.RandomCrop, gular.CenterCrop or gular.Resize, and apply others to the batch",
+            "use gular.RandomCrop, gular.PadCrop, gular.CenterCrop or gular.Resize, and apply others to the batch",
         )
     return transform._json()
 

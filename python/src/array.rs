@@ -85,6 +85,14 @@ pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String
         let labels = column(Dtype::I64, vec![n], of.labels().as_bytes());
         parts.push(("label".to_owned(), Part::Numbers(labels)));
     }
+    if !of.blended().is_empty() {
+        let labels: Vec<i64> = of.blended().iter().map(|other| other.label).collect();
+        let weights: Vec<f32> = of.blended().iter().map(|other| other.weight).collect();
+        let labels = Column::of(Dtype::I64, vec![n], labels.as_bytes());
+        let weights = Column::of(Dtype::F32, vec![n], weights.as_bytes());
+        parts.push(("other_label".to_owned(), Part::Numbers(labels)));
+        parts.push(("weight".to_owned(), Part::Numbers(weights)));
+    }
     // Numbers of samples are far below 2^63.
     let ids = column(Dtype::I64, vec![n], of.sample_ids().as_bytes());
     parts.push(("index".to_owned(), Part::Numbers(ids)));

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gular_runtime::augment::Blend;
 use gular_runtime::order::{OrderKind, OrderSpec, Weights};
 use gular_runtime::{
     Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold, JpegBackend, Layout,
@@ -28,6 +29,8 @@ pub(crate) struct Settings {
     slots: usize,
     read_ahead: Option<u64>,
     transform: Option<Shape>,
+    mixup: Option<f64>,
+    cutmix: Option<f64>,
     numbers: Kind,
     layout: Axes,
     normalise: Scale,
@@ -62,8 +65,9 @@ enum Order {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Shape {
-    Random { size: u32, scale: (f64, f64), ratio: (f64, f64), flip: f64 },
-    Center { size: u32, resize_short: Option<u32> },
+    Random { width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), flip: f64 },
+    Pad { width: u32, height: u32, padding: u32, flip: f64 },
+    Center { width: u32, height: u32, resize_short: Option<u32> },
     Resize { width: u32, height: u32 },
 }
 
@@ -241,6 +245,12 @@ impl Settings {
             slots: self.slots,
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
             transform: self.transform.map_or(base.transform, Shape::transform),
+            blend: match (self.mixup, self.cutmix) {
+                (None, None) => None,
+                (Some(alpha), None) => Some(Blend::MixUp { alpha }),
+                (None, Some(alpha)) => Some(Blend::CutMix { alpha }),
+                (Some(mixup), Some(cutmix)) => Some(Blend::Either { mixup, cutmix }),
+            },
             numbers: match self.numbers {
                 Kind::F32 => Numbers::F32,
                 Kind::F16 => Numbers::F16,
@@ -290,12 +300,17 @@ impl Settings {
 impl Shape {
     fn transform(self) -> Transform {
         match self {
-            Self::Random { size, scale, ratio, flip } => {
-                Transform::Train { width: size, height: size, scale, ratio, flip }
+            Self::Random { width, height, scale, ratio, flip } => {
+                Transform::Train { width, height, scale, ratio, flip }
             }
-            Self::Center { size, resize_short: None } => Transform::eval(size),
-            Self::Center { size, resize_short: Some(resize_short) } => {
-                Transform::Eval { resize_short, width: size, height: size }
+            Self::Pad { width, height, padding, flip } => {
+                Transform::Crop { width, height, padding, flip }
+            }
+            Self::Center { width, height, resize_short } => {
+                // As 224 is cut from 256.
+                let short = width.min(height);
+                let resize_short = resize_short.unwrap_or(short.saturating_add(short / 7));
+                Transform::Eval { resize_short, width, height }
             }
             Self::Resize { width, height } => Transform::Resize { width, height },
         }

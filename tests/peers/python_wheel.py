@@ -393,6 +393,18 @@ def sampling():
     check("either library decodes JPEG", float((turbo - zune).abs().mean()) < 4, str((turbo - zune).abs().mean()))
     check("a library that is not there", *refused(gular.OptionError, "jpeg", lambda: loader(jpeg="mozjpeg")))
     shape = next(iter(loader(size=None, transform=gular.Resize(20, 30))))["image"].shape
+    for split, size in [("train", (20, 36)), ("val", (36, 20))]:
+        shape = next(iter(loader(split=split, size=size)))["image"].shape
+        check(f"height and width of {split}", shape == (7, 3, *size), str(shape))
+    padded = next(iter(loader(size=None, transform=gular.PadCrop(400, flip=0), numbers="stored")))["image"]
+    check("PadCrop pads with zeros", padded.shape == (7, 3, 400, 400) and int((padded == 0).all(1).sum()) > 7 * 400 * 100)
+    plain, mixed = (next(iter(loader(numbers="f32", mixup=mixup))) for mixup in [None, 0.4])
+    weight, other = mixed["weight"].view(-1, 1, 1, 1), plain["image"].roll(-3, 0)
+    blended = weight * plain["image"] + (1 - weight) * other
+    check("mixup blends samples and names the others", torch.allclose(mixed["image"][:3], blended[:3], atol=1e-4)
+          and mixed["other_label"][:3].tolist() == plain["label"][3:6].tolist() and "weight" not in plain, str(weight.flatten()))
+    check("cutmix has a weight too", 0 <= float(next(iter(loader(cutmix=1.0)))["weight"].min()) <= 1)
+    shape = next(iter(loader(size=None, transform=gular.Resize(20, 30))))["image"].shape
     check("Resize takes height and width", shape == (7, 3, 20, 30), str(shape))
 
 
