@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use gular_runtime::{Split, UnknownLabels};
 use serde_json::json;
 
@@ -24,7 +24,9 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
     let scorer = Scorer::new(&args.score, args.split.into_iter().collect())?;
     scorer.or_tell(|| {
         let (bundle, n_classes) = (&scorer.bundle, scorer.n_classes);
-        let names = scorer.classes(args.other_classes)?;
+        let names = scorer
+            .classes(args.other_classes)
+            .map_err(|error| anyhow!("{error}; `--other-classes` predicts those of the weights"))?;
         // Of classes that are not the bundle's, labels would say nothing.
         let labels = bundle.manifest().has_labels()
             && names.as_ref().is_some_and(|names| *names == bundle.manifest().classes);

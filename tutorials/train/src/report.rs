@@ -16,8 +16,6 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// How often a log gets a line.
-const LOG_EVERY: Duration = Duration::from_secs(30);
 /// How often the line on a terminal is written again.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
 
@@ -35,7 +33,8 @@ pub(crate) struct Progress {
     begun: Instant,
     /// Hidden where stderr is not a terminal.
     line: ProgressBar,
-    log: bool,
+    /// How often a log gets a line, if this is one.
+    log_every: Option<Duration>,
     shown: Instant,
     /// What the loader had done when the line was written last.
     before: Option<Stats>,
@@ -43,12 +42,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of `n_steps` steps of `what`; says nothing unless it is `shown`.
-    pub(crate) fn new(what: &str, n_steps: u64, shown: bool) -> Self {
-        let line = if shown { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    /// Of `n_steps` steps of `what`, for a log every `log_every`; without that it says nothing.
+    pub(crate) fn new(what: &str, n_steps: u64, log_every: Option<Duration>) -> Self {
+        let line = log_every.map_or_else(ProgressBar::hidden, |_| ProgressBar::new_spinner());
         let style = ProgressStyle::with_template("{msg}");
         let line = line.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        let log = shown && line.is_hidden();
+        let log_every = log_every.filter(|_| line.is_hidden());
         let now = Instant::now();
         Self {
             what: what.to_owned(),
@@ -59,7 +58,7 @@ impl Progress {
             later: 0,
             begun: now,
             line,
-            log,
+            log_every,
             shown: now,
             before: None,
             waited_for: None,
@@ -76,15 +75,16 @@ impl Progress {
     pub(crate) fn step(&mut self, images: u64, loss: Option<f64>, stats: &Stats) {
         self.step += 1;
         self.images += images;
-        let every = if self.log { LOG_EVERY } else { SHOW_EVERY };
-        if self.line.is_hidden() && !self.log || self.shown.elapsed() < every {
+        let every = self.log_every.unwrap_or(SHOW_EVERY);
+        let is_shown = !self.line.is_hidden() || self.log_every.is_some();
+        if !is_shown || self.shown.elapsed() < every {
             return;
         }
         let of_late = self.before.as_ref().map_or(*stats, |before| stats.since(before));
         self.waited_for = of_late.waited_for().or(self.waited_for);
         (self.shown, self.before) = (Instant::now(), Some(*stats));
         let text = self.text(self.begun.elapsed(), loss);
-        if self.log {
+        if self.log_every.is_some() {
             say!("{text}");
         } else {
             self.line.set_message(text);
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn the_line_names_what_is_waited_for_and_counts_what_this_run_did() {
         let ms = Duration::from_millis;
-        let mut progress = Progress::new("epoch 2/3", 10, false).from(4, 20);
+        let mut progress = Progress::new("epoch 2/3", 10, None).from(4, 20);
         progress.step(64, Some(1.5), &Stats::default());
         assert_eq!(
             progress.text(ms(2000), Some(1.5)),
@@ -167,8 +167,7 @@ mod tests {
             elapsed: ms(1000),
             ..Stats::default()
         };
-        progress.log = true;
-        progress.shown = Instant::now().checked_sub(LOG_EVERY).unwrap();
+        progress.log_every = Some(Duration::ZERO);
         progress.step(64, None, &slow);
         let text = progress.text(ms(2000), None);
         assert!(

@@ -164,7 +164,8 @@ impl<'a> Scorer<'a> {
             self.channels
         );
         let shown = self.ranks.rank == 0 && !args.data.quiet;
-        let mut progress = Progress::new(&format!("split {split}"), n_steps, shown);
+        let every = shown.then(|| args.data.log_every());
+        let mut progress = Progress::new(&format!("split {split}"), n_steps, every);
         let mut batches = self.parallel.epoch(&mut feed, 0)?;
         while let Some(batch) = batches.next() {
             let batch = batch?;

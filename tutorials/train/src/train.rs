@@ -362,12 +362,14 @@ impl Training<'_> {
         let (n_positions, n_steps) = (train.loader().n_positions(), train.loader().n_steps());
         let mut batches = self.parallel.epoch(train, epoch)?;
         let epochs = self.args.epochs;
-        let shown = self.tells();
-        let mut progress = Progress::new(&format!("epoch {}/{epochs}", epoch + 1), n_steps, shown)
-            .from(
-                self.state.step.saturating_sub(epoch.saturating_mul(n_steps)).min(n_steps),
-                (epochs - epoch - 1).saturating_mul(n_steps),
-            );
+        let every = self.tells().then(|| self.args.data.log_every());
+        // Of as many ranks as there are now; the run before may have had others.
+        let stride = self.args.data.batch_size.get() as u64 * self.ranks.world_size;
+        let to_come = n_positions.saturating_sub(batches.state().consumed).div_ceil(stride);
+        let done = n_steps.saturating_sub(to_come);
+        let later = (epochs - epoch - 1).saturating_mul(n_steps);
+        let mut progress = Progress::new(&format!("epoch {}/{epochs}", epoch + 1), n_steps, every)
+            .from(done, later);
         loop {
             let batch = match batches.next() {
                 None => break,

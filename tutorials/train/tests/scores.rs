@@ -290,6 +290,8 @@ fn what_does_not_fit_is_named() {
     let more = renamed("\"blue\"", "\"blue\",\"grey\"");
     let said_so = "the weights have 3 classes (`last.weight` has as many rows), the bundle 4";
     check(&more, &weights, &[], said_so);
+    let refused = said(&run("predict", &more, &weights, &[]));
+    assert!(refused.contains("the bundle 4; `--other-classes` predicts those"), "{refused}");
     let (header, found) = rows(&predictions(&more, &weights, &["--other-classes"]));
     assert!(!header.contains(&"label".to_owned()) && found.len() == SAMPLES, "{header:?}");
     fs::write(dir.path().join("text.safetensors"), "weights, they said").unwrap();

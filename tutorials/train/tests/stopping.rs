@@ -110,6 +110,30 @@ fn checkpoints_by_the_clock_outlive_a_kill() {
 }
 
 #[test]
+fn a_log_says_how_far_it_is_and_what_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let run = |more: &[&str]| said(&Job::new(dir.path(), "").run(more));
+    let told = run(&["--log-every", "0"]);
+    let lines = told.lines().filter(|line| line.contains(", step ")).collect::<Vec<_>>();
+    assert_eq!(lines.len(), 18, "{told}");
+    for (i, line) in lines.iter().enumerate() {
+        let place = format!("epoch {}/3, step {}/6, loss ", i / 6 + 1, i % 6 + 1);
+        assert!(line.starts_with(&place) && line.contains(" images/s, "), "{line}");
+        assert_eq!(line.contains(" s left"), i < 17, "{line}");
+        let stages = ["reading", "checking digests", "decoding", "the network"];
+        assert!(stages.iter().any(|s| line.ends_with(&format!("waiting for {s}"))), "{line}");
+    }
+    // A run that goes on counts from where it does.
+    let job = Job::new(dir.path(), "--log-every 0");
+    assert_eq!(code(&job.run(&["--stop-after-steps", "8"])), 85);
+    assert!(said(&job.run(&[])).contains("\nepoch 2/3, step 3/6, loss "));
+    // Too short a training for a line, and one that is to say nothing.
+    assert!(!run(&[]).contains(", step "));
+    assert_eq!(run(&["--log-every", "0", "--quiet"]), "");
+}
+
+#[test]
 fn metrics_are_logged_once_whenever_it_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     bundle_of(dir.path(), 0, 2000);

@@ -6,6 +6,7 @@ mod train;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gular_runtime::torch::Compute;
@@ -54,9 +55,18 @@ pub(crate) struct DataArgs {
     /// Print a summary as JSON on stdout
     #[arg(long)]
     pub(crate) json: bool,
+    /// How often a line says how far it is, where stderr is not a terminal; 0: after every step
+    #[arg(long, default_value_t = 30, value_name = "SECONDS")]
+    pub(crate) log_every: u64,
     /// Say nothing on the way; errors and warnings are still printed
     #[arg(long)]
     pub(crate) quiet: bool,
+}
+
+impl DataArgs {
+    pub(crate) fn log_every(&self) -> Duration {
+        Duration::from_secs(self.log_every)
+    }
 }
 
 // Where it computes, and with whom.
