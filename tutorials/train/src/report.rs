@@ -88,7 +88,6 @@ impl Progress {
             say!("{text}");
         } else {
             self.line.set_message(text);
-            self.line.tick();
         }
     }
 
