@@ -53,15 +53,16 @@ pub(crate) struct PackArgs {
     /// splits, otherwise classes.
     #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
     pub(crate) layout: LayoutArg,
-    /// `folder`, `none`, or a table: FILE.csv, .tsv, .jsonl or .parquet
+    /// `folder`, `none`, or a table such as labels.csv
     ///
     /// Where labels come from. With `none`, folders have no meaning and files may be anywhere. A
-    /// table has a row per image: a column of file names (`file_name`, `path`, `id`, …; see
-    /// --key-column), one of labels, and further columns, which become fields (see --columns). A
-    /// name may be a whole path below SRC or only its end, with or without extension. Several
-    /// tables are read as one: repeat the option. Labels in words become classes in sorted order;
-    /// numbers are taken as they are. A list of classes, in JSON or by --label-separator, becomes
-    /// the field `labels`, u8 of shape `[classes]`, with 1 for each class.
+    /// table (.csv, .tsv, .jsonl or .parquet) has a row per image: a column of file names
+    /// (`file_name`, `path`, `id`, …; see --key-column), one of labels, and further columns, which
+    /// become fields (see --columns). A name may be a whole path below SRC or only its end, with or
+    /// without extension. Several tables are read as one: repeat the option. Labels in words become
+    /// classes in sorted order; numbers are taken as they are. A list of classes, in JSON or by
+    /// --label-separator, becomes the field `labels`, u8 of shape `[classes]`, with 1 for each
+    /// class.
     #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels)]
     pub(crate) labels: Vec<LabelsArg>,
     /// Labels are in the file names: such as `^(cat|dog)`
