@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 from typing import Any, Callable, Tuple
 
@@ -19,14 +20,14 @@ class Array(_gular.Array):
     has no format there and none in NumPy: take it by DLPack.
     """
 
-    def memoryview(self) -> memoryview:
+    def memoryview(self) -> builtins.memoryview:
         """A writable view of the bytes, one-dimensional and in the order of memory."""
         memory = (ctypes.c_uint8 * self.nbytes).from_address(self.ptr)
         # The view keeps the memory's owner, and that the array.
         memory._array = self  # type: ignore[attr-defined]
-        return memoryview(memory).cast("B")
+        return builtins.memoryview(memory).cast("B")
 
-    def __buffer__(self, flags: int, /) -> memoryview:
+    def __buffer__(self, flags: int, /) -> builtins.memoryview:
         return self.memoryview()
 
 

@@ -223,9 +223,10 @@ class DataLoader:
                 fields = self._loader.next()
                 if fields is None:
                     return
-                # At once, so that nothing here keeps a batch while the next one is waited for.
-                yield self._made(fields)
+                # Handed over, so that this frame keeps no batch that the caller let go.
+                made = [self._made(fields)]
                 del fields
+                yield made.pop()
         finally:
             # Not of a loader that was forked, or whose next epoch was begun.
             if iteration == self._iterations and os.getpid() == self._pid:
@@ -395,8 +396,10 @@ def _transform(transform: Optional[Transform], size: Union[None, int, Tuple[int,
 def _normalise(normalise: Union[str, Sequence[Any]]) -> Any:
     if isinstance(normalise, str):
         return normalise
-    mean, std, scale = (*normalise, None) if len(normalise) == 2 else normalise
-    return {"by": {"mean": _list(mean), "std": _list(std), "scale": scale}}
+    parts = list(normalise)
+    if len(parts) not in (2, 3):
+        raise OptionError(f"option `normalise`: {parts!r} is not (mean, std) or (mean, std, scale)")
+    return {"by": {"mean": _list(parts[0]), "std": _list(parts[1]), "scale": parts[2] if parts[2:] else None}}
 
 
 def _list(value: Any) -> List[float]:
@@ -406,6 +409,8 @@ def _list(value: Any) -> List[float]:
 def _fold(fold: Optional[Sequence[int]]) -> Any:
     if fold is None:
         return None
+    if len(fold) not in (2, 4):
+        raise OptionError(f"option `fold`: {fold!r} is not (number, of) or (number, of, held_out, seed)")
     number, of, held_out, seed = (*fold, False, 0) if len(fold) == 2 else fold
     return {"number": number, "of": of, "held_out": bool(held_out), "seed": seed}
 

@@ -386,6 +386,7 @@ def sampling():
     stored = next(iter(loader(split="val", numbers="stored")))["image"]
     check("scaled numbers are the stored ones by 255", torch.allclose(scaled, stored / 255), str(scaled.max()))
     by = next(iter(loader(split="val", normalise=([0.5], [0.25]))))["image"]
+    check("a mean alone is refused", *refused(gular.OptionError, "normalise", lambda: loader(normalise=[0.5])))
     check("mean and std are taken", torch.allclose(by, (scaled - 0.5) / 0.25, atol=1e-5))
     bands = next(iter(loader(split="val", numbers="stored", bands=[2, 0])))["image"]
     check("bands are taken", torch.equal(bands, stored[:, [2, 0]]))
