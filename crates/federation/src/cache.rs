@@ -41,6 +41,7 @@ impl Handler for Cache {
     async fn handle(&self, request: Request<Incoming>) -> Answer {
         let (parts, mut body) = request.into_parts();
         let answer = self.dispatch(&parts).await.unwrap_or_else(|refused| refused);
+        self.counters.note(&parts, &answer);
         drain(&parts, &mut body).await;
         answer
     }

@@ -1,6 +1,14 @@
 //! How often a federation's own servers were asked.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use hyper::Method;
+use hyper::http::request::Parts;
+
+use super::name::Name;
+use super::reply::Answer;
 
 /// What was asked of a federation's own servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +29,29 @@ pub(super) struct Counters {
     pub(super) origin_reads: Counter,
     pub(super) cache_hits: Counter,
     pub(super) cache_misses: Counter,
+    /// By object, the bytes that clients were sent.
+    sent: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Counters {
+    /// Counts what a client is sent of an object.
+    pub(super) fn note(&self, parts: &Parts, answer: &Answer) {
+        let (Some(name), Some(bytes)) = (Name::parse(parts.uri.path()), answer.object_bytes())
+        else {
+            return;
+        };
+        if parts.method != Method::GET {
+            return;
+        }
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = sent.entry(name.text()).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+
+    pub(super) fn bytes_sent(&self) -> BTreeMap<String, u64> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(super) fn counts(&self) -> Counts {
         Counts {
             director_queries: self.director_queries.value(),

@@ -1,7 +1,7 @@
 //! Answers, and how they are put together.
 
 use bytes::Bytes;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue, LAST_MODIFIED};
 use hyper::{Response, StatusCode};
 use serde_json::Value;
 
@@ -25,6 +25,14 @@ impl Answer {
             self.0.headers_mut().append(HeaderName::from_static(name), value);
         }
         self
+    }
+
+    /// The bytes of an object that it carries.
+    pub(super) fn object_bytes(&self) -> Option<u64> {
+        let is_object =
+            self.0.status().is_success() && self.0.headers().contains_key(LAST_MODIFIED);
+        let len = self.0.headers().get(CONTENT_LENGTH).filter(|_| is_object)?;
+        len.to_str().ok()?.parse().ok()
     }
 
     pub(super) fn response(self) -> Response<Body> {

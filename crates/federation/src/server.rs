@@ -1,5 +1,6 @@
 //! The federation as a whole.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -174,6 +175,12 @@ impl Federation {
         if trouble == Trouble::Down {
             self.front.abort();
         }
+    }
+
+    /// The bytes of each object that clients were sent so far, by cache or origin, by its name.
+    #[must_use]
+    pub fn bytes_sent(&self) -> BTreeMap<String, u64> {
+        self.counters.bytes_sent()
     }
 
     /// What was asked of it so far.
