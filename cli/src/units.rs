@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use gular_bundle::{Envelope, Split};
+use gular_files::Size;
 use gular_pelican::Check;
 
 /// A size with its unit, of one byte at least.
@@ -24,19 +25,7 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
 }
 
 fn size(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..).unwrap_or_default() {
-        "" | "B" => 1_u64,
-        "KB" => 1000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        "K" | "KiB" => 1 << 10,
-        "M" | "MiB" => 1 << 20,
-        "G" | "GiB" => 1 << 30,
-        _ => return None,
-    };
-    let bytes = digits.trim().parse::<f64>().ok()? * unit as f64;
-    (1.0..9e15).contains(&bytes).then_some(bytes as u64)
+    Size::parse(text).map(|size| size.0)
 }
 
 /// A number of threads.

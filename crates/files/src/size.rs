@@ -6,6 +6,29 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
+impl Size {
+    /// A number with a decimal unit, a binary one (`KiB` or `K`), or none for bytes; of one byte at
+    /// least.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match text.get(digits.len()..).unwrap_or_default() {
+            "" | "B" => 1_u64,
+            "KB" => 1000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "TB" => 1_000_000_000_000,
+            "K" | "KiB" => 1 << 10,
+            "M" | "MiB" => 1 << 20,
+            "G" | "GiB" => 1 << 30,
+            "T" | "TiB" => 1 << 40,
+            _ => return None,
+        };
+        let bytes = digits.trim().parse::<f64>().ok()? * unit as f64;
+        (1.0..9e15).contains(&bytes).then_some(Self(bytes as u64))
+    }
+}
+
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // One decimal is shown: what a float loses above 2^53 is not.
