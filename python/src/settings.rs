@@ -173,6 +173,7 @@ impl Settings {
             open: OpenOptions { check, backend, digest: self.digest, ..OpenOptions::default() },
             cache: self.cache.clone(),
             token_files: self.token_files.clone(),
+            ..BundleOptions::default()
         }
     }
 

@@ -84,6 +84,7 @@ impl Error {
             Self::Transfer(error) => return error.hint(),
             Self::Io(error) => error.hint(),
             Self::Bundle(error) => error.hint(),
+            Self::Loader(LoaderError::Shard(error)) => return error.hint.clone(),
             Self::Loader(error) => error.hint(),
             Self::State(error) => error.hint(),
             Self::Checkpoint(error) => error.hint(),
@@ -123,6 +124,7 @@ impl Error {
         match self {
             #[cfg(feature = "net")]
             Self::Transfer(error) => error.is_passing(),
+            Self::Loader(LoaderError::Shard(error)) => error.is_passing,
             _ => false,
         }
     }

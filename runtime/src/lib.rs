@@ -39,11 +39,13 @@ pub use gular_bundle::{
 pub use gular_codec::{
     DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Scaling, jpeg_backend,
 };
-pub use gular_files::{Env, write_file};
+pub use gular_files::{Env, Size, write_file};
 #[cfg(feature = "torch")]
 pub use gular_group as group;
 #[cfg(feature = "net")]
-pub use gular_transfer::{BundleOptions, Cache, Opened, Progress, Watch, open_bundle};
+pub use gular_transfer::{
+    BundleOptions, Cache, Error as TransferError, Opened, Progress, TellWaiting, Watch, open_bundle,
+};
 pub use loader::{
     Array, Batch, Delivered, Depth, Draw, Element, Epoch, Fold, IGNORED_LABEL, Layout, Loader,
     LoaderError, LoaderOptions, Mix, MixState, Normalise, Numbers, OnBadSample, Phase, Predicate,

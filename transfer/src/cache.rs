@@ -8,16 +8,21 @@
 //!
 //! A folder is written by one process at a time, the others wait for it; files get
 //! their names when every block has been checked, so who comes later only looks
-//! at lengths, and the loader checks each sample on first touch.
+//! at lengths, and the loader checks each sample on first touch. Where shards come when they
+//! are needed, several processes bring one each, and remove those that nobody holds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions};
+use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions, Split};
 use gular_files::write_file;
 use gular_pelican::{Client, Env};
 
-use crate::{BundleUrl, Error, FetchOptions, FetchReport, FolderLock, RemoteBundle, Watch, fetch};
+use crate::fetch::Streamed;
+use crate::{
+    BundleUrl, Error, FetchOptions, FetchReport, FolderLock, RemoteBundle, TellWaiting, Watch,
+    fetch,
+};
 
 /// The node's folder of fetched bundles.
 #[derive(Debug, Clone)]
@@ -70,6 +75,41 @@ impl Cache {
         options: &FetchOptions,
         watch: Watch<'_>,
     ) -> Result<FetchReport, Error> {
+        self.fetch_within(client, url, options, None, watch)
+    }
+
+    /// As [`Cache::fetch`], when the bundle takes at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Cache::fetch`]; [`Error::CacheLimit`].
+    pub(crate) fn fetch_within(
+        &self,
+        client: &Client,
+        url: &BundleUrl,
+        options: &FetchOptions,
+        limit: Option<u64>,
+        watch: Watch<'_>,
+    ) -> Result<FetchReport, Error> {
+        let remote = self.remote(client, url, watch)?;
+        let dir = self.dir_of(remote.digest());
+        if let Some(limit) = limit {
+            let shards = remote.shards_of(&options.splits)?;
+            let bytes = shards.iter().map(|s| s.file.bytes.saturating_add(s.index.bytes));
+            let needed = bytes.fold(remote.manifest_bytes().len() as u64, u64::saturating_add);
+            if needed > limit {
+                return Err(Error::CacheLimit { dir: dir.display().to_string(), needed, limit });
+            }
+        }
+        fetch(client, &remote, &dir, options, watch)
+    }
+
+    /// The bundle at `url`, by its manifest here when its digest is known.
+    pub(crate) fn remote(
+        &self,
+        client: &Client,
+        url: &BundleUrl,
+        watch: Watch<'_>,
+    ) -> Result<RemoteBundle, Error> {
         self.create()?;
         let copy = url.digest.and_then(|digest| RemoteBundle::of_copy(url, &self.dir_of(digest)));
         let remote = match copy {
@@ -79,7 +119,23 @@ impl Cache {
         if url.digest.is_none() {
             self.remember(url, remote.digest())?;
         }
-        fetch(client, &remote, &self.dir_of(remote.digest()), options, watch)
+        Ok(remote)
+    }
+
+    /// The folder of a bundle with its manifest and the indexes of `splits`, and what brings its
+    /// shards there when they are needed.
+    pub(crate) fn stream(
+        &self,
+        client: Client,
+        remote: RemoteBundle,
+        splits: &[Split],
+        limit: Option<u64>,
+        tell: TellWaiting,
+        watch: Watch<'_>,
+    ) -> Result<(PathBuf, Streamed), Error> {
+        let dir = self.dir_of(remote.digest());
+        let streamed = Streamed::open(client, remote, &dir, splits, limit, tell, watch)?;
+        Ok((dir, streamed))
     }
 
     /// The bundle, when all files of it are here, by their lengths.

@@ -139,6 +139,26 @@ pub enum Error {
         /// The cache's folder.
         dir: String,
     },
+    /// The cache may not hold all of a bundle.
+    #[error("the bundle has {}, its cache `{dir}` may hold {}", Size(*needed), Size(*limit))]
+    CacheLimit {
+        /// The bundle's folder in the cache.
+        dir: String,
+        /// Bytes of the bundle.
+        needed: u64,
+        /// Bytes that it may take.
+        limit: u64,
+    },
+    /// Other processes hold what the cache has.
+    #[error("no room for {} in `{dir}`, whose limit is {}: other processes hold the shards there", Size(*needed), Size(*limit))]
+    CacheInUse {
+        /// The bundle's folder in the cache.
+        dir: String,
+        /// Bytes that the bundle may take.
+        limit: u64,
+        /// Bytes of a shard.
+        needed: u64,
+    },
     /// The file system has no room.
     #[error("`{dir}` has {} free, {} are needed", Size(*free), Size(*needed))]
     NoSpace {
@@ -213,6 +233,12 @@ impl Error {
             Self::SharedCache { .. } => {
                 Some("name a folder of your own with GULAR_CACHE, or `chmod go-w` this one")
             }
+            Self::CacheLimit { .. } => Some(
+                "raise the cache's limit, or read the bundle in order `window`, which needs some of its shards at a time",
+            ),
+            Self::CacheInUse { .. } => Some(
+                "raise the cache's limit, or use another cache; trainings in other orders need other shards",
+            ),
             Self::NoSpace { .. } => Some(
                 "free space, use another folder, or fetch only some splits; what was fetched before is kept",
             ),

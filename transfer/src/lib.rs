@@ -28,7 +28,8 @@ pub use checkup::{Checkup, examine};
 pub use error::Error;
 // What functions here take: who fetches or stages needs no other part of the client.
 pub use fetch::{
-    Checked, FetchOptions, FetchReport, FolderLock, Trust, fetch, fetch_object, object_here,
+    Checked, FetchOptions, FetchReport, FolderLock, TellWaiting, Trust, fetch, fetch_object,
+    object_here,
 };
 pub use gular_pelican::{Client, ClientOptions};
 pub use open::{BundleOptions, Opened, open_bundle};

@@ -1,11 +1,13 @@
 //! A bundle by its path or its URL.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gular_bundle::{Bundle, OpenOptions, Split};
 use gular_pelican::{Client, ClientOptions, Env};
 
-use crate::{BundleUrl, Cache, Error, FetchOptions, FetchReport, Trust, Watch};
+use crate::fetch::keep_whole;
+use crate::{BundleUrl, Cache, Error, FetchOptions, FetchReport, TellWaiting, Trust, Watch};
 
 /// What of a bundle is opened, and how.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +18,14 @@ pub struct BundleOptions {
     pub open: OpenOptions,
     /// The node's folder of fetched bundles; see [`Cache::at`].
     pub cache: Option<PathBuf>,
+    /// The bytes that the bundle may take there; without, what the file system has.
+    pub cache_limit: Option<u64>,
+    /// Whether shards of a URL come when they are needed and leave for others, so that a training
+    /// starts before all are there and the cache may be smaller than the bundle. Who reads them in
+    /// order `window` needs a few at a time; any other order needs room for a whole split.
+    pub streamed: bool,
+    /// Told what is waited for, when shards come as they are needed.
+    pub tell: TellWaiting,
     /// For a URL, a file with the token to use, before all that the environment names.
     pub token_files: Vec<PathBuf>,
 }
@@ -23,9 +33,10 @@ pub struct BundleOptions {
 /// A bundle that is open, and how it came here.
 #[derive(Debug)]
 pub struct Opened {
-    /// The bundle, all wanted splits of it on this machine.
+    /// The bundle: all wanted splits of it on this machine, unless its shards come when they are
+    /// needed.
     pub bundle: Bundle,
-    /// What was fetched for it; `None` for a local folder.
+    /// What was fetched for it; `None` for a local folder, and where shards are still to come.
     pub fetched: Option<FetchReport>,
 }
 
@@ -57,18 +68,44 @@ pub fn open_bundle(
     let route_folder = Some(cache.route_folder());
     let client = ClientOptions { token_files, route_folder, ..ClientOptions::new(env.clone()) };
     let client = Client::new(client)?;
-    let splits = options.splits.clone();
-    let mut fetch = FetchOptions { splits, trust: Trust::Names, ..FetchOptions::default() };
-    let report = loop {
-        match cache.fetch(&client, &url, &fetch, watch) {
+    let mut fetch = FetchOptions {
+        splits: options.splits.clone(),
+        trust: Trust::Names,
+        ..FetchOptions::default()
+    };
+    let opened =
+        |dir: &Path, digest| Bundle::open(dir, OpenOptions { digest, ..options.open.clone() });
+    if options.streamed {
+        let remote = cache.remote(&client, &url, watch)?;
+        let has = |split: &Split| remote.manifest().of_split(*split).next().is_some();
+        // When it has none of them, the first is named.
+        if fetch.splits.iter().any(has) {
+            fetch.splits.retain(has);
+        }
+        let (splits, limit) = (&fetch.splits, options.cache_limit);
+        let (dir, shards) =
+            cache.stream(client, remote, splits, limit, options.tell.clone(), watch)?;
+        let bundle = opened(&dir, Some(shards.remote().digest()))?.with_source(Arc::new(shards));
+        return Ok(Opened { bundle, fetched: None });
+    }
+    let mut first = None;
+    loop {
+        let report = match cache.fetch_within(&client, &url, &fetch, options.cache_limit, watch) {
             // Only its manifest was read yet.
             Err(Error::NoSplit { split, .. }) if fetch.splits.len() > 1 => {
                 fetch.splits.retain(|wanted| *wanted != split);
+                continue;
             }
-            fetched => break fetched?,
-        }
-    };
-    let open = OpenOptions { digest: report.digest, ..options.open.clone() };
-    let bundle = Bundle::open(&report.dir, open)?;
-    Ok(Opened { bundle, fetched: Some(report) })
+            fetched => fetched?,
+        };
+        // Before it is held another process may remove shards of it.
+        let Some((report, guard)) = first.take() else {
+            url.digest = report.digest;
+            let guard = keep_whole(&report.dir);
+            first = Some((report, guard));
+            continue;
+        };
+        let bundle = opened(&report.dir, report.digest)?.with_guard(guard);
+        return Ok(Opened { bundle, fetched: Some(report) });
+    }
 }

@@ -8,6 +8,7 @@
 //!
 //! Or where [`data_folder`] finds them.
 
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::open_shards::{OpenShards, Opened};
 use crate::shard::{Known, Sidecar};
 use crate::{
     Backend, BundlePath, CheckWhen, Digest, Error, FieldIdx, FileEntry, Index, Manifest, ReadAt,
-    Row, Shard, ShardEntry, ShardIdx, Split, data_folder, stored_file,
+    Row, Shard, ShardEntry, ShardIdx, ShardSource, Split, data_folder, stored_file,
 };
 
 /// How to open a bundle.
@@ -80,7 +81,16 @@ pub struct Bundle {
     /// Names of the fields.
     fields: Arc<[String]>,
     open: OpenShards,
+    /// What brings shards that are not there.
+    source: Option<Arc<dyn ShardSource>>,
+    /// What keeps the files where they are.
+    #[expect(dead_code, reason = "held until it is dropped")]
+    guard: Option<Box<dyn Guard>>,
 }
+
+/// Anything that ends something when it is dropped.
+trait Guard: fmt::Debug + Send + Sync {}
+impl<T: fmt::Debug + Send + Sync> Guard for T {}
 
 impl Bundle {
     /// Opens the bundle in folder `dir`: reads and checks its manifest, no more.
@@ -113,7 +123,27 @@ impl Bundle {
             Backend::Map => MAPS,
         });
         let open = OpenShards::new(options.index_bytes, files);
-        Ok(Self { dir: dir.to_owned(), data, manifest, digest, options, starts, fields, open })
+        let (dir, source, guard) = (dir.to_owned(), None, None);
+        Ok(Self { dir, data, manifest, digest, options, starts, fields, open, source, guard })
+    }
+
+    /// The same, whose shards `source` brings when they are needed. Whoever reads one holds and
+    /// brings it first, as the loader of `gular-runtime` does.
+    #[must_use]
+    pub fn with_source(self, source: Arc<dyn ShardSource>) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
+    /// What brings the shards, unless they are all there.
+    #[must_use]
+    pub fn source(&self) -> Option<&Arc<dyn ShardSource>> {
+        self.source.as_ref()
+    }
+
+    /// The same, which keeps `guard` as long as it is open, such as a lock of its files.
+    #[must_use]
+    pub fn with_guard(self, guard: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self { guard: Some(Box::new(guard)), ..self }
     }
 
     /// What the bundle consists of.
@@ -245,6 +275,30 @@ impl Bundle {
         self.open.get(shard, |known| self.open_shard(entry, known))
     }
 
+    /// Closes a shard, so that its file takes no room once it is removed; it opens again when it
+    /// is asked for.
+    pub fn close(&self, shard: ShardIdx) {
+        self.open.close(shard);
+    }
+
+    /// Where the samples of a shard lie. Of a bundle whose shards are brought when they are
+    /// needed, the shard itself is not.
+    ///
+    /// # Errors
+    /// Those of [`Bundle::shard`].
+    pub fn index(&self, shard: ShardIdx) -> Result<Arc<Index>, Error> {
+        let entry = match (&self.source, shard.of(&self.manifest.shards)) {
+            (Some(_), Some(entry)) => entry,
+            _ => return self.shard(shard)?.index(),
+        };
+        if let Some(open) = self.open.opened(shard) {
+            return open.index();
+        }
+        let file = self.open_entry(&entry.index)?;
+        let (path, held) = (file.path(), file.read_whole()?);
+        Ok(Arc::new(Index::accept_file(&path, held, &self.manifest, entry)?))
+    }
+
     /// What was opened so far, and is held.
     #[must_use]
     pub fn opened(&self) -> Opened {
@@ -253,14 +307,7 @@ impl Bundle {
 
     fn open_shard(&self, entry: &ShardEntry, known: Option<Arc<Known>>) -> Result<Shard, Error> {
         let backend = self.options.backend;
-        let open = |entry: &FileEntry| {
-            let file = ReadAt::open(&self.path_of(entry), backend)?;
-            let (expected, found) = (entry.bytes, file.len_bytes());
-            if found != expected {
-                return Err(Error::Length { path: file.path(), expected, found });
-            }
-            Ok(file)
-        };
+        let open = |entry: &FileEntry| self.open_entry(entry);
         let file = open(&entry.index)?;
         if let Some(known) = known {
             let data = open(&entry.file)?;
@@ -281,6 +328,15 @@ impl Bundle {
             _ => Sidecar::Held(Arc::new(index)),
         };
         Ok(self.shard_of(data, sidecar, known))
+    }
+
+    fn open_entry(&self, entry: &FileEntry) -> Result<ReadAt, Error> {
+        let file = ReadAt::open(&self.path_of(entry), self.options.backend)?;
+        let (expected, found) = (entry.bytes, file.len_bytes());
+        if found != expected {
+            return Err(Error::Length { path: file.path(), expected, found });
+        }
+        Ok(file)
     }
 
     /// Opens a shard whose index was accepted before and has not changed since.
@@ -315,12 +371,20 @@ impl Bundle {
     /// # Errors
     /// Those of [`Bundle::shard`]; [`Error::OutOfRange`].
     pub fn key(&self, sample: SampleId) -> Result<BundlePath, Error> {
-        let shard = self.shard(sample.shard)?;
-        let key = shard.key(sample.row)?.ok_or_else(|| Error::OutOfRange {
-            what: shard.data().path(),
+        let out_of = |what: String, n_samples: usize| Error::OutOfRange {
+            what,
             index: sample.row.0 as u64,
-            n_samples: shard.n_samples() as u64,
-        })?;
+            n_samples: n_samples as u64,
+        };
+        if self.source.is_some() {
+            let index = self.index(sample.shard)?;
+            let key = index.key(sample.row);
+            let key = key.ok_or_else(|| out_of("its index".into(), index.n_samples()))?;
+            return Ok(BundlePath::parse(key)?);
+        }
+        let shard = self.shard(sample.shard)?;
+        let key = shard.key(sample.row)?;
+        let key = key.ok_or_else(|| out_of(shard.data().path(), shard.n_samples()))?;
         Ok(BundlePath::parse(&key)?)
     }
 

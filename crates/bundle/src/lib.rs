@@ -36,6 +36,7 @@ mod path;
 mod position;
 mod read_at;
 mod shard;
+mod shard_source;
 mod split;
 mod tensors;
 
@@ -63,6 +64,7 @@ pub use path::{BundlePath, PathError};
 pub use position::{FieldIdx, Row, ShardIdx};
 pub use read_at::{Backend, ReadAt};
 pub use shard::{CheckWhen, Shard};
+pub use shard_source::{NotBrought, Room, ShardSource};
 pub use split::Split;
 pub use tensors::{Header, Tensor};
 

@@ -101,6 +101,16 @@ impl OpenShards {
         Ok(opened)
     }
 
+    /// The shard, if it is open.
+    pub(crate) fn opened(&self, shard: ShardIdx) -> Option<Arc<Shard>> {
+        self.lock().get(shard)
+    }
+
+    /// Closes a shard; whoever reads it goes on.
+    pub(crate) fn close(&self, shard: ShardIdx) {
+        self.lock().close(shard);
+    }
+
     /// Whether there is room for an index of `bytes` in memory, which is then taken for it.
     pub(crate) fn make_room(&self, bytes: u64) -> bool {
         if bytes > self.most_bytes {

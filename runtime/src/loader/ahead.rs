@@ -1,9 +1,11 @@
 //! Reading ahead along the known order, where reading has to wait.
 //!
 //! ```text
-//!  order ─▶ next sample ─▶ room? ─▶ readers: each reads one, all at once
+//!  walk ─▶ next sample ─▶ room? ─▶ readers: each reads one, all at once
 //!                                     │ │ │
 //!                          bytes in memory, at most `read_ahead` ─▶ the thread that decodes it
+//!
+//!  walk ─▶ next shards ─▶ room? ─▶ fetchers: each brings one ─▶ the disk   (shards.rs)
 //! ```
 //!
 //! A decoding thread that reads for itself waits once per sample, which nothing hides: on a
@@ -20,12 +22,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use gular_bundle::ShardIdx;
+
+use super::LoaderError;
 use super::batch_slots::{Run, Ticket};
-use super::source::{Source, Stored};
+use super::shards::{Answer, HeldShards, Shards};
+use super::source::{Source, Stored, Values};
+use super::walk::{Place, Walk};
+use crate::Error;
 
 // Enough for 16,000 reads per second of 1 ms each; on the virtual disk of the machine that the
 // peers were measured on, 16 threads had twice the bytes per second of one.
 const READERS: usize = 16;
+
+/// Shards that are brought at a time, as `gular fetch` does it.
+const FETCHERS: usize = 4;
 
 /// A read from memory takes no longer than this and [`MEMORY_SPEED`] allow: measured, 13 µs
 /// for 110 KB.
@@ -33,9 +44,6 @@ const FROM_MEMORY: Duration = Duration::from_micros(100);
 
 /// Bytes per second.
 const MEMORY_SPEED: f64 = 2e9;
-
-/// The place of a sample: the number of its run, its step there, and its row in the step.
-type Place = (u64, u64, usize);
 
 /// What the threads that decode have in hand of the samples that come next.
 #[derive(Debug)]
@@ -47,12 +55,13 @@ pub(super) struct Ahead {
 #[derive(Debug)]
 struct Shared {
     source: Arc<Source>,
+    shards: Shards,
     /// Bytes that may be read and not taken.
     most_bytes: u64,
     state: Mutex<State>,
     /// There is something to read, or room for it.
     work: Condvar,
-    /// A sample has been read.
+    /// A sample has been read, or a shard has come.
     read: Condvar,
     /// Only one looks for the next sample: those before it get room first.
     scout: Mutex<()>,
@@ -61,14 +70,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Epochs under way with their numbers, which grow.
-    runs: Vec<(u64, Arc<Run>)>,
-    /// The next sample to be read.
-    next: Place,
-    /// Samples of the step of `next`.
-    ids: Vec<u64>,
-    /// The run and step that `ids` is of.
-    ids_of: Option<(u64, u64)>,
+    walk: Walk,
+    shards: HeldShards,
     held: HashMap<Place, Held>,
     /// Of `held`.
     bytes: u64,
@@ -80,7 +83,7 @@ enum Held {
     /// A reader is at it, with this room.
     Reading(u64),
     Read {
-        bytes: Vec<u8>,
+        values: Values,
         room: u64,
     },
     /// Whoever needs it reads it, and has the error then.
@@ -102,14 +105,24 @@ struct Job<'a> {
     place: Place,
     stored: Stored,
     /// What was read; without, the reader has failed, or ended by a panic.
-    read: Option<Vec<u8>>,
+    read: Option<Values>,
+    _in_use: InUse<'a>,
+}
+
+/// A shard that is read, and so stays where it is.
+pub(super) struct InUse<'a> {
+    of: &'a Shared,
+    /// `None` where shards stay anyhow.
+    shard: Option<ShardIdx>,
 }
 
 impl Ahead {
-    /// Reads nothing, and starts no thread, until reads are seen to wait.
-    pub(super) fn new(source: Arc<Source>, most_bytes: u64) -> Self {
+    /// Reads nothing until reads are seen to wait, and starts no thread before but those that
+    /// bring shards, where these are not all here.
+    pub(super) fn new(source: Arc<Source>, most_bytes: u64, shards: Shards) -> Self {
         let shared = Shared {
             source,
+            shards,
             most_bytes,
             state: Mutex::default(),
             work: Condvar::new(),
@@ -117,25 +130,83 @@ impl Ahead {
             scout: Mutex::new(()),
             slow: Slow::default(),
         };
-        Self { shared: Arc::new(shared), readers: Mutex::default() }
+        let ahead = Self { shared: Arc::new(shared), readers: Mutex::default() };
+        if ahead.shared.shards.brought().is_some() {
+            ahead.start("fetch", FETCHERS, |shared| while shared.bring() {});
+        }
+        ahead
     }
 
     /// From here on samples of `runs` come next, one run after the other, each with its number;
     /// of others nothing is needed any more.
     pub(super) fn follow(&self, runs: Vec<(u64, Arc<Run>)>) {
-        self.shared.lock().follow(runs);
+        let mut state = self.shared.lock();
+        state.follow(runs);
+        if let Some(brought) = self.shared.shards.brought() {
+            let State { shards, walk, .. } = &mut *state;
+            shards.forgive();
+            brought.plan(shards, walk);
+        }
+        drop(state);
         self.shared.wake();
     }
 
     /// Sends the readers home.
     pub(super) fn close(&self) {
         self.shared.lock().closed = true;
+        if let Some(brought) = self.shared.shards.brought() {
+            brought.close();
+        }
         self.shared.wake();
+    }
+
+    /// Waits until the shard of a ticket's sample is here.
+    ///
+    /// # Errors
+    /// [`LoaderError::Shard`] when it does not come; [`LoaderError::Stopped`] when nobody needs
+    /// the ticket any more.
+    pub(super) fn need(&self, ticket: &Ticket, shard: ShardIdx) -> Result<InUse<'_>, Error> {
+        let of = &*self.shared;
+        let Some(brought) = of.shards.brought() else { return Ok(InUse { of, shard: None }) };
+        let (mut state, mut waits) = (of.lock(), false);
+        let answer = loop {
+            let State { shards, walk, closed, .. } = &mut *state;
+            if *closed || !walk.has(ticket.place().0) {
+                break Err(LoaderError::Stopped.into());
+            }
+            match brought.need(shards, walk, shard, !waits) {
+                Answer::There => break Ok(InUse { of, shard: Some(shard) }),
+                Answer::Failed(error) => break Err(LoaderError::Shard(error).into()),
+                Answer::Wait => {}
+            }
+            if !waits {
+                waits = true;
+                brought.wait(shards, shard, true);
+                of.work.notify_all();
+            }
+            state = of.read.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        if waits {
+            brought.wait(&mut state.shards, shard, false);
+        }
+        answer
+    }
+
+    /// A ticket's sample was made: its shard may not be needed any more.
+    pub(super) fn made(&self, ticket: &Ticket) {
+        let Some(brought) = self.shared.shards.brought() else { return };
+        let mut state = self.shared.lock();
+        let State { shards, walk, .. } = &mut *state;
+        if walk.made(ticket.place().0, ticket.position) {
+            brought.plan(shards, walk);
+            drop(state);
+            self.shared.wake();
+        }
     }
 
     /// The bytes of a ticket's sample, when they were read ahead, or are just being read;
     /// empty where the sample is mapped and now in memory. `None`: read it yourself.
-    pub(super) fn take(&self, ticket: &Ticket) -> Option<Vec<u8>> {
+    pub(super) fn take(&self, ticket: &Ticket) -> Option<Values> {
         let place = ticket.place();
         let mut state = self.shared.lock();
         loop {
@@ -148,8 +219,8 @@ impl Ahead {
                     return taken;
                 }
                 None => {
-                    // Whoever is overtaken has nothing to read there any more.
-                    state.next = state.next.max((place.0, place.1, place.2 + 1));
+                    // A reader that waits for its shard goes on behind it.
+                    state.walk.pass(place);
                     return None;
                 }
             }
@@ -160,24 +231,26 @@ impl Ahead {
     /// Notes how long a decoding thread read for itself.
     pub(super) fn note(&self, took: Duration, bytes: usize) {
         if self.shared.most_bytes > 0 && self.shared.slow.note(took, bytes) {
-            self.start();
-        }
-    }
-
-    /// Reads are slow: sees to it that there are readers, awake.
-    fn start(&self) {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        while readers.len() < READERS {
-            let shared = Arc::clone(&self.shared);
-            let name = format!("gular-read-{}", readers.len());
-            let reader = thread::Builder::new().name(name).spawn(move || {
+            self.start("read", READERS, |shared| {
                 while let Some(job) = shared.next() {
                     job.run();
                 }
             });
+        }
+    }
+
+    /// Sees to it that there are `n` threads that do this, awake.
+    fn start(&self, name: &str, n: usize, work: fn(&Shared)) {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_such = |thread: &&JoinHandle<()>| {
+            thread.thread().name().is_some_and(|known| known.contains(name))
+        };
+        for number in readers.iter().filter(is_such).count()..n {
+            let shared = Arc::clone(&self.shared);
+            let thread = thread::Builder::new().name(format!("gular-{name}-{number}"));
             // Without a thread samples are read by those who need them, as before.
-            let Ok(reader) = reader else { break };
-            readers.push(reader);
+            let Ok(thread) = thread.spawn(move || work(&shared)) else { break };
+            readers.push(thread);
         }
         drop(readers);
         self.shared.wake();
@@ -204,34 +277,77 @@ impl Shared {
             if state.closed {
                 return None;
             }
-            let Some((place, sample)) = state.coming().filter(|_| self.slow.is_on()) else {
+            let coming = state.walk.sample().filter(|_| self.slow.is_on());
+            let Some((place, sample)) = coming else {
                 state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
+            let in_use = match (self.shards.brought(), self.source.shard_of(sample)) {
+                (Some(brought), Ok(shard)) => {
+                    if !brought.read(&mut state.shards, shard) {
+                        // It comes, or whoever needs the sample goes past it.
+                        state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                        continue;
+                    }
+                    InUse { of: self, shard: Some(shard) }
+                }
+                _ => InUse { of: self, shard: None },
+            };
             drop(state);
             // Opens the shard, where it is not open.
-            let stored = self.source.stored(sample);
+            let stored = self.source.stored(sample).ok();
+            let mut stored = stored.map(|stored| (stored, in_use));
             state = self.lock();
             loop {
                 // Somebody needed it meanwhile, or it is of an epoch that was left.
-                if state.closed || !state.is_next(place) {
+                if state.closed || !state.walk.is_next(place) {
                     break;
                 }
-                let Some(stored) = stored.as_ref().ok().filter(|s| s.bytes <= self.most_bytes)
-                else {
-                    state.next.2 += 1;
+                let bytes = stored.as_ref().map(|(stored, _)| stored.bytes);
+                let Some(bytes) = bytes.filter(|bytes| *bytes <= self.most_bytes) else {
+                    state.walk.step();
                     break;
                 };
-                if state.bytes + stored.bytes <= self.most_bytes {
-                    state.bytes += stored.bytes;
-                    state.held.insert(place, Held::Reading(stored.bytes));
-                    state.next.2 += 1;
-                    let stored = stored.clone();
-                    return Some(Job { of: self, place, stored, read: None });
+                if state.bytes + bytes <= self.most_bytes
+                    && let Some((stored, in_use)) = stored.take()
+                {
+                    state.bytes += bytes;
+                    state.held.insert(place, Held::Reading(bytes));
+                    state.walk.step();
+                    return Some(Job { of: self, place, stored, read: None, _in_use: in_use });
                 }
                 state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
+            // Not with the lock held: what is not read gives its shard back.
+            drop(state);
+            drop(stored);
+            state = self.lock();
         }
+    }
+
+    /// Brings the shard that is needed next, once there is one; `false` when the loader goes away.
+    fn bring(&self) -> bool {
+        let Some(brought) = self.shards.brought() else { return false };
+        let mut state = self.lock();
+        let shard = loop {
+            if state.closed {
+                return false;
+            }
+            if let Some(shard) = brought.next(&mut state.shards) {
+                break shard;
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        let uses = brought.next_uses(&state.walk);
+        drop(state);
+        let next_use = |shard: ShardIdx| uses.get(&shard).copied().unwrap_or(u64::MAX);
+        let came = brought.source.bring(shard, &next_use, &brought.cancel);
+        let mut state = self.lock();
+        let State { shards, walk, .. } = &mut *state;
+        brought.came(shards, walk, shard, came);
+        drop(state);
+        self.wake();
+        true
     }
 
     fn wake(&self) {
@@ -247,45 +363,18 @@ impl Shared {
 
 impl State {
     fn follow(&mut self, runs: Vec<(u64, Arc<Run>)>) {
-        self.runs = runs;
-        let runs = &self.runs;
-        self.held.retain(|place, _| runs.iter().any(|(number, _)| *number == place.0));
+        self.walk.follow(runs);
+        let walk = &self.walk;
+        self.held.retain(|place, _| walk.has(place.0));
         self.bytes = self.held.values().map(Held::room).sum();
     }
 
-    /// The sample to be read next, and its place.
-    fn coming(&mut self) -> Option<(Place, u64)> {
-        loop {
-            let (at, step, row) = self.next;
-            let (number, run) = self.runs.iter().find(|(number, _)| *number >= at)?;
-            if *number > at {
-                self.next = (*number, 0, 0);
-            } else if step >= run.n_steps() {
-                self.next = (at + 1, 0, 0);
-            } else {
-                if self.ids_of != Some((at, step)) {
-                    self.ids.clear();
-                    self.ids.extend(run.samples(step));
-                    self.ids_of = Some((at, step));
-                }
-                if let Some(sample) = self.ids.get(row) {
-                    return Some((self.next, *sample));
-                }
-                self.next = (at, step + 1, 0);
-            }
-        }
-    }
-
-    fn is_next(&self, place: Place) -> bool {
-        self.next == place && self.runs.iter().any(|(number, _)| *number == place.0)
-    }
-
     /// Forgets a sample that is needed now; its bytes, if it was read.
-    fn let_go(&mut self, place: Place) -> Option<Vec<u8>> {
+    fn let_go(&mut self, place: Place) -> Option<Values> {
         let held = self.held.remove(&place)?;
         self.bytes -= held.room();
         match held {
-            Held::Read { bytes, .. } => Some(bytes),
+            Held::Read { values, .. } => Some(values),
             Held::Reading(_) | Held::Failed(_) => None,
         }
     }
@@ -294,10 +383,7 @@ impl State {
 impl Job<'_> {
     fn run(mut self) {
         let since = Instant::now();
-        let mut bytes = Vec::new();
-        if self.of.source.read(&self.stored, &mut bytes).is_ok() {
-            self.read = Some(bytes);
-        }
+        self.read = self.of.source.read(&self.stored).ok();
         let len = usize::try_from(self.stored.bytes).unwrap_or(usize::MAX);
         self.of.slow.note(since.elapsed(), len);
     }
@@ -309,12 +395,25 @@ impl Drop for Job<'_> {
         if let Some(held) = state.held.get_mut(&self.place) {
             let room = self.stored.bytes;
             *held = match self.read.take() {
-                Some(bytes) => Held::Read { bytes, room },
+                Some(values) => Held::Read { values, room },
                 None => Held::Failed(room),
             };
         }
         drop(state);
         self.of.read.notify_all();
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        let (Some(shard), Some(brought)) = (self.shard, self.of.shards.brought()) else { return };
+        let mut state = self.of.lock();
+        let State { shards, walk, .. } = &mut *state;
+        let changed = brought.done(shards, walk, shard);
+        drop(state);
+        if changed {
+            self.of.wake();
+        }
     }
 }
 
@@ -354,12 +453,12 @@ impl Slow {
 mod tests {
     use std::fs;
 
-    use gular_bundle::{Backend, Bundle, FieldIdx, OpenOptions, Split};
+    use gular_bundle::{Backend, Bundle, Dtype, Field, FieldIdx, FieldName, OpenOptions, Split};
 
     use super::super::batch_slots::{BatchSlots, Span, Waiting};
     use super::super::stats::Meters;
     use super::*;
-    use crate::fixtures::{Made, Recipe, make};
+    use crate::fixtures::{Made, Recipe, make, make_fields};
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
     use crate::{LoaderOptions, Transform};
 
@@ -384,7 +483,7 @@ mod tests {
             let source = Arc::new(Source::new(bundle, &options).unwrap());
             let row_bytes = (SIDE * SIDE * 3) as usize;
             let ring = BatchSlots::new(2, 4, &[Some(row_bytes)], Waiting::default()).unwrap();
-            let ahead = Ahead::new(source, most_bytes);
+            let ahead = Ahead::new(source, most_bytes, Shards::Here);
             ring.read_ahead(ahead);
             Self { made, ring }
         }
@@ -408,6 +507,11 @@ mod tests {
             let run = Run { order: order(), chosen, epoch: 3, span, rank: 1, world_size: 2 };
             self.ring.start(run);
             order().rank_samples(0, N, 1, 2).collect()
+        }
+
+        /// As it is taken.
+        fn values(&self, sample: u64) -> Option<Values> {
+            Some(vec![(FieldIdx(0), self.stored(sample))])
         }
 
         fn stored(&self, sample: u64) -> Vec<u8> {
@@ -456,7 +560,7 @@ mod tests {
             assert_eq!(machine.settled(), (n, bytes), "before sample {i}");
             let ticket = machine.ring.take(&meters).unwrap();
             assert_eq!(ticket.sample, *sample);
-            assert_eq!(machine.ahead().take(&ticket), Some(machine.stored(*sample)), "{i}");
+            assert_eq!(machine.ahead().take(&ticket), machine.values(*sample), "{i}");
             machine.ring.put(ticket, Ok(None), &Meters::default());
             if (i + 1) % 4 == 0 {
                 let slot = machine.ring.batch(i as u64 / BATCH, &meters).unwrap().unwrap();
@@ -494,7 +598,7 @@ mod tests {
         let samples = machine.begin();
         assert_eq!(machine.settled().0, samples.len());
         let ticket = machine.ring.take(&Meters::default()).unwrap();
-        assert_eq!(machine.ahead().take(&ticket), Some(Vec::new()));
+        assert_eq!(machine.ahead().take(&ticket), Some(vec![(FieldIdx(0), Vec::new())]));
     }
 
     #[test]
@@ -518,9 +622,10 @@ mod tests {
         for (i, sample) in samples.iter().enumerate() {
             small.settled();
             let ticket = small.ring.take(&meters).unwrap();
-            let (taken, stored) = (small.ahead().take(&ticket), small.stored(*sample));
+            let (taken, values) = (small.ahead().take(&ticket), small.values(*sample));
             left += usize::from(taken.is_none());
-            assert_eq!(taken, (stored.len() <= 900).then_some(stored), "sample {i}");
+            let expected = values.filter(|_| small.stored(*sample).len() <= 900);
+            assert_eq!(taken, expected, "sample {i}");
             small.ring.put(ticket, Ok(None), &Meters::default());
             if (i + 1) % 4 == 0 {
                 let slot = small.ring.batch(i as u64 / BATCH, &meters).unwrap().unwrap();
@@ -528,6 +633,29 @@ mod tests {
             }
         }
         assert!(0 < left && left < samples.len(), "the test shows nothing: {left}");
+    }
+
+    #[test]
+    fn all_fields_of_a_batch_are_read() {
+        let name = |text: &str| FieldName::parse(text).unwrap();
+        let image = Field::fixed(FieldName::image(), Dtype::U8, vec![2, 2, 3]);
+        let more = [
+            Field::fixed(name("number"), Dtype::F64, vec![]),
+            Field::bytes(name("text"), vec!["text/plain".into()]),
+        ];
+        let value = |i: usize, name: &str| match name {
+            "image" => vec![i as u8; 12],
+            "text" => i.to_string().into_bytes(),
+            _ => vec![7; 8],
+        };
+        let made = make_fields(image, &more, &value);
+        let options =
+            LoaderOptions { fields: vec!["text".into()], ..LoaderOptions::new(Split::Train) };
+        let source = Source::new(Arc::clone(&made.bundle), &options).unwrap();
+        let stored = source.stored(5).unwrap();
+        assert_eq!(stored.bytes, 13);
+        let expected = vec![(FieldIdx(0), vec![5; 12]), (FieldIdx(2), b"5".to_vec())];
+        assert_eq!(source.read(&stored).unwrap(), expected);
     }
 
     #[test]

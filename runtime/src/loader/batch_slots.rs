@@ -6,6 +6,7 @@
 //! and no lock is held while pixels are made.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -180,6 +181,15 @@ impl Run {
     /// Steps of this rank.
     pub(super) fn n_steps(&self) -> u64 {
         self.span.n_steps()
+    }
+
+    /// How many samples this rank has in a window of the order.
+    pub(super) fn n_of_window(&self, window: usize) -> u64 {
+        let Range { start, end } = self.order.positions_of(window);
+        let first = self.span.from.saturating_add(self.rank);
+        let before =
+            |position: u64| position.saturating_sub(first).div_ceil(self.world_size.max(1));
+        before(end.min(self.span.end)).saturating_sub(before(start.min(self.span.end)))
     }
 
     /// The position of this rank's first sample of `step`.
@@ -453,6 +463,9 @@ impl BatchSlots {
     /// Brings a row back, made (with its class) or not; blends it with the other of its pair
     /// where that is back too.
     pub(super) fn put(&self, ticket: Ticket, made: Result<Option<i64>, Error>, meters: &Meters) {
+        if let Some(ahead) = self.ahead.get() {
+            ahead.made(&ticket);
+        }
         let Ticket { run, step, row, sample, term, broken, out, .. } = ticket;
         let mut state = self.lock();
         let live = state.is_live(run);

@@ -212,7 +212,7 @@ pub(super) fn choose(
     let bits = all_bits(n);
     let found = Mutex::new(Vec::with_capacity(firsts.len()));
     parallel(&firsts, threads, &AtomicBool::new(false), |(shard, first), _| {
-        let index = bundle.shard(*shard)?.index()?;
+        let index = bundle.index(*shard)?;
         let mut of_shard = Found::default();
         for (number, row) in (*first..).zip(index.rows()) {
             let facts = facts(&index, row, number, image);

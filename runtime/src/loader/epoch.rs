@@ -16,6 +16,7 @@ use super::batch_slots::Hold;
 use super::batch_slots::{BatchSlots, Run, Slot, Span, Waiting};
 use super::blender::Blender;
 use super::chosen::{Asked, Chosen, choose};
+use super::shards::Shards;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;
@@ -491,7 +492,8 @@ fn start(
     let waiting = Waiting { stop: options.stop.clone(), lent: options.lent_patience };
     let row_bytes = source.row_bytes(options)?;
     let ring = BatchSlots::new(options.slots, options.batch_size, &row_bytes, waiting)?;
-    ring.read_ahead(Ahead::new(Arc::clone(source), options.read_ahead));
+    let shards = Shards::new(source.bundle(), options.split, options.order.kind)?;
+    ring.read_ahead(Ahead::new(Arc::clone(source), options.read_ahead, shards));
     blender.into_iter().for_each(|blender| ring.blend(blender));
     let ring = Arc::new(ring);
     let pool = Pool::start(threads, &ring, source, meters)?;

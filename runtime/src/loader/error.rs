@@ -2,6 +2,9 @@
 
 use std::io;
 
+use gular_bundle::{NotBrought, Split};
+use gular_files::Size;
+
 /// What went wrong in the loader.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -49,6 +52,27 @@ pub enum LoaderError {
     AllLent {
         /// The loader's slots.
         slots: usize,
+    },
+    /// A shard of a federation did not come.
+    #[error(transparent)]
+    Shard(NotBrought),
+    /// The node's cache has no room for the shards that are needed at a time.
+    #[error(
+        "split `{split}` needs {shards} of its {of} shards at a time, for which the bundle's cache \
+         needs {}; its limit is {}",
+        Size(*needed), Size(*limit)
+    )]
+    NoRoom {
+        /// The split.
+        split: Split,
+        /// Shards that are needed at a time.
+        shards: usize,
+        /// Its shards.
+        of: usize,
+        /// Bytes that the cache needs for them and all else that it keeps.
+        needed: u64,
+        /// Its limit.
+        limit: u64,
     },
     /// Samples of an epoch were not delivered as its order says.
     #[error("epoch {epoch} was not delivered as its order says: {what}")]
@@ -115,7 +139,10 @@ impl LoaderError {
                 "add up the tallies of all ranks before a state is saved, and restore the same state on all; otherwise please report this as a bug"
             }
             Self::Panicked { .. } | Self::Broken => "please report this as a bug, with the sample",
-            Self::Stopped => return None,
+            Self::NoRoom { .. } => {
+                "raise the cache's limit, or use order `window` with fewer shards per window"
+            }
+            Self::Stopped | Self::Shard(_) => return None,
         })
     }
 }

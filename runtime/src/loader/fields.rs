@@ -45,6 +45,12 @@ pub(super) enum OtherKind {
 }
 
 impl Fields {
+    /// Those that are read for a batch.
+    pub(super) fn loaded(&self) -> impl Iterator<Item = FieldIdx> + '_ {
+        let image = self.image.iter().map(|image| image.field);
+        image.chain(self.others.iter().map(|other| other.field))
+    }
+
     /// # Errors
     /// [`Error::Option`], [`LoaderError::NoImages`].
     pub(super) fn new(bundle: &Bundle, options: &LoaderOptions) -> Result<Self, Error> {

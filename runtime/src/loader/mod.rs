@@ -35,8 +35,10 @@ mod numbers;
 mod options;
 mod pixels;
 mod proof;
+mod shards;
 mod source;
 mod stats;
+mod walk;
 mod worker;
 
 pub use batch::Batch;

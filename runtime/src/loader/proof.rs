@@ -5,14 +5,22 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gular_bundle::{Shard, ShardIdx};
+use gular_bundle::{Index, Shard, ShardIdx};
 
 use super::{Loader, LoaderError};
 use crate::Error;
-use crate::order::{Differs, EpochOrder, LoaderState, Tally, Wrong};
+use crate::order::{Differs, EpochOrder, LoaderState, Tally, Wrong, term};
 
 // Positions at a time, so that each shard is opened once for them: 16 bytes each.
 const CHUNK: u64 = 1 << 20;
+
+/// What has the digests of a shard's samples.
+enum Digests {
+    /// The shard, which is here.
+    Shard(Arc<Shard>),
+    /// Its index, where the shard may not be.
+    Index(Arc<Index>),
+}
 
 /// How an epoch was delivered, in words: `1,281,167 samples, each once`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +193,7 @@ impl Loader {
     /// What `sample` adds at `position`; its shard stays in `opened`.
     fn term(
         &self,
-        opened: &mut Option<(ShardIdx, Arc<Shard>)>,
+        opened: &mut Option<(ShardIdx, Digests)>,
         epoch: u64,
         position: u64,
         sample: u64,
@@ -193,10 +201,18 @@ impl Loader {
         let bundle = self.source.bundle();
         let id = bundle.locate(self.options.split, sample)?;
         if opened.as_ref().is_none_or(|(shard, _)| *shard != id.shard) {
-            *opened = Some((id.shard, bundle.shard(id.shard)?));
+            let digests = match bundle.source() {
+                None => Digests::Shard(bundle.shard(id.shard)?),
+                Some(_) => Digests::Index(bundle.index(id.shard)?),
+            };
+            *opened = Some((id.shard, digests));
         }
-        let Some((_, shard)) = opened else { return Ok(None) };
-        self.source.term(shard, id.row, epoch, position, sample)
+        let Some((_, digests)) = opened else { return Ok(None) };
+        let digest = match digests {
+            Digests::Shard(shard) => shard.digest(id.row, self.source.proof())?,
+            Digests::Index(index) => index.digest(id.row, self.source.proof()),
+        };
+        Ok(digest.map(|digest| term(epoch, position, sample, &digest)))
     }
 
     pub(super) fn order_of(&self, epoch: u64) -> EpochOrder {

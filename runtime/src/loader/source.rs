@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gular_bundle::{Bundle, FieldIdx, Row, SampleId, Shard, Split};
+use gular_bundle::{Bundle, FieldIdx, Row, SampleId, Shard, ShardIdx, Split};
 use gular_codec::{
     DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Resize, Sample, Scaling,
     read_header,
@@ -80,6 +80,9 @@ pub(super) struct Stored {
     pub(super) bytes: u64,
 }
 
+/// What was read of a sample, by field.
+pub(super) type Values = Vec<(FieldIdx, Vec<u8>)>;
+
 /// A value of a sample.
 struct Value<'a> {
     shard: &'a Shard,
@@ -145,6 +148,11 @@ impl Source {
         self.fields.row_bytes(options)
     }
 
+    /// The field whose digests prove that a sample was delivered.
+    pub(super) fn proof(&self) -> FieldIdx {
+        self.fields.proof
+    }
+
     /// The bundle that it reads.
     pub(super) fn bundle(&self) -> &Arc<Bundle> {
         &self.bundle
@@ -161,19 +169,32 @@ impl Source {
         Tools { decoder, pixels, stored: Vec::new(), ahead }
     }
 
+    /// The shard of a sample.
+    pub(super) fn shard_of(&self, sample: u64) -> Result<ShardIdx, Error> {
+        Ok(self.bundle.locate(self.split, sample)?.shard)
+    }
+
     /// Where a sample's bytes are, and how many; opens its shard.
     pub(super) fn stored(&self, sample: u64) -> Result<Stored, Error> {
         let id = self.bundle.locate(self.split, sample)?;
         let shard = self.bundle.shard(id.shard)?;
-        let bytes = shard.len_of(id.row, self.fields.proof)?.unwrap_or(0) as u64;
+        let mut bytes = 0_u64;
+        for field in self.fields.loaded() {
+            let len = shard.len_of(id.row, field)?.unwrap_or(0);
+            bytes = bytes.saturating_add(len as u64);
+        }
         Ok(Stored { shard, row: id.row, bytes })
     }
 
-    /// Reads `stored` into `bytes`, not checked; of a map brings its pages into memory, and
-    /// leaves `bytes` empty.
-    pub(super) fn read(&self, stored: &Stored, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        touch(stored.shard.view(stored.row, self.fields.proof, bytes)?);
-        Ok(())
+    /// Reads the values of `stored`, not checked; of a map brings its pages into memory, and
+    /// leaves them empty.
+    pub(super) fn read(&self, stored: &Stored) -> Result<Values, Error> {
+        let read = |field| {
+            let mut bytes = Vec::new();
+            touch(stored.shard.view(stored.row, field, &mut bytes)?);
+            Ok((field, bytes))
+        };
+        self.fields.loaded().map(read).collect()
     }
 
     /// Fills `ticket.out` with its sample, or as [`OnBadSample`] says with another one or with
@@ -219,13 +240,19 @@ impl Source {
         meters: &Meters,
     ) -> Result<Option<i64>, Error> {
         let id = self.bundle.locate(self.split, ticket.sample)?;
-        let shard = meters.time(Phase::Read, || self.bundle.shard(id.shard))?;
         let ahead = tools.ahead.clone();
+        let ahead = ahead.as_deref();
+        let need = || ahead.map(|ahead| ahead.need(ticket, id.shard)).transpose();
+        let _in_use = meters.time(Phase::Read, need)?;
+        let shard = meters.time(Phase::Read, || self.bundle.shard(id.shard))?;
         let taken = meters.time(Phase::Read, || ahead.and_then(|ahead| ahead.take(ticket)));
         meters.count_ahead(taken.is_some());
-        // Of one field alone; an empty one is mapped, and what is in memory takes no time.
-        let mut taken = taken.filter(|bytes| !bytes.is_empty());
-        let mut read = |field| taken.take_if(|_| field == self.fields.proof);
+        let mut taken = taken.unwrap_or_default();
+        let mut read = |field| {
+            // An empty one is mapped, and what is in memory takes no time.
+            let at = taken.iter().position(|(of, bytes)| *of == field && !bytes.is_empty())?;
+            Some(taken.swap_remove(at).1)
+        };
         let row = &mut ticket.out;
         row.key.clear();
         row.key.push_str(&shard.key(id.row)?.unwrap_or_default());
@@ -426,7 +453,7 @@ impl Source {
     }
 
     /// What sample `sample`, row `row` of `shard`, adds to the tally of `epoch` at `position`.
-    pub(super) fn term(
+    fn term(
         &self,
         shard: &Shard,
         row: Row,

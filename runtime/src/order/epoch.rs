@@ -5,6 +5,7 @@
 //! step s of batches of b samples a rank covers positions s·b·w to (s+1)·b·w.
 //! How far an epoch has come is therefore one number, whatever the ranks.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Draws;
@@ -76,6 +77,8 @@ enum How {
 struct Window {
     /// Position of its first sample.
     start: u64,
+    /// Its samples.
+    len: u64,
     within: KeyedPermutation,
     /// For each shard: samples before it in the window, and its first sample in the split.
     shards: Vec<(u64, u64)>,
@@ -140,6 +143,48 @@ impl EpochOrder {
         })
     }
 
+    /// How many windows the epoch has: parts that need some shards, and no others. Of orders that
+    /// go through all samples alike it is one.
+    pub(crate) fn n_windows(&self) -> usize {
+        match &self.how {
+            How::Windows(windows) => windows.len(),
+            _ => usize::from(self.n_positions > 0),
+        }
+    }
+
+    /// The window of a position.
+    pub(crate) fn window_at(&self, position: u64) -> usize {
+        match &self.how {
+            How::Windows(windows) => {
+                windows.partition_point(|w| w.start <= position).saturating_sub(1)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The positions of a window.
+    pub(crate) fn positions_of(&self, window: usize) -> Range<u64> {
+        match &self.how {
+            How::Windows(windows) => {
+                let start = |at: usize| windows.get(at).map_or(self.n_positions, |w| w.start);
+                start(window)..start(window + 1)
+            }
+            _ => 0..self.n_positions,
+        }
+    }
+
+    /// A sample of each shard that a window needs; `None` where it needs all.
+    pub(crate) fn shards_of(&self, window: usize) -> Option<impl Iterator<Item = u64> + '_> {
+        let How::Windows(windows) = &self.how else { return None };
+        let window = windows.get(window);
+        Some(window.into_iter().flat_map(|window| {
+            let ends = window.shards.iter().skip(1).map(|(before, _)| *before);
+            let ends = ends.chain([window.len]);
+            let shards = window.shards.iter().zip(ends);
+            shards.filter(|((before, _), end)| before < end).map(|((_, first), _)| *first)
+        }))
+    }
+
     /// The samples rank `rank` takes from positions `from..to`, `from` being where a step starts.
     pub fn rank_samples(
         &self,
@@ -177,7 +222,7 @@ fn windows(seed: u64, epoch: u64, shard_samples: &[u64], per_window: u64) -> Vec
         }
         let number = windows.len() as u64;
         let within = KeyedPermutation::new(len, key(seed, epoch, 2 + number));
-        windows.push(Window { start, within, shards });
+        windows.push(Window { start, len, within, shards });
         start += len;
         from = to;
     }
@@ -190,5 +235,47 @@ impl Window {
         let after = self.shards.partition_point(|(before, _)| *before <= inside);
         let (before, first) = self.shards[after - 1];
         first + (inside - before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_window_needs_the_shards_of_its_samples_and_no_others() {
+        let counts = [7, 0, 12, 5, 1, 3];
+        let shard_of = |sample: u64| {
+            let ends = counts.iter().scan(0, |end, n| {
+                *end += n;
+                Some(*end)
+            });
+            ends.take_while(|end| *end <= sample).count()
+        };
+        for shards in [1, 2, 9] {
+            let kind = OrderKind::Window { shards };
+            let spec = OrderSpec { kind, seed: 4, drop_last: false };
+            let order = EpochOrder::new(&spec, &counts, 2, 1);
+            let mut next = 0;
+            for window in 0..order.n_windows() {
+                let positions = order.positions_of(window);
+                assert_eq!(positions.start, next);
+                next = positions.end;
+                let needed: BTreeSet<usize> =
+                    order.shards_of(window).unwrap().map(shard_of).collect();
+                let samples = positions.map(|position| {
+                    assert_eq!(order.window_at(position), window);
+                    shard_of(order.sample_at(position).unwrap())
+                });
+                assert_eq!(samples.collect::<BTreeSet<_>>(), needed, "window {window} of {shards}");
+            }
+            assert_eq!(next, 28);
+        }
+        let spec = OrderSpec { kind: OrderKind::Elastic, seed: 4, drop_last: false };
+        let order = EpochOrder::new(&spec, &counts, 2, 1);
+        assert_eq!((order.n_windows(), order.positions_of(0)), (1, 0..28));
+        assert!(order.shards_of(0).is_none());
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gular_files::{Lock, LockMode, SAY_AFTER, TEMP_PREFIX, WriteBack, persist_read_only};
 
@@ -140,13 +141,30 @@ impl FolderLock {
         let lock = lock.ok_or(gular_pelican::Error::Cancelled)?;
         Ok(Self(lock.removed_when_dropped()))
     }
+
+    /// The lock of `dir`, unless somebody has it.
+    pub(super) fn attempt(dir: &Path) -> Result<Option<Self>, Error> {
+        let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
+        let lock = Lock::try_at(&path, LockMode::Exclusive)?;
+        Ok(lock.map(|lock| Self(lock.removed_when_dropped())))
+    }
+
+    /// Waits until nobody writes to `dir` as a whole, and keeps those from it who would; others
+    /// may share it.
+    pub(super) fn share(
+        dir: &Path,
+        keep_waiting: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Self, Error> {
+        let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
+        let lock = Lock::wait_at(&path, LockMode::Shared, keep_waiting)?;
+        lock.map(Self).ok_or_else(Error::cancelled)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
 
     use super::*;
 

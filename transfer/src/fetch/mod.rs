@@ -15,8 +15,11 @@ mod folder;
 mod object;
 mod report;
 mod run;
+mod streamed;
 
 pub use disk::FolderLock;
 pub use object::{fetch_object, object_here};
 pub use report::{Checked, FetchReport};
 pub use run::{FetchOptions, Trust, fetch};
+pub use streamed::TellWaiting;
+pub(crate) use streamed::{Streamed, keep_whole};

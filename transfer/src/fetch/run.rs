@@ -151,17 +151,17 @@ fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
 }
 
 /// One shard with its index.
-struct Job<'a> {
-    client: &'a Client,
-    remote: &'a RemoteBundle,
-    data: &'a Path,
-    trust: Trust,
-    advance: &'a (dyn Fn(u64, bool) + Sync),
-    cancel: &'a AtomicBool,
+pub(super) struct Job<'a> {
+    pub(super) client: &'a Client,
+    pub(super) remote: &'a RemoteBundle,
+    pub(super) data: &'a Path,
+    pub(super) trust: Trust,
+    pub(super) advance: &'a (dyn Fn(u64, bool) + Sync),
+    pub(super) cancel: &'a AtomicBool,
 }
 
 impl Job<'_> {
-    fn shard(&self, shard: &ShardEntry) -> Result<(), Error> {
+    pub(super) fn shard(&self, shard: &ShardEntry) -> Result<(), Error> {
         let to = self.data.join(shard.file.name.as_str());
         let index_to = self.data.join(shard.index.name.as_str());
         if self.trust == Trust::Names
@@ -200,7 +200,7 @@ impl Job<'_> {
     }
 
     /// The shard's index, from the disk or the network, and whole on the disk.
-    fn index(&self, shard: &ShardEntry, to: &Path) -> Result<Index, Error> {
+    pub(super) fn index(&self, shard: &ShardEntry, to: &Path) -> Result<Index, Error> {
         let (there, shown) = (read_if_sound(to, &shard.index), to.display().to_string());
         let was_there = there.is_some();
         let bytes = match there {
@@ -239,7 +239,7 @@ impl Job<'_> {
     }
 }
 
-fn has_len(path: &Path, file: &FileEntry) -> bool {
+pub(super) fn has_len(path: &Path, file: &FileEntry) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == file.bytes)
 }
 

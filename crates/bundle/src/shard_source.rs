@@ -1,0 +1,132 @@
+//! Where the shards of a bundle come from that are not all in its folder at a time.
+//!
+//! ```text
+//!  hold ─▶ bring ─▶ read ─▶ Bundle::close ─▶ drop the hold: now it may be removed for others
+//! ```
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::ShardIdx;
+
+/// Brings shards into the folder of a bundle, and removes them there when room is needed.
+///
+/// The indexes are all there from the start.
+pub trait ShardSource: fmt::Debug + Send + Sync {
+    /// The bytes that shards may take in the folder.
+    fn room(&self) -> &Room;
+
+    /// Keeps the file of a shard, there or still to come, until what is returned is dropped: no
+    /// process on this machine removes it.
+    ///
+    /// # Errors
+    /// When the folder cannot be written to.
+    fn hold(&self, shard: ShardIdx) -> Result<Box<dyn Any + Send + Sync>, NotBrought>;
+
+    /// Brings a shard that is held, unless it is there; waits for room, and for another process
+    /// that is bringing it. Of the shards that nobody holds, those with the largest `next_use`
+    /// are removed first. Ends soon once `cancel` is set.
+    ///
+    /// # Errors
+    /// [`NotBrought`] says why.
+    fn bring(
+        &self,
+        shard: ShardIdx,
+        next_use: &dyn Fn(ShardIdx) -> u64,
+        cancel: &AtomicBool,
+    ) -> Result<(), NotBrought>;
+
+    /// Told of the shard that a reader has to wait for; `None` when it waits no more.
+    fn waited_for(&self, shard: Option<ShardIdx>);
+}
+
+/// The bytes that shards may take, and how many of them are promised to readers.
+#[derive(Debug)]
+pub struct Room {
+    limit: u64,
+    beside: u64,
+    promised: AtomicU64,
+}
+
+impl Room {
+    /// Of the `limit` bytes that a bundle may take, `beside` are taken by what always stays, such
+    /// as its indexes.
+    #[must_use]
+    pub fn new(limit: u64, beside: u64) -> Self {
+        Self { limit, beside, promised: AtomicU64::new(0) }
+    }
+
+    /// The bytes for shards.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.limit.saturating_sub(self.beside)
+    }
+
+    /// The bytes that the whole bundle may take.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The bytes for shards that are promised to nobody.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.bytes().saturating_sub(self.promised.load(Ordering::Relaxed))
+    }
+
+    /// Promises `bytes` to a reader, which gives them back when it ends.
+    ///
+    /// # Errors
+    /// The limit that would be needed.
+    pub fn promise(&self, bytes: u64) -> Result<(), u64> {
+        let fits = |promised: u64| {
+            let all = promised.checked_add(bytes)?;
+            (all <= self.bytes()).then_some(all)
+        };
+        let promised = self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        let needed = |promised: u64| promised.saturating_add(bytes).saturating_add(self.beside);
+        promised.map(|_| ()).map_err(needed)
+    }
+
+    /// Takes a promise back.
+    pub fn give_back(&self, bytes: u64) {
+        let less = |promised: u64| Some(promised.saturating_sub(bytes));
+        // Such an update cannot fail.
+        let _ = self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
+/// Why a shard did not come.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("cannot bring shard `{shard}` of `{url}` here: {reason}")]
+pub struct NotBrought {
+    /// Its file's name.
+    pub shard: String,
+    /// Where the bundle is published.
+    pub url: String,
+    /// What went wrong.
+    pub reason: String,
+    /// What the user can do next.
+    pub hint: Option<String>,
+    /// Whether the same may work at another time, with nothing changed here.
+    pub is_passing: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_promised_up_to_the_limit() {
+        let room = Room::new(100, 10);
+        assert_eq!((room.bytes(), room.free()), (90, 90));
+        room.promise(60).unwrap();
+        assert_eq!(room.promise(31), Err(101));
+        room.promise(30).unwrap();
+        assert_eq!(room.free(), 0);
+        room.give_back(60);
+        assert_eq!(room.free(), 60);
+        assert_eq!(Room::new(5, 10).promise(1), Err(11));
+    }
+}

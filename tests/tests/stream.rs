@@ -1,0 +1,418 @@
+//! Training from a URL by windows: shards come from a federation when the order needs them, and
+//! leave the node's cache for others.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, HashSet};
+use std::env;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use gular_bundle::{
+    About, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName, MANIFEST_NAME,
+    Manifest, Payload, ShardSpec, ShardWriter, write_manifest,
+};
+use gular_federation::{Federation, Options};
+use gular_runtime::order::{LoaderState, OrderKind, OrderSpec};
+use gular_runtime::{
+    Bundle, BundleOptions, Env, Error, Loader, LoaderError, LoaderOptions, OpenOptions, Split,
+    Transform, Watch, open_bundle,
+};
+use tempfile::TempDir;
+
+const SIDE: u64 = 16;
+const N_SHARDS: usize = 10;
+const PER_SHARD: usize = 12;
+
+/// A federation with a bundle of ten shards, and a folder for a node's caches.
+struct Site {
+    dir: TempDir,
+    federation: Federation,
+    digest: Digest,
+    manifest: Manifest,
+}
+
+impl Site {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let served = dir.path().join("fed");
+        let options = Options { public_read: true, ..Options::new(&served) };
+        let federation = Federation::start(&options).unwrap();
+        let local = dir.path().join("local");
+        let (digest, manifest) = make(&local);
+        let set = served.join("origin/gular/set");
+        fs::create_dir_all(set.join(DATA_DIR)).unwrap();
+        fs::create_dir(set.join("v1")).unwrap();
+        fs::copy(local.join(MANIFEST_NAME), set.join("v1").join(MANIFEST_NAME)).unwrap();
+        for entry in fs::read_dir(local.join(DATA_DIR)).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, set.join(DATA_DIR).join(path.file_name().unwrap())).unwrap();
+        }
+        Self { dir, federation, digest, manifest }
+    }
+
+    fn url(&self) -> String {
+        format!("{}/set/v1#blake3={}", self.federation.url(), self.digest.hex())
+    }
+
+    fn local(&self) -> Arc<Bundle> {
+        let dir = self.dir.path().join("local");
+        Arc::new(Bundle::open(&dir, OpenOptions::default()).unwrap())
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.dir.path().join("cache")
+    }
+
+    /// The bundle's folder in the cache.
+    fn data(&self) -> PathBuf {
+        self.cache().join(self.digest.hex()).join(DATA_DIR)
+    }
+
+    fn open(&self, options: BundleOptions) -> Result<Bundle, Error> {
+        open(&self.url(), &self.cache(), self.federation.ca_file(), options)
+    }
+
+    fn streamed(&self, cache_limit: Option<u64>) -> Arc<Bundle> {
+        let options = BundleOptions { streamed: true, cache_limit, ..BundleOptions::default() };
+        Arc::new(self.open(options).unwrap())
+    }
+
+    fn shard_bytes(&self) -> Vec<u64> {
+        self.manifest.shards.iter().map(|shard| shard.file.bytes).collect()
+    }
+
+    /// What the cache needs for `n` shards.
+    fn limit(&self, n: u64) -> u64 {
+        let manifest = fs::metadata(self.dir.path().join("local").join(MANIFEST_NAME)).unwrap();
+        let indexes: u64 = self.manifest.shards.iter().map(|shard| shard.index.bytes).sum();
+        manifest.len() + indexes + n * self.shard_bytes().iter().max().unwrap()
+    }
+
+    /// How often the bytes of each shard were sent.
+    fn fetches(&self) -> Vec<f64> {
+        let sent: BTreeMap<String, u64> = self.federation.bytes_sent();
+        let of = |name: &str| sent.get(&format!("/gular/set/data/{name}")).copied().unwrap_or(0);
+        let shards = self.manifest.shards.iter();
+        shards.map(|s| of(s.file.name.as_str()) as f64 / s.file.bytes as f64).collect()
+    }
+}
+
+fn open(url: &str, cache: &Path, ca: &Path, options: BundleOptions) -> Result<Bundle, Error> {
+    let env = Env::from_pairs(&[("SSL_CERT_FILE", ca.to_str().unwrap())]);
+    let options = BundleOptions { cache: Some(cache.to_owned()), ..options };
+    let cancel = AtomicBool::new(false);
+    Ok(open_bundle(url, &options, &env, Watch::silent(&cancel))?.bundle)
+}
+
+fn make(dir: &Path) -> (Digest, Manifest) {
+    let data = dir.join(DATA_DIR);
+    fs::create_dir_all(&data).unwrap();
+    let fields =
+        vec![Field::fixed(FieldName::image(), Dtype::U8, vec![SIDE, SIDE, 3]), Field::label()];
+    let shards = (0..N_SHARDS).map(|shard| {
+        let spec = ShardSpec::new(Envelope::Shards, Split::Train, &fields);
+        let mut writer = ShardWriter::create(&data, &spec).unwrap();
+        for row in 0..PER_SHARD {
+            let number = shard * PER_SHARD + row;
+            let pixel = |p: u64| (p as usize * 7 + number * 13) as u8;
+            let pixels: Vec<u8> = (0..SIDE * SIDE * 3).map(pixel).collect();
+            let key = BundlePath::parse(&format!("{number:04}")).unwrap();
+            let label = i64::try_from(number % 3).unwrap().to_le_bytes();
+            writer.push(&key, &[&pixels, &label]).unwrap();
+        }
+        writer.finish().unwrap()
+    });
+    let manifest = Manifest {
+        envelope: Envelope::Shards,
+        payload: Payload::Raw,
+        classes: ["a", "b", "c"].map(str::to_owned).into(),
+        made: [].into(),
+        about: About::default(),
+        statistics: None,
+        shards: shards.collect(),
+        fields: fields.clone(),
+    };
+    let digest = write_manifest(dir, &manifest).unwrap();
+    (digest, manifest)
+}
+
+fn loader_options(kind: OrderKind) -> LoaderOptions {
+    let side = u32::try_from(SIDE).unwrap();
+    LoaderOptions {
+        batch_size: 7,
+        order: OrderSpec { kind, seed: 3, drop_last: false },
+        transform: Transform::Resize { width: side, height: side },
+        threads: 2,
+        across_epochs: false,
+        ..LoaderOptions::new(Split::Train)
+    }
+}
+
+fn windows(shards: u64) -> OrderKind {
+    OrderKind::Window { shards }
+}
+
+/// The keys and pixels of each batch of an epoch, which is proven to be complete.
+fn batches(loader: &mut Loader, epoch: u64) -> Vec<(Vec<String>, Digest)> {
+    let of_batch = |batch: Result<gular_runtime::Batch, Error>| {
+        let batch = batch.unwrap();
+        (batch.keys().to_vec(), Digest::of(batch.images()))
+    };
+    let all = loader.epoch(epoch).map(of_batch).collect();
+    if loader.options().world_size == 1 {
+        loader.check_delivered(&loader.state()).unwrap();
+    }
+    all
+}
+
+/// The bytes of all files of a folder, each once.
+fn usage(dir: &Path, seen: &mut HashSet<u64>) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let found = fs::symlink_metadata(&path).ok()?;
+            if found.is_dir() {
+                return Some(usage(&path, seen));
+            }
+            // A file that is renamed meanwhile is seen twice.
+            Some(if seen.insert(found.ino()) { found.len() } else { 0 })
+        })
+        .sum()
+}
+
+/// Does `work` while the largest size of `dir` is measured.
+fn measured<T>(dir: &Path, work: impl FnOnce() -> T) -> (T, u64) {
+    let (done, most) = (AtomicBool::new(false), AtomicU64::new(0));
+    let worked = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                most.fetch_max(usage(dir, &mut HashSet::new()), Ordering::Relaxed);
+            }
+        });
+        // Also when it panics.
+        let _done = Done(&done);
+        work()
+    });
+    (worked, most.into_inner())
+}
+
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn ten_shards_through_a_cache_with_room_for_three_give_the_local_tensors() {
+    let site = Site::start();
+    let limit = site.limit(3);
+    for window in [1, 2, 3] {
+        fs::remove_dir_all(site.cache()).ok();
+        let before = site.fetches();
+        let mut local = Loader::new(site.local(), loader_options(windows(window))).unwrap();
+        let dir = site.cache().join(site.digest.hex());
+        let (n_kept, most) = measured(&dir, || {
+            let bundle = site.streamed(Some(limit));
+            let mut loader = Loader::new(bundle, loader_options(windows(window))).unwrap();
+            assert_eq!(batches(&mut loader, 0), batches(&mut local, 0), "window {window}");
+            let first: Vec<f64> =
+                site.fetches().iter().zip(&before).map(|(now, then)| now - then).collect();
+            assert_eq!(first, [1.0; N_SHARDS], "window {window}");
+            assert_eq!(batches(&mut loader, 1), batches(&mut local, 1), "window {window}");
+            let second = site.fetches().into_iter().zip(&before).map(|(now, then)| now - then);
+            let second: Vec<f64> = second.collect();
+            // What was left of the epoch before need not come again.
+            assert!(second.iter().all(|n| *n == 1.0 || *n == 2.0), "window {window}: {second:?}");
+            second.iter().filter(|n| **n == 1.0).count()
+        });
+        assert!(n_kept <= 3, "window {window}: {n_kept}");
+        assert!(most <= limit, "window {window}: {most} of {limit}");
+    }
+}
+
+#[test]
+fn what_fits_is_fetched_once_and_the_next_epoch_is_made_ahead() {
+    let site = Site::start();
+    for cache_limit in [None, Some(site.limit(10))] {
+        fs::remove_dir_all(site.cache()).ok();
+        let before = site.fetches();
+        let options = || LoaderOptions { across_epochs: true, ..loader_options(windows(2)) };
+        let mut loader = Loader::new(site.streamed(cache_limit), options()).unwrap();
+        let mut local = Loader::new(site.local(), options()).unwrap();
+        for epoch in 0..3 {
+            assert_eq!(batches(&mut loader, epoch), batches(&mut local, epoch), "epoch {epoch}");
+        }
+        let fetches: Vec<f64> =
+            site.fetches().iter().zip(&before).map(|(now, then)| now - then).collect();
+        assert_eq!(fetches, [1.0; N_SHARDS], "{cache_limit:?}");
+        // Another process finds all of it.
+        let options =
+            BundleOptions { cache_limit: Some(site.limit(10)), ..BundleOptions::default() };
+        let whole = site.open(options).unwrap();
+        assert!(whole.source().is_none());
+        whole.check_lengths().unwrap();
+    }
+}
+
+#[test]
+fn ranks_of_a_node_share_one_copy() {
+    let site = Site::start();
+    let (limit, dir) = (site.limit(3), site.cache().join(site.digest.hex()));
+    // Two small batches are less than a window: no rank is done with one before both have begun.
+    let options = |rank| LoaderOptions {
+        rank,
+        world_size: 2,
+        batch_size: 4,
+        slots: 2,
+        ..loader_options(windows(2))
+    };
+    let (_, most) = measured(&dir, || {
+        let ranks = [0, 1].map(|rank| {
+            let mut loader = Loader::new(site.streamed(Some(limit)), options(rank)).unwrap();
+            loader.begin(0);
+            (rank, loader)
+        });
+        thread::scope(|scope| {
+            for (rank, mut loader) in ranks {
+                let site = &site;
+                scope.spawn(move || {
+                    let mut local = Loader::new(site.local(), options(rank)).unwrap();
+                    let mut found = Vec::new();
+                    while let Some(batch) = loader.next_batch() {
+                        let batch = batch.unwrap();
+                        found.push((batch.keys().to_vec(), Digest::of(batch.images())));
+                    }
+                    assert_eq!(found, batches(&mut local, 0), "rank {rank}");
+                });
+            }
+        });
+    });
+    assert_eq!(site.fetches(), [1.0; N_SHARDS]);
+    assert!(most <= limit, "{most} of {limit}");
+    // Nobody holds anything any more.
+    let left = fs::read_dir(site.data()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("hold")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_killed_training_goes_on_with_the_same_tensors() {
+    let site = Site::start();
+    let limit = site.limit(3);
+    let mut local = Loader::new(site.local(), loader_options(windows(2))).unwrap();
+    let expected = batches(&mut local, 0);
+    let state = site.dir.path().join("state");
+    let child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env("GULAR_TEST_URL", site.url())
+        .env("GULAR_TEST_CACHE", site.cache())
+        .env("GULAR_TEST_CA", site.federation.ca_file())
+        .env("GULAR_TEST_LIMIT", limit.to_string())
+        .env("GULAR_TEST_STATE", &state)
+        .output()
+        .unwrap();
+    assert!(!child.status.success(), "{child:?}");
+    let state: LoaderState = serde_json::from_slice(&fs::read(&state).unwrap()).unwrap();
+    assert!(state.consumed > 0);
+    let mut loader = Loader::new(site.streamed(Some(limit)), loader_options(windows(2))).unwrap();
+    loader.restore(&state).unwrap();
+    let n_before = usize::try_from(state.consumed).unwrap() / 7;
+    assert_eq!(batches(&mut loader, 0), expected[n_before..]);
+}
+
+/// What [`a_killed_training_goes_on_with_the_same_tensors`] kills.
+#[test]
+fn child() {
+    let Some(url) = env::var_os("GULAR_TEST_URL") else { return };
+    let path = |name: &str| PathBuf::from(env::var_os(name).unwrap());
+    let limit = env::var("GULAR_TEST_LIMIT").unwrap().parse().ok();
+    let options = BundleOptions { streamed: true, cache_limit: limit, ..BundleOptions::default() };
+    let (cache, ca) = (path("GULAR_TEST_CACHE"), path("GULAR_TEST_CA"));
+    let bundle = open(url.to_str().unwrap(), &cache, &ca, options).unwrap();
+    let mut loader = Loader::new(Arc::new(bundle), loader_options(windows(2))).unwrap();
+    let mut epoch = loader.epoch(0);
+    epoch.by_ref().take(6).for_each(|batch| drop(batch.unwrap()));
+    fs::write(path("GULAR_TEST_STATE"), serde_json::to_vec(&epoch.state()).unwrap()).unwrap();
+    // Whatever is under way stays as it is.
+    std::process::abort();
+}
+
+#[test]
+fn a_cache_that_is_too_small_is_an_error_at_the_start() {
+    let site = Site::start();
+    let check = |limit: u64, kind: OrderKind| {
+        Loader::new(site.streamed(Some(limit)), loader_options(kind)).map(drop)
+    };
+    let error = check(site.limit(3), windows(4)).unwrap_err();
+    let Error::Loader(LoaderError::NoRoom { needed, .. }) = &error else { panic!("{error}") };
+    check(*needed, windows(4)).unwrap();
+    assert!(check(*needed - 1, windows(4)).is_err());
+    assert!(error.to_string().contains("4 of its 10 shards"), "{error}");
+    // Any other order needs all of a split, and is served where there is room.
+    let error = check(site.limit(9), OrderKind::Elastic).unwrap_err();
+    assert!(error.hint().unwrap().contains("`window`"), "{error}");
+    let bundle = site.streamed(Some(site.limit(10)));
+    let mut loader = Loader::new(bundle, loader_options(OrderKind::Elastic)).unwrap();
+    let mut local = Loader::new(site.local(), loader_options(OrderKind::Elastic)).unwrap();
+    assert_eq!(batches(&mut loader, 0), batches(&mut local, 0));
+    drop(loader);
+    // As a whole, too.
+    let whole = |limit| {
+        let options = BundleOptions { cache_limit: Some(limit), ..BundleOptions::default() };
+        site.open(options).map(drop)
+    };
+    let error = whole(site.limit(9)).unwrap_err();
+    assert!(error.hint().unwrap().contains("`window`"), "{error}");
+    whole(site.limit(10)).unwrap();
+}
+
+#[test]
+fn a_shard_that_does_not_come_is_one_error_that_names_it() {
+    let site = Site::start();
+    let gone = site.manifest.shards[4].file.name.to_string();
+    let object = site.dir.path().join("fed/origin/gular/set/data").join(&gone);
+    let bytes = fs::read(&object).unwrap();
+    fs::remove_file(&object).unwrap();
+    let mut loader =
+        Loader::new(site.streamed(Some(site.limit(3))), loader_options(windows(1))).unwrap();
+    let last = loader.epoch(0).last().unwrap();
+    let error = last.unwrap_err();
+    assert!(matches!(error, Error::Loader(LoaderError::Shard(_))), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains(&gone) && text.contains("/gular/set/v1"), "{text}");
+    assert!(error.hint().is_some(), "{text}");
+    // The next epoch tries again.
+    fs::write(&object, bytes).unwrap();
+    let mut local = Loader::new(site.local(), loader_options(windows(1))).unwrap();
+    assert_eq!(batches(&mut loader, 1), batches(&mut local, 1));
+}
+
+#[test]
+fn files_that_are_not_the_caches_own_and_bundles_that_are_read_whole_stay() {
+    let site = Site::start();
+    let limit = site.limit(3);
+    drop(site.streamed(Some(limit)));
+    let name = site.manifest.shards[4].file.name.to_string();
+    let own = site.data().join(&name);
+    fs::copy(site.dir.path().join("local").join(DATA_DIR).join(&name), &own).unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut loader = Loader::new(site.streamed(Some(limit)), loader_options(windows(1))).unwrap();
+    let mut local = Loader::new(site.local(), loader_options(windows(1))).unwrap();
+    assert_eq!(batches(&mut loader, 0), batches(&mut local, 0));
+    assert!(own.exists());
+    drop(loader);
+
+    let whole = site.open(BundleOptions::default()).unwrap();
+    let mut loader = Loader::new(site.streamed(Some(limit)), loader_options(windows(1))).unwrap();
+    assert_eq!(batches(&mut loader, 0), batches(&mut local, 0));
+    whole.check_lengths().unwrap();
+}

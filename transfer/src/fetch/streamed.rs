@@ -1,0 +1,427 @@
+//! Shards that come when they are needed, and leave the node's cache for others.
+//!
+//! ```text
+//! DIR/data/NAME                     a shard, as fetch writes it
+//!          .gular-tmp-hold-NAME     locked, shared, by each reader that needs the shard
+//!          .gular-tmp-bring-NAME    locked by whoever brings it
+//!          .gular-tmp-fetch.lock    locked, shared, by all who bring or remove shards
+//!          .gular-tmp-room.lock     locked by whoever makes room, for that moment
+//!          .gular-tmp-whole.lock    locked, shared, by who reads the bundle as a whole one
+//! ```
+//!
+//! Room is what the folder has: a shard that is there, or comes, takes all of its bytes. A
+//! process that ends, however it ends, holds nothing any more.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gular_bundle::{
+    DATA_DIR, FileEntry, MANIFEST_NAME, NotBrought, Room, ShardEntry, ShardIdx, ShardSource, Split,
+};
+use gular_files::{Lock, LockMode, Size, TEMP_PREFIX, free, parallel, write_file};
+use gular_pelican::Client;
+
+use super::disk::{FolderLock, Partial, check_space};
+use super::folder::Held;
+use super::run::{Job, has_len};
+use crate::{Error, RemoteBundle, Trust, Watch};
+
+/// How long to wait before room, or a shard that another process brings, is looked for again.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long room is waited for that other processes do not give.
+const ROOM_PATIENCE: Duration = Duration::from_secs(600);
+
+/// Indexes at a time: they are small, and each takes a round trip.
+const INDEX_JOBS: usize = 16;
+
+/// Takes what a training waits for, in words; `None` when it waits no more.
+#[derive(Clone)]
+pub struct TellWaiting(Arc<dyn Fn(Option<&str>) + Send + Sync>);
+
+impl TellWaiting {
+    /// Calls `tell`, from any thread.
+    pub fn new(tell: impl Fn(Option<&str>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+}
+
+impl Default for TellWaiting {
+    /// Tells nobody.
+    fn default() -> Self {
+        Self::new(|_| ())
+    }
+}
+
+impl fmt::Debug for TellWaiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TellWaiting")
+    }
+}
+
+/// The shards of a published bundle, in a folder that may hold some of them at a time.
+pub(crate) struct Streamed {
+    client: Client,
+    remote: RemoteBundle,
+    data: PathBuf,
+    room: Room,
+    tell: TellWaiting,
+    /// The shard that a reader waits for.
+    waited_for: Mutex<Option<ShardIdx>>,
+    /// How long room is waited for.
+    patience: Duration,
+}
+
+impl fmt::Debug for Streamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streamed").field("data", &self.data).finish_non_exhaustive()
+    }
+}
+
+impl Streamed {
+    /// Brings manifest and indexes of `splits` (all when there are none) to `dir`, whose bundle
+    /// may take `limit` bytes there; without, what the file system has.
+    pub(crate) fn open(
+        client: Client,
+        remote: RemoteBundle,
+        dir: &Path,
+        splits: &[Split],
+        limit: Option<u64>,
+        tell: TellWaiting,
+        watch: Watch<'_>,
+    ) -> Result<Self, Error> {
+        let data = dir.join(DATA_DIR);
+        let shards = remote.shards_of(splits)?;
+        let held = Held::look(dir, &remote)?;
+        let is_there = |file: &FileEntry| has_len(&data.join(file.name.as_str()), file);
+        let mut held = held == Held::Manifest;
+        // Another process may bring them meanwhile.
+        while !held || !shards.iter().all(|shard| is_there(&shard.index)) {
+            fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
+            if let Some(_lock) = FolderLock::attempt(&data)? {
+                bring_indexes(&client, &remote, &data, &shards, watch)?;
+                write_file(&dir.join(MANIFEST_NAME), remote.manifest_bytes())?;
+            } else {
+                thread::sleep(PATIENCE);
+                watch.check()?;
+            }
+            held = Held::look(dir, &remote)? == Held::Manifest;
+        }
+        let manifest = remote.manifest();
+        let there = manifest.shards.iter().filter(|shard| is_there(&shard.index));
+        let indexes = there.fold(0_u64, |sum, s| sum.saturating_add(s.index.bytes));
+        let beside = indexes.saturating_add(remote.manifest_bytes().len() as u64);
+        let files = Files::look(&data, &remote);
+        let limit = limit.unwrap_or_else(|| {
+            let free = free(dir).map_or(u64::MAX, |free| free.bytes);
+            // A file system that is full to the last byte serves nobody.
+            let usable = free / 20 * 19;
+            usable.saturating_add(files.bytes).saturating_add(beside)
+        });
+        let room = Room::new(limit, beside);
+        let (waited_for, patience) = (Mutex::default(), ROOM_PATIENCE);
+        Ok(Self { client, remote, data, room, tell, waited_for, patience })
+    }
+
+    /// The bundle.
+    pub(crate) fn remote(&self) -> &RemoteBundle {
+        &self.remote
+    }
+
+    fn entry(&self, shard: ShardIdx) -> Result<&ShardEntry, NotBrought> {
+        let entry = self.remote.manifest().shards.get(shard.0);
+        entry.ok_or_else(|| self.fault(&shard.0.to_string(), &"the manifest does not list it"))
+    }
+
+    fn fault(&self, shard: &str, reason: &dyn fmt::Display) -> NotBrought {
+        let (url, reason) = (self.remote.url().to_string(), reason.to_string());
+        NotBrought { shard: shard.to_owned(), url, reason, hint: None, is_passing: false }
+    }
+
+    fn refused(&self, entry: &ShardEntry, error: &Error) -> NotBrought {
+        let kept = "what was fetched is kept: run again when the servers have it";
+        let hint = Some(error.hint().unwrap_or_else(|| kept.to_owned()));
+        let is_passing = error.is_passing();
+        NotBrought { hint, is_passing, ..self.fault(entry.file.name.as_str(), error) }
+    }
+
+    /// Says what is waited for, if it is this shard.
+    fn say(&self, shard: ShardIdx, what: &dyn Fn() -> String) {
+        let waited_for = *self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
+        if waited_for == Some(shard) {
+            (self.tell.0)(Some(&what()));
+        }
+    }
+
+    fn try_bring(
+        &self,
+        shard: ShardIdx,
+        entry: &ShardEntry,
+        next_use: &dyn Fn(ShardIdx) -> u64,
+        cancel: &AtomicBool,
+    ) -> Result<(), Error> {
+        let name = entry.file.name.as_str();
+        let to = self.data.join(name);
+        let has = || has_len(&to, &entry.file);
+        let go_on = &mut |_| !cancel.load(Ordering::Relaxed);
+        let mut no_room_since = None;
+        loop {
+            if has() {
+                return Ok(());
+            }
+            let folder = FolderLock::share(&self.data, go_on)?;
+            let alone = Lock::try_at(&beside(&to, "bring"), LockMode::Exclusive)?;
+            let Some(alone) = alone.map(Lock::removed_when_dropped) else {
+                drop(folder);
+                self.say(shard, &|| format!("shard `{name}`, which another process fetches"));
+                thread::sleep(PATIENCE);
+                continue;
+            };
+            if has() {
+                return Ok(());
+            }
+            if self.make_room(entry, next_use, cancel)? {
+                let done = AtomicU64::new(0);
+                let of = entry.file.bytes.saturating_add(entry.index.bytes);
+                let advance = |n: u64, _| {
+                    let done = done.fetch_add(n, Ordering::Relaxed).saturating_add(n);
+                    self.say(shard, &|| format!("shard `{name}`, {} of {}", Size(done), Size(of)));
+                };
+                let Self { client, remote, data, .. } = self;
+                let (trust, advance) = (Trust::Names, &advance);
+                return Job { client, remote, data, trust, advance, cancel }.shard(entry);
+            }
+            drop((alone, folder));
+            if no_room_since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+                let (dir, bytes) = (self.data.display().to_string(), self.room.limit());
+                return Err(Error::CacheInUse { dir, limit: bytes, needed: entry.file.bytes });
+            }
+            self.say(shard, &|| format!("room for shard `{name}`, which other processes hold"));
+            thread::sleep(PATIENCE);
+            if !go_on(Duration::ZERO) {
+                return Err(Error::cancelled());
+            }
+        }
+    }
+
+    /// Whether there is room for a shard, which is then taken for it: by its temporary file.
+    fn make_room(
+        &self,
+        entry: &ShardEntry,
+        next_use: &dyn Fn(ShardIdx) -> u64,
+        cancel: &AtomicBool,
+    ) -> Result<bool, Error> {
+        let go_on = &mut |_| !cancel.load(Ordering::Relaxed);
+        let path = self.data.join(format!("{TEMP_PREFIX}room.lock"));
+        let lock =
+            Lock::wait_at(&path, LockMode::Exclusive, go_on)?.ok_or_else(Error::cancelled)?;
+        let _lock = lock.removed_when_dropped();
+        let (own, needed) = (entry.file.name.as_str(), entry.file.bytes);
+        let mut files = Files::look(&self.data, &self.remote);
+        // What an earlier run left of it is its own room.
+        if let Some(file) = files.there.remove(own) {
+            files.bytes = files.bytes.saturating_sub(file.bytes);
+        }
+        let fits = |used: u64| used.saturating_add(needed) <= self.room.bytes();
+        if !fits(files.bytes) {
+            let mut others: Vec<(u64, &str, &There)> = files
+                .there
+                .iter()
+                .map(|(name, file)| {
+                    (
+                        file.shards.iter().map(|s| next_use(*s)).min().unwrap_or(u64::MAX),
+                        *name,
+                        file,
+                    )
+                })
+                .collect();
+            others.sort_unstable_by_key(|(next, name, _)| (std::cmp::Reverse(*next), *name));
+            let whole = Lock::try_at(&whole_lock(&self.data), LockMode::Exclusive)?;
+            let Some(_whole) = whole.map(Lock::removed_when_dropped) else { return Ok(false) };
+            for (_, name, file) in others {
+                if fits(files.bytes) {
+                    break;
+                }
+                if remove(&self.data.join(name))? {
+                    files.bytes = files.bytes.saturating_sub(file.bytes);
+                }
+            }
+        }
+        if !fits(files.bytes) {
+            return Ok(false);
+        }
+        let to = self.data.join(own);
+        make_folder_of(&to)?;
+        let there = fs::metadata(Partial::temp_of(&to)).map_or(0, |found| found.len());
+        check_space(&self.data, needed.saturating_sub(there))?;
+        Partial::open(&to).map(|_| true)
+    }
+}
+
+impl ShardSource for Streamed {
+    fn room(&self) -> &Room {
+        &self.room
+    }
+
+    fn hold(&self, shard: ShardIdx) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
+        let entry = self.entry(shard)?;
+        let to = self.data.join(entry.file.name.as_str());
+        let held = make_folder_of(&to).and_then(|()| Hold::take(beside(&to, "hold")));
+        Ok(Box::new(held.map_err(|error| self.refused(entry, &error))?))
+    }
+
+    fn bring(
+        &self,
+        shard: ShardIdx,
+        next_use: &dyn Fn(ShardIdx) -> u64,
+        cancel: &AtomicBool,
+    ) -> Result<(), NotBrought> {
+        let entry = self.entry(shard)?;
+        let brought = self.try_bring(shard, entry, next_use, cancel);
+        brought.map_err(|error| self.refused(entry, &error))
+    }
+
+    fn waited_for(&self, shard: Option<ShardIdx>) {
+        let before = {
+            let mut waited_for = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *waited_for, shard)
+        };
+        match shard.and_then(|shard| self.entry(shard).ok()) {
+            Some(entry) if before != shard => {
+                (self.tell.0)(Some(&format!("shard `{}`", entry.file.name)));
+            }
+            None if before.is_some() => (self.tell.0)(None),
+            _ => {}
+        }
+    }
+}
+
+/// Brings the indexes of `shards`, whose progress is told.
+fn bring_indexes(
+    client: &Client,
+    remote: &RemoteBundle,
+    data: &Path,
+    shards: &[&ShardEntry],
+    watch: Watch<'_>,
+) -> Result<(), Error> {
+    let total = shards.iter().fold(0_u64, |sum, shard| sum.saturating_add(shard.index.bytes));
+    check_space(data, total)?;
+    let done = AtomicU64::new(0);
+    let advance = |n: u64, _| {
+        (watch.progress)(done.fetch_add(n, Ordering::Relaxed).saturating_add(n), total);
+    };
+    parallel(shards, INDEX_JOBS, watch.cancel, |shard, cancel| {
+        let to = data.join(shard.index.name.as_str());
+        make_folder_of(&to)?;
+        let (trust, advance) = (Trust::Names, &advance);
+        Job { client, remote, data, trust, advance, cancel }.index(shard, &to).map(drop)
+    })?;
+    Ok(watch.check()?)
+}
+
+/// Keeps a file where it is, or will be.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    lock: Option<Lock>,
+    path: PathBuf,
+}
+
+impl Hold {
+    fn take(path: PathBuf) -> Result<Self, Error> {
+        // Held alone only for the moment of a removal.
+        let lock = Lock::wait_at(&path, LockMode::Shared, &mut |_| true)?;
+        Ok(Self { lock, path })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        drop(self.lock.take());
+        // The last one removes the file; one that stays behind does no harm.
+        if let Ok(Some(last)) = Lock::try_at(&self.path, LockMode::Exclusive) {
+            drop(last.removed_when_dropped());
+        }
+    }
+}
+
+/// Keeps all shards in a cache's folder `dir`, for a bundle that is read as a whole. `None` where
+/// no lock can be taken, as of a cache on a read-only file system: there nobody removes any.
+pub(crate) fn keep_whole(dir: &Path) -> Option<Hold> {
+    Hold::take(whole_lock(&dir.join(DATA_DIR))).ok()
+}
+
+fn whole_lock(data: &Path) -> PathBuf {
+    data.join(format!("{TEMP_PREFIX}whole.lock"))
+}
+
+/// A file beside `to`, for a purpose.
+fn beside(to: &Path, purpose: &str) -> PathBuf {
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    to.with_file_name(format!("{TEMP_PREFIX}{purpose}-{name}"))
+}
+
+fn make_folder_of(to: &Path) -> Result<(), Error> {
+    let Some(folder) = to.parent() else { return Ok(()) };
+    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))
+}
+
+/// Removes a shard that nobody holds, or what a killed run left of it; whether it is gone.
+fn remove(to: &Path) -> Result<bool, Error> {
+    let Some(alone) = Lock::try_at(&beside(to, "hold"), LockMode::Exclusive)? else {
+        return Ok(false);
+    };
+    let _alone = alone.removed_when_dropped();
+    for path in [to.to_owned(), Partial::temp_of(to)] {
+        match fs::symlink_metadata(&path) {
+            Err(_) => {}
+            Ok(found) if path == *to && !is_own(&found) => return Ok(false),
+            Ok(_) => fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?,
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a file is as this cache writes them: plain, read-only, under one name, its owner's.
+fn is_own(found: &fs::Metadata) -> bool {
+    let plain = found.is_file() && found.nlink() == 1;
+    plain && found.mode() & 0o222 == 0 && found.uid() == rustix::process::getuid().as_raw()
+}
+
+/// The shards in a folder, and those that come.
+struct Files<'a> {
+    there: HashMap<&'a str, There>,
+    /// Of all of them.
+    bytes: u64,
+}
+
+struct There {
+    bytes: u64,
+    shards: Vec<ShardIdx>,
+}
+
+impl<'a> Files<'a> {
+    fn look(data: &Path, remote: &'a RemoteBundle) -> Self {
+        let mut files = Self { there: HashMap::new(), bytes: 0 };
+        for (number, shard) in remote.manifest().shards.iter().enumerate() {
+            let FileEntry { name, bytes, .. } = &shard.file;
+            let to = data.join(name.as_str());
+            // A file may be listed for several splits.
+            if let Some(known) = files.there.get_mut(name.as_str()) {
+                known.shards.push(ShardIdx(number));
+            } else if to.exists() || Partial::temp_of(&to).exists() {
+                let there = There { bytes: *bytes, shards: vec![ShardIdx(number)] };
+                files.there.insert(name.as_str(), there);
+                files.bytes = files.bytes.saturating_add(*bytes);
+            }
+        }
+        files
+    }
+}
