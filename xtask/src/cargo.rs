@@ -34,7 +34,7 @@ pub struct Artifact {
     /// `bin`, `example` or `test`.
     kind: &'static str,
     name: &'static str,
-    /// Features of a release build; `turbo` only where libjpeg-turbo can be built.
+    /// Features of a release build besides the default ones.
     features: &'static [&'static str],
 }
 
@@ -42,6 +42,8 @@ pub struct Artifact {
 const TRAIN_PACKAGE: &str = "gular-train";
 /// The short program beside it, which is empty without its feature `torch`.
 const MINIMAL_PACKAGE: &str = "gular-minimal";
+/// `turbo` is the one default feature of all that can be built without libjpeg-turbo.
+const WITHOUT_TURBO: &str = "--no-default-features";
 /// Asks for what the other set needs of shared crates; see there.
 const FEATURES_PACKAGE: &str = "xtask-features";
 
@@ -52,10 +54,10 @@ const RUNTIME: (&str, &str) = ("gular-runtime", "runtime");
 const SQUASHFS: (&str, &str) = ("gular-squashfs", "crates/squashfs");
 
 /// The command line tool; no libtorch in it.
-pub const GULAR: Artifact = Artifact::new(("gular", "cli"), "bin", "gular", &["turbo"]);
+pub const GULAR: Artifact = Artifact::new(("gular", "cli"), "bin", "gular", &[]);
 /// The tutorial's trainer.
 pub const TRAIN: Artifact =
-    Artifact::new((TRAIN_PACKAGE, "tutorials/train"), "bin", "gular-train", &["turbo"]);
+    Artifact::new((TRAIN_PACKAGE, "tutorials/train"), "bin", "gular-train", &[]);
 /// The benchmarks.
 pub const BENCH: Artifact =
     Artifact::new(("xtask-bench", "xtask/bench"), "bin", "xtask-bench", &[]);
@@ -64,12 +66,11 @@ pub const DEMO_IMAGES: Artifact = Artifact::new(CODEC, "example", "demo_images",
 /// A director in front of other servers.
 pub const DIRECTOR: Artifact = Artifact::new(FEDERATION_ROOM, "example", "director", &[]);
 /// The GPU path's checks and rates.
-pub const GPU: Artifact = Artifact::new(RUNTIME, "example", "gpu", &["cuda", "turbo"]);
+pub const GPU: Artifact = Artifact::new(RUNTIME, "example", "gpu", &["cuda"]);
 /// Times of large photographs.
-pub const LARGE_PHOTOS: Artifact = Artifact::new(CODEC, "example", "large_photos", &["turbo"]);
+pub const LARGE_PHOTOS: Artifact = Artifact::new(CODEC, "example", "large_photos", &[]);
 /// The loader's turns in its benchmark.
-pub const LOADER_RATES: Artifact =
-    Artifact::new(RUNTIME, "example", "loader_rates", &["torch", "turbo"]);
+pub const LOADER_RATES: Artifact = Artifact::new(RUNTIME, "example", "loader_rates", &["torch"]);
 /// Prints the batches of an epoch, for Python to compare.
 pub const PRINT_BATCHES: Artifact = Artifact::new(RUNTIME, "example", "print_batches", &[]);
 /// Prints an order, for Python to compare.
@@ -105,27 +106,24 @@ impl Set {
     /// The package selection for cargo; `turbo` says whether libjpeg-turbo can be built.
     #[must_use]
     pub fn args(self, turbo: bool) -> Vec<&'static str> {
-        let (mut args, features) = match self {
-            Self::Plain => (vec!["--workspace", "--exclude", TRAIN_PACKAGE], "gular-codec/turbo"),
-            Self::Torch => (
-                vec![
-                    "-p",
-                    "gular-runtime",
-                    "-p",
-                    TRAIN_PACKAGE,
-                    "-p",
-                    MINIMAL_PACKAGE,
-                    "-p",
-                    FEATURES_PACKAGE,
-                    "--features",
-                    "gular-runtime/cuda,gular-minimal/torch",
-                ],
-                "gular-runtime/turbo",
-            ),
-            Self::Codec => return vec!["-p", "gular-codec"],
+        let mut args = match self {
+            Self::Plain => vec!["--workspace", "--exclude", TRAIN_PACKAGE],
+            Self::Torch => vec![
+                "-p",
+                "gular-runtime",
+                "-p",
+                TRAIN_PACKAGE,
+                "-p",
+                MINIMAL_PACKAGE,
+                "-p",
+                FEATURES_PACKAGE,
+                "--features",
+                "gular-runtime/cuda,gular-minimal/torch",
+            ],
+            Self::Codec => vec!["-p", "gular-codec"],
         };
-        if turbo {
-            args.extend(["--features", features]);
+        if !turbo || self == Self::Codec {
+            args.push(WITHOUT_TURBO);
         }
         args
     }
@@ -193,8 +191,11 @@ pub fn build_release(workspace: &Workspace, ready: &Ready, artifact: &Artifact) 
     let mut build = cargo(workspace, ready, "build");
     build.args(["--release", "--message-format=json-render-diagnostics", "-p", artifact.package.0]);
     build.arg(format!("--{}", artifact.kind)).arg(artifact.name);
-    for feature in artifact.features.iter().filter(|name| ready.turbo || **name != "turbo") {
+    for feature in artifact.features {
         build.args(["--features", feature]);
+    }
+    if !ready.turbo {
+        build.arg(WITHOUT_TURBO);
     }
     artifact.path(&messages(&mut build)?, workspace, &build)
 }

@@ -109,7 +109,7 @@ impl Build<'_> {
     fn wheel(&self, work: &Path) -> Result<PathBuf> {
         let mut build = self.command("maturin");
         build.args(["build", "--zig", "--compatibility", TAG, "--target", TARGET]);
-        build.args(["--profile", &self.args.profile, "--no-default-features", "--out"]).arg(work);
+        build.args(["--profile", &self.args.profile, "--out"]).arg(work);
         build.arg("--manifest-path").arg(self.workspace.root.join("python/Cargo.toml"));
         self.turbo(&mut build);
         process::run(&mut build)?;
@@ -121,8 +121,8 @@ impl Build<'_> {
     }
 
     fn turbo(&self, build: &mut Command) {
-        if self.ready.turbo {
-            build.args(["--features", "turbo"]);
+        if !self.ready.turbo {
+            build.arg("--no-default-features");
         }
     }
 

@@ -90,7 +90,7 @@ pub fn without_libtorch(workspace: &Workspace) -> Result<Ready> {
     missing.check()?;
     let cmake = tools::nasm().and_then(|_| cmake::find(workspace));
     if cmake.is_none() {
-        eprintln!("note: without nasm and cmake JPEG is decoded by zune-jpeg, somewhat slower");
+        eprintln!("note: {}", tools::without_turbo());
     }
     // Named and not used: nothing that is built asks for it.
     Ok(Ready::new(workspace, libtorch::home(workspace, Line::Current), cmake))
@@ -149,7 +149,7 @@ impl Survey {
         let cmake = match tools::nasm() {
             Some(_) => Some(part(&mut missing, cmake::find(workspace), cmake::program(workspace))),
             None => {
-                eprintln!("note: {}", tools::without_nasm());
+                eprintln!("note: {}", tools::without_turbo());
                 None
             }
         };

@@ -96,17 +96,18 @@ fn compiler(variable: &str, names: &[&str]) -> Option<PathBuf> {
     }
 }
 
-/// The assembler of libjpeg-turbo's SIMD code.
+/// The assembler of libjpeg-turbo's vector code.
 pub(super) fn nasm() -> Option<PathBuf> {
     find("nasm").or_else(|| find("yasm"))
 }
 
-/// What the absence of nasm means.
-pub(super) fn without_nasm() -> String {
-    let packages = ["nasm"; 3];
+/// What is said where nasm or cmake is missing.
+pub(super) fn without_turbo() -> String {
     format!(
-        "nasm was not found, so libjpeg-turbo is not built; JPEG is decoded by zune-jpeg, somewhat slower\n{}",
-        install_lines(&[packages])
+        "nasm or cmake was not found, so all is built with `--no-default-features`: zune-jpeg \
+         decodes JPEG, always whole pictures at full size, so that crops and large photographs \
+         load slower\n{}",
+        install_lines(&[["cmake nasm"; 3]])
     )
 }
 

@@ -1,0 +1,5 @@
+//! Does nothing, so that `gular-codec-tools` is built early; see there.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+}

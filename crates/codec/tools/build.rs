@@ -1,0 +1,38 @@
+//! Ends a build that libjpeg-turbo's own would end less clearly.
+
+use std::env;
+
+#[allow(unreachable_pub, reason = "a library on its own")]
+#[path = "src/lib.rs"]
+mod tools;
+
+fn main() {
+    // One that failed runs again in any case.
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/lib.rs");
+    // Another libjpeg-turbo than the one to be built.
+    let target = env::var("TARGET").unwrap_or_default().to_uppercase().replace('-', "_");
+    let source = env::var(format!("{target}_TURBOJPEG_SOURCE"));
+    let source = source.or_else(|_| env::var("TURBOJPEG_SOURCE"));
+    if source.is_ok_and(|source| !source.eq_ignore_ascii_case("vendor")) {
+        return;
+    }
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    for line in tools::missing(&arch, has) {
+        println!("cargo::error={line}");
+    }
+}
+
+/// Whether a program is in `PATH`, or named as the crate `cmake` and CMake itself are told of one.
+fn has(program: &str) -> bool {
+    let is_named = |name: &str| match program {
+        "cmake" => name == "CMAKE" || name.ends_with("_CMAKE") || name.starts_with("CMAKE_"),
+        "nasm" => name == "ASM_NASM",
+        _ => false,
+    };
+    let mut names = env::vars_os().map(|(name, _)| name);
+    let named = names.any(|name| is_named(&name.to_string_lossy()));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let file = format!("{program}{}", env::consts::EXE_SUFFIX);
+    named || env::split_paths(&path).any(|dir| dir.join(&file).is_file())
+}

@@ -1,0 +1,63 @@
+//! What building libjpeg-turbo takes, and what to say where it is missing.
+//!
+//! The build script of this crate says it. Cargo runs a build script the earlier the more is
+//! built after it, so this crate is built before the build script of `gular-codec`, which is
+//! there for that alone: two more steps than wait for libjpeg-turbo, whose own build fails with
+//! a page that names neither tool nor way out.
+
+/// What is said where a tool is missing, line by line; nothing where all are there.
+///
+/// `arch` is the processor built for, as cargo names it; `has` says whether a program is found.
+#[must_use]
+pub fn missing(arch: &str, has: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut tools = Vec::new();
+    if !has("cmake") {
+        tools.push("cmake");
+    }
+    // Only there the vector code is in its language.
+    if matches!(arch, "x86" | "x86_64") && !has("nasm") && !has("yasm") {
+        tools.push("nasm");
+    }
+    if tools.is_empty() {
+        return Vec::new();
+    }
+    let (names, packages) = (tools.join(" and "), tools.join(" "));
+    let (is, it) = if tools.len() > 1 { ("are", "them") } else { ("is", "it") };
+    vec![
+        format!("{names} {is} needed to build libjpeg-turbo and not in PATH"),
+        format!(
+            "install {it}: `sudo apt-get install {packages}`, `sudo dnf install {packages}` or \
+             `conda install -c conda-forge {packages}`"
+        ),
+        "or build with `--no-default-features`: zune-jpeg then decodes JPEG, always whole \
+         pictures at full size, so that crops and large photographs load slower, and pixels \
+         differ by a few levels"
+            .to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_both_ways_out() {
+        let check = |arch, here: &[&str], expected: Option<&str>| {
+            let lines = missing(arch, |program| here.contains(&program));
+            assert_eq!(lines.first().map(String::as_str), expected);
+            let Some(expected) = expected else { return assert!(lines.is_empty()) };
+            for tool in ["cmake", "nasm"] {
+                assert_eq!(lines[1].contains(tool), expected.contains(tool), "{lines:?}");
+            }
+            assert!(lines[2].contains("`--no-default-features`"));
+        };
+        let only = |name| Some(format!("{name} needed to build libjpeg-turbo and not in PATH"));
+        check("x86_64", &["cmake", "nasm"], None);
+        check("x86_64", &["cmake", "yasm"], None);
+        check("aarch64", &["cmake"], None);
+        check("x86_64", &["cmake"], only("nasm is").as_deref());
+        check("x86_64", &["nasm"], only("cmake is").as_deref());
+        check("x86_64", &[], only("cmake and nasm are").as_deref());
+        check("aarch64", &[], only("cmake is").as_deref());
+    }
+}
