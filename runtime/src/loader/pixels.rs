@@ -223,7 +223,7 @@ impl Pixels {
         }
         let (copies, flip) = (writer.copies(self.channels), place.resize.flip);
         if let Some(rect) = place.straight()
-            && !(copies && !flip)
+            && (flip || !copies)
         {
             let (x, y, pitch) = (rect.x as usize, rect.y as usize, self.width as usize);
             let (width, channels) = (rect.width as usize, self.channels);
@@ -234,7 +234,7 @@ impl Pixels {
             return Ok(true);
         }
         // Mirrored while it is resized.
-        let made = copies && !(flip && place.keep.is_some());
+        let made = copies && (!flip || place.keep.is_none());
         if made {
             self.bytes(stored, place, flip, &mut tools.resizer, &mut tools.u8s.whole, out)?;
         }
