@@ -6,7 +6,7 @@
 use std::io;
 
 use gular_bundle::Split;
-use gular_pack::Remedy;
+use gular_pack::{ArchiveLimit, Remedy};
 use gular_pelican::{Diagnosis, Scheme, Url};
 use gular_transfer::WrongCopy;
 
@@ -164,6 +164,16 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NoClass { .. } => {
             "move it into a class folder, say where labels are (`--label-from REGEX`, `--labels FILE`), or pack without: `--labels none`"
         }
+        E::NoSource { .. } => "unpack it, and name the folder",
+        E::BadArchive { .. } => "fetch or copy it again: it may be cut short",
+        E::BadMembers { .. } => {
+            "nothing was packed; if you trust the archive, unpack it yourself and name the folder"
+        }
+        E::Expands { limit, .. } => match limit {
+            ArchiveLimit::Total => "if you trust the archive, raise `--max-unpacked`",
+            ArchiveLimit::Member => "if you trust the archive, raise `--max-member`",
+            ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
+        },
         E::Unlabelled { .. } => {
             "complete the table, or mend the expression; `--unlabelled skip` leaves these images out"
         }

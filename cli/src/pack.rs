@@ -8,8 +8,9 @@ use std::sync::Mutex;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, Split};
 use gular_pack::{
-    Check, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern, OnBadInput, PackOptions,
-    PackOrder, PlanOptions, Progress, Report, SplitReport, TableOptions, Unlabelled,
+    ArchiveLimits, Check, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern,
+    OnBadInput, PackOptions, PackOrder, PlanOptions, Progress, Report, SplitReport, TableOptions,
+    Unlabelled,
 };
 use indicatif::ProgressBar;
 
@@ -20,7 +21,7 @@ use crate::shared::{AboutArgs, Jobs, Output};
 use crate::stop::Stop;
 use crate::{class_table, show, units};
 
-/// Pack a folder of JPEG and PNG images into a new bundle
+/// Pack a folder or archive of JPEG and PNG images into a new bundle
 ///
 /// SRC holds `split/class/file` (when its folders are named train, val or valid or validation,
 /// test) or `class/file`; class names become labels in sorted order. Labels may also stand in file
@@ -36,12 +37,16 @@ Example:
     after_long_help = "\
 Examples:
   gular pack photos/ bundle/ --fractions train=0.9,val=0.1
-  gular pack train/ bundle/ --label-from '^(cat|dog)'          train/cat.0.jpg, train/dog.0.jpg, …
+  gular pack train.zip bundle/ --label-from '^(cat|dog)'       train/cat.0.jpg, train/dog.0.jpg, …
   gular pack images/ bundle/ --labels labels.csv               labels.csv: file_name,label
   gular pack images/ bundle/ --labels tags.csv --label-separator ' '   id,tags: 17,haze primary"
 )]
 pub(crate) struct PackArgs {
-    /// The folder of images
+    /// The folder of images, or a .zip, .tar, .tar.gz, .tgz or .tar.zst of it
+    ///
+    /// Archives are packed without being unpacked, and give the same bundle as the folder would.
+    /// Only a compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in
+    /// TMPDIR). Archives inside a folder or an archive are not opened.
     pub(crate) src: PathBuf,
     /// The new bundle's folder
     ///
@@ -156,6 +161,15 @@ pub(crate) struct PackArgs {
     /// Refuse images with more pixels than this
     #[arg(long, value_name = "N", default_value_t = gular_codec::Limits::default().max_pixels, hide_short_help = true)]
     pub(crate) max_pixels: u64,
+    /// Refuse an archive that unpacks to more than this
+    #[arg(long, value_name = "SIZE", default_value = "1TiB", value_parser = units::bytes, hide_short_help = true)]
+    pub(crate) max_unpacked: u64,
+    /// Refuse an archive with a member larger than this
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::bytes, hide_short_help = true)]
+    pub(crate) max_member: u64,
+    /// Refuse an archive that, or a member of which, unpacks to more than N times its size
+    #[arg(long, value_name = "N", default_value_t = ArchiveLimits::default().ratio, hide_short_help = true)]
+    pub(crate) max_ratio: u64,
     /// Memory for sorting paths; larger lists are sorted on disk
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) memory: u64,
@@ -294,6 +308,11 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
             OnErrorArg::Skip => OnBadInput::Skip,
         },
         max_pixels: args.max_pixels,
+        archive: ArchiveLimits {
+            total: args.max_unpacked,
+            member: args.max_member,
+            ratio: args.max_ratio,
+        },
         about: (&args.about).into(),
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };

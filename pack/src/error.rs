@@ -6,6 +6,8 @@ use std::io;
 use gular_bundle::Digest;
 use gular_files::Size;
 
+use crate::ArchiveLimit;
+
 /// Why a directory was not packed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +22,38 @@ pub enum Error {
         path: String,
         /// Which other files there were, beginning with `; `, or nothing.
         ignored: String,
+    },
+    /// Something that is no place of images.
+    #[error("`{path}` is no folder and no archive: expected .zip, .tar, .tar.gz, .tgz or .tar.zst")]
+    NoSource {
+        /// The file.
+        path: String,
+    },
+    /// An archive that cannot be read.
+    #[error("archive `{path}` is damaged: {reason}")]
+    BadArchive {
+        /// The archive.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Members that are not plain files of safe names.
+    #[error("archive `{path}` has members that are not packed: {bad}")]
+    BadMembers {
+        /// The archive.
+        path: String,
+        /// They, and why.
+        bad: BadInputs,
+    },
+    /// An archive that takes more room unpacked than it may.
+    #[error("archive `{path}`: {reason}")]
+    Expands {
+        /// The archive.
+        path: String,
+        /// Which limit it is over.
+        limit: ArchiveLimit,
+        /// How far it expands.
+        reason: String,
     },
     /// Images that lie in no class folder.
     #[error("`{path}` lies in no {} folder, expected `{expected}`", expected.split('/').rev().nth(1).unwrap_or("class"))]

@@ -1,17 +1,15 @@
 //! Reads an input file, decides whether it can be packed, and makes its value.
 
-use std::fs::File;
 use std::io;
-use std::path::Path;
 
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, read_header};
-use rustix::buffer::spare_capacity;
 
 use crate::Check;
 use crate::error::{BadInput, Fault};
 use crate::payload::{Maker, Value};
 use crate::plan::Record;
 use crate::scan::media_type_of;
+use crate::source::Source;
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
 const MOST_BYTES: u64 = (1 << 31) - 1;
@@ -32,9 +30,8 @@ impl InputReader {
     }
 
     /// The value of a planned input, or why it cannot be packed.
-    pub(crate) fn read(&mut self, source: &Path, record: &Record) -> Result<Value, BadInput> {
+    pub(crate) fn read(&mut self, source: &Source, record: &Record) -> Result<Value, BadInput> {
         let bad = |reason: String, hint| Fault::new(reason, hint).at(record.key.to_string());
-        let path = source.join(record.key.as_str());
         let io = |e: io::Error| {
             let hint =
                 (e.kind() == io::ErrorKind::PermissionDenied).then_some("check its permissions");
@@ -45,12 +42,8 @@ impl InputReader {
                 format!("it is {} bytes, a sample holds at most {MOST_BYTES}", record.bytes);
             return Err(bad(reason, Some("cut the image into parts")));
         }
-        let file = File::open(&path).map_err(io)?;
-        // One byte more than planned shows a file that grew.
-        let room = usize::try_from(record.bytes).unwrap_or(0).saturating_add(1);
-        let bytes = read_up_to(&file, room).map_err(io)?;
+        let (bytes, found) = source.read(record.key.as_str(), record.bytes).map_err(io)?;
         if bytes.len() as u64 != record.bytes {
-            let found = file.metadata().map_or(bytes.len() as u64, |m| m.len());
             let reason = format!("it is {found} bytes, it was {} when the run began", record.bytes);
             return Err(bad(reason, Some("run again when nothing writes to the folder")));
         }
@@ -86,18 +79,4 @@ impl InputReader {
         }
         Ok(self.decoder.flaw().filter(|_| self.check == Check::Full).map(ToString::to_string))
     }
-}
-
-/// The first `room` bytes of a file, or all of it: two reads, where
-/// `read_to_end` takes five to feel its way, and no zeros written first.
-fn read_up_to(file: &File, room: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(room);
-    while bytes.len() < room {
-        match rustix::io::read(file, spare_capacity(&mut bytes)) {
-            Ok(0) => break,
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! Packs a directory of images into a bundle.
+//! Packs a directory or an archive of images into a bundle.
 //!
 //! ```text
 //! images/ ─ scan ─▶ plan ─▶ readers ─▶ shard writers ─▶ manifest
@@ -23,6 +23,7 @@ mod report;
 mod run;
 mod scan;
 mod sort;
+mod source;
 mod sums;
 mod work;
 
@@ -37,3 +38,4 @@ pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
 pub use report::{Report, SplitReport};
 pub use run::{PackOptions, Progress, pack};
+pub use source::{ArchiveLimit, ArchiveLimits};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gular_bundle::{About, Envelope, Split};
 
-use crate::{NamePattern, PayloadOptions, TableOptions};
+use crate::{ArchiveLimits, NamePattern, PayloadOptions, TableOptions};
 
 /// Everything that decides what a bundle holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,8 @@ pub struct PlanOptions {
     pub on_error: OnBadInput,
     /// Larger images are refused when they are looked at.
     pub max_pixels: u64,
+    /// How far an archive may expand.
+    pub archive: ArchiveLimits,
     /// Texts for the manifest.
     pub about: About,
     /// Bytes of memory for sorting; what does not fit is sorted on disk.
@@ -57,6 +59,7 @@ impl Default for PlanOptions {
             check: Check::Header,
             on_error: OnBadInput::Fail,
             max_pixels: gular_codec::Limits::default().max_pixels,
+            archive: ArchiveLimits::default(),
             about: About::default(),
             memory: 256 << 20,
         }

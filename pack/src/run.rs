@@ -15,6 +15,7 @@ use crate::out::{self, Done, OutDir};
 use crate::payload::Recipe;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::report::{self, Report};
+use crate::source::Source;
 use crate::sums::Sums;
 use crate::work::Work;
 use crate::{Check, Error, Labels, OnBadInput, PlanOptions, scan};
@@ -43,7 +44,7 @@ pub enum Progress {
     Packed(u64, u64),
 }
 
-/// Packs the images below `source` into a new bundle in folder `out`.
+/// Packs the images in `source`, a folder or an archive, into a new bundle in folder `out`.
 ///
 /// The same images and options give the same bytes whatever the jobs, the
 /// machine, and how often the run was interrupted.
@@ -58,9 +59,7 @@ pub fn pack(
     cancel: &AtomicBool,
 ) -> Result<Report, Error> {
     let start = Instant::now();
-    if !fs::metadata(source).map_err(|e| Error::io("open", source, e))?.is_dir() {
-        return Err(Error::Option(format!("`{}` is no folder", source.display())));
-    }
+    fs::metadata(source).map_err(|e| Error::io("open", source, e))?;
     check_apart(source, out)?;
     let mut report = if options.dry_run {
         dry_run(source, options, progress, cancel)?
@@ -106,7 +105,8 @@ fn dry_run(
 ) -> Result<Report, Error> {
     let temp = tempfile::tempdir_in(&options.temp_dir)
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
-    let (plan, found) = make_plan(source, temp.path(), &options.plan, progress, cancel)?;
+    let source = Source::open(source, &options.plan.archive, temp.path(), cancel)?;
+    let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
     progress(Progress::Planned(plan.samples, plan.bytes));
     Ok(Report { dry_run: true, ..report_of(&plan, &found, &options.plan) })
 }
@@ -123,7 +123,8 @@ fn finished(
     let Some(bundle) = out::finished_bundle(out)? else { return Ok(None) };
     let temp = tempfile::tempdir_in(&options.temp_dir)
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
-    let (plan, found) = make_plan(source, temp.path(), &options.plan, progress, cancel)?;
+    let source = Source::open(source, &options.plan.archive, temp.path(), cancel)?;
+    let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
     let made = |name: &str| bundle.manifest().made.get(name);
     let skipped = match made("skipped") {
         Some(MadeValue::Number(skipped)) => *skipped,
@@ -155,6 +156,7 @@ fn run(
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
 ) -> Result<Report, Error> {
+    let source = &Source::open(source, &options.plan.archive, &out.state, cancel)?;
     let (mut plan, mut found) = make_plan(source, &out.state, &options.plan, progress, cancel)?;
     out.keep_plan(&mut plan)?;
     progress(Progress::Planned(plan.samples, plan.bytes));
@@ -180,7 +182,7 @@ fn run(
     }
     if shards.is_empty() {
         let ignored = format!("; all {} inputs were left out", found.skipped.len());
-        return Err(Error::NoImages { path: source.display().to_string(), ignored });
+        return Err(Error::NoImages { path: source.path().display().to_string(), ignored });
     }
     let contents = Contents { fields, shards, statistics: sums.statistics() };
     let manifest = manifest(&plan, &options.plan, contents, found.skipped.len() as u64);
@@ -198,7 +200,7 @@ fn run(
 
 /// Scans and plans; sorts and writes in folder `dir`.
 fn make_plan(
-    source: &Path,
+    source: &Source,
     dir: &Path,
     options: &PlanOptions,
     progress: &(dyn Fn(Progress) + Sync),
@@ -209,7 +211,7 @@ fn make_plan(
     if let Labels::Table(tables) = &options.labels {
         let table = Table::open(tables, listed_classes(options)?)?;
         table_classes = Some(table.classes.clone());
-        let folders = tables.files.iter().map(|file| folder_below(source, file)).collect();
+        let folders = tables.files.iter().map(|file| folder_below(source.path(), file)).collect();
         builder.join(table, folders);
     }
     let mut n = 0_u64;

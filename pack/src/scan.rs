@@ -1,4 +1,4 @@
-//! Walks a directory of images: finds keys and sizes, reads no file.
+//! Walks a directory or an archive of images: finds keys and sizes, reads no file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,6 +9,7 @@ use gular_bundle::{BundlePath, Split};
 
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::labels::Names;
+use crate::source::Source;
 use crate::{Error, Labels, Layout, OnBadInput, PlanOptions, Unlabelled};
 
 /// Extensions, in lower case, of files that are packed, with their media types.
@@ -79,13 +80,23 @@ pub(crate) fn place<'k>(
 
 /// Walks `source` and hands each image's key and size to `found`.
 pub(crate) fn scan(
-    source: &Path,
+    source: &Source,
     options: &PlanOptions,
     found: &mut dyn FnMut(&BundlePath, u64) -> Result<(), Error>,
 ) -> Result<Scan, Error> {
     let scan = Scan { split_layout: split_layout(source, options)?, ..Scan::default() };
-    let mut walk = Walk { source, options, scan, bad: BadInputs::default(), found };
-    walk.run()?;
+    let path = source.path();
+    let mut walk = Walk { source: path, options, scan, bad: BadInputs::default(), found };
+    match source {
+        Source::Folder(_) => walk.run()?,
+        Source::Archive(archive) => archive.files(&mut |name, size| {
+            if name.split('/').any(|segment| segment.starts_with('.')) {
+                walk.ignore("hidden");
+                return Ok(());
+            }
+            walk.file(&path.join(name), size)
+        })?,
+    }
     if let Some(error) = walk.bad.into_error() {
         return Err(error);
     }
@@ -107,13 +118,13 @@ pub(crate) fn scan(
         } else {
             format!("; other files: {}", ignored.join(", "))
         };
-        return Err(Error::NoImages { path: source.display().to_string(), ignored });
+        return Err(Error::NoImages { path: path.display().to_string(), ignored });
     }
     Ok(scan)
 }
 
 /// Looks at the top level only.
-fn split_layout(source: &Path, options: &PlanOptions) -> Result<bool, Error> {
+fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
     if let Labels::Table(table) = &options.labels
         && table.split.is_some()
     {
@@ -129,14 +140,29 @@ fn split_layout(source: &Path, options: &PlanOptions) -> Result<bool, Error> {
         Layout::Auto => {}
     }
     let (mut split, mut other) = (None, None);
-    for entry in fs::read_dir(source).map_err(|e| Error::io("list", source, e))? {
-        let path = entry.map_err(|e| Error::io("list", source, e))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') || !path.is_dir() {
-            continue;
+    let mut folder = |name: &str| {
+        let slot = if Split::parse(name).is_some() { &mut split } else { &mut other };
+        if !name.starts_with('.') {
+            slot.get_or_insert_with(|| name.to_owned());
         }
-        let slot = if Split::parse(&name).is_some() { &mut split } else { &mut other };
-        slot.get_or_insert(name);
+    };
+    match source {
+        Source::Archive(archive) => archive.files(&mut |name, _| {
+            if let Some((first, rest)) = name.split_once('/')
+                && !rest.split('/').any(|segment| segment.starts_with('.'))
+            {
+                folder(first);
+            }
+            Ok(())
+        })?,
+        Source::Folder(source) => {
+            for entry in fs::read_dir(source).map_err(|e| Error::io("list", source, e))? {
+                let path = entry.map_err(|e| Error::io("list", source, e))?.path();
+                if path.is_dir() {
+                    folder(&path.file_name().unwrap_or_default().to_string_lossy());
+                }
+            }
+        }
     }
     match (split, other) {
         (Some(split), Some(other)) => Err(Error::MixedLayout { split, other }),

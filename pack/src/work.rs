@@ -4,7 +4,6 @@
 //! shards, several readers feed it. Which thread does what shows nowhere.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +18,7 @@ use crate::payload::{Maker, Recipe};
 use crate::plan::{Plan, PlanShard, Record};
 use crate::read_ahead::{Item, ReadAhead};
 use crate::run::{PackOptions, Progress, run_id, still_needed};
+use crate::source::Source;
 use crate::sums::Sums;
 use crate::{Error, OnBadInput};
 
@@ -31,7 +31,7 @@ const READERS_A_WRITER: usize = 4;
 
 /// What the worker threads share.
 pub(crate) struct Work<'a> {
-    pub(crate) source: &'a Path,
+    pub(crate) source: &'a Source,
     pub(crate) out: &'a OutDir,
     pub(crate) options: &'a PackOptions,
     pub(crate) plan: &'a Plan,

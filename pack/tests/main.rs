@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod adopt;
+mod archives;
 mod convert;
 mod interrupted;
 mod labels;

@@ -1,12 +1,9 @@
 //! The depth of a set's samples, found before anything is decided.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
-
 use super::{Depth, PayloadOptions};
 use crate::Error;
 use crate::scan::media_type_of;
+use crate::source::Source;
 
 /// Which depths occur, each with the first key that has it.
 ///
@@ -20,15 +17,13 @@ pub(crate) struct Depths {
 
 impl Depths {
     /// Looks at one file, when `options` leave something to be found.
-    pub(crate) fn look(&mut self, options: &PayloadOptions, source: &Path, key: &str) {
+    pub(crate) fn look(&mut self, options: &PayloadOptions, source: &Source, key: &str) {
         let PayloadOptions::Raw(raw) = options else { return };
         if raw.depth.is_some() {
             return;
         }
         let bits = if media_type_of(key) == Some("image/png") {
-            let mut start = [0; 25];
-            let read = File::open(source.join(key)).and_then(|mut f| f.read_exact(&mut start));
-            read.ok().and_then(|()| gular_codec::bit_depth(&start))
+            source.start::<25>(key).ok().and_then(|start| gular_codec::bit_depth(&start))
         } else {
             Some(8)
         };

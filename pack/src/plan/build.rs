@@ -16,6 +16,7 @@ use crate::labels::{Join, Joined, Names, Said, Table, hot_classes};
 use crate::payload::{Depths, Recipe};
 use crate::scan::{Scan, place};
 use crate::sort::{Sorted, Sorter};
+use crate::source::Source;
 use crate::{Error, Labels, PackOrder, PlanOptions, Unlabelled};
 
 /// Below this, sorting is all reading and writing.
@@ -60,8 +61,8 @@ impl PlanBuilder {
         self.table = Some(Joining { table, folders, join });
     }
 
-    /// Finds of an image in folder `source` what the payload leaves to be found.
-    pub(crate) fn look(&mut self, source: &Path, key: &BundlePath) {
+    /// Finds of an image what the payload leaves to be found.
+    pub(crate) fn look(&mut self, source: &Source, key: &BundlePath) {
         self.depths.look(&self.options.payload, source, key.as_str());
     }
 

@@ -1,0 +1,93 @@
+//! An archive of any kind.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use super::limits::ArchiveLimits;
+use super::spool::unpack;
+use super::tar::Tar;
+use super::zip::Zip;
+use crate::Error;
+
+/// The first bytes of archives, up to the magic of tar.
+const HEAD: u64 = 262;
+
+/// An archive whose members are known, and safe.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    path: PathBuf,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Zip(Zip),
+    Tar(Tar),
+}
+
+impl Archive {
+    /// Looks at every member's header; a compressed tar is unpacked in folder `temp` for that.
+    pub(crate) fn open(
+        path: &Path,
+        limits: &ArchiveLimits,
+        temp: &Path,
+        cancel: &AtomicBool,
+    ) -> Result<Self, Error> {
+        let io = |e| Error::io("read", path, e);
+        let open = || File::open(path).map_err(|e| Error::io("open", path, e));
+        let file = open()?;
+        let len = file.metadata().map_err(io)?.len();
+        let mut head = Vec::new();
+        open()?.take(HEAD).read_to_end(&mut head).map_err(io)?;
+        let named = |extension: &str| path.to_string_lossy().to_lowercase().ends_with(extension);
+        let kind = match head.as_slice() {
+            [b'P', b'K', 3 | 5, 4 | 6, ..] => Kind::Zip(Zip::open(path, file, limits)?),
+            [0x1f, 0x8b, ..] => {
+                let plain = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
+                Kind::Tar(Tar::open(path, unpack(path, plain, len, limits, temp, cancel)?, limits)?)
+            }
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+                let plain = zstd::Decoder::new(file).map_err(io)?;
+                Kind::Tar(Tar::open(path, unpack(path, plain, len, limits, temp, cancel)?, limits)?)
+            }
+            head if head.ends_with(b"ustar") || named(".tar") => {
+                Kind::Tar(Tar::open(path, file, limits)?)
+            }
+            _ => return Err(Error::NoSource { path: path.display().to_string() }),
+        };
+        Ok(Self { path: path.to_owned(), kind })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Names and sizes of all files, in the order of the archive.
+    pub(crate) fn files(
+        &self,
+        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match &self.kind {
+            Kind::Zip(zip) => zip.files(&self.path, each),
+            Kind::Tar(tar) => tar.files(&self.path, each),
+        }
+    }
+
+    /// All bytes of a member.
+    pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        match &self.kind {
+            Kind::Zip(zip) => zip.read(name),
+            Kind::Tar(tar) => tar.read(name),
+        }
+    }
+
+    /// The first bytes of a member.
+    pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
+        match &self.kind {
+            Kind::Zip(zip) => zip.read_start(name, start),
+            Kind::Tar(tar) => tar.read_start(name, start),
+        }
+    }
+}

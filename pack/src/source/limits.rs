@@ -1,0 +1,41 @@
+//! How far archives may expand.
+
+/// What an archive may unpack to; over one of these it is refused before it is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchiveLimits {
+    /// Bytes of all members together.
+    pub total: u64,
+    /// Bytes of one member.
+    pub member: u64,
+    /// How many times its size in the archive a member, or the archive itself, may take.
+    pub ratio: u64,
+}
+
+impl Default for ArchiveLimits {
+    /// 1 TiB, 1 GiB, 200 times. Photographs in archives expand 1.0 times, PNG of a single colour
+    /// some 50 times; deflate ends at 1032 times.
+    fn default() -> Self {
+        Self { total: 1 << 40, member: 1 << 30, ratio: 200 }
+    }
+}
+
+/// Which limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArchiveLimit {
+    /// [`ArchiveLimits::total`].
+    Total,
+    /// [`ArchiveLimits::member`].
+    Member,
+    /// [`ArchiveLimits::ratio`].
+    Ratio,
+}
+
+/// What is smaller expands as it likes.
+pub(super) const SMALL: u64 = 1 << 20;
+
+impl ArchiveLimits {
+    /// Whether `unpacked` bytes are too many for `packed`.
+    pub(super) fn expands_too_far(&self, packed: u64, unpacked: u64) -> bool {
+        unpacked > SMALL && unpacked > packed.saturating_mul(self.ratio)
+    }
+}

@@ -1,0 +1,103 @@
+//! Where images come from: a folder, or an archive that stays packed.
+//!
+//! ```text
+//! folder ─────────────────────────────────▶ files
+//! .zip ─ central directory ───────────────▶ members, each by a positional read and inflated alone
+//! .tar ─ headers, walked once ────────────▶ members, each by a positional read
+//! .tar.gz .tar.zst ─ unpacked once ─ nameless temporary file ─▶ as .tar
+//! ```
+
+mod archive;
+mod limits;
+mod members;
+mod spool;
+mod tar;
+mod zip;
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use rustix::buffer::spare_capacity;
+
+pub(crate) use archive::Archive;
+pub use limits::{ArchiveLimit, ArchiveLimits};
+
+use crate::Error;
+
+/// Opened inputs.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Folder(PathBuf),
+    Archive(Archive),
+}
+
+impl Source {
+    /// Opens a folder, or an archive of which a compressed tar is unpacked in folder `temp`.
+    pub(crate) fn open(
+        path: &Path,
+        limits: &ArchiveLimits,
+        temp: &Path,
+        cancel: &AtomicBool,
+    ) -> Result<Self, Error> {
+        let metadata = fs::metadata(path).map_err(|e| Error::io("open", path, e))?;
+        if metadata.is_dir() {
+            return Ok(Self::Folder(path.to_owned()));
+        }
+        Archive::open(path, limits, temp, cancel).map(Self::Archive)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Folder(path) => path,
+            Self::Archive(archive) => archive.path(),
+        }
+    }
+
+    /// An input of `bytes` bytes, and how long it is now: another length has other bytes.
+    pub(crate) fn read(&self, key: &str, bytes: u64) -> io::Result<(Vec<u8>, u64)> {
+        match self {
+            Self::Folder(folder) => {
+                let file = File::open(folder.join(key))?;
+                // One byte more than planned shows a file that grew.
+                let room = usize::try_from(bytes).unwrap_or(0).saturating_add(1);
+                let found = read_up_to(&file, room)?;
+                let len = match found.len() as u64 == bytes {
+                    true => bytes,
+                    false => file.metadata().map_or(found.len() as u64, |m| m.len()),
+                };
+                Ok((found, len))
+            }
+            Self::Archive(archive) => {
+                let found = archive.read(key)?;
+                let len = found.len() as u64;
+                Ok((found, len))
+            }
+        }
+    }
+
+    /// The first bytes of an input.
+    pub(crate) fn start<const N: usize>(&self, key: &str) -> io::Result<[u8; N]> {
+        let mut start = [0; N];
+        match self {
+            Self::Folder(folder) => File::open(folder.join(key))?.read_exact(&mut start)?,
+            Self::Archive(archive) => archive.read_start(key, &mut start)?,
+        }
+        Ok(start)
+    }
+}
+
+/// The first `room` bytes of a file, or all of it: two reads, where
+/// `read_to_end` takes five to feel its way, and no zeros written first.
+fn read_up_to(file: &File, room: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(room);
+    while bytes.len() < room {
+        match rustix::io::read(file, spare_capacity(&mut bytes)) {
+            Ok(0) => break,
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,68 @@
+//! A compressed tar, unpacked once: nothing in it can be found without unpacking what is before.
+
+use std::fs::File;
+use std::io::{self, Read, Seek as _, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::limits::{ArchiveLimit, ArchiveLimits, SMALL};
+use crate::Error;
+
+/// What unpacks at a time.
+const PIECE: usize = 1 << 20;
+/// After so many bytes the disk is asked for its room again.
+const LOOK_AGAIN: u64 = 256 << 20;
+
+/// Unpacks `from` into a nameless file in folder `dir`; `packed` is the length of the archive.
+pub(super) fn unpack(
+    path: &Path,
+    mut from: impl Read,
+    packed: u64,
+    limits: &ArchiveLimits,
+    dir: &Path,
+    cancel: &AtomicBool,
+) -> Result<File, Error> {
+    let mut file = tempfile::tempfile_in(dir).map_err(|e| Error::io("create a file in", dir, e))?;
+    let mut piece = vec![0; PIECE];
+    let (mut total, mut look) = (0_u64, 0_u64);
+    // Headers and the end of a tar are zeros for the most part.
+    let most = packed.saturating_mul(limits.ratio).max(SMALL);
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            let path = dir.display().to_string();
+            return Err(Error::Cancelled { path, done: 0, total: 0 });
+        }
+        if total >= look {
+            let free = gular_files::free(dir)?.bytes;
+            if free < LOOK_AGAIN {
+                let needed = total.saturating_add(LOOK_AGAIN);
+                return Err(Error::NoSpace { path: dir.display().to_string(), needed, free });
+            }
+            look = total.saturating_add(LOOK_AGAIN);
+        }
+        let n = match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => {
+                let reason = format!("it does not unpack beyond {total} bytes: {e}");
+                return Err(Error::BadArchive { path: path.display().to_string(), reason });
+            }
+        };
+        total = total.saturating_add(n as u64);
+        let over = if total > limits.total {
+            Some((ArchiveLimit::Total, limits.total))
+        } else if total > most {
+            Some((ArchiveLimit::Ratio, most))
+        } else {
+            None
+        };
+        if let Some((limit, most)) = over {
+            let reason = format!("it unpacks to more than {most} bytes from {packed}");
+            return Err(Error::Expands { path: path.display().to_string(), limit, reason });
+        }
+        file.write_all(&piece[..n]).map_err(|e| Error::io("write in", dir, e))?;
+    }
+    file.rewind().map_err(|e| Error::io("read in", dir, e))?;
+    Ok(file)
+}

@@ -1,0 +1,161 @@
+//! Tar archives, plain or unpacked from a compressed one.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use tar::EntryType;
+
+use super::limits::ArchiveLimits;
+use super::members::{Found, Gather, Members, damaged, safe};
+use crate::Error;
+
+/// Headers of one member, long names and extensions among them, take at most this many bytes.
+const MOST_HEADER_BYTES: u64 = 1 << 20;
+
+/// An open archive.
+#[derive(Debug)]
+pub(super) struct Tar {
+    file: File,
+    len: u64,
+    members: Members<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    offset: u64,
+    len: u64,
+}
+
+/// A member's header.
+struct Member<'a> {
+    name: &'a [u8],
+    found: Found<'static>,
+    place: Place,
+}
+
+impl Tar {
+    pub(super) fn open(path: &Path, file: File, limits: &ArchiveLimits) -> Result<Self, Error> {
+        let len = file.metadata().map_err(|e| Error::io("read", path, e))?.len();
+        let mut gather = Gather::new(path.display().to_string(), limits);
+        each(path, &file, len, &mut |member| {
+            gather.member(member.name, &member.found, member.place)
+        })?;
+        let members = gather.finish(len, &mut |name| {
+            files(path, &file, len, &mut |n, _| {
+                name(n);
+                Ok(())
+            })
+        })?;
+        Ok(Self { file, len, members })
+    }
+
+    /// Names and sizes of all files.
+    pub(super) fn files(
+        &self,
+        path: &Path,
+        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        files(path, &self.file, self.len, each)
+    }
+
+    pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let place = self.members.get(name).ok_or_else(|| damaged("it is no member"))?;
+        let mut bytes = vec![0; usize::try_from(place.len).unwrap_or(usize::MAX)];
+        self.file.read_exact_at(&mut bytes, place.offset)?;
+        Ok(bytes)
+    }
+
+    pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
+        let place = self.members.get(name).ok_or_else(|| damaged("it is no member"))?;
+        if place.len < start.len() as u64 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.file.read_exact_at(start, place.offset)
+    }
+}
+
+fn each(
+    path: &Path,
+    file: &File,
+    len: u64,
+    each: &mut dyn FnMut(&Member<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let bad = |e: io::Error| Error::BadArchive {
+        path: path.display().to_string(),
+        reason: e.to_string(),
+    };
+    let left = std::cell::Cell::new(MOST_HEADER_BYTES);
+    let reader = Bounded { file, position: 0, left: &left };
+    let mut archive = tar::Archive::new(reader);
+    for entry in archive.entries_with_seek().map_err(bad)? {
+        let entry = entry.map_err(bad)?;
+        left.set(MOST_HEADER_BYTES);
+        let (offset, bytes) = (entry.raw_file_position(), entry.size());
+        if offset.checked_add(bytes).is_none_or(|end| end > len) {
+            let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+            let reason = format!("it is cut: member `{name}` ends past its {len} bytes");
+            return Err(Error::BadArchive { path: path.display().to_string(), reason });
+        }
+        let found = match entry.header().entry_type() {
+            EntryType::Regular | EntryType::Continuous => {
+                Found::File { packed: bytes, unpacked: bytes }
+            }
+            EntryType::Directory => Found::Folder,
+            EntryType::Symlink | EntryType::Link => Found::Refused("it is a link"),
+            EntryType::GNUSparse => Found::Refused("it is sparse"),
+            EntryType::XGlobalHeader => continue,
+            _ => Found::Refused("it is not a plain file"),
+        };
+        each(&Member { name: &entry.path_bytes(), found, place: Place { offset, len: bytes } })?;
+    }
+    Ok(())
+}
+
+fn files(
+    path: &Path,
+    file: &File,
+    len: u64,
+    take: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
+) -> Result<(), Error> {
+    each(path, file, len, &mut |member| match (&member.found, safe(member.name, false)) {
+        (Found::File { unpacked, .. }, Ok(Some(name))) => take(&name, *unpacked),
+        _ => Ok(()),
+    })
+}
+
+/// Reads a file from a position of its own, and no more than `left` bytes until that is set
+/// again: the crate keeps a member's long name in memory, however long it says it is.
+struct Bounded<'a> {
+    file: &'a File,
+    position: u64,
+    left: &'a std::cell::Cell<u64>,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
+        if left == 0 {
+            let text = format!("a member's headers take more than {MOST_HEADER_BYTES} bytes");
+            return Err(damaged(text));
+        }
+        let room = left.min(buf.len());
+        let n = self.file.read_at(&mut buf[..room], self.position)?;
+        self.left.set(self.left.get().saturating_sub(n as u64));
+        self.position += n as u64;
+        Ok(n)
+    }
+}
+
+impl Seek for Bounded<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(n) => Some(n),
+            SeekFrom::Current(n) => self.position.checked_add_signed(n),
+            SeekFrom::End(n) => self.file.metadata()?.len().checked_add_signed(n),
+        };
+        self.position = position.ok_or_else(|| damaged("a member's size is out of range"))?;
+        Ok(self.position)
+    }
+}

@@ -1,0 +1,246 @@
+//! Archives become bundles without being unpacked.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::support::{files, images, jpeg, png, put, run};
+use gular_pack::{
+    ArchiveLimit, ArchiveLimits, Error, OnBadInput, PayloadOptions, PlanOptions, RawOptions,
+};
+
+/// All files below `dir` as a zip with these bytes.
+fn zipped(dir: &Path, to: &Path) {
+    let mut bytes = Vec::new();
+    let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
+    for (i, (name, data)) in files(dir).into_iter().enumerate() {
+        // One of two is stored.
+        let method = [rawzip::CompressionMethod::STORE, rawzip::CompressionMethod::DEFLATE][i % 2];
+        let (mut entry, config) =
+            archive.new_file(name.to_str().unwrap()).compression_method(method).start().unwrap();
+        let descriptor = if i % 2 == 0 {
+            let mut writer = config.wrap(&mut entry);
+            writer.write_all(&data).unwrap();
+            writer.finish().unwrap().1
+        } else {
+            let encoder =
+                flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::fast());
+            let mut writer = config.wrap(encoder);
+            writer.write_all(&data).unwrap();
+            let (encoder, descriptor) = writer.finish().unwrap();
+            encoder.finish().unwrap();
+            descriptor
+        };
+        entry.finish(descriptor).unwrap();
+    }
+    archive.finish().unwrap();
+    fs::write(to, bytes).unwrap();
+}
+
+fn tarred(dir: &Path) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    tar.append_dir_all(".", dir).unwrap();
+    tar.into_inner().unwrap()
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
+#[test]
+fn every_archive_gives_the_folders_bundle() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    put(source.path(), "train/readme.txt", b"hello");
+    put(source.path(), ".hidden/cat/x.jpg", &jpeg(1));
+    let long = format!("train/cat/{}.jpg", "n".repeat(140));
+    put(source.path(), &long, &jpeg(99));
+    run(source.path(), &dir.path().join("folder"), PlanOptions::default(), 2).unwrap();
+    let expected = files(&dir.path().join("folder"));
+    zipped(source.path(), &dir.path().join("a.zip"));
+    let tar = tarred(source.path());
+    fs::write(dir.path().join("a.tar"), &tar).unwrap();
+    fs::write(dir.path().join("a.tgz"), gzipped(&tar)).unwrap();
+    fs::write(dir.path().join("a.tar.zst"), zstd::encode_all(tar.as_slice(), 1).unwrap()).unwrap();
+    for name in ["a.zip", "a.tar", "a.tgz", "a.tar.zst"] {
+        for jobs in [1, 3] {
+            let out = dir.path().join(format!("{name}.{jobs}"));
+            let report = run(&dir.path().join(name), &out, PlanOptions::default(), jobs).unwrap();
+            assert_eq!(report.samples, 61);
+            assert!(files(&out) == expected, "{name}");
+            let again = run(&dir.path().join(name), &out, PlanOptions::default(), jobs).unwrap();
+            assert!(again.already_done);
+        }
+    }
+}
+
+#[test]
+fn pixels_come_out_of_archives_as_out_of_folders() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for i in 0..9 {
+        put(source.path(), &format!("c/{i}.png"), &png(i));
+    }
+    zipped(source.path(), &dir.path().join("a.zip"));
+    let plan = || PlanOptions {
+        payload: PayloadOptions::Raw(RawOptions::new(8, 8)),
+        ..PlanOptions::default()
+    };
+    let digest = |source: &Path, out: &str| {
+        run(source, &dir.path().join(out), plan(), 2).unwrap().digest.unwrap()
+    };
+    assert_eq!(digest(source.path(), "x"), digest(&dir.path().join("a.zip"), "y"));
+}
+
+/// Packs an archive of these bytes; what is said, and nothing is left behind.
+fn refused(name: &str, bytes: &[u8], limits: ArchiveLimits) -> Error {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(name), bytes).unwrap();
+    let plan =
+        PlanOptions { archive: limits, on_error: OnBadInput::Skip, ..PlanOptions::default() };
+    let out = dir.path().join("out");
+    let error = run(&dir.path().join(name), &out, plan, 1).unwrap_err();
+    assert!(!out.exists(), "{error}: something was left");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{error}: something was left");
+    error
+}
+
+/// A tar whose one bad member is between two good ones.
+fn tar_with(name: &[u8], kind: tar::EntryType) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut member = |name: &[u8], kind| {
+        let mut header = tar::Header::new_ustar();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name);
+        header.set_entry_type(kind);
+        header.set_mode(0o644);
+        header.set_size(if kind == tar::EntryType::Regular { 3 } else { 0 });
+        header.as_old_mut().linkname[..4].copy_from_slice(b"/etc");
+        header.set_cksum();
+        let data: &[u8] = if kind == tar::EntryType::Regular { b"abc" } else { b"" };
+        tar.append(&header, data).unwrap();
+    };
+    member(b"a/good.jpg", tar::EntryType::Regular);
+    member(name, kind);
+    member(b"b/good.jpg", tar::EntryType::Regular);
+    tar.into_inner().unwrap()
+}
+
+#[test]
+fn hostile_members_are_named() {
+    use tar::EntryType as T;
+    let check = |name: &[u8], kind: T, member: &str, reason: &str| {
+        let tar = tar_with(name, kind);
+        for (file, bytes) in [("x.tar", tar.clone()), ("x.tar.gz", gzipped(&tar))] {
+            let text = refused(file, &bytes, ArchiveLimits::default()).to_string();
+            assert!(text.contains(&format!("`{member}`")) && text.contains(reason), "{text}");
+        }
+    };
+    check(b"../x.jpg", T::Regular, "../x.jpg", "not a safe path");
+    check(b"/x.jpg", T::Regular, "/x.jpg", "not a safe path");
+    check(b"a/../../x.jpg", T::Regular, "a/../../x.jpg", "not a safe path");
+    check(b"c\\x.jpg", T::Regular, "c\\x.jpg", "not a safe path");
+    check(b"../", T::Directory, "../", "not a safe path");
+    check(b"\xff.jpg", T::Regular, "\u{fffd}.jpg", "not UTF-8");
+    check(b"a/x.jpg", T::Symlink, "a/x.jpg", "it is a link");
+    check(b"a/x.jpg", T::Link, "a/x.jpg", "it is a link");
+    check(b"a/x.jpg", T::Char, "a/x.jpg", "not a plain file");
+    check(b"a/x.jpg", T::Fifo, "a/x.jpg", "not a plain file");
+    check(b"./a/good.jpg", T::Regular, "a/good.jpg", "two members");
+}
+
+/// A zip of one stored member, whose directory says otherwise where `change` makes it.
+fn zip_with(name: &str, data: &[u8], change: &dyn Fn(&mut [u8], usize)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
+    let (mut entry, config) = archive
+        .new_file(name)
+        .compression_method(rawzip::CompressionMethod::STORE)
+        .start()
+        .unwrap();
+    let mut writer = config.wrap(&mut entry);
+    writer.write_all(data).unwrap();
+    let (_, descriptor) = writer.finish().unwrap();
+    entry.finish(descriptor).unwrap();
+    archive.finish().unwrap();
+    let directory = bytes.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
+    change(&mut bytes, directory);
+    bytes
+}
+
+#[test]
+fn damaged_and_hostile_zips_are_refused() {
+    let limits = ArchiveLimits::default();
+    let set = |at: usize, new: &'static [u8]| {
+        move |bytes: &mut [u8], directory: usize| {
+            bytes[directory + at..directory + at + new.len()].copy_from_slice(new);
+        }
+    };
+    let check = |bytes: &[u8], expected: &str| {
+        let text = refused("x.zip", bytes, limits).to_string();
+        assert!(text.contains(expected), "{text}: no `{expected}`");
+    };
+    let image = jpeg(3);
+    check(&zip_with("a/x.jpg", &image, &set(8, &[1])), "`a/x.jpg`: it is encrypted");
+    check(&zip_with("a/x.jpg", &image, &set(10, &[14])), "neither deflate nor nothing");
+    // Made by Unix; a link.
+    let link = |bytes: &mut [u8], at: usize| {
+        bytes[at + 5] = 3;
+        bytes[at + 40..at + 42].copy_from_slice(&0o120_777_u16.to_le_bytes());
+    };
+    check(&zip_with("a/x.jpg", &image, &link), "`a/x.jpg`: it is a link");
+    let up = |bytes: &mut [u8], at: usize| bytes[at + 46..at + 49].copy_from_slice(b"../");
+    check(&zip_with("abcx.jpg", &image, &up), "`../cx.jpg`");
+    let mut cut = zip_with("a/x.jpg", &image, &|_, _| {});
+    cut.truncate(cut.len() - 30);
+    check(&cut, "x.zip");
+    let crc = zip_with("a/x.jpg", &image, &set(16, &[1, 2, 3, 4]));
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("x.zip"), crc).unwrap();
+    let error = run(&dir.path().join("x.zip"), &dir.path().join("o"), PlanOptions::default(), 1);
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("`a/x.jpg`") && text.contains("CRC-32"), "{text}");
+}
+
+#[test]
+fn archives_that_expand_too_far_are_refused_before_anything_is_packed() {
+    let check = |name: &str, bytes: &[u8], limits: ArchiveLimits, expected: ArchiveLimit| {
+        let error = refused(name, bytes, limits);
+        assert!(matches!(error, Error::Expands { limit, .. } if limit == expected), "{error}");
+    };
+    let limits = ArchiveLimits::default();
+    let bomb = gzipped(&vec![0; 64 << 20]);
+    check("x.tar.gz", &bomb, limits, ArchiveLimit::Ratio);
+    check(
+        "x.tar.gz",
+        &bomb,
+        ArchiveLimits { ratio: 5000, total: 1 << 20, ..limits },
+        ArchiveLimit::Total,
+    );
+    let plain = zip_with("a/x.jpg", &jpeg(3), &|_, _| {});
+    check("x.zip", &plain, ArchiveLimits { member: 10, ..limits }, ArchiveLimit::Member);
+    check("x.zip", &plain, ArchiveLimits { total: 10, ..limits }, ArchiveLimit::Total);
+    let long = |bytes: &mut [u8], at: usize| {
+        bytes[at + 10] = 8;
+        bytes[at + 24..at + 28].copy_from_slice(&(1_u32 << 29).to_le_bytes());
+    };
+    check("x.zip", &zip_with("a/x.jpg", &jpeg(3), &long), limits, ArchiveLimit::Ratio);
+}
+
+#[test]
+fn cut_archives_are_named() {
+    let tar = tar_with(b"a/x.jpg", tar::EntryType::Regular);
+    let check = |name: &str, bytes: &[u8]| {
+        let error = refused(name, bytes, ArchiveLimits::default());
+        assert!(matches!(error, Error::BadArchive { .. }), "{error}");
+    };
+    check("x.tar", &tar[..514]);
+    let gz = gzipped(&tar);
+    check("x.tar.gz", &gz[..gz.len() - 10]);
+    let zst = zstd::encode_all(tar.as_slice(), 1).unwrap();
+    check("x.tar.zst", &zst[..zst.len() - 5]);
+    let error = refused("x.rar", b"Rar!\x1a\x07", ArchiveLimits::default());
+    assert!(matches!(error, Error::NoSource { .. }), "{error}");
+    let error = refused("x.tar", &[0; 1024], ArchiveLimits::default());
+    assert!(matches!(error, Error::NoImages { .. }), "{error}");
+}
