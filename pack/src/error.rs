@@ -100,7 +100,7 @@ pub enum Error {
         n: usize,
     },
     /// Images that no name or table gives a label.
-    #[error("{n} images have no label: {images}; {why}")]
+    #[error("images without a label: {n}: {images}; {why}")]
     Unlabelled {
         /// How many.
         n: u64,
@@ -138,7 +138,7 @@ pub enum Error {
         columns: Vec<String>,
     },
     /// Images that two rows of a table are of.
-    #[error("{n} images have two rows: {names}")]
+    #[error("images with two rows: {n}: {names}")]
     DoubledRows {
         /// How many.
         n: u64,
@@ -146,7 +146,7 @@ pub enum Error {
         names: String,
     },
     /// Rows whose name is that of several images.
-    #[error("{n} rows name several images each: {names}")]
+    #[error("rows that name several images each: {n}: {names}")]
     UnclearRows {
         /// How many.
         n: u64,

@@ -130,8 +130,10 @@ fn classes_text(text: &mut String, manifest: &Manifest, counts: Option<&Counts>)
         return;
     }
     let splits: Vec<Split> = split_totals(manifest).into_iter().map(|t| t.0).collect();
+    // Of samples that may have several classes, the index counts none.
+    let counted = counts.filter(|_| manifest.fields.iter().any(gular_bundle::Field::is_label));
     let row = |(i, class): (usize, &String)| {
-        let of_split = |split| counts.and_then(|c| c.get(split)).and_then(|c| c.get(i)).copied();
+        let of_split = |split| counted.and_then(|c| c.get(split)).and_then(|c| c.get(i)).copied();
         (format!("{i} {class}"), splits.iter().map(of_split).collect())
     };
     let rows = manifest.classes.iter().enumerate().map(row);
