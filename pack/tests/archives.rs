@@ -49,6 +49,13 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     gzip.finish().unwrap()
 }
 
+/// At the level that makes most of zeros.
+fn gzipped_well(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
 #[test]
 fn every_archive_gives_the_folders_bundle() {
     let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -190,7 +197,7 @@ fn damaged_and_hostile_zips_are_refused() {
     };
     check(&zip_with("a/x.jpg", &image, &link), "`a/x.jpg`: it is a link");
     let up = |bytes: &mut [u8], at: usize| bytes[at + 46..at + 49].copy_from_slice(b"../");
-    check(&zip_with("abcx.jpg", &image, &up), "`../cx.jpg`");
+    check(&zip_with("abcx.jpg", &image, &up), "`../x.jpg`");
     let mut cut = zip_with("a/x.jpg", &image, &|_, _| {});
     cut.truncate(cut.len() - 30);
     check(&cut, "x.zip");
@@ -209,7 +216,7 @@ fn archives_that_expand_too_far_are_refused_before_anything_is_packed() {
         assert!(matches!(error, Error::Expands { limit, .. } if limit == expected), "{error}");
     };
     let limits = ArchiveLimits::default();
-    let bomb = gzipped(&vec![0; 64 << 20]);
+    let bomb = gzipped_well(&vec![0; 64 << 20]);
     check("x.tar.gz", &bomb, limits, ArchiveLimit::Ratio);
     check(
         "x.tar.gz",

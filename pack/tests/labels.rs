@@ -259,7 +259,11 @@ fn what_does_not_join_is_named() {
     };
     let none = |_: &mut TableOptions| {};
     let short = SIX.replace("2.jpg,cat\n", "").replace("5.png,ant\n", "5.png,\n");
-    check(&short, &none, &["images without a label: 2: `a/2.jpg`, `b/5.png`; ", "t.csv` has no row"]);
+    check(
+        &short,
+        &none,
+        &["images without a label: 2: `a/2.jpg`, `b/5.png`; ", "t.csv` has no row"],
+    );
     let twice = format!("{SIX}a/2.jpg,dog\n");
     check(&twice, &none, &["images with two rows: 1: `a/2.jpg (t.csv:4 and t.csv:8)`"]);
     let other = SIX.replace(".jpg", "x.jpg").replace(".png", "x.png");
@@ -297,7 +301,10 @@ fn one_name_for_two_images_is_refused() {
     fs::write(&path, "file,label\n1.jpg,x\n2.jpg,y\n").unwrap();
     let error = run(source.path(), out.path(), by_table(table(&[&path])), 1).unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("rows that name several images each: 1: `1.jpg (labels.csv:2)`"), "{text}");
+    assert!(
+        text.contains("rows that name several images each: 1: `1.jpg (labels.csv:2)`"),
+        "{text}"
+    );
     // Each of these is beside the images that it names.
     for folder in ["a", "b"] {
         put(
