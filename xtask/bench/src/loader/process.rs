@@ -156,11 +156,11 @@ mod tests {
 
     #[test]
     fn turns_are_answered_and_errors_named() {
-        let script = "echo '{\"contestants\": [\"a\"]}'; read x; echo \"{\\\"said\\\": \\\"$x\\\"}\"; \
+        let script = "echo '{\"contestants\": [\"a\"]}'; read x y; echo \"{\\\"said\\\": \\\"$x, $y\\\"}\"; \
                       read x; echo '{\"error\": \"no disk\"}'; read x; echo broken >&2; exit 3";
         let (mut process, ready) = started(script).unwrap();
         assert_eq!(ready["contestants"][0], "a");
-        assert_eq!(process.turn("a", 0.5).unwrap()["said"], "a\t0.5");
+        assert_eq!(process.turn("a", 0.5).unwrap()["said"], "a, 0.5");
         assert_eq!(process.turn("a", 0.5).unwrap_err().to_string(), "no disk");
         let error = process.turn("a", 0.5).unwrap_err().to_string();
         assert!(error.contains("exit status: 3") && error.contains("broken"), "{error}");
