@@ -19,27 +19,27 @@ const WORDS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"
 /// # Errors
 /// When cargo does not tell.
 pub(super) fn notices(workspace: &Workspace, packages: &[&str], target: &str) -> Result<String> {
+    let mut tree = command(cargo_program());
+    tree.args(["tree", "--edges=normal", "--prefix=none", "--format={p}", "--target", target]);
+    for package in packages {
+        tree.args(["--package", package, "--features", &format!("{package}/turbo")]);
+    }
+    let used = used(&process::stdout_of(tree.current_dir(&workspace.root))?);
     let mut metadata = command(cargo_program());
-    metadata.args([
-        "metadata",
-        "--format-version=1",
-        "--all-features",
-        "--filter-platform",
-        target,
-    ]);
+    metadata.args(["metadata", "--format-version=1", "--all-features"]);
+    metadata.args(["--filter-platform", target]);
     let text = process::stdout_of(metadata.current_dir(&workspace.root))?;
     let value: Value =
         serde_json::from_str(&text).context("`cargo metadata` did not answer with JSON")?;
-    let used = used(&value, packages);
     let mut out = String::from("gular contains these libraries, under the licences that follow.\n");
     // The same text once, with all crates that have it.
     let mut texts = BTreeMap::<String, BTreeSet<String>>::new();
     for package in value["packages"].as_array().into_iter().flatten() {
         let word = |key: &str| package[key].as_str().unwrap_or_default();
-        if !used.contains(word("id")) || package["source"].is_null() {
+        let name = format!("{} {}", word("name"), word("version"));
+        if !used.contains(&name) || package["source"].is_null() {
             continue;
         }
-        let name = format!("{} {}", word("name"), word("version"));
         let _ = writeln!(out, "{name}: {}", word("license"));
         let folder = Path::new(word("manifest_path")).parent().context("a file is in a folder")?;
         for text in licence_files(folder)? {
@@ -53,34 +53,13 @@ pub(super) fn notices(workspace: &Workspace, packages: &[&str], target: &str) ->
     Ok(out)
 }
 
-/// The ids of all packages that `roots` are compiled with.
-fn used(metadata: &Value, roots: &[&str]) -> BTreeSet<String> {
-    let all = |key: &str| metadata[key].as_array().into_iter().flatten();
-    let is_root = |package: &&Value| roots.iter().any(|root| package["name"] == **root);
-    let ids = all("packages").filter(is_root).filter_map(|package| package["id"].as_str());
-    let mut left: Vec<&str> = ids.collect();
-    let nodes: BTreeMap<&str, &Value> = metadata["resolve"]["nodes"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|node| Some((node["id"].as_str()?, node)))
-        .collect();
-    let mut used = BTreeSet::new();
-    while let Some(id) = left.pop() {
-        if !used.insert(id.to_owned()) {
-            continue;
-        }
-        for dependency in
-            nodes.get(id).and_then(|node| node["deps"].as_array()).into_iter().flatten()
-        {
-            // Those of build scripts and tests are not in the program.
-            let mut kinds = dependency["dep_kinds"].as_array().into_iter().flatten();
-            if kinds.any(|kind| kind["kind"].is_null()) {
-                left.extend(dependency["pkg"].as_str());
-            }
-        }
-    }
-    used
+/// `NAME VERSION` of each line `NAME vVERSION …` of `cargo tree`.
+fn used(tree: &str) -> BTreeSet<String> {
+    let name = |line: &str| {
+        let (name, rest) = line.split_once(" v")?;
+        Some(format!("{name} {}", rest.split(' ').next()?))
+    };
+    tree.lines().filter_map(name).collect()
 }
 
 /// The texts of a crate's licences, those of C sources that it brings included.
@@ -107,24 +86,13 @@ fn licence_files(folder: &Path) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn what_only_builds_or_tests_use_is_not_in_the_program() {
-        let kind = |kind: Option<&str>| json!({ "kind": kind });
-        let metadata = json!({
-            "packages": [{"name": "a", "id": "a 1"}, {"name": "b", "id": "b 1"}],
-            "resolve": {"nodes": [
-                {"id": "a 1", "deps": [
-                    {"pkg": "b 1", "dep_kinds": [kind(Some("dev")), kind(None)]},
-                    {"pkg": "c 1", "dep_kinds": [kind(Some("build"))]},
-                ]},
-                {"id": "b 1", "deps": [{"pkg": "a 1", "dep_kinds": [kind(None)]}]},
-            ]},
-        });
-        assert_eq!(used(&metadata, &["a"]), BTreeSet::from(["a 1".to_owned(), "b 1".to_owned()]));
+    fn each_package_of_a_tree_is_named_once() {
+        let tree = "gular v0.1.0 (/w/cli)\nclap v4.6.0\nclap_derive v4.6.0 (proc-macro)\nclap v4.6.0 (*)\n";
+        let expected = ["clap 4.6.0", "clap_derive 4.6.0", "gular 0.1.0"];
+        assert_eq!(used(tree), BTreeSet::from(expected.map(str::to_owned)));
     }
 
     #[test]
