@@ -24,6 +24,9 @@ impl<P> Members<P> {
     }
 }
 
+/// Hands on the names of all files.
+pub(super) type Names<'n> = dyn FnMut(&mut dyn FnMut(&str)) -> Result<(), Error> + 'n;
+
 /// Takes members as they are found, refuses what is no plain file of a safe name.
 #[derive(Debug)]
 pub(super) struct Gather<'a, P> {
@@ -97,11 +100,7 @@ impl<'a, P> Gather<'a, P> {
 
     /// All members, when there is nothing wrong with any; `len` is the length of the archive.
     /// `names` reads the names of all files again, to say which occur twice.
-    pub(super) fn finish(
-        mut self,
-        len: u64,
-        names: &mut dyn FnMut(&mut dyn FnMut(&str)) -> Result<(), Error>,
-    ) -> Result<Members<P>, Error> {
+    pub(super) fn finish(mut self, len: u64, names: &mut Names<'_>) -> Result<Members<P>, Error> {
         if self.limits.expands_too_far(len, self.total) {
             // Members that share their bytes.
             let reason = format!("its members unpack to {} bytes from {len}", self.total);
