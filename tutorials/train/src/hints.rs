@@ -1,13 +1,19 @@
 //! What the user can do about an error, with flags of this program.
 
 use gular_runtime::checkpoint::CheckpointError;
-use gular_runtime::{Error, LoaderError, RankError};
+use gular_runtime::{Error, LoaderError, RankError, TransferError};
 
 /// The hint printed below an error.
 pub(crate) fn hint(error: &Error) -> Option<String> {
     let text = match error {
         Error::Loader(LoaderError::Decode { .. }) => {
             "leave such images out with `--skip-broken`, or pack again with `gular pack --check-images full`, which names them all"
+        }
+        Error::Loader(LoaderError::NoRoom { .. }) => {
+            "raise `--cache-limit`, or train with `--order window` and a smaller `--window`"
+        }
+        Error::Transfer(TransferError::CacheLimit { .. }) => {
+            "raise `--cache-limit`, or train with `--order window`, which needs some of the shards at a time"
         }
         Error::Option { option: "unknown_labels", .. } => {
             "leave such samples out with `--unknown-labels drop`, or have loss and accuracy pass over them with `--unknown-labels ignore`"

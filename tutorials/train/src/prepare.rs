@@ -11,19 +11,20 @@ use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::torch::{self, Place};
 use gular_runtime::{
     Bundle, BundleOptions, Digest, Env, Error, Normalise, OpenOptions, Ranks, Split, StopFlag,
-    Watch, jpeg_backend, open_bundle,
+    TellWaiting, Watch, jpeg_backend, open_bundle,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::VarStore;
 
 use crate::args::{DataArgs, PlaceArgs, TrainArgs};
-use crate::report::say;
+use crate::report::{say, waiting_for};
 
 /// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
-/// when they are touched.
+/// when they are touched; those of a URL come then, when they are `streamed`.
 pub(crate) fn open(
     args: &DataArgs,
     splits: Vec<Split>,
+    streamed: bool,
     env: &Env,
     stop: &StopFlag,
 ) -> Result<Bundle> {
@@ -38,6 +39,9 @@ pub(crate) fn open(
         splits,
         open: OpenOptions { digest: args.digest, ..OpenOptions::default() },
         cache: args.cache.clone(),
+        cache_limit: args.cache_limit,
+        streamed,
+        tell: TellWaiting::new(waiting_for),
         ..BundleOptions::default()
     };
     let waiting = |dir: &Path| {
@@ -50,6 +54,9 @@ pub(crate) fn open(
         let (came, kept) = (fetched.bytes_fetched, fetched.bytes_kept);
         let (dir, seconds) = (fetched.dir.display(), fetched.seconds);
         say!("fetched {came} bytes in {seconds:.2} s, {kept} were in the cache `{dir}`");
+    }
+    if opened.bundle.source().is_some() && !args.quiet {
+        say!("training begins when the shards of its first window have been fetched");
     }
     Ok(opened.bundle)
 }

@@ -1,6 +1,7 @@
 //! What a training says of itself.
 
 use std::io::Write as _;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gular_runtime::{Phase, Stage, Stats};
@@ -18,6 +19,17 @@ pub(crate) use say;
 
 /// How often the line on a terminal is written again.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
+
+/// The line that is written, for waits that no step has told of.
+static LINE: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Says in the line what the training waits for, if it does: the next step says other things.
+pub(crate) fn waiting_for(what: Option<&str>) {
+    let line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let (Some(line), Some(what)) = (&*line, what) {
+        line.set_message(format!("waiting for {what}"));
+    }
+}
 
 /// One line on stderr that says how far it is, how fast, and what is waited for: written again
 /// and again on a terminal, and now and then a new one in a log.
@@ -48,6 +60,7 @@ impl Progress {
         let style = ProgressStyle::with_template("{msg}");
         let line = line.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         let log_every = log_every.filter(|_| line.is_hidden());
+        *LINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(line.clone());
         let now = Instant::now();
         Self {
             what: what.to_owned(),

@@ -69,7 +69,7 @@ impl<'a> Scorer<'a> {
 
         // Stopped by a signal, it has nothing to save: the signal ends it.
         let stop = StopFlag::default();
-        let bundle = Arc::new(prepare::open(&args.data, splits, &env, &stop)?);
+        let bundle = Arc::new(prepare::open(&args.data, splits, false, &env, &stop)?);
         if ranks.rank == 0 && !args.data.quiet {
             let (digest, decoder) = (bundle.digest(), jpeg_backend());
             say!("bundle {digest}, {decoder}\nnetwork `{}` on {place}", kind.name());

@@ -95,7 +95,9 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     torch::set_threads(args.place.torch_threads.get());
 
     // The data: a folder is opened, a URL is fetched into the node's cache first.
-    let bundle = Arc::new(open(&args.data, vec![Split::Train, Split::Val], &env, stop)?);
+    let streamed = matches!(args.order_kind(), OrderKind::Window { .. });
+    let splits = vec![Split::Train, Split::Val];
+    let bundle = Arc::new(open(&args.data, splits, streamed, &env, stop)?);
     let n_classes = bundle.manifest().classes.len();
     ensure!(n_classes > 0, "the bundle has no classes; pack it with labels");
     let told = first && !args.data.quiet;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gular_runtime::torch::Compute;
-use gular_runtime::{Depth, Digest};
+use gular_runtime::{Depth, Digest, Size};
 
 pub(crate) use score::{EvalArgs, PredictArgs, ScoreArgs};
 pub(crate) use train::{Drawn, Resume, TrainArgs, Unknown};
@@ -34,12 +34,17 @@ pub(crate) enum Verb {
 #[derive(Debug, Args)]
 pub(crate) struct DataArgs {
     /// A folder with `manifest.json`, as `gular pack` makes it, or the `URL#blake3=…` that
-    /// `gular publish` prints; that is fetched once for all processes of this machine
+    /// `gular publish` prints; that is fetched once for all processes of this machine: before the
+    /// first step, or while it trains with `--order window`
     pub(crate) bundle: String,
     /// Where fetched bundles are kept [default: GULAR_CACHE, else the job's scratch folder, else
     /// below /tmp]
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
+    /// How much of a fetched bundle may be kept at a time, such as `200GB`; for order `window` less
+    /// than all of it is enough [default: what the file system has]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) cache_limit: Option<u64>,
     /// The digest the bundle must have, as `gular pack` prints it
     #[arg(long, value_name = "blake3:HEX", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
@@ -61,6 +66,11 @@ pub(crate) struct DataArgs {
     /// Say nothing on the way; errors and warnings are still printed
     #[arg(long)]
     pub(crate) quiet: bool,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let size = Size::parse(text).ok_or("expected a size such as `200GB`, `64GiB` or plain bytes");
+    Ok(size?.0)
 }
 
 impl DataArgs {
