@@ -43,9 +43,11 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(600);
 /// Indexes at a time: they are small, and each takes a round trip.
 const INDEX_JOBS: usize = 16;
 
+type Tell = dyn Fn(Option<&str>) + Send + Sync;
+
 /// Takes what a training waits for, in words; `None` when it waits no more.
 #[derive(Clone)]
-pub struct TellWaiting(Arc<dyn Fn(Option<&str>) + Send + Sync>);
+pub struct TellWaiting(Arc<Tell>);
 
 impl TellWaiting {
     /// Calls `tell`, from any thread.
