@@ -100,7 +100,7 @@ impl View<'_> {
                 values.iter_mut().for_each(|v| *v = table[usize::from(*v)]);
             }
             Pixels::U16(values) => {
-                values.iter_mut().for_each(|v| *v = new(f32::from(*v)).clamp(0.0, 65_535.0) as u16)
+                values.iter_mut().for_each(|v| *v = new(f32::from(*v)).clamp(0.0, 65_535.0) as u16);
             }
             Pixels::F32(values) => {
                 values.iter_mut().for_each(|v| *v = new(*v).clamp(0.0, 1.0));
