@@ -1,7 +1,7 @@
 //! Training from a URL by windows: shards come from a federation when the order needs them, and
 //! leave the node's cache for others.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::env;

@@ -282,6 +282,9 @@ mod tests {
         check(either, 384, cut, 0.635_714_285_714_285_7);
     }
 
+    /// Numbers of an image as they lie in a batch.
+    type Lie<'a> = &'a dyn Fn(&[f32]) -> Vec<f32>;
+
     #[test]
     fn both_samples_of_a_pair_are_torchvisions() {
         let vectors::Blends { width, height, pair, cases } = vectors::read().blends;
@@ -297,7 +300,7 @@ mod tests {
                 (0..3).flat_map(plane).collect()
             };
             let as_is = |pixels: &[f32]| pixels.to_vec();
-            let layouts: [(usize, &dyn Fn(&[f32]) -> Vec<f32>); 2] = [(3, &planar), (1, &as_is)];
+            let layouts: [(usize, Lie<'_>); 2] = [(3, &planar), (1, &as_is)];
             for (planes, lie) in layouts {
                 let numbers = Numbers { dtype: Dtype::F32, width, height, planes };
                 let bytes = |pixels: &[f32]| -> Vec<u8> {

@@ -282,6 +282,10 @@ mod tests {
         pixels.chunks(2).map(|pixel| pixel[0]).collect()
     }
 
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the name of a method is of one lifetime, and a closure of any"
+    )]
     #[test]
     fn pictures_and_masks_move_together() {
         assert_eq!(moved(3, 2, |view| view.flip_horizontal()), [3, 2, 1, 6, 5, 4]);
