@@ -8,6 +8,7 @@ mod fixtures;
 use std::sync::Arc;
 
 use fixtures::{Recipe, make};
+use gular_runtime::augment::Blend;
 use gular_runtime::torch::{Compute, Feed, FeedOptions, Layout, Numbers, Place};
 use gular_runtime::{Bundle, Error, Loader, LoaderOptions, Split, Transform};
 use tch::{Kind, Tensor};
@@ -31,6 +32,27 @@ fn feed(bundle: &Arc<Bundle>, numbers: Numbers, layout: Layout) -> Feed {
 /// Whether two tensors hold the same bits.
 fn same(a: &Tensor, b: &Tensor) -> bool {
     (a.kind(), a.size()) == (b.kind(), b.size()) && a.equal(b)
+}
+
+#[test]
+fn soft_labels_are_those_of_the_loader() {
+    let made = make(&Recipe::default());
+    for blend in [None, Some(Blend::MixUp { alpha: 0.5 }), Some(Blend::CutMix { alpha: 1.0 })] {
+        let loader = || {
+            let options = LoaderOptions { blend, ..loader(&made.bundle).options().clone() };
+            Loader::new(Arc::clone(&made.bundle), options).unwrap()
+        };
+        let mut feed = Feed::new(loader(), &Place::cpu(), FeedOptions::default()).unwrap();
+        let mut plain = loader();
+        for (batch, fed) in plain.epoch(1).zip(feed.epoch(1)) {
+            let (batch, fed) = (batch.unwrap(), fed.unwrap());
+            assert_eq!(fed.blended, batch.blended());
+            assert_eq!(fed.blended.is_empty(), blend.is_none());
+            let soft = fed.soft_labels(3).unwrap();
+            assert_eq!(soft.size(), [batch.len() as i64, 3]);
+            assert_eq!(Vec::<f32>::try_from(soft.view(-1)).unwrap(), batch.soft_labels(3));
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
 
 use super::Place;
 #[cfg(feature = "cuda")]
@@ -12,6 +12,7 @@ use super::device::DeviceFeed;
 use super::lend::{copy, lend, lend_labels};
 #[cfg(feature = "cuda")]
 use super::numbers::Converter;
+use crate::augment::Blended;
 #[cfg(feature = "cuda")]
 use crate::cuda::CudaLanes;
 use crate::order::LoaderState;
@@ -71,6 +72,9 @@ pub struct TensorBatch {
     /// Class indices, `i64` of shape `[n]`; `[0]` for a bundle without labels.
     /// [`IGNORED_LABEL`](crate::IGNORED_LABEL) where the class is unknown.
     pub labels: Tensor,
+    /// What each sample was blended with, under
+    /// [`LoaderOptions::blend`](crate::LoaderOptions::blend); else empty.
+    pub blended: Vec<Blended>,
     /// Samples whose class is known, over which a mean loss is one; 0 for a bundle without labels.
     pub n_labelled: usize,
     /// Numbers of the samples within the split.
@@ -99,6 +103,28 @@ impl TensorBatch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sample_ids.is_empty()
+    }
+
+    /// As [`Batch::soft_labels`]: `f32` of shape `[n, n_classes]`, where the labels are.
+    ///
+    /// # Errors
+    /// [`Error::Torch`].
+    pub fn soft_labels(&self, n_classes: usize) -> Result<Tensor, Error> {
+        // Computed there: nothing waits for the device.
+        let device = self.labels.device();
+        let classes = Tensor::f_arange(n_classes as i64, (Kind::Int64, device))?;
+        let one_hot =
+            |labels: &Tensor| labels.f_unsqueeze(-1)?.f_eq_tensor(&classes)?.f_to_kind(Kind::Float);
+        let own = one_hot(&self.labels)?;
+        if self.blended.is_empty() || self.labels.size() == [0] {
+            return Ok(own);
+        }
+        let others: Vec<i64> = self.blended.iter().map(|with| with.label).collect();
+        let weights: Vec<f32> = self.blended.iter().map(|with| with.weight).collect();
+        let others = one_hot(&Tensor::f_from_slice(&others)?.f_to_device(device)?)?;
+        let weights = Tensor::f_from_slice(&weights)?.f_to_device(device)?.f_unsqueeze(-1)?;
+        let rest = weights.f_neg()?.f_add_scalar(1.0)?;
+        Ok(own.f_mul(&weights)?.f_add(&others.f_mul(&rest)?)?)
     }
 }
 
@@ -335,6 +361,7 @@ pub(super) struct About {
     /// (width, height)
     #[cfg(feature = "cuda")]
     pub(super) size: (u32, u32),
+    blended: Vec<Blended>,
     n_labelled: usize,
     state: LoaderState,
     skipped: usize,
@@ -355,6 +382,7 @@ impl About {
             n_labels: batch.labels().len() as i64,
             #[cfg(feature = "cuda")]
             size: batch.size(),
+            blended: batch.blended().to_vec(),
             n_labelled: batch.n_labelled(),
             state,
             skipped: batch.skipped().len(),
@@ -367,7 +395,18 @@ impl About {
         labels: Tensor,
         fields: BTreeMap<String, Tensor>,
     ) -> TensorBatch {
-        let Self { sample_ids, keys, bytes, n_labelled, state, skipped, .. } = self;
-        TensorBatch { images, labels, n_labelled, sample_ids, keys, fields, bytes, state, skipped }
+        let Self { sample_ids, keys, bytes, blended, n_labelled, state, skipped, .. } = self;
+        TensorBatch {
+            images,
+            labels,
+            blended,
+            n_labelled,
+            sample_ids,
+            keys,
+            fields,
+            bytes,
+            state,
+            skipped,
+        }
     }
 }
