@@ -8,10 +8,13 @@ use serde_json::{Value, json};
 
 pub(crate) type Answer = Result<Value, Box<dyn Error>>;
 
+/// What a contestant does in a turn of so many seconds.
+type Turn = Box<dyn FnMut(f64) -> Answer>;
+
 /// Contestants that share a process.
 #[derive(Default)]
 pub(crate) struct Host {
-    contestants: Vec<(String, Box<dyn FnMut(f64) -> Answer>)>,
+    contestants: Vec<(String, Turn)>,
     /// What is to be known of them, for the record.
     pub(crate) facts: Value,
 }
