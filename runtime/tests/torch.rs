@@ -134,6 +134,34 @@ fn variables_without_a_gradient_stay() {
 }
 
 #[test]
+fn a_frozen_variable_stays() {
+    let _alone = alone();
+    let (store, net) = net(1);
+    let mut adamw = AdamW::new(&store);
+    let step = |adamw: &mut AdamW, number| {
+        adamw.zero_grad();
+        loss(&net, number).backward();
+        adamw.step(1e-2).unwrap();
+    };
+    step(&mut adamw, 0);
+    let frozen = store.variables()["first.weight"].set_requires_grad(false);
+    let before = frozen.copy();
+    step(&mut adamw, 1);
+    assert_eq!(frozen, before);
+}
+
+#[test]
+fn variables_that_were_moved_are_an_error() {
+    let _alone = alone();
+    let (mut store, net) = net(1);
+    let mut adamw = AdamW::new(&store);
+    store.double();
+    net.forward(&Tensor::ones([2, 7], (Kind::Double, Device::Cpu))).sum(Kind::Double).backward();
+    let error = adamw.step(0.1).unwrap_err().to_string();
+    assert!(error.contains("`first.bias`") && error.contains("make this one after"), "{error}");
+}
+
+#[test]
 fn weights_of_halves_move_by_less_than_halves_can_say() {
     let _alone = alone();
     let mut store = VarStore::new(Device::Cpu);

@@ -12,7 +12,7 @@ use crate::Error;
 const BUCKET: i64 = 16 << 20;
 
 /// Variables begin at multiples of this many elements: 64 bytes or more, as libtorch aligns its
-/// own tensors. What fills the gaps is zero and stays so.
+/// own tensors. What fills the gaps is never read.
 const ALIGN: i64 = 64;
 
 /// All trainable variables of a store, in buckets.
@@ -129,10 +129,13 @@ impl Buckets {
 
 impl Bucket {
     fn new(group: Group, n_states: usize) -> Self {
-        let Group { kind, device, parts, .. } = group;
+        let Group { kind, device, len, parts } = group;
         let mut this = tch::no_grad(|| {
             let gap = Tensor::zeros([ALIGN - 1], (kind, device));
-            let weights = joined(&parts, &gap, parts.iter().map(|part| part.variable.detach()));
+            let weights = Tensor::zeros([len], (kind, device));
+            for part in &parts {
+                part.of(&weights).copy_(&part.variable);
+            }
             let is_half = matches!(kind, Kind::Half | Kind::BFloat16);
             let wide = is_half.then(|| weights.to_kind(Kind::Float));
             let state = (0..n_states).map(|_| wide.as_ref().unwrap_or(&weights).zeros_like());
@@ -159,12 +162,21 @@ impl Bucket {
     ) -> Result<(), Error> {
         let mut grads = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
+            if !part.is_view_of(&self.weights) {
+                return Err(Error::Tensors {
+                    reason: format!(
+                        "variable `{}` has other memory than when this optimiser was made: its kind \
+                         or device was changed, or another optimiser made; make this one after that",
+                        part.name
+                    ),
+                });
+            }
             grads.push(Some(part.variable.f_grad()?).filter(Tensor::defined));
         }
         let flat = self.wide.as_mut().unwrap_or(&mut self.weights);
         let kind = flat.kind();
         if grads.iter().all(Option::is_some) {
-            let grad = joined(&self.parts, &self.gap, grads.into_iter().flatten());
+            let grad = joined(&self.parts, &self.gap, grads.into_iter().flatten())?;
             change(flat, &grad.f_to_kind(kind)?, &mut self.state)?;
         } else {
             for (part, grad) in self.parts.iter().zip(grads) {
@@ -187,6 +199,12 @@ impl Part {
     fn of(&self, flat: &Tensor) -> Tensor {
         flat.narrow(0, self.start, self.len).view_as(&self.variable)
     }
+
+    fn is_view_of(&self, flat: &Tensor) -> bool {
+        let bytes = self.start as usize * flat.kind().elt_size_in_bytes();
+        let place = flat.data_ptr().addr().wrapping_add(bytes);
+        self.len == 0 || self.variable.data_ptr().addr() == place
+    }
 }
 
 /// Elements between a variable of `len` elements and the next.
@@ -195,14 +213,18 @@ fn gap_after(len: i64) -> i64 {
 }
 
 /// `tensors`, one for each of `parts`, as one of one dimension.
-fn joined(parts: &[Part], gap: &Tensor, tensors: impl Iterator<Item = Tensor>) -> Tensor {
+fn joined(
+    parts: &[Part],
+    gap: &Tensor,
+    tensors: impl Iterator<Item = Tensor>,
+) -> Result<Tensor, Error> {
     let mut pieces = Vec::with_capacity(2 * parts.len());
     for (part, tensor) in parts.iter().zip(tensors) {
-        pieces.push(tensor.reshape([-1]));
+        pieces.push(tensor.f_reshape([-1])?);
         match gap_after(part.len) {
             0 => {}
-            missing => pieces.push(gap.narrow(0, 0, missing)),
+            missing => pieces.push(gap.f_narrow(0, 0, missing)?),
         }
     }
-    Tensor::cat(&pieces, 0)
+    Ok(Tensor::f_cat(&pieces, 0)?)
 }

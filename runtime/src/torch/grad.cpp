@@ -3,8 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 extern "C" void gular_forget_grad(at::Tensor *variable) noexcept {
-  // A variable that never had a gradient has no place for one either.
-  if (variable->requires_grad() && variable->grad().defined()) {
+  // A variable that never had a gradient has no place for one either; one that was frozen may have.
+  if (variable->grad().defined()) {
     variable->mutable_grad() = at::Tensor();
   }
 }

@@ -17,14 +17,15 @@ use crate::Error;
 ///
 /// For variables of 16 bits (`f16`, `bf16`) it computes in `f32`, with a copy of them in `f32`
 /// (`weights.<variable>` of the state): a small step changes nothing in 8 bits of mantissa. The
-/// copy is made at the first step, or comes with [`Optimiser::restore`]; weights that are
-/// assigned later are overwritten by the next step.
+/// copy is made at the first step, or comes with [`Optimiser::restore`]. Weights that you assign
+/// after that are lost at the next step.
 pub trait Optimiser {
     /// One step at learning rate `rate`. Variables without a gradient stay as they are, without
     /// decay.
     ///
     /// # Errors
-    /// [`Error::Torch`].
+    /// [`Error::Torch`]; [`Error::Tensors`] when a variable was moved to other memory since the
+    /// optimiser was made, as changing a store's kind or device does.
     fn step(&mut self, rate: f64) -> Result<(), Error>;
 
     /// Forgets all gradients, as `torch.optim`'s `zero_grad(set_to_none=True)`: the next backward
