@@ -1,9 +1,11 @@
 //! Decoding at a fraction of the size: near to the full decode, and only where it says so.
 
 use crate::fixtures::{
-    BASELINE, Colour, Kind, Random, distance, exif, jpeg, kinds, picture,
+    BASELINE, Colour, Kind, jpeg, picture,
     png::{Png, write},
 };
+#[cfg(feature = "turbo")]
+use crate::fixtures::{Random, distance, exif, kinds};
 use gular_codec::{DecodeOptions, Decoder, Filter, JpegBackend, Rect, Resize, Scaling};
 
 const SIZE: (u32, u32) = (413, 331);
