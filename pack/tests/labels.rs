@@ -160,6 +160,33 @@ fn numbers_are_labels_as_they_are() {
 }
 
 #[test]
+fn blanks_around_cells_mean_nothing_but_in_fields() {
+    let (report, found) = packed("t.csv", SIX, &|_| {}).unwrap();
+    let (blank, _) = packed("t.csv", &SIX.replace(',', " , "), &|_| {}).unwrap();
+    assert_eq!(blank.digest, report.digest);
+    assert_eq!(labels(&found), [1, 2, 1, 2, 1, 0].map(Some));
+    let text = "id, y, part, note\n0, 10, train, a\n1, 2, val , b \n2, 2, train, \n3, 2, train,d
+4, 2, train,e\n5, -1, train,f\n";
+    let split = |t: &mut TableOptions| t.split = Some("part".into());
+    let (report, found) = packed("t.csv", text, &split).unwrap();
+    assert_eq!(labels(&found), [10, 2, 2, 2, 2, -1].map(Some));
+    assert_eq!((report.splits[&Split::Val].samples, report.fields), (1, vec!["note".to_owned()]));
+    let notes: Vec<&[u8]> = found.iter().map(|s| &s.3[0][..]).collect();
+    assert_eq!(notes, [&b" a"[..], b" b ", b"", b"d", b"e", b"f"]);
+    let numbers = text.replace("y,", "grade,").replace(", part, note", ", part, label");
+    let (report, _) = packed("t.csv", &numbers.replace(", \n", ", c\n"), &split).unwrap();
+    assert_eq!(report.splits[&Split::Train].classes.len(), 5);
+    let skip = PlanOptions { unlabelled: Unlabelled::Skip, ..PlanOptions::default() };
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    six(source.path());
+    let path = source.path().join("t.csv");
+    fs::write(&path, SIX.replace(",ant", ", ")).unwrap();
+    let plan = PlanOptions { labels: Labels::Table(table(&[&path])), ..skip };
+    let report = run(source.path(), out.path(), plan, 1).unwrap();
+    assert_eq!((report.samples, report.unlabelled), (5, 1));
+}
+
+#[test]
 fn further_columns_become_fields() {
     let text = "{\"path\":\"0.jpg\",\"label\":\"x\",\"age\":3,\"Mass (kg)\":1.5,\"note\":\"é\\n\",\"ok\":true,\"box\":[1,2.5]}
 {\"path\":\"1.jpg\",\"label\":\"x\",\"age\":4,\"note\":\"\",\"ok\":false,\"box\":[3,4],\"odd\":{}}

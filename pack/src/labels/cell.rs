@@ -16,16 +16,16 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// A cell of a format without types, whose empty cells are missing.
+    /// A cell of a format without types, where an empty or blank cell is missing.
     pub(super) fn written(text: &str) -> Self {
-        if text.is_empty() { Self::Missing } else { Self::Written(text.to_owned()) }
+        if text.trim().is_empty() { Self::Missing } else { Self::Written(text.to_owned()) }
     }
 
     /// Its integer, where it holds or spells one.
     pub(super) fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(n) => Some(*n),
-            Self::Written(text) => spelt_integer(text),
+            Self::Written(text) => spelt_integer(text.trim()),
             _ => None,
         }
     }
@@ -35,15 +35,15 @@ impl Cell {
         match self {
             Self::Integer(n) => Some(*n as f64),
             Self::Float(x) => Some(*x),
-            Self::Written(text) => spelt_number(text),
+            Self::Written(text) => spelt_number(text.trim()),
             _ => None,
         }
     }
 
-    /// As the name of a class or a file.
+    /// As the name of a class or a file, without the blanks around it.
     pub(super) fn word(&self) -> Option<String> {
         match self {
-            Self::Text(text) | Self::Written(text) => Some(text.clone()),
+            Self::Text(text) | Self::Written(text) => Some(text.trim().to_owned()),
             Self::Integer(n) => Some(n.to_string()),
             Self::Bool(b) => Some(b.to_string()),
             _ => None,
@@ -82,12 +82,15 @@ mod tests {
             assert_eq!((cell.integer(), cell.number()), (integer, number), "{text}");
         };
         check("7", Some(7), Some(7.0));
+        check(" 7\t", Some(7), Some(7.0));
+        check(" 0.5", None, Some(0.5));
         check("-1", Some(-1), Some(-1.0));
         check("1.5e3", None, Some(1500.0));
         check("007", None, None);
         check("inf", None, None);
         check("1e999", None, None);
         check("", None, None);
+        assert_eq!(Cell::written(" "), Cell::Missing);
         assert!(Cell::written("NaN").number().unwrap().is_nan());
     }
 }
