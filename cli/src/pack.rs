@@ -376,8 +376,20 @@ fn table(report: &Report, args: &PackArgs) -> String {
             (s.samples, show::size(s.bytes), s.shards, s.classes.len());
         let _ = writeln!(text, "{split:<8}{samples:>12}{bytes:>12}{shards:>9}{classes:>9}");
     }
+    if let Some(columns) = &report.columns {
+        let of = |what: &str, column: &Option<String>| {
+            column.as_ref().map(|column| format!(", {what} from `{column}`")).unwrap_or_default()
+        };
+        let _ = writeln!(
+            text,
+            "\nfile names from `{}`{}{}",
+            columns.file_names,
+            of("labels", &columns.labels),
+            of("splits", &columns.splits)
+        );
+    }
     if !report.fields.is_empty() {
-        let _ = writeln!(text, "\nfields from the table: {}", report.fields.join(", "));
+        let _ = writeln!(text, "fields from the table: {}", report.fields.join(", "));
     }
     if report.dry_run {
         text.push_str(&classes(report));

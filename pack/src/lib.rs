@@ -31,7 +31,7 @@ pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
-pub use labels::{FieldColumns, LabelColumn, NamePattern, TableOptions};
+pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};
 pub use options::{Check, Labels, Layout, OnBadInput, PackOrder, PlanOptions, Unlabelled};
 pub use out::{SKIPPED_NAME, STATE_DIR};
 pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};

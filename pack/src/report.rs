@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::{BadInput, BadInputs};
 use crate::scan::Scan;
-use crate::{Labels, Plan, PlanOptions};
+use crate::{Labels, Plan, PlanOptions, TableColumns};
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,6 +31,9 @@ pub struct Report {
     pub unlabelled: u64,
     /// Rows of the tables of labels that are of no image.
     pub unused_rows: u64,
+    /// Columns of the tables of labels that were taken for file names, labels and splits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<TableColumns>,
     /// Fields beside image and label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,

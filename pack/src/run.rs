@@ -287,6 +287,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
         skipped: found.skipped.len() as u64,
         unlabelled: plan.unlabelled.n + found.unlabelled.n,
         unused_rows: plan.unused.n,
+        columns: plan.columns.clone(),
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
         tolerated: BadInputs::default(),
         checked: check.name(),

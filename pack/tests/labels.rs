@@ -148,6 +148,18 @@ fn a_table_gives_classes_and_names_may_be_short() {
 }
 
 #[test]
+fn a_y_beside_an_x_is_no_label_and_columns_taken_are_told() {
+    let text = "id,filename,x,y,category\n7,0,1,2,cat\n7,1,3,4,dog\n7,2,1,1,cat\n7,3,1,1,cat
+7,4,2,2,dog\n7,5,0,0,cat\n";
+    let (report, _) = packed("t.csv", text, &|_| {}).unwrap();
+    let columns = report.columns.unwrap();
+    assert_eq!((&*columns.file_names, columns.labels.as_deref()), ("filename", Some("category")));
+    assert_eq!(report.fields, ["id", "x", "y"]);
+    let error = packed("t.csv", &text.replace("category", "kind"), &|_| {}).unwrap_err();
+    assert!(matches!(error, Error::NoColumn { what: "labels", .. }), "{error}");
+}
+
+#[test]
 fn numbers_are_labels_as_they_are() {
     let text = "id,y\n0,3\n1,0\n2,3\n3,-1\n4,1\n5,1\n";
     let (report, samples) = packed("t.csv", text, &|_| {}).unwrap();

@@ -38,6 +38,26 @@ fn masked(outcome: &Outcome, dir: &Path) -> String {
 }
 
 #[test]
+fn pack_says_which_columns_of_a_table_it_took() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "images/1.jpg", &jpeg(1));
+    put(dir.path(), "t.csv", b"filename,x,y,category\n1,3,4,cat\n");
+    let (source, table) = (dir.path().join("images"), dir.path().join("t.csv"));
+    let pack = |more: &[&str]| {
+        let out = dir.path().join("bundle");
+        let args = ["pack", text(&source), text(&out), "--labels", text(&table)];
+        run(args.into_iter().chain(more.iter().copied()))
+    };
+    for more in [&["--dry-run"][..], &[]] {
+        let shown = pack(more).stdout;
+        assert!(shown.contains("file names from `filename`, labels from `category`\n"), "{shown}");
+    }
+    let report: Value = serde_json::from_str(&pack(&["--json", "--dry-run"]).stdout).unwrap();
+    let expected = serde_json::json!({"file_names": "filename", "labels": "category"});
+    assert_eq!(report["columns"], expected);
+}
+
+#[test]
 fn pack_inspect_and_verify_say_what_they_did() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));

@@ -24,7 +24,7 @@ const KEY_NAMES: [&str; 15] = [
     "jpg",
     "png",
 ];
-/// Names that columns of labels go by, best first.
+/// Names that columns of labels go by, best first; `y` beside `x` is a coordinate.
 const LABEL_NAMES: [&str; 11] = [
     "label",
     "labels",
@@ -32,11 +32,11 @@ const LABEL_NAMES: [&str; 11] = [
     "classes",
     "cls",
     "target",
-    "y",
     "category",
     "classname",
     "tags",
     "finelabel",
+    "y",
 ];
 
 /// What a column holds, in all rows together.
@@ -221,7 +221,8 @@ pub(super) fn find_key(columns: &[String]) -> Option<&String> {
 
 /// The column of labels, by its name.
 pub(super) fn find_label(columns: &[String]) -> Option<&String> {
-    find(columns, &LABEL_NAMES)
+    let coordinates = find(columns, &["x"]).is_some();
+    find(columns, &LABEL_NAMES).filter(|column| !(coordinates && plain(column) == "y"))
 }
 
 fn find<'a>(columns: &'a [String], names: &[&str]) -> Option<&'a String> {
@@ -307,6 +308,12 @@ mod tests {
         let columns = ["ImageId", "Class Name"].map(str::to_owned);
         assert_eq!(find_key(&columns), Some(&columns[0]));
         assert_eq!(find_label(&columns), Some(&columns[1]));
+        let label = |columns: &[&str]| {
+            find_label(&columns.iter().map(|&c| c.to_owned()).collect::<Vec<_>>()).cloned()
+        };
+        assert_eq!(label(&["y", "category"]), Some("category".to_owned()));
+        assert_eq!(label(&["z", "Y"]), Some("Y".to_owned()));
+        assert_eq!(label(&["X", "y"]), None);
         assert_eq!(field_name("Age (years)").unwrap().as_str(), "age_years");
         assert_eq!(field_name("3D").unwrap().as_str(), "column_3d");
         assert!(field_name("日本").is_none());

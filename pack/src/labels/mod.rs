@@ -25,5 +25,5 @@ pub(crate) use join::{Join, Joined, Said};
 pub use name::NamePattern;
 pub(crate) use names::Names;
 pub(crate) use table::Table;
-pub use table::{FieldColumns, LabelColumn, TableOptions};
+pub use table::{FieldColumns, LabelColumn, TableColumns, TableOptions};
 pub(crate) use values::{hot_classes, stored};

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{Dtype, Field, FieldName, Split};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::cell::Cell;
@@ -56,6 +57,19 @@ pub enum FieldColumns {
     All,
     /// These; each must be one that can be.
     Named(Vec<String>),
+}
+
+/// Which columns of the tables were taken for what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TableColumns {
+    /// That of file names.
+    pub file_names: String,
+    /// That of labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<String>,
+    /// That of splits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub splits: Option<String>,
 }
 
 /// Tables whose columns are known.
@@ -133,6 +147,15 @@ impl Table {
     /// Whether images may have several classes.
     pub(crate) fn several(&self) -> bool {
         matches!(self.label, Some((_, LabelKind::Names | LabelKind::Numbers)))
+    }
+
+    /// Which columns were taken for what.
+    pub(crate) fn taken(&self) -> TableColumns {
+        TableColumns {
+            file_names: self.key.clone(),
+            labels: self.label.as_ref().map(|(name, _)| name.clone()),
+            splits: self.options.split.clone(),
+        }
     }
 
     pub(crate) fn files(&self) -> &[PathBuf] {

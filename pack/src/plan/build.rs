@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gular_bundle::{BundlePath, Digest, Field, Split};
 
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
-use crate::labels::{Join, Joined, Names, Said, Table, hot_classes};
+use crate::labels::{Join, Joined, Names, Said, Table, TableColumns, hot_classes};
 use crate::payload::{Depths, Recipe};
 use crate::scan::{Scan, place};
 use crate::sort::{Sorted, Sorter};
@@ -172,8 +172,9 @@ impl Joining {
             });
         }
         let (labelled, several) = (table.labelled(), table.several());
+        let columns = Some(table.taken());
         let Table { fields, left_out, .. } = table;
-        Ok(FromTable { labelled, several, fields, left_out, unlabelled, unused })
+        Ok(FromTable { labelled, several, columns, fields, left_out, unlabelled, unused })
     }
 }
 
@@ -183,6 +184,7 @@ struct FromTable {
     labelled: bool,
     /// Whether the first of `fields` says of which classes a sample is.
     several: bool,
+    columns: Option<TableColumns>,
     fields: Vec<Field>,
     left_out: Vec<(String, String)>,
     unlabelled: Names,
@@ -408,7 +410,7 @@ fn write(
     cancel: &AtomicBool,
 ) -> Result<Plan, Error> {
     let Content { classes, media_types, recipe, labelled, from_table } = content;
-    let FromTable { several, fields, left_out, unlabelled, unused, .. } = from_table;
+    let FromTable { several, columns, fields, left_out, unlabelled, unused, .. } = from_table;
     let fixed: u64 = fields.iter().filter_map(Field::size_bytes).sum();
     let io = |e| Error::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -501,6 +503,7 @@ fn write(
         media_types: media_types.to_vec(),
         labelled,
         fields,
+        columns,
         unlabelled,
         unused,
         left_out,

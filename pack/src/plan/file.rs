@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use gular_bundle::{BundlePath, Digest, Field, Split};
 
 use crate::Error;
-use crate::labels::Names;
+use crate::labels::{Names, TableColumns};
 use crate::payload::Recipe;
 
 pub(super) const FORMAT: &str = "gular-plan";
@@ -35,6 +35,8 @@ pub struct Plan {
     pub labelled: bool,
     /// Fields beside image and label.
     pub fields: Vec<Field>,
+    /// Columns of the table that were taken for file names, labels and splits.
+    pub(crate) columns: Option<TableColumns>,
     /// Images left out for want of a label.
     pub(crate) unlabelled: Names,
     /// Rows of the table that no image has.
