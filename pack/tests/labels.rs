@@ -359,6 +359,19 @@ fn one_name_for_two_images_is_refused() {
 }
 
 #[test]
+fn a_name_is_that_of_the_image_that_has_all_of_it() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (i, name) in ["1.jpg", "data/a/1.jpg", "data/b/1.jpg"].into_iter().enumerate() {
+        put(source.path(), name, &jpeg(i as u32));
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    let path = elsewhere.path().join("t.csv");
+    fs::write(&path, "file,label\na/1.jpg,5\n1.jpg,6\nold/data/b/1.jpg,7\n").unwrap();
+    run(source.path(), out.path(), by_table(table(&[&path])), 1).unwrap();
+    assert_eq!(labels(&samples(out.path())), [6, 5, 7].map(Some));
+}
+
+#[test]
 fn the_list_of_classes_sets_the_order_and_must_have_all() {
     let list = tempfile::NamedTempFile::new().unwrap();
     let check = |classes: &str, text: &str| {

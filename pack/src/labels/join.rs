@@ -255,23 +255,26 @@ fn group(
     Ok(())
 }
 
-/// The image of a row: the nearest way of reading its name first.
+/// The image of a row: the one of exactly its name, else one whose path ends with the whole name,
+/// else one whose path is an end of the name.
 fn find(row: &Row, paths: &HashMap<&str, Which>, ends: &HashMap<&str, Which>) -> Option<Which> {
     if !row.folder.is_empty()
         && let Some(which) = paths.get(format!("{}/{}", row.folder, row.name).as_str())
     {
         return Some(*which);
     }
-    let mut name = row.name.as_str();
-    loop {
-        if let Some(which) = paths.get(name) {
+    let name = row.name.as_str();
+    if let Some(which) = paths.get(name).or_else(|| ends.get(name)) {
+        return Some(*which);
+    }
+    let mut rest = name;
+    while let Some((_, end)) = rest.split_once('/') {
+        if let Some(which) = paths.get(end) {
             return Some(*which);
         }
-        match name.split_once('/') {
-            Some((_, end)) => name = end,
-            None => return ends.get(row.name.as_str()).copied(),
-        }
+        rest = end;
     }
+    None
 }
 
 /// A name with one kind of slash, and nothing that means no folder.
