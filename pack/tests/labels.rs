@@ -267,6 +267,21 @@ fn several_classes_become_one_field_of_zeros_and_ones() {
 }
 
 #[test]
+fn an_empty_text_is_no_class() {
+    let rows = |last: &str| -> String {
+        let row = |i| format!("{{\"file_name\": \"{i}\", \"label\": \"cat\"}}\n");
+        (0..5).map(row).collect::<String>() + &format!("{{\"file_name\": \"5\", {last}}}\n")
+    };
+    for last in ["\"label\": \"\"", "\"label\": \" \"", "\"label\": null", "\"x\": 1"] {
+        let error = packed("t.jsonl", &rows(last), &|_| {}).unwrap_err().to_string();
+        assert!(error.contains("`b/5.png`"), "{error}");
+    }
+    let text = rows("\"label\": [\"\", \"dog\"]").replace("\"cat\"", "[\"cat\"]");
+    let (_, found) = packed("t.jsonl", &text, &|_| {}).unwrap();
+    assert_eq!((&found[0].3[0][..], &found[5].3[0][..]), (&[1, 0][..], &[0, 1][..]));
+}
+
+#[test]
 fn a_column_of_splits_makes_splits() {
     let text = SIX.replace("label\n", "label,part\n");
     let text: String = text

@@ -526,9 +526,13 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A cell of text as the list that it spells, where there is a separator.
+/// A cell of labels: of text the list that it spells, where there is a separator; empty texts are
+/// missing, whatever the format.
 fn split_cell(cell: &Cell, separator: Option<&str>) -> Cell {
+    let empty = |cell: &Cell| matches!(cell, Cell::Text(text) if text.trim().is_empty());
     match (separator, cell) {
+        (_, cell) if empty(cell) => Cell::Missing,
+        (_, Cell::List(cells)) => Cell::List(cells.iter().filter(|c| !empty(c)).cloned().collect()),
         (Some(separator), Cell::Text(text) | Cell::Written(text)) => {
             let parts = text.split(separator).map(str::trim).filter(|part| !part.is_empty());
             Cell::List(parts.map(|part| Cell::Written(part.to_owned())).collect())
