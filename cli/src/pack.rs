@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, Split};
 use gular_pack::{
@@ -91,7 +92,7 @@ pub(crate) struct PackArgs {
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) split_column: Option<String>,
     /// Several classes in one cell are separated by this, such as `|` or a space
-    #[arg(long, value_name = "TEXT", hide_short_help = true)]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), hide_short_help = true)]
     pub(crate) label_separator: Option<String>,
     /// Which further columns of the table become fields: `all`, `none`, or names
     ///
@@ -516,7 +517,19 @@ fn fractions(text: &str) -> Result<Fractions, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[test]
+    fn classes_are_not_separated_by_nothing() {
+        let parse = |separator: &str| {
+            let args = ["gular", "pack", "a", "b", "--labels", "t.csv", "--label-separator"];
+            crate::Cli::try_parse_from(args.into_iter().chain([separator]))
+        };
+        assert!(parse("").is_err());
+        assert!(parse(" ").is_ok());
+    }
 
     #[test]
     fn fractions_name_each_split_once() {

@@ -267,6 +267,16 @@ fn several_classes_become_one_field_of_zeros_and_ones() {
 }
 
 #[test]
+fn a_truth_value_is_one_class_also_with_a_separator() {
+    let row = |i: i32| format!("{{\"id\": \"{i}\", \"label\": {}, \"n\": {i}}}\n", i % 2 == 1);
+    let text: String = (0..6).map(row).collect();
+    let (_, found) = packed("t.jsonl", &text, &|t| t.separator = Some("|".into())).unwrap();
+    // false, true; and the other column has its own values.
+    assert_eq!(found[1].3, [vec![0, 1], 1_i64.to_le_bytes().to_vec()]);
+    assert_eq!(found[4].3, [vec![1, 0], 4_i64.to_le_bytes().to_vec()]);
+}
+
+#[test]
 fn an_empty_text_is_no_class() {
     let rows = |last: &str| -> String {
         let row = |i| format!("{{\"file_name\": \"{i}\", \"label\": \"cat\"}}\n");

@@ -538,6 +538,7 @@ fn split_cell(cell: &Cell, separator: Option<&str>) -> Cell {
             Cell::List(parts.map(|part| Cell::Written(part.to_owned())).collect())
         }
         (Some(_), Cell::Integer(_)) => Cell::List(vec![cell.clone()]),
+        (Some(_), Cell::Bool(b)) => Cell::List(vec![Cell::Written(b.to_string())]),
         _ => cell.clone(),
     }
 }
