@@ -342,6 +342,8 @@ fn what_does_not_join_is_named() {
     check("path,u,v\n0.jpg,1,2\n", &none, &["no column that looks like one of labels"]);
     check(&SIX.replace("dog\n2", "dog,1\n2"), &none, &["line 3: it has 3 cells"]);
     check("file_name,label\n", &none, &["it has no rows"]);
+    let doubled = SIX.replace("file_name,label", "label, label");
+    check(&doubled, &none, &["t.csv` line 1: two columns are named `label`"]);
     let columns = |t: &mut TableOptions| t.fields = FieldColumns::Named(vec!["age".into()]);
     check(SIX, &columns, &["no column `age`"]);
     let (report, _) = packed("t.csv", &format!("{SIX}9.jpg,cat\n"), &none).unwrap();

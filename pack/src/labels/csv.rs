@@ -1,5 +1,6 @@
 //! Tables of separated values, with a line of names first.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::Path;
@@ -39,6 +40,12 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
         reader.headers().map_err(bad)?.iter().map(|name| name.trim().to_owned()).collect();
     if columns.len() > MOST_COLUMNS {
         return Err(too_many_columns(path));
+    }
+    let mut names = HashSet::new();
+    // Programs write columns without a name.
+    let mut named = columns.iter().filter(|name| !name.is_empty());
+    if let Some(name) = named.find(|name| !names.insert(*name)) {
+        return Err(fault(path, Some(1), format!("two columns are named `{name}`")));
     }
     let mut record = ::csv::StringRecord::new();
     loop {
