@@ -380,6 +380,9 @@ fn one_name_for_two_images_is_refused() {
         );
     }
     let (a, b) = (source.path().join("a/metadata.csv"), source.path().join("b/metadata.csv"));
+    let error = run(source.path(), out.path(), by_table(table(&[&a, &a])), 1).unwrap_err();
+    let at = format!("({0}:2 and {0}:2)", a.display());
+    assert!(error.to_string().contains(&at), "{error}");
     let plan = PlanOptions { unlabelled: Unlabelled::Skip, ..by_table(table(&[&a, &b])) };
     assert_eq!(run(source.path(), out.path(), plan, 1).unwrap().samples, 2);
     assert_eq!(labels(&samples(out.path())), [0, 1].map(Some));

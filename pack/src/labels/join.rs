@@ -180,11 +180,14 @@ impl Row {
         })
     }
 
-    /// Where it stands.
+    /// Where it stands: of several tables, which may have one name, with the path.
     fn at(&self, table: &Table) -> String {
         table.files().get(self.file).map_or_else(String::new, |path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            format!("{name}:{}", self.line)
+            let name = match table.files().len() {
+                1 => path.file_name().map_or(path.as_path(), Path::new),
+                _ => path,
+            };
+            format!("{}:{}", name.display(), self.line)
         })
     }
 }
