@@ -145,6 +145,11 @@ fn a_table_gives_classes_and_names_may_be_short() {
         .map(|(key, label)| format!("{{\"label\": \"{label}\", \"file_name\": \"{key}\"}}\n"))
         .collect();
     assert_eq!(packed("labels.jsonl", &json, &|_| {}).unwrap().0.digest, report.digest);
+    // As programs on Windows write them.
+    for (name, text) in [("labels.csv", SIX), ("labels.jsonl", &json)] {
+        let text = format!("\u{feff}{text}");
+        assert_eq!(packed(name, &text, &|_| {}).unwrap().0.digest, report.digest);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::cell::Cell;
-use super::rows::{Each, MOST_COLUMNS, MOST_ROW_BYTES, fault, too_many_columns};
+use super::rows::{BOM, Each, MOST_COLUMNS, MOST_ROW_BYTES, fault, too_many_columns};
 use crate::Error;
 
 /// The first line is looked at so far for what separates cells.
@@ -19,8 +19,8 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
     let mut file = BufReader::with_capacity(FIRST_LINE, File::open(path).map_err(io)?);
     let start = file.fill_buf().map_err(io)?;
     let separator = separator.unwrap_or_else(|| separator_of(start));
-    if start.starts_with(b"\xef\xbb\xbf") {
-        file.consume(3);
+    if start.starts_with(BOM) {
+        file.consume(BOM.len());
     }
     let left = Rc::new(std::cell::Cell::new(MOST_ROW_BYTES));
     let file = Bounded { inner: file, left: Rc::clone(&left) };

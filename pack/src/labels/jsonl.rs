@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::cell::Cell;
-use super::rows::{Each, MOST_COLUMNS, MOST_ROW_BYTES, fault, too_many_columns};
+use super::rows::{BOM, Each, MOST_COLUMNS, MOST_ROW_BYTES, fault, too_many_columns};
 use crate::Error;
 
 /// Reads a table. Columns are found on the way; one that a line lacks is missing there.
@@ -26,10 +26,11 @@ pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
             let reason = format!("it has more than {MOST_ROW_BYTES} bytes");
             return Err(fault(path, Some(number), reason));
         }
-        if line.trim_ascii().is_empty() {
+        if line.trim_ascii().is_empty() || (number == 1 && line.trim_ascii() == BOM) {
             continue;
         }
-        let value = serde_json::from_slice(&line)
+        let text = if number == 1 { line.strip_prefix(BOM).unwrap_or(&line) } else { &line };
+        let value = serde_json::from_slice(text)
             .map_err(|e| fault(path, Some(number), format!("it is not JSON: {e}")))?;
         let Value::Object(object) = value else {
             return Err(fault(path, Some(number), "it is not an object"));
