@@ -478,6 +478,12 @@ fn tables_without_labels_give_fields_alone() {
     let text = SIX.replace("label", "note");
     let (report, found) = packed("t.csv", &text, &|t| t.label = LabelColumn::None).unwrap();
     assert_eq!(report.fields, ["note"]);
+    let error = packed("t.csv", SIX, &|t| {
+        t.label = LabelColumn::None;
+        t.fields = FieldColumns::Named(vec!["label".into()]);
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("only a column of classes may be the field `label`"), "{error}");
     assert_eq!(found[5].3, [b"ant"]);
     assert!(labels(&found).iter().all(Option::is_none));
 }

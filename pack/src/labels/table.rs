@@ -486,6 +486,9 @@ impl Survey {
                 }
                 match taken.insert(name.clone()) {
                     true => Ok(field),
+                    false if name == "label" && !table.labelled() => {
+                        Err("only a column of classes may be the field `label`".to_owned())
+                    }
                     false => Err(format!("there is a field `{name}` already")),
                 }
             });
