@@ -121,7 +121,12 @@ fn finished(
     cancel: &AtomicBool,
 ) -> Result<Option<Report>, Error> {
     let Some(bundle) = out::finished_bundle(out)? else { return Ok(None) };
-    let temp = tempfile::tempdir_in(&options.temp_dir)
+    // Beside the bundle, where the run had room to unpack an archive; the bundle is left alone.
+    let beside = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let temp = tempfile::Builder::new()
+        .prefix(TEMP_PREFIX)
+        .tempdir_in(beside)
+        .or_else(|_| tempfile::tempdir_in(&options.temp_dir))
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
     let source = Source::open(source, &options.plan.archive, temp.path(), cancel)?;
     let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;

@@ -3,10 +3,12 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
-use crate::support::{files, images, jpeg, png, put, run};
+use crate::support::{files, images, jpeg, options, png, put, run};
 use gular_pack::{
-    ArchiveLimit, ArchiveLimits, Error, OnBadInput, PayloadOptions, PlanOptions, RawOptions,
+    ArchiveLimit, ArchiveLimits, Error, OnBadInput, PackOptions, PayloadOptions, PlanOptions,
+    RawOptions, pack,
 };
 
 /// All files below `dir` as a zip with these bytes.
@@ -81,6 +83,22 @@ fn every_archive_gives_the_folders_bundle() {
             assert!(again.already_done);
         }
     }
+}
+
+#[test]
+fn a_finished_bundle_is_known_again_without_the_folder_for_dry_runs() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(source.path());
+    let (archive, out) = (dir.path().join("a.tgz"), dir.path().join("out"));
+    fs::write(&archive, gzipped(&tarred(source.path()))).unwrap();
+    let again = || {
+        let temp_dir = dir.path().join("missing");
+        let options = PackOptions { temp_dir, ..options(PlanOptions::default(), 1) };
+        pack(&archive, &out, &options, &|_| {}, &AtomicBool::new(false)).unwrap()
+    };
+    assert!(!again().already_done);
+    assert!(again().already_done);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "something was left");
 }
 
 #[test]
