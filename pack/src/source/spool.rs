@@ -34,8 +34,9 @@ pub(super) fn unpack(
         }
         if total >= look {
             let free = gular_files::free(dir)?.bytes;
-            if free < LOOK_AGAIN {
-                let needed = total.saturating_add(LOOK_AGAIN);
+            let to_come = to_come(total, most.min(limits.total));
+            if free < to_come {
+                let needed = total.saturating_add(to_come);
                 return Err(Error::NoSpace { path: dir.display().to_string(), needed, free });
             }
             look = total.saturating_add(LOOK_AGAIN);
@@ -65,4 +66,22 @@ pub(super) fn unpack(
     }
     file.rewind().map_err(|e| Error::io("read in", dir, e))?;
     Ok(file)
+}
+
+/// Room for what comes until the disk is asked again, of an archive that unpacks to at most `most`
+/// bytes.
+fn to_come(total: u64, most: u64) -> u64 {
+    most.saturating_sub(total).min(LOOK_AGAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_archive_needs_little_room() {
+        assert_eq!(to_come(0, 2 << 20), 2 << 20);
+        assert_eq!(to_come(0, 1 << 40), LOOK_AGAIN);
+        assert_eq!(to_come(3 << 30, (3 << 30) + 5), 5);
+    }
 }
