@@ -208,6 +208,11 @@ fn damaged_and_hostile_zips_are_refused() {
     let image = jpeg(3);
     check(&zip_with("a/x.jpg", &image, &set(8, &[1])), "`a/x.jpg`: it is encrypted");
     check(&zip_with("a/x.jpg", &image, &set(10, &[14])), "neither deflate nor nothing");
+    let swollen = |bytes: &mut [u8], at: usize| {
+        bytes[at + 10] = 8;
+        bytes[at + 24..at + 28].copy_from_slice(&3_u32.to_le_bytes());
+    };
+    check(&zip_with("a/x.jpg", &[0; 5000], &swollen), "far more bytes packed than unpacked");
     // Made by Unix; a link.
     let link = |bytes: &mut [u8], at: usize| {
         bytes[at + 5] = 3;

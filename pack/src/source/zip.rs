@@ -169,6 +169,12 @@ fn found(entry: &ZipFileHeaderRecord<'_>) -> Found<'static> {
     }
     let (packed, unpacked) = (entry.compressed_size_hint(), entry.uncompressed_size_hint());
     match entry.compression_method() {
+        // Deflate adds 5 bytes to each piece that it cannot pack; all of them are read at once.
+        CompressionMethod::DEFLATE
+            if packed > unpacked.saturating_add(unpacked / 256).saturating_add(4096) =>
+        {
+            Found::Refused("it takes far more bytes packed than unpacked")
+        }
         CompressionMethod::DEFLATE => Found::File { packed, unpacked },
         CompressionMethod::STORE if packed == unpacked => Found::File { packed, unpacked },
         CompressionMethod::STORE => Found::Refused("it is stored in another number of bytes"),
