@@ -258,6 +258,18 @@ fn archives_that_expand_too_far_are_refused_before_anything_is_packed() {
 }
 
 #[test]
+fn what_is_neither_folder_nor_file_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let error = run(Path::new("/dev/null"), out.path(), PlanOptions::default(), 1).unwrap_err();
+    assert!(matches!(error, Error::NoSource { .. }), "{error}");
+    let pipe = out.path().join("pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let error = run(&pipe, &out.path().join("out"), PlanOptions::default(), 1).unwrap_err();
+    assert!(matches!(error, Error::NoSource { .. }), "{error}");
+}
+
+#[test]
 fn cut_archives_are_named() {
     let tar = tar_with(b"a/x.jpg", tar::EntryType::Regular);
     let check = |name: &str, bytes: &[u8]| {

@@ -45,6 +45,10 @@ impl Source {
         if metadata.is_dir() {
             return Ok(Self::Folder(path.to_owned()));
         }
+        // To open a pipe waits until somebody writes into it.
+        if !metadata.is_file() {
+            return Err(Error::NoSource { path: path.display().to_string() });
+        }
         Archive::open(path, limits, temp, cancel).map(Self::Archive)
     }
 
