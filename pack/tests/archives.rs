@@ -174,20 +174,28 @@ fn hostile_members_are_named() {
     check(b"./a/good.jpg", T::Regular, "a/good.jpg", "two members");
 }
 
-/// A zip of one stored member, whose directory says otherwise where `change` makes it.
-fn zip_with(name: &str, data: &[u8], change: &dyn Fn(&mut [u8], usize)) -> Vec<u8> {
+/// A zip of stored members.
+fn zip_of(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut archive = rawzip::ZipArchiveWriter::new(&mut bytes);
-    let (mut entry, config) = archive
-        .new_file(name)
-        .compression_method(rawzip::CompressionMethod::STORE)
-        .start()
-        .unwrap();
-    let mut writer = config.wrap(&mut entry);
-    writer.write_all(data).unwrap();
-    let (_, descriptor) = writer.finish().unwrap();
-    entry.finish(descriptor).unwrap();
+    for (name, data) in members {
+        let (mut entry, config) = archive
+            .new_file(name)
+            .compression_method(rawzip::CompressionMethod::STORE)
+            .start()
+            .unwrap();
+        let mut writer = config.wrap(&mut entry);
+        writer.write_all(data).unwrap();
+        let (_, descriptor) = writer.finish().unwrap();
+        entry.finish(descriptor).unwrap();
+    }
     archive.finish().unwrap();
+    bytes
+}
+
+/// A zip of one stored member, whose directory says otherwise where `change` makes it.
+fn zip_with(name: &str, data: &[u8], change: &dyn Fn(&mut [u8], usize)) -> Vec<u8> {
+    let mut bytes = zip_of(&[(name, data)]);
     let directory = bytes.windows(4).rposition(|w| w == b"PK\x01\x02").unwrap();
     change(&mut bytes, directory);
     bytes
@@ -223,7 +231,11 @@ fn damaged_and_hostile_zips_are_refused() {
     check(&zip_with("abcx.jpg", &image, &up), "`../x.jpg`");
     let mut cut = zip_with("a/x.jpg", &image, &|_, _| {});
     cut.truncate(cut.len() - 30);
-    check(&cut, "x.zip");
+    let error = refused("x.zip", &cut, limits);
+    assert!(matches!(error, Error::BadArchive { .. }), "{error}");
+    let names = ["a/x.jpg", "b/x.jpg", "a/x.jpg"];
+    let twice = zip_of(&names.map(|name| (name, image.as_slice())));
+    check(&twice, "`a/x.jpg`: two members have this name");
     let crc = zip_with("a/x.jpg", &image, &set(16, &[1, 2, 3, 4]));
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("x.zip"), crc).unwrap();
