@@ -45,8 +45,9 @@ Examples:
 pub(crate) struct PackArgs {
     /// The folder of images, or a .zip, .tar, .tar.gz, .tgz or .tar.zst of it
     ///
-    /// Archives are packed without being unpacked, and give the same bundle as the folder would.
-    /// Only a compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in
+    /// Archives are packed without being unpacked, and give the same bundle as the folder would. If
+    /// all images are below one folder of the archive that is not a split or class, that folder is
+    /// packed; `--layout class` says that it is a class. Only a compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in
     /// TMPDIR). Archives inside a folder or an archive are not opened.
     pub(crate) src: PathBuf,
     /// The new bundle's folder
@@ -376,6 +377,9 @@ fn table(report: &Report, args: &PackArgs) -> String {
         let (samples, bytes, shards, classes) =
             (s.samples, show::size(s.bytes), s.shards, s.classes.len());
         let _ = writeln!(text, "{split:<8}{samples:>12}{bytes:>12}{shards:>9}{classes:>9}");
+    }
+    if let Some(root) = &report.root {
+        let _ = writeln!(text, "\nall images are in `{root}/`, which was packed as SRC");
     }
     if let Some(columns) = &report.columns {
         let of = |what: &str, column: &Option<String>| {

@@ -31,6 +31,9 @@ pub struct Report {
     pub unlabelled: u64,
     /// Rows of the tables of labels that are of no image.
     pub unused_rows: u64,
+    /// The one folder of an archive that has all images, and was packed as if it were the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
     /// Columns of the tables of labels that were taken for file names, labels and splits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<TableColumns>,
@@ -95,6 +98,11 @@ pub(crate) fn warnings(
     options: &PlanOptions,
 ) -> Vec<String> {
     let mut warnings = of_labels(plan, found, options);
+    if let (true, Some(class), 1) = (found.deeper, found.classes.first(), found.classes.len()) {
+        warnings.push(format!(
+            "all images have one class, `{class}`, although there are folders in it; if those are the classes, pack the folder that holds them"
+        ));
+    }
     let unpacked = crate::scan::unpacked(&found.ignored);
     if !unpacked.is_empty() {
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();

@@ -97,6 +97,18 @@ pub(crate) fn check_apart(source: &Path, out: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Opens the source; what is unpacked for that is in folder `temp`.
+fn open(
+    source: &Path,
+    options: &PlanOptions,
+    temp: &Path,
+    cancel: &AtomicBool,
+) -> Result<Source, Error> {
+    let mut source = Source::open(source, &options.archive, temp, cancel)?;
+    scan::enter(&mut source, options)?;
+    Ok(source)
+}
+
 fn dry_run(
     source: &Path,
     options: &PackOptions,
@@ -105,7 +117,7 @@ fn dry_run(
 ) -> Result<Report, Error> {
     let temp = tempfile::tempdir_in(&options.temp_dir)
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
-    let source = Source::open(source, &options.plan.archive, temp.path(), cancel)?;
+    let source = open(source, &options.plan, temp.path(), cancel)?;
     let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
     progress(Progress::Planned(plan.samples, plan.bytes));
     Ok(Report { dry_run: true, ..report_of(&plan, &found, &options.plan) })
@@ -128,7 +140,7 @@ fn finished(
         .tempdir_in(beside)
         .or_else(|_| tempfile::tempdir_in(&options.temp_dir))
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
-    let source = Source::open(source, &options.plan.archive, temp.path(), cancel)?;
+    let source = open(source, &options.plan, temp.path(), cancel)?;
     let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
     let made = |name: &str| bundle.manifest().made.get(name);
     let skipped = match made("skipped") {
@@ -161,7 +173,7 @@ fn run(
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
 ) -> Result<Report, Error> {
-    let source = &Source::open(source, &options.plan.archive, &out.state, cancel)?;
+    let source = &open(source, &options.plan, &out.state, cancel)?;
     let (mut plan, mut found) = make_plan(source, &out.state, &options.plan, progress, cancel)?;
     out.keep_plan(&mut plan)?;
     progress(Progress::Planned(plan.samples, plan.bytes));
@@ -292,6 +304,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
         skipped: found.skipped.len() as u64,
         unlabelled: plan.unlabelled.n + found.unlabelled.n,
         unused_rows: plan.unused.n,
+        root: found.root.clone(),
         columns: plan.columns.clone(),
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
         tolerated: BadInputs::default(),

@@ -53,6 +53,10 @@ pub(crate) struct Scan {
     pub(crate) ignored: BTreeMap<String, u64>,
     pub(crate) skipped: Vec<BadInput>,
     pub(crate) files: u64,
+    /// The folder of an archive that is packed as if it were the source.
+    pub(crate) root: Option<String>,
+    /// Whether a class has a folder in it.
+    pub(crate) deeper: bool,
     /// Images whose names have no label.
     pub(crate) unlabelled: Names,
 }
@@ -78,19 +82,52 @@ pub(crate) fn place<'k>(
     (split, class)
 }
 
+/// Of an archive whose images are all below one folder, makes that folder the source: people pack
+/// `photos/` into an archive and mean its folders. Not a split, a class, or what the caller says is
+/// a class.
+pub(crate) fn enter(source: &mut Source, options: &PlanOptions) -> Result<(), Error> {
+    let Source::Archive(archive) = source else { return Ok(()) };
+    if options.layout == Layout::Class {
+        return Ok(());
+    }
+    let (mut root, mut one, mut class) = (None, true, false);
+    archive.files(&mut |name, _| {
+        if !hidden(name) && media_type_of(name).is_some() {
+            let (first, rest) = name.split_once('/').unwrap_or(("", name));
+            class |= options.labels == Labels::Folder && !rest.contains('/');
+            one &= root.get_or_insert_with(|| first.to_owned()) == first;
+        }
+        Ok(())
+    })?;
+    let enclosing =
+        |root: &String| one && !class && !root.is_empty() && Split::parse(root).is_none();
+    if let Some(root) = root.filter(enclosing) {
+        archive.enter(&root);
+    }
+    Ok(())
+}
+
+fn hidden(name: &str) -> bool {
+    name.split('/').any(|segment| segment.starts_with('.'))
+}
+
 /// Walks `source` and hands each image's key and size to `found`.
 pub(crate) fn scan(
     source: &Source,
     options: &PlanOptions,
     found: &mut dyn FnMut(&BundlePath, u64) -> Result<(), Error>,
 ) -> Result<Scan, Error> {
-    let scan = Scan { split_layout: split_layout(source, options)?, ..Scan::default() };
-    let path = source.path();
+    let root = source.root().map(str::to_owned);
+    let path = match &root {
+        Some(root) => &source.path().join(root),
+        None => source.path(),
+    };
+    let scan = Scan { split_layout: split_layout(source, options)?, root, ..Scan::default() };
     let mut walk = Walk { source: path, options, scan, bad: BadInputs::default(), found };
     match source {
         Source::Folder(_) => walk.run()?,
         Source::Archive(archive) => archive.files(&mut |name, size| {
-            if name.split('/').any(|segment| segment.starts_with('.')) {
+            if hidden(name) {
                 walk.ignore("hidden");
                 return Ok(());
             }
@@ -149,7 +186,7 @@ fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
     match source {
         Source::Archive(archive) => archive.files(&mut |name, _| {
             if let Some((first, rest)) = name.split_once('/')
-                && !rest.split('/').any(|segment| segment.starts_with('.'))
+                && !hidden(rest)
             {
                 folder(first);
             }
@@ -280,6 +317,8 @@ impl Walk<'_> {
             self.scan.unlabelled.push(text);
             return Ok(());
         }
+        let folders = text.matches('/').count();
+        self.scan.deeper |= by_folder && folders > 1 + usize::from(self.scan.split_layout);
         if let Some(class) = class
             && !self.scan.classes.contains(class)
         {

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{files, images, jpeg, options, png, put, run};
+use gular_bundle::Split;
 use gular_pack::{
-    ArchiveLimit, ArchiveLimits, Error, OnBadInput, PackOptions, PayloadOptions, PlanOptions,
-    RawOptions, pack,
+    ArchiveLimit, ArchiveLimits, Error, Labels, Layout, OnBadInput, PackOptions, PayloadOptions,
+    PlanOptions, RawOptions, pack,
 };
 
 /// All files below `dir` as a zip with these bytes.
@@ -99,6 +100,56 @@ fn a_finished_bundle_is_known_again_without_the_folder_for_dry_runs() {
     assert!(!again().already_done);
     assert!(again().already_done);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "something was left");
+}
+
+#[test]
+fn one_folder_around_all_images_is_packed_as_the_source() {
+    let (source, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    images(&source.path().join("data"));
+    put(source.path(), "README.md", b"hello");
+    put(source.path(), ".hidden/cat/x.jpg", &jpeg(1));
+    let check = |plan: &dyn Fn() -> PlanOptions| {
+        let inner = dir.path().join("inner");
+        let expected = run(&source.path().join("data"), &inner, plan(), 1).unwrap();
+        zipped(source.path(), &dir.path().join("a.zip"));
+        fs::write(dir.path().join("a.tgz"), gzipped(&tarred(source.path()))).unwrap();
+        for name in ["a.zip", "a.tgz"] {
+            let out = dir.path().join(format!("{name}.out"));
+            let report = run(&dir.path().join(name), &out, plan(), 2).unwrap();
+            assert_eq!((report.digest, report.root.as_deref()), (expected.digest, Some("data")));
+            assert!(run(&dir.path().join(name), &out, plan(), 2).unwrap().already_done);
+            fs::remove_dir_all(out).unwrap();
+        }
+        fs::remove_dir_all(inner).unwrap();
+        expected
+    };
+    assert_eq!(check(&PlanOptions::default).splits.len(), 2);
+    check(&|| PlanOptions { labels: Labels::None, ..PlanOptions::default() });
+    fs::rename(source.path().join("data/train"), source.path().join("photos")).unwrap();
+    fs::remove_dir_all(source.path().join("data")).unwrap();
+    fs::rename(source.path().join("photos"), source.path().join("data")).unwrap();
+    assert_eq!(check(&PlanOptions::default).splits[&Split::Train].classes.len(), 3);
+    // The caller says that it is a class.
+    let plan = PlanOptions { layout: Layout::Class, ..PlanOptions::default() };
+    let report = run(&dir.path().join("a.zip"), &dir.path().join("o"), plan, 1).unwrap();
+    assert_eq!((report.root, report.splits[&Split::Train].classes.len()), (None, 1));
+}
+
+#[test]
+fn one_class_with_folders_in_it_is_warned_of() {
+    let (source, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let warnings = |name: &str| {
+        let out = out.path().join(name.replace('/', "-"));
+        run(&source.path().join(name), &out, PlanOptions::default(), 1).unwrap().warnings
+    };
+    for name in ["x/data/cat/1.jpg", "x/data/dog/2.jpg", "y/train/all/cat/1.jpg"] {
+        put(source.path(), name, &jpeg(1));
+    }
+    for (name, class) in [("x", "`data`"), ("y", "`all`")] {
+        let warnings = warnings(name);
+        assert!(warnings[0].contains(class) && warnings[0].contains("folders in it"));
+    }
+    assert_eq!(warnings("x/data"), Vec::<String>::new());
 }
 
 #[test]

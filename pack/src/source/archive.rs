@@ -18,6 +18,8 @@ const HEAD: u64 = 262;
 #[derive(Debug)]
 pub(crate) struct Archive {
     path: PathBuf,
+    /// With a slash at its end: the folder whose members are all there is; or nothing.
+    root: String,
     kind: Kind,
 }
 
@@ -57,11 +59,21 @@ impl Archive {
             }
             _ => return Err(Error::NoSource { path: path.display().to_string() }),
         };
-        Ok(Self { path: path.to_owned(), kind })
+        Ok(Self { path: path.to_owned(), root: String::new(), kind })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// From now on names begin below `folder`, and nothing else is there.
+    pub(crate) fn enter(&mut self, folder: &str) {
+        self.root = format!("{folder}/");
+    }
+
+    /// The folder that was entered, if one was.
+    pub(crate) fn root(&self) -> Option<&str> {
+        self.root.strip_suffix('/')
     }
 
     /// Names and sizes of all files, in the order of the archive.
@@ -69,6 +81,11 @@ impl Archive {
         &self,
         each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let each: &mut dyn FnMut(&str, u64) -> Result<(), Error> =
+            &mut |name, bytes| match name.strip_prefix(&self.root) {
+                Some(name) => each(name, bytes),
+                None => Ok(()),
+            };
         match &self.kind {
             Kind::Zip(zip) => zip.files(&self.path, each),
             Kind::Tar(tar) => tar.files(&self.path, each),
@@ -77,17 +94,19 @@ impl Archive {
 
     /// All bytes of a member.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let name = format!("{}{name}", self.root);
         match &self.kind {
-            Kind::Zip(zip) => zip.read(name),
-            Kind::Tar(tar) => tar.read(name),
+            Kind::Zip(zip) => zip.read(&name),
+            Kind::Tar(tar) => tar.read(&name),
         }
     }
 
     /// The first bytes of a member.
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
+        let name = format!("{}{name}", self.root);
         match &self.kind {
-            Kind::Zip(zip) => zip.read_start(name, start),
-            Kind::Tar(tar) => tar.read_start(name, start),
+            Kind::Zip(zip) => zip.read_start(&name, start),
+            Kind::Tar(tar) => tar.read_start(&name, start),
         }
     }
 }

@@ -59,6 +59,14 @@ impl Source {
         }
     }
 
+    /// The one folder of an archive that is packed as if it were the source.
+    pub(crate) fn root(&self) -> Option<&str> {
+        match self {
+            Self::Folder(_) => None,
+            Self::Archive(archive) => archive.root(),
+        }
+    }
+
     /// An input of `bytes` bytes, and how long it is now: another length has other bytes.
     pub(crate) fn read(&self, key: &str, bytes: u64) -> io::Result<(Vec<u8>, u64)> {
         match self {
