@@ -175,7 +175,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
         },
         E::Unlabelled { .. } => {
-            "complete the table, or mend the expression; `--unlabelled skip` leaves these images out"
+            "add the missing rows, or correct the expression; `--unlabelled skip` leaves these images out"
         }
         E::NoTable { .. } => {
             "`--labels` takes `folder`, `none`, or a table in one of these formats"
@@ -186,7 +186,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::NoColumn { what: "splits", .. } => "name one of them with `--split-column NAME`",
         E::NoColumn { .. } => "name some of them with `--columns NAME,NAME`, or `all` or `none`",
-        E::Table { .. } => "repair the table, or write it anew with the program that made it",
+        E::Table { .. } => "correct the table, or export it again",
         E::DoubledRows { .. } => {
             "keep one row per image; several classes of one image go into one cell: see `--label-separator`"
         }
@@ -194,7 +194,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "write longer names into the table: paths below SRC, with the extension"
         }
         E::NothingJoins { .. } => {
-            "names in the table are paths below SRC, or the ends of such; another column of them is named with `--key-column`"
+            "the table must name images by their path below SRC or the end of it; if another column has the names, use `--key-column`"
         }
         E::MixedLayout { .. } => {
             "say what the top-level folders are: `--layout split` or `--layout class`"

@@ -60,13 +60,13 @@ pub(crate) struct PackArgs {
     /// splits, otherwise classes.
     #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
     pub(crate) layout: LayoutArg,
-    /// `folder`, `none`, or a table such as labels.csv
+    /// Where labels come from: `folder`, `none`, or a table such as labels.csv
     ///
-    /// Where labels come from. With `none`, folders have no meaning and files may be anywhere. A
+    /// With `none`, folders have no meaning and files may be anywhere. A
     /// table (.csv, .tsv, .jsonl or .parquet) has a row per image: a column of file names
     /// (`file_name`, `path`, `id`, …; see --key-column), one of labels, and further columns, which
-    /// become fields (see --columns). A name may be a whole path below SRC or only its end, with or
-    /// without extension. Several tables are read as one: repeat the option. Labels in words become
+    /// become fields (see --columns). A name matches an image if it is the image's path below SRC,
+    /// the end of that path, or a longer path that ends with it; the extension may be left out. Several tables are read as one: repeat the option. Labels in words become
     /// classes in sorted order; numbers are taken as they are. A list of classes, in JSON or by
     /// --label-separator, becomes the field `labels`, u8 of shape `[classes]`, with 1 for each
     /// class.
@@ -74,8 +74,8 @@ pub(crate) struct PackArgs {
     pub(crate) labels: Vec<LabelsArg>,
     /// Labels are in the file names: such as `^(cat|dog)`
     ///
-    /// The regular expression is searched in each path below SRC, or below the folder of the split; group `label`, or
-    /// else the first group, is the class.
+    /// The regular expression is searched in each path below SRC, or below the folder of the split; the class is
+    /// group `label`, else the first group, else the whole match.
     #[arg(long, value_name = "REGEX", value_parser = NamePattern::parse, conflicts_with = "labels")]
     pub(crate) label_from: Option<NamePattern>,
     /// The table's column of file names
@@ -107,7 +107,7 @@ pub(crate) struct PackArgs {
         hide_short_help = true
     )]
     pub(crate) columns: Vec<String>,
-    /// On images that the table or --label-from gives no label
+    /// What to do with images that get no label from the table or --label-from
     ///
     /// `skip` leaves them out and says how many.
     #[arg(long, value_enum, default_value_t = OnErrorArg::Fail, value_name = "WHAT", hide_short_help = true)]
@@ -169,7 +169,7 @@ pub(crate) struct PackArgs {
     /// Refuse an archive with a member larger than this
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) max_member: u64,
-    /// Refuse an archive that, or a member of which, unpacks to more than N times its size
+    /// Refuse an archive if it, or one of its members, unpacks to more than N times its size
     #[arg(long, value_name = "N", default_value_t = ArchiveLimits::default().ratio, hide_short_help = true)]
     pub(crate) max_ratio: u64,
     /// Memory for sorting paths; larger lists are sorted on disk

@@ -23,8 +23,10 @@ pub enum Error {
         /// Which other files there were, beginning with `; `, or nothing.
         ignored: String,
     },
-    /// Something that is no place of images.
-    #[error("`{path}` is no folder and no archive: expected .zip, .tar, .tar.gz, .tgz or .tar.zst")]
+    /// Something that is not a place of images.
+    #[error(
+        "`{path}` is not a folder or an archive; expected .zip, .tar, .tar.gz, .tgz or .tar.zst"
+    )]
     NoSource {
         /// The file.
         path: String,
@@ -100,7 +102,7 @@ pub enum Error {
         n: usize,
     },
     /// Images that no name or table gives a label.
-    #[error("images without a label: {n}: {images}; {why}")]
+    #[error("{} no label: {images}; {why}", counted(*n, "image has", "images have"))]
     Unlabelled {
         /// How many.
         n: u64,
@@ -109,8 +111,8 @@ pub enum Error {
         /// Where labels were looked for.
         why: String,
     },
-    /// A file that is no table.
-    #[error("`{path}` is no table: expected a name that ends in .csv, .tsv, .jsonl or .parquet")]
+    /// A file that is not a table.
+    #[error("`{path}` is not a table; its name must end in .csv, .tsv, .jsonl or .parquet")]
     NoTable {
         /// The file.
         path: String,
@@ -138,7 +140,7 @@ pub enum Error {
         columns: Vec<String>,
     },
     /// Images that two rows of a table are of.
-    #[error("images with two rows: {n}: {names}")]
+    #[error("{} two rows: {names}", counted(*n, "image has", "images have"))]
     DoubledRows {
         /// How many.
         n: u64,
@@ -146,7 +148,7 @@ pub enum Error {
         names: String,
     },
     /// Rows whose name is that of several images.
-    #[error("rows that name several images each: {n}: {names}")]
+    #[error("{} several images: {names}", counted(*n, "row matches", "rows match"))]
     UnclearRows {
         /// How many.
         n: u64,
@@ -155,7 +157,7 @@ pub enum Error {
     },
     /// A table of other images.
     #[error(
-        "none of the {n_rows} rows is of one of the {n_images} images: the rows name {rows}; the images are {images}"
+        "none of the {n_rows} rows matches any of the {n_images} images: the rows name {rows}; the images are {images}"
     )]
     NothingJoins {
         /// How many rows there are.
@@ -458,6 +460,11 @@ fn wanted_column(what: &str, wanted: Option<&str>) -> String {
 fn all(names: &[String]) -> String {
     let named: Vec<String> = names.iter().take(20).cloned().collect();
     some(&named, names.len() as u64)
+}
+
+/// How many of what: `1 row matches`, `2 rows match`.
+pub(crate) fn counted(n: u64, one: &str, more: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { more })
 }
 
 /// Some of `n` names.

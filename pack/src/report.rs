@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use gular_bundle::{Digest, Split};
 use serde::Serialize;
 
-use crate::error::{BadInput, BadInputs};
+use crate::error::{BadInput, BadInputs, counted};
 use crate::scan::Scan;
-use crate::{Labels, Plan, PlanOptions, TableColumns};
+use crate::{Plan, TableColumns};
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -95,9 +95,8 @@ pub(crate) fn warnings(
     plan: &Plan,
     splits: &BTreeMap<Split, SplitReport>,
     found: &Scan,
-    options: &PlanOptions,
 ) -> Vec<String> {
-    let mut warnings = of_labels(plan, found, options);
+    let mut warnings = of_labels(plan, found);
     if let (true, Some(class), 1) = (found.deeper, found.classes.first(), found.classes.len()) {
         warnings.push(format!(
             "all images have one class, `{class}`, although there are folders in it; if those are the classes, pack the folder that holds them"
@@ -137,7 +136,7 @@ pub(crate) fn warnings(
 }
 
 /// What of names and tables does not show in the bundle.
-fn of_labels(plan: &Plan, found: &Scan, options: &PlanOptions) -> Vec<String> {
+fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut unlabelled = plan.unlabelled.clone();
     unlabelled.add(&found.unlabelled);
@@ -146,18 +145,17 @@ fn of_labels(plan: &Plan, found: &Scan, options: &PlanOptions) -> Vec<String> {
         warnings.push(format!("images left out because they have no label: {n}: {unlabelled}"));
     }
     if plan.unused.n > 0 {
-        let n = plan.unused.n;
-        warnings.push(format!("rows of the table that are of no image: {n}: {}", plan.unused));
+        let rows = counted(plan.unused.n, "row of the table matches", "rows of the table match");
+        warnings.push(format!("{rows} no image: {}", plan.unused));
     }
     for (column, reason) in &plan.left_out {
         warnings.push(format!("column `{column}` became no field: {reason}"));
     }
-    if let Labels::Table(table) = &options.labels
-        && table.split.is_none()
-        && let Some(field) = plan.fields.iter().find(|field| field.name.as_str() == "split")
-    {
-        let name = &field.name;
-        warnings.push(format!("column `{name}` became a field of texts and makes no splits"));
+    if let Some((column, text)) = &plan.split_stored {
+        let kind = if *text { "text" } else { "numbers" };
+        warnings.push(format!(
+            "column `{column}` was stored as {kind} and does not set splits; use `--split-column {column}`"
+        ));
     }
     warnings
 }

@@ -299,7 +299,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
         samples: plan.samples,
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
-        warnings: report::warnings(plan, &splits, found, options),
+        warnings: report::warnings(plan, &splits, found),
         splits,
         skipped: found.skipped.len() as u64,
         unlabelled: plan.unlabelled.n + found.unlabelled.n,

@@ -111,7 +111,7 @@ fn images_whose_names_do_not_match_are_named_or_left_out() {
     put(source.path(), "val/cat.1.jpg", &jpeg(2));
     let out = tempfile::tempdir().unwrap();
     let error = run(source.path(), out.path(), by_name("^[a-z]+"), 1).unwrap_err().to_string();
-    assert!(error.contains("images without a label: 1: `train/7.jpg`"), "{error}");
+    assert!(error.contains("1 image has no label: `train/7.jpg`; "), "{error}");
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
     let skip = PlanOptions { unlabelled: Unlabelled::Skip, ..by_name("^[a-z]+") };
     let report = run(source.path(), out.path(), skip.clone(), 1).unwrap();
@@ -257,7 +257,7 @@ fn several_classes_become_one_field_of_zeros_and_ones() {
         "image,tags\n0,haze primary\n1,water\n2,primary  haze\n3,\n4,water haze\n5,primary\n";
     let skip = |t: &mut TableOptions| t.separator = Some(" ".into());
     let error = packed("t.csv", text, &skip).unwrap_err().to_string();
-    assert!(error.contains("images without a label: 1: `b/3.png`"), "{error}");
+    assert!(error.contains("1 image has no label: `b/3.png`; "), "{error}");
     let (_, found) = packed("t.csv", &text.replace("3,", "3,haze haze"), &skip).unwrap();
     let hot: Vec<&[u8]> = found.iter().map(|s| &s.3[0][..]).collect();
     // haze, primary, water
@@ -328,15 +328,15 @@ fn what_does_not_join_is_named() {
     };
     let none = |_: &mut TableOptions| {};
     let short = SIX.replace("2.jpg,cat\n", "").replace("5.png,ant\n", "5.png,\n");
-    check(
-        &short,
-        &none,
-        &["images without a label: 2: `a/2.jpg`, `b/5.png`; ", "t.csv` has no row"],
-    );
+    check(&short, &none, &["2 images have no label: `a/2.jpg`, `b/5.png`; ", "t.csv` has no row"]);
     let twice = format!("{SIX}a/2.jpg,dog\n");
-    check(&twice, &none, &["images with two rows: 1: `a/2.jpg (t.csv:4 and t.csv:8)`"]);
+    check(&twice, &none, &["1 image has two rows: `a/2.jpg (t.csv:4 and t.csv:8)`"]);
     let other = SIX.replace(".jpg", "x.jpg").replace(".png", "x.png");
-    check(&other, &none, &["none of the 6 rows", "`0x.jpg`", "`a/0.jpg`"]);
+    check(
+        &other,
+        &none,
+        &["none of the 6 rows matches any of the 6 images", "`0x.jpg`", "`a/0.jpg`"],
+    );
     check(
         "a,b,c\n1,2,3\n",
         &none,
@@ -353,7 +353,16 @@ fn what_does_not_join_is_named() {
     check(SIX, &columns, &["no column `age`"]);
     let (report, _) = packed("t.csv", &format!("{SIX}9.jpg,cat\n"), &none).unwrap();
     assert_eq!(report.unused_rows, 1);
-    assert!(report.warnings[0].contains("`9.jpg`"), "{:?}", report.warnings);
+    assert_eq!(report.warnings, ["1 row of the table matches no image: `9.jpg`"]);
+    let with = |(i, line)| format!("{line},{}\n", if i == 0 { "Split" } else { "val" });
+    let text: String = SIX.lines().enumerate().map(with).collect();
+    let text = format!("{text}8.jpg,cat,val\n9.jpg,cat,val\n");
+    let (report, _) = packed("t.csv", &text, &none).unwrap();
+    let expected = [
+        "2 rows of the table match no image: `8.jpg`, `9.jpg`",
+        "column `Split` was stored as text and does not set splits; use `--split-column Split`",
+    ];
+    assert_eq!(report.warnings, expected);
     let error = packed("t.txt", SIX, &none).unwrap_err();
     assert!(matches!(error, Error::NoTable { .. }), "{error}");
     let error = packed("t.jsonl", "{\"path\": 1}\n[]\n", &none).unwrap_err().to_string();
@@ -372,10 +381,7 @@ fn one_name_for_two_images_is_refused() {
     fs::write(&path, "file,label\n1.jpg,x\n2.jpg,y\n").unwrap();
     let error = run(source.path(), out.path(), by_table(table(&[&path])), 1).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains("rows that name several images each: 1: `1.jpg (labels.csv:2)`"),
-        "{text}"
-    );
+    assert!(text.contains("1 row matches several images: `1.jpg (labels.csv:2)`"), "{text}");
     // Each of these is beside the images that it names.
     for folder in ["a", "b"] {
         put(

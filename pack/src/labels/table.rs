@@ -84,6 +84,8 @@ pub(crate) struct Table {
     pub(crate) fields: Vec<Field>,
     pub(crate) classes: Vec<String>,
     numbers: HashMap<String, i64>,
+    /// The column that became field `split`, and whether as text, where no column sets splits.
+    pub(crate) split_stored: Option<(String, bool)>,
     /// Columns that became no field, and why.
     pub(crate) left_out: Vec<(String, String)>,
     rows: u64,
@@ -124,6 +126,7 @@ impl Table {
             fields: Vec::new(),
             classes: Vec::new(),
             numbers: HashMap::new(),
+            split_stored: None,
             left_out: Vec::new(),
             rows: survey.rows,
             key: key.clone(),
@@ -494,6 +497,9 @@ impl Survey {
             });
             match (field, &options.fields) {
                 (Ok(field), _) => {
+                    if field.name.as_str() == "split" && options.split.is_none() {
+                        table.split_stored = Some((column.clone(), kind == Kind::Texts));
+                    }
                     table.fields.push(field);
                     table.columns.push((column.clone(), kind));
                 }

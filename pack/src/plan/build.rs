@@ -173,8 +173,17 @@ impl Joining {
         }
         let (labelled, several) = (table.labelled(), table.several());
         let columns = Some(table.taken());
-        let Table { fields, left_out, .. } = table;
-        Ok(FromTable { labelled, several, columns, fields, left_out, unlabelled, unused })
+        let Table { fields, split_stored, left_out, .. } = table;
+        Ok(FromTable {
+            labelled,
+            several,
+            columns,
+            fields,
+            split_stored,
+            left_out,
+            unlabelled,
+            unused,
+        })
     }
 }
 
@@ -186,6 +195,7 @@ struct FromTable {
     several: bool,
     columns: Option<TableColumns>,
     fields: Vec<Field>,
+    split_stored: Option<(String, bool)>,
     left_out: Vec<(String, String)>,
     unlabelled: Names,
     unused: Names,
@@ -410,7 +420,8 @@ fn write(
     cancel: &AtomicBool,
 ) -> Result<Plan, Error> {
     let Content { classes, media_types, recipe, labelled, from_table } = content;
-    let FromTable { several, columns, fields, left_out, unlabelled, unused, .. } = from_table;
+    let FromTable { several, columns, split_stored, fields, left_out, unlabelled, unused, .. } =
+        from_table;
     let fixed: u64 = fields.iter().filter_map(Field::size_bytes).sum();
     let io = |e| Error::io("write", path, e);
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -506,6 +517,7 @@ fn write(
         columns,
         unlabelled,
         unused,
+        split_stored,
         left_out,
         recipe,
     })

@@ -41,6 +41,8 @@ pub struct Plan {
     pub(crate) unlabelled: Names,
     /// Rows of the table that no image has.
     pub(crate) unused: Names,
+    /// The column that became field `split`, and whether as text, where no column sets splits.
+    pub(crate) split_stored: Option<(String, bool)>,
     /// Columns of the table that became no field, and why.
     pub(crate) left_out: Vec<(String, String)>,
     /// What becomes of the images.
