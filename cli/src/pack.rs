@@ -60,7 +60,7 @@ pub(crate) struct PackArgs {
     /// splits, otherwise classes.
     #[arg(long, value_enum, default_value_t = LayoutArg::Auto, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
     pub(crate) layout: LayoutArg,
-    /// Where labels come from: `folder`, `none`, or a table such as labels.csv
+    /// Where labels come from: `folder`, `none`, a table
     ///
     /// With `none`, folders have no meaning and files may be anywhere. A
     /// table (.csv, .tsv, .jsonl or .parquet) has a row per image: a column of file names
