@@ -1,6 +1,8 @@
 //! A split by index: one sample at a time, for loaders that are not ours.
 
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
+use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gular_runtime::{
@@ -31,7 +33,8 @@ struct Settings {
 /// One field of the samples of a split, by their numbers from 0.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Dataset {
-    bundle: Arc<Bundle>,
+    bundle: ManuallyDrop<Arc<Bundle>>,
+    pid: u32,
     split: Split,
     field: FieldIdx,
     /// Type and shape of a field of numbers.
@@ -39,6 +42,20 @@ pub(crate) struct Dataset {
     decode: bool,
     /// Those that nobody uses now.
     decoders: Mutex<Vec<Decoder>>,
+}
+
+impl Drop for Dataset {
+    fn drop(&mut self) {
+        // What keeps the files of a fetched bundle may be a lock with a thread, which a forked
+        // process has not, and that lock is the parent's.
+        if self.pid == process::id() {
+            // SAFETY: once, here.
+            #[expect(unsafe_code, reason = "in a forked process the bundle is not dropped")]
+            unsafe {
+                ManuallyDrop::drop(&mut self.bundle);
+            }
+        }
+    }
 }
 
 #[pymethods]
@@ -65,7 +82,8 @@ impl Dataset {
         let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
         let fixed = found.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
         let decoders = Mutex::default();
-        Ok(Self { bundle, split, field: at, fixed, decode, decoders })
+        let (bundle, pid) = (ManuallyDrop::new(bundle), process::id());
+        Ok(Self { bundle, pid, split, field: at, fixed, decode, decoders })
     }
 
     fn __len__(&self) -> usize {
