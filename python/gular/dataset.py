@@ -76,9 +76,10 @@ class GularDataset:
         """The sample's key: its path when it was packed."""
         return str(self._open().key(self._at(index)))
 
-    def digest(self, index: int) -> bytes:
-        """The BLAKE3 digest of the stored bytes."""
-        return bytes(self._open().digest(self._at(index)))
+    def digest(self, index: int) -> Optional[bytes]:
+        """The BLAKE3 digest of the stored bytes; ``None`` for field ``label``."""
+        found: Optional[bytes] = self._open().digest(self._at(index))
+        return found
 
     def __getstate__(self) -> Dict[str, Any]:
         return {**self.__dict__, "_opened": (0, None)}

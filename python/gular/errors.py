@@ -15,7 +15,8 @@ class Error(Exception):
     key: Optional[str]
 
     def __init__(self, what: str, hint: Optional[str] = None, key: Optional[str] = None) -> None:
-        super().__init__(what, hint, key)
+        # Alone: of several arguments OSError takes the first as `errno`.
+        super().__init__(what)
         self.what, self.hint, self.key = what, hint, key
 
     def __str__(self) -> str:
@@ -23,13 +24,11 @@ class Error(Exception):
 
 
 class OptionError(Error, ValueError):
-    """An option that cannot be."""
+    """An option has an invalid value."""
 
 
 class BundleError(Error, OSError):
     """The bundle cannot be read, or its bytes are not those that its manifest promises."""
-
-    __str__ = Error.__str__
 
 
 class TransferError(Error, OSError):
@@ -43,7 +42,7 @@ class SampleError(Error, ValueError):
 
 
 class StateError(Error, ValueError):
-    """A state that this loader cannot go on from."""
+    """What is not a state, or one that this loader cannot continue from."""
 
 
 class DeliveryError(Error):

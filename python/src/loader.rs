@@ -221,7 +221,7 @@ pub(crate) fn merge_states(py: Python<'_>, states: Vec<String>) -> PyResult<Stri
         differs?;
         if (state.epoch, state.consumed) != (merged.epoch, merged.consumed) {
             let what = format!(
-                "the ranks stand at different steps: epoch {} after {} samples, and epoch {} after {}",
+                "the ranks are at different steps: epoch {} after {} samples, and epoch {} after {}",
                 merged.epoch, merged.consumed, state.epoch, state.consumed
             );
             let hint = "take the states of all ranks after the same step";

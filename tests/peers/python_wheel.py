@@ -119,6 +119,12 @@ def outputs():
     check("names that a batch lacks", *refused(gular.OptionError, "`label`", lambda: next(iter(loader(as_tuple=["labels"])))))
     check("bfloat16 for NumPy is refused at once", *refused(gular.OptionError, "hint:", lambda: loader(numbers="bf16", output="numpy")))
     check("a bundle that is not there", *refused(gular.BundleError, "nowhere", lambda: gular.DataLoader("nowhere")))
+    try:
+        gular.DataLoader("nowhere")
+    except OSError as error:
+        again = pickle.loads(pickle.dumps(error))
+        same = (str(again), again.hint, again.key) == (str(error), error.hint, error.key)
+        check("an error of a bundle has no errno, and pickles", error.errno is None and same and type(again) is type(error), repr(again))
     check("options that cannot be", *refused(ValueError, "batch_size", lambda: loader(batch_size=0)))
     check("a split that cannot be", *refused(gular.Error, "dev", lambda: loader(split="dev")))
     broken = pathlib.Path("torn")
@@ -173,6 +179,8 @@ def resumed():
         steps += [next(batches) for _ in range(2)]
     seen += sum((batch["index"].tolist() for batch in steps), [])
     states = [one.state_dict() for one in ranks]
+    ahead = [ranks[0].state_dict(), loader(rank=1, world_size=2).state_dict()]
+    check("states of different steps are refused", *refused(gular.StateError, "are at different steps", lambda: gular.merge_states(ahead)))
     check("a state is plain and small", json.loads(json.dumps(states[0])) == states[0] and len(json.dumps(states[0])) < 1024)
     merged = gular.merge_states(states)
     del steps
@@ -200,7 +208,7 @@ def resumed():
     check("after a whole epoch the next one begins", after.epoch == 1 and len(list(after)) == len(after))
     wrong = loader(seed=6)
     check("the state of another seed is refused", *refused(gular.StateError, "seed", lambda: wrong.load_state_dict(merged)))
-    check("what is no state is refused", *refused(gular.StateError, "state_dict", lambda: wrong.load_state_dict({"a": 1})))
+    check("what is not a state is refused", *refused(gular.StateError, "state_dict", lambda: wrong.load_state_dict({"a": 1})))
 
 
 def ranks_of_the_environment():
@@ -309,6 +317,8 @@ def datasets():
     ours, plain = gular.GularDataset("bundle", "train"), gular_dataset.GularDataset("bundle", "train")
     same = all(ours[i] == plain[i] and ours.key(i) == plain.key(i) and ours.digest(i) == plain.digest(i) for i in range(len(plain)))
     check("GularDataset is that of the tutorial", same and ours.sizes == plain.sizes and ours.classes == plain.classes)
+    labels = gular.GularDataset("bundle", "train", field="label")
+    check("labels have no digests", labels.digest(0) is None and isinstance(ours.digest(0), bytes))
     check("samples count from the end too", ours[-1] == plain[len(plain) - 1])
     check("a sample past the end", *refused(IndexError, f"of {len(ours)}", lambda: ours[len(ours)]))
     decoded = gular.GularDataset("bundle", "train", decode=True)
