@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple, Union
 
+from .errors import StateError
 from .loader import DataLoader, _distributed
 
 try:
@@ -23,70 +24,115 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
     ::
 
         data = gular.GularIterable("bundle", batch_size=64)
-        for batch in torch.utils.data.DataLoader(data, batch_size=None, num_workers=2): ...
+        loader = torch.utils.data.DataLoader(data, batch_size=None, num_workers=2)
+        for epoch in range(90):
+            data.set_epoch(epoch)
+            for batch in loader: ...
 
-    For code that insists on a ``DataLoader`` of PyTorch's: by itself :class:`gular.DataLoader` is
-    faster, as nothing travels between processes. Takes its arguments. Each worker of each rank
-    gives its share of every epoch, so that all together give each sample once, and reads with
-    one thread. Without :meth:`set_epoch` before each epoch all have the same order, as with
-    ``DistributedSampler``.
+    For code that requires PyTorch's ``DataLoader``: by itself :class:`gular.DataLoader` is faster,
+    as nothing travels between processes. Takes its arguments. Each worker of each rank gives its
+    share of every epoch, so that all together give each sample once, and reads with one thread.
+
+    Workers get a copy of this object when PyTorch starts them, for each epoch unless they are
+    persistent. What they give does not change this one, so without :meth:`set_epoch` before each
+    epoch they give the same order again, as with ``DistributedSampler``. Without workers each
+    iteration gives the next epoch.
     """
 
     def __init__(self, source: Union[str, "os.PathLike[str]"], split: str = "train", batch_size: int = 64, **options: Any):
+        for name in ("keys", "never"):
+            # Each epoch reads them again, and so does each worker.
+            if options.get(name) is not None:
+                options[name] = list(options[name])
         rank, world_size = options.pop("rank", None), options.pop("world_size", None)
         if rank is None and world_size is None:
             rank, world_size = _distributed()
-        if rank is None:
-            # As the launcher says; asked here, as workers may not have its environment.
-            probe = DataLoader(source, split, batch_size, **{**options, "workers": 1})
+        if rank is None or world_size is None:
+            # As the launcher says; asked here, as workers may not have its environment. One of
+            # them alone is refused.
+            probe = DataLoader(
+                source, split, batch_size, rank=rank, world_size=world_size, **{**options, "workers": 1}
+            )
             rank, world_size = probe.rank, probe.world_size
             del probe
         self._seat = (int(rank), int(world_size))
         self._arguments = (os.fspath(source), split, batch_size, options)
-        self._epoch = 0
+        #: The epoch to give next; `None`: that of the state.
+        self._epoch: Optional[int] = 0
         self._state: Optional[Mapping[str, Any]] = None
+        #: The process that loaded the state.
+        self._loaded_in = 0
         self._loader: Optional[DataLoader] = None
+        self._n_steps: Optional[int] = None
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch of this rank, where at most one worker gives them. With
+        more, each ends with a smaller batch of its own, so there are a few more in all."""
+        if self._n_steps is None:
+            self._n_steps = len(self._share(0, 1))
+        return self._n_steps
 
     def __iter__(self) -> Iterator[Any]:
         worker, workers = _worker()
+        if self._state is not None and self._epoch is None and workers and self._loaded_in != os.getpid():
+            raise StateError(
+                "worker processes were given a state, but not the epoch",
+                "call `set_epoch` before each epoch, beginning with the state's `epoch`: "
+                "otherwise every epoch would give what was left of that one",
+            )
+        loader = self._share(worker, max(workers, 1))
+        if self._state is not None:
+            loader.load_state_dict(self._state)
+        if self._epoch is not None:
+            loader.set_epoch(self._epoch)
+        self._epoch, self._state = loader.epoch + 1, None
+        self._loader = loader
+        return iter(loader)
+
+    def _share(self, worker: int, workers: int) -> DataLoader:
         source, split, batch_size, options = self._arguments
         rank, world_size = self._seat
         if workers > 1:
             options = {"workers": 1, **options}
-        loader = DataLoader(
+        return DataLoader(
             source, split, batch_size, rank=rank * workers + worker, world_size=world_size * workers, **options
         )
-        state, self._state = self._state, None
-        if state is not None:
-            loader.load_state_dict(state)
-        else:
-            loader.set_epoch(self._epoch)
-        self._epoch = loader.epoch + 1
-        self._loader = loader
-        return iter(loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next iteration gives; call it before workers are started."""
-        self._epoch, self._state = int(epoch), None
+        """The epoch that the next iteration gives: from its start, or what is left of it where
+        the state of it was loaded. Call it before workers are started."""
+        self._epoch, self._loader = int(epoch), None
+        if self._state is not None and self._state.get("epoch") != self._epoch:
+            self._state = None
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where this process, or this worker, stands: as :meth:`gular.DataLoader.state_dict`."""
+        """Where this process, or this worker, stands: as :meth:`gular.DataLoader.state_dict`.
+
+        :raises gular.StateError: where this process has not begun the epoch. With workers, they
+            have, and the main process does not know how far they are.
+        """
         if self._loader is None:
-            return dict(self._state or {"epoch": self._epoch, "consumed": 0, "fresh": True})
+            raise StateError(
+                "this process has not begun the epoch, so it does not know its position",
+                "where workers make the batches, save the epoch's number and give it to "
+                "`set_epoch`; use `num_workers=0`, or gular.DataLoader, to resume within an epoch",
+            )
         return self._loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to where ``state`` was taken."""
-        self._loader = None
-        if state.get("fresh"):
-            self._epoch, self._state = int(state["epoch"]), None
-        else:
-            self._state = dict(state)
+        """Goes to where ``state`` was taken: the next iteration gives what was left of its epoch.
+
+        With workers, call :meth:`set_epoch` too before each epoch, first with ``state["epoch"]``.
+        """
+        self._state, self._epoch = dict(state), None
+        self._loaded_in, self._loader = os.getpid(), None
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_loader": None, "_state": self.state_dict() if self._loader else self._state}
+        # What this process has begun is its own.
+        return {**self.__dict__, "_loader": None}
 
 
 def _worker() -> Tuple[int, int]:
+    """Which of how many workers of PyTorch's this process is; of 0 in the main process."""
     info = get_worker_info()
-    return (0, 1) if info is None else (info.id, info.num_workers)
+    return (0, 0) if info is None else (info.id, info.num_workers)

@@ -110,7 +110,7 @@ class DataLoader:
         seed: int = 0,
         drop_last: bool = False,
         rank: Optional[int] = None,
-        world_size: Union[None, int, Tuple[int, int]] = None,
+        world_size: Optional[int] = None,
         workers: int = 0,
         slots: int = 4,
         read_ahead: Optional[int] = None,

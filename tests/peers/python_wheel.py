@@ -402,13 +402,68 @@ def datasets():
             seen += [index for batch in loading for index in batch["index"].tolist()]
         what = f"GularIterable, {ranks} ranks, {workers} workers, {context}"
         check(f"{what}: each sample once", sorted(seen) == list(range(len(ours))), str(len(seen)))
-    data = gular.GularIterable("bundle", "train", 7, size=32, seed=5)
-    batches = iter(data)
-    first = next(batches)["index"].tolist()
-    again = gular.GularIterable("bundle", "train", 7, size=32, seed=5)
-    again.load_state_dict(data.state_dict())
-    rest = [index for batch in again for index in batch["index"].tolist()]
-    check("GularIterable resumes", sorted(first + rest) == list(range(len(ours))), str(len(rest)))
+
+
+def iterable(**options):
+    return gular.GularIterable("bundle", "train", 7, size=32, seed=5, **options)
+
+
+def iterated(data, workers, context=None):
+    loading = torch.utils.data.DataLoader(data, batch_size=None, num_workers=workers, multiprocessing_context=context)
+    return [index for batch in loading for index in batch["index"].tolist()]
+
+
+def iterables():
+    n = loader().n_samples
+    everything, whole = list(range(n)), [iterated(iterable(), 0)]
+    data = iterable()
+    data.set_epoch(1)
+    whole.append(iterated(data, 0))
+    for workers, context in [(0, None), (2, "fork"), (2, "spawn")]:
+        what = f"GularIterable, {workers} workers, {context}"
+        data = iterable()
+        batches = iter(data)
+        first = [index for _ in range(2) for index in next(batches)["index"].tolist()]
+        state = data.state_dict()
+        check(f"{what}: a look at the first batches ends with them", sorted(iterated(data, workers, context)) == everything)
+        if context == "spawn":
+            check(f"{what}: a look is not pickled", sorted(iterated(pickle.loads(pickle.dumps(data)), 0)) == everything)
+            continue
+        data = iterable()
+        data.load_state_dict(state)
+        data.set_epoch(0)
+        rest = iterated(data, workers, context)
+        check(f"{what}: set_epoch keeps a state of that epoch", sorted(first + rest) == everything, str(len(rest)))
+        data.set_epoch(1)
+        check(f"{what}: the next epoch is whole", sorted(iterated(data, workers, context)) == everything)
+        data.load_state_dict(state)
+        data.set_epoch(1)
+        check(f"{what}: set_epoch leaves a state of another epoch", sorted(iterated(data, workers, context)) == everything)
+        data.load_state_dict(state)
+        if workers:
+            refusal = refused(gular.StateError, "set_epoch", lambda: iterated(data, workers, context))
+            check(f"{what}: a state alone would be given again and again", *refusal)
+            # PyTorch's iterator, which the error has kept, is not for the next worker to find.
+            gc.collect()
+        else:
+            check(f"{what}: resumes", sorted(first + iterated(data, 0)) == everything)
+            check(f"{what}: then gives the next epoch", iterated(data, 0) == whole[1] != whole[0])
+        data = iterable()
+        iterated(data, workers, context)
+        if workers:
+            check(f"{what}: the main process knows no position", *refused(gular.StateError, "num_workers=0", data.state_dict))
+        else:
+            check(f"{what}: has the position of the epoch", data.state_dict()["consumed"] == n)
+        data.set_epoch(5)
+        check(f"{what}: no position of the epoch before", *refused(gular.StateError, "has not begun", data.state_dict))
+        keys = [batch["key"] for batch in loader()][0][:3]
+        some = iterable(keys=(key for key in keys))
+        counts = [len(iterated(some, workers, context)) for _ in range(2)]
+        check(f"{what}: keys of a generator, in each epoch", counts == [3, 3], str(counts))
+    counted = torch.utils.data.DataLoader(iterable(), batch_size=None)
+    check("GularIterable has a length", len(counted) == len(loader()) == len(list(counted)), str(len(counted)))
+    for alone in [{"rank": 1}, {"world_size": 2}]:
+        check(f"GularIterable, {alone} alone", *refused(gular.OptionError, "world_size", lambda: iterable(**alone)))
 
 
 LOCKED = """
@@ -536,6 +591,7 @@ if __name__ == "__main__":
     fields()
     datasets()
     datasets_across_a_fork()
+    iterables()
     documented()
     every_python()
     processes()
