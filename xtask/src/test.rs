@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::num::NonZero;
 use std::ops::AddAssign;
 use std::process::{Command, Stdio};
-use std::thread::{self, JoinHandle};
+use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, Result, bail};
 
@@ -71,33 +71,37 @@ pub(crate) fn test(
     // Without libjpeg-turbo the first set has the codecs as they are in the third.
     let sets: Vec<Set> =
         sets.iter().copied().filter(|set| *set != Set::Codec || ready.turbo).collect();
-    let mut beside: Option<JoinHandle<()>> = None;
-    for (n, set) in sets.iter().enumerate() {
-        if let Some(built) = beside.take() {
-            let _ = built.join();
+    // The scope waits for the compilation beside the tests when one of them cannot be run, too.
+    thread::scope(|scope| -> Result<()> {
+        let mut beside: Option<ScopedJoinHandle<'_, ()>> = None;
+        for (n, set) in sets.iter().enumerate() {
+            if let Some(built) = beside.take() {
+                let _ = built.join();
+            }
+            let mut command = tests(workspace, ready, *set);
+            command.args(["--no-fail-fast", "--"]).args(options.rest);
+            if options.long {
+                command.env("GULAR_LONG_TESTS", "1");
+            }
+            command.env("GULAR_BIN", &gular);
+            // Many tests wait, for a server that is slow on purpose or for a lock.
+            if env::var_os(TEST_THREADS).is_none() {
+                command.env(TEST_THREADS, (2 * cores).to_string());
+            }
+            let next = sets.get(n + 1).map(|next| {
+                let mut build = tests(workspace, ready, *next);
+                build.args(["--no-run", "--quiet"]);
+                build
+            });
+            let compile_next = || beside = next.map(|build| scope.spawn(|| compile_beside(build)));
+            let (counts, success) = counted(&mut command, compile_next)?;
+            total += counts;
+            if !success {
+                broken.push(process::line(&command));
+            }
         }
-        let mut command = tests(workspace, ready, *set);
-        command.args(["--no-fail-fast", "--"]).args(options.rest);
-        if options.long {
-            command.env("GULAR_LONG_TESTS", "1");
-        }
-        command.env("GULAR_BIN", &gular);
-        // Many tests wait, for a server that is slow on purpose or for a lock.
-        if env::var_os(TEST_THREADS).is_none() {
-            command.env(TEST_THREADS, (2 * cores).to_string());
-        }
-        let next = sets.get(n + 1).map(|next| {
-            let mut build = tests(workspace, ready, *next);
-            build.args(["--no-run", "--quiet"]);
-            build
-        });
-        let compile_next = || beside = next.map(|build| thread::spawn(|| compile_beside(build)));
-        let (counts, success) = counted(&mut command, compile_next)?;
-        total += counts;
-        if !success {
-            broken.push(process::line(&command));
-        }
-    }
+        Ok(())
+    })?;
     println!("\n{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped);
     if !broken.is_empty() {
         bail!("not all tests passed; the failing runs were\n  {}", broken.join("\n  "));
