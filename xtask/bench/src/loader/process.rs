@@ -144,50 +144,75 @@ mod tests {
 
     use super::*;
 
-    fn started(script: &str) -> Result<(Process, Value)> {
-        static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let logs: PathBuf = std::env::temp_dir().join(format!("turns-{}", std::process::id()));
+    /// A temporary folder, removed in the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            Self(dir)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn started(script: &str, name: &str, logs: &Folder) -> Result<(Process, Value)> {
         let mut command = process::command("sh");
         command.args(["-c", script]);
-        let name = format!("test {number}");
-        Process::start(&Start { command, name, is_ours: true, files: Vec::new() }, &logs)
+        let name = name.to_owned();
+        Process::start(&Start { command, name, is_ours: true, files: Vec::new() }, &logs.0)
     }
 
     #[test]
     fn turns_are_answered_and_errors_named() {
         let script = "echo '{\"contestants\": [\"a\"]}'; read x y; echo \"{\\\"said\\\": \\\"$x, $y\\\"}\"; \
                       read x; echo '{\"error\": \"no disk\"}'; read x; echo broken >&2; exit 3";
-        let (mut process, ready) = started(script).unwrap();
+        let logs = Folder::new("turns");
+        let (mut process, ready) = started(script, "turns", &logs).unwrap();
         assert_eq!(ready["contestants"][0], "a");
         assert_eq!(process.turn("a", 0.5).unwrap()["said"], "a, 0.5");
         assert_eq!(process.turn("a", 0.5).unwrap_err().to_string(), "no disk");
         let error = process.turn("a", 0.5).unwrap_err().to_string();
         assert!(error.contains("exit status: 3") && error.contains("broken"), "{error}");
-        let error = started("echo missing >&2; exit 1").err().unwrap().to_string();
+        let error = started("echo missing >&2; exit 1", "missing", &logs);
+        let error = error.err().unwrap().to_string();
         assert!(error.contains("missing"), "{error}");
     }
 
     #[test]
     fn a_process_stands_still_between_turns_and_is_gone_in_the_end() {
-        let dir = std::env::temp_dir().join(format!("counter-{}", std::process::id()));
+        let dir = Folder::new("counter");
+        let counter = dir.0.join("counter");
+        // Ready, and done with a turn, once the loop has written.
         let script = format!(
-            "echo '{{}}'; (while :; do echo >> '{0}'; sleep 0.01; done) & \
-             while read x; do echo '{{}}'; done",
-            dir.display()
+            "(while :; do echo >> '{0}'; sleep 0.01; done) & \
+             until [ -s '{0}' ]; do sleep 0.01; done; \
+             echo '{{}}'; \
+             while read x; do \
+               last=$(wc -l < '{0}'); \
+               while [ $(wc -l < '{0}') = $last ]; do sleep 0.01; done; echo '{{}}'; \
+             done",
+            counter.display()
         );
-        let length = || fs::metadata(&dir).map_or(0, |found| found.len());
-        let (process, _) = started(&script).unwrap();
+        let length = || fs::metadata(&counter).map_or(0, |found| found.len());
+        let (mut process, _) = started(&script, "counter", &dir).unwrap();
         thread::sleep(Duration::from_millis(50));
         let before = length();
+        assert!(before > 0, "the loop never ran");
         thread::sleep(Duration::from_millis(200));
         assert_eq!(length(), before, "it went on");
+        process.turn("a", 0.1).unwrap();
+        assert!(length() > before, "it stood still in its turn");
         let since = Instant::now();
         drop(process);
         assert!(since.elapsed() < Duration::from_secs(5));
         let ended = length();
         thread::sleep(Duration::from_millis(200));
         assert_eq!(length(), ended, "what it started goes on");
-        let _ = fs::remove_file(&dir);
     }
 }
