@@ -140,7 +140,7 @@ pub enum Error {
         dir: String,
     },
     /// The cache may not hold all of a bundle.
-    #[error("the bundle has {}, its cache `{dir}` may hold {}", Size(*needed), Size(*limit))]
+    #[error("the bundle takes {}, but its cache `{dir}` is limited to {}", Size(*needed), Size(*limit))]
     CacheLimit {
         /// The bundle's folder in the cache.
         dir: String,

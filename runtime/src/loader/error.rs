@@ -58,8 +58,8 @@ pub enum LoaderError {
     Shard(NotBrought),
     /// The node's cache has no room for the shards that are needed at a time.
     #[error(
-        "split `{split}` needs {shards} of its {of} shards at a time, for which the bundle's cache \
-         needs {}; its limit is {}",
+        "split `{split}` needs {shards} of its {of} shards at a time; that takes a cache of {}, \
+         and the limit is {}",
         Size(*needed), Size(*limit)
     )]
     NoRoom {
@@ -108,7 +108,7 @@ pub enum LoaderError {
         source: io::Error,
     },
     /// A decoder or the training's own function panicked; the loader goes on.
-    #[error("sample `{key}` made a decoder, or `augment`, panic: {message}")]
+    #[error("a decoder or `augment` panicked on sample `{key}`: {message}")]
     Panicked {
         /// The sample.
         key: String,
@@ -138,7 +138,10 @@ impl LoaderError {
             Self::Delivered { .. } => {
                 "add up the tallies of all ranks before a state is saved, and restore the same state on all; otherwise please report this as a bug"
             }
-            Self::Panicked { .. } | Self::Broken => "please report this as a bug, with the sample",
+            Self::Panicked { .. } => {
+                "if it is not in your own `augment`, please report it as a bug, with the sample"
+            }
+            Self::Broken => "please report this as a bug, with the sample",
             Self::NoRoom { .. } => {
                 "raise the cache's limit, or use order `window` with fewer shards per window"
             }
