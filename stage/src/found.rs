@@ -118,10 +118,8 @@ pub(super) fn cached_samples(
     let client = client(options, env)?;
     let cache = Cache::at(None, env);
     let options = FetchOptions { trust, ..FetchOptions::default() };
-    let report = cache.fetch(&client, url, &options, Watch::silent(cancel))?;
-    let digest = report.digest;
-    let options = OpenOptions { check: CheckWhen::Always, digest, ..OpenOptions::default() };
-    Ok(Bundle::open(&report.dir, options)?)
+    let open = OpenOptions { check: CheckWhen::Always, ..OpenOptions::default() };
+    Ok(cache.open(&client, url, &options, &open, Watch::silent(cancel))?.bundle)
 }
 
 /// Whether a file by that name may be no manifest at all, and none of a later version.

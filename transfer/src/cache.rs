@@ -18,10 +18,10 @@ use gular_bundle::{Bundle, DATA_DIR, Digest, FileEntry, OpenOptions, Split};
 use gular_files::write_file;
 use gular_pelican::{Client, Env};
 
-use crate::fetch::Streamed;
+use crate::fetch::{Streamed, keep_whole};
 use crate::{
-    BundleUrl, Error, FetchOptions, FetchReport, FolderLock, RemoteBundle, TellWaiting, Watch,
-    fetch,
+    BundleUrl, Error, FetchOptions, FetchReport, FolderLock, Opened, RemoteBundle, TellWaiting,
+    Trust, Watch, fetch,
 };
 
 /// The node's folder of fetched bundles.
@@ -103,6 +103,47 @@ impl Cache {
         fetch(client, &remote, &dir, options, watch)
     }
 
+    /// As [`Cache::fetch`], and opens the bundle; no process removes shards of it as long as it
+    /// is open.
+    ///
+    /// # Errors
+    /// As [`Cache::fetch`]; [`Error::Bundle`].
+    pub fn open(
+        &self,
+        client: &Client,
+        url: &BundleUrl,
+        fetch: &FetchOptions,
+        open: &OpenOptions,
+        watch: Watch<'_>,
+    ) -> Result<Opened, Error> {
+        self.open_within(client, url, fetch, open, None, watch)
+    }
+
+    /// As [`Cache::open`], when the bundle takes at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`Cache::open`]; [`Error::CacheLimit`].
+    pub(crate) fn open_within(
+        &self,
+        client: &Client,
+        url: &BundleUrl,
+        fetch: &FetchOptions,
+        open: &OpenOptions,
+        limit: Option<u64>,
+        watch: Watch<'_>,
+    ) -> Result<Opened, Error> {
+        let report = self.fetch_within(client, url, fetch, limit, watch)?;
+        let guard = keep_whole(&report.dir);
+        // Before it was held another process may have removed shards of it. What is here has been
+        // checked already.
+        let again = FetchOptions { trust: Trust::Names, ..fetch.clone() };
+        let known = BundleUrl { digest: report.digest, ..url.clone() };
+        self.fetch_within(client, &known, &again, limit, watch)?;
+        let open = OpenOptions { digest: report.digest, ..open.clone() };
+        let bundle = Bundle::open(&report.dir, open)?.with_guard(guard);
+        Ok(Opened { bundle, fetched: Some(report) })
+    }
+
     /// The bundle at `url`, by its manifest here when its digest is known.
     pub(crate) fn remote(
         &self,
@@ -138,12 +179,16 @@ impl Cache {
         Ok((dir, streamed))
     }
 
-    /// The bundle, when all files of it are here, by their lengths.
+    /// The bundle, when all files of it are here, by their lengths; no process removes shards of
+    /// it as long as it is open.
     pub fn whole(&self, digest: Digest, options: &OpenOptions) -> Option<Bundle> {
         self.check_own().ok()?;
         let dir = self.dir_of(digest);
+        // Before its files are looked at: a streaming training removes those that nobody holds.
+        let guard = keep_whole(&dir);
         let bundle =
             Bundle::open(&dir, OpenOptions { digest: Some(digest), ..options.clone() }).ok()?;
+        let bundle = bundle.with_guard(guard);
         let has = |file: &FileEntry| {
             let found = fs::metadata(bundle.path_of(file));
             found.is_ok_and(|found| found.is_file() && found.len() == file.bytes)

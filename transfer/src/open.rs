@@ -6,7 +6,6 @@ use std::sync::Arc;
 use gular_bundle::{Bundle, OpenOptions, Split};
 use gular_pelican::{Client, ClientOptions, Env};
 
-use crate::fetch::keep_whole;
 use crate::{BundleUrl, Cache, Error, FetchOptions, FetchReport, TellWaiting, Trust, Watch};
 
 /// What of a bundle is opened, and how.
@@ -20,9 +19,9 @@ pub struct BundleOptions {
     pub cache: Option<PathBuf>,
     /// The bytes that the bundle may take there; without, what the file system has.
     pub cache_limit: Option<u64>,
-    /// Whether shards of a URL come when they are needed and leave for others, so that a training
-    /// starts before all are there and the cache may be smaller than the bundle. Who reads them in
-    /// order `window` needs a few at a time; any other order needs room for a whole split.
+    /// Fetch shards when they are needed and remove them when others need the room: a training
+    /// starts before all are here, and the cache may be smaller than the bundle. Order `window`
+    /// needs a few shards at a time; other orders need room for the whole split.
     pub streamed: bool,
     /// Told what is waited for, when shards come as they are needed.
     pub tell: TellWaiting,
@@ -44,7 +43,7 @@ pub struct Opened {
 /// which is fetched into the node's cache first.
 ///
 /// # Errors
-/// [`Error::Bundle`]; of a URL also those of [`Cache::fetch`], and [`Error::ObjectDigest`]
+/// [`Error::Bundle`]; of a URL also those of [`Cache::fetch`], [`Error::CacheLimit`], and [`Error::ObjectDigest`]
 /// when two digests are asked for.
 pub fn open_bundle(
     place: &str,
@@ -73,8 +72,6 @@ pub fn open_bundle(
         trust: Trust::Names,
         ..FetchOptions::default()
     };
-    let opened =
-        |dir: &Path, digest| Bundle::open(dir, OpenOptions { digest, ..options.open.clone() });
     if options.streamed {
         let remote = cache.remote(&client, &url, watch)?;
         let has = |split: &Split| remote.manifest().of_split(*split).next().is_some();
@@ -85,27 +82,18 @@ pub fn open_bundle(
         let (splits, limit) = (&fetch.splits, options.cache_limit);
         let (dir, shards) =
             cache.stream(client, remote, splits, limit, options.tell.clone(), watch)?;
-        let bundle = opened(&dir, Some(shards.remote().digest()))?.with_source(Arc::new(shards));
+        let open = OpenOptions { digest: Some(shards.remote().digest()), ..options.open.clone() };
+        let bundle = Bundle::open(&dir, open)?.with_source(Arc::new(shards));
         return Ok(Opened { bundle, fetched: None });
     }
-    let mut first = None;
     loop {
-        let report = match cache.fetch_within(&client, &url, &fetch, options.cache_limit, watch) {
+        let limit = options.cache_limit;
+        match cache.open_within(&client, &url, &fetch, &options.open, limit, watch) {
             // Only its manifest was read yet.
             Err(Error::NoSplit { split, .. }) if fetch.splits.len() > 1 => {
                 fetch.splits.retain(|wanted| *wanted != split);
-                continue;
             }
-            fetched => fetched?,
-        };
-        // Before it is held another process may remove shards of it.
-        let Some((report, guard)) = first.take() else {
-            url.digest = report.digest;
-            let guard = keep_whole(&report.dir);
-            first = Some((report, guard));
-            continue;
-        };
-        let bundle = opened(&report.dir, report.digest)?.with_guard(guard);
-        return Ok(Opened { bundle, fetched: Some(report) });
+            opened => return opened,
+        }
     }
 }

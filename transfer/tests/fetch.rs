@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::fixtures::BLOCK;
 use gular_bundle::{Bundle, DATA_DIR, Digest, FieldIdx, MANIFEST_NAME, OpenOptions, Split};
-use gular_files::TEMP_PREFIX;
+use gular_files::{Lock, LockMode, TEMP_PREFIX};
 use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{
     BundleOptions, BundleUrl, Cache, Error, FetchOptions, FetchReport, RemoteBundle, Trust, Watch,
@@ -417,6 +417,26 @@ fn many_openings_of_one_url_fetch_it_once() {
     });
     assert_eq!(fetched.into_inner(), total);
     published.check_same(&cache.join(published.digest.hex()));
+}
+
+#[test]
+fn nobody_removes_shards_of_a_cached_bundle_that_is_open() {
+    let published = publish();
+    let root = tempfile::tempdir().unwrap();
+    let cache = Cache::at(Some(root.path()), &Env::default());
+    let (client, cancel) = (client(), AtomicBool::new(false));
+    let lock = root.path().join(published.digest.hex()).join("data/.gular-tmp-whole.lock");
+    let is_kept = || Lock::try_at(&lock, LockMode::Exclusive).unwrap().is_none();
+    let (fetch, open) = (FetchOptions::default(), OpenOptions::default());
+    let opened = cache.open(&client, &published.url(), &fetch, &open, Watch::silent(&cancel));
+    let opened = opened.unwrap();
+    assert!(opened.fetched.unwrap().bytes_fetched > 0 && is_kept());
+    drop(opened.bundle);
+    assert!(!is_kept());
+    let bundle = cache.whole(published.digest, &open).unwrap();
+    assert!(is_kept());
+    drop(bundle);
+    assert!(!is_kept());
 }
 
 #[test]
