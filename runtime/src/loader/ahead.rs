@@ -17,6 +17,7 @@
 //! it as they like. A read is a read everywhere, and its bytes are bounded.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -29,6 +30,7 @@ use super::batch_slots::{Run, Ticket};
 use super::shards::{Answer, HeldShards, Shards};
 use super::source::{Source, Stored, Values};
 use super::walk::{Place, Walk};
+use super::worker::caught;
 use crate::Error;
 
 // Enough for 16,000 reads per second of 1 ms each; on the virtual disk of the machine that the
@@ -119,7 +121,14 @@ pub(super) struct InUse<'a> {
 impl Ahead {
     /// Reads nothing until reads are seen to wait, and starts no thread before but those that
     /// bring shards, where these are not all here.
-    pub(super) fn new(source: Arc<Source>, most_bytes: u64, shards: Shards) -> Self {
+    ///
+    /// # Errors
+    /// [`LoaderError::Thread`] when none can be started that brings shards.
+    pub(super) fn new(
+        source: Arc<Source>,
+        most_bytes: u64,
+        shards: Shards,
+    ) -> Result<Self, LoaderError> {
         let shared = Shared {
             source,
             shards,
@@ -132,9 +141,13 @@ impl Ahead {
         };
         let ahead = Self { shared: Arc::new(shared), readers: Mutex::default() };
         if ahead.shared.shards.brought().is_some() {
-            ahead.start("fetch", FETCHERS, |shared| while shared.bring() {});
+            let started = ahead.start("fetch", FETCHERS, |shared| while shared.bring() {});
+            // One brings all of them, if it has to.
+            if let (0, Err(source)) = started {
+                return Err(LoaderError::Thread { number: 1, wanted: FETCHERS, source });
+            }
         }
-        ahead
+        Ok(ahead)
     }
 
     /// From here on samples of `runs` come next, one run after the other, each with its number;
@@ -231,7 +244,8 @@ impl Ahead {
     /// Notes how long a decoding thread read for itself.
     pub(super) fn note(&self, took: Duration, bytes: usize) {
         if self.shared.most_bytes > 0 && self.shared.slow.note(took, bytes) {
-            self.start("read", READERS, |shared| {
+            // Without a thread samples are read by those who need them, as before.
+            let _ = self.start("read", READERS, |shared| {
                 while let Some(job) = shared.next() {
                     job.run();
                 }
@@ -239,21 +253,26 @@ impl Ahead {
         }
     }
 
-    /// Sees to it that there are `n` threads that do this, awake.
-    fn start(&self, name: &str, n: usize, work: fn(&Shared)) {
+    /// Sees to it that there are `n` threads that do this, awake; how many there are, and why
+    /// there are not more.
+    fn start(&self, name: &str, n: usize, work: fn(&Shared)) -> (usize, io::Result<()>) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_such = |thread: &&JoinHandle<()>| {
             thread.thread().name().is_some_and(|known| known.contains(name))
         };
-        for number in readers.iter().filter(is_such).count()..n {
+        let mut there = readers.iter().filter(is_such).count();
+        let mut started = Ok(());
+        while there < n && started.is_ok() {
             let shared = Arc::clone(&self.shared);
-            let thread = thread::Builder::new().name(format!("gular-{name}-{number}"));
-            // Without a thread samples are read by those who need them, as before.
-            let Ok(thread) = thread.spawn(move || work(&shared)) else { break };
-            readers.push(thread);
+            let thread = thread::Builder::new().name(format!("gular-{name}-{there}"));
+            started = thread.spawn(move || work(&shared)).map(|thread| {
+                readers.push(thread);
+                there += 1;
+            });
         }
         drop(readers);
         self.shared.wake();
+        (there, started)
     }
 }
 
@@ -341,7 +360,9 @@ impl Shared {
         let uses = brought.next_uses(&state.walk);
         drop(state);
         let next_use = |shard: ShardIdx| uses.get(&shard).copied().unwrap_or(u64::MAX);
-        let came = brought.source.bring(shard, &next_use, &brought.cancel);
+        // A panic is this shard's error: others wait for it.
+        let came = caught(|| brought.source.bring(shard, &next_use, &brought.cancel))
+            .unwrap_or_else(|message| Err(brought.panicked(shard, &message)));
         let mut state = self.lock();
         let State { shards, walk, .. } = &mut *state;
         brought.came(shards, walk, shard, came);
@@ -451,16 +472,20 @@ impl Slow {
 
 #[cfg(test)]
 mod tests {
+    use std::any::Any;
     use std::fs;
 
-    use gular_bundle::{Backend, Bundle, Dtype, Field, FieldIdx, FieldName, OpenOptions, Split};
+    use gular_bundle::{
+        Backend, Bundle, Dtype, Field, FieldIdx, FieldName, NotBrought, OpenOptions, Room,
+        ShardSource, Split,
+    };
 
     use super::super::batch_slots::{BatchSlots, Span, Waiting};
     use super::super::stats::Meters;
     use super::*;
     use crate::fixtures::{Made, Recipe, make, make_fields};
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
-    use crate::{LoaderOptions, Transform};
+    use crate::{Loader, LoaderOptions, Transform};
 
     const BATCH: u64 = 4;
     const SIDE: u32 = 8;
@@ -483,7 +508,7 @@ mod tests {
             let source = Arc::new(Source::new(bundle, &options).unwrap());
             let row_bytes = (SIDE * SIDE * 3) as usize;
             let ring = BatchSlots::new(2, 4, &[Some(row_bytes)], Waiting::default()).unwrap();
-            let ahead = Ahead::new(source, most_bytes, Shards::Here);
+            let ahead = Ahead::new(source, most_bytes, Shards::Here).unwrap();
             ring.read_ahead(ahead);
             Self { made, ring }
         }
@@ -656,6 +681,80 @@ mod tests {
         assert_eq!(stored.bytes, 13);
         let expected = vec![(FieldIdx(0), vec![5; 12]), (FieldIdx(2), b"5".to_vec())];
         assert_eq!(source.read(&stored).unwrap(), expected);
+    }
+
+    /// Has no shards, and panics when it is to bring one.
+    #[derive(Debug)]
+    struct Broken(Room);
+
+    impl ShardSource for Broken {
+        fn room(&self) -> &Room {
+            &self.0
+        }
+
+        fn hold(&self, _: ShardIdx) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
+            Ok(Box::new(()))
+        }
+
+        fn bring(
+            &self,
+            shard: ShardIdx,
+            _: &dyn Fn(ShardIdx) -> u64,
+            _: &AtomicBool,
+        ) -> Result<(), NotBrought> {
+            panic!("at shard {}", shard.0)
+        }
+
+        fn waited_for(&self, _: Option<ShardIdx>) {}
+    }
+
+    fn broken() -> (Made, Result<Loader, Error>) {
+        let made = make(&Recipe { train: &SHARDS, ..Recipe::default() });
+        let bundle = Bundle::open(made.dir.path(), OpenOptions::default()).unwrap();
+        let bundle = bundle.with_source(Arc::new(Broken(Room::new(1 << 30, 0))));
+        let order = OrderSpec { kind: OrderKind::Window { shards: 1 }, seed: 5, drop_last: false };
+        let transform = Transform::eval(SIDE);
+        let options = LoaderOptions { order, transform, ..LoaderOptions::new(Split::Train) };
+        (made, Loader::new(Arc::new(bundle), options))
+    }
+
+    #[test]
+    fn a_source_of_shards_that_panics_is_an_error_and_not_a_wait_for_ever() {
+        let (_made, loader) = broken();
+        let mut loader = loader.unwrap();
+        for epoch in 0..2 {
+            let error = loader.epoch(epoch).last().unwrap().unwrap_err();
+            let Error::Loader(LoaderError::Shard(error)) = error else { panic!("{error}") };
+            assert!(error.reason.contains("panicked: at shard "), "{error}");
+            assert!(error.hint.is_some(), "{error}");
+        }
+    }
+
+    /// What [`where_no_thread_can_bring_shards_there_is_no_loader`] runs.
+    #[test]
+    fn child_without_threads() {
+        if std::env::var_os("GULAR_TEST_NO_THREADS").is_none() {
+            return;
+        }
+        let error = broken().1.map(drop).unwrap_err();
+        let Error::Loader(LoaderError::Thread { number: 1, wanted, .. }) = error else {
+            panic!("{error}")
+        };
+        assert_eq!(wanted, FETCHERS);
+    }
+
+    #[test]
+    fn where_no_thread_can_bring_shards_there_is_no_loader() {
+        let name = "loader::ahead::tests::child_without_threads";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--test-threads", "1"])
+            .env("GULAR_TEST_NO_THREADS", "1")
+            // More than there are addresses: no thread has a stack.
+            .env("RUST_MIN_STACK", (1_u64 << 47).to_string())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && told.contains("1 passed"), "{child:?}");
     }
 
     #[test]

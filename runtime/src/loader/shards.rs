@@ -181,6 +181,18 @@ impl Brought {
         });
     }
 
+    /// Why a shard did not come whose source panicked.
+    pub(super) fn panicked(&self, shard: ShardIdx, message: &str) -> NotBrought {
+        let entry = shard.of(&self.bundle.manifest().shards);
+        NotBrought {
+            shard: entry.map_or_else(String::new, |entry| entry.file.name.to_string()),
+            url: self.bundle.digest().to_string(),
+            reason: format!("what brings it panicked: {message}"),
+            hint: Some("please report this as a bug".to_owned()),
+            is_passing: false,
+        }
+    }
+
     fn hold(&self, shard: ShardIdx) -> Held {
         let (hold, state) = match self.source.hold(shard) {
             Ok(hold) => (Some(hold), State::Wanted),

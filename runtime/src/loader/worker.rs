@@ -65,7 +65,7 @@ fn work(ring: &BatchSlots, source: &Source, meters: &Meters) {
 
 /// What `job` returns, or what its panic said: a codec's panic is one sample's
 /// error and not the end of a thread that others wait for.
-fn caught<T>(job: impl FnOnce() -> T) -> Result<T, String> {
+pub(super) fn caught<T>(job: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(job)).map_err(|payload| {
         let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
         text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
