@@ -89,6 +89,24 @@ fn the_best_stays_until_another_is_better() {
 }
 
 #[test]
+fn nothing_is_removed_while_nobody_can_say_which_is_the_best() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoints = open(dir.path(), 1);
+    save(&checkpoints, 1);
+    checkpoints.keep_best(1).unwrap();
+    let (best, aside) = (dir.path().join("best"), dir.path().join("aside"));
+    fs::rename(&best, &aside).unwrap();
+    // Reading it fails, and not because it is missing.
+    std::os::unix::fs::symlink("best", &best).unwrap();
+    save(&checkpoints, 2);
+    save(&checkpoints, 3);
+    assert!((1..=3).all(|step| dir.path().join(format!("step-{step:010}")).is_dir()));
+    fs::rename(&aside, &best).unwrap();
+    save(&checkpoints, 4);
+    assert_eq!(names(dir.path()), ["best", "latest", "step-0000000001", "step-0000000004"]);
+}
+
+#[test]
 fn a_checkpoint_is_read_by_its_folder_and_by_what_names_it() {
     let dir = tempfile::tempdir().unwrap();
     let checkpoints = open(dir.path(), 2);

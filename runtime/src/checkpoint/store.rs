@@ -217,9 +217,14 @@ impl Checkpoints {
         Ok(())
     }
 
-    fn best(&self) -> Option<u64> {
-        let name = pointed(&self.dir.join(BEST_NAME)).ok().flatten()?;
-        step_of(&name)
+    /// The step of the best checkpoint; `None` where none is named.
+    fn best(&self) -> io::Result<Option<u64>> {
+        use io::ErrorKind::{InvalidData, NotFound};
+        match pointed(&self.dir.join(BEST_NAME)) {
+            Ok(name) => Ok(name.and_then(|name| step_of(&name))),
+            Err(e) if matches!(e.kind(), NotFound | InvalidData) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     fn load(&self, step: u64) -> Result<BTreeMap<String, Vec<u8>>, Error> {
@@ -292,9 +297,9 @@ impl Checkpoints {
     /// A failure here does not fail the save: the checkpoint is there, and the
     /// next save tries again.
     fn remove_old(&self, saved: u64) {
-        let Ok(steps) = self.steps() else { return };
+        // Whichever is the best may be named by what cannot be read just now.
+        let (Ok(steps), Ok(best)) = (self.steps(), self.best()) else { return };
         let later = steps.iter().filter(|&&step| step > saved);
-        let best = self.best();
         let older = steps.iter().filter(|&&step| step <= saved).skip(self.keep.get());
         let older = older.filter(|&&step| Some(step) != best);
         for &step in later.chain(older) {
