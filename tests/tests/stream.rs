@@ -1,11 +1,16 @@
 //! Training from a URL by windows: shards come from a federation when the order needs them, and
 //! leave the node's cache for others.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says when it skips"
+)]
 
 use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,6 +86,18 @@ impl Site {
     fn streamed(&self, cache_limit: Option<u64>) -> Arc<Bundle> {
         let options = BundleOptions { streamed: true, cache_limit, ..BundleOptions::default() };
         Arc::new(self.open(options).unwrap())
+    }
+
+    /// Gives the caches a small disk of their own; `None`, said aloud, where only root could.
+    fn small_disk(&self) -> Option<SmallDisk> {
+        fs::create_dir(self.cache()).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs"]).arg(self.cache());
+        let is_mounted = mount.output().is_ok_and(|output| output.status.success());
+        if !is_mounted {
+            println!("skipped: mounting a small tmpfs needs root and mount(8)");
+        }
+        is_mounted.then(|| SmallDisk(self.cache()))
     }
 
     fn shard_bytes(&self) -> Vec<u64> {
@@ -201,6 +218,27 @@ fn measured<T>(dir: &Path, work: impl FnOnce() -> T) -> (T, u64) {
         work()
     });
     (worked, most.into_inner())
+}
+
+/// A disk has room for whole pages.
+const PAGE: usize = 4096;
+
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Leaves `pages` of it free.
+    fn fill_but(&self, pages: u64) {
+        let mut file = fs::File::create(self.0.join("of-others")).unwrap();
+        while file.write_all(&[7; PAGE]).is_ok() {}
+        let len = file.metadata().unwrap().len();
+        file.set_len(len - pages * PAGE as u64).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
 }
 
 struct Done<'a>(&'a AtomicBool);
@@ -356,7 +394,10 @@ fn a_cache_that_is_too_small_is_an_error_at_the_start() {
     let Error::Loader(LoaderError::NoRoom { needed, .. }) = &error else { panic!("{error}") };
     check(*needed, windows(4)).unwrap();
     assert!(check(*needed - 1, windows(4)).is_err());
-    assert!(error.to_string().contains("4 of its 10 shards"), "{error}");
+    assert!(
+        error.to_string().contains("4 of its 10 shards at a time; that takes a cache of "),
+        "{error}"
+    );
     // Any other order needs all of a split, and is served where there is room.
     let error = check(site.limit(9), OrderKind::Elastic).unwrap_err();
     assert!(error.hint().unwrap().contains("`window`"), "{error}");
@@ -373,6 +414,27 @@ fn a_cache_that_is_too_small_is_an_error_at_the_start() {
     let error = whole(site.limit(9)).unwrap_err();
     assert!(error.hint().unwrap().contains("`window`"), "{error}");
     whole(site.limit(10)).unwrap();
+}
+
+#[test]
+fn a_disk_that_others_fill_costs_shards_that_nobody_holds_and_not_the_training() {
+    let site = Site::start();
+    let Some(disk) = site.small_disk() else { return };
+    // When it begins, there is room for all of them.
+    let bundle = site.streamed(None);
+    disk.fill_but(3 * site.shard_bytes().iter().max().unwrap().div_ceil(PAGE as u64) + 1);
+    let mut loader = Loader::new(bundle, loader_options(windows(1))).unwrap();
+    let mut local = Loader::new(site.local(), loader_options(windows(1))).unwrap();
+    assert_eq!(batches(&mut loader, 0), batches(&mut local, 0));
+    drop(loader);
+    // A limit that the disk has no room for is none.
+    let check = |n| {
+        let bundle = site.streamed(Some(site.limit(10)));
+        Loader::new(bundle, loader_options(windows(n))).map(drop)
+    };
+    check(1).unwrap();
+    let error = check(9).unwrap_err();
+    assert!(matches!(error, Error::Loader(LoaderError::NoRoom { .. })), "{error}");
 }
 
 #[test]

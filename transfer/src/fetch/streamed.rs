@@ -90,7 +90,7 @@ impl fmt::Debug for Streamed {
 
 impl Streamed {
     /// Brings manifest and indexes of `splits` (all when there are none) to `dir`, whose bundle
-    /// may take `limit` bytes there; without, what the file system has.
+    /// may take `limit` bytes there, and never more than the file system has.
     pub(crate) fn open(
         client: Client,
         remote: RemoteBundle,
@@ -122,13 +122,11 @@ impl Streamed {
         let indexes = there.fold(0_u64, |sum, s| sum.saturating_add(s.index.bytes));
         let beside = indexes.saturating_add(remote.manifest_bytes().len() as u64);
         let files = Files::look(&data, &remote);
-        let limit = limit.unwrap_or_else(|| {
-            let free = free(dir).map_or(u64::MAX, |free| free.bytes);
-            // A file system that is full to the last byte serves nobody.
-            let usable = free / 20 * 19;
-            usable.saturating_add(files.bytes).saturating_add(beside)
-        });
-        let room = Room::new(limit, beside);
+        // A file system that is full to the last byte serves nobody.
+        let usable = free_bytes(dir) / 20 * 19;
+        let here = files.bytes.saturating_sub(files.missing).saturating_add(beside);
+        let all = usable.saturating_add(here);
+        let room = Room::new(limit.map_or(all, |limit| limit.min(all)), beside);
         let (waited_for, patience) = (Mutex::default(), ROOM_PATIENCE);
         Ok(Self { client, remote, data, room, tell, waited_for, patience })
     }
@@ -203,6 +201,7 @@ impl Streamed {
             }
             drop((alone, folder));
             if no_room_since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+                check_space(&self.data, entry.file.bytes)?;
                 let (dir, bytes) = (self.data.display().to_string(), self.room.limit());
                 return Err(Error::CacheInUse { dir, limit: bytes, needed: entry.file.bytes });
             }
@@ -229,41 +228,38 @@ impl Streamed {
         let (own, needed) = (entry.file.name.as_str(), entry.file.bytes);
         let mut files = Files::look(&self.data, &self.remote);
         // What an earlier run left of it is its own room.
-        if let Some(file) = files.there.remove(own) {
-            files.bytes = files.bytes.saturating_sub(file.bytes);
-        }
-        let fits = |used: u64| used.saturating_add(needed) <= self.room.bytes();
-        if !fits(files.bytes) {
-            let mut others: Vec<(u64, &str, &There)> = files
-                .there
-                .iter()
+        let found = files.there.remove(own);
+        found.iter().for_each(|file| files.forget(file));
+        let missing = found.map_or(needed, |file| file.missing);
+        // Other programs may have filled the file system since the limit was set.
+        let space = |files: &Files<'_>| files.missing.saturating_add(missing);
+        let is_within = |files: &Files<'_>| files.bytes.saturating_add(needed) <= self.room.bytes();
+        let fits = |files: &Files<'_>| is_within(files) && space(files) <= free_bytes(&self.data);
+        if !fits(&files) {
+            let mut others: Vec<(u64, &str, There)> = std::mem::take(&mut files.there)
+                .into_iter()
                 .map(|(name, file)| {
-                    (
-                        file.shards.iter().map(|s| next_use(*s)).min().unwrap_or(u64::MAX),
-                        *name,
-                        file,
-                    )
+                    (file.shards.iter().map(|s| next_use(*s)).min().unwrap_or(u64::MAX), name, file)
                 })
                 .collect();
             others.sort_unstable_by_key(|(next, name, _)| (std::cmp::Reverse(*next), *name));
             let whole = Lock::try_at(&whole_lock(&self.data), LockMode::Exclusive)?;
-            let Some(_whole) = whole.map(Lock::removed_when_dropped) else { return Ok(false) };
+            let whole = whole.map(Lock::removed_when_dropped);
             for (_, name, file) in others {
-                if fits(files.bytes) {
+                if whole.is_none() || fits(&files) {
                     break;
                 }
                 if remove(&self.data.join(name))? {
-                    files.bytes = files.bytes.saturating_sub(file.bytes);
+                    files.forget(&file);
                 }
             }
         }
-        if !fits(files.bytes) {
+        if !is_within(&files) {
             return Ok(false);
         }
         let to = self.data.join(own);
         make_folder_of(&to)?;
-        let there = fs::metadata(Partial::temp_of(&to)).map_or(0, |found| found.len());
-        check_space(&self.data, needed.saturating_sub(there))?;
+        check_space(&self.data, missing)?;
         Partial::open(&to).map(|_| true)
     }
 }
@@ -370,6 +366,11 @@ fn beside(to: &Path, purpose: &str) -> PathBuf {
     to.with_file_name(format!("{TEMP_PREFIX}{purpose}-{name}"))
 }
 
+/// What the file system of `dir` has free, as far as it tells.
+fn free_bytes(dir: &Path) -> u64 {
+    free(dir).map_or(u64::MAX, |free| free.bytes)
+}
+
 fn make_folder_of(to: &Path) -> Result<(), Error> {
     let Some(folder) = to.parent() else { return Ok(()) };
     fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))
@@ -402,16 +403,19 @@ struct Files<'a> {
     there: HashMap<&'a str, There>,
     /// Of all of them.
     bytes: u64,
+    /// Those of `bytes` that are still to come.
+    missing: u64,
 }
 
 struct There {
     bytes: u64,
+    missing: u64,
     shards: Vec<ShardIdx>,
 }
 
 impl<'a> Files<'a> {
     fn look(data: &Path, remote: &'a RemoteBundle) -> Self {
-        let mut files = Self { there: HashMap::new(), bytes: 0 };
+        let mut files = Self { there: HashMap::new(), bytes: 0, missing: 0 };
         for (number, shard) in remote.manifest().shards.iter().enumerate() {
             let FileEntry { name, bytes, .. } = &shard.file;
             let to = data.join(name.as_str());
@@ -419,11 +423,20 @@ impl<'a> Files<'a> {
             if let Some(known) = files.there.get_mut(name.as_str()) {
                 known.shards.push(ShardIdx(number));
             } else if to.exists() || Partial::temp_of(&to).exists() {
-                let there = There { bytes: *bytes, shards: vec![ShardIdx(number)] };
+                let part = fs::metadata(Partial::temp_of(&to)).map_or(0, |found| found.len());
+                let missing = if to.exists() { 0 } else { bytes.saturating_sub(part) };
+                let there = There { bytes: *bytes, missing, shards: vec![ShardIdx(number)] };
                 files.there.insert(name.as_str(), there);
                 files.bytes = files.bytes.saturating_add(*bytes);
+                files.missing = files.missing.saturating_add(missing);
             }
         }
         files
+    }
+
+    /// Counts a file no more.
+    fn forget(&mut self, file: &There) {
+        self.bytes = self.bytes.saturating_sub(file.bytes);
+        self.missing = self.missing.saturating_sub(file.missing);
     }
 }
