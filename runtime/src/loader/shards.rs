@@ -69,6 +69,8 @@ struct Held {
     n_readers: usize,
     /// Threads that wait for it.
     n_waiting: usize,
+    /// Whether one did when its bringing began.
+    is_late: bool,
 }
 
 impl std::fmt::Debug for Held {
@@ -198,16 +200,20 @@ impl Brought {
             Ok(hold) => (Some(hold), State::Wanted),
             Err(error) => (None, State::Failed(error)),
         };
-        Held { hold, state, planned: None, n_readers: 0, n_waiting: 0 }
+        Held { hold, state, planned: None, n_readers: 0, n_waiting: 0, is_late: false }
     }
 
     /// The shard to be brought next. Those of a window wait until the window before it is there:
-    /// together they would make the training wait for both.
+    /// together they would make the training wait for both. Nor does any come after one that
+    /// failed, unless it is waited for: that one may need their room.
     pub(super) fn next(&self, held: &mut HeldShards) -> Option<ShardIdx> {
-        let planned = held
-            .shards
-            .iter_mut()
-            .filter(|(_, held)| matches!(held.state, State::Wanted | State::Coming));
+        let is_waited_for = |held: &Held| held.n_waiting > 0 && matches!(held.state, State::Wanted);
+        let any_waits = held.shards.values().any(is_waited_for);
+        let planned = held.shards.iter_mut().filter(|(_, held)| match held.state {
+            State::Wanted | State::Coming => true,
+            State::Failed(_) => !any_waits,
+            State::There => false,
+        });
         let mut planned: Vec<_> =
             planned.filter_map(|(shard, held)| Some((held.planned?, *shard, held))).collect();
         planned.sort_unstable_by_key(|(place, ..)| *place);
@@ -218,6 +224,7 @@ impl Brought {
             .find(|(place, _, held)| place.0 == window && matches!(held.state, State::Wanted));
         let (_, shard, held) = next?;
         held.state = State::Coming;
+        held.is_late = held.n_waiting > 0;
         Some(shard)
     }
 
@@ -319,6 +326,8 @@ impl Brought {
         if let Some(held) = held.shards.get_mut(&shard) {
             held.state = match brought {
                 Ok(()) => State::There,
+                // It failed before anybody needed it: once more.
+                Err(_) if held.n_waiting > 0 && !held.is_late => State::Wanted,
                 Err(error) => State::Failed(error),
             };
         }
