@@ -20,11 +20,11 @@ use crate::args::{DataArgs, PlaceArgs, TrainArgs};
 use crate::report::{say, waiting_for};
 
 /// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
-/// when they are touched; those of a URL come then, when they are `streamed`.
+/// when they are touched. A training may have those of a URL come then, and limit their bytes.
 pub(crate) fn open(
     args: &DataArgs,
     splits: Vec<Split>,
-    streamed: bool,
+    training: Option<&TrainArgs>,
     env: &Env,
     stop: &StopFlag,
 ) -> Result<Bundle> {
@@ -39,8 +39,8 @@ pub(crate) fn open(
         splits,
         open: OpenOptions { digest: args.digest, ..OpenOptions::default() },
         cache: args.cache.clone(),
-        cache_limit: args.cache_limit,
-        streamed,
+        cache_limit: training.and_then(|training| training.cache_limit),
+        streamed: training.is_some_and(TrainArgs::is_streamed),
         tell: TellWaiting::new(waiting_for),
         ..BundleOptions::default()
     };

@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result, ensure};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::torch::{self, DataParallel, Feed, FeedOptions, Place};
 use gular_runtime::{
-    Bundle, Depth, Env, Loader, LoaderOptions, OnBadSample, OrientationPolicy, Ranks, Split,
-    StopFlag, Transform, UnknownLabels, available_cores, jpeg_backend,
+    Bundle, Depth, Env, Loader, LoaderOptions, Normalise, OnBadSample, OrientationPolicy, Ranks,
+    Split, StopFlag, Transform, UnknownLabels, available_cores, jpeg_backend,
 };
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor, no_grad};
@@ -69,10 +69,17 @@ impl<'a> Scorer<'a> {
 
         // Stopped by a signal, it has nothing to save: the signal ends it.
         let stop = StopFlag::default();
-        let bundle = Arc::new(prepare::open(&args.data, splits, false, &env, &stop)?);
+        let bundle = Arc::new(prepare::open(&args.data, splits, None, &env, &stop)?);
         if ranks.rank == 0 && !args.data.quiet {
             let (digest, decoder) = (bundle.digest(), jpeg_backend());
             say!("bundle {digest}, {decoder}\nnetwork `{}` on {place}", kind.name());
+        }
+        // Of one or three channels the numbers are the same for all bundles.
+        if ranks.rank == 0 && said.normalise.is_none() && !matches!(channels, 1 | 3) {
+            say!(
+                "warning: the weights do not say how pixels were normalised; those of \
+                 {channels} channels are normalised by the statistics of the bundle that is scored"
+            );
         }
         let about = format!("scores\nbundle {}\nweights {}", bundle.digest(), weights.digest);
         let group = prepare::meet(&args.place, &ranks, &env, &stop, &about)?;
@@ -118,6 +125,11 @@ impl<'a> Scorer<'a> {
         Ok(of_weights.filter(fits).or(Some(of_bundle).filter(fits)).cloned())
     }
 
+    /// As in the training, if the weights say so; else as a training on this bundle would.
+    fn normalise(&self) -> Normalise {
+        self.said.normalise.clone().unwrap_or_else(|| prepare::normalise(&self.bundle))
+    }
+
     /// Scores each sample of `split` that falls to this rank, in batches; on every rank. All are
     /// proven to have come once.
     pub(crate) fn each(
@@ -148,7 +160,7 @@ impl<'a> Scorer<'a> {
             across_epochs: false,
             unknown_labels,
             depth,
-            normalise: prepare::normalise(&self.bundle),
+            normalise: self.normalise(),
             orientation: match args.data.ignore_exif || self.said.ignore_exif {
                 true => OrientationPolicy::Ignore,
                 false => OrientationPolicy::Apply,

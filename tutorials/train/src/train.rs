@@ -18,8 +18,8 @@ use gular_runtime::torch::{
 };
 use gular_runtime::{
     Deadline, Delivered, Draw, EndTime, Env, Error, Fold, Loader, LoaderError, LoaderOptions,
-    OnBadSample, OrientationPolicy, Phase, Ranks, Select, Split, Stats, StopFlag, Transform,
-    available_cores, jpeg_backend,
+    Normalise, OnBadSample, OrientationPolicy, Phase, Ranks, Select, Split, Stats, StopFlag,
+    Transform, available_cores, jpeg_backend,
 };
 use serde_json::{Value, json};
 use tch::nn::VarStore;
@@ -44,6 +44,8 @@ struct Training<'a> {
     args: &'a TrainArgs,
     /// The names of the classes.
     classes: &'a [String],
+    /// How pixels become numbers.
+    normalise: &'a Normalise,
     ranks: Ranks,
     net: Network,
     store: VarStore,
@@ -95,9 +97,8 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     torch::set_threads(args.place.torch_threads.get());
 
     // The data: a folder is opened, a URL is fetched into the node's cache first.
-    let streamed = matches!(args.order_kind(), OrderKind::Window { .. });
     let splits = vec![Split::Train, Split::Val];
-    let bundle = Arc::new(open(&args.data, splits, streamed, &env, stop)?);
+    let bundle = Arc::new(open(&args.data, splits, Some(args), &env, stop)?);
     let n_classes = bundle.manifest().classes.len();
     ensure!(n_classes > 0, "the bundle has no classes; pack it with labels");
     let told = first && !args.data.quiet;
@@ -113,6 +114,7 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
         _ => {}
     }
     let never = never(args)?;
+    let normalise = prepare::normalise(&bundle);
     let loader = |split| {
         let kind = match split {
             Split::Train => args.order_kind(),
@@ -152,7 +154,7 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
             n_epochs: Some(args.epochs),
             unknown_labels: args.unknown_labels.into(),
             depth: args.depth.into(),
-            normalise: prepare::normalise(&bundle),
+            normalise: normalise.clone(),
             orientation: match args.data.ignore_exif {
                 true => OrientationPolicy::Ignore,
                 false => OrientationPolicy::Apply,
@@ -203,6 +205,7 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     let mut training = Training {
         args,
         classes: &bundle.manifest().classes,
+        normalise: &normalise,
         ranks,
         net,
         store,
@@ -628,7 +631,7 @@ impl Training<'_> {
     fn finish(&self, stats: &Stats) -> Result<Value> {
         let path = self.args.checkpoint_dir.join("weights.safetensors");
         // So that whoever takes them knows what pictures they were trained on.
-        let about = weights::about(self.args, self.classes);
+        let about = weights::about(self.args, self.normalise, self.classes);
         let digest = torch::write_weights_about(&self.store, &about, &path)?;
         if self.tells() {
             let of = if self.ranks.world_size > 1 { "of rank 0:\n" } else { "" };

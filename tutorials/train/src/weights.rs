@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gular_runtime::Digest;
 use gular_runtime::checkpoint::read_checkpoint;
 use gular_runtime::torch::WeightsFile;
+use gular_runtime::{Digest, Normalise};
 use serde_json::{Value, json};
 
 use crate::args::{ScoreArgs, TrainArgs};
@@ -31,6 +31,7 @@ pub(crate) struct Said {
     pub(crate) size: Option<u32>,
     pub(crate) depth: Option<u32>,
     pub(crate) ignore_exif: bool,
+    pub(crate) normalise: Option<Normalise>,
     pub(crate) classes: Option<Vec<String>>,
 }
 
@@ -78,18 +79,36 @@ impl Weights {
             size: number("size"),
             depth: number("depth"),
             ignore_exif: number("ignore-exif") == Some(1),
+            normalise: read_normalise(&about["normalise"]),
             classes,
         }
     }
 }
 
+fn read_normalise(said: &Value) -> Option<Normalise> {
+    let number = |n: &Value| n.as_f64().map(|n| n as f32);
+    let list =
+        |name: &str| -> Option<Vec<f32>> { said[name].as_array()?.iter().map(number).collect() };
+    let scale = match &said["scale"] {
+        Value::Null => None,
+        scale => Some(number(scale)?),
+    };
+    Some(Normalise { scale, mean: list("mean")?, std: list("std")? })
+}
+
 /// What the weights of a training say of themselves, for [`Weights::said`].
-pub(crate) fn about(args: &TrainArgs, classes: &[String]) -> BTreeMap<String, String> {
+pub(crate) fn about(
+    args: &TrainArgs,
+    normalise: &Normalise,
+    classes: &[String],
+) -> BTreeMap<String, String> {
+    let Normalise { scale, mean, std } = normalise;
     let about = json!({
         "network": args.network.name(),
         "size": args.size,
         "depth": args.depth.number(),
         "ignore-exif": u32::from(args.data.ignore_exif),
+        "normalise": { "scale": scale, "mean": mean, "std": std },
         "classes": classes,
     });
     BTreeMap::from([(ABOUT.to_owned(), about.to_string())])
@@ -123,5 +142,64 @@ pub(crate) fn ends(args: &ScoreArgs, kind: Kind, file: &WeightsFile<'_>) -> Resu
         Ok(shape)
     };
     let (first, last) = (shape(kind.first(), 4)?, shape(kind.last(), 2)?);
-    Ok((first[1], last[0]))
+    let (channels, classes) = (first[1], last[0]);
+    for (n, name, of) in [(channels, kind.first(), "channels"), (classes, kind.last(), "classes")] {
+        let shown = args.weights.display();
+        ensure!(n > 0, "by tensor `{name}` of `{shown}` there are 0 {of}, expected at least 1");
+    }
+    Ok((channels, classes))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, Verb};
+
+    #[test]
+    fn weights_without_classes_or_channels_are_refused() {
+        let cli = Cli::try_parse_from(["t", "eval", "b", "--weights", "w"]).unwrap();
+        let Verb::Eval(args) = cli.verb else { unreachable!("the verb is `eval`") };
+        let read = |channels: usize, classes: usize| {
+            let end = 36 * channels + 8 * classes;
+            let header = json!({
+                "block0.conv.weight": {
+                    "dtype": "F32", "shape": [1, channels, 3, 3],
+                    "data_offsets": [0, 36 * channels],
+                },
+                "last.weight": {
+                    "dtype": "F32", "shape": [classes, 2], "data_offsets": [36 * channels, end],
+                },
+            });
+            let header = header.to_string().into_bytes();
+            let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+            bytes.extend(header);
+            bytes.resize(bytes.len() + end, 0);
+            let file = WeightsFile::parse(&bytes).unwrap();
+            ends(&args.score, Kind::Small, &file).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(3, 4), Ok((3, 4)));
+        let refused = read(3, 0).unwrap_err();
+        assert_eq!(
+            refused,
+            "by tensor `last.weight` of `w` there are 0 classes, expected at least 1"
+        );
+        let refused = read(0, 4).unwrap_err();
+        assert!(refused.contains("`block0.conv.weight` of `w` there are 0 channels"), "{refused}");
+    }
+
+    #[test]
+    fn how_pixels_were_normalised_is_read_as_it_was_written() {
+        let mean = vec![0.1, 1.0 / 3.0];
+        for scale in [None, Some(255.0)] {
+            let how = Normalise { scale, mean: mean.clone(), std: vec![1e-7, 2.5] };
+            let Normalise { scale, mean, std } = &how;
+            let text = json!({ "scale": scale, "mean": mean, "std": std }).to_string();
+            assert_eq!(read_normalise(&serde_json::from_str(&text).unwrap()), Some(how));
+        }
+        for wrong in ["null", "{}", r#"{"mean": [1], "std": ["a"]}"#] {
+            assert_eq!(read_normalise(&serde_json::from_str(wrong).unwrap()), None, "{wrong}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use gular_bundle::{Dtype, Field, FieldName};
+use gular_bundle::{Decimal, Dtype, Field, FieldName, Manifest, Statistics, write_manifest};
 use job::{Job, bundle, code, image, report, said, write_bundle, write_labelled};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use serde_json::Value;
@@ -253,6 +253,46 @@ fn torchvisions_networks_are_trained_and_their_running_sums_evaluated() {
     let told = said(&run("eval", dir.path(), &weights, &["--network", "resnet50"]));
     let expected = "does not fit network `resnet50`: the tensors do not fit: \
                     tensor `fc.weight` is F32 [3, 512], the network's F32 [3, 2048]";
+    assert!(told.contains(expected), "{told}");
+}
+
+/// Says of all channels of a bundle that their values have this mean and standard deviation.
+fn put_statistics(dir: &Path, channels: usize, mean: u64, std: u64) {
+    let path = dir.join("manifest.json");
+    let manifest = Manifest::parse("manifest.json", &fs::read(&path).unwrap()).unwrap();
+    let all = |n: u64| vec![Decimal::parse(&n.to_string()).unwrap(); channels];
+    let (sum, sum_of_squares) = (all(100 * mean), all(100 * (std * std + mean * mean)));
+    let statistics = Some(Statistics { pixels: 100, sum, sum_of_squares });
+    fs::remove_file(&path).unwrap();
+    write_manifest(dir, &Manifest { statistics, ..manifest }).unwrap();
+}
+
+#[test]
+fn pixels_of_many_bands_are_normalised_as_in_the_training_whatever_bundle_is_scored() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ours, other) = (dir.path().join("ours"), dir.path().join("other"));
+    let value = |i: usize| (0..20 * 30 * 5).map(|p| (i % 3 * 60 + p % 41) as u8).collect();
+    for (bundle, mean, std) in [(&ours, 90, 50), (&other, 10, 7)] {
+        let field = Field::fixed(FieldName::image(), Dtype::U8, vec![20, 30, 5]);
+        write_bundle(bundle, field, 9, &value);
+        put_statistics(bundle, 5, mean, std);
+    }
+    let job = Job::new(&ours, "");
+    let expected = report(&job.run(&[]))["val_loss"].as_f64().unwrap();
+    let weights = job.checkpoints().join("weights.safetensors");
+    let loss = |bundle: &Path, weights: &Path| {
+        let output = run("eval", bundle, weights, &["--json"]);
+        (report(&output)["loss"].as_f64().unwrap(), said(&output))
+    };
+    for bundle in [&ours, &other] {
+        let (found, told) = loss(bundle, &weights);
+        assert!((found - expected).abs() < 1e-5, "{found}, the training says {expected}");
+        assert!(!told.contains("warning"), "{told}");
+    }
+    // A checkpoint does not know.
+    let (found, told) = loss(&other, &job.newest());
+    assert!((found - expected).abs() > 1e-3, "the test shows nothing: {found}");
+    let expected = "warning: the weights do not say how pixels were normalised; those of 5";
     assert!(told.contains(expected), "{told}");
 }
 

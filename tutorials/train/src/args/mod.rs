@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gular_runtime::torch::Compute;
-use gular_runtime::{Depth, Digest, Size};
+use gular_runtime::{Depth, Digest};
 
 pub(crate) use score::{EvalArgs, PredictArgs, ScoreArgs};
 pub(crate) use train::{Drawn, Resume, TrainArgs, Unknown};
@@ -34,17 +34,12 @@ pub(crate) enum Verb {
 #[derive(Debug, Args)]
 pub(crate) struct DataArgs {
     /// A folder with `manifest.json`, as `gular pack` makes it, or the `URL#blake3=…` that
-    /// `gular publish` prints; that is fetched once for all processes of this machine: before the
-    /// first step, or while it trains with `--order window`
+    /// `gular publish` prints; that is fetched once for all processes of this machine
     pub(crate) bundle: String,
     /// Where fetched bundles are kept [default: GULAR_CACHE, else the job's scratch folder, else
     /// below /tmp]
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
-    /// How much of a fetched bundle may be kept at a time, such as `200GB`; for order `window` less
-    /// than all of it is enough [default: what the file system has]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) cache_limit: Option<u64>,
     /// The digest the bundle must have, as `gular pack` prints it
     #[arg(long, value_name = "blake3:HEX", value_parser = Digest::parse)]
     pub(crate) digest: Option<Digest>,
@@ -54,23 +49,18 @@ pub(crate) struct DataArgs {
     /// Threads that decode images [default: the cores this process may use]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<usize>,
-    /// Do not turn pictures as their EXIF orientation says; torchvision does not
+    /// Ignore the EXIF orientation of pictures, as torchvision does
     #[arg(long)]
     pub(crate) ignore_exif: bool,
     /// Print a summary as JSON on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// How often a line says how far it is, where stderr is not a terminal; 0: after every step
+    /// Time between progress lines when stderr is not a terminal; 0 prints one per step
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     pub(crate) log_every: u64,
     /// Say nothing on the way; errors and warnings are still printed
     #[arg(long)]
     pub(crate) quiet: bool,
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let size = Size::parse(text).ok_or("expected a size such as `200GB`, `64GiB` or plain bytes");
-    Ok(size?.0)
 }
 
 impl DataArgs {
@@ -165,6 +155,16 @@ mod tests {
     fn the_command_line_is_sound() {
         use clap::CommandFactory as _;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn verbs_without_an_order_do_not_speak_of_one() {
+        use clap::CommandFactory as _;
+        for verb in ["eval", "predict"] {
+            let mut command = Cli::command();
+            let help = command.find_subcommand_mut(verb).unwrap().render_long_help().to_string();
+            assert!(!help.contains("window") && !help.contains("--cache-limit"), "{help}");
+        }
     }
 
     #[test]

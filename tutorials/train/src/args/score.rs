@@ -10,8 +10,8 @@ use crate::network::Kind;
 
 /// Loss, accuracy and confusion matrix of weights on a split of a bundle.
 ///
-/// Each sample is counted once, also by several processes. Needs a file of weights and a bundle,
-/// nothing else of the training.
+/// Each sample is counted once, also when several processes share the work. Needs a file of
+/// weights and a bundle, nothing else of the training.
 ///
 /// Example: gular-train eval bundle --weights run1/weights.safetensors --confusion matrix.csv
 #[derive(Debug, Args)]
@@ -31,11 +31,12 @@ pub(crate) struct EvalArgs {
     pub(crate) unknown_labels: Unknown,
 }
 
-/// What a network takes each sample of a bundle for, as CSV or Parquet in the order of keys.
+/// Predicts the class of each sample, as CSV or Parquet sorted by key.
 ///
-/// Each sample has one row, also with several processes. Needs a file of weights and a bundle,
-/// nothing else. Weights that PyTorch saved as safetensors, under torchvision's names, are taken
-/// as they are. In memory are 4 bytes per sample and column of numbers, and the keys.
+/// Each sample has one row, also when several processes share the work. Needs a file of weights
+/// and a bundle, nothing else. Weights that PyTorch saved as safetensors, under torchvision's
+/// names, are taken as they are. In memory are 4 bytes per sample and column of numbers, and the
+/// keys.
 ///
 /// Example: gular-train predict bundle --weights resnet50.safetensors --top 5 --out answers.parquet
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use gular_runtime::order::OrderKind;
-use gular_runtime::{Ranks, UnknownLabels};
+use gular_runtime::{Ranks, Size, UnknownLabels};
 
 use super::{Bits, DataArgs, PlaceArgs};
 use crate::network::Kind;
@@ -53,6 +53,11 @@ pub(crate) struct TrainArgs {
     /// Shards that order `window` mixes at a time
     #[arg(long, default_value_t = 16, value_name = "SHARDS")]
     pub(crate) window: u64,
+    /// How much of a bundle from a URL may be kept at a time, such as `200GB`; with `--order
+    /// window` and without `--fold` less than all of it is enough, and shards are fetched while it
+    /// trains [default: what the file system has]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) cache_limit: Option<u64>,
     /// Train on all but one fold of the training split and validate on that one: `0/5` is the
     /// first of five [default: train on the whole split, validate on split `val`]
     #[arg(long, value_name = "NUMBER/OF", value_parser = fold)]
@@ -151,6 +156,11 @@ fn minutes(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(minutes * 60.0).map_err(|_| "too many minutes".into())
 }
 
+fn size(text: &str) -> Result<u64, String> {
+    let size = Size::parse(text).ok_or("expected a size such as `200GB`, `64GiB` or plain bytes");
+    Ok(size?.0)
+}
+
 /// `0/5`, which is the first of five.
 fn fold(text: &str) -> Result<(u64, u64), String> {
     let both = text.split_once('/');
@@ -203,6 +213,12 @@ impl TrainArgs {
             Order::Elastic => OrderKind::Elastic,
             Order::Window => OrderKind::Window { shards: self.window },
         }
+    }
+
+    /// Whether the shards of a URL come while it trains: with windows, which need a few of them at
+    /// a time. Folds of the training split are validated on in another order, which needs all.
+    pub(crate) fn is_streamed(&self) -> bool {
+        matches!(self.order_kind(), OrderKind::Window { .. }) && self.fold.is_none()
     }
 
     /// How long after a checkpoint the next one is due; `None` where steps alone say so.
@@ -280,13 +296,26 @@ mod tests {
         }
     }
 
+    fn parse(more: &[&str]) -> TrainArgs {
+        let cli = Cli::try_parse_from([&["t", "train", "b"], more].concat()).unwrap();
+        let Verb::Train(args) = cli.verb else { unreachable!("the verb is `train`") };
+        *args
+    }
+
+    #[test]
+    fn shards_come_while_it_trains_where_windows_are_all_that_needs_them() {
+        let check = |more: &[&str], expected| {
+            assert_eq!(parse(more).is_streamed(), expected, "{more:?}");
+        };
+        check(&["--order", "window"], true);
+        check(&["--order", "window", "--fold", "0/5"], false);
+        check(&["--order", "torch"], false);
+        check(&[], false);
+    }
+
     #[test]
     fn checkpoints_are_due_by_time_unless_steps_are_given() {
-        let interval = |more: &[&str]| {
-            let cli = Cli::try_parse_from([&["t", "train", "b"], more].concat()).unwrap();
-            let Verb::Train(args) = cli.verb else { unreachable!("the verb is `train`") };
-            args.checkpoint_interval().map(|time| time.as_secs())
-        };
+        let interval = |more: &[&str]| parse(more).checkpoint_interval().map(|t| t.as_secs());
         assert_eq!(interval(&[]), Some(600));
         assert_eq!(interval(&["--checkpoint-every", "3"]), None);
         assert_eq!(interval(&["--checkpoint-minutes", "2"]), Some(120));
