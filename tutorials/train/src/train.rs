@@ -617,8 +617,16 @@ impl Training<'_> {
     /// Saves without asking other ranks; gives the folder, on rank 0.
     fn save_alone(&mut self) -> Result<Option<String>> {
         let Some(files) = &mut self.files else { return Ok(None) };
-        let saved = files.saver.save(&self.state, &self.store, &self.optimiser)?;
-        Ok(Some(saved.path.display().to_string()))
+        let (saver, state) = (&mut files.saver, &self.state);
+        if !std::mem::take(&mut self.is_best) {
+            let saved = saver.save(state, &self.store, &self.optimiser)?;
+            return Ok(Some(saved.path.display().to_string()));
+        }
+        // The checkpoint that was to name the best one did not come to be. What the one before
+        // failed with is passed over, as there.
+        let _ = saver.finish();
+        saver.begin_best(state, &self.store, &self.optimiser)?;
+        Ok(saver.finish()?.map(|saved| saved.path.display().to_string()))
     }
 
     fn say_stopped(&self, when: &str, path: Option<String>) {
@@ -654,5 +662,72 @@ impl Training<'_> {
             "decoder": jpeg_backend(),
             "loader": loader_json(stats),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use gular_runtime::order::DrawnBy;
+    use gular_runtime::{Digest, RankSource};
+
+    use super::*;
+    use crate::args::{Cli, Verb};
+
+    /// What rank 0 saves when the others do not answer any more.
+    #[test]
+    fn a_best_checkpoint_that_is_saved_alone_is_named_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let cli = Cli::try_parse_from(["t", "train", "b"]).unwrap();
+        let Verb::Train(args) = cli.verb else { unreachable!("the verb is `train`") };
+        let place = Place::cpu();
+        let store = VarStore::new(place.device());
+        let net = Network::new(args.network, &store.root(), 3, 2, 0.0);
+        let checkpoints = Checkpoints::open(dir.path(), Digest::of(b"b"), args.keep).unwrap();
+        let loader = LoaderState {
+            bundle: Digest::of(b"b"),
+            split: Split::Train,
+            order: OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false },
+            epoch: 1,
+            consumed: 0,
+            world_size: 1,
+            left_out: 0,
+            selection: None,
+            drawn_by: DrawnBy::EachOnce,
+            tally: None,
+        };
+        let mut training = Training {
+            args: &args,
+            classes: &[],
+            normalise: &Normalise::default(),
+            ranks: Ranks { rank: 0, world_size: 1, local_rank: 0, source: RankSource::Single },
+            net,
+            optimiser: AdamW::new(&store),
+            schedule: Cosine::new(args.lr, 1),
+            parallel: DataParallel::new(group::Group::alone(), &store, &place).unwrap(),
+            store,
+            state: TrainState {
+                step: 3,
+                seed: 0,
+                loader,
+                decoder: jpeg_backend().to_owned(),
+                machine: None,
+                figures: BTreeMap::new(),
+            },
+            files: Some(Files { saver: Saver::new(checkpoints), metrics: None }),
+            stop: StopFlag::default(),
+            deadline: Deadline::new(None, None),
+            saved_at: Instant::now(),
+            last_step: None,
+            resumed_at: None,
+            is_best: true,
+        };
+        let best = || std::fs::read_to_string(dir.path().join("best")).unwrap_or_default();
+        let saved = training.save_alone().unwrap().unwrap();
+        assert!(saved.ends_with("step-0000000003"), "{saved}");
+        assert_eq!(best(), "step-0000000003\n");
+        training.state.step = 4;
+        training.save_alone().unwrap().unwrap();
+        assert_eq!(best(), "step-0000000003\n");
     }
 }
