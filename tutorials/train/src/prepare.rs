@@ -127,12 +127,17 @@ pub(crate) fn meet(
 /// How pixels become numbers: pictures as others' networks take them, by ImageNet's mean and
 /// standard deviation; of other bands by those of the bundle's own pixels, where it has them.
 pub(crate) fn normalise(bundle: &Bundle) -> Normalise {
-    let manifest = bundle.manifest();
-    let image = manifest.fields.iter().find(|field| field.is_image());
-    match image.and_then(gular_runtime::Field::as_fixed) {
-        Some((_, [_, _, channels])) if !matches!(channels, 1 | 3) => {
-            Normalise::of_manifest(manifest).unwrap_or_else(Normalise::scaled)
-        }
-        _ => Normalise::default(),
+    match channels(bundle) {
+        None | Some(1 | 3) => Normalise::default(),
+        Some(_) => Normalise::of_manifest(bundle.manifest()).unwrap_or_else(Normalise::scaled),
+    }
+}
+
+/// The channels of images that are stored as pixels.
+pub(crate) fn channels(bundle: &Bundle) -> Option<u64> {
+    let image = bundle.manifest().fields.iter().find(|field| field.is_image())?;
+    match image.as_fixed() {
+        Some((_, [_, _, channels])) => Some(*channels),
+        _ => None,
     }
 }

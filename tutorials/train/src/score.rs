@@ -127,7 +127,11 @@ impl<'a> Scorer<'a> {
 
     /// As in the training, if the weights say so; else as a training on this bundle would.
     fn normalise(&self) -> Normalise {
-        self.said.normalise.clone().unwrap_or_else(|| prepare::normalise(&self.bundle))
+        // Images with other channels than the weights are for are refused, and that is said then.
+        let channels = prepare::channels(&self.bundle);
+        let fits = channels.is_none_or(|n| i64::try_from(n) == Ok(self.channels));
+        let said = self.said.normalise.clone().filter(|_| fits);
+        said.unwrap_or_else(|| prepare::normalise(&self.bundle))
     }
 
     /// Scores each sample of `split` that falls to this rank, in batches; on every rank. All are
