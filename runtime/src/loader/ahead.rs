@@ -474,6 +474,7 @@ impl Slow {
 mod tests {
     use std::any::Any;
     use std::fs;
+    use std::path::Path;
 
     use gular_bundle::{
         Backend, Bundle, Dtype, Field, FieldIdx, FieldName, NotBrought, OpenOptions, Room,
@@ -708,20 +709,19 @@ mod tests {
         fn waited_for(&self, _: Option<ShardIdx>) {}
     }
 
-    fn broken() -> (Made, Result<Loader, Error>) {
-        let made = make(&Recipe { train: &SHARDS, ..Recipe::default() });
-        let bundle = Bundle::open(made.dir.path(), OpenOptions::default()).unwrap();
+    fn broken(dir: &Path) -> Result<Loader, Error> {
+        let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
         let bundle = bundle.with_source(Arc::new(Broken(Room::new(1 << 30, 0))));
         let order = OrderSpec { kind: OrderKind::Window { shards: 1 }, seed: 5, drop_last: false };
         let transform = Transform::eval(SIDE);
         let options = LoaderOptions { order, transform, ..LoaderOptions::new(Split::Train) };
-        (made, Loader::new(Arc::new(bundle), options))
+        Loader::new(Arc::new(bundle), options)
     }
 
     #[test]
     fn a_source_of_shards_that_panics_is_an_error_and_not_a_wait_for_ever() {
-        let (_made, loader) = broken();
-        let mut loader = loader.unwrap();
+        let made = make(&Recipe { train: &SHARDS, ..Recipe::default() });
+        let mut loader = broken(made.dir.path()).unwrap();
         for epoch in 0..2 {
             let error = loader.epoch(epoch).last().unwrap().unwrap_err();
             let Error::Loader(LoaderError::Shard(error)) = error else { panic!("{error}") };
@@ -733,10 +733,8 @@ mod tests {
     /// What [`where_no_thread_can_bring_shards_there_is_no_loader`] runs.
     #[test]
     fn child_without_threads() {
-        if std::env::var_os("GULAR_TEST_NO_THREADS").is_none() {
-            return;
-        }
-        let error = broken().1.map(drop).unwrap_err();
+        let Some(dir) = std::env::var_os("GULAR_TEST_NO_THREADS") else { return };
+        let error = broken(Path::new(&dir)).map(drop).unwrap_err();
         let Error::Loader(LoaderError::Thread { number: 1, wanted, .. }) = error else {
             panic!("{error}")
         };
@@ -745,10 +743,11 @@ mod tests {
 
     #[test]
     fn where_no_thread_can_bring_shards_there_is_no_loader() {
+        let made = make(&Recipe { train: &SHARDS, ..Recipe::default() });
         let name = "loader::ahead::tests::child_without_threads";
         let child = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--test-threads", "1"])
-            .env("GULAR_TEST_NO_THREADS", "1")
+            .env("GULAR_TEST_NO_THREADS", made.dir.path())
             // More than there are addresses: no thread has a stack.
             .env("RUST_MIN_STACK", (1_u64 << 47).to_string())
             .output()
