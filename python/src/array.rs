@@ -153,23 +153,6 @@ impl Column {
         Self { address: memory.start(bytes), _memory: memory, ..self.clone() }
     }
 
-    /// As NumPy's array interface names the type.
-    fn type_string(&self) -> Option<&'static str> {
-        Some(match self.dtype {
-            Dtype::U8 => "|u1",
-            Dtype::I8 => "|i1",
-            Dtype::U16 => "<u2",
-            Dtype::I16 => "<i2",
-            Dtype::U32 => "<u4",
-            Dtype::I32 => "<i4",
-            Dtype::I64 => "<i8",
-            Dtype::F16 => "<f2",
-            Dtype::F32 => "<f4",
-            Dtype::F64 => "<f8",
-            Dtype::Bf16 => return None,
-        })
-    }
-
     fn type_name(&self) -> &'static str {
         match self.dtype {
             Dtype::U8 => "uint8",
@@ -246,7 +229,7 @@ impl Array {
     /// NumPy's array interface, version 3. bfloat16 has none.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let Some(typestr) = self.0.type_string() else {
+        let Some(typestr) = self.0.dtype.numpy() else {
             return Err(PyAttributeError::new_err(NO_BF16));
         };
         let bytes = self.0.dtype.size_bytes() as usize;

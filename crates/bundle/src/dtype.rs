@@ -47,6 +47,24 @@ impl Dtype {
         }
     }
 
+    /// As NumPy names the type, little-endian; it has no `bf16`.
+    #[must_use]
+    pub const fn numpy(self) -> Option<&'static str> {
+        Some(match self {
+            Self::U8 => "|u1",
+            Self::I8 => "|i1",
+            Self::U16 => "<u2",
+            Self::I16 => "<i2",
+            Self::U32 => "<u4",
+            Self::I32 => "<i4",
+            Self::I64 => "<i8",
+            Self::F16 => "<f2",
+            Self::Bf16 => return None,
+            Self::F32 => "<f4",
+            Self::F64 => "<f8",
+        })
+    }
+
     /// Whether elements are integers.
     #[must_use]
     pub const fn is_integer(self) -> bool {

@@ -32,17 +32,5 @@ pub(crate) fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
 
 /// numpy has no bfloat16; void of two bytes is what `ml_dtypes` writes.
 pub(crate) fn descr(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::U8 => "|u1",
-        Dtype::I8 => "|i1",
-        Dtype::U16 => "<u2",
-        Dtype::I16 => "<i2",
-        Dtype::U32 => "<u4",
-        Dtype::I32 => "<i4",
-        Dtype::I64 => "<i8",
-        Dtype::F16 => "<f2",
-        Dtype::Bf16 => "<V2",
-        Dtype::F32 => "<f4",
-        Dtype::F64 => "<f8",
-    }
+    dtype.numpy().unwrap_or("<V2")
 }
