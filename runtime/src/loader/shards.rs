@@ -8,7 +8,8 @@
 //! ```
 //!
 //! What is held is never removed by anybody. The room of the window that is being made was
-//! promised to this loader, so it always comes, also where loaders and processes share a cache.
+//! promised to this loader, so it always comes where loaders of this process share the room. Other
+//! processes may hold shards; for those it waits ten minutes.
 
 use std::any::Any;
 use std::collections::HashMap;

@@ -30,7 +30,7 @@ pub(super) struct Walk {
     first: HashMap<u64, usize>,
 }
 
-/// A window that is not made yet: its number in the walk, and its shards.
+/// The shards of a window that is not made yet.
 pub(super) type ComingWindow = Vec<ShardIdx>;
 
 impl Walk {

@@ -1,4 +1,5 @@
-//! Shards that come when they are needed, and leave the node's cache for others.
+//! Fetches shards when they are needed, and removes them from the node's cache when others need
+//! the room.
 //!
 //! ```text
 //! DIR/data/NAME                     a shard, as fetch writes it
@@ -6,7 +7,7 @@
 //!          .gular-tmp-bring-NAME    locked by whoever brings it
 //!          .gular-tmp-fetch.lock    locked, shared, by all who bring or remove shards
 //!          .gular-tmp-room.lock     locked by whoever makes room, for that moment
-//!          .gular-tmp-whole.lock    locked, shared, by who reads the bundle as a whole one
+//!          .gular-tmp-whole.lock    locked, shared, by each process that reads the whole bundle
 //! ```
 //!
 //! Room is what the folder has: a shard that is there, or comes, takes all of its bytes. A
@@ -422,9 +423,14 @@ impl<'a> Files<'a> {
             // A file may be listed for several splits.
             if let Some(known) = files.there.get_mut(name.as_str()) {
                 known.shards.push(ShardIdx(number));
-            } else if to.exists() || Partial::temp_of(&to).exists() {
-                let part = fs::metadata(Partial::temp_of(&to)).map_or(0, |found| found.len());
-                let missing = if to.exists() { 0 } else { bytes.saturating_sub(part) };
+                continue;
+            }
+            let missing = match fs::metadata(Partial::temp_of(&to)) {
+                _ if to.exists() => Some(0),
+                Ok(part) => Some(bytes.saturating_sub(part.len())),
+                Err(_) => None,
+            };
+            if let Some(missing) = missing {
                 let there = There { bytes: *bytes, missing, shards: vec![ShardIdx(number)] };
                 files.there.insert(name.as_str(), there);
                 files.bytes = files.bytes.saturating_add(*bytes);
