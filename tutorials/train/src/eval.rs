@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::args::EvalArgs;
 use crate::confusion::Confusion;
 use crate::report::say;
-use crate::score::{Scorer, highest, rate};
+use crate::score::{Scorer, check_folder_of, highest, rate};
 
 /// Sums over the samples whose class is known.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ struct Sums {
 
 pub(crate) fn run(args: &EvalArgs) -> Result<()> {
     let since = Instant::now();
+    args.confusion.as_deref().map_or(Ok(()), check_folder_of)?;
     let scorer = Scorer::new(&args.score, vec![args.split])?;
     let classes = scorer.classes(false)?;
     let summary = scorer.or_tell(|| {

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::args::PredictArgs;
 use crate::predictions::{Kept, Predictions, Rows, is_broken_pipe};
 use crate::report::say;
-use crate::score::{Scorer, rate, softmax};
+use crate::score::{Scorer, check_folder_of, rate, softmax};
 
 pub(crate) fn run(args: &PredictArgs) -> Result<()> {
     let since = Instant::now();
@@ -21,6 +21,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
         args.out.is_some() || !args.score.data.json,
         "`--json` and the predictions both go to stdout; name a file for these with `--out`"
     );
+    args.out.as_deref().map_or(Ok(()), check_folder_of)?;
     let scorer = Scorer::new(&args.score, args.split.into_iter().collect())?;
     scorer.or_tell(|| {
         let (bundle, n_classes) = (&scorer.bundle, scorer.n_classes);

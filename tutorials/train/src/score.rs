@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -251,6 +252,19 @@ pub(crate) fn highest(scores: &[f32], n: usize) -> Vec<usize> {
 pub(crate) fn rate(n: u64, since: Instant) -> String {
     let seconds = since.elapsed().as_secs_f64();
     format!("{n} samples in {seconds:.1} s, {:.0} per second", n as f64 / seconds.max(1e-9))
+}
+
+/// Whether a file can be made at `path`, as far as its folder says: asked before hours of work.
+pub(crate) fn check_folder_of(path: &Path) -> Result<()> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let (file, folder_name) = (path.display(), folder.display());
+    ensure!(
+        folder.is_dir(),
+        "cannot write `{file}`: there is no folder `{folder_name}`; make it first"
+    );
+    Ok(())
 }
 
 #[cfg(test)]

@@ -315,6 +315,13 @@ fn what_does_not_fit_is_named() {
     let other = "network `resnet18` has a tensor `conv1.weight`, `";
     check(&ours, &weights, &["--network", "resnet18"], other);
     check(&ours, &weights, &["--split", "test"], "no samples of split `test`");
+    // Before anything is computed.
+    let nowhere = ["--confusion", "no/such/folder/c.csv"];
+    let output = run("eval", &ours, &weights, &nowhere);
+    let told = said(&output);
+    assert_eq!(code(&output), 2, "{told}");
+    assert!(told.contains("there is no folder `no/such/folder`"), "{told}");
+    assert!(!told.contains("each once"), "{told}");
     // Classes by other names, and as many as the weights have not.
     let renamed = |from: &str, to: &str| {
         let copy = tempfile::tempdir_in(dir.path()).unwrap().keep();
