@@ -80,6 +80,14 @@ impl Data {
         Ok(Self { work: work.to_owned(), facts })
     }
 
+    /// What a record says of the images: the folder's name, not where it lies.
+    pub(crate) fn described(&self) -> Value {
+        let mut facts = self.facts.clone();
+        let source = facts["source"].as_str().and_then(|path| Path::new(path).file_name()?.to_str());
+        facts["source"] = json!(source);
+        facts
+    }
+
     pub(crate) fn images(&self) -> PathBuf {
         self.work.join("images")
     }

@@ -212,7 +212,7 @@ impl Bench<'_> {
         value["rounds"] = self.settings.rounds.into();
         value["machine"] = before;
         value["load_after"] = machine()["load"].clone();
-        value["data"] = self.data.facts.clone();
+        value["data"] = self.data.described();
         value["version"] = version(self.workspace).into();
         Ok(value)
     }
