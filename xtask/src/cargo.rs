@@ -47,6 +47,11 @@ const WITHOUT_TURBO: &str = "--no-default-features";
 /// Asks for what the other set needs of shared crates; see there.
 const FEATURES_PACKAGE: &str = "xtask-features";
 
+/// The compiler with clippy's lints: what `cargo clippy` starts to check, and what compiles as well.
+const CLIPPY: &str = "clippy-driver";
+/// `-D warnings`, as `cargo clippy` tells it.
+const DENY_WARNINGS: &str = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+
 const CODEC: (&str, &str) = ("gular-codec", "crates/codec");
 const CONTAINERS: (&str, &str) = ("gular-containers", "containers");
 const FEDERATION_ROOM: (&str, &str) = ("gular-federation", "crates/federation");
@@ -134,16 +139,24 @@ impl Set {
 pub fn cargo(workspace: &Workspace, ready: &Ready, verb: &str) -> Command {
     let mut cargo = command(cargo_program());
     cargo.arg(verb).current_dir(&workspace.root);
-    // What cargo told us about ourselves: build scripts that look at it would run
-    // again each time that cargo is called from here and then from a shell.
+    forget_own_package(&mut cargo);
+    ready.apply(&mut cargo);
+    if ready.lints {
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", CLIPPY).env("CLIPPY_ARGS", DENY_WARNINGS);
+    }
+    cargo
+}
+
+/// Keeps from `command` what cargo told us about our own package: build scripts that look at it
+/// would run again, and all that depends on them be compiled again, each time that cargo is
+/// called from here and then from a shell.
+pub(crate) fn forget_own_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let own = name.to_string_lossy();
         if own.starts_with("CARGO_PKG_") || own.starts_with("CARGO_MANIFEST_") {
-            cargo.env_remove(&name);
+            command.env_remove(&name);
         }
     }
-    ready.apply(&mut cargo);
-    cargo
 }
 
 /// Builds programs of `set` as its tests are built, and returns their paths.

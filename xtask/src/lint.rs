@@ -20,7 +20,7 @@ pub(crate) fn run(_args: &Args) -> Result<()> {
 
 /// The whole of it, on a machine that is set up.
 pub(crate) fn lint(workspace: &Workspace, ready: &Ready, sets: &[Set]) -> Result<()> {
-    process::run(cargo(workspace, ready, "fmt").args(["--all", "--check"]))?;
+    format(workspace, ready)?;
     for set in sets {
         let mut clippy = cargo(workspace, ready, "clippy");
         clippy.args(set.args(ready.turbo)).args(["--all-targets", "--", "-D", "warnings"]);
@@ -30,4 +30,18 @@ pub(crate) fn lint(workspace: &Workspace, ready: &Ready, sets: &[Set]) -> Result
     let mut lean = cargo(workspace, ready, "clippy");
     lean.args(["--package=gular-bundle", "--no-default-features", "--", "-D", "warnings"]);
     process::run(&mut lean)
+}
+
+/// Lints what is tested while it is compiled, and so compiles each crate once: what
+/// [`lint`] checks, the tests would compile again. `ready` says that what is built is linted.
+pub(crate) fn build(workspace: &Workspace, ready: &Ready) -> Result<()> {
+    format(workspace, ready)?;
+    let mut all = cargo(workspace, ready, "build");
+    process::run(all.args(Set::Plain.args(ready.turbo)).arg("--all-targets"))?;
+    let mut lean = cargo(workspace, ready, "build");
+    process::run(lean.args(["--package=gular-bundle", "--no-default-features"]))
+}
+
+fn format(workspace: &Workspace, ready: &Ready) -> Result<()> {
+    process::run(cargo(workspace, ready, "fmt").args(["--all", "--check"]))
 }

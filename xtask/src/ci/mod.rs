@@ -10,9 +10,8 @@ mod deny;
 mod fuzz;
 mod older_line;
 
-use crate::cargo::Set;
 use crate::peers::venv;
-use crate::setup::{self, Line};
+use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
 use crate::{demo, lint, peers, test};
 
@@ -21,6 +20,8 @@ const FUZZ_SHORT: Duration = Duration::from_secs(4);
 const FUZZ_LONG: Duration = Duration::from_secs(60);
 
 /// Run all that CI runs: lint, test, peers, demo, fuzz.
+///
+/// Clippy lints each crate while it is compiled for the tests.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also the long tests, the fuzz targets for a minute each and not for seconds, libtorch
@@ -41,7 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let workspace = workspace.clone();
         move || venv::prepare(&workspace, &workspace.target.join("peers"))
     });
-    stages.run("lint", || lint::lint(&workspace, &ready, &[Set::Plain, Set::Torch]))?;
+    let linted = Ready { lints: true, ..ready.clone() };
+    stages.run("lint", || lint::build(&workspace, &linted))?;
     // Many tests and peers wait, for servers that are slow on purpose and for packages.
     let fuzz_targets = thread::spawn({
         let (workspace, ready) = (workspace.clone(), ready.clone());
@@ -49,17 +51,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     });
     stages.run("test", || {
         let options = test::Options { long: args.long, rest: &[] };
-        test::test(&workspace, &ready, &test::ALL, &options)
+        test::test(&workspace, &linted, &test::ALL, &options)
     })?;
     stages.run("peers", || {
         let _ = packages.join();
-        peers::peers(&workspace, &ready, "", &[])
+        peers::peers(&workspace, &linted, "", &[])
     })?;
-    stages.run("demo", || demo::run(&demo::Args::short()))?;
+    stages.run("demo", || demo::demo(&workspace, &linted, &demo::Args::short()))?;
     let time = if args.long { FUZZ_LONG } else { FUZZ_SHORT };
     stages.run("fuzz", || {
         let built = fuzz_targets.join().map_err(|_| anyhow!("building the targets panicked"))?;
-        fuzz::run(&workspace, &ready, &built?, time)
+        fuzz::run(&workspace, &linted, &built?, time)
     })?;
     if args.long {
         stages.run("deny", || deny::run(&workspace, &ready))?;

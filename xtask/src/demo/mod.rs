@@ -30,7 +30,7 @@ use self::stages::{Training, run as run_stage};
 use self::summary::Summary;
 use crate::cargo::{self, Set};
 use crate::process::{self, command};
-use crate::setup::{self, Line};
+use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
 
 /// Set up, then do the main job: pack, publish, fetch, verify, train, be stopped,
@@ -65,9 +65,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(images.is_dir(), "`{}` is not a folder of images", images.display());
     }
     let ready = setup::prepare(&workspace, Line::Current)?;
+    demo(&workspace, &ready, args)
+}
+
+/// The whole of it, on a machine that is set up.
+pub(crate) fn demo(workspace: &Workspace, ready: &Ready, args: &Args) -> Result<()> {
     let programs = [&cargo::GULAR, &cargo::DEMO_IMAGES];
-    let [gular, demo_images] = cargo::build(&workspace, &ready, Set::Plain, programs)?;
-    let [train] = cargo::build(&workspace, &ready, Set::Torch, [&cargo::TRAIN])?;
+    let [gular, demo_images] = cargo::build(workspace, ready, Set::Plain, programs)?;
+    let [train] = cargo::build(workspace, ready, Set::Torch, [&cargo::TRAIN])?;
 
     let start = Instant::now();
     let out = workspace.target.join("demo");
@@ -80,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None => make_images(&demo_images, &out)?,
     };
 
-    heading("pack", &source, &workspace);
+    heading("pack", &source, workspace);
     let bundle = out.join("bundle");
     let mut pack = Command::new(&gular);
     pack.arg("pack").arg(&source).arg(&bundle).arg("--json");
@@ -92,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     eprintln!("{digest}");
 
     let federation = Federation::start(&gular, &out.join("federation"))?;
-    heading("publish", &out.join("federation"), &workspace);
+    heading("publish", &out.join("federation"), workspace);
     let mut publish = federation.with_token(&gular, "publish")?;
     publish.arg(&bundle).arg(format!("{}/demo/v1", federation.url)).arg("--json");
     let published = run_stage(publish, "gular publish")?;
@@ -103,12 +108,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let job = out.join("job");
     fs::create_dir_all(&job)?;
     let fetched_to = job.join("bundle");
-    heading("fetch", &fetched_to, &workspace);
+    heading("fetch", &fetched_to, workspace);
     let mut fetch = federation.with_token(&gular, "fetch")?;
     fetch.current_dir(&job).arg(&url).arg("bundle").arg("--json");
     let fetched = run_stage(fetch, "gular fetch")?;
 
-    heading("verify", &fetched_to, &workspace);
+    heading("verify", &fetched_to, workspace);
     let mut verify = Command::new(&gular);
     verify.arg("verify").arg(&fetched_to).args(["--full", "--digest", &digest, "--json"]);
     let verified = run_stage(verify, "gular verify")?;
@@ -127,11 +132,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             cache: job.join("cache"),
         })
     };
-    heading("train, undisturbed", &out.join("undisturbed"), &workspace);
+    heading("train, undisturbed", &out.join("undisturbed"), workspace);
     let local = fetched_to.to_str().context("the target folder's path is no UTF-8")?;
     let undisturbed = training("undisturbed", local)?.undisturbed()?;
     let what = "train by URL, stopped by SIGTERM in mid-epoch, resumed";
-    heading(what, &out.join("resumed"), &workspace);
+    heading(what, &out.join("resumed"), workspace);
     let steps = undisturbed.report["steps_per_epoch"]
         .as_u64()
         .context("the trainer's report has no `steps_per_epoch`")?;

@@ -54,6 +54,8 @@ pub struct Ready {
     pub turbo: bool,
     /// cmake, where it is not in `PATH`.
     pub cmake: Option<PathBuf>,
+    /// Whether what is built is linted while it is compiled, warnings denied.
+    pub lints: bool,
 }
 
 /// `cargo xtask setup`.
@@ -168,7 +170,9 @@ impl Survey {
 impl Ready {
     fn new(workspace: &Workspace, libtorch: PathBuf, cmake: Option<PathBuf>) -> Self {
         let own_cmake = cmake::program(workspace);
-        Self { libtorch, turbo: cmake.is_some(), cmake: cmake.filter(|path| *path == own_cmake) }
+        let turbo = cmake.is_some();
+        let cmake = cmake.filter(|path| *path == own_cmake);
+        Self { libtorch, turbo, cmake, lints: false }
     }
 
     /// Lets `command`, and what it starts, build and run against libtorch.
@@ -239,7 +243,8 @@ mod tests {
     use super::*;
 
     fn ready(libtorch: &str, cmake: Option<&str>) -> Ready {
-        Ready { libtorch: libtorch.into(), turbo: true, cmake: cmake.map(PathBuf::from) }
+        let cmake = cmake.map(PathBuf::from);
+        Ready { libtorch: libtorch.into(), turbo: true, cmake, lints: false }
     }
 
     #[test]
