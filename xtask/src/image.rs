@@ -43,6 +43,8 @@ pub(crate) fn command_of(
     let mut image = command(gular);
     image.arg("image").args(with_defaults(workspace, arguments)).current_dir(&workspace.root);
     image.env("CARGO", crate::workspace::cargo_program());
+    // It starts cargo.
+    cargo::forget_own_package(&mut image);
     if std::env::var_os("GULAR_IMAGE_CACHE").is_none() {
         image.env("GULAR_IMAGE_CACHE", workspace.target.join("images/cache"));
     }
