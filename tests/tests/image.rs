@@ -70,6 +70,7 @@ impl Case {
         let mut command = Command::new(gular());
         command.arg("image").args(words).current_dir(self.dir.path());
         command.env("GULAR_IMAGE_CACHE", self.at("cache"));
+        command.env("CARGO_TARGET_DIR", self.at("target"));
         finish(&mut command)
     }
 
@@ -145,6 +146,42 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     let sbom: Value = serde_json::from_str(&sbom).unwrap();
     let packages = sbom["packages"].as_array().unwrap();
     assert!(packages.iter().any(|package| package["name"] == "gular"), "{sbom}");
+}
+
+#[test]
+fn a_package_is_compiled_and_its_crates_are_listed() {
+    let recipe = format!(
+        "[image]\nname = \"tool\"\n[base]\nscratch = true\n[app]\npackage = \"tiny\"\nmanifest = \"tiny/Cargo.toml\"\n[app.files]\n{}\n",
+        files("")
+    );
+    let case = Case::new(&recipe);
+    let package = |name: &str, file: &str, code: &str, more: &str| {
+        let dir = case.at(name);
+        fs::create_dir_all(dir.join("src")).unwrap();
+        fs::write(dir.join("src").join(file), code).unwrap();
+        let head = format!("[package]\nname = \"{name}\"\nversion = \"1.2.3\"\n{more}\n");
+        fs::write(dir.join("Cargo.toml"), head).unwrap();
+    };
+    package(
+        "tiny",
+        "main.rs",
+        "fn main() {}\n",
+        "[workspace]\n[dependencies]\npart.path = \"../part\"",
+    );
+    package("part", "lib.rs", "", "");
+    locked(&case);
+    let paths = case.build("out", &["--profile", "dev"]);
+    let seen = case.json(&["inspect", paths[0].to_str().unwrap()]);
+    assert_eq!(seen["program"], "/app/bin/tiny");
+    let sbom = case.names("out").into_iter().find(|name| name.ends_with(".spdx.json")).unwrap();
+    let sbom: Value =
+        serde_json::from_str(&fs::read_to_string(case.at("out").join(sbom)).unwrap()).unwrap();
+    let packages = sbom["packages"].as_array().unwrap();
+    let part = packages.iter().find(|package| package["name"] == "part").unwrap();
+    assert_eq!(part["versionInfo"], "1.2.3");
+    let program = fs::read(case.at("target/debug/tiny")).unwrap();
+    let folder = b"$ORIGIN/../lib";
+    assert!(program.windows(folder.len()).any(|bytes| bytes == folder), "no RUNPATH");
 }
 
 fn blake3(path: &Path) -> String {

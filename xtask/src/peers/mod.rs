@@ -142,6 +142,8 @@ fn peer_files(dir: &Path, filter: &str) -> Result<Vec<PathBuf>> {
 /// What a peer test finds around it.
 struct Surroundings {
     python: PathBuf,
+    /// The trainer, as it is compiled.
+    train: PathBuf,
     variables: BTreeMap<&'static str, OsString>,
     /// Where each test gets an empty folder.
     work: PathBuf,
@@ -179,7 +181,8 @@ impl Surroundings {
             ("PYTHONDONTWRITEBYTECODE", "1".into()),
             ("PYTHONUNBUFFERED", "1".into()),
         ]);
-        Ok(Self { python: venv.join("bin/python"), variables, work: home.join("work") })
+        let (python, work) = (venv.join("bin/python"), home.join("work"));
+        Ok(Self { python, train, variables, work })
     }
 
     /// Builds the tutorial's image in every format, and names the report to the tests.
@@ -189,11 +192,10 @@ impl Surroundings {
         let formats = "sif,oci,oci-archive";
         let report = dir.join("built.json");
         let gular = Path::new(&self.variables["GULAR_BIN"]);
-        // Most of this profile is compiled already, and how fast the program is nobody asks here.
-        let words =
-            ["build", "--locked", "--json", "--profile", "dev", "--format", formats, "--out"];
+        // Cargo would compile the trainer again, alone and for speed, and all that it is made of.
+        let words = ["build", "--locked", "--json", "--format", formats, "--program"];
         let mut arguments: Vec<OsString> = words.map(OsString::from).into();
-        arguments.push(dir.into_os_string());
+        arguments.extend([self.train.clone().into(), "--out".into(), dir.into()]);
         eprintln!("building the tutorial's image");
         let text = process::stdout_of(&mut image::command_of(workspace, ready, gular, &arguments))?;
         fs::write(&report, text).with_context(|| format!("cannot write `{}`", report.display()))?;

@@ -83,7 +83,8 @@ impl Data {
     /// What a record says of the images: the folder's name, not where it lies.
     pub(crate) fn described(&self) -> Value {
         let mut facts = self.facts.clone();
-        let source = facts["source"].as_str().and_then(|path| Path::new(path).file_name()?.to_str());
+        let source =
+            facts["source"].as_str().and_then(|path| Path::new(path).file_name()?.to_str());
         facts["source"] = json!(source);
         facts
     }

@@ -1,0 +1,6 @@
+//! The program looks for libtorch in `../lib` beside its folder, where an image has it.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-link-arg-bins=-Wl,-rpath,$ORIGIN/../lib");
+}
