@@ -540,10 +540,18 @@ fn programs(file: &str, dag: &Dag, disk: &dyn Disk, seen: &mut BTreeSet<String>)
         }
         findings.append(&mut report.findings);
     }
+    let mut brought = Brought { disk, files: BTreeSet::new() };
+    for ((path, _), Users { nodes, text }) in &users {
+        let Some(text) = text.clone().or_else(|| disk.text(path)) else { continue };
+        for node in nodes {
+            let given = given(dag, &[*node]);
+            brought.files.extend(submit::brought_back(path, &text, node, &given));
+        }
+    }
     for ((path, line), Users { nodes, text }) in users {
         let Some(text) = text.or_else(|| disk.text(&path)) else { continue };
         let given = given(dag, &nodes);
-        let mut found = submit::check(&path, &text, disk, &given, seen);
+        let mut found = submit::check(&path, &text, &brought, &given, seen);
         if let Some(line) = line {
             for finding in found.iter_mut().filter(|finding| finding.file == path) {
                 finding.line = finding.line.saturating_add(line - 1);
@@ -554,6 +562,30 @@ fn programs(file: &str, dag: &Dag, disk: &dyn Disk, seen: &mut BTreeSet<String>)
         findings.append(&mut found);
     }
     findings
+}
+
+/// The disk as it will be: with the files that nodes bring back.
+struct Brought<'a> {
+    disk: &'a dyn Disk,
+    files: BTreeSet<String>,
+}
+
+impl Disk for Brought<'_> {
+    fn len(&self, path: &str) -> Option<u64> {
+        self.disk.len(path).or_else(|| self.files.contains(path).then_some(0))
+    }
+
+    fn is_folder(&self, path: &str) -> bool {
+        self.disk.is_folder(path)
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        self.disk.text(path)
+    }
+
+    fn list(&self, folder: &str) -> Vec<String> {
+        self.disk.list(folder)
+    }
 }
 
 fn given(dag: &Dag, nodes: &[&str]) -> Given {
@@ -589,6 +621,26 @@ mod tests {
 
     const SUB: &str = "executable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\narguments = $(lr)\noutput = $(JOB).out\nqueue\n";
     const SH: &str = "#!/bin/sh\n./a\n";
+
+    #[test]
+    fn an_input_that_another_node_brings_back_is_not_missing() {
+        let head =
+            "executable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n";
+        let made = format!(
+            "{head}transfer_output_files = out/r.tar\ntransfer_output_remaps = \"r.tar = results/$(JOB).tar\"\nqueue\n"
+        );
+        let taken = format!("{head}transfer_input_files = results/a.tar\nqueue\n");
+        let files = [
+            ("made.sub", made.as_str()),
+            ("taken.sub", &taken),
+            ("a.sh", "#!/bin/sh\ntar -cf out/r.tar x\n"),
+            ("results/x", ""),
+        ];
+        let dag = "JOB a made.sub\nJOB b taken.sub\nPARENT a CHILD b\n";
+        assert_eq!(rules(dag, &files), []);
+        let other = dag.replace("JOB a", "JOB c").replace("PARENT a", "PARENT c");
+        assert_eq!(rules(&other, &files), [("missing-file", "taken.sub".to_owned(), 5)]);
+    }
 
     #[test]
     fn a_sound_graph_has_no_finding() {

@@ -6,7 +6,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gular_jobs::write::{Data, Fetch, Folder, Image, Order, Parameters, Site, Written, write};
+use gular_jobs::write::{
+    Data, Fetch, Folder, Image, Order, Parameters, Select, Site, Stages, Written, write,
+};
 use gular_transfer::{BundleUrl, Published, RemoteBundle};
 use serde_json::json;
 
@@ -70,6 +72,19 @@ pub(super) struct NewArgs {
     /// May be repeated: one job for each combination. `{NAME}` in the command is the value.
     #[arg(long, value_name = "NAME=VALUES")]
     sweep: Vec<String>,
+    /// A command for the output of each job of a sweep, which is in `{trained}`
+    ///
+    /// The last line that it prints is a JSON object of numbers. Writes a DAG.
+    #[arg(long, value_name = "COMMAND", requires = "sweep", hide_short_help = true)]
+    evaluate: Option<String>,
+    /// Pick the job with the best evaluation: `accuracy`, or `min:loss` for the lowest
+    #[arg(long, value_name = "METRIC", requires = "evaluate", hide_short_help = true)]
+    select: Option<String>,
+    /// A command for the output of all jobs of a sweep: `{each}/FILE` becomes each job's FILE
+    ///
+    /// Writes a DAG.
+    #[arg(long, value_name = "COMMAND", requires = "sweep", hide_short_help = true)]
+    merge: Option<String>,
     /// Cores of each process
     #[arg(long, value_name = "N", default_value = "1", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..=4096))]
     cpus: u64,
@@ -195,7 +210,10 @@ struct Source {
 fn sources(args: &NewArgs) -> Result<Vec<Source>, Failure> {
     let mut found: Vec<Source> = Vec::new();
     let named = args.input.iter().map(|path| (path.clone(), true));
-    let words = args.command.iter().map(|word| (PathBuf::from(word), false));
+    let later = [&args.evaluate, &args.merge].into_iter().flatten();
+    let later = later.flat_map(|command| command.split_whitespace());
+    let words = args.command.iter().map(String::as_str).chain(later);
+    let words = words.map(|word| (PathBuf::from(word), false));
     for (path, wanted) in named.chain(words) {
         let length = match fs::metadata(&path) {
             Ok(about) if about.is_file() => about.len(),
@@ -227,10 +245,10 @@ fn order(args: &NewArgs, sources: &[Source]) -> Result<Order, Failure> {
     let name =
         args.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let image = args.image.as_ref().map(|image| place_of(image, args.image_size)).transpose()?;
-    let in_folder = |word: &String| {
+    let in_folder = |word: &str| {
         let source = sources.iter().find(|source| source.path == Path::new(word));
         source.map_or_else(
-            || word.clone(),
+            || word.to_owned(),
             |source| {
                 if word.starts_with("./") {
                     format!("./{}", source.name)
@@ -240,16 +258,22 @@ fn order(args: &NewArgs, sources: &[Source]) -> Result<Order, Failure> {
             },
         )
     };
+    let words = |text: &str| text.split_whitespace().map(in_folder).collect();
     let inputs = sources.iter().map(|source| (source.name.clone(), source.bytes));
     Ok(Order {
         name,
         site,
-        command: args.command.iter().map(in_folder).collect(),
+        command: args.command.iter().map(|word| in_folder(word)).collect(),
         image,
         data: data(args, site)?,
         inputs: inputs.collect(),
         checkpoint: args.checkpoint.clone(),
         parameters: parameters(&args.sweep)?,
+        stages: Stages {
+            evaluate: args.evaluate.as_ref().map(|command| words(command)),
+            select: args.select.as_deref().map(select),
+            merge: args.merge.as_ref().map(|command| words(command)),
+        },
         cpus: args.cpus,
         memory_bytes: args.memory,
         shm_bytes: args.shm.unwrap_or(0),
@@ -362,6 +386,16 @@ fn parameters(sweep: &[String]) -> Result<Option<Parameters>, Failure> {
     Ok((!names.is_empty()).then_some(Parameters { names, rows }))
 }
 
+/// `accuracy`, `max:accuracy`, `min:loss`
+fn select(text: &str) -> Select {
+    let (lowest, metric) = match text.split_once(':') {
+        Some(("min", metric)) => (true, metric),
+        Some(("max", metric)) => (false, metric),
+        _ => (false, text),
+    };
+    Select { metric: metric.to_owned(), lowest }
+}
+
 /// Writes the folder, which must not be there.
 fn make(dir: &Path, folder: &Folder, sources: &[Source]) -> Result<(), Failure> {
     let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
@@ -409,10 +443,10 @@ fn made(dir: &Path, folder: &Folder) -> String {
         let _ = writeln!(text, "note: {note}");
     }
     let first = folder.files.first().map_or("", |file| &file.name);
-    let submit = if Path::new(first).extension().is_some_and(|end| end == "sub") {
-        "condor_submit"
-    } else {
-        "sbatch"
+    let submit = match first.rsplit_once('.').map_or("", |(_, end)| end) {
+        "sub" => "condor_submit",
+        "dag" => "condor_submit_dag",
+        _ => "sbatch",
     };
     let _ =
         writeln!(text, "next: cd {} && gular job lint {first} && {submit} {first}", dir.display());

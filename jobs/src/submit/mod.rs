@@ -7,6 +7,7 @@
 //! queue [n] [a,b from FILE | in (…) | matching *.x]
 //! ```
 
+mod brought;
 mod check;
 mod commands;
 mod expand;
@@ -16,6 +17,7 @@ mod programs;
 mod queue;
 mod values;
 
+pub(crate) use brought::brought_back;
 pub(crate) use check::{Given, check};
 pub(crate) use expand::Variables;
 pub(crate) use parse::Submit;

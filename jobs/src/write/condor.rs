@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, Site, shell_command};
+use super::{Fetch, Order, Runs, Site, Stage, dag, shell_command};
 use crate::units::request;
 
 /// For an image of unknown size.
@@ -10,10 +10,11 @@ const IMAGE_BYTES: u64 = 10 << 30;
 /// For logs, and what nobody thinks of.
 const SPARE_BYTES: u64 = 1 << 30;
 
-pub(super) fn submit_file(order: &Order) -> String {
+pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
+    let in_dag = Stage::in_dag(order);
     let mut text = format!(
-        "# Written by `gular job new`; `gular job lint {0}.sub` checks it after a change.\n",
-        order.name
+        "# Written by `gular job new`; `gular job lint {}` checks it after a change.\n",
+        super::job_file(order)
     );
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name} = {value}");
@@ -25,14 +26,17 @@ pub(super) fn submit_file(order: &Order) -> String {
         }
         None => line("universe", "vanilla"),
     }
-    line("executable", "run.sh");
-    if let Some(parameters) = &order.parameters {
-        let words: Vec<String> = parameters.names.iter().map(|name| format!("$({name})")).collect();
+    line("executable", &stage.wrapper());
+    let of = (stage.runs == Runs::Evaluate).then(|| "$(of)".to_owned());
+    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+    let names = names.filter(|_| stage.runs != Runs::Merge).map(|name| format!("$({name})"));
+    let words: Vec<String> = of.into_iter().chain(names).collect();
+    if !words.is_empty() {
         line("arguments", &words.join(" "));
     }
     line("request_cpus", &order.cpus.to_string());
     line("request_memory", &request(order.memory_bytes.saturating_add(order.shm_bytes)));
-    line("request_disk", &request(disk(order)));
+    line("request_disk", &request(disk(order, stage)));
     if order.gpus > 0 {
         line("request_gpus", &order.gpus.to_string());
         if let Some(capability) = &order.capability {
@@ -45,9 +49,15 @@ pub(super) fn submit_file(order: &Order) -> String {
             line("gpus_minimum_runtime", cuda);
         }
     }
-    site(order, &mut line);
+    site(order, stage, &mut line);
     let mut inputs: Vec<&str> = order.inputs.iter().map(|(name, _)| name.as_str()).collect();
-    if let Some(data) = order.data.as_ref().filter(|data| data.fetch == Fetch::Batch) {
+    let results = dag::results(order);
+    match stage.runs {
+        Runs::Jobs => {}
+        Runs::Evaluate => inputs.push("results/$(of).tar"),
+        Runs::Merge => inputs.extend(results.iter().map(String::as_str)),
+    }
+    if let Some(data) = stage.data(order).filter(|data| data.fetch == Fetch::Batch) {
         inputs.extend(data.files.iter().map(String::as_str));
     }
     if !inputs.is_empty() {
@@ -56,29 +66,40 @@ pub(super) fn submit_file(order: &Order) -> String {
     line("should_transfer_files", "YES");
     line("when_to_transfer_output", "ON_EXIT");
     // One file that always exists, under a name of its own.
-    line("transfer_output_files", "results.tar");
-    line(
-        "transfer_output_remaps",
-        &format!("\"results.tar = results/{}-$(Cluster)-$(Process).tar\"", order.name),
-    );
-    if let Some(folder) = &order.checkpoint {
+    let name = match in_dag {
+        true => "$(JOB)".to_owned(),
+        false => format!("{}-$(Cluster)-$(Process)", order.name),
+    };
+    if stage.runs == Runs::Evaluate {
+        line("transfer_output_files", "results.tar, evaluation.json");
+        line(
+            "transfer_output_remaps",
+            &format!("\"results.tar = results/{name}.tar; evaluation.json = results/{name}.json\""),
+        );
+    } else {
+        line("transfer_output_files", "results.tar");
+        line("transfer_output_remaps", &format!("\"results.tar = results/{name}.tar\""));
+    }
+    if let Some(folder) = order.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs) {
         line("checkpoint_exit_code", "85");
-        line("transfer_checkpoint_files", &format!("{folder}, output"));
+        let files = if folder == "output" { folder.clone() } else { format!("{folder}, output") };
+        line("transfer_checkpoint_files", &files);
     }
     line("max_retries", "3");
     line("log", "logs/$(Cluster).log");
-    line("output", "logs/$(Cluster)-$(Process).out");
-    line("error", "logs/$(Cluster)-$(Process).err");
+    let said = if in_dag { "$(JOB)-$(Cluster)" } else { "$(Cluster)-$(Process)" };
+    line("output", &format!("logs/{said}.out"));
+    line("error", &format!("logs/{said}.err"));
     match &order.parameters {
-        Some(parameters) => {
+        Some(parameters) if !in_dag => {
             let _ = writeln!(text, "queue {} from parameters.txt", parameters.names.join(", "));
         }
-        None => text.push_str("queue\n"),
+        _ => text.push_str("queue\n"),
     }
     text
 }
 
-fn site(order: &Order, line: &mut impl FnMut(&str, &str)) {
+fn site(order: &Order, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
     match order.site {
         Site::Ospool => {
             let length = if order.hours > 20.0 { "\"Long\"" } else { "\"Medium\"" };
@@ -96,7 +117,7 @@ fn site(order: &Order, line: &mut impl FnMut(&str, &str)) {
                 };
                 line("+GPUJobLength", length);
             }
-            if order.checkpoint.is_some() {
+            if order.checkpoint.is_some() && stage.runs == Runs::Jobs {
                 line("+is_resumable", "true");
             }
             if order.stay {
@@ -109,12 +130,18 @@ fn site(order: &Order, line: &mut impl FnMut(&str, &str)) {
 }
 
 /// Image, inputs, data and what is written, with a tenth to spare.
-fn disk(order: &Order) -> u64 {
+fn disk(order: &Order, stage: &Stage<'_>) -> u64 {
     let image = order.image.as_ref().map_or(0, |image| image.bytes.unwrap_or(IMAGE_BYTES));
     let inputs: u64 = order.inputs.iter().map(|(_, bytes)| *bytes).sum();
-    let data = order.data.as_ref().map_or(0, |data| data.bytes);
+    let data = stage.data(order).map_or(0, |data| data.bytes);
     // Results are packed into one file beside what was written.
-    let written = order.scratch_bytes.saturating_mul(2);
+    let mut written = order.scratch_bytes.saturating_mul(2);
+    // The results of other jobs, packed and unpacked.
+    written = written.saturating_mul(match stage.runs {
+        Runs::Jobs => 1,
+        Runs::Evaluate => 2,
+        Runs::Merge => 1 + dag::n_jobs(order) as u64,
+    });
     let sum = image
         .saturating_add(inputs)
         .saturating_add(data)
@@ -124,11 +151,21 @@ fn disk(order: &Order) -> u64 {
 }
 
 /// The command in the job's folder.
-pub(super) fn command(order: &Order) -> String {
-    let place = match &order.data {
+pub(super) fn command(order: &Order, stage: &Stage<'_>) -> String {
+    let data = match &order.data {
         None => "",
         Some(data) if data.fetch == Fetch::Batch => ".",
         Some(_) => "data",
     };
-    shell_command(order, place)
+    let each = |word: &String| match word.contains("{each}") {
+        true => (0..dag::n_jobs(order))
+            .map(|i| word.replace("{each}", &format!("all/job{i}/output")))
+            .collect(),
+        false => vec![word.clone()],
+    };
+    let command: Vec<String> = match stage.runs {
+        Runs::Merge => stage.command.iter().flat_map(each).collect(),
+        _ => stage.command.to_vec(),
+    };
+    shell_command(order, &command, &[("{data}", data), ("{trained}", "trained/output")])
 }

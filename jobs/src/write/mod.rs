@@ -7,9 +7,13 @@
 //! README.md                 how to submit, watch and collect
 //! logs/ results/            made now: HTCondor and Slurm make no folders
 //! ```
+//!
+//! With [`Stages`] also `NAME.dag`, and a submit file and a wrapper for each stage.
 
 mod condor;
+mod dag;
 mod readme;
+mod select;
 mod site;
 mod slurm;
 mod wrapper;
@@ -38,6 +42,8 @@ pub struct Order {
     pub checkpoint: Option<String>,
     /// The sweep: names, and values of each job.
     pub parameters: Option<Parameters>,
+    /// What follows the jobs.
+    pub stages: Stages,
     /// Cores of each process.
     pub cpus: u64,
     /// Memory of the job, /dev/shm not included.
@@ -110,6 +116,33 @@ pub struct Parameters {
     pub rows: Vec<Vec<String>>,
 }
 
+/// What follows the jobs of a sweep; DAGMan keeps the order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stages {
+    /// A command for the results of each job, which are below `{trained}`. The last line that it
+    /// prints is a JSON object.
+    pub evaluate: Option<Vec<String>>,
+    /// Which job is the best, by the evaluations.
+    pub select: Option<Select>,
+    /// A command for the results of all jobs: a word with `{each}` stands there once for each.
+    pub merge: Option<Vec<String>>,
+}
+
+impl Stages {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How the best job is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Select {
+    /// A member of the evaluations' JSON objects.
+    pub metric: String,
+    /// Whether the lowest is the best.
+    pub lowest: bool,
+}
+
 /// A file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
@@ -160,36 +193,95 @@ fn refuse(what: impl Into<String>, fix: &str) -> Refusal {
 pub fn write(order: &Order) -> Result<Folder, Refusal> {
     accept(order)?;
     let slurm = order.site.is_slurm();
-    let job = if slurm { slurm::script(order) } else { condor::submit_file(order) };
-    let mut files = vec![Written { name: job_file(order), text: job, executable: false }];
-    if !slurm {
-        files.push(Written {
-            name: "run.sh".to_owned(),
-            text: wrapper::script(order),
-            executable: true,
-        });
+    let mut files = Vec::new();
+    let mut file = |name: &str, text: String, executable: bool| {
+        files.push(Written { name: name.to_owned(), text, executable });
+    };
+    if slurm {
+        file(&job_file(order), slurm::script(order), false);
+    } else {
+        if !order.stages.is_empty() {
+            file(&job_file(order), dag::graph(order), false);
+        }
+        for stage in Stage::of(order) {
+            file(&format!("{}.sub", stage.name), condor::submit_file(order, &stage), false);
+            file(&stage.wrapper(), wrapper::script(order, &stage), true);
+        }
+        if let Some(select) = &order.stages.select {
+            file("select.py", select::program(order, select), true);
+        }
     }
     if let Some(parameters) = &order.parameters {
         let rows: Vec<String> =
             parameters.rows.iter().map(|row| format!("{}\n", row.join(", "))).collect();
-        files.push(Written {
-            name: "parameters.txt".to_owned(),
-            text: rows.concat(),
-            executable: false,
-        });
+        file("parameters.txt", rows.concat(), false);
     }
     let notes = site::notes(order);
-    files.push(Written {
-        name: "README.md".to_owned(),
-        text: readme::page(order, &notes),
-        executable: false,
-    });
+    file("README.md", readme::page(order, &notes), false);
     let folders = if slurm { vec!["logs"] } else { vec!["logs", "results"] };
     Ok(Folder { files, folders, notes })
 }
 
+/// What the batch system is given.
 fn job_file(order: &Order) -> String {
-    format!("{}.{}", order.name, if order.site.is_slurm() { "sbatch" } else { "sub" })
+    let end = match (order.site.is_slurm(), order.stages.is_empty()) {
+        (true, _) => "sbatch",
+        (false, true) => "sub",
+        (false, false) => "dag",
+    };
+    format!("{}.{end}", order.name)
+}
+
+/// One submit file and its wrapper.
+struct Stage<'a> {
+    /// Of the submit file.
+    name: &'a str,
+    runs: Runs,
+    command: &'a [String],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    /// The jobs of the order.
+    Jobs,
+    /// A job for the results of each.
+    Evaluate,
+    /// One job for the results of all.
+    Merge,
+}
+
+impl<'a> Stage<'a> {
+    /// All that HTCondor runs for an order.
+    fn of(order: &'a Order) -> Vec<Self> {
+        let jobs = Self { name: &order.name, runs: Runs::Jobs, command: &order.command };
+        let more = [
+            ("evaluate", Runs::Evaluate, &order.stages.evaluate),
+            ("merge", Runs::Merge, &order.stages.merge),
+        ];
+        let more = more.into_iter().filter_map(|(name, runs, command)| {
+            Some(Self { name, runs, command: command.as_deref()? })
+        });
+        [jobs].into_iter().chain(more).collect()
+    }
+
+    /// The bundle, where the stage needs it: the jobs always, the others if their command says so.
+    fn data(&self, order: &'a Order) -> Option<&'a Data> {
+        let needs =
+            self.runs == Runs::Jobs || self.command.iter().any(|word| word.contains("{data}"));
+        order.data.as_ref().filter(|_| needs)
+    }
+
+    fn wrapper(&self) -> String {
+        match self.runs {
+            Runs::Jobs => "run.sh".to_owned(),
+            _ => format!("{}.sh", self.name),
+        }
+    }
+
+    /// Whether the jobs are nodes of a DAG, which gives the macros.
+    fn in_dag(order: &Order) -> bool {
+        !order.stages.is_empty()
+    }
 }
 
 fn accept(order: &Order) -> Result<(), Refusal> {
@@ -209,9 +301,9 @@ fn accept(order: &Order) -> Result<(), Refusal> {
             "give the program and its arguments behind `--`",
         ));
     }
-    let texts = order
-        .command
-        .iter()
+    let texts = Stage::of(order)
+        .into_iter()
+        .flat_map(|stage| stage.command)
         .chain(order.inputs.iter().map(|(name, _)| name))
         .chain(&order.checkpoint);
     let image = order.image.iter().map(|image| &image.source);
@@ -230,12 +322,10 @@ fn accept(order: &Order) -> Result<(), Refusal> {
         ));
     }
     let mut seen = BTreeSet::new();
-    if let Some(name) = order
-        .inputs
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .find(|name| !seen.insert(*name) || matches!(*name, "run.sh" | "output"))
-    {
+    if let Some(name) = order.inputs.iter().map(|(name, _)| name.as_str()).find(|name| {
+        !seen.insert(*name)
+            || matches!(*name, "run.sh" | "evaluate.sh" | "merge.sh" | "select.py" | "output")
+    }) {
         return Err(refuse(
             format!("two files are named `{name}`"),
             "inputs lie in one folder: rename one",
@@ -273,6 +363,7 @@ fn accept(order: &Order) -> Result<(), Refusal> {
             ));
         }
     }
+    dag::accept(order)?;
     if order.stay && order.site == Site::Ospool {
         return Err(refuse(
             "jobs of the OSPool run anywhere: data cannot stay on campus",
@@ -285,7 +376,8 @@ fn accept(order: &Order) -> Result<(), Refusal> {
             "ask for several GPUs in one, `--gpus 2`, or use `--site jsc` or `slurm`",
         ));
     }
-    if order.data.is_none() && order.command.iter().any(|word| word.contains("{data}")) {
+    let commands = Stage::of(order).into_iter().flat_map(|stage| stage.command);
+    if order.data.is_none() && commands.into_iter().any(|word| word.contains("{data}")) {
         return Err(refuse(
             "the command has `{data}`, and there is none",
             "name the bundle's URL with `--data`",
@@ -294,10 +386,13 @@ fn accept(order: &Order) -> Result<(), Refusal> {
     site::accept(order)
 }
 
-/// The command as a shell reads it, with places of data and parameters.
-fn shell_command(order: &Order, data: &str) -> String {
+/// A command as a shell reads it, with the places of data and results, and parameters.
+fn shell_command(order: &Order, command: &[String], places: &[(&str, &str)]) -> String {
     let word = |word: &String| {
-        let mut text = word.replace("{data}", data);
+        let mut text = word.clone();
+        for (place, path) in places {
+            text = text.replace(place, path);
+        }
         let mut variables = false;
         for name in order.parameters.iter().flat_map(|parameters| &parameters.names) {
             let place = format!("{{{name}}}");
@@ -311,7 +406,7 @@ fn shell_command(order: &Order, data: &str) -> String {
             _ => format!("'{text}'"),
         }
     };
-    order.command.iter().map(word).collect::<Vec<_>>().join(" ")
+    command.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

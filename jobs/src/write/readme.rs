@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, job_file};
+use super::{Fetch, Order, Stage, job_file};
 
 pub(super) fn page(order: &Order, notes: &[String]) -> String {
     let file = job_file(order);
@@ -20,15 +20,20 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         let _ = write!(text, "gular job lint {file}\nsbatch {file}\nsqueue --me\n```\n\n");
         text.push_str("Each job works in a folder of its own below `output/`; what it prints is in `logs/`.\n");
     } else {
+        let submit = if Stage::in_dag(order) { "condor_submit_dag" } else { "condor_submit" };
         let _ = write!(
             text,
-            "## Start\n\n```sh\ngular job lint {file}\ncondor_submit {file}\ncondor_watch_q\n```\n\n"
+            "## Start\n\n```sh\ngular job lint {file}\n{submit} {file}\ncondor_watch_q\n```\n\n"
         );
-        let _ = writeln!(
-            text,
-            "{jobs} jobs. Each brings back `results/{}-CLUSTER-PROCESS.tar` with all that the program wrote to `output/`; what it prints is in `logs/`.",
-            order.name
-        );
+        if Stage::in_dag(order) {
+            stages(order, jobs, &mut text);
+        } else {
+            let _ = writeln!(
+                text,
+                "{jobs} jobs. Each brings back `results/{}-CLUSTER-PROCESS.tar` with all that the program wrote to `output/`; what it prints is in `logs/`.",
+                order.name
+            );
+        }
         if let Some(data) = &order.data {
             let who = if data.fetch == Fetch::Batch {
                 "HTCondor brings the bundle's files into the job's folder"
@@ -56,4 +61,40 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         }
     }
     text
+}
+
+/// What comes after what, and what it leaves.
+fn stages(order: &Order, jobs: usize, text: &mut String) {
+    let stages = &order.stages;
+    let _ = writeln!(
+        text,
+        "{jobs} jobs, one for each line of `parameters.txt`: `job0` is its first line. Each brings back `results/jobN.tar` with all that it wrote to `output/`; what it prints is in `logs/`."
+    );
+    if let Some(command) = &stages.evaluate {
+        let _ = writeln!(
+            text,
+            "\nAfter each, `evaluateN` runs `{}` and brings back the last line that it prints, `results/evaluateN.json`.",
+            command.join(" ")
+        );
+    }
+    if let Some(select) = &stages.select {
+        let _ = writeln!(
+            text,
+            "\nThen `select.py` picks the job with the {} `{}`: `results/selected.csv` lists all, and `results/best.tar` is what the best one brought back.",
+            if select.lowest { "lowest" } else { "highest" },
+            select.metric
+        );
+    }
+    if let Some(command) = &stages.merge {
+        let _ = writeln!(
+            text,
+            "\nAfter all jobs, `merge` runs `{}` and brings back `results/merge.tar`.",
+            command.join(" ")
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\nA node that fails is run again, up to two times. When the DAG ends with a failure, DAGMan leaves `{0}.dag.rescue001`: mend what is wrong and run `condor_submit_dag {0}.dag` again, and it goes on with what is not done.",
+        order.name
+    );
 }

@@ -33,8 +33,9 @@ pub(super) fn script(order: &Order) -> String {
     }
     option("output", if array.is_some() { "logs/%x-%A_%a.out" } else { "logs/%x-%j.out" });
     if order.checkpoint.is_some() {
-        // TERM to the step, in time to save; the program then ends with 85.
-        option("signal", "TERM@300");
+        // TERM to the step, a tenth before the end: in time to save; the program then ends with 85.
+        let seconds = (order.hours * 360.0).clamp(60.0, 300.0) as u64;
+        option("signal", &format!("TERM@{seconds}"));
         option("open-mode", "append");
         let _ = writeln!(text, "#SBATCH --requeue");
     }
@@ -72,7 +73,7 @@ pub(super) fn script(order: &Order) -> String {
             "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1){suffix}\nMASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))\nexport MASTER_ADDR MASTER_PORT"
         );
     }
-    let command = shell_command(order, "\"$submitted/data\"")
+    let command = shell_command(order, &order.command, &[("{data}", "\"$submitted/data\"")])
         .replace("'\"$submitted/data\"'", "\"$submitted/data\"");
     let bind = if order.data.is_some() || !order.inputs.is_empty() {
         " --bind \"$submitted\""

@@ -26,6 +26,7 @@ fn order(site: Site) -> Order {
         inputs: vec![("train.py".to_owned(), 1000)],
         checkpoint: Some("ckpt".to_owned()),
         parameters: None,
+        stages: Stages::default(),
         cpus: 4,
         memory_bytes: 16 << 30,
         shm_bytes: 2 << 30,
@@ -107,6 +108,63 @@ fn what_is_written_has_no_trap() {
     assert_eq!(findings(&bare), [""; 0]);
 }
 
+fn words(text: &str) -> Vec<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn ensemble(site: Site) -> Order {
+    let mut order = Order { parameters: Some(sweep()), ..order(site) };
+    order.command.extend(["--lr={lr}", "{seed}"].map(str::to_owned));
+    order.stages = Stages {
+        evaluate: Some(words("python3 train.py --weights {trained}/w --seed {seed}")),
+        select: Some(Select { metric: "accuracy".to_owned(), lowest: false }),
+        merge: Some(words("python3 train.py --merge {each}/w")),
+    };
+    order
+}
+
+fn text_of(order: &Order, name: &str) -> String {
+    let folder = write(order).unwrap_or_else(|refusal| unreachable!("{refusal}"));
+    let file = folder.files.into_iter().find(|file| file.name == name);
+    file.map(|file| file.text).unwrap_or_default()
+}
+
+#[test]
+fn an_ensemble_is_a_graph_without_a_trap() {
+    let whole = ensemble(Site::Chtc);
+    assert_eq!(findings(&whole), [""; 0]);
+    let one = Order {
+        parameters: Some(Parameters { names: vec!["lr".to_owned()], rows: vec![words("1e-3")] }),
+        command: words("python3 train.py {lr}"),
+        stages: Stages {
+            evaluate: Some(words("python3 train.py {trained}")),
+            ..whole.stages.clone()
+        },
+        ..whole.clone()
+    };
+    assert_eq!(findings(&one), [""; 0]);
+    let graph = text_of(&whole, "pets.dag");
+    for line in [
+        "JOB job1 pets.sub",
+        "VARS job1 lr=\"0.01\" seed=\"2\"",
+        "VARS evaluate1 of=\"job1\" lr=\"0.01\" seed=\"2\"",
+        "PARENT job1 CHILD evaluate1",
+        "PARENT evaluate0 evaluate1 CHILD select",
+        "PARENT job0 job1 CHILD merge",
+        "RETRY ALL_NODES 2",
+    ] {
+        assert!(graph.lines().any(|found| found == line), "{line}\n{graph}");
+    }
+    assert!(text_of(&whole, "pets.sub").contains("\"results.tar = results/$(JOB).tar\""));
+    let merge = text_of(&whole, "merge.sh");
+    assert!(merge.contains(" --merge all/job0/output/w all/job1/output/w\n"), "{merge}");
+    // A stage gets the bundle if its command uses it.
+    let bundle = |file: &str| text_of(&whole, file).contains("/v1/manifest.json");
+    assert_eq!([bundle("pets.sub"), bundle("evaluate.sub")], [true, false]);
+    let evaluate = text_of(&whole, "evaluate.sh");
+    assert!(evaluate.contains(" trained/output/w --seed \"${seed}\""), "{evaluate}");
+}
+
 #[test]
 fn requests_follow_from_image_data_and_program() {
     let text =
@@ -153,6 +211,27 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     check(Order { inputs: vec![("a b".to_owned(), 1)], ..base() }, "listed");
     check(Order { inputs: vec![("x.bin".to_owned(), 2 << 30)], ..base() }, "access point");
     check(Order { parameters: Some(sweep()), ..base() }, "does not use");
+    let stages = |change: fn(&mut Order)| {
+        let mut order = ensemble(Site::Generic);
+        change(&mut order);
+        order
+    };
+    check(stages(|order| order.site = Site::Slurm), "HTCondor");
+    check(stages(|order| order.stages.evaluate = None), "select by");
+    check(stages(|order| order.stages.evaluate = Some(words("eval x"))), "{trained}");
+    check(stages(|order| order.stages.merge = Some(words("merge x"))), "{each}");
+    check(stages(|order| order.stages.merge = Some(words("merge '{each}'"))), "quote");
+    check(
+        stages(|order| order.stages.select.iter_mut().for_each(|s| s.metric = "a\"b".to_owned())),
+        "metric",
+    );
+    check(
+        stages(|order| {
+            order.command.push("{of}".to_owned());
+            order.parameters.iter_mut().for_each(|sweep| sweep.names[0] = "of".to_owned());
+        }),
+        "in a DAG",
+    );
     let mut odd = sweep();
     odd.rows[0][0] = "$(rm)".to_owned();
     check(Order { parameters: Some(odd), ..base() }, "parameter");

@@ -2,23 +2,38 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, condor};
+use super::{Fetch, Order, Runs, Stage, condor, dag};
 
-pub(super) fn script(order: &Order) -> String {
+pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
     let mut text = String::from(
         "#!/bin/bash\n# Started by HTCondor in the job's folder; after a checkpoint again in the same one, with all\n# that the run before left there.\nset -uo pipefail\n",
     );
-    if let Some(parameters) = &order.parameters {
-        for (i, name) in parameters.names.iter().enumerate() {
-            let _ = writeln!(text, "{name}=${{{}}}", i + 1);
-        }
+    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+    let names = names.filter(|_| stage.runs != Runs::Merge).map(String::as_str);
+    let of = (stage.runs == Runs::Evaluate).then_some("of");
+    for (i, name) in of.into_iter().chain(names).enumerate() {
+        let _ = writeln!(text, "{name}=${{{}}}", i + 1);
     }
     text.push_str("mkdir -p output");
-    if let Some(folder) = &order.checkpoint {
+    let checkpoint = order.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
+    if let Some(folder) = checkpoint {
         let _ = write!(text, " {folder}");
     }
     text.push('\n');
-    if let Some(data) = order.data.as_ref().filter(|data| data.fetch == Fetch::Runtime) {
+    match stage.runs {
+        Runs::Jobs => {}
+        Runs::Evaluate => text.push_str(
+            "mkdir -p trained\ntar -xf \"$of.tar\" -C trained\n# Always there, as `results.tar` is.\n: > evaluation.json\n",
+        ),
+        Runs::Merge => {
+            let _ = write!(
+                text,
+                "i=0\nwhile [ \"$i\" -lt {} ]; do\n  mkdir -p \"all/job$i\"\n  tar -xf \"job$i.tar\" -C \"all/job$i\"\n  i=$((i + 1))\ndone\n",
+                dag::n_jobs(order)
+            );
+        }
+    }
+    if let Some(data) = stage.data(order).filter(|data| data.fetch == Fetch::Runtime) {
         let _ = write!(
             text,
             "\n# Resumes an earlier fetch; 75 means that servers are busy, and the job is tried again.\n\
@@ -29,9 +44,14 @@ pub(super) fn script(order: &Order) -> String {
     if order.image.is_some() {
         text.push_str("export HOME=$PWD\n");
     }
-    let command = condor::command(order);
+    let command = condor::command(order, stage);
     text.push('\n');
-    if order.checkpoint.is_some() {
+    if stage.runs == Runs::Evaluate {
+        let _ = write!(
+            text,
+            "{command} > output/evaluation.txt\ncode=$?\ncat output/evaluation.txt\n# Its last line is a JSON object.\ntail -n 1 output/evaluation.txt > evaluation.json\n"
+        );
+    } else if checkpoint.is_some() {
         let stop = stop_seconds(order);
         let _ = write!(
             text,

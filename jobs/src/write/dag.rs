@@ -1,0 +1,119 @@
+//! The graph of an ensemble: jobs, their evaluations, the choice, the merge.
+//!
+//! ```text
+//! job0 ─▶ evaluate0 ─┐
+//! job1 ─▶ evaluate1 ─┴▶ select      job0, job1 ─▶ merge
+//! ```
+//!
+//! Every node brings its results back under its own name, so a graph that is started again
+//! finds what was made before.
+
+use std::fmt::Write as _;
+
+use super::{Order, Refusal, refuse};
+
+/// How many jobs the sweep has.
+pub(super) fn n_jobs(order: &Order) -> usize {
+    order.parameters.as_ref().map_or(1, |parameters| parameters.rows.len())
+}
+
+/// What the jobs bring back.
+pub(super) fn results(order: &Order) -> Vec<String> {
+    (0..n_jobs(order)).map(|i| format!("results/job{i}.tar")).collect()
+}
+
+/// The DAG file.
+pub(super) fn graph(order: &Order) -> String {
+    let name = &order.name;
+    let mut text = format!(
+        "# Written by `gular job new`; `gular job lint {name}.dag` checks it after a change.\n# After a failure `condor_submit_dag {name}.dag` goes on with what is not done.\n"
+    );
+    let stages = &order.stages;
+    let parameters = order.parameters.as_ref();
+    for i in 0..n_jobs(order) {
+        let names = parameters.iter().flat_map(|parameters| &parameters.names);
+        let row = parameters.and_then(|parameters| parameters.rows.get(i));
+        let vars: String = names
+            .zip(row.into_iter().flatten())
+            .map(|(name, value)| format!(" {name}=\"{value}\""))
+            .collect();
+        let _ = writeln!(text, "JOB job{i} {name}.sub");
+        if !vars.is_empty() {
+            let _ = writeln!(text, "VARS job{i}{vars}");
+        }
+        if stages.evaluate.is_some() {
+            let _ = write!(
+                text,
+                "JOB evaluate{i} evaluate.sub\nVARS evaluate{i} of=\"job{i}\"{vars}\nPARENT job{i} CHILD evaluate{i}\n"
+            );
+        }
+    }
+    let all =
+        |node: &str| (0..n_jobs(order)).map(|i| format!("{node}{i}")).collect::<Vec<_>>().join(" ");
+    if stages.select.is_some() {
+        let _ = write!(
+            text,
+            "# No job: DAGMan runs the script where it was submitted.\nJOB select evaluate.sub NOOP\nSCRIPT PRE select select.py\nPARENT {} CHILD select\n",
+            all("evaluate")
+        );
+    }
+    if stages.merge.is_some() {
+        let _ = write!(text, "JOB merge merge.sub\nPARENT {} CHILD merge\n", all("job"));
+    }
+    text.push_str("RETRY ALL_NODES 2\n");
+    text
+}
+
+/// Refuses stages that cannot be.
+pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
+    let stages = &order.stages;
+    if !super::Stage::in_dag(order) {
+        return Ok(());
+    }
+    if order.site.is_slurm() {
+        return Err(refuse(
+            "stages after the jobs are written for HTCondor",
+            "start them by hand, `sbatch --dependency=afterok:JOB`",
+        ));
+    }
+    if stages.select.is_some() && stages.evaluate.is_none() {
+        return Err(refuse(
+            "there is nothing to select by",
+            "give the command that evaluates a job with `--evaluate`",
+        ));
+    }
+    for (command, place, what) in [
+        (&stages.evaluate, "{trained}", "the folder with the output of the job it evaluates"),
+        (&stages.merge, "{each}", "the folder with the output of each job"),
+    ] {
+        let used = |command: &Vec<String>| command.iter().any(|word| word.contains(place));
+        if let Some(command) = command.as_ref().filter(|command| !used(command)) {
+            return Err(refuse(
+                format!("`{}` does not use `{place}`", command.join(" ")),
+                &format!("write `{place}` for {what}"),
+            ));
+        }
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
+    if let Some(select) = &stages.select
+        && !(select.metric.chars().all(plain) && !select.metric.is_empty())
+    {
+        return Err(refuse(
+            format!("`{}` cannot be a metric's name", select.metric),
+            "use letters, digits and `_ . - /`",
+        ));
+    }
+    // DAGMan's own macros, and what it cannot set.
+    let taken = |name: &&String| {
+        let name = name.to_ascii_lowercase();
+        name.starts_with("queue") || matches!(name.as_str(), "job" | "retry" | "of" | "node")
+    };
+    if let Some(name) = order.parameters.iter().flat_map(|parameters| &parameters.names).find(taken)
+    {
+        return Err(refuse(
+            format!("`{name}` cannot be a parameter's name in a DAG"),
+            "HTCondor has a macro of that name: take another one",
+        ));
+    }
+    Ok(())
+}
