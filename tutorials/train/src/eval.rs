@@ -33,7 +33,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<()> {
         let n_of_split = scorer.bundle.n_samples(args.split);
         ensure!(n_of_split > 0, "the bundle has no samples of split `{}`", args.split);
         let mut sums = Sums::new(scorer.n_classes);
-        scorer.each(args.split, args.unknown_labels.into(), |scores| {
+        scorer.each(args.split, args.unknown_labels.into(), None, |scores| {
             for (row, label) in scores.rows.chunks_exact(scorer.n_classes).zip(scores.labels) {
                 sums.count(row, *label)?;
             }

@@ -9,12 +9,14 @@ mod args;
 mod confusion;
 mod eval;
 mod hints;
+mod merge;
 mod network;
 mod predict;
 mod predictions;
 mod prepare;
 mod report;
 mod score;
+mod table;
 mod train;
 mod weights;
 
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Train(args) => train::run(args),
         Verb::Eval(args) => eval::run(args).map(|()| End::Done),
         Verb::Predict(args) => predict::run(args).map(|()| End::Done),
+        Verb::Merge(args) => merge::run(args).map(|()| End::Done),
     };
     match ended {
         Ok(End::Done) => ExitCode::SUCCESS,

@@ -1,9 +1,6 @@
 //! `predict`: what a network takes each sample for, in the order of keys.
 
-use std::fs::Permissions;
 use std::io::{BufWriter, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
@@ -11,9 +8,10 @@ use gular_runtime::{Split, UnknownLabels};
 use serde_json::json;
 
 use crate::args::PredictArgs;
-use crate::predictions::{Kept, Predictions, Rows, is_broken_pipe};
+use crate::predictions::{Kept, Predictions, Rows};
 use crate::report::say;
 use crate::score::{Scorer, check_folder_of, rate, softmax};
+use crate::table;
 
 pub(crate) fn run(args: &PredictArgs) -> Result<()> {
     let since = Instant::now();
@@ -43,20 +41,23 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
         };
         let mut all = Vec::new();
         for split in splits {
-            let mut rows = Rows::new(split, bundle.n_samples(split), n_classes, kept)?;
-            let mut row = Vec::new();
-            scorer.each(split, UnknownLabels::Ignore, |scores| {
-                let of_samples = scores.rows.chunks_exact(n_classes);
-                for (sample, scores) in scores.sample_ids.iter().zip(of_samples) {
-                    row.clear();
-                    row.extend_from_slice(scores);
-                    if !args.logits {
-                        softmax(&mut row);
+            let part = args.part.samples(bundle.n_samples(split), args.score.data.batch_size);
+            let mut rows = Rows::new(split, part.clone(), n_classes, kept)?;
+            if !part.is_empty() {
+                let mut row = Vec::new();
+                scorer.each(split, UnknownLabels::Ignore, Some(part), |scores| {
+                    let of_samples = scores.rows.chunks_exact(n_classes);
+                    for (sample, scores) in scores.sample_ids.iter().zip(of_samples) {
+                        row.clear();
+                        row.extend_from_slice(scores);
+                        if !args.logits {
+                            softmax(&mut row);
+                        }
+                        rows.set(*sample, &row)?;
                     }
-                    rows.set(*sample, &row)?;
-                }
-                Ok(())
-            })?;
+                    Ok(())
+                })?;
+            }
             rows.add_up(&scorer.parallel)?;
             all.push(rows);
         }
@@ -67,12 +68,18 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
         let predictions = Predictions::new(bundle, all, names, labels, unit)?;
         match &args.out {
             None => {
-                let written = predictions.write_csv(&mut BufWriter::new(std::io::stdout()));
-                written
-                    .or_else(|error| if is_broken_pipe(&error) { Ok(()) } else { Err(error) })?;
+                let out = BufWriter::new(std::io::stdout());
+                let written = table::write_csv(out, &predictions.columns(), predictions.rows());
+                if let Err(error) = written
+                    && !table::is_broken_pipe(&error)
+                {
+                    return Err(error);
+                }
             }
-            Some(path) => write(&predictions, path)
-                .with_context(|| format!("cannot write `{}`", path.display()))?,
+            Some(path) => {
+                table::write(path, &predictions.columns(), predictions.rows())
+                    .with_context(|| format!("cannot write `{}`", path.display()))?;
+            }
         }
         if args.score.data.json {
             let summary = json!({
@@ -91,21 +98,4 @@ pub(crate) fn run(args: &PredictArgs) -> Result<()> {
         Ok(())
     })?;
     scorer.finish()
-}
-
-/// Writes the file whole or not at all.
-fn write(predictions: &Predictions, path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut temp = tempfile::Builder::new();
-    // As any other file; the umask takes from it.
-    let temp = temp.permissions(Permissions::from_mode(0o666)).prefix(".gular-tmp-");
-    let temp = temp.tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    if path.extension().is_some_and(|extension| extension == "parquet") {
-        predictions.write_parquet(BufWriter::new(temp.as_file()))?;
-    } else {
-        predictions.write_csv(&mut BufWriter::new(temp.as_file()))?;
-    }
-    temp.as_file().sync_all()?;
-    temp.persist(path)?;
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,8 +11,9 @@ use anyhow::{Context as _, Result, ensure};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::torch::{self, DataParallel, Feed, FeedOptions, Place};
 use gular_runtime::{
-    Bundle, Depth, Env, Loader, LoaderOptions, Normalise, OnBadSample, OrientationPolicy, Ranks,
-    Split, StopFlag, Transform, UnknownLabels, available_cores, jpeg_backend,
+    Bundle, Depth, Env, Loader, LoaderOptions, Normalise, OnBadSample, OrientationPolicy,
+    Predicate, Ranks, Select, Split, StopFlag, Transform, UnknownLabels, available_cores,
+    jpeg_backend,
 };
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor, no_grad};
@@ -135,12 +137,16 @@ impl<'a> Scorer<'a> {
         said.unwrap_or_else(|| prepare::normalise(&self.bundle))
     }
 
-    /// Scores each sample of `split` that falls to this rank, in batches; on every rank. All are
-    /// proven to have come once.
+    /// Scores each sample of `split`, or of a `part` of it, that falls to this rank, in batches;
+    /// on every rank. All are proven to have come once.
+    ///
+    /// What a sample scores can depend on the others of its batch, in the last bits. So one
+    /// process alone scores a part in stored order: its batches are those of the whole.
     pub(crate) fn each(
         &self,
         split: Split,
         unknown_labels: UnknownLabels,
+        part: Option<Range<u64>>,
         mut with: impl FnMut(&Scores<'_>) -> Result<()>,
     ) -> Result<()> {
         let args = self.args;
@@ -155,10 +161,18 @@ impl<'a> Scorer<'a> {
             None => Transform::eval(size),
             Some(resize_short) => Transform::Eval { resize_short, width: size, height: size },
         };
+        let kind = match part {
+            Some(_) if self.ranks.world_size == 1 => OrderKind::Torch { shuffle: false },
+            // Which ranks share without a sample twice.
+            _ => OrderKind::Elastic,
+        };
+        let n_samples = self.bundle.n_samples(split);
+        let part = part.filter(|part| *part != (0..n_samples));
+        let only = part.map(|part| Predicate::new(move |sample| part.contains(&sample.number)));
         let options = LoaderOptions {
             batch_size: args.data.batch_size.get(),
-            // Which ranks share without a sample twice.
-            order: OrderSpec { kind: OrderKind::Elastic, seed: 0, drop_last: false },
+            order: OrderSpec { kind, seed: 0, drop_last: false },
+            select: Select { only, ..Select::default() },
             threads: args.data.jobs.unwrap_or_else(|| available_cores(&self.env)),
             transform,
             on_error: if args.skip_broken { OnBadSample::Skip } else { OnBadSample::Fail },

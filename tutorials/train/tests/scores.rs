@@ -190,6 +190,60 @@ fn predictions_come_once_in_the_order_of_keys_whatever_the_threads_and_ranks() {
 }
 
 #[test]
+fn parts_merge_into_the_bytes_of_one_process() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let job = Job::new(dir.path(), "");
+    report(&job.run(&[]));
+    let weights = job.checkpoints().join("weights.safetensors");
+    let at = |name: &str| job.dir.path().join(name);
+    let predict = |name: &str, more: &[&str]| {
+        let out = at(name);
+        let all = [&["--out", out.to_str().unwrap()], more].concat();
+        let output = run("predict", dir.path(), &weights, &all);
+        assert_eq!(code(&output), 0, "{}", said(&output));
+        fs::read(out).unwrap()
+    };
+    let merge = |names: &[&str], out: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gular-train"));
+        let parts = names.iter().map(|name| at(name));
+        command.arg("merge").args(parts).arg("--out").arg(at(out)).output().unwrap()
+    };
+    for end in ["csv", "parquet"] {
+        let whole = predict(&format!("whole.{end}"), &[]);
+        // More parts than the smaller split has batches.
+        let names: Vec<String> = (1..=3).map(|i| format!("part{i}.{end}")).collect();
+        for (i, name) in names.iter().enumerate() {
+            predict(name, &["--part", &format!("{}/3", i + 1)]);
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let output = merge(&names, &format!("merged.{end}"));
+        assert_eq!(code(&output), 0, "{}", said(&output));
+        assert!(fs::read(at(&format!("merged.{end}"))).unwrap() == whole, "other bytes: {end}");
+    }
+    // The same rows from either, a part twice, another table, and rows out of order.
+    let output = merge(&["part1.csv", "part2.parquet", "part3.csv"], "mixed.parquet");
+    assert_eq!(code(&output), 0, "{}", said(&output));
+    assert!(fs::read(at("mixed.parquet")).unwrap() == fs::read(at("whole.parquet")).unwrap());
+    let refused = |names: &[&str], word: &str| {
+        let output = merge(names, "refused.csv");
+        assert_eq!(code(&output), 2, "{}", said(&output));
+        assert!(said(&output).contains(word), "{}", said(&output));
+        assert!(!at("refused.csv").exists());
+    };
+    refused(&["part1.csv", "part2.csv", "part1.csv"], "every sample is in one part");
+    predict("top.csv", &["--top", "1"]);
+    refused(&["part1.csv", "top.csv"], "different columns");
+    let text = fs::read_to_string(at("part1.csv")).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.swap(1, 2);
+    fs::write(at("unsorted.csv"), lines.join("\n")).unwrap();
+    refused(&["unsorted.csv"], "not sorted by key");
+    fs::write(at("other.csv"), "a,b\n1,2\n").unwrap();
+    refused(&["other.csv"], "not a table that");
+}
+
+#[test]
 fn parquet_holds_what_csv_does() {
     let dir = tempfile::tempdir().unwrap();
     bundle(dir.path(), 0);

@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use gular_runtime::torch::Compute;
 use gular_runtime::{Depth, Digest};
 
-pub(crate) use score::{EvalArgs, PredictArgs, ScoreArgs};
+pub(crate) use score::{EvalArgs, MergeArgs, PredictArgs, ScoreArgs};
 pub(crate) use train::{Drawn, Resume, TrainArgs, Unknown};
 
 /// Trains an image classifier on a bundle, evaluates it, and predicts with it.
@@ -28,6 +28,7 @@ pub(crate) enum Verb {
     Train(Box<TrainArgs>),
     Eval(Box<EvalArgs>),
     Predict(Box<PredictArgs>),
+    Merge(MergeArgs),
 }
 
 // The bundle, and how it is read.

@@ -1,5 +1,7 @@
 //! What `eval` and `predict` are told.
 
+use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -51,6 +53,13 @@ pub(crate) struct PredictArgs {
     /// stdout]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Predict one part of several, such as `1/3` to `3/3`, each in a process of its own;
+    /// `gular-train merge` makes of their files what one process writes, byte for byte
+    ///
+    /// A part is a stretch of each split in stored order, cut between two batches. It reads the
+    /// shards of its samples and the indexes of all. The same `--batch-size` for all parts.
+    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true, value_parser = Part::parse)]
+    pub(crate) part: Part,
     /// The N most probable classes and their probabilities, instead of a column for each class
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) top: Option<u64>,
@@ -61,6 +70,53 @@ pub(crate) struct PredictArgs {
     /// ImageNet: predicted classes are then numbers, or what the weights call them
     #[arg(long)]
     pub(crate) other_classes: bool,
+}
+
+/// One of several stretches of a split, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    number: u64,
+    of: u64,
+}
+
+impl Part {
+    fn parse(text: &str) -> Result<Self, String> {
+        let both = text.split_once('/');
+        let both = both.and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        both.filter(|(number, of)| (1..=*of).contains(number))
+            .map(|(number, of)| Self { number, of })
+            .ok_or_else(|| "expected a part and how many there are, such as `1/3` to `3/3`".into())
+    }
+
+    /// The samples of a split of `n` that are in the part: whole batches of the split's.
+    pub(crate) fn samples(self, n: u64, batch_size: NonZeroUsize) -> Range<u64> {
+        let batch_size = batch_size.get() as u64;
+        let n_batches = u128::from(n.div_ceil(batch_size));
+        let cut = |number: u64| {
+            let batches = n_batches * u128::from(number) / u128::from(self.of);
+            u64::try_from(batches).unwrap_or(u64::MAX).saturating_mul(batch_size).min(n)
+        };
+        cut(self.number - 1)..cut(self.number)
+    }
+}
+
+/// Makes one table of those that `predict --part` wrote.
+///
+/// What comes out is what one process would have written: rows sorted by key, as CSV or, if the
+/// file's name ends with `.parquet`, as Parquet.
+///
+/// Example: gular-train merge part-1.csv part-2.csv part-3.csv --out answers.csv
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// The tables of all parts
+    #[arg(required = true, value_name = "PART")]
+    pub(crate) parts: Vec<PathBuf>,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// No summary
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Args)]
@@ -93,4 +149,28 @@ pub(crate) struct ScoreArgs {
 
 fn split(text: &str) -> Result<Split, String> {
     Split::parse(text).ok_or_else(|| "expected `train`, `val` or `test`".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_batches_and_have_every_sample_once() {
+        for (n, batch_size, of) in [(53, 8, 3), (5, 8, 3), (64, 8, 3), (0, 8, 2), (9, 1, 4)] {
+            let batch_size = NonZeroUsize::new(batch_size).unwrap();
+            let mut end = 0;
+            for number in 1..=of {
+                let part = Part::parse(&format!("{number}/{of}")).unwrap();
+                let samples = part.samples(n, batch_size);
+                assert_eq!(samples.start, end);
+                assert!(samples.end == n || samples.end % batch_size.get() as u64 == 0);
+                end = samples.end;
+            }
+            assert_eq!(end, n);
+        }
+        for wrong in ["0/3", "4/3", "1", "/", "a/b", "1/0"] {
+            assert!(Part::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,0 +1,169 @@
+//! `merge`: one table of predictions from those of the parts of a bundle.
+//!
+//! Every part is sorted by key, so the next row of the whole is the smallest of the next rows of
+//! the parts: one row of each is in memory.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::Field;
+use parquet::record::reader::RowIter;
+
+use crate::args::MergeArgs;
+use crate::report::say;
+use crate::score::check_folder_of;
+use crate::table::{self, Columns, Row};
+
+pub(crate) fn run(args: &MergeArgs) -> Result<()> {
+    check_folder_of(&args.out)?;
+    let mut parts = Vec::new();
+    for path in &args.parts {
+        let part = Part::open(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        parts.push(part);
+    }
+    let first = parts.first().context("there are no parts")?;
+    let columns = first.columns.clone();
+    if let Some(other) = parts.iter().find(|part| part.columns != columns) {
+        bail!(
+            "`{}` and `{}` have different columns: they are not of one prediction",
+            first.path.display(),
+            other.path.display()
+        );
+    }
+    let n = table::write(&args.out, &columns, Merged::new(parts)?)
+        .with_context(|| format!("cannot write `{}`", args.out.display()))?;
+    if !args.quiet {
+        say!("{n} samples of {} parts", args.parts.len());
+    }
+    Ok(())
+}
+
+/// A table of a part.
+struct Part {
+    path: PathBuf,
+    columns: Columns,
+    rows: Rows,
+}
+
+enum Rows {
+    Csv(csv::StringRecordsIntoIter<File>),
+    Parquet(RowIter<'static>),
+}
+
+impl Part {
+    fn open(path: &Path) -> Result<Self> {
+        let file = File::open(path)?;
+        let (names, rows): (Vec<String>, Rows) = if table::is_parquet(path) {
+            let reader = SerializedFileReader::new(file)?;
+            let schema = reader.metadata().file_metadata().schema();
+            let names = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
+            (names, Rows::Parquet(RowIter::from_file_into(Box::new(reader))))
+        } else {
+            let mut reader = csv::Reader::from_reader(file);
+            let names = reader.headers()?.iter().map(str::to_owned).collect();
+            (names, Rows::Csv(reader.into_records()))
+        };
+        let is_number =
+            |name: &&String| ["probability_", "score_"].iter().any(|start| name.starts_with(start));
+        let n_texts = names.iter().take_while(|name| !is_number(name)).count();
+        let (texts, numbers) = names.split_at(n_texts);
+        ensure!(
+            texts.first().is_some_and(|name| name == "key")
+                && numbers.iter().all(|n| is_number(&n)),
+            "it is not a table that `gular-train predict` writes"
+        );
+        let columns = Columns { texts: texts.to_vec(), numbers: numbers.to_vec() };
+        Ok(Self { path: path.to_owned(), columns, rows })
+    }
+
+    fn next(&mut self) -> Result<Option<Row>> {
+        let n_texts = self.columns.texts.len();
+        match &mut self.rows {
+            Rows::Csv(records) => {
+                let Some(record) = records.next().transpose()? else { return Ok(None) };
+                let number =
+                    |text: &str| text.parse().map_err(|_| anyhow!("`{text}` is not a number"));
+                let texts = record.iter().take(n_texts).map(str::to_owned).collect();
+                let numbers = record.iter().skip(n_texts).map(number).collect::<Result<_>>()?;
+                Ok(Some(Row { texts, numbers }))
+            }
+            Rows::Parquet(rows) => {
+                let Some(row) = rows.next().transpose()? else { return Ok(None) };
+                let (mut texts, mut numbers) = (Vec::new(), Vec::new());
+                for (name, field) in row.get_column_iter() {
+                    match field {
+                        Field::Str(text) if texts.len() < n_texts => texts.push(text.clone()),
+                        Field::Float(number) => numbers.push(*number),
+                        _ => bail!("column `{name}` is of another type"),
+                    }
+                }
+                Ok(Some(Row { texts, numbers }))
+            }
+        }
+    }
+
+    /// The next row, which must come after `last`.
+    fn after(&mut self, last: &str) -> Result<Option<Row>> {
+        let row = self.next().with_context(|| format!("cannot read `{}`", self.path.display()))?;
+        let key = row.as_ref().and_then(|row| row.texts.first());
+        ensure!(
+            key.is_none_or(|key| last.is_empty() || key.as_str() > last),
+            "`{}` is not sorted by key: `{last}` comes before `{}`",
+            self.path.display(),
+            key.map_or("", String::as_str)
+        );
+        Ok(row)
+    }
+}
+
+/// The rows of all parts in the order of keys.
+struct Merged {
+    parts: Vec<Part>,
+    /// The next row of each part that has one: its key, and which part.
+    next: BinaryHeap<Reverse<(String, usize)>>,
+    rows: Vec<Option<Row>>,
+    /// The last key, and which part it came from.
+    last: Option<(String, usize)>,
+}
+
+impl Merged {
+    fn new(mut parts: Vec<Part>) -> Result<Self> {
+        let rows = parts.iter_mut().map(|part| part.after("")).collect::<Result<Vec<_>>>()?;
+        let next = rows.iter().enumerate().filter_map(|(i, row)| Some(Reverse((key(row)?, i))));
+        Ok(Self { next: next.collect(), parts, rows, last: None })
+    }
+
+    fn step(&mut self) -> Result<Option<Row>> {
+        let Some(Reverse((next, i))) = self.next.pop() else { return Ok(None) };
+        if let Some((_, before)) = self.last.as_ref().filter(|(last, _)| *last == next) {
+            bail!(
+                "`{next}` is in `{}` and in `{}`: every sample is in one part",
+                self.parts[*before].path.display(),
+                self.parts[i].path.display()
+            );
+        }
+        let following = self.parts[i].after(&next)?;
+        if let Some(key) = key(&following) {
+            self.next.push(Reverse((key, i)));
+        }
+        self.last = Some((next, i));
+        Ok(std::mem::replace(&mut self.rows[i], following))
+    }
+}
+
+impl Iterator for Merged {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+fn key(row: &Option<Row>) -> Option<String> {
+    row.as_ref()?.texts.first().cloned()
+}
