@@ -2,12 +2,14 @@
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import zipfile
 
 GULAR = os.environ["GULAR_BIN"]
 failures = 0
@@ -59,6 +61,20 @@ def make_images(folder="images", n=60, splits=("train", "val")):
         Image.fromarray(pixels).save(path)
         made[path.relative_to(folder).as_posix()] = (path.read_bytes(), label)
     return made
+
+
+def make_pets(path):
+    """A zip with folders `cat` and `dog`. Cats are bright and dogs are dark: a network learns it in a few steps."""
+    import numpy as np
+    from PIL import Image
+
+    noise = np.random.default_rng(0)
+    with zipfile.ZipFile(path, "w") as file:
+        for i in range(60):
+            kind, low = ("cat", 120) if i % 2 else ("dog", 0)
+            picture = io.BytesIO()
+            Image.fromarray(noise.integers(low, low + 136, (48, 48, 3), dtype=np.uint8)).save(picture, "jpeg")
+            file.writestr(f"{kind}/{i}.jpg", picture.getvalue())
 
 
 def sha(data):
@@ -113,3 +129,19 @@ def squashfs_readers(offset=0):
     else:
         skip("kernel", "loop mounts", "run as root, with /dev/loop-control")
     return found
+
+
+@contextlib.contextmanager
+def federation(folder):
+    """What `gular federation serve` says of itself, with the file of a token; it is stopped at the end."""
+    command = [GULAR, "federation", "serve", "--json", folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            said = json.loads(process.stdout.readline())
+            os.environ["SSL_CERT_FILE"] = said["ca"]
+            said["token"] = f"{folder}.token"
+            scopes = ["--read", "/", "--create", "/", "--modify", "/"]
+            pathlib.Path(said["token"]).write_text(run(GULAR, "federation", "token", folder, *scopes))
+            yield said
+        finally:
+            process.terminate()

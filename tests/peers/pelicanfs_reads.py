@@ -1,8 +1,6 @@
 """The real pelicanfs works with our federation, and reads a bundle that we published there."""
 
-import contextlib
 import importlib.util
-import json
 import os
 import pathlib
 import random
@@ -10,25 +8,9 @@ import subprocess
 import sys
 from urllib.parse import urlsplit
 
-GULAR = os.environ["GULAR_BIN"]
+from _shared import GULAR, federation
+
 HERE = pathlib.Path(__file__).parent
-
-
-@contextlib.contextmanager
-def federation(folder):
-    """What `gular federation serve` says of itself; it is stopped at the end."""
-    command = [GULAR, "federation", "serve", "--json", folder]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
-
-
-def token(folder, file):
-    scopes = ["--read", "/", "--create", "/", "--modify", "/"]
-    command = [GULAR, "federation", "token", folder, *scopes]
-    file.write_bytes(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def make_bundle(folder):
@@ -62,12 +44,11 @@ def main():
     if importlib.util.find_spec("pelicanfs") is None:
         print("skip pelicanfs_reads: pelicanfs missing, install: pip install pelicanfs==1.5.0")
         return 0
-    folder, bundle, token_file = (pathlib.Path(name) for name in ("federation", "bundle", "token"))
+    folder, bundle = (pathlib.Path(name) for name in ("federation", "bundle"))
     make_bundle(bundle)
     with federation(folder) as said:
         url = urlsplit(said["url"])
-        os.environ["SSL_CERT_FILE"] = said["ca"]
-        token(folder, token_file)
+        token_file = pathlib.Path(said["token"])
         check = [sys.executable, HERE / "_pelicanfs_check.py", url.netloc, url.path, token_file]
         failed = subprocess.run(check).returncode != 0
         try:

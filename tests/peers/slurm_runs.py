@@ -1,4 +1,4 @@
-"""A real Slurm runs what `gular job new` writes: arrays, ranks, checkpoints with a requeue."""
+"""A real Slurm runs what `gular job new` writes: arrays, ranks, checkpoints with a requeue, trainings."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from _shared import GULAR, check, finish, run, skip
+from _shared import GULAR, check, finish, gular, make_images, run, skip
 
 missing = [tool for tool in ("slurmctld", "slurmd", "sbatch", "munged") if not shutil.which(tool)]
 if missing:
@@ -25,7 +25,8 @@ WAIT_SECONDS = 120
 
 def new(name, *options, command):
     """A folder as a user makes it, checked as a user checks it."""
-    run(GULAR, "job", "new", name, "--site", "slurm", "--memory", "100MB", "--time", "5min", *options, "--", *command)
+    options = options if "--memory" in options else ("--memory", "100MB", *options)
+    run(GULAR, "job", "new", name, "--site", "slurm", "--time", "10min", *options, "--", *command)
     lint = subprocess.run([GULAR, "job", "lint", "--strict", f"{name}.sbatch"], cwd=name, capture_output=True, text=True)
     check(f"{name} has no trap", lint.returncode == 0, lint.stdout + lint.stderr)
     test = subprocess.run(["sbatch", "--test-only", f"{name}.sbatch"], cwd=name, capture_output=True, text=True)
@@ -89,6 +90,45 @@ while :; do sleep 0.1; done
     check("a job that saved goes on after its requeue", done == ["1\n"], f"{done} {logs(folder)}")
 
 
+# Small, and the same bits wherever it runs. A whole training takes seconds.
+TRAIN = [os.environ.get("GULAR_TRAIN_BIN", ""), "train", HERE / "bundle", "--size", "24", "--device", "cpu", "--torch-threads", "1", "--jobs", "1",
+         "--log-every", "0"]
+
+
+def training_resumes():
+    """Told to stop, a training saves, is requeued, and ends with the bits of one that nobody stopped."""
+    options = ["--epochs", "60", "--batch-size", "8", "--checkpoint-every", "20"]
+    run(*TRAIN, *options, "--checkpoint-dir", "calm")
+    folder = new("resumes", "--memory", "500MB", "--checkpoint", "ckpt", command=[*map(str, TRAIN), *options, "--checkpoint-dir", "ckpt"])
+    job = submit(folder)
+    for _ in range(WAIT_SECONDS * 4):
+        if list((folder / "output").glob("*/ckpt/step-*")):
+            break
+        time.sleep(0.25)
+    run("scancel", "-s", "TERM", job)
+    wait(job)
+    weights = [path.read_bytes() for path in (folder / "output").glob("*/ckpt/weights.safetensors")]
+    check("a requeued training ends with the same bits", weights == [pathlib.Path("calm/weights.safetensors").read_bytes()], logs(folder)[-2000:])
+    check("it was stopped on the way", "resum" in logs(folder), logs(folder)[-2000:])
+
+
+def fewer_ranks():
+    """Begun by four processes on two nodes, a training goes on with two; each sample comes once per epoch."""
+    # Here no name server knows the nodes.
+    pathlib.Path("train.sh").write_text('#!/bin/sh\nMASTER_ADDR=127.0.0.1 exec "$@"\n')
+    shared = str(HERE / "shared")
+    train = ["sh", "train.sh", *map(str, TRAIN), "--epochs", "3", "--checkpoint-dir", shared]
+    four = new("four", "--memory", "900MB", "--nodes", "2", "--tasks", "2", command=[*train, "--batch-size", "2", "--stop-after-steps", "8"])
+    wait(submit(four))
+    two = new("two", "--memory", "900MB", "--tasks", "2", command=[*train, "--batch-size", "4"])
+    wait(submit(two))
+    said = [logs(four), logs(two)]
+    # 48 samples, 8 to a step: stopped after step 2 of the second epoch.
+    once = [[f"epoch {epoch}: 48 samples, each once" in text for epoch in (1, 2, 3)] for text in said]
+    check("four ranks become two, each sample once per epoch", once == [[True, False, False], [False, True, True]], said)
+    check("the second job has two ranks", "begun with `--world-size 4`, now it is 2" in said[1], said[1])
+
+
 def lists_of_nodes():
     lists = ["n[1-3]", "jwb[0021-0023,0045]", "a,b[08-11]", "r[1-2]n[01-02]", "jrc0850", "n[9-11]", "p[001-003]q[7,9]",
              "n[1,3,5-6]", "gpu-a100-[1-2]", "n[098-101]", "a1,a2,b[3]", "a[1-3],b,c[10-12,20]", "x[0-9]"]
@@ -123,10 +163,12 @@ def what_lint_says_of_options():
         check(f"lint and sbatch on {name}", said == (accepted, 1), f"{said} {found.stderr} {lint.stdout}")
 
 
+make_images()
+gular("pack", "images", "bundle")
 state = HERE / "slurm"
 try:
     os.environ["SLURM_CONF"] = run(LOCAL, "up", state, 2, 2, 2).strip()
-    for test in [lists_of_nodes, what_lint_says_of_options, array, ranks, checkpoint]:
+    for test in [lists_of_nodes, what_lint_says_of_options, array, ranks, checkpoint, training_resumes, fewer_ranks]:
         try:
             test()
         except Exception as error:  # whatever a tool says is the finding
