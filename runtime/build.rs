@@ -12,11 +12,13 @@ mod torch {
     use std::env;
     use std::path::PathBuf;
 
-    const FILES: [&str; 2] = ["src/torch/grad.cpp", "src/torch/lend.cpp"];
+    const FILES: [&str; 3] = ["src/torch/autocast.cpp", "src/torch/grad.cpp", "src/torch/lend.cpp"];
+    /// The kernel of `cuda`, for the test that runs it on the processor.
+    const KERNEL: [&str; 2] = ["src/cuda/convert.cu", "src/cuda/convert_on_host.cpp"];
 
     /// With the headers beside the library that `torch-sys` found.
     pub(super) fn compile() {
-        for file in FILES {
+        for file in FILES.iter().chain(&KERNEL) {
             println!("cargo:rerun-if-changed={file}");
         }
         for name in ["LIBTORCH_INCLUDE", "LIBTORCH_CXX11_ABI", "DEP_TCH_LIBTORCH_LIB"] {
@@ -29,6 +31,9 @@ mod torch {
         let mut build = cc::Build::new();
         build.cpp(true).std("c++17").include(include).warnings(false);
         build.define("_GLIBCXX_USE_CXX11_ABI", abi.as_str());
+        if cfg!(feature = "cuda") {
+            build.file(KERNEL[1]);
+        }
         build.files(FILES).compile("gular_torch");
     }
 }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use gular_runtime::cuda::{Gpu, copy_rates};
 use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Optimiser as _, Sgd};
-use gular_runtime::{Bundle, Env, Split, available_cores, jpeg_backend};
+use gular_runtime::{Bundle, Depth, Env, Split, available_cores, jpeg_backend};
 use serde_json::{Value, json};
 use tch::nn::VarStore;
 use tch::{Cuda, Kind, Tensor};
 
 use super::resnet::ResNet50;
-use super::{Failure, loader, open_bundle, open_gpu, pin};
+use super::{Failure, loader, open_bundle, open_gpu};
 
 const SIZE: u32 = 224;
 const BATCH: usize = 128;
@@ -23,41 +23,67 @@ const STEPS: usize = 60;
 /// Steps before them: more than there are batches made ahead.
 const LEAD: usize = 10;
 
-/// Prints a record on stdout.
-pub(crate) fn run(bundles: &[String]) -> Result<(), Failure> {
+/// Prints how fast copies are, as JSON on stdout.
+pub(crate) fn run_copies(base: FeedOptions) -> Result<(), Failure> {
     let gpu = open_gpu()?;
-    let copies = copies(&gpu)?;
+    print(&gpu, base, &json!({ "copies": copies(&gpu, base)? }))
+}
+
+/// Prints how many images a second come from each bundle, as JSON on stdout.
+pub(crate) fn run_images(bundles: &[String], base: FeedOptions) -> Result<(), Failure> {
+    each(bundles, base, "images_per_second", |gpu, bundle| images(gpu, bundle, base))
+}
+
+/// Prints how many steps a second a training on each bundle does, as JSON on stdout.
+pub(crate) fn run_steps(bundles: &[String], base: FeedOptions) -> Result<(), Failure> {
+    each(bundles, base, "steps", |gpu, bundle| steps(gpu, bundle, base))
+}
+
+fn each(
+    bundles: &[String],
+    base: FeedOptions,
+    what: &str,
+    measure: impl Fn(&Gpu, &Arc<Bundle>) -> Result<Value, Failure>,
+) -> Result<(), Failure> {
+    let gpu = open_gpu()?;
     let mut rows = Vec::new();
     for dir in bundles {
         let bundle = open_bundle(dir)?;
         let payload = serde_json::to_value(bundle.manifest().payload)?;
-        let images = images(&gpu, &bundle)?;
-        eprintln!("{payload}: {} images/s to the GPU", images["to_gpu"]);
         // What was measured before is not lost with it.
-        let steps = steps(&gpu, &bundle).unwrap_or_else(|e| json!({ "error": e.to_string() }));
-        eprintln!("{payload}: steps {steps}");
-        rows.push(json!({
-            "payload": payload, "samples": bundle.n_samples(Split::Train), "images_per_second": images,
-            "steps": steps,
-        }));
+        let found = measure(&gpu, &bundle).unwrap_or_else(|e| json!({ "error": e.to_string() }));
+        eprintln!("{payload}: {found}");
+        let samples = bundle.n_samples(Split::Train);
+        rows.push(json!({ "payload": payload, "samples": samples, what: found }));
     }
+    print(&gpu, base, &json!({ "bundles": rows }))?;
+    let failed = rows.iter().any(|row| row[what].get("error").is_some());
+    if failed { Err("a bundle could not be measured".into()) } else { Ok(()) }
+}
+
+/// A record, with what it was measured with.
+fn print(gpu: &Gpu, base: FeedOptions, found: &Value) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    println!(
-        "{}",
-        json!({
-            "bench": "gpu", "gpu": gpu.to_string(), "cores": cores, "decoder": jpeg_backend(),
-            "threads": available_cores(&Env::process()), "batch_size": BATCH, "size": SIZE, "copies": copies, "bundles": rows,
-        })
-    );
+    let FeedOptions { ahead, pin, slots, convert, .. } = base;
+    let mut record = json!({
+        "gpu": gpu.to_string(), "cores": cores, "decoder": jpeg_backend(),
+        "threads": available_cores(&Env::process()), "batch_size": BATCH, "size": SIZE,
+        "ahead": ahead, "pin": format!("{pin:?}"), "slots": format!("{slots:?}"),
+        "convert": format!("{convert:?}"),
+    });
+    if let (Some(record), Some(found)) = (record.as_object_mut(), found.as_object()) {
+        record.extend(found.clone());
+    }
+    println!("{record}");
     Ok(())
 }
 
 /// Bytes a second, plain and through the ring, round by round.
-fn copies(gpu: &Gpu) -> Result<Value, Failure> {
+fn copies(gpu: &Gpu, base: FeedOptions) -> Result<Value, Failure> {
     let row_bytes = (SIZE * SIZE * 3) as usize;
     let (mut plain, mut ring) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let rates = copy_rates(gpu, BATCH, row_bytes, 2, Duration::from_millis(500))?;
+        let rates = copy_rates(gpu, BATCH, row_bytes, &base, Duration::from_millis(500))?;
         plain.push(rates.plain);
         ring.push(rates.ring);
     }
@@ -70,21 +96,16 @@ fn copies(gpu: &Gpu) -> Result<Value, Failure> {
     Ok(json!({ "plain": plain, "ring": ring, "ratio": ratio }))
 }
 
-fn feed(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Feed, Failure> {
-    let options = FeedOptions {
-        numbers: Numbers::Bf16,
-        layout: Layout::ChannelsLast,
-        pin: pin(),
-        ..FeedOptions::default()
-    };
+fn feed(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<Feed, Failure> {
+    let options = FeedOptions { numbers: Numbers::Bf16, layout: Layout::ChannelsLast, ..base };
     super::feed(gpu, bundle, BATCH, SIZE, options)
 }
 
 /// Images a second of whole epochs: decoded only, and as numbers on the GPU.
-fn images(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
+fn images(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<Value, Failure> {
     let (mut alone, mut to_gpu) = (Vec::new(), Vec::new());
-    let mut plain = loader(bundle, BATCH, SIZE)?;
-    let mut feed = feed(gpu, bundle)?;
+    let mut plain = loader(bundle, BATCH, SIZE, Depth::Stored)?;
+    let mut feed = feed(gpu, bundle, base)?;
     for round in 0..=ROUNDS as u64 {
         let (since, mut n) = (Instant::now(), 0);
         for batch in plain.epoch(round) {
@@ -107,7 +128,7 @@ fn images(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
 }
 
 /// Training steps a second in `bf16`, on our batches and on one that stays on the GPU.
-fn steps(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
+fn steps(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<Value, Failure> {
     let device = gpu.device();
     let mut store = VarStore::new(device);
     let net = ResNet50::new(&store.root(), N_CLASSES);
@@ -120,7 +141,7 @@ fn steps(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<Value, Failure> {
         scores.cross_entropy_for_logits(&labels.clamp(0, N_CLASSES - 1)).backward();
         optimiser.step(0.1)
     };
-    let mut feed = feed(gpu, bundle)?;
+    let mut feed = feed(gpu, bundle, base)?;
     let first = feed.epoch(0).next().ok_or("the bundle has no training samples")??;
     if first.len() < BATCH {
         return Err(format!("the bundle has fewer than {BATCH} training samples").into());

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use gular_runtime::cuda::{Gpu, Nccl};
 use gular_runtime::group::Group;
-use gular_runtime::torch::{AllReduce, Feed, FeedOptions, Layout, Numbers, Place};
-use gular_runtime::{Bundle, Digest};
+use gular_runtime::torch::{
+    AllReduce, Convert, Feed, FeedOptions, Layout, Numbers, Pin, Place, Slots,
+};
+use gular_runtime::{Bundle, Depth, Digest};
 use tch::{Device, Kind, Tensor};
 
-use super::{Failure, loader, open_bundle, open_gpu, pin};
+use super::{Failure, loader, open_bundle, open_gpu};
 
 /// A batch large enough that its copy takes longer than giving work to the GPU: 19 MB.
 const SIZE: u32 = 224;
@@ -18,7 +20,7 @@ const MATRIX: i64 = 6144;
 
 /// Runs all checks; an error when one fails. Under `compute-sanitizer`, which makes a
 /// kernel hundreds of times as slow, only those that it can say something of.
-pub(crate) fn run(bundles: &[String], sanitized: bool) -> Result<(), Failure> {
+pub(crate) fn run(bundles: &[String], base: FeedOptions, sanitized: bool) -> Result<(), Failure> {
     let gpu = open_gpu()?;
     let mut failed = 0;
     let mut tell = |name: &str, result: Result<(), Failure>| match result {
@@ -31,25 +33,36 @@ pub(crate) fn run(bundles: &[String], sanitized: bool) -> Result<(), Failure> {
     for dir in bundles {
         let bundle = open_bundle(dir)?;
         if sanitized {
-            tell(&format!("{dir}: every batch whole"), whole(&gpu, &bundle, Pace::Copies, 2));
-            let layout = Layout::ChannelsLast;
-            tell(&format!("{dir}: same bits"), same_bits(&gpu, &bundle, Numbers::Bf16, layout));
+            tell(&format!("{dir}: every batch whole"), whole(&gpu, &bundle, base, Pace::Copies, 2));
+            let options =
+                FeedOptions { numbers: Numbers::Bf16, layout: Layout::ChannelsLast, ..base };
+            tell(&format!("{dir}: same bits"), same_bits(&gpu, &bundle, options, Depth::Stored));
             continue;
         }
         for pace in Pace::ALL {
             for ahead in [1, 2, 4] {
                 let name = format!("{dir}: every batch whole, {ahead} ahead, {}", pace.name());
-                tell(&name, whole(&gpu, &bundle, pace, ahead));
+                tell(&name, whole(&gpu, &bundle, base, pace, ahead));
             }
         }
         for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16, Numbers::Stored] {
             for layout in [Layout::Contiguous, Layout::ChannelsLast] {
                 let name = format!("{dir}: {numbers:?} {layout:?} are the processor's bits");
-                tell(&name, same_bits(&gpu, &bundle, numbers, layout));
+                let options = FeedOptions { numbers, layout, ..base };
+                tell(&name, same_bits(&gpu, &bundle, options, Depth::Stored));
             }
         }
-        tell(&format!("{dir}: an epoch left anywhere"), left_anywhere(&gpu, &bundle));
-        tell(&format!("{dir}: memory does not grow"), memory(&gpu, &bundle));
+        for (depth, convert) in [(Depth::U16, Convert::Kernel), (Depth::Stored, Convert::Torch)] {
+            let name = format!("{dir}: {depth:?} by {convert:?} are the processor's bits");
+            let options = FeedOptions { numbers: Numbers::Bf16, convert, ..base };
+            tell(&name, same_bits(&gpu, &bundle, options, depth));
+        }
+        for (slots, pin) in [(Slots::Torch, Pin::Alloc), (Slots::Driver, Pin::None)] {
+            let name = format!("{dir}: every batch whole, {slots:?} slots, {pin:?} pinned");
+            tell(&name, whole(&gpu, &bundle, FeedOptions { slots, pin, ..base }, Pace::Mixed, 2));
+        }
+        tell(&format!("{dir}: an epoch left anywhere"), left_anywhere(&gpu, &bundle, base));
+        tell(&format!("{dir}: memory does not grow"), memory(&gpu, &bundle, base));
     }
     if !sanitized {
         tell("NCCL adds up over one rank", nccl(&gpu));
@@ -98,15 +111,21 @@ fn feed(gpu: &Gpu, bundle: &Arc<Bundle>, options: FeedOptions) -> Result<Feed, F
 
 /// Slots are overwritten before they are used again; the bytes of each batch, back from
 /// the GPU, have the digest of those of a loader that knows no GPU.
-fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<(), Failure> {
+fn whole(
+    gpu: &Gpu,
+    bundle: &Arc<Bundle>,
+    base: FeedOptions,
+    pace: Pace,
+    ahead: usize,
+) -> Result<(), Failure> {
     let options = FeedOptions {
         numbers: Numbers::Stored,
         layout: Layout::ChannelsLast,
         ahead,
-        pin: pin(),
         poison: true,
+        ..base
     };
-    let mut plain = loader(bundle, BATCH, SIZE)?;
+    let mut plain = loader(bundle, BATCH, SIZE, Depth::Stored)?;
     let mut feed = feed(gpu, bundle, options)?;
     let mut side = None;
     for epoch in 0..2 {
@@ -143,11 +162,18 @@ fn whole(gpu: &Gpu, bundle: &Arc<Bundle>, pace: Pace, ahead: usize) -> Result<()
     Ok(())
 }
 
-fn same_bits(gpu: &Gpu, bundle: &Arc<Bundle>, n: Numbers, layout: Layout) -> Result<(), Failure> {
-    let options = FeedOptions { numbers: n, layout, pin: pin(), ..FeedOptions::default() };
-    let cpu = Place::cpu();
-    let mut here = Feed::new(loader(bundle, BATCH, SIZE)?, &cpu, options)?;
-    let mut there = feed(gpu, bundle, options)?;
+fn same_bits(
+    gpu: &Gpu,
+    bundle: &Arc<Bundle>,
+    options: FeedOptions,
+    depth: Depth,
+) -> Result<(), Failure> {
+    let loader = || loader(bundle, BATCH, SIZE, depth);
+    let mut here = Feed::new(loader()?, &Place::cpu(), options)?;
+    let mut there = Feed::new(loader()?, &Place::Gpu(gpu.clone()), options)?;
+    if let Some(error) = there.unfused() {
+        return Err(format!("there is no kernel for it: {error}").into());
+    }
     let mut expected = here.epoch(3);
     for there in there.epoch(3) {
         let here = expected.next().ok_or("too many batches")??;
@@ -167,15 +193,10 @@ fn same_bits(gpu: &Gpu, bundle: &Arc<Bundle>, n: Numbers, layout: Layout) -> Res
 
 /// An epoch is left after some batches; another feed goes on from the state of the last one
 /// with the very samples and bytes that follow on the processor.
-fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<(), Failure> {
-    let options = FeedOptions {
-        numbers: Numbers::Stored,
-        pin: pin(),
-        poison: true,
-        ..FeedOptions::default()
-    };
+fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<(), Failure> {
+    let options = FeedOptions { numbers: Numbers::Stored, poison: true, ..base };
     let mut first = feed(gpu, bundle, options)?;
-    let mut whole = Feed::new(loader(bundle, BATCH, SIZE)?, &Place::cpu(), options)?;
+    let mut whole = Feed::new(loader(bundle, BATCH, SIZE, Depth::Stored)?, &Place::cpu(), options)?;
     let whole = whole.epoch(1).collect::<Result<Vec<_>, _>>()?;
     for stop in [1, 2, whole.len() / 2, whole.len() - 1] {
         let last = first.epoch(1).take(stop).last().ok_or("no batch")??;
@@ -198,10 +219,10 @@ fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn memory(gpu: &Gpu, bundle: &Arc<Bundle>) -> Result<(), Failure> {
+fn memory(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<(), Failure> {
     let mut used = Vec::new();
     for _ in 0..6 {
-        let mut feed = feed(gpu, bundle, FeedOptions::default())?;
+        let mut feed = feed(gpu, bundle, base)?;
         for batch in feed.epoch(0) {
             batch?;
         }

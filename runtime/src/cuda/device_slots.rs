@@ -19,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use tch::{Device, Tensor};
+use tch::Tensor;
 
 use crate::Error;
 
@@ -44,27 +44,27 @@ pub(crate) trait Lanes {
     fn wait(&self, event: &Self::Event) -> Result<(), Error>;
     /// Gives the copy stream the batch to bring to slot `slot`. Its memory must stay as it
     /// is until the stream is past it.
-    fn upload(&mut self, slot: usize, images: &[u8], labels: &[i64]) -> Result<(), Error>;
+    fn upload(&mut self, slot: usize, batch: &[u8]) -> Result<(), Error>;
     /// Waits until both streams have done all they were given.
     fn finish(&self);
 }
 
 /// Slots as tensors.
 pub(crate) trait Views: Lanes {
-    /// Where the tensors are.
-    fn device(&self) -> Device;
-    /// The images of `slot`, `u8` of shape `[n, h, w, 3]`, and its labels, `i64` of shape
-    /// `[n_labels]`, over the slot's own memory: only for work that is given to the compute
+    /// The memory of `slot`, `u8` of one dimension: only for work that is given to the compute
     /// stream before the slot is handed back.
-    fn view(&self, slot: usize, shape: [i64; 4], n_labels: i64) -> Result<(Tensor, Tensor), Error>;
+    fn memory(&self, slot: usize) -> &Tensor;
 }
 
-/// A batch's memory on the host.
+/// A batch on the host.
 pub(crate) trait Held {
-    /// Pixels.
-    fn images(&self) -> &[u8];
-    /// Classes.
-    fn labels(&self) -> &[i64];
+    /// What is copied: its images, then its labels at [`labels_at`].
+    fn bytes(&self) -> &[u8];
+}
+
+/// Where the labels of a batch begin whose images are `images` bytes.
+pub(crate) fn labels_at(images: usize) -> usize {
+    images.next_multiple_of(size_of::<i64>())
 }
 
 /// A slot whose batch the compute stream may read until it is handed back by
@@ -143,7 +143,7 @@ impl<L: Lanes, B: Held, A> DeviceSlots<L, B, A> {
     fn begin_copy(&mut self, at: usize, batch: &B) -> Result<(), Error> {
         let slot = &self.slots[at];
         self.lanes.copy_waits(&slot.consumed)?;
-        self.lanes.upload(at, batch.images(), batch.labels())?;
+        self.lanes.upload(at, batch.bytes())?;
         self.lanes.copy_records(&slot.copied)
     }
 
@@ -365,11 +365,12 @@ mod tests {
             Ok(())
         }
 
-        fn upload(&mut self, slot: usize, images: &[u8], labels: &[i64]) -> Result<(), Error> {
-            let from = usize::try_from(labels[0]).unwrap();
+        fn upload(&mut self, slot: usize, batch: &[u8]) -> Result<(), Error> {
+            let (part, images) = batch.split_last().unwrap();
+            let (from, len) = (usize::from(*part), images.len());
             let mut device = self.device.borrow_mut();
             for half in 0..2 {
-                device.copy.push_back(Work::Copy { slot, half, from, len: images.len() });
+                device.copy.push_back(Work::Copy { slot, half, from, len });
             }
             device.run();
             Ok(())
@@ -380,28 +381,30 @@ mod tests {
         }
     }
 
-    /// A batch in part `labels[0]` of the host's memory; given back, it is overwritten at once.
+    /// A batch in a part of the host's memory, whose number comes last; given back, it is
+    /// overwritten at once.
     struct Lease {
         device: Rc<RefCell<Device>>,
-        images: [u8; LEN],
-        labels: [i64; 1],
+        bytes: [u8; LEN + 1],
         free: Rc<RefCell<Vec<usize>>>,
         given_back: Rc<Cell<usize>>,
     }
 
     impl Held for Lease {
-        fn images(&self) -> &[u8] {
-            &self.images
+        fn bytes(&self) -> &[u8] {
+            &self.bytes
         }
+    }
 
-        fn labels(&self) -> &[i64] {
-            &self.labels
-        }
+    fn bytes_of(value: u8, part: usize) -> [u8; LEN + 1] {
+        let mut bytes = [value; LEN + 1];
+        bytes[LEN] = u8::try_from(part).unwrap();
+        bytes
     }
 
     impl Drop for Lease {
         fn drop(&mut self) {
-            let part = usize::try_from(self.labels[0]).unwrap();
+            let part = usize::from(self.bytes[LEN]);
             self.device.borrow_mut().host[part] = [POISON; LEN];
             self.free.borrow_mut().push(part);
             self.given_back.set(self.given_back.get() + 1);
@@ -440,13 +443,10 @@ mod tests {
                 }
                 let part = free.borrow_mut().pop().unwrap();
                 let value = u8::try_from(uploaded % 200).unwrap();
-                let images = [value; LEN];
-                device.borrow_mut().host[part] = images;
-                let labels = [i64::try_from(part).unwrap()];
+                device.borrow_mut().host[part] = [value; LEN];
                 let lease = Lease {
                     device: Rc::clone(&device),
-                    images,
-                    labels,
+                    bytes: bytes_of(value, part),
                     free: Rc::clone(&free),
                     given_back: Rc::clone(&given_back),
                 };
@@ -507,7 +507,7 @@ mod tests {
         for part in 0..2 {
             let (device, given_back) = (Rc::clone(&device), Rc::clone(&given_back));
             let free = Rc::default();
-            let lease = Lease { device, images: [7; LEN], labels: [part], free, given_back };
+            let lease = Lease { device, bytes: bytes_of(7, part), free, given_back };
             ring.upload(lease, ()).unwrap();
         }
         assert!(!ring.has_room() && !ring.is_empty());

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaEvent, DriverError, result, sys};
 use libloading::os::unix::Library;
 use tch::{Device, Kind, Tensor};
 
-use super::lanes::refused;
+use super::lanes::{blocking_event, refused};
 use super::{CudaError, library};
 use crate::Error;
 
@@ -82,6 +82,14 @@ impl Gpu {
         Ok(total.saturating_sub(free) as u64)
     }
 
+    /// An event after all that libtorch was given to compute up to now.
+    pub(crate) fn mark(&self) -> Result<CudaEvent, Error> {
+        let refused = |e| refused(self.index, "mark a computation", e);
+        let event = blocking_event(&self.context).map_err(refused)?;
+        event.record(&self.context.default_stream()).map_err(refused)?;
+        Ok(event)
+    }
+
     /// What names it among the GPUs of all machines: the host's name, and its own number.
     pub(crate) fn identity(&self) -> Result<String, CudaError> {
         let uuid = self.context.uuid();
@@ -131,7 +139,7 @@ impl fmt::Display for Gpu {
 }
 
 /// What is asked of the driver. Of one that lacks a function cudarc would panic.
-const FUNCTIONS: [&str; 35] = [
+const FUNCTIONS: [&str; 39] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -152,6 +160,7 @@ const FUNCTIONS: [&str; 35] = [
     "cuGetErrorName",
     "cuGetErrorString",
     "cuInit",
+    "cuLaunchKernel",
     "cuMemAllocAsync",
     "cuMemAlloc_v2",
     "cuMemFreeAsync",
@@ -163,14 +172,18 @@ const FUNCTIONS: [&str; 35] = [
     "cuMemHostUnregister",
     "cuMemcpyHtoDAsync_v2",
     "cuMemsetD8Async",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
 ];
 
-/// Under the first name cudarc finds the driver, under the second libtorch does.
-const DRIVER_NAMES: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+/// The driver's own name, under which libtorch opens it, and the one that cudarc tries first, which
+/// a CUDA toolkit's library for building has too.
+const DRIVER_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 /// Whether both names can be opened and are not of one library, by the address of `symbol`.
 #[expect(unsafe_code, reason = "opens libraries")]
@@ -190,14 +203,14 @@ fn two_libraries(names: [&str; 2], symbol: &str) -> bool {
 /// The driver, started: the newest CUDA it serves.
 #[expect(unsafe_code, reason = "questions that cudarc has no function for")]
 fn driver() -> Result<(i32, i32), CudaError> {
-    // SAFETY: opens `libcuda` and closes it again; its initialisers do nothing that matters.
-    if !unsafe { sys::is_culib_present() } {
+    // SAFETY: opens `libcuda`, whose initialisers do nothing that matters.
+    let Ok(library) = (unsafe { Library::new(DRIVER_NAMES[0]) }) else {
         return Err(CudaError::NoGpu {
             reason: "there is no NVIDIA driver (libcuda.so.1)".into(),
             hint: "ask the batch system for a GPU; in a container: `apptainer run --nv`, `podman run --device nvidia.com/gpu=all`",
             driver: false,
         });
-    }
+    };
     if two_libraries(DRIVER_NAMES, "cuInit") {
         return Err(CudaError::NoGpu {
             reason: "`libcuda.so` is another library than the driver's, `libcuda.so.1`".into(),
@@ -205,18 +218,14 @@ fn driver() -> Result<(i32, i32), CudaError> {
             driver: true,
         });
     }
-    // SAFETY: as above; cudarc takes what has the first of these names, too.
-    let library = unsafe { Library::new("libcuda.so").or_else(|_| Library::new("libcuda.so.1")) };
-    if let Ok(library) = library {
-        // SAFETY: only their addresses are looked up.
-        let lacks = |name: &&&str| unsafe { library.get::<*const ()>(name.as_bytes()) }.is_err();
-        if let Some(name) = FUNCTIONS.iter().find(lacks) {
-            return Err(CudaError::NoGpu {
-                reason: format!("the driver's library has no function `{name}`"),
-                hint: "it is too old, or one for building only (`stubs`): `ldconfig -p | grep libcuda` shows where it lies",
-                driver: true,
-            });
-        }
+    // SAFETY: only their addresses are looked up.
+    let lacks = |name: &&&str| unsafe { library.get::<*const ()>(name.as_bytes()) }.is_err();
+    if let Some(name) = FUNCTIONS.iter().find(lacks) {
+        return Err(CudaError::NoGpu {
+            reason: format!("the driver's library has no function `{name}`"),
+            hint: "it is too old, or one for building only (`stubs`): `ldconfig -p | grep libcuda` shows where it lies",
+            driver: true,
+        });
     }
     result::init().map_err(|e| no_gpu("the driver", &e))?;
     let mut version = 0;

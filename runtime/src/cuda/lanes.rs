@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, DriverError, PinnedHostSlice};
-use cudarc::driver::{DevicePtr as _, sys};
+use cudarc::driver::{DevicePtr as _, result, sys};
 use tch::{Device, Kind, Tensor};
 
 use super::CudaError;
 use super::device_slots::{Lanes, Views};
 use crate::Error;
+use crate::torch::Slots;
 
 /// What a slot is filled with before each batch when it is to be seen that nobody reads it.
 const POISON: u8 = 0xA5;
@@ -23,32 +24,44 @@ pub(crate) struct CudaLanes {
     poison: bool,
 }
 
+/// What is allocated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Memory {
+    pub(crate) n_slots: usize,
+    /// Of a slot.
+    pub(crate) bytes: usize,
+    /// Whose memory of the device.
+    pub(crate) slots: Slots,
+    /// Whether each slot has page-locked memory of the driver's too, which batches go through.
+    pub(crate) staged: bool,
+}
+
 struct Slot {
-    images: CudaSlice<u8>,
-    labels: CudaSlice<i64>,
-    /// The labels once more, page-locked: those of a batch are not.
-    host_labels: PinnedHostSlice<i64>,
+    /// `u8`, one dimension.
+    memory: Tensor,
+    /// What that is a view of, where it is the driver's.
+    _of_driver: Option<CudaSlice<u8>>,
+    /// Where a batch is copied first.
+    staging: Option<PinnedHostSlice<u8>>,
 }
 
 impl CudaLanes {
-    /// Slots of `rows` rows of `row_bytes` bytes.
-    ///
     /// With `poison` each slot is overwritten before it is filled.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
-        n_slots: usize,
-        rows: usize,
-        row_bytes: usize,
+        memory: &Memory,
         poison: bool,
     ) -> Result<Self, Error> {
         let index = context.ordinal();
         let refused = |e| refused(index, "allocate the slots of the ring", e);
         let copy = context.new_stream().map_err(refused)?;
-        let slot = |_| Slot::new(context, &copy, rows, rows * row_bytes).map_err(refused);
-        let slots = (0..n_slots).map(slot).collect::<Result<_, CudaError>>()?;
-        // What `alloc` gave to the copy stream is there for the compute stream too.
-        copy.synchronize().map_err(refused)?;
         let compute = context.default_stream();
+        let slot = |_| Slot::new(context, &copy, memory);
+        let slots = (0..memory.n_slots).map(slot).collect::<Result<_, Error>>()?;
+        // What the driver gave to the copy stream is there for the compute stream too, and what
+        // libtorch gave is no longer used by those who had it before.
+        copy.synchronize().map_err(refused)?;
+        compute.synchronize().map_err(refused)?;
         Ok(Self { context: Arc::clone(context), copy, compute, slots, poison })
     }
 
@@ -61,33 +74,43 @@ impl CudaLanes {
 
 impl Slot {
     #[expect(unsafe_code, reason = "memory that is written before it is read")]
-    fn new(
-        context: &Arc<CudaContext>,
-        copy: &Arc<CudaStream>,
-        rows: usize,
-        bytes: usize,
-    ) -> Result<Self, DriverError> {
-        // SAFETY: device memory is read only by views of batches copied there before. Host
-        // labels are a type of any bytes, and written before each copy. No flags: the
-        // default of cudarc is write-combined memory, slow to read back.
-        unsafe {
-            Ok(Self {
-                images: copy.alloc(bytes)?,
-                labels: copy.alloc(rows)?,
-                host_labels: context.alloc_pinned_with_flags(rows, 0)?,
-            })
-        }
+    fn new(context: &Arc<CudaContext>, copy: &Arc<CudaStream>, of: &Memory) -> Result<Self, Error> {
+        let index = context.ordinal();
+        let refused = |e| refused(index, "allocate the slots of the ring", e);
+        let device = Device::Cuda(index);
+        let (memory, of_driver) = match of.slots {
+            Slots::Torch => (Tensor::f_empty([of.bytes as i64], (Kind::Uint8, device))?, None),
+            Slots::Driver => {
+                // SAFETY: device memory is read only where batches were copied before.
+                let slice = unsafe { copy.alloc::<u8>(of.bytes) }.map_err(refused)?;
+                (over(&slice, copy, device)?, Some(slice))
+            }
+        };
+        // SAFETY: bytes of any value are bytes, and they are written before each copy. No flags:
+        // the default of cudarc is write-combined memory, slow to read back.
+        let alloc = || unsafe { context.alloc_pinned_with_flags(of.bytes, 0) }.map_err(refused);
+        let staging = of.staged.then(alloc).transpose()?;
+        Ok(Self { memory, _of_driver: of_driver, staging })
     }
+}
+
+/// A tensor over all of `slice`.
+#[expect(unsafe_code, reason = "a tensor over memory that is not libtorch's")]
+fn over(slice: &CudaSlice<u8>, copy: &CudaStream, device: Device) -> Result<Tensor, Error> {
+    let (start, _none) = slice.device_ptr(copy);
+    let start = std::ptr::with_exposed_provenance(start as usize);
+    // SAFETY: memory of this device, as long as the tensor says, which the slot holds longer than
+    // the tensor, until after the streams are done. A batch is no longer than the slot (`upload`
+    // checks it), and its copy comes first on the compute stream. The ring is told when the last
+    // reader was given to that stream; a reader after that would see the next batch.
+    Ok(unsafe { Tensor::f_from_blob(start, &[slice.len() as i64], &[], Kind::Uint8, device) }?)
 }
 
 impl Lanes for CudaLanes {
     type Event = CudaEvent;
 
     fn event(&self) -> Result<CudaEvent, Error> {
-        // The host sleeps until it is past: a core that turns in circles could decode.
-        // cudarc's flags cannot be joined, so it keeps a time, too, which nobody reads.
-        let flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
-        self.context.new_event(Some(flags)).map_err(self.refused("make an event"))
+        blocking_event(&self.context).map_err(self.refused("make an event"))
     }
 
     fn copy_records(&self, event: &CudaEvent) -> Result<(), Error> {
@@ -115,26 +138,29 @@ impl Lanes for CudaLanes {
         event.synchronize().map_err(self.refused("copy a batch"))
     }
 
-    fn upload(&mut self, slot: usize, images: &[u8], labels: &[i64]) -> Result<(), Error> {
+    fn upload(&mut self, slot: usize, batch: &[u8]) -> Result<(), Error> {
         let refused = self.refused("copy a batch");
-        let Slot { images: to, labels: to_labels, host_labels } = &mut self.slots[slot];
+        let Slot { memory, staging, .. } = &mut self.slots[slot];
+        let room = memory.numel();
+        if batch.len() > room {
+            let reason = format!("a batch of {} bytes for a slot of {room}", batch.len());
+            return Err(Error::Tensors { reason });
+        }
+        self.context.bind_to_thread().map_err(&refused)?;
+        let to = memory.data_ptr().addr() as u64;
         if self.poison {
-            self.context.bind_to_thread().map_err(&refused)?;
-            fill(to, &self.copy, POISON).map_err(&refused)?;
+            fill(to, room, &self.copy).map_err(&refused)?;
         }
-        if !images.is_empty() {
-            self.copy.memcpy_htod(images, &mut to.slice_mut(..images.len())).map_err(&refused)?;
-        }
-        if !labels.is_empty() {
-            // The ring saw the slot's last copy done, so that nothing reads these any more.
-            let staged = &mut host_labels.as_mut_slice().map_err(&refused)?[..labels.len()];
-            staged.copy_from_slice(labels);
-            let staged: &[i64] = staged;
-            self.copy
-                .memcpy_htod(staged, &mut to_labels.slice_mut(..labels.len()))
-                .map_err(&refused)?;
-        }
-        Ok(())
+        let batch = match staging {
+            None => batch,
+            Some(staged) => {
+                // The ring saw the slot's last copy done, so that nothing reads this any more.
+                let staged = &mut staged.as_mut_slice().map_err(&refused)?[..batch.len()];
+                staged.copy_from_slice(batch);
+                staged
+            }
+        };
+        copy_to(to, batch, &self.copy).map_err(&refused)
     }
 
     fn finish(&self) {
@@ -145,35 +171,37 @@ impl Lanes for CudaLanes {
 }
 
 impl Views for CudaLanes {
-    fn device(&self) -> Device {
-        Device::Cuda(self.context.ordinal())
-    }
-
-    #[expect(unsafe_code, reason = "tensors over memory that is not libtorch's")]
-    fn view(&self, slot: usize, shape: [i64; 4], n_labels: i64) -> Result<(Tensor, Tensor), Error> {
-        let Slot { images, labels, .. } = &self.slots[slot];
-        let device = self.device();
-        let (images, _none) = images.device_ptr(&self.compute);
-        let (labels, _none) = labels.device_ptr(&self.compute);
-        let (images, labels) = (images as usize as *const u8, labels as usize as *const u8);
-        // SAFETY: memory of this device, which the slot holds until after the streams are
-        // done; a batch is no longer than the slot (`upload` checks it), and its copy comes
-        // first on the compute stream. The ring is told when the last reader was given to
-        // that stream; a reader after that would see the next batch.
-        let images = unsafe { Tensor::f_from_blob(images, &shape, &[], Kind::Uint8, device) }?;
-        // SAFETY: as above.
-        let labels = unsafe { Tensor::f_from_blob(labels, &[n_labels], &[], Kind::Int64, device) }?;
-        Ok((images, labels))
+    fn memory(&self, slot: usize) -> &Tensor {
+        &self.slots[slot].memory
     }
 }
 
+/// An event at which the host sleeps until it is past: a core that turns in circles could decode.
+pub(super) fn blocking_event(context: &Arc<CudaContext>) -> Result<CudaEvent, DriverError> {
+    // cudarc's flags cannot be joined, so it keeps a time, too, which nobody reads.
+    context.new_event(Some(sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC))
+}
+
+/// Waits until `event` is past.
+pub(crate) fn wait_for(event: &CudaEvent) -> Result<(), Error> {
+    let refused = |e| refused(event.context().ordinal(), "compute", e).into();
+    event.synchronize().map_err(refused)
+}
+
 #[expect(unsafe_code, reason = "cudarc's safe form writes zeros only")]
-fn fill(slot: &mut CudaSlice<u8>, stream: &CudaStream, value: u8) -> Result<(), DriverError> {
-    use cudarc::driver::{DevicePtrMut as _, result};
-    let len = slot.len();
-    let (start, _none) = slot.device_ptr_mut(stream);
+fn fill(start: u64, len: usize, stream: &CudaStream) -> Result<(), DriverError> {
     // SAFETY: the slot's own memory, on the stream that writes it.
-    unsafe { result::memset_d8_async(start, value, len, stream.cu_stream()) }
+    unsafe { result::memset_d8_async(start, POISON, len, stream.cu_stream()) }
+}
+
+#[expect(unsafe_code, reason = "cudarc's safe form copies to memory of its own only")]
+fn copy_to(start: u64, bytes: &[u8], stream: &CudaStream) -> Result<(), DriverError> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: the slot has room for them (`upload`), on the stream that writes it; they stay as
+    // they are until the copy is past (`DeviceSlots`), or other bytes would arrive.
+    unsafe { result::memcpy_htod_async(start, bytes, stream.cu_stream()) }
 }
 
 /// The driver's answer as an error of ours.

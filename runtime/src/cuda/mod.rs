@@ -6,19 +6,23 @@
 mod device_slots;
 mod error;
 mod gpu;
+mod kernel;
 mod lanes;
 mod library;
 mod nccl;
+mod nvrtc;
 mod pin;
 mod rates;
 
 pub use error::CudaError;
 pub use gpu::Gpu;
+pub use kernel::compile_kernels;
 pub use nccl::Nccl;
 pub use rates::{CopyRates, copy_rates};
 
 #[cfg(test)]
 pub(crate) use device_slots::Lanes;
-pub(crate) use device_slots::{DeviceSlots, Held, Lent, Views};
-pub(crate) use lanes::CudaLanes;
+pub(crate) use device_slots::{DeviceSlots, Held, Lent, Views, labels_at};
+pub(crate) use kernel::{Conversion, Kernel};
+pub(crate) use lanes::{CudaLanes, Memory, wait_for};
 pub(crate) use pin::pin;

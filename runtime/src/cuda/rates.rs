@@ -7,11 +7,12 @@ use bytes::BytesMut;
 use cudarc::driver::DriverError;
 
 use super::Gpu;
-use super::device_slots::{DeviceSlots, Held};
-use super::lanes::{CudaLanes, refused};
+use super::device_slots::{DeviceSlots, Held, labels_at};
+use super::lanes::{CudaLanes, Memory, refused};
 use super::pin::{Pinned, pin};
 use crate::Error;
 use crate::loader::{LoaderError, pages};
+use crate::torch::{FeedOptions, Pin};
 
 /// Bytes a second from page-locked memory to a GPU.
 #[derive(Debug, Clone, Copy)]
@@ -19,12 +20,11 @@ pub struct CopyRates {
     /// One buffer of the driver's own, copied again and again on one stream.
     pub plain: f64,
     /// The ring of device slots, its events and waits included, with labels, and nothing
-    /// computed on the batches.
+    /// computed on the batches; slots and page locks as the options say.
     pub ring: f64,
 }
 
-/// Copies batches of `rows` rows of `row_bytes` bytes for `time` each way; `ahead` as in
-/// [`FeedOptions`](crate::torch::FeedOptions).
+/// Copies batches of `rows` rows of `row_bytes` bytes for `time` each way.
 ///
 /// # Errors
 /// [`CudaError::Gpu`], [`LoaderError::Memory`].
@@ -32,12 +32,12 @@ pub fn copy_rates(
     gpu: &Gpu,
     rows: usize,
     row_bytes: usize,
-    ahead: usize,
+    options: &FeedOptions,
     time: Duration,
 ) -> Result<CopyRates, Error> {
     Ok(CopyRates {
         plain: plain(gpu, rows * row_bytes, time).map_err(|e| refused(gpu.index, "copy", e))?,
-        ring: ring(gpu, rows, row_bytes, ahead, time)?,
+        ring: ring(gpu, rows, row_bytes, options, time)?,
     })
 }
 
@@ -64,21 +64,16 @@ fn plain(gpu: &Gpu, bytes: usize, time: Duration) -> Result<f64, DriverError> {
     Ok((n * bytes as u64) as f64 / since.elapsed().as_secs_f64())
 }
 
-/// Page-locked memory that is uploaded and never changes.
+/// Memory that is uploaded and never changes.
 struct Same {
     /// First, so that it is let go of before the memory is freed.
-    _lock: Pinned,
-    images: BytesMut,
-    labels: Vec<i64>,
+    _lock: Option<Pinned>,
+    memory: BytesMut,
 }
 
 impl Held for Arc<Same> {
-    fn images(&self) -> &[u8] {
-        &self.images
-    }
-
-    fn labels(&self) -> &[i64] {
-        &self.labels
+    fn bytes(&self) -> &[u8] {
+        &self.memory
     }
 }
 
@@ -86,16 +81,23 @@ fn ring(
     gpu: &Gpu,
     rows: usize,
     row_bytes: usize,
-    ahead: usize,
+    options: &FeedOptions,
     time: Duration,
 ) -> Result<f64, Error> {
-    let bytes = rows * row_bytes;
-    let mut memory = pages(bytes).ok_or(LoaderError::Memory { bytes: bytes as u64 })?;
+    let (ahead, bytes) = (options.ahead, rows * row_bytes);
+    let len = labels_at(bytes) + rows * size_of::<i64>();
+    let mut memory = pages(len).ok_or(LoaderError::Memory { bytes: len as u64 })?;
+    let lock = (options.pin == Pin::Register).then(|| pin(gpu.context(), &memory)).transpose()?;
     memory.fill(1);
-    let lock = pin(gpu.context(), &memory)?;
-    memory.truncate(bytes);
-    let same = Arc::new(Same { _lock: lock, images: memory, labels: vec![7; rows] });
-    let lanes = CudaLanes::new(gpu.context(), ahead + 1, rows, row_bytes, false)?;
+    memory.truncate(len);
+    let same = Arc::new(Same { _lock: lock, memory });
+    let of = Memory {
+        n_slots: ahead + 1,
+        bytes: len,
+        slots: options.slots,
+        staged: options.pin == Pin::Alloc,
+    };
+    let lanes = CudaLanes::new(gpu.context(), &of, false)?;
     let mut ring = DeviceSlots::new(lanes, ahead + 1)?;
     let mut batches = |n: u64| {
         for _ in 0..n {

@@ -186,6 +186,25 @@ impl Batch {
         }
     }
 
+    /// The images and what is behind them: from a multiple of 8 bytes on, room for as many `i64`
+    /// as the batch has samples. Empty where the bundle has no images.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn image_memory(&self) -> &[u8] {
+        match self.slot.columns.first() {
+            Some(Memory::Rows(memory)) if self.about.pictured => memory,
+            _ => &[],
+        }
+    }
+
+    /// As [`Batch::image_memory`].
+    #[cfg(feature = "cuda")]
+    pub(crate) fn image_memory_mut(&mut self) -> &mut [u8] {
+        match self.slot.columns.first_mut() {
+            Some(Memory::Rows(memory)) if self.about.pictured => memory,
+            _ => &mut [],
+        }
+    }
+
     /// Whether the loader could go on if this batch were kept for long. Where it could not, who
     /// lends the batch's memory to others copies it instead.
     #[must_use]

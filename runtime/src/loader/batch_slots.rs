@@ -329,10 +329,13 @@ impl BatchSlots {
         let all = (rows as u64).saturating_mul(all as u64).saturating_mul(n_slots as u64);
         let memory = || LoaderError::Memory { bytes: all };
         let free = (0..n_slots).map(|_| {
-            let columns = row_bytes.iter().map(|bytes| match bytes {
+            let columns = row_bytes.iter().enumerate().map(|(column, bytes)| match bytes {
                 None => Ok(Memory::Bytes(Vec::new())),
                 Some(bytes) => {
-                    pages(rows.saturating_mul(*bytes)).map(Memory::Rows).ok_or_else(memory)
+                    // One copy brings images and labels to a GPU, where these follow those.
+                    let labels = if column == 0 { rows.saturating_add(1) } else { 0 };
+                    let len = rows.saturating_mul(*bytes).saturating_add(labels.saturating_mul(8));
+                    pages(len).map(Memory::Rows).ok_or_else(memory)
                 }
             });
             Ok(Slot { columns: columns.collect::<Result<_, _>>()?, ..Slot::default() })
@@ -626,9 +629,14 @@ impl BatchSlots {
     }
 }
 
-/// At least `len` bytes of zeros: whole pages, which nothing else shares.
+/// A huge page, as x86-64 has them and Linux elsewhere with pages of 4 KiB.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// At least `len` bytes of zeros: whole pages, which nothing else shares; as many as fill a huge
+/// page begin and end with one, so that the kernel can take those where it is told to.
 pub(crate) fn pages(len: usize) -> Option<BytesMut> {
     let page = rustix::param::page_size();
+    let page = if len < HUGE_PAGE { page } else { page.max(HUGE_PAGE) };
     let whole = len.max(1).checked_next_multiple_of(page)?;
     let with_room = whole.checked_add(page)?;
     // `zeroed` aborts when memory is short; so ask first.
@@ -841,5 +849,23 @@ mod tests {
             }
         }
         assert!(pages(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn large_slots_begin_and_end_with_a_huge_page() {
+        for len in [HUGE_PAGE, HUGE_PAGE + 1, 3 * HUGE_PAGE - 1] {
+            let memory = pages(len).unwrap();
+            let found = (memory.as_ptr().align_offset(HUGE_PAGE), memory.len() % HUGE_PAGE);
+            assert_eq!(found, (0, 0), "{len}");
+            assert!(memory.len() >= len && memory.len() < len + HUGE_PAGE, "{len}");
+        }
+    }
+
+    #[test]
+    fn behind_the_first_field_is_room_for_labels() {
+        let slots = BatchSlots::new(2, 5, &[Some(3), Some(3)], Waiting::default()).unwrap();
+        let state = slots.lock();
+        let Some(Memory::Rows(first)) = state.free[0].columns.first() else { panic!("rows") };
+        assert!(first.len() >= (5_usize * 3).next_multiple_of(8) + 5 * 8, "{}", first.len());
     }
 }

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
-use super::feed::{About, FeedOptions, Pin, TensorBatch};
+use super::feed::{About, TensorBatch};
 use super::lend::copy;
 use super::numbers::{Converter, own};
-use crate::cuda::{CudaError, CudaLanes, DeviceSlots, Gpu, Held, Lent, Views, pin};
+use super::{FeedOptions, Pin};
+use crate::cuda::{
+    CudaError, CudaLanes, DeviceSlots, Gpu, Held, Lent, Memory, Views, labels_at, pin,
+};
 use crate::{Batch, Epoch, Error, Loader};
 
 /// The ring of device slots of one loader.
 pub(super) struct DeviceFeed<V: Views> {
-    ring: DeviceSlots<V, Batch, Ahead>,
+    ring: DeviceSlots<V, Packed, Ahead>,
+    device: Device,
     /// Bytes of a pixel.
     pixel_bytes: i64,
     /// How many of the loader's batches may be held at a time.
@@ -43,14 +47,42 @@ fn pixel_bytes(loader: &Loader) -> usize {
     loader.image().map_or(0, |(dtype, channels)| channels * dtype.size_bytes() as usize)
 }
 
-impl Held for Batch {
-    fn images(&self) -> &[u8] {
-        self.images()
-    }
+/// A batch whose labels stand behind its images, so that one copy brings both.
+struct Packed {
+    batch: Batch,
+    /// Of both.
+    bytes: usize,
+}
 
-    fn labels(&self) -> &[i64] {
-        self.labels()
+impl Packed {
+    fn new(mut batch: Batch) -> Result<Self, Error> {
+        let labels: Vec<u8> = batch.labels().iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let start = labels_at(batch.images().len());
+        let bytes = start + labels.len();
+        let room = batch.image_memory().len();
+        let too_small =
+            || Error::Tensors { reason: format!("a batch of {bytes} bytes has room for {room}") };
+        batch
+            .image_memory_mut()
+            .get_mut(start..bytes)
+            .ok_or_else(too_small)?
+            .copy_from_slice(&labels);
+        Ok(Self { batch, bytes })
     }
+}
+
+impl Held for Packed {
+    fn bytes(&self) -> &[u8] {
+        self.batch.image_memory().get(..self.bytes).unwrap_or_default()
+    }
+}
+
+/// Images `u8` of `shape` and labels `i64` of shape `[n_labels]`, over `memory` of a slot.
+fn parts(memory: &Tensor, shape: [i64; 4], n_labels: i64) -> Result<(Tensor, Tensor), Error> {
+    let images: i64 = shape.iter().product();
+    let start = labels_at(usize::try_from(images).unwrap_or_default()) as i64;
+    let labels = memory.f_narrow(0, start, n_labels * 8)?.f_view_dtype(Kind::Int64)?;
+    Ok((memory.f_narrow(0, 0, images)?.f_view(&shape[..])?, labels))
 }
 
 impl DeviceFeed<CudaLanes> {
@@ -60,6 +92,7 @@ impl DeviceFeed<CudaLanes> {
         let about = loader.options();
         let (width, height) = about.transform.size();
         let row_bytes = width as usize * height as usize * pixel_bytes(loader);
+        let bytes = labels_at(about.batch_size * row_bytes) + about.batch_size * size_of::<i64>();
         let mut unpinned = None;
         if options.pin == Pin::Register {
             match loader.hold(&mut |memory| Ok(Box::new(pin(context, memory)?))) {
@@ -67,9 +100,19 @@ impl DeviceFeed<CudaLanes> {
                 held => held?,
             }
         }
-        let lanes =
-            |n_slots| CudaLanes::new(context, n_slots, about.batch_size, row_bytes, options.poison);
-        Ok(Self { unpinned, ..Self::new(loader, options, lanes)? })
+        let lanes = |n_slots| {
+            let lanes = |staged| {
+                let of = Memory { n_slots, bytes, slots: options.slots, staged };
+                CudaLanes::new(context, &of, options.poison)
+            };
+            match &unpinned {
+                // Where locking is refused, so may be allocating what is locked.
+                Some(_) => lanes(true).or_else(|_| lanes(false)),
+                None => lanes(options.pin == Pin::Alloc),
+            }
+        };
+        let this = Self::new(loader, options, gpu.device(), lanes)?;
+        Ok(Self { unpinned, ..this })
     }
 }
 
@@ -78,6 +121,7 @@ impl<V: Views> DeviceFeed<V> {
     fn new(
         loader: &Loader,
         options: &FeedOptions,
+        device: Device,
         lanes: impl FnOnce(usize) -> Result<V, Error>,
     ) -> Result<Self, Error> {
         let FeedOptions { ahead, .. } = *options;
@@ -92,7 +136,7 @@ impl<V: Views> DeviceFeed<V> {
         let n_slots = ahead + 1;
         let ring = DeviceSlots::new(lanes(n_slots)?, n_slots)?;
         let pixel_bytes = pixel_bytes(loader) as i64;
-        Ok(Self { ring, pixel_bytes, may_hold, failed: None, unpinned: None })
+        Ok(Self { ring, device, pixel_bytes, may_hold, failed: None, unpinned: None })
     }
 
     /// Why copies are slower than they could be.
@@ -144,7 +188,7 @@ impl<V: Views> DeviceFeed<V> {
             Some(Ok(mut batch)) => {
                 let about = About::of(&mut batch, batches.state());
                 let fields = others(&batch)?;
-                self.ring.upload(batch, Ahead { about, fields })?;
+                self.ring.upload(Packed::new(batch)?, Ahead { about, fields })?;
                 Ok(true)
             }
         }
@@ -157,7 +201,7 @@ impl<V: Views> DeviceFeed<V> {
         // Also after an error: some of it may have been given to the stream.
         self.ring.consumed(lent)?;
         let (images, labels) = made?;
-        let device = self.ring.lanes().device();
+        let device = self.device;
         let fields = fields.into_iter().map(|(name, field)| Ok((name, field.f_to_device(device)?)));
         Ok(Some(about.with(images, labels, fields.collect::<Result<_, Error>>()?)))
     }
@@ -168,16 +212,16 @@ impl<V: Views> DeviceFeed<V> {
         about: &About,
         converter: &Converter,
     ) -> Result<(Tensor, Tensor), Error> {
-        let lanes = self.ring.lanes();
         let (width, height) = about.size;
         let shape =
             [about.sample_ids.len() as i64, i64::from(height), i64::from(width), self.pixel_bytes];
         if shape[0] == 0 {
             // There is nothing in the slot.
-            let none = |shape: &[i64], kind| Tensor::f_zeros(shape, (kind, lanes.device()));
+            let none = |shape: &[i64], kind| Tensor::f_zeros(shape, (kind, self.device));
             return Ok((converter.convert(&none(&shape, Kind::Uint8)?)?, none(&[0], Kind::Int64)?));
         }
-        let (bytes, labels) = lanes.view(lent.slot(), shape, about.n_labels)?;
+        let memory = self.ring.lanes().memory(lent.slot());
+        let (bytes, labels) = parts(memory, shape, about.n_labels)?;
         Ok((converter.convert(&bytes)?, own(&labels)?))
     }
 
@@ -190,10 +234,7 @@ impl<V: Views> DeviceFeed<V> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
     use std::sync::Arc;
-
-    use tch::Device;
 
     use super::*;
     use crate::cuda::Lanes;
@@ -207,7 +248,7 @@ mod tests {
 
     /// Slots on the processor, copied to at once and overwritten as soon as they may be.
     struct HostLanes {
-        slots: Vec<RefCell<(Vec<u8>, Vec<i64>)>>,
+        slots: Vec<Tensor>,
         /// Whether copies are seen to be done without waiting for them.
         quick: bool,
     }
@@ -243,11 +284,10 @@ mod tests {
             Ok(())
         }
 
-        fn upload(&mut self, slot: usize, images: &[u8], labels: &[i64]) -> Result<(), Error> {
-            let (to, to_labels) = &mut *self.slots[slot].borrow_mut();
-            to.fill(0xA5);
-            to[..images.len()].copy_from_slice(images);
-            to_labels[..labels.len()].copy_from_slice(labels);
+        fn upload(&mut self, slot: usize, batch: &[u8]) -> Result<(), Error> {
+            let to = &mut self.slots[slot];
+            let _ = to.f_fill_(0xA5)?;
+            to.f_narrow(0, 0, batch.len() as i64)?.f_copy_(&Tensor::f_from_slice(batch)?)?;
             Ok(())
         }
 
@@ -255,15 +295,8 @@ mod tests {
     }
 
     impl Views for HostLanes {
-        fn device(&self) -> Device {
-            Device::Cpu
-        }
-
-        fn view(&self, slot: usize, shape: [i64; 4], n: i64) -> Result<(Tensor, Tensor), Error> {
-            let (images, labels) = &*self.slots[slot].borrow();
-            let len = usize::try_from(shape.iter().product::<i64>()).unwrap();
-            let images = Tensor::f_from_data_size(&images[..len], &shape, Kind::Uint8)?;
-            Ok((images, Tensor::f_from_slice(&labels[..usize::try_from(n).unwrap()])?))
+        fn memory(&self, slot: usize) -> &Tensor {
+            &self.slots[slot]
         }
     }
 
@@ -284,10 +317,10 @@ mod tests {
 
     fn feed_of(loader: &Loader, ahead: usize, quick: bool) -> Result<DeviceFeed<HostLanes>, Error> {
         let options = FeedOptions { ahead, ..FeedOptions::default() };
-        let bytes = (SIDE * SIDE * 3 * 3) as usize;
-        let slot = || RefCell::new((vec![0; bytes], vec![0; 3]));
-        DeviceFeed::new(loader, &options, |n| {
-            Ok(HostLanes { slots: (0..n).map(|_| slot()).collect(), quick })
+        let bytes = i64::from(SIDE * SIDE * 3 * 3 + 3 * 8);
+        let slot = |_| Tensor::zeros([bytes], (Kind::Uint8, Device::Cpu));
+        DeviceFeed::new(loader, &options, Device::Cpu, |n| {
+            Ok(HostLanes { slots: (0..n).map(slot).collect(), quick })
         })
     }
 

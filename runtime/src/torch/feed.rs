@@ -6,58 +6,21 @@ use std::sync::Arc;
 
 use tch::{Device, Kind, Tensor};
 
-use super::Place;
+#[cfg(feature = "cuda")]
+use super::Convert;
 #[cfg(feature = "cuda")]
 use super::device::DeviceFeed;
 use super::lend::{copy, lend, lend_labels};
 #[cfg(feature = "cuda")]
 use super::numbers::Converter;
+use super::{FeedOptions, Place};
 use crate::augment::Blended;
 #[cfg(feature = "cuda")]
 use crate::cuda::CudaLanes;
 use crate::order::LoaderState;
-use crate::{Batch, Epoch, Error, Layout, Loader, Numbers, Stats, Values};
-
-/// How batches become tensors.
-#[derive(Debug, Clone, Copy)]
-pub struct FeedOptions {
-    /// What the images become.
-    pub numbers: Numbers,
-    /// How they lie in memory.
-    pub layout: Layout,
-    /// Batches on their way to a GPU, or there, while it computes on another; at least 1,
-    /// and the loader needs 2 slots more. Each takes `batch * 3 * height * width` bytes.
-    pub ahead: usize,
-    /// How the memory of batches is prepared for copies to a GPU.
-    pub pin: Pin,
-    /// Overwrite the memory of a batch before it is used again, so that a reader that
-    /// comes too late sees it. For checks; costs time.
-    pub poison: bool,
-}
-
-impl Default for FeedOptions {
-    fn default() -> Self {
-        Self {
-            numbers: Numbers::F32,
-            layout: Layout::Contiguous,
-            ahead: 2,
-            pin: Pin::Register,
-            poison: false,
-        }
-    }
-}
-
-/// How the memory of batches is prepared for copies to a GPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pin {
-    /// Page-locked where it lies, so that the GPU reads it by itself. Some containers and limits
-    /// of locked memory refuse that: then as `None`, and [`Feed::unpinned`] says why.
-    #[default]
-    Register,
-    /// Left as it is; the driver copies it to memory of its own first, on the thread of the
-    /// training.
-    None,
-}
+use crate::{Batch, Epoch, Error, Loader, Stats, Values};
+#[cfg(feature = "cuda")]
+use crate::{Layout, Numbers};
 
 /// A batch on the device.
 ///
@@ -171,7 +134,7 @@ impl Feed {
         Ok(Self {
             device,
             #[cfg(feature = "cuda")]
-            converter: converter(&loader, numbers, layout, device)?,
+            converter: converter(&loader, place, &options)?,
             #[cfg(feature = "cuda")]
             gpu: match place {
                 Place::Gpu(gpu) => Some(DeviceFeed::on_gpu(gpu, &loader, &options)?),
@@ -225,11 +188,21 @@ impl Feed {
         &self.loader
     }
 
-    /// Why batches are not page-locked although they were to be; copies to the GPU are slower.
+    /// Why batches are not page-locked where they lie although they were to be; copies to the GPU
+    /// are slower.
     #[must_use]
     pub fn unpinned(&self) -> Option<&Error> {
         #[cfg(feature = "cuda")]
         return self.gpu.as_ref()?.unpinned();
+        #[cfg(not(feature = "cuda"))]
+        None
+    }
+
+    /// Why no kernel of ours makes numbers of pixels although one was to; libtorch's operations do.
+    #[must_use]
+    pub fn unfused(&self) -> Option<&Error> {
+        #[cfg(feature = "cuda")]
+        return self.converter.unfused();
         #[cfg(not(feature = "cuda"))]
         None
     }
@@ -339,14 +312,16 @@ impl fmt::Debug for FeedEpoch<'_> {
 }
 
 #[cfg(feature = "cuda")]
-fn converter(
-    loader: &Loader,
-    numbers: Numbers,
-    layout: Layout,
-    device: Device,
-) -> Result<Converter, Error> {
+fn converter(loader: &Loader, place: &Place, options: &FeedOptions) -> Result<Converter, Error> {
     let image = loader.image().unwrap_or((gular_bundle::Dtype::U8, 3));
-    Converter::new((numbers, layout), image, &loader.options().normalise, device)
+    let (how, about) = ((options.numbers, options.layout), loader.options());
+    let converter = Converter::new(how, image, &about.normalise, place.device())?;
+    Ok(match place {
+        Place::Gpu(gpu) if options.convert == Convert::Kernel => {
+            converter.with_kernel(gpu, about.transform.size())
+        }
+        _ => converter,
+    })
 }
 
 /// What is known of a batch beside its tensors.

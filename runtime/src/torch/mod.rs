@@ -3,11 +3,14 @@
 //! All that is specific to a release of `tch` is here; it compiles with tch 0.20
 //! (libtorch 2.7.0) and 0.24 (libtorch 2.11.0).
 
+mod autocast;
 mod buckets;
 mod compute;
 #[cfg(feature = "cuda")]
 mod device;
 mod feed;
+mod feed_options;
+mod fetch;
 mod grad;
 mod lend;
 mod machine;
@@ -24,8 +27,11 @@ mod weights;
 mod weights_file;
 
 pub use crate::{Layout, Numbers};
+pub use autocast::in_bf16;
 pub use compute::{Compute, Place};
-pub use feed::{Feed, FeedEpoch, FeedOptions, Pin, TensorBatch};
+pub use feed::{Feed, FeedEpoch, TensorBatch};
+pub use feed_options::{Convert, FeedOptions, Pin, Slots};
+pub use fetch::Fetched;
 pub use machine::Machine;
 pub use optimiser::{AdamW, Optimiser, Sgd};
 #[cfg(feature = "cuda")]

@@ -11,7 +11,7 @@ use tch::nn::VarStore;
 
 use super::training::write;
 use super::weights::copy;
-use super::{Optimiser, TrainState, save};
+use super::{Optimiser, TrainState};
 use crate::Error;
 use crate::checkpoint::{CheckpointError, Checkpoints};
 
@@ -34,6 +34,7 @@ pub struct Saved {
 #[derive(Debug)]
 pub struct Saver {
     checkpoints: Arc<Checkpoints>,
+    about: Arc<BTreeMap<String, String>>,
     under_way: Option<JoinHandle<Result<Saved, Error>>>,
 }
 
@@ -41,7 +42,15 @@ impl Saver {
     /// Saves to `checkpoints`.
     #[must_use]
     pub fn new(checkpoints: Checkpoints) -> Self {
-        Self { checkpoints: Arc::new(checkpoints), under_way: None }
+        Self { checkpoints: Arc::new(checkpoints), about: Arc::default(), under_way: None }
+    }
+
+    /// Has the model of each checkpoint say `about` of itself, as
+    /// [`write_weights_about`](super::write_weights_about) does of a file of weights.
+    #[must_use]
+    pub fn about(mut self, about: BTreeMap<String, String>) -> Self {
+        self.about = Arc::new(about);
+        self
     }
 
     /// Begins a checkpoint of the training as it is now; waits for the one before, if that is
@@ -87,9 +96,10 @@ impl Saver {
         let model = model.collect::<Result<BTreeMap<String, Tensor>, Error>>()?;
         let moments = optimiser.tensors().into_iter().map(copied);
         let moments = moments.collect::<Result<BTreeMap<String, Tensor>, Error>>()?;
-        let (checkpoints, state) = (Arc::clone(&self.checkpoints), state.clone());
+        let (checkpoints, about) = (Arc::clone(&self.checkpoints), Arc::clone(&self.about));
+        let state = state.clone();
         let work = move || {
-            let path = write(&checkpoints, &state, &model, &moments)?;
+            let path = write(&checkpoints, &state, &about, &model, &moments)?;
             if is_best {
                 checkpoints.keep_best(state.step)?;
             }
@@ -128,7 +138,7 @@ impl Saver {
     /// this one takes its place.
     ///
     /// # Errors
-    /// Those of [`save`].
+    /// Those of [`save`](super::save).
     pub fn save(
         &mut self,
         state: &TrainState,
@@ -137,7 +147,8 @@ impl Saver {
     ) -> Result<Saved, Error> {
         let _replaced = self.finish();
         let since = Instant::now();
-        let path = save(&self.checkpoints, state, store, optimiser)?;
+        let model = store.variables().into_iter().collect();
+        let path = write(&self.checkpoints, state, &self.about, &model, &optimiser.tensors())?;
         Ok(Saved { step: state.step, path, took: since.elapsed() })
     }
 }

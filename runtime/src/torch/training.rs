@@ -71,19 +71,21 @@ pub fn save(
     store: &VarStore,
     optimiser: &dyn Optimiser,
 ) -> Result<PathBuf, Error> {
-    write(checkpoints, state, &store.variables().into_iter().collect(), &optimiser.tensors())
+    let model = store.variables().into_iter().collect();
+    write(checkpoints, state, &BTreeMap::new(), &model, &optimiser.tensors())
 }
 
 pub(super) fn write(
     checkpoints: &Checkpoints,
     state: &TrainState,
+    about: &BTreeMap<String, String>,
     model: &BTreeMap<String, Tensor>,
     optimiser: &BTreeMap<String, Tensor>,
 ) -> Result<PathBuf, Error> {
     let text = serde_json::to_string_pretty(state);
     let text = text.map_err(|e| Error::Tensors { reason: e.to_string() })? + "\n";
     checkpoints.write(state.step, &[MODEL, OPTIMISER, STATE], |out, name| match name {
-        MODEL => weights::write(model, &mut |piece| out.write(piece)),
+        MODEL => weights::write_about(model, about, &mut |piece| out.write(piece)),
         OPTIMISER => weights::write(optimiser, &mut |piece| out.write(piece)),
         _ => out.write(text.as_bytes()),
     })

@@ -83,7 +83,7 @@ pub(super) fn write(
 }
 
 /// As [`write`], with texts in the file's metadata.
-fn write_about(
+pub(super) fn write_about(
     named: &BTreeMap<String, Tensor>,
     about: &BTreeMap<String, String>,
     out: &mut dyn FnMut(&[u8]) -> Result<(), Error>,

@@ -1,0 +1,93 @@
+//! Mixed precision in bf16.
+
+use std::ffi::c_int;
+
+use tch::Device;
+
+use crate::Error;
+
+#[expect(unsafe_code, reason = "libtorch's C++, which tch does not offer")]
+mod foreign {
+    use super::c_int;
+
+    // SAFETY: what `autocast.cpp` defines.
+    unsafe extern "C" {
+        pub(super) fn gular_autocast_begin(gpu: bool) -> c_int;
+        pub(super) fn gular_autocast_end(gpu: bool, before: c_int);
+    }
+}
+
+/// Does `work` as `torch.autocast(device, dtype=torch.bfloat16)` does: products and convolutions
+/// on `device` compute in bf16, with copies of the weights, and what needs more stays in `f32`.
+/// Weights, their gradients and the optimiser are `f32`.
+///
+/// For the forward pass and the loss; a backward pass belongs behind it. On a processor without
+/// instructions for bf16 it is slower than `f32`.
+///
+/// # Errors
+/// [`Error::Tensors`] where libtorch has none for this device.
+pub fn in_bf16<T>(device: Device, work: impl FnOnce() -> T) -> Result<T, Error> {
+    let gpu = device.is_cuda();
+    // SAFETY: sets flags of this thread, which `Casting` sets back.
+    #[expect(unsafe_code, reason = "libtorch's C++, which tch does not offer")]
+    let before = unsafe { foreign::gular_autocast_begin(gpu) };
+    if before < 0 {
+        let reason = format!("libtorch refuses mixed precision on {device:?}");
+        return Err(Error::Tensors { reason });
+    }
+    let casting = Casting { gpu, before };
+    let done = work();
+    drop(casting);
+    Ok(done)
+}
+
+/// Ends it, also where the work panics.
+struct Casting {
+    gpu: bool,
+    before: c_int,
+}
+
+impl Drop for Casting {
+    #[expect(unsafe_code, reason = "libtorch's C++, which tch does not offer")]
+    fn drop(&mut self) {
+        // SAFETY: follows the call that gave `before`, on the same thread.
+        unsafe { foreign::gular_autocast_end(self.gpu, self.before) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tch::nn::{self, Module as _, VarStore};
+    use tch::{Kind, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn products_are_bf16_and_weights_and_gradients_stay_f32() {
+        let store = VarStore::new(Device::Cpu);
+        let layer = nn::linear(store.root(), 4, 2, nn::LinearConfig::default());
+        let images = Tensor::rand([3, 4], (Kind::Float, Device::Cpu));
+        let kind = || layer.forward(&images).kind();
+        assert_eq!(kind(), Kind::Float);
+        let nested = in_bf16(Device::Cpu, || (kind(), in_bf16(Device::Cpu, kind).unwrap(), kind()));
+        assert_eq!(nested.unwrap(), (Kind::BFloat16, Kind::BFloat16, Kind::BFloat16));
+        assert_eq!(kind(), Kind::Float, "as before");
+
+        let scores = in_bf16(Device::Cpu, || layer.forward(&images)).unwrap();
+        scores.to_kind(Kind::Float).sum(Kind::Float).backward();
+        assert_eq!((layer.ws.kind(), layer.ws.grad().kind()), (Kind::Float, Kind::Float));
+        // The copy of the weights is not one of earlier weights.
+        let _ = tch::no_grad(|| layer.ws.shallow_clone().fill_(0.0));
+        let zeros = in_bf16(Device::Cpu, || layer.forward(&images)).unwrap();
+        let bias = layer.bs.as_ref().unwrap().to_kind(Kind::BFloat16);
+        assert!(zeros.equal(&bias.expand([3, 2], false)));
+    }
+
+    #[test]
+    fn a_panic_ends_it_too() {
+        let work = || in_bf16::<()>(Device::Cpu, || panic!("on purpose"));
+        assert!(std::panic::catch_unwind(work).is_err());
+        let two = Tensor::ones([2, 2], (Kind::Float, Device::Cpu));
+        assert_eq!(two.matmul(&two).kind(), Kind::Float);
+    }
+}

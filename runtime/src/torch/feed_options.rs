@@ -1,0 +1,124 @@
+//! How batches become tensors.
+
+use std::str::FromStr;
+
+use crate::{Layout, Numbers};
+
+/// How batches become tensors.
+#[derive(Debug, Clone, Copy)]
+pub struct FeedOptions {
+    /// What the images become.
+    pub numbers: Numbers,
+    /// How they lie in memory.
+    pub layout: Layout,
+    /// Batches on their way to a GPU, or there, while it computes on another; at least 1,
+    /// and the loader needs 2 slots more. Each takes `batch * channels * height * width` times the
+    /// bytes of a value as it is stored, and 8 for each label.
+    pub ahead: usize,
+    /// How the memory of batches is prepared for copies to a GPU.
+    pub pin: Pin,
+    /// Whose memory the batches come to on a GPU.
+    pub slots: Slots,
+    /// What makes numbers of pixels on a GPU.
+    pub convert: Convert,
+    /// Overwrite the memory of a batch before it is used again, so that a reader that
+    /// comes too late sees it. For checks; costs time.
+    pub poison: bool,
+}
+
+impl Default for FeedOptions {
+    fn default() -> Self {
+        Self {
+            numbers: Numbers::F32,
+            layout: Layout::Contiguous,
+            ahead: 2,
+            pin: Pin::Register,
+            slots: Slots::Torch,
+            convert: Convert::Kernel,
+            poison: false,
+        }
+    }
+}
+
+/// How the memory of batches is prepared for copies to a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pin {
+    /// Page-locked where it lies, in huge pages where the kernel has them, so that the GPU reads it
+    /// by itself. Some containers and limits of locked memory refuse that: then as `Alloc`, or as
+    /// `None` where that is refused too, and [`Feed::unpinned`](super::Feed::unpinned) says why.
+    #[default]
+    Register,
+    /// Each batch is copied, on the thread of the training, to page-locked memory that the driver
+    /// allocated.
+    Alloc,
+    /// Left as it is; the driver copies it to memory of its own first, on the thread of the
+    /// training.
+    None,
+}
+
+/// Whose memory batches come to on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Slots {
+    /// libtorch's, so that its allocator counts it.
+    #[default]
+    Torch,
+    /// The driver's.
+    Driver,
+}
+
+/// What makes numbers of pixels on a GPU. The bits are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Convert {
+    /// One kernel for `u8` and `u16`, which NVRTC compiles when a [`Feed`](super::Feed) is made.
+    /// Where that library is missing, as `Torch`, and
+    /// [`Feed::unfused`](super::Feed::unfused) says why.
+    #[default]
+    Kernel,
+    /// libtorch's own operations, five of them.
+    Torch,
+}
+
+/// The value that is called `text`.
+fn named<T: Copy>(text: &str, names: &[(&str, T)]) -> Result<T, String> {
+    let found = names.iter().find(|(name, _)| *name == text);
+    let all = || names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    found.map(|(_, value)| *value).ok_or_else(|| format!("`{text}` is not one of {}", all()))
+}
+
+impl FromStr for Pin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        named(text, &[("register", Self::Register), ("alloc", Self::Alloc), ("none", Self::None)])
+    }
+}
+
+impl FromStr for Slots {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        named(text, &[("torch", Self::Torch), ("driver", Self::Driver)])
+    }
+}
+
+impl FromStr for Convert {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        named(text, &[("kernel", Self::Kernel), ("torch", Self::Torch)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_are_named_in_words() {
+        assert_eq!("alloc".parse(), Ok(Pin::Alloc));
+        assert_eq!("driver".parse(), Ok(Slots::Driver));
+        assert_eq!("kernel".parse(), Ok(Convert::Kernel));
+        let wrong = "Register".parse::<Pin>().unwrap_err();
+        assert_eq!(wrong, "`Register` is not one of register, alloc, none");
+    }
+}
