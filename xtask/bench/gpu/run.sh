@@ -1,18 +1,20 @@
 #!/bin/sh
 # Everything that only a machine with a GPU can show, from the folder this file is in.
 #
-#   sh run.sh OUT [STAGE...]     stages: check sanitize bench train peers; all without one
+#   sh run.sh OUT [STAGE...]     stages, in this order: check copies images steps train peers
+#                                sanitize; all without one
+#   sh run.sh --dry-run          what would run, and whether every piece of it is there
 #
-# Needs a driver, PyTorch 2.11 for CUDA in `python3`, about 8 GB of disk in TMPDIR, and some
-# twenty minutes; `check` alone takes under three. OUT gets record.json, after each stage, and
+# Needs a driver, PyTorch 2.11 for CUDA in `python3` (PYTHON names another), about 8 GB of disk in
+# TMPDIR, and at most twenty minutes on 16 cores; `check` alone takes under three. Each stage makes
+# what it needs, so that each can be run again alone. OUT gets record.json, after each stage, and
 # logs.tar; exit code 1 when a stage failed. SAMPLES=N packs the images so often that there are
-# about N; 12000 without. `check` and `sanitize` take 2000 of them and fewer.
+# about N; 12000 without. `check` and `sanitize` take 2000 of them and fewer. SWITCHES are given to
+# `gpu`: `--slots=driver`, `--pin=alloc`, `--convert=torch` and others that `gpu` names.
 set -u
-[ $# -gt 0 ] || { sed -n '2,9p' "$0"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,15p' "$0"; exit 2; }
 kit=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$1" && out=$(cd "$1" && pwd)
-shift
-[ $# -gt 0 ] || set -- check sanitize bench train peers
+python=${PYTHON:-python3}
 work=${TMPDIR:-/tmp}/gular-gpu
 logs=$work/logs
 samples=${SAMPLES:-12000}
@@ -21,53 +23,132 @@ failed=0
 # Ours reads it, PyTorch's workers do not.
 unset OMP_NUM_THREADS
 
-libraries=$(python3 -c 'import torch; print(torch.__path__[0] + "/lib")') || {
-    echo "error: python3 has no torch; this needs PyTorch 2.11 for CUDA" >&2
-    exit 2
-}
+libraries=$("$python" -c 'import torch; print(torch.__path__[0] + "/lib")' 2>/dev/null) || libraries=
 export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 
-# Each image many times under other names: epochs of many batches from few files.
-if [ ! -e "$work/ready" ]; then
-    rm -rf "$work" && mkdir -p "$work/files/train" "$work/few/train" || exit 1
-    python3 - "$kit/images" "$work/files/train" "$samples" "$work/few/train" "$few" <<'END' || exit 1
-import pathlib, shutil, sys
-images = pathlib.Path(sys.argv[1])
-files = sorted(path for path in images.glob("*/*") if path.is_file())
-for to, samples in zip(sys.argv[2::2], sys.argv[3::2]):
-    for copy in range(max(1, int(samples) // len(files))):
-        for path in files:
-            folder = pathlib.Path(to) / path.parent.name
-            folder.mkdir(exist_ok=True)
-            shutil.copyfile(path, folder / f"{copy}-{path.name}")
-END
-    (
-        cd "$work" || exit 1
-        "$kit/gular" pack files encoded --quiet &&
-            "$kit/gular" pack files reencoded --quiet --payload reencoded --max-side 288 &&
-            "$kit/gular" pack files raw --quiet --payload raw --size 256 &&
-            "$kit/gular" pack few few-encoded --quiet &&
-            "$kit/gular" pack few few-raw --quiet --payload raw --size 256 &&
-            "$kit/gular" pack "$kit/images" small --quiet --layout class --fractions train=0.8,val=0.2
-    ) || exit 1
-    touch "$work/ready"
-fi
-mkdir -p "$logs"
-cd "$work" || exit 1
+# The longest that each may take, in seconds: twenty minutes together.
+limit_of() {
+    case $1 in
+    check) echo 180 ;;
+    copies) echo 40 ;;
+    images) echo 150 ;;
+    steps) echo 150 ;;
+    train) echo 240 ;;
+    peers) echo 200 ;;
+    sanitize) echo 200 ;;
+    *) return 1 ;;
+    esac
+}
+all="check copies images steps train peers sanitize"
 
-# stage NAME SECONDS COMMAND...: runs it, keeps what it says, and goes on when it fails.
-stage() {
-    name=$1 limit=$2
+# Whether every piece is there, so that no minute on a GPU is lost: a line for each, and exit code 1
+# where one that is needed is not.
+look() {
+    bad=0
+    tell() { # tell NEEDED WHAT COMMAND...: what the command says, or that it fails
+        needed=$1 what=$2
+        shift 2
+        if said=$("$@" 2>&1); then
+            echo "ok $what: $(echo "$said" | head -n 1)"
+        elif [ "$needed" = needed ]; then
+            echo "missing $what: $(echo "$said" | tail -n 1)"
+            bad=1
+        else
+            echo "skip $what: $(echo "$said" | tail -n 1)"
+        fi
+    }
+    of_python() { "$python" -c "$1"; }
+    images() {
+        n=$(find "$kit/images" -type f 2>/dev/null | wc -l)
+        echo "$n files in $kit/images"
+        [ "$n" -gt 0 ]
+    }
+    disk() {
+        free=$(df -Pk "$(dirname "$work")" | awk 'NR == 2 { print int($4 / 1000000) }')
+        echo "$free GB in $(dirname "$work"), 8 are needed"
+        [ "$free" -ge 8 ]
+    }
+    tell needed gular "$kit/gular" --version
+    tell needed gular-train "$kit/gular-train" --version
+    tell needed images images
+    tell needed disk disk
+    tell needed "PyTorch 2.11 for CUDA" of_python 'import torch
+print(torch.__version__, "CUDA", torch.version.cuda)
+raise SystemExit(not (torch.__version__.startswith("2.11.") and torch.version.cuda))'
+    tell needed torchvision of_python 'import torchvision; print(torchvision.__version__)'
+    tell needed nvidia-smi nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+    tell optional DALI of_python 'import nvidia.dali; print(nvidia.dali.__version__)'
+    tell optional compute-sanitizer sanitizer --version
+    echo "ok cores: $(nproc); page locks: $(ulimit -l) KiB; /dev/shm: $(df -Ph /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')"
+    # GPU, NVRTC and NCCL, as the program itself finds them.
+    "$kit/gpu" look || bad=1
+    sum=0
+    for name in $all; do
+        sum=$((sum + $(limit_of "$name")))
+        echo "stage $name: at most $(limit_of "$name") s"
+    done
+    echo "all stages: at most $sum s, and the time to pack"
+    return $bad
+}
+
+# pack NAME FOLDER ARGS...: the bundle NAME, unless it is there.
+pack() {
+    name=$1 from=$2
     shift 2
+    [ -e "$work/$name.ready" ] && return
+    rm -rf "${work:?}/$name"
+    "$kit/gular" pack "$from" "$work/$name" --quiet "$@" && touch "$work/$name.ready"
+}
+
+# copies_of FOLDER N: each image many times under other names, so that few files make epochs of many
+# batches.
+copies_of() {
+    [ -e "$work/$1.ready" ] && return
+    "$python" - "$kit/images" "$work/$1/train" "$2" <<'END' && touch "$work/$1.ready"
+import pathlib, shutil, sys
+images, to, samples = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])
+shutil.rmtree(to, ignore_errors=True)
+files = sorted(path for path in images.glob("*/*") if path.is_file())
+for copy in range(max(1, samples // len(files))):
+    for path in files:
+        folder = to / path.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, folder / f"{copy}-{path.name}")
+END
+}
+
+# What stage $1 reads.
+prepare() {
+    mkdir -p "$work"
+    case $1 in
+    check) copies_of few "$few" && pack few-encoded "$work/few" && pack few-raw "$work/few" --payload raw --size 256 ;;
+    images | steps)
+        copies_of files "$samples" && pack encoded "$work/files" &&
+            pack reencoded "$work/files" --payload reencoded --max-side 288 &&
+            pack raw "$work/files" --payload raw --size 256
+        ;;
+    train) copies_of files "$samples" && pack encoded "$work/files" ;;
+    peers) copies_of files "$samples" ;;
+    sanitize) pack small "$kit/images" --layout class --fractions train=0.8,val=0.2 ;;
+    esac
+}
+
+# stage NAME COMMAND...: runs it, keeps what it says, and goes on when it fails.
+stage() {
+    name=$1
+    shift
     echo "== $name" >&2
+    since=$(date +%s)
     # In a shell of its own, so that a stage that hangs can be ended with all it started.
-    if timeout -k 10 "$limit" "$@" >"$logs/$name.out" 2>"$logs/$name.log"; then
+    if prepare "$name" >&2 && timeout -k 10 "$(limit_of "$name")" "$@" >"$logs/$name.out" 2>"$logs/$name.log"; then
         tail -n 4 "$logs/$name.log" >&2
     else
         echo "== $name failed ($?)" >&2
         tail -n 20 "$logs/$name.out" "$logs/$name.log" >&2
         failed=1
     fi
+    echo "$*" >"$logs/$name.command"
+    echo $(($(date +%s) - since)) >"$logs/$name.seconds"
     record
 }
 
@@ -86,7 +167,7 @@ train_all() {
     train --device cuda --checkpoint-dir resumed --metrics resumed --stop-after-steps 101 >resumed.json
     [ $? -eq 85 ] || return 1
     train --device cuda --checkpoint-dir resumed --metrics resumed >resumed.json || return
-    python3 - cpu gpu resumed <<'END'
+    "$python" - cpu gpu resumed <<'END'
 import json, pathlib, sys
 keys = ("device", "steps", "loss_first", "loss_last", "resumed_at_step", "weights", "images_per_second")
 def losses(name):
@@ -112,51 +193,79 @@ sys.exit("; ".join(bad))
 END
 }
 
+sanitizer() {
+    PATH=$PATH:/usr/local/cuda/bin
+    command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is missing"; return 1; }
+    compute-sanitizer "$@"
+}
+
 # Kernels and copies under memcheck; it says nothing of the order of streams, which `gpu
 # check` looks at.
 sanitize() {
-    PATH=$PATH:/usr/local/cuda/bin
-    command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is missing"; return 1; }
-    compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 "$kit/gpu" sanitize small
+    sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 "$kit/gpu" sanitize small
 }
 
 # What all stages up to now said, in one file.
 record() {
-    python3 - "$logs" "$out" <<'END'
-import datetime, json, pathlib, platform, subprocess, sys
+    "$python" - "$logs" "$out" $all <<'END'
+import datetime, json, os, pathlib, platform, subprocess, sys
 logs, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 query = "nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1"
 record = {
+    "bench": "gpu",
     "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
     "nvidia_smi": subprocess.run(query, shell=True, capture_output=True, text=True).stdout.strip(),
     "kernel": platform.release(),
+    "cores": len(os.sched_getaffinity(0)),
+    "python": platform.python_version(),
 }
-for name in ("check", "sanitize", "bench", "train", "peers"):
+for name in sys.argv[3:]:
     path = logs / f"{name}.out"
-    if path.exists():
-        text = path.read_text()
-        try:
-            record[name] = json.loads(text)
-        except ValueError:
-            record[name] = text.splitlines()
+    if not path.exists():
+        continue
+    text = path.read_text()
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text.splitlines()
+    of = lambda what: (logs / f"{name}.{what}").read_text().strip() if (logs / f"{name}.{what}").exists() else None
+    record[name] = {"command": of("command"), "seconds": int(of("seconds") or 0), "found": found}
 (out / "record.json").write_text(json.dumps(record, indent=1) + "\n")
 END
     tar -cf "$out/logs.tar" -C "$logs" .
 }
 
+case $1 in
+--dry-run) look; exit ;;
+esac
+mkdir -p "$1" && out=$(cd "$1" && pwd)
+shift
+[ -n "$libraries" ] || {
+    echo "error: $python has no torch; this needs PyTorch 2.11 for CUDA" >&2
+    exit 2
+}
+mkdir -p "$logs"
+cd "$work" || exit 1
+
 # A stage that is one of the above is this file again, for `timeout` to start.
 case ${1-} in
 --function) "$2"; exit ;;
 esac
+[ $# -gt 0 ] || set -- $all
+for name in "$@"; do
+    limit_of "$name" >/dev/null || { echo "error: no stage \`$name\`; there are: $all" >&2; exit 2; }
+done
 
 for name in "$@"; do
+    # shellcheck disable=SC2086 # switches are words
     case $name in
-    check) stage check 420 "$kit/gpu" check few-encoded few-raw ;;
-    sanitize) stage sanitize 420 sh "$kit/run.sh" "$out" --function sanitize ;;
-    bench) stage bench 420 "$kit/gpu" bench raw reencoded encoded ;;
-    train) stage train 300 sh "$kit/run.sh" "$out" --function train_all ;;
-    peers) stage peers 420 python3 "$kit/peers.py" files/train ;;
-    *) echo "error: no stage \`$name\`; there are check, sanitize, bench, train, peers" >&2; exit 2 ;;
+    check) stage check "$kit/gpu" check few-encoded few-raw ${SWITCHES-} ;;
+    copies) stage copies "$kit/gpu" copies ${SWITCHES-} ;;
+    images) stage images "$kit/gpu" images raw reencoded encoded ${SWITCHES-} ;;
+    steps) stage steps "$kit/gpu" steps raw reencoded encoded ${SWITCHES-} ;;
+    train) stage train sh "$kit/run.sh" "$out" --function train_all ;;
+    peers) stage peers "$python" "$kit/peers.py" files/train ;;
+    sanitize) stage sanitize sh "$kit/run.sh" "$out" --function sanitize ;;
     esac
 done
 exit $failed
