@@ -7,6 +7,7 @@
 
 mod args;
 mod confusion;
+mod decoder;
 mod eval;
 mod hints;
 mod merge;

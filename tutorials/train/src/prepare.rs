@@ -11,12 +11,13 @@ use gular_runtime::group::{Group, GroupOptions, Rendezvous};
 use gular_runtime::torch::{self, Place};
 use gular_runtime::{
     Bundle, BundleOptions, Digest, Env, Error, Normalise, OpenOptions, Ranks, Split, StopFlag,
-    TellWaiting, Watch, jpeg_backend, open_bundle,
+    TellWaiting, Watch, open_bundle,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use tch::nn::VarStore;
 
 use crate::args::{DataArgs, PlaceArgs, TrainArgs};
+use crate::decoder;
 use crate::report::{say, waiting_for};
 
 /// Opens the bundle, fetched or local: reads its manifest, no more. Shards open
@@ -76,17 +77,18 @@ pub(crate) fn never(args: &TrainArgs) -> Result<Option<Arc<HashSet<Digest>>>> {
 pub(crate) fn about(args: &TrainArgs, bundle: &Bundle, place: &Place, store: &VarStore) -> String {
     let kind = if place.device().is_cuda() { "GPUs" } else { "processors" };
     let TrainArgs { seed, epochs, size, lr, dropout, skip_broken, .. } = args;
-    let TrainArgs { unknown_labels, depth, fold, draw, .. } = args;
+    let TrainArgs { unknown_labels, depth, fold, draw, precision, augment, .. } = args;
+    let (decoder, read_after) = (decoder::text(args.scaling), args.read_loss_after(place));
     let (batch_size, ignore_exif) = (args.data.batch_size, args.data.ignore_exif);
     let torch_threads = args.place.torch_threads;
     format!(
-        "bundle {}\non {kind}\ndecoder {}\nseed {seed}\nepochs {epochs}\n\
+        "bundle {}\non {kind}\ndecoder {decoder}\nseed {seed}\nepochs {epochs}\n\
          batch size {batch_size}\nsize {size}\nlr {lr}\ndropout {dropout}\norder {:?}\n\
          torch threads {torch_threads}\nskip broken {skip_broken}\n\
          unknown labels {unknown_labels:?}\ndepth {depth:?}\nignore EXIF {ignore_exif}\n\
-         fold {fold:?}\ndraw {draw:?}\n{}",
+         fold {fold:?}\ndraw {draw:?}\nprecision {precision:?}\n\
+         losses read after {read_after} steps\n{augment:?}\n{}",
         bundle.digest(),
-        jpeg_backend(),
         args.order_kind(),
         torch::describe(store),
     )

@@ -18,7 +18,7 @@ use gular_runtime::{
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor, no_grad};
 
-use crate::args::ScoreArgs;
+use crate::args::{Scaled, ScoreArgs};
 use crate::network::{self, Network};
 use crate::prepare;
 use crate::report::{Progress, say};
@@ -180,6 +180,7 @@ impl<'a> Scorer<'a> {
             unknown_labels,
             depth,
             normalise: self.normalise(),
+            scaling: self.said.scaling.unwrap_or(Scaled::Reduced).into(),
             orientation: match args.data.ignore_exif || self.said.ignore_exif {
                 true => OrientationPolicy::Ignore,
                 false => OrientationPolicy::Apply,

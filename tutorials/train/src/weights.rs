@@ -9,7 +9,7 @@ use gular_runtime::torch::WeightsFile;
 use gular_runtime::{Digest, Normalise};
 use serde_json::{Value, json};
 
-use crate::args::{ScoreArgs, TrainArgs};
+use crate::args::{Scaled, ScoreArgs, TrainArgs};
 use crate::network::Kind;
 
 /// The text of a weights file that says how pictures became what the network took.
@@ -31,6 +31,7 @@ pub(crate) struct Said {
     pub(crate) size: Option<u32>,
     pub(crate) depth: Option<u32>,
     pub(crate) ignore_exif: bool,
+    pub(crate) scaling: Option<Scaled>,
     pub(crate) normalise: Option<Normalise>,
     pub(crate) classes: Option<Vec<String>>,
 }
@@ -79,6 +80,7 @@ impl Weights {
             size: number("size"),
             depth: number("depth"),
             ignore_exif: number("ignore-exif") == Some(1),
+            scaling: about["scaling"].as_str().and_then(Scaled::of),
             normalise: read_normalise(&about["normalise"]),
             classes,
         }
@@ -108,6 +110,7 @@ pub(crate) fn about(
         "size": args.size,
         "depth": args.depth.number(),
         "ignore-exif": u32::from(args.data.ignore_exif),
+        "scaling": args.scaling.name(),
         "normalise": { "scale": scale, "mean": mean, "std": std },
         "classes": classes,
     });

@@ -204,6 +204,72 @@ fn other_settings_than_those_it_was_begun_with_are_told() {
 }
 
 #[test]
+fn mixed_precision_augmentation_and_late_losses_resume_with_the_same_bits() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let options = "--precision bf16 --read-loss-after 2 --hflip 0.3 --vflip 0.5 \
+                   --crop-scale 0.5,1 --color-jitter 0.2,0.2,0.2,0.05 --random-erase 0.5 \
+                   --mixup-alpha 0.4 --cutmix-alpha 1 --checkpoint-every 4";
+    let (weights, metrics) = undisturbed(dir.path(), options);
+    for stop in [1, 8, STEPS_PER_EPOCH] {
+        let job = Job::new(dir.path(), options);
+        assert_eq!(code(&job.run(&["--stop-after-steps", &stop.to_string()])), 85);
+        let second = report(&job.run(&["--jobs", "1"]));
+        assert_eq!(second["resumed_at_step"], stop);
+        assert!(job.weights() == weights, "stopped after {stop}: other weights");
+        assert_eq!(job.metrics(), metrics, "stopped after {stop}");
+    }
+    let told = said(&Job::new(dir.path(), options).run(&["--epochs", "1"]));
+    assert!(!told.contains("warning"), "{told}");
+}
+
+#[test]
+fn a_loss_that_is_read_later_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let (weights, metrics) = undisturbed(dir.path(), "");
+    assert_eq!(metrics.iter().filter(|line| line.get("loss").is_some()).count(), 18);
+    let late = undisturbed(dir.path(), "--read-loss-after 3");
+    assert!(late == (weights, metrics));
+}
+
+#[test]
+fn the_network_learns_in_mixed_precision_and_keeps_f32() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let job = Job::new(dir.path(), "--epochs 8 --precision bf16");
+    let report = report(&job.run(&[]));
+    let number = |name: &str| report[name].as_f64().unwrap();
+    assert!(number("loss_last") < 0.7 * number("loss_first"), "{report}");
+    let exact = Job::new(dir.path(), "--epochs 8");
+    exact.run(&[]);
+    assert!(job.weights() != exact.weights(), "it computed in f32");
+    // The same header: names, shapes, f32.
+    let header = |bytes: &[u8]| {
+        let (len, rest) = bytes.split_first_chunk().unwrap();
+        let header = &rest[..u64::from_le_bytes(*len) as usize];
+        assert!(!String::from_utf8_lossy(header).contains("BF16"));
+        header.to_vec()
+    };
+    assert!(header(&job.weights()) == header(&exact.weights()));
+}
+
+#[test]
+fn another_scaling_is_refused_and_another_augmentation_told() {
+    let dir = tempfile::tempdir().unwrap();
+    bundle(dir.path(), 0);
+    let job = Job::new(dir.path(), "--scaling full --hflip 0");
+    assert_eq!(code(&job.run(&["--stop-after-steps", "2"])), 85);
+    let output = job.run(&["--scaling", "reduced"]);
+    let told = said(&output);
+    assert_eq!(code(&output), 2, "{told}");
+    assert!(told.contains("begun with `--scaling full`, now it is `reduced`"), "{told}");
+    let told = said(&job.run(&["--hflip", "0.5", "--stop-after-steps", "1"]));
+    assert!(told.contains("warning: it was begun with `--hflip 0`, now it is 0.5"), "{told}");
+    assert_eq!(told.matches("warning:").count(), 1, "{told}");
+}
+
+#[test]
 fn a_damaged_checkpoint_is_passed_over_and_the_end_is_the_same() {
     let dir = tempfile::tempdir().unwrap();
     bundle(dir.path(), 0);

@@ -321,6 +321,16 @@ fn put_statistics(dir: &Path, channels: usize, mean: u64, std: u64) {
     write_manifest(dir, &Manifest { statistics, ..manifest }).unwrap();
 }
 
+/// A safetensors file without its metadata.
+fn without_texts(file: &[u8]) -> Vec<u8> {
+    let (len, rest) = file.split_first_chunk().unwrap();
+    let (header, data) = rest.split_at(u64::from_le_bytes(*len) as usize);
+    let mut header: Value = serde_json::from_slice(header).unwrap();
+    assert!(header.as_object_mut().unwrap().remove("__metadata__").is_some());
+    let header = header.to_string().into_bytes();
+    [&(header.len() as u64).to_le_bytes()[..], &header, data].concat()
+}
+
 #[test]
 fn pixels_of_many_bands_are_normalised_as_in_the_training_whatever_bundle_is_scored() {
     let dir = tempfile::tempdir().unwrap();
@@ -343,8 +353,13 @@ fn pixels_of_many_bands_are_normalised_as_in_the_training_whatever_bundle_is_sco
         assert!((found - expected).abs() < 1e-5, "{found}, the training says {expected}");
         assert!(!told.contains("warning"), "{told}");
     }
-    // A checkpoint does not know.
     let (found, told) = loss(&other, &job.newest());
+    assert!((found - expected).abs() < 1e-5, "{found}, the training says {expected}");
+    assert!(!told.contains("warning"), "{told}");
+    // Weights of others do not know.
+    let silent = dir.path().join("silent.safetensors");
+    fs::write(&silent, without_texts(&fs::read(&weights).unwrap())).unwrap();
+    let (found, told) = loss(&other, &silent);
     assert!((found - expected).abs() > 1e-3, "the test shows nothing: {found}");
     let expected = "warning: the weights do not say how pixels were normalised; those of 5";
     assert!(told.contains(expected), "{told}");

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod augment;
 mod score;
 mod train;
 
@@ -13,7 +14,7 @@ use gular_runtime::torch::Compute;
 use gular_runtime::{Depth, Digest};
 
 pub(crate) use score::{EvalArgs, MergeArgs, PredictArgs, ScoreArgs};
-pub(crate) use train::{Drawn, Resume, TrainArgs, Unknown};
+pub(crate) use train::{Drawn, Precision, Resume, Scaled, TrainArgs, Unknown};
 
 /// Trains an image classifier on a bundle, evaluates it, and predicts with it.
 #[derive(Debug, Parser)]

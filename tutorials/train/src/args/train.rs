@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use gular_runtime::order::OrderKind;
-use gular_runtime::{Ranks, Size, UnknownLabels};
+use gular_runtime::torch::Place;
+use gular_runtime::{Ranks, Scaling, Size, UnknownLabels};
 
+use super::augment::AugmentArgs;
 use super::{Bits, DataArgs, PlaceArgs};
 use crate::network::Kind;
 
@@ -105,6 +107,20 @@ pub(crate) struct TrainArgs {
     /// images of 16; `8` keeps the high byte of 16, `16` all of it
     #[arg(long, value_enum, default_value_t = Bits::Stored, value_name = "BITS")]
     pub(crate) depth: Bits,
+    /// How a JPEG is decoded of which a sixth or less is wanted: at a fraction of its size, or in
+    /// full; a resume has the same
+    #[arg(long, value_enum, default_value_t = Scaled::Reduced, value_name = "HOW")]
+    pub(crate) scaling: Scaled,
+    /// In which numbers products and convolutions are computed; weights, gradients and checkpoints
+    /// are f32 in both
+    #[arg(long, value_enum, default_value_t = Precision::F32, value_name = "NUMBERS")]
+    pub(crate) precision: Precision,
+    /// Read the loss of a step this many steps later, so that nothing waits for a GPU
+    /// [default: 2 on a GPU, else 0]
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(0..=64))]
+    read_loss_after: Option<u64>,
+    #[command(flatten)]
+    pub(crate) augment: AugmentArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -123,6 +139,43 @@ pub(crate) enum Drawn {
     EachOnce,
     /// Each class as often as any other; with order `elastic`
     ByClass,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Precision {
+    /// 32 bits
+    F32,
+    /// Mixed precision as torch.autocast has it: 16 bits with the range of f32
+    Bf16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scaled {
+    /// At 1/2, 1/4 or 1/8 where that is enough
+    Reduced,
+    /// Every pixel
+    Full,
+}
+
+impl Scaled {
+    /// Its name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        ["reduced", "full"][self as usize]
+    }
+
+    /// What [`Scaled::name`] names so.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        [Self::Reduced, Self::Full].into_iter().find(|scaled| scaled.name() == name)
+    }
+}
+
+impl From<Scaled> for Scaling {
+    fn from(scaled: Scaled) -> Self {
+        match scaled {
+            Scaled::Reduced => Self::Reduced,
+            Scaled::Full => Self::Full,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -191,7 +244,11 @@ fn duration(text: &str) -> Result<Duration, String> {
     if seconds == 0 { Err(expected()) } else { Ok(Duration::from_secs(seconds)) }
 }
 
-fn number(text: &str, expected: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
+pub(super) fn number(
+    text: &str,
+    expected: &str,
+    fits: impl Fn(f64) -> bool,
+) -> Result<f64, String> {
     let number: Option<f64> = text.parse().ok();
     number.filter(|n| n.is_finite() && fits(*n)).ok_or_else(|| format!("expected {expected}"))
 }
@@ -229,9 +286,10 @@ impl TrainArgs {
 
     /// What the weights depend on besides the seed and the order, which the loader's
     /// state holds.
-    fn settings(&self, ranks: &Ranks) -> [(&'static str, f64); 8] {
+    fn settings(&self, ranks: &Ranks) -> Vec<(&'static str, f64)> {
         let flag = |set: bool| f64::from(u8::from(set));
-        [
+        let bits = |precision| if precision == Precision::Bf16 { 16.0 } else { 32.0 };
+        let own = [
             ("batch-size", self.data.batch_size.get() as f64),
             ("dropout", self.dropout),
             ("epochs", self.epochs as f64),
@@ -240,12 +298,22 @@ impl TrainArgs {
             ("ignore-exif", flag(self.data.ignore_exif)),
             ("depth", f64::from(self.depth.number())),
             ("world-size", ranks.world_size as f64),
-        ]
+            ("precision", bits(self.precision)),
+        ];
+        own.into_iter().chain(self.augment.settings()).collect()
+    }
+
+    /// After how many steps the loss of one is read.
+    pub(crate) fn read_loss_after(&self, place: &Place) -> usize {
+        let default = if place.device().is_cuda() { 2 } else { 0 };
+        self.read_loss_after.map_or(default, |steps| steps as usize)
     }
 
     /// Keeps the settings with a checkpoint's figures.
     pub(crate) fn remember(&self, ranks: &Ranks, figures: &mut BTreeMap<String, f64>) {
-        figures.extend(self.settings(ranks).map(|(name, value)| (format!("--{name}"), value)));
+        figures.extend(
+            self.settings(ranks).into_iter().map(|(name, value)| (format!("--{name}"), value)),
+        );
     }
 
     /// The settings that are not what they were: name, before, now.

@@ -1,0 +1,57 @@
+//! What decides which pixels a training sees, as its checkpoints say it: the JPEG decoder, and how
+//! it is used where that is not the default.
+
+use anyhow::{Result, ensure};
+use gular_runtime::jpeg_backend;
+
+use crate::args::Scaled;
+
+const SCALING: &str = ", scaling ";
+
+/// Of this build and these settings.
+pub(crate) fn text(scaling: Scaled) -> String {
+    match scaling {
+        // As checkpoints have it that know of nothing else.
+        Scaled::Reduced => jpeg_backend().to_owned(),
+        Scaled::Full => format!("{}{SCALING}{}", jpeg_backend(), scaling.name()),
+    }
+}
+
+/// What is to be said of a checkpoint made with `was` by one who has `now`; an error where the
+/// pixels would be other ones.
+pub(crate) fn compare(was: &str, now: &str) -> Result<Option<String>> {
+    let parts = |text: &str| match text.split_once(SCALING) {
+        Some((library, scaling)) => (library.to_owned(), scaling.to_owned()),
+        None => (text.to_owned(), Scaled::Reduced.name().to_owned()),
+    };
+    let ((library, scaling), (library_now, scaling_now)) = (parts(was), parts(now));
+    ensure!(
+        scaling == scaling_now,
+        "the training was begun with `--scaling {scaling}`, now it is `{scaling_now}`: other pixels; \
+         resume with `--scaling {scaling}`, or begin again with another `--checkpoint-dir`"
+    );
+    Ok((library != library_now).then(|| {
+        format!(
+            "it was trained with {library}, this build has {library_now}: pixels differ a little"
+        )
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_library_is_told_and_another_scaling_refused() {
+        let (reduced, full) = (text(Scaled::Reduced), text(Scaled::Full));
+        assert_eq!(reduced, jpeg_backend());
+        for same in [&reduced, &full] {
+            assert_eq!(compare(same, same).unwrap(), None);
+        }
+        let told = compare("another library", &reduced).unwrap().unwrap();
+        assert!(told.contains("trained with another library, this build has"), "{told}");
+        let refused = compare(&reduced, &full).unwrap_err().to_string();
+        assert!(refused.contains("begun with `--scaling reduced`, now it is `full`"), "{refused}");
+        assert!(compare(&full, &reduced).is_err());
+    }
+}

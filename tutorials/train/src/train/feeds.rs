@@ -1,0 +1,96 @@
+//! Where batches come from.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::Result;
+use gular_runtime::order::{OrderKind, OrderSpec};
+use gular_runtime::torch::{Feed, FeedOptions, Layout, Numbers, Place};
+use gular_runtime::{
+    Bundle, Digest, Draw, Env, Fold, Loader, LoaderOptions, Normalise, OnBadSample,
+    OrientationPolicy, Ranks, Select, Split, StopFlag, Transform, available_cores,
+};
+
+use crate::args::{Drawn, Precision, TrainArgs};
+
+/// What the feeds of all splits have in common.
+pub(super) struct Feeds<'a> {
+    pub(super) args: &'a TrainArgs,
+    pub(super) bundle: &'a Arc<Bundle>,
+    pub(super) place: &'a Place,
+    pub(super) ranks: &'a Ranks,
+    pub(super) env: &'a Env,
+    pub(super) stop: &'a StopFlag,
+    pub(super) normalise: &'a Normalise,
+    /// Images that are not trained on.
+    pub(super) never: Option<Arc<HashSet<Digest>>>,
+}
+
+impl Feeds<'_> {
+    /// The batches of `split`, on the device.
+    pub(super) fn of(&self, split: Split) -> Result<Feed> {
+        let Self { args, bundle, place, ranks, env, stop, normalise, never } = self;
+        let kind = match split {
+            Split::Train => args.order_kind(),
+            // Which ranks share without a sample twice.
+            _ => OrderKind::Elastic,
+        };
+        let fold = args.fold.map(|(number, of)| {
+            let held_out = split != Split::Train;
+            // Always the same division, so that trainings of other seeds may be compared.
+            Fold { of, number, held_out, seed: 0 }
+        });
+        // A fold to validate on is one of the training split.
+        let of_split = if fold.is_some() { Split::Train } else { split };
+        let options = LoaderOptions {
+            select: Select {
+                fold,
+                never: never.clone().filter(|_| split == Split::Train),
+                ..Select::default()
+            },
+            draw: match (args.draw, split) {
+                (Drawn::ByClass, Split::Train) => Draw::ByClass,
+                _ => Draw::EachOnce,
+            },
+            across_epochs: split == Split::Train,
+            batch_size: args.data.batch_size.get(),
+            order: OrderSpec { kind, seed: args.seed, drop_last: false },
+            threads: args.data.jobs.unwrap_or_else(|| available_cores(env)),
+            transform: match split {
+                Split::Train => args.augment.transform(args.size),
+                _ => Transform::eval(args.size),
+            },
+            augment: args.augment.function().filter(|_| split == Split::Train),
+            blend: args.augment.blend().filter(|_| split == Split::Train),
+            scaling: args.scaling.into(),
+            on_error: match (args.skip_broken, split) {
+                (false, _) => OnBadSample::Fail,
+                (true, Split::Train) => OnBadSample::Replace,
+                (true, _) => OnBadSample::Skip,
+            },
+            n_epochs: Some(args.epochs),
+            unknown_labels: args.unknown_labels.into(),
+            depth: args.depth.into(),
+            normalise: (*normalise).clone(),
+            orientation: match args.data.ignore_exif {
+                true => OrientationPolicy::Ignore,
+                false => OrientationPolicy::Apply,
+            },
+            stop: Some((*stop).clone()),
+            ..LoaderOptions::for_ranks(of_split, ranks)
+        };
+        let feed = match (args.precision, split) {
+            // As mixed precision would make them of `f32`, and on a GPU as its products take them.
+            (Precision::Bf16, Split::Train) => FeedOptions {
+                numbers: Numbers::Bf16,
+                layout: match place.device().is_cuda() {
+                    true => Layout::ChannelsLast,
+                    false => Layout::Contiguous,
+                },
+                ..FeedOptions::default()
+            },
+            _ => FeedOptions::default(),
+        };
+        Ok(Feed::new(Loader::new(Arc::clone(bundle), options)?, place, feed)?)
+    }
+}
