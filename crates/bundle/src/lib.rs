@@ -45,9 +45,9 @@ pub use bundle::{Bundle, OpenOptions, SampleId};
 pub use digest::{Digest, DigestError, StreamDigest};
 pub use dtype::Dtype;
 pub use envelope::{
-    BundleNames, Column, FieldPlaces, FixedPlaces, InPlace, Run, SAMPLES_NAME, SampleFiles, Seen,
-    ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place, rebuild_index,
-    samples_header, sniff, survey,
+    BundleNames, Column, FieldPlaces, FixedPlaces, InPlace, Npy, Run, SAMPLES_NAME, SampleFiles,
+    Seen, ShardSpec, ShardWriter, Survey, Values, file_head, index_in_place,
+    media_type_of_extension, npy_header, rebuild_index, samples_header, sniff, survey,
 };
 #[cfg(feature = "foreign")]
 pub use envelope::{Cells, ParquetTable};

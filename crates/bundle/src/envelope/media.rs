@@ -27,7 +27,8 @@ const TYPES: [(&str, &str); 22] = [
 ];
 
 /// The media type an extension stands for, in any case of letters.
-pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
+#[must_use]
+pub fn of_extension(extension: &str) -> Option<&'static str> {
     TYPES.iter().find(|(e, _)| e.eq_ignore_ascii_case(extension)).map(|(_, media)| *media)
 }
 

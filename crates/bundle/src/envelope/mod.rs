@@ -33,8 +33,9 @@ use own as known;
 pub use files::{SAMPLES_NAME, SampleFiles, file_head, samples_header};
 #[cfg(feature = "foreign")]
 pub use foreign::{Cells, ParquetTable};
-pub use media::sniff;
+pub use media::{of_extension as media_type_of_extension, sniff};
 pub use names::BundleNames;
+pub use npy::{Npy, header as npy_header};
 pub(crate) use out::Out;
 pub use rebuild::{FieldPlaces, InPlace, Seen, index_in_place, rebuild_index};
 pub use survey::{Column, FixedPlaces, Run, Survey, Values, survey};

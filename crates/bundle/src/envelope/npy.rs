@@ -1,5 +1,7 @@
 //! The header of NumPy's `.npy` files, in which folders, tar and SquashFS hold fixed values.
 //!
+//! Written as version 1.0; versions 2.0 and 3.0, which NumPy takes for long headers, are read too.
+//!
 //! ```text
 //! 0  \x93NUMPY 1 0 | u16 length of the dictionary | {'descr': '<u2', …} spaces, line feed | data
 //! ```
@@ -11,8 +13,95 @@ use crate::Dtype;
 
 pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
+/// Dictionaries above this are refused; one of 32 dimensions takes 700 bytes.
+const MAX_HEADER: usize = 4096;
+
+/// What the header of an `.npy` file says of its array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Npy {
+    /// Type of the elements; NumPy's truth values are `u8`.
+    pub dtype: Dtype,
+    /// Its shape.
+    pub shape: Vec<u64>,
+    /// Whether the first axis varies fastest, and not the last.
+    pub fortran: bool,
+    /// Whether elements are big-endian.
+    pub big_endian: bool,
+    /// Bytes before the first element.
+    pub data_at: u64,
+}
+
+impl Npy {
+    /// As many first bytes of a file as [`Npy::parse`] ever looks at.
+    pub const HEAD_BYTES: usize = MAX_HEADER;
+
+    /// Reads a header; `bytes` begin with it, and may end behind it.
+    ///
+    /// # Errors
+    /// What is wrong, as text.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let rest = bytes.strip_prefix(MAGIC).ok_or("it does not begin as an .npy file")?;
+        let cut = || "it ends within its header".to_owned();
+        let (version, rest) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
+        let (len, rest) = match version {
+            [1, _] => {
+                let (len, rest) = rest.split_first_chunk::<2>().ok_or_else(cut)?;
+                (usize::from(u16::from_le_bytes(*len)), rest)
+            }
+            [2 | 3, _] => {
+                let (len, rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+                (usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX), rest)
+            }
+            [major, _] => return Err(format!("version {major} of .npy is not known")),
+        };
+        if len > MAX_HEADER {
+            return Err(format!("its header is {len} bytes, at most {MAX_HEADER} are read"));
+        }
+        let dict = rest.get(..len).ok_or_else(cut)?;
+        let dict = std::str::from_utf8(dict).map_err(|_| "its header is not text")?;
+        let data_at = bytes.len().saturating_sub(rest.len()).saturating_add(len);
+        let value = |name: &str| {
+            let after = dict.split_once(&format!("'{name}':")).map(|(_, after)| after.trim_start());
+            after.ok_or_else(|| format!("its header has no `{name}`"))
+        };
+        let fortran = value("fortran_order")?.starts_with("True");
+        let descr = value("descr")?;
+        let descr = descr.strip_prefix('\'').and_then(|d| d.split('\'').next());
+        let descr = descr.ok_or("it holds records, not one type of numbers")?;
+        let (dtype, big_endian) =
+            number(descr).ok_or_else(|| format!("a bundle has no type such as `{descr}`"))?;
+        let dims = value("shape")?.strip_prefix('(').and_then(|s| s.split(')').next());
+        let dims = dims.unwrap_or_default().split(',').map(str::trim).filter(|d| !d.is_empty());
+        let shape = dims.map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>();
+        let shape = shape.ok_or("its header has no shape")?;
+        let data_at = u64::try_from(data_at).unwrap_or(u64::MAX);
+        Ok(Self { dtype, shape, fortran, big_endian, data_at })
+    }
+
+    /// Bytes of all elements; `None` when they overflow.
+    #[must_use]
+    pub fn data_bytes(&self) -> Option<u64> {
+        self.shape.iter().try_fold(self.dtype.size_bytes(), |acc, n| acc.checked_mul(*n))
+    }
+}
+
+/// The type that NumPy calls by this, and whether it is big-endian; `None` for those no field has.
+fn number(descr: &str) -> Option<(Dtype, bool)> {
+    if let Some(rest) = descr.strip_prefix('>') {
+        let little = number(&format!("<{rest}"))?.0;
+        return Some((little, little.size_bytes() > 1));
+    }
+    if matches!(descr, "|b1" | "<b1" | "?") {
+        return Some((Dtype::U8, false));
+    }
+    let kind = descr.strip_prefix(['<', '|', '=']).unwrap_or(descr);
+    let known = Dtype::ALL.into_iter().find(|d| self::descr(*d).get(1..) == Some(kind))?;
+    Some((known, false))
+}
+
 /// What precedes the data of an array.
-pub(crate) fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
+#[must_use]
+pub fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
     let dims: Vec<String> = shape.iter().map(|n| format!("{n},")).collect();
     let dict = format!(
         "{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",

@@ -1,53 +1,24 @@
 //! Reads NumPy's `.npy` files, as [`crate::envelope::npy`] writes them and as NumPy does.
 
-use crate::envelope::npy::{self, MAGIC};
+use crate::envelope::npy;
 use crate::envelope::{FixedPlaces, Run, Values};
-use crate::{Dtype, Error, ReadAt};
-
-/// Dictionaries above this are refused; one of 32 dimensions takes 700 bytes.
-const MAX_HEADER: usize = 4096;
+use crate::{Dtype, Error, Npy, ReadAt};
 
 /// Type, shape and length of the header of an array in C order, from the first
-/// bytes of a file; `None` for other files.
+/// bytes of a file; `None` for other files, and for arrays that no stored run of bytes is.
 fn parse(bytes: &[u8]) -> Option<(Dtype, Vec<u64>, u64)> {
-    let rest = bytes.strip_prefix(MAGIC)?;
-    let (version, rest) = rest.split_first_chunk::<2>()?;
-    let (len, rest) = match version {
-        [1, _] => {
-            let (len, rest) = rest.split_first_chunk::<2>()?;
-            (usize::from(u16::from_le_bytes(*len)), rest)
-        }
-        [2 | 3, _] => {
-            let (len, rest) = rest.split_first_chunk::<4>()?;
-            (usize::try_from(u32::from_le_bytes(*len)).ok()?, rest)
-        }
-        _ => return None,
-    };
-    let dict = std::str::from_utf8(rest.get(..len)?).ok()?;
-    let start = bytes.len().checked_sub(rest.len())?.checked_add(len)?;
-    let value = |name: &str| {
-        let (_, after) = dict.split_once(&format!("'{name}':"))?;
-        Some(after.trim_start())
-    };
-    if !value("fortran_order")?.starts_with("False") {
-        return None;
-    }
-    let descr = value("descr")?.strip_prefix('\'')?.split('\'').next()?;
-    let dtype = dtype(descr)?;
-    let dims = value("shape")?.strip_prefix('(')?.split(')').next()?;
-    let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
-    let shape = dims.map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>()?;
-    Some((dtype, shape, u64::try_from(start).ok()?))
+    let npy = Npy::parse(bytes).ok()?;
+    (!npy.fortran && !npy.big_endian).then_some((npy.dtype, npy.shape, npy.data_at))
 }
 
 /// Arrays of one type and shape, each behind its own header; `None` when they differ.
 pub(crate) fn arrays(file: &ReadAt, runs: &[Option<Run>]) -> Result<Option<Values>, Error> {
     let mut common: Option<(Dtype, Vec<u64>)> = None;
     let mut offsets = Vec::with_capacity(runs.len());
-    let mut head = vec![0; MAX_HEADER];
+    let mut head = vec![0; Npy::HEAD_BYTES];
     for run in runs {
         let Some(run) = run else { return Ok(None) };
-        let len = usize::try_from(run.len).unwrap_or(usize::MAX).min(MAX_HEADER);
+        let len = usize::try_from(run.len).unwrap_or(usize::MAX).min(Npy::HEAD_BYTES);
         let head = head.get_mut(..len).unwrap_or_default();
         file.read_at(run.offset, head)?;
         let Some((dtype, shape, start)) = parse(head) else { return Ok(None) };
