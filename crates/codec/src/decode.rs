@@ -5,6 +5,7 @@ use crate::{
     picture::{CHANNELS, View, byte_len, check_buffer, grow},
     png::{self, Png},
     scale,
+    webp::{self, WebP},
 };
 
 /// How a [`Decoder`] treats what it is given.
@@ -238,7 +239,7 @@ impl Decoder {
     /// The whole picture of a 16-bit file, upright.
     fn upright_u16(&mut self, file: &File<'_>) -> Result<Vec<[u16; CHANNELS]>, Error> {
         let Kind::Png(png) = &file.kind else {
-            return Err(Error::unsupported(Format::Jpeg, "16 bits a sample"));
+            return Err(Error::unsupported(file.header.format, "16 bits a sample"));
         };
         let pixels = png::decode_u16(file.bytes, png, &self.options.limits)?;
         self.flaw = png.flaw.map(|flaw| Error::corrupt(Format::Png, flaw));
@@ -254,7 +255,8 @@ impl Decoder {
     pub fn decode_values(&mut self, bytes: &[u8]) -> Result<((u32, u32), Vec<u16>), Error> {
         let file = self.open(bytes)?;
         let Kind::Png(png) = &file.kind else {
-            return Err(Error::unsupported(Format::Jpeg, "a mask, whose values it changes"));
+            let detail = "a mask, whose values it changes";
+            return Err(Error::unsupported(file.header.format, detail));
         };
         let values = png::decode_values(bytes, png, &self.options.limits)?;
         self.flaw = png.flaw.map(|flaw| Error::corrupt(Format::Png, flaw));
@@ -315,6 +317,10 @@ impl Decoder {
             Some(Format::Png) => {
                 let png = png::parse(bytes)?;
                 (png.header, Kind::Png(png))
+            }
+            Some(Format::WebP) => {
+                let webp = webp::parse(bytes)?;
+                (webp.header, Kind::WebP(webp))
             }
             None => return Err(Error::UnknownFormat { start: Start::of(bytes) }),
         };
@@ -385,6 +391,10 @@ impl Decoder {
                 png::decode(file.bytes, png, region, &self.options.limits, strict, pixels)?;
                 (region, None)
             }
+            Kind::WebP(webp) => {
+                webp::decode(file.bytes, webp, region, &self.options.limits, pixels)?;
+                (region, None)
+            }
         };
         self.flaw = flaw.or(found);
         Ok(Window { outer, rect: region.within(outer) })
@@ -411,6 +421,7 @@ struct File<'a> {
 enum Kind {
     Jpeg(Frame),
     Png(Png),
+    WebP(WebP),
 }
 
 impl Kind {
@@ -419,6 +430,7 @@ impl Kind {
         match self {
             Self::Jpeg(frame) => frame.flaw,
             Self::Png(png) => png.flaw,
+            Self::WebP(webp) => webp.flaw,
         }
     }
 }

@@ -8,7 +8,7 @@ pub enum Error {
     #[error("the file is empty")]
     Empty,
     /// The first bytes are no format this crate reads, whatever the name says.
-    #[error("neither JPEG nor PNG: the file starts with {start}")]
+    #[error("neither JPEG, PNG nor WebP: the file starts with {start}")]
     UnknownFormat {
         /// What the file starts with.
         start: Start,

@@ -1,6 +1,6 @@
 //! From a picture of any size to one of a fixed size.
 
-use crate::Rect;
+use crate::{Error, Rect, picture::byte_len};
 
 /// How a picture is brought to a size of another shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,9 +112,83 @@ pub(crate) fn lay<T: Copy + Default>(
     }
 }
 
+/// Brings `values`, the pixels of a mask of `from` = (columns, rows) and of `pixel` bytes each, to
+/// `to` as [`Decoder::fit`](crate::Decoder::fit) brings its image, each pixel the one under its
+/// centre; zeros where the image is padded.
+///
+/// # Errors
+/// [`Error::BadBuffer`] when `values` is not as long as its size asks for.
+pub fn fit_nearest(
+    values: &[u8],
+    from: (u32, u32),
+    pixel: usize,
+    to: (u32, u32),
+    fit: Fit,
+) -> Result<Vec<u8>, Error> {
+    let bad = |(width, height), found| {
+        let expected = u64::from(width) * u64::from(height) * pixel as u64;
+        Error::BadBuffer { width, height, expected, found }
+    };
+    let len = |(width, height)| byte_len(width, height, pixel);
+    if values.len() != len(from)? || values.is_empty() {
+        return Err(bad(from, values.len()));
+    }
+    if to.0 == 0 || to.1 == 0 {
+        return Err(bad(to, 0));
+    }
+    let Placement { region, size, keep, at } = fit.place(from, to);
+    let mut out = vec![0; len(to)?];
+    // In the file, of the column or row at `kept` of what is kept.
+    let stored = |kept: u32, skipped: u32, start: u32, len: u32, of: u32| {
+        let twice = 2 * u64::from(kept + skipped) + 1;
+        u64::from(start) + twice * u64::from(len) / (2 * u64::from(of))
+    };
+    let columns: Vec<usize> = (0..keep.width)
+        .map(|x| stored(x, keep.x, region.x, region.width, size.0) as usize * pixel)
+        .collect();
+    let lines = out.chunks_exact_mut(to.0 as usize * pixel).skip(at.1 as usize);
+    for (y, line) in (0..keep.height).zip(lines) {
+        let y = stored(y, keep.y, region.y, region.height, size.1) as usize;
+        let row = &values[y * from.0 as usize * pixel..][..from.0 as usize * pixel];
+        let cells = line[at.0 as usize * pixel..].chunks_exact_mut(pixel);
+        for (cell, x) in cells.zip(&columns) {
+            cell.copy_from_slice(&row[*x..][..pixel]);
+        }
+    }
+    Ok(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mask_lies_where_its_image_lies_and_keeps_its_values() {
+        // Halves of 200 and 7: where the image's edge is, the mask's is.
+        let (w, h) = (41_u32, 30_u32);
+        let mask: Vec<u8> = (0..w * h).map(|i| if i % w < 17 { 200 } else { 7 }).collect();
+        let image: Vec<u8> = mask.iter().flat_map(|v| [*v; 3]).collect();
+        let file = crate::encode_png(&image, w, h).unwrap();
+        for fit in [Fit::Crop, Fit::Pad, Fit::Stretch] {
+            for to in [(20, 20), (64, 31), (41, 30), (5, 60)] {
+                let found = fit_nearest(&mask, (w, h), 1, to, fit).unwrap();
+                let mut moved = vec![0; (to.0 * to.1 * 3) as usize];
+                let mut decoder = crate::Decoder::new(crate::DecodeOptions::default());
+                decoder.fit(&file, to, fit, &mut moved).unwrap();
+                for (value, pixel) in found.iter().zip(moved.chunks(3)) {
+                    assert!([0, 7, 200].contains(value), "{value}");
+                    let near = value.abs_diff(pixel[0]);
+                    assert!(near <= 97 || pixel[0] > 7 && pixel[0] < 200, "{fit:?} {to:?} {near}");
+                }
+            }
+        }
+        assert_eq!(fit_nearest(&mask, (w, h), 1, (w, h), Fit::Crop).unwrap(), mask);
+        let wide: Vec<u8> = mask.iter().flat_map(|v| [*v, 9]).collect();
+        let narrow = fit_nearest(&mask, (w, h), 1, (9, 8), Fit::Pad).unwrap();
+        let found = fit_nearest(&wide, (w, h), 2, (9, 8), Fit::Pad).unwrap();
+        assert!(found.iter().step_by(2).eq(&narrow));
+        assert!(fit_nearest(&mask[1..], (w, h), 1, (9, 8), Fit::Pad).is_err());
+    }
 
     const SIZES: [(u32, u32); 9] = [
         (640, 480),

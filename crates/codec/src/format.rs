@@ -7,6 +7,8 @@ pub enum Format {
     Jpeg,
     /// ISO/IEC 15948; of an animation the default image.
     Png,
+    /// RFC 9649; of an animation the first frame.
+    WebP,
 }
 
 impl Format {
@@ -16,16 +18,19 @@ impl Format {
             Some(Self::Jpeg)
         } else if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
             Some(Self::Png)
+        } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+            Some(Self::WebP)
         } else {
             None
         }
     }
 
-    /// The media type, `image/jpeg` or `image/png`.
+    /// The media type, such as `image/jpeg`.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Jpeg => "image/jpeg",
             Self::Png => "image/png",
+            Self::WebP => "image/webp",
         }
     }
 }
@@ -35,6 +40,7 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Self::Jpeg => "JPEG",
             Self::Png => "PNG",
+            Self::WebP => "WebP",
         })
     }
 }
@@ -64,9 +70,8 @@ impl Start {
 
     /// The image format these bytes belong to, where it is a common one.
     pub fn guess(&self) -> Option<&'static str> {
-        let magic: [(usize, &[u8], &'static str); 9] = [
+        let magic: [(usize, &[u8], &'static str); 8] = [
             (0, b"GIF8", "GIF"),
-            (8, b"WEBP", "WebP"),
             (0, b"II*\0", "TIFF"),
             (0, b"MM\0*", "TIFF"),
             (0, b"BM", "BMP"),
@@ -99,6 +104,8 @@ mod tests {
         check(b"\xff\xd8\xff\xe0", Some(Format::Jpeg));
         check(b"\x89PNG\r\n\x1a\n", Some(Format::Png));
         check(b"\x89PNG\r\n\x1a", None);
+        check(b"RIFF\x10\0\0\0WEBPVP8 ", Some(Format::WebP));
+        check(b"RIFF\x10\0\0\0WAVE", None);
         check(b"hello", None);
         check(b"", None);
     }
@@ -109,10 +116,7 @@ mod tests {
             assert_eq!(Start::of(bytes).to_string(), expected);
         };
         check(b"a text\n", "`a text\\n`");
-        check(
-            b"RIFF\x10\0\0\0WEBPVP8 ",
-            "`RIFF\\x10\\x00\\x00\\x00WEBPVP8 `, which looks like WebP",
-        );
+        check(b"\0\0\0\x1cftypavif", "`\\x00\\x00\\x00\\x1cftypavif`, which looks like AVIF");
         check(b"BMxx, and more than sixteen bytes", "`BMxx, and more t`, which looks like BMP");
     }
 }

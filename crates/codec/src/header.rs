@@ -1,4 +1,4 @@
-use crate::{Error, Format, Limits, Orientation, Start, jpeg, png};
+use crate::{Error, Format, Limits, Orientation, Start, jpeg, png, webp};
 
 /// What a file says of its picture before any pixel is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,7 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
     let header = match Format::sniff(bytes) {
         Some(Format::Jpeg) => jpeg::Frame::parse(bytes)?.header(),
         Some(Format::Png) => png::parse(bytes)?.header,
+        Some(Format::WebP) => webp::parse(bytes)?.header,
         None => return Err(Error::UnknownFormat { start: Start::of(bytes) }),
     };
     limits.check(header.width, header.height)?;
@@ -48,10 +49,18 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
 
 /// Bits of a stored sample, from a file's first 25 bytes; `None` when they do not say.
 ///
-/// For who must know no more of many files. JPEG has 8, as other depths are not read.
+/// For who must know no more of many files. JPEG has 8, as other depths are not read, and so
+/// has WebP.
 pub fn bit_depth(start: &[u8]) -> Option<u8> {
     match Format::sniff(start)? {
-        Format::Jpeg => Some(8),
+        Format::Jpeg | Format::WebP => Some(8),
         Format::Png => start.get(24).copied().filter(|_| start.get(12..16) == Some(b"IHDR")),
     }
+}
+
+/// Whether a file, by its first 26 bytes, may hold classes or heights and no colours, as
+/// [`Decoder::decode_values`](crate::Decoder::decode_values) wants them: a PNG of one channel or
+/// of a palette.
+pub fn holds_values(start: &[u8]) -> bool {
+    Format::sniff(start) == Some(Format::Png) && matches!(start.get(25), Some(0 | 3))
 }

@@ -38,14 +38,15 @@ mod planes;
 mod png;
 mod resize;
 mod scale;
+mod webp;
 mod xmp;
 
 pub use decode::{DecodeOptions, Decoder, OrientationPolicy};
 pub use encode::{JpegEncoder, encode_jpeg, encode_png};
 pub use error::Error;
-pub use fit::Fit;
+pub use fit::{Fit, fit_nearest};
 pub use format::{Format, Start};
-pub use header::{Header, bit_depth, read_header};
+pub use header::{Header, bit_depth, holds_values, read_header};
 pub use jpeg::{JpegBackend, jpeg_backend};
 pub use limits::Limits;
 pub use orientation::Orientation;

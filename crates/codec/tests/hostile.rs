@@ -56,7 +56,10 @@ fn an_empty_file_says_so() {
 #[test]
 fn text_named_jpg_is_shown() {
     let error = decode_error(b"<!DOCTYPE html><html>");
-    assert_eq!(error.to_string(), "neither JPEG nor PNG: the file starts with `<!DOCTYPE html><`");
+    assert_eq!(
+        error.to_string(),
+        "neither JPEG, PNG nor WebP: the file starts with `<!DOCTYPE html><`"
+    );
     assert!(error.hint().unwrap().contains("content"));
     let error = decode_error(b"GIF89a...");
     assert!(error.to_string().ends_with("which looks like GIF"), "{error}");

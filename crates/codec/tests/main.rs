@@ -16,3 +16,4 @@ mod resize;
 mod samples;
 mod scale;
 mod tolerated;
+mod webp;
