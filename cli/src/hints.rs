@@ -156,7 +156,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
     use gular_pack::Error as E;
     let text = match error {
         E::NoImages { .. } => {
-            "name the folder that holds `class/file` or `split/class/file`, JPEG or PNG; TIFF cannot be packed yet"
+            "name the folder that holds `class/file` or `split/class/file`; `--as` says which kinds of files are packed"
         }
         E::NoClass { expected: "split/file", .. } => {
             "move it into a split folder, or say that folders are not splits: `--layout class`"
@@ -207,6 +207,7 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             "add it to the list given with `--classes`, or move the folder away"
         }
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
+        E::MixedArrays { .. } => "pack arrays of each type and shape by themselves",
         E::BadInputs(bad) => return Some(bad_inputs(bad)),
         E::Inside { .. } => "name a place outside the source",
         E::NoSpace { .. } => "free space, or name a folder on another file system",

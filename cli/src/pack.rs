@@ -7,11 +7,11 @@ use std::sync::Mutex;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use gular_bundle::{Envelope, Split};
+use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
-    ArchiveLimits, Check, Error, FieldColumns, LabelColumn, Labels, Layout, NamePattern,
-    OnBadInput, PackOptions, PackOrder, PlanOptions, Progress, Report, SplitReport, TableOptions,
-    Unlabelled,
+    ArchiveLimits, Check, Error, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels, Layout,
+    NamePattern, OnBadInput, PackOptions, PackOrder, PlanOptions, Progress, Report, SplitReport,
+    TableOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 
@@ -22,10 +22,10 @@ use crate::shared::{AboutArgs, Jobs, Output};
 use crate::stop::Stop;
 use crate::{class_table, show, units};
 
-/// Pack a folder or archive of JPEG and PNG images into a new bundle
+/// Pack a folder or archive of images into a new bundle
 ///
 /// SRC holds `split/class/file` (when its folders are named train, val or valid or validation,
-/// test) or `class/file`; class names become labels in sorted order. Labels may also stand in file
+/// test) or `class/file`, as JPEG, PNG or WebP; class names become labels in sorted order. Labels may also stand in file
 /// names (--label-from) or in a table (--labels FILE). Images are stored byte for
 /// byte, unless --payload asks for pixels or for JPEG of a chosen size. The same images and
 /// options give the same bundle digest on any machine and with any --jobs. If interrupted, run
@@ -107,6 +107,29 @@ pub(crate) struct PackArgs {
         hide_short_help = true
     )]
     pub(crate) columns: Vec<String>,
+    /// Masks: the mask of SRC/a/1.jpg is DIR/a/1.png
+    ///
+    /// DIR is a folder or an archive. Masks are PNG files of one channel
+    /// or of a palette, or .npy files of integers, `[height, width]`, each of its image's size.
+    /// They become the field `mask`, and loaders move them with the image. With `--payload raw`
+    /// they are brought to the images' size; their values are never mixed.
+    #[arg(long, value_name = "DIR", help_heading = "Further fields")]
+    pub(crate) mask: Option<PathBuf>,
+    /// What names of masks have after the image's, such as `_mask`
+    #[arg(long, value_name = "TEXT", requires = "mask", help_heading = "Further fields")]
+    pub(crate) mask_suffix: Option<String>,
+    /// Another field, from files as those of --mask: such as `depth=depths/`
+    ///
+    /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
+    /// be repeated.
+    #[arg(long, value_name = "NAME=DIR", value_parser = field_files, help_heading = "Further fields")]
+    pub(crate) field: Vec<FieldFiles>,
+    /// Which files of SRC to pack: `images`, `arrays` or `bytes`
+    ///
+    /// `arrays`: .npy files, and .npz files of one array, all of one type and shape, which become
+    /// the field `image`. `bytes`: files of any kind, byte for byte, which become the field `data`.
+    #[arg(long = "as", value_enum, default_value_t = InputsArg::Images, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
+    pub(crate) inputs: InputsArg,
     /// What to do with images that get no label from the table or --label-from
     ///
     /// `skip` leaves them out and says how many.
@@ -196,6 +219,16 @@ pub(crate) enum LayoutArg {
     Split,
     /// class/file
     Class,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputsArg {
+    /// JPEG, PNG, WebP
+    Images,
+    /// .npy, .npz
+    Arrays,
+    /// All files
+    Bytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -299,6 +332,12 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
         shard_bytes: args.shard_size,
         envelope: args.envelope,
         payload: args.payload.options()?,
+        inputs: match args.inputs {
+            InputsArg::Images => Inputs::Images,
+            InputsArg::Arrays => Inputs::Arrays,
+            InputsArg::Bytes => Inputs::Bytes,
+        },
+        fields: further_fields(args),
         check: match args.check_images {
             _ if args.strict => Check::Strict,
             CheckArg::Header => Check::Header,
@@ -320,6 +359,14 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
     };
     let temp_dir = std::env::temp_dir();
     Ok(PackOptions { plan, jobs: args.jobs.count(), dry_run: args.dry_run, temp_dir })
+}
+
+fn further_fields(args: &PackArgs) -> Vec<FieldFiles> {
+    let mask = args.mask.as_ref().zip(FieldName::parse("mask")).map(|(files, name)| {
+        let suffix = args.mask_suffix.clone().unwrap_or_default();
+        FieldFiles { name, files: files.clone(), suffix }
+    });
+    mask.into_iter().chain(args.field.iter().cloned()).collect()
 }
 
 fn label_source(args: &PackArgs) -> Result<Labels, Failure> {
@@ -394,7 +441,7 @@ fn table(report: &Report, args: &PackArgs) -> String {
         );
     }
     if !report.fields.is_empty() {
-        let _ = writeln!(text, "fields from the table: {}", report.fields.join(", "));
+        let _ = writeln!(text, "further fields: {}", report.fields.join(", "));
     }
     if report.dry_run {
         text.push_str(&classes(report));
@@ -422,7 +469,7 @@ fn table(report: &Report, args: &PackArgs) -> String {
     }
     if !report.ignored.is_empty() {
         let ignored: Vec<String> = report.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
-        let _ = writeln!(text, "no JPEG or PNG: {}", ignored.join(", "));
+        let _ = writeln!(text, "not packed: {}", ignored.join(", "));
     }
     if report.resumed_shards > 0 {
         let _ = writeln!(
@@ -501,6 +548,15 @@ fn labels(text: &str) -> Result<LabelsArg, String> {
                 .to_owned());
         }
     })
+}
+
+fn field_files(text: &str) -> Result<FieldFiles, String> {
+    let (name, files) =
+        text.split_once('=').ok_or("expected `NAME=DIR`, such as `depth=depths/`")?;
+    let name = FieldName::parse(name).ok_or_else(|| {
+        format!("`{name}` cannot be a field: lower-case letters, digits and `_`, first a letter")
+    })?;
+    Ok(FieldFiles { name, files: files.into(), suffix: String::new() })
 }
 
 fn fractions(text: &str) -> Result<Fractions, String> {

@@ -16,8 +16,10 @@ pub enum Error {
     #[error(transparent)]
     Io(gular_files::Error),
     /// Nothing to pack.
-    #[error("no JPEG or PNG image below `{path}`{ignored}")]
+    #[error("no {what} below `{path}`{ignored}")]
     NoImages {
+        /// What was looked for.
+        what: &'static str,
         /// The folder.
         path: String,
         /// Which other files there were, beginning with `; `, or nothing.
@@ -176,6 +178,18 @@ pub enum Error {
         narrow: String,
         /// The first image of 16 bits.
         wide: String,
+    },
+    /// Arrays of unlike types or shapes, which one field cannot hold.
+    #[error("`{first}` is an array of {found} and `{second}` one of {other}")]
+    MixedArrays {
+        /// The first array.
+        first: String,
+        /// Its type and shape.
+        found: String,
+        /// The first one of another type or shape.
+        second: String,
+        /// That type and shape.
+        other: String,
     },
     /// Files that cannot be packed.
     #[error("{0}")]

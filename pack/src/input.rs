@@ -4,68 +4,71 @@ use std::io;
 
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, read_header};
 
-use crate::Check;
+use crate::beside::ReadFiles;
 use crate::error::{BadInput, Fault};
+use crate::labels::stored;
 use crate::payload::{Maker, Value};
-use crate::plan::Record;
+use crate::plan::{Plan, Record};
 use crate::scan::media_type_of;
 use crate::source::Source;
+use crate::{Check, Inputs, PlanOptions};
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
-const MOST_BYTES: u64 = (1 << 31) - 1;
+pub(crate) const MOST_BYTES: u64 = (1 << 31) - 1;
 
 /// Reads and checks inputs; one per thread.
-pub(crate) struct InputReader {
+pub(crate) struct InputReader<'a> {
+    plan: &'a Plan,
     check: Check,
+    inputs: Inputs,
     limits: Limits,
     decoder: Decoder,
-    maker: Maker,
+    maker: Maker<'a>,
+    files: ReadFiles<'a>,
 }
 
-impl InputReader {
-    pub(crate) fn new(check: Check, max_pixels: u64, maker: Maker) -> Self {
+impl<'a> InputReader<'a> {
+    /// Of samples of `plan`; `statistics` says whether pixels are summed.
+    pub(crate) fn new(plan: &'a Plan, options: &PlanOptions, statistics: bool) -> Self {
+        let PlanOptions { check, inputs, max_pixels, .. } = *options;
         let limits = Limits { max_pixels };
         let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
-        Self { check, limits, decoder, maker }
+        let maker = Maker { recipe: &plan.recipe, statistics };
+        let files = ReadFiles::new(&plan.files);
+        Self { plan, check, inputs, limits, decoder, maker, files }
     }
 
-    /// The value of a planned input, or why it cannot be packed.
+    /// The values of a planned input, or why it cannot be packed.
     pub(crate) fn read(&mut self, source: &Source, record: &Record) -> Result<Value, BadInput> {
-        let bad = |reason: String, hint| Fault::new(reason, hint).at(record.key.to_string());
-        let io = |e: io::Error| {
-            let hint =
-                (e.kind() == io::ErrorKind::PermissionDenied).then_some("check its permissions");
-            bad(format!("cannot be read: {e}"), hint)
+        self.value(source, record).map_err(|fault| fault.at(record.key.to_string()))
+    }
+
+    fn value(&mut self, source: &Source, record: &Record) -> Result<Value, Fault> {
+        let bytes = read_file(source, record.key.as_str(), record.bytes)?;
+        let flaw = self.check(record, &bytes)?;
+        let size = match self.inputs == Inputs::Images && self.files.compares_sizes() {
+            true => Some(read_header(&bytes, &self.limits)?.upright_size()),
+            false => None,
         };
-        if record.bytes > MOST_BYTES {
-            let reason =
-                format!("it is {} bytes, a sample holds at most {MOST_BYTES}", record.bytes);
-            return Err(bad(reason, Some("cut the image into parts")));
-        }
-        let (bytes, found) = source.read(record.key.as_str(), record.bytes).map_err(io)?;
-        if bytes.len() as u64 != record.bytes {
-            let reason = format!("it is {found} bytes, it was {} when the run began", record.bytes);
-            return Err(bad(reason, Some("run again when nothing writes to the folder")));
-        }
-        if bytes.is_empty() {
-            return Err(bad("the file is empty".to_owned(), None));
-        }
-        let fault = |fault: Fault| fault.at(record.key.to_string());
-        let flaw = self.check(record, &bytes).map_err(fault)?;
-        let mut value = self.maker.make(bytes, &mut self.decoder).map_err(fault)?;
+        let mut value = self.maker.make(bytes, &mut self.decoder)?;
         if flaw.is_some() {
             value.flaw = flaw;
         }
+        let further = further(self.plan, record)
+            .ok_or_else(|| Fault::new("its line of the plan is damaged".to_owned(), None))?;
+        let (of_table, of_files) = further;
+        value.further = of_table;
+        value.further.extend(self.files.read(&of_files, size, &mut self.decoder)?);
         Ok(value)
     }
 
     /// What is wrong with an input that can be packed all the same.
     fn check(&mut self, record: &Record, bytes: &[u8]) -> Result<Option<String>, Fault> {
-        if self.check == Check::None {
+        if self.check == Check::None || self.inputs != Inputs::Images {
             return Ok(None);
         }
         let format = Format::sniff(bytes);
-        let named = media_type_of(record.key.as_str()).unwrap_or_default();
+        let named = media_type_of(record.key.as_str(), self.inputs).unwrap_or_default();
         if let Some(format) = format.filter(|f| f.media_type() != named) {
             let reason = format!("its name says {named}, its content is {}", format.media_type());
             return Err(Fault::new(reason, Some("give it the extension of its content")));
@@ -79,4 +82,41 @@ impl InputReader {
         }
         Ok(self.decoder.flaw().filter(|_| self.check == Check::Full).map(ToString::to_string))
     }
+}
+
+/// What a shard has of a table, and the plan of files.
+type Further = (Vec<Vec<u8>>, Vec<serde_json::Value>);
+
+fn further(plan: &Plan, record: &Record) -> Option<Further> {
+    let n_files = plan.files.len();
+    let n_table = plan.fields.len().checked_sub(n_files)?;
+    if plan.fields.is_empty() {
+        return Some((Vec::new(), Vec::new()));
+    }
+    let mut values: Vec<serde_json::Value> = serde_json::from_str(&record.values).ok()?;
+    if values.len() != plan.fields.len() {
+        return None;
+    }
+    let of_files = values.split_off(n_table);
+    Some((stored(plan.fields.get(..n_table)?, &values)?, of_files))
+}
+
+/// All of a planned file.
+pub(crate) fn read_file(source: &Source, path: &str, bytes: u64) -> Result<Vec<u8>, Fault> {
+    if bytes > MOST_BYTES {
+        let reason = format!("it is {bytes} bytes, a sample holds at most {MOST_BYTES}");
+        return Err(Fault::new(reason, Some("cut it into parts")));
+    }
+    let (file, found) = source.read(path, bytes).map_err(|e: io::Error| {
+        let denied = e.kind() == io::ErrorKind::PermissionDenied;
+        Fault::new(format!("cannot be read: {e}"), denied.then_some("check its permissions"))
+    })?;
+    if file.len() as u64 != bytes {
+        let reason = format!("it is {found} bytes, it was {bytes} when the run began");
+        return Err(Fault::new(reason, Some("run again when nothing writes to the folder")));
+    }
+    if file.is_empty() {
+        return Err(Fault::new("the file is empty".to_owned(), None));
+    }
+    Ok(file)
 }

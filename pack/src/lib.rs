@@ -9,6 +9,8 @@
 //! and interruptions do not show in the result.
 
 mod adopt;
+mod array;
+mod beside;
 mod convert;
 mod error;
 mod export;
@@ -32,7 +34,9 @@ pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};
-pub use options::{Check, Labels, Layout, OnBadInput, PackOrder, PlanOptions, Unlabelled};
+pub use options::{
+    Check, FieldFiles, Inputs, Labels, Layout, OnBadInput, PackOrder, PlanOptions, Unlabelled,
+};
 pub use out::{SKIPPED_NAME, STATE_DIR};
 pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};

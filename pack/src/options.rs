@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gular_bundle::{About, Envelope, Split};
+use gular_bundle::{About, Envelope, FieldName, Split};
 
 use crate::{ArchiveLimits, NamePattern, PayloadOptions, TableOptions};
 
@@ -29,6 +29,10 @@ pub struct PlanOptions {
     pub envelope: Envelope,
     /// What becomes of the images.
     pub payload: PayloadOptions,
+    /// Which files are inputs.
+    pub inputs: Inputs,
+    /// Fields whose values are files of their own.
+    pub fields: Vec<FieldFiles>,
     /// How closely inputs are looked at.
     pub check: Check,
     /// What happens to inputs that cannot be packed.
@@ -56,6 +60,8 @@ impl Default for PlanOptions {
             shard_bytes: 1 << 30,
             envelope: Envelope::Shards,
             payload: PayloadOptions::Encoded,
+            inputs: Inputs::Images,
+            fields: Vec::new(),
             check: Check::Header,
             on_error: OnBadInput::Fail,
             max_pixels: gular_codec::Limits::default().max_pixels,
@@ -64,6 +70,28 @@ impl Default for PlanOptions {
             memory: 256 << 20,
         }
     }
+}
+
+/// Which files are inputs, and what they become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Inputs {
+    /// Pictures, which become field `image`.
+    Images,
+    /// NumPy's arrays, all of one type and shape, which become field `image`.
+    Arrays,
+    /// All files, which become field `data` byte for byte.
+    Bytes,
+}
+
+/// A field whose values are files, one for each image: of the same path but for what follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldFiles {
+    /// `mask` is moved with the image.
+    pub name: FieldName,
+    /// A folder or an archive.
+    pub files: PathBuf,
+    /// What names have behind the image's, before their extension.
+    pub suffix: String,
 }
 
 /// What the top-level folders of a source are.

@@ -139,7 +139,7 @@ impl<I: Iterator<Item = Result<Record, Error>>> ReadAhead<I> {
 /// Bytes that an item holds.
 fn held(item: &Item) -> u64 {
     let value = item.as_ref().ok().and_then(|(_, value)| value.as_ref().ok());
-    value.map_or(0, |value| value.bytes.len() as u64)
+    value.map_or(0, Value::len)
 }
 
 struct StopOnPanic<'a, I: Iterator<Item = Result<Record, Error>>>(&'a ReadAhead<I>);

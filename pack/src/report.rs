@@ -106,7 +106,7 @@ pub(crate) fn warnings(
     if !unpacked.is_empty() {
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let kinds = kinds.join(", ");
-        warnings.push(format!("images left out, only JPEG and PNG are packed yet: {kinds}"));
+        warnings.push(format!("images left out, only JPEG, PNG and WebP are packed yet: {kinds}"));
     }
     let files = plan.shards.len() * 2 + 1;
     if files > MANY_FILES {
@@ -147,6 +147,10 @@ fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
     if plan.unused.n > 0 {
         let rows = counted(plan.unused.n, "row of the table matches", "rows of the table match");
         warnings.push(format!("{rows} no image: {}", plan.unused));
+    }
+    for of in plan.files.iter().filter(|of| of.unused > 0) {
+        let files = counted(of.unused, "file belongs", "files belong");
+        warnings.push(format!("{files} to no image: of field `{}`", of.field.name));
     }
     for (column, reason) in &plan.left_out {
         warnings.push(format!("column `{column}` became no field: {reason}"));

@@ -9,6 +9,7 @@ use std::time::Instant;
 use gular_bundle::{Field, MadeValue, Manifest, ShardEntry, Statistics};
 use gular_files::TEMP_PREFIX;
 
+use crate::beside::Beside;
 use crate::error::BadInputs;
 use crate::labels::Table;
 use crate::out::{self, Done, OutDir};
@@ -18,7 +19,7 @@ use crate::report::{self, Report};
 use crate::source::Source;
 use crate::sums::Sums;
 use crate::work::Work;
-use crate::{Check, Error, Labels, OnBadInput, PlanOptions, scan};
+use crate::{Check, Error, Inputs, Labels, OnBadInput, PlanOptions, scan};
 
 /// How to run; nothing here changes a byte of the bundle.
 #[derive(Debug, Clone)]
@@ -199,7 +200,8 @@ fn run(
     }
     if shards.is_empty() {
         let ignored = format!("; all {} inputs were left out", found.skipped.len());
-        return Err(Error::NoImages { path: source.path().display().to_string(), ignored });
+        let what = "image";
+        return Err(Error::NoImages { what, path: source.path().display().to_string(), ignored });
     }
     let contents = Contents { fields, shards, statistics: sums.statistics() };
     let manifest = manifest(&plan, &options.plan, contents, found.skipped.len() as u64);
@@ -232,7 +234,8 @@ fn make_plan(
         builder.join(table, folders);
     }
     let mut n = 0_u64;
-    let found = scan::scan(source, options, &mut |key, bytes| {
+    builder.files(Beside::open(options, dir, cancel)?);
+    let mut found = scan::scan(source, options, &mut |key, bytes| {
         n += 1;
         if n.is_multiple_of(1000) {
             progress(Progress::Scanned(n));
@@ -251,7 +254,8 @@ fn make_plan(
     };
     let media_types: Vec<String> = found.media_types.iter().map(|m| (*m).to_owned()).collect();
     let path = dir.join(format!("{TEMP_PREFIX}plan"));
-    let plan = builder.finish(&path, &classes, &media_types, found.split_layout, cancel)?;
+    let mut plan = builder.finish(&path, &classes, &media_types, found.split_layout, cancel)?;
+    found.skipped.append(&mut plan.skipped);
     Ok((plan, found))
 }
 
@@ -290,6 +294,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
     // To make pixels of an image is to decode it.
     let decodes = plan.recipe != Recipe::Encoded;
     let check = match options.check {
+        _ if options.inputs != Inputs::Images => Check::None,
         Check::Header | Check::None if decodes => Check::Full,
         check => check,
     };

@@ -5,30 +5,46 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use gular_bundle::{BundlePath, Split};
+use gular_bundle::{BundlePath, Split, media_type_of_extension};
 
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::labels::Names;
 use crate::source::Source;
-use crate::{Error, Labels, Layout, OnBadInput, PlanOptions, Unlabelled};
+use crate::{Error, FieldFiles, Inputs, Labels, Layout, OnBadInput, PlanOptions, Unlabelled};
 
 /// Extensions, in lower case, of files that are packed, with their media types.
-const PACKED: [(&str, &str); 4] =
-    [("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("jpe", "image/jpeg"), ("png", "image/png")];
+const PACKED: [(&str, &str); 5] = [
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("jpe", "image/jpeg"),
+    ("png", "image/png"),
+    ("webp", "image/webp"),
+];
+/// The same of arrays.
+const ARRAYS: [(&str, &str); 2] = [("npy", "application/x-npy"), ("npz", "application/x-npz")];
 /// Extensions, in lower case, of images that are not packed yet. Other loaders
 /// may read them, so that leaving them out deserves a warning.
-const UNPACKED: [&str; 12] =
-    ["tif", "tiff", "webp", "bmp", "gif", "ppm", "pgm", "jp2", "jxl", "avif", "heic", "heif"];
+const UNPACKED: [&str; 11] =
+    ["tif", "tiff", "bmp", "gif", "ppm", "pgm", "jp2", "jxl", "avif", "heic", "heif"];
 /// Kinds of ignored files that are counted apart: names like `scan.000017` must
 /// not fill memory and report.
 const MOST_KINDS: usize = 100;
 /// The longest extension that is counted as one.
 const LONGEST_EXTENSION: usize = 16;
 
-/// The media type that a key's extension stands for.
-pub(crate) fn media_type_of(key: &str) -> Option<&'static str> {
-    let extension = key.rsplit_once('.')?.1.to_ascii_lowercase();
-    PACKED.iter().find(|(e, _)| *e == extension).map(|(_, media_type)| *media_type)
+/// The media type that a key's extension stands for; `None` when such files are no inputs.
+pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {
+    let extension = stem_and_extension(key).1.to_ascii_lowercase();
+    let known = |list: &[(&str, &'static str)]| {
+        list.iter().find(|(e, _)| *e == extension).map(|(_, media_type)| *media_type)
+    };
+    match inputs {
+        Inputs::Images => known(&PACKED),
+        Inputs::Arrays => known(&ARRAYS),
+        Inputs::Bytes => {
+            Some(media_type_of_extension(&extension).unwrap_or("application/octet-stream"))
+        }
+    }
 }
 
 /// Whether files with this extension, in letters of any case, are images.
@@ -92,7 +108,7 @@ pub(crate) fn enter(source: &mut Source, options: &PlanOptions) -> Result<(), Er
     }
     let (mut root, mut one, mut class) = (None, true, false);
     archive.files(&mut |name, _| {
-        if !hidden(name) && media_type_of(name).is_some() {
+        if !hidden(name) && media_type_of(name, options.inputs).is_some() {
             let (first, rest) = name.split_once('/').unwrap_or(("", name));
             class |= options.labels == Labels::Folder && !rest.contains('/');
             one &= root.get_or_insert_with(|| first.to_owned()) == first;
@@ -107,7 +123,8 @@ pub(crate) fn enter(source: &mut Source, options: &PlanOptions) -> Result<(), Er
     Ok(())
 }
 
-fn hidden(name: &str) -> bool {
+/// Whether a path has a segment that begins with a dot.
+pub(crate) fn hidden(name: &str) -> bool {
     name.split('/').any(|segment| segment.starts_with('.'))
 }
 
@@ -123,9 +140,10 @@ pub(crate) fn scan(
         None => source.path(),
     };
     let scan = Scan { split_layout: split_layout(source, options)?, root, ..Scan::default() };
-    let mut walk = Walk { source: path, options, scan, bad: BadInputs::default(), found };
+    let beside = beside(source, &options.fields)?;
+    let mut walk = Walk { source: path, beside, options, scan, bad: BadInputs::default(), found };
     match source {
-        Source::Folder(_) => walk.run()?,
+        Source::Folder(folder) => self::walk(folder, &mut |entry| walk.entry(entry))?,
         Source::Archive(archive) => archive.files(&mut |name, size| {
             if hidden(name) {
                 walk.ignore("hidden");
@@ -155,7 +173,12 @@ pub(crate) fn scan(
         } else {
             format!("; other files: {}", ignored.join(", "))
         };
-        return Err(Error::NoImages { path: path.display().to_string(), ignored });
+        let what = match options.inputs {
+            Inputs::Images => "JPEG, PNG or WebP image",
+            Inputs::Arrays => "NumPy array",
+            Inputs::Bytes => "file",
+        };
+        return Err(Error::NoImages { what, path: path.display().to_string(), ignored });
     }
     Ok(scan)
 }
@@ -207,8 +230,63 @@ fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
     }
 }
 
+/// Visits everything below `source`; `entry` says into which folders to go. The open folders are a
+/// list and not the call stack, which a deep tree would overflow.
+pub(crate) fn walk(
+    source: &Path,
+    entry: &mut dyn FnMut(&Path) -> Result<Option<fs::Metadata>, Error>,
+) -> Result<(), Error> {
+    let metadata = fs::metadata(source).map_err(|e| Error::io("open", source, e))?;
+    let mut open = vec![Folder::open(source.to_owned(), &metadata)?];
+    while let Some(folder) = open.last_mut() {
+        let Some(found) = folder.entries.next() else {
+            open.pop();
+            continue;
+        };
+        let path = found.map_err(|e| Error::io("list", &folder.path, e))?.path();
+        if let Some(metadata) = entry(&path)? {
+            if let Some(above) = open.iter().find(|f| f.is(&metadata)) {
+                let target = above.path.display().to_string();
+                return Err(Error::Loop { link: path.display().to_string(), target });
+            }
+            open.push(Folder::open(path, &metadata)?);
+        }
+    }
+    Ok(())
+}
+
+/// The suffixes of fields whose files lie among the images, which are no images then.
+fn beside(source: &Source, fields: &[FieldFiles]) -> Result<Vec<String>, Error> {
+    let same = |path: &Path| match (path.canonicalize(), source.path().canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    };
+    let mut suffixes = Vec::new();
+    for FieldFiles { name, files, suffix } in fields.iter().filter(|of| same(&of.files)) {
+        if suffix.is_empty() {
+            let text = format!(
+                "the files for field `{name}` are among the images, which only a suffix of their names can tell apart"
+            );
+            return Err(Error::Option(text));
+        }
+        debug_assert!(files.exists());
+        suffixes.push(suffix.clone());
+    }
+    Ok(suffixes)
+}
+
+/// A path without the extension of its last segment, and that.
+pub(crate) fn stem_and_extension(path: &str) -> (&str, &str) {
+    match Path::new(path).extension().and_then(|e| e.to_str()) {
+        Some(extension) => (&path[..path.len() - extension.len() - 1], extension),
+        None => (path, ""),
+    }
+}
+
 struct Walk<'a> {
     source: &'a Path,
+    /// What the stems of files of other fields end with.
+    beside: Vec<String>,
     options: &'a PlanOptions,
     scan: Scan,
     bad: BadInputs,
@@ -235,28 +313,6 @@ impl Folder {
 }
 
 impl Walk<'_> {
-    /// Visits everything. The open folders are a list and not the call stack,
-    /// which a deep tree would overflow.
-    fn run(&mut self) -> Result<(), Error> {
-        let metadata = fs::metadata(self.source).map_err(|e| Error::io("open", self.source, e))?;
-        let mut open = vec![Folder::open(self.source.to_owned(), &metadata)?];
-        while let Some(folder) = open.last_mut() {
-            let Some(entry) = folder.entries.next() else {
-                open.pop();
-                continue;
-            };
-            let path = entry.map_err(|e| Error::io("list", &folder.path, e))?.path();
-            if let Some(metadata) = self.entry(&path)? {
-                if let Some(above) = open.iter().find(|f| f.is(&metadata)) {
-                    let target = above.path.display().to_string();
-                    return Err(Error::Loop { link: path.display().to_string(), target });
-                }
-                open.push(Folder::open(path, &metadata)?);
-            }
-        }
-        Ok(())
-    }
-
     /// Takes an entry of a folder; metadata when it is a folder to go into.
     fn entry(&mut self, path: &Path) -> Result<Option<fs::Metadata>, Error> {
         if path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b".")) {
@@ -288,10 +344,14 @@ impl Walk<'_> {
         let relative = path.strip_prefix(self.source).unwrap_or(path);
         let extension = relative.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
         let extension = extension.unwrap_or_else(|| "no extension".to_owned());
-        let Some((_, media_type)) = PACKED.iter().find(|(e, _)| *e == extension) else {
+        let name = relative.to_string_lossy();
+        let Some(media_type) = media_type_of(&name, self.options.inputs) else {
             self.ignore(&extension);
             return Ok(());
         };
+        if self.beside.iter().any(|suffix| stem_and_extension(&name).0.ends_with(suffix.as_str())) {
+            return Ok(());
+        }
         let Some(text) = relative.to_str() else {
             self.bad(path, "its name is not UTF-8".to_owned(), Some("rename it"));
             return Ok(());
@@ -338,5 +398,17 @@ impl Walk<'_> {
             OnBadInput::Skip => self.scan.skipped.push(bad),
             OnBadInput::Fail => self.bad.push(bad),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stem_and_extension;
+
+    #[test]
+    fn only_the_last_extension_is_left_out() {
+        assert_eq!(stem_and_extension("a.b/cat.0.jpg"), ("a.b/cat.0", "jpg"));
+        assert_eq!(stem_and_extension("a.b/cat"), ("a.b/cat", ""));
+        assert_eq!(stem_and_extension("1"), ("1", ""));
     }
 }

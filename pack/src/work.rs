@@ -12,9 +12,8 @@ use gular_files::{Free, parallel};
 
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::input::InputReader;
-use crate::labels::stored;
 use crate::out::{Done, OutDir};
-use crate::payload::{Maker, Recipe};
+use crate::payload::{Recipe, Value};
 use crate::plan::{Plan, PlanShard, Record};
 use crate::read_ahead::{Item, ReadAhead};
 use crate::run::{PackOptions, Progress, run_id, still_needed};
@@ -47,7 +46,7 @@ impl Work<'_> {
         let left: Vec<usize> = (0..n_shards).filter(|i| !done.contains_key(i)).collect();
         let jobs = self.options.jobs.max(1);
         let writers = match self.plan.recipe {
-            Recipe::Encoded => jobs,
+            Recipe::Encoded | Recipe::Bytes => jobs,
             // Its readers are busy with pixels; a writer keeps up with several.
             _ => jobs.div_ceil(READERS_A_WRITER),
         };
@@ -87,9 +86,7 @@ impl Work<'_> {
         let written = std::thread::scope(|scope| {
             for _ in 0..readers {
                 scope.spawn(|| {
-                    let options = &self.options.plan;
-                    let maker = Maker { recipe: self.plan.recipe, statistics };
-                    let mut reader = InputReader::new(options.check, options.max_pixels, maker);
+                    let mut reader = InputReader::new(self.plan, &self.options.plan, statistics);
                     feed.read_all(&mut |record| reader.read(self.source, record));
                 });
             }
@@ -128,7 +125,7 @@ impl Work<'_> {
             seen += 1;
             match value {
                 Ok(value) if left_out.fatal.n == 0 => {
-                    self.push(&mut writer, &record, &value.bytes)?;
+                    self.push(&mut writer, &record, &value)?;
                     if let Some(flaw) = value.flaw {
                         tolerated.push(Fault::new(flaw, None).at(record.key.to_string()));
                     }
@@ -159,21 +156,14 @@ impl Work<'_> {
         }))
     }
 
-    fn push(&self, writer: &mut ShardWriter, record: &Record, image: &[u8]) -> Result<(), Error> {
+    fn push(&self, writer: &mut ShardWriter, record: &Record, value: &Value) -> Result<(), Error> {
         let label = record.label.to_le_bytes();
-        let further = match self.plan.fields.as_slice() {
-            [] => Vec::new(),
-            fields => stored(fields, &record.values).ok_or_else(|| {
-                let reason = format!("the values of `{}` are not those of the fields", record.key);
-                Error::io("read", &self.plan.path, std::io::Error::other(reason))
-            })?,
-        };
         let mut values: Vec<&[u8]> = Vec::with_capacity(self.fields.len());
-        values.push(image);
+        values.push(&value.bytes);
         if self.plan.labelled {
             values.push(&label);
         }
-        values.extend(further.iter().map(Vec::as_slice));
+        values.extend(value.further.iter().map(Vec::as_slice));
         Ok(writer.push(&record.key, &values)?)
     }
 

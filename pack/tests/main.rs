@@ -5,6 +5,7 @@
 mod adopt;
 mod archives;
 mod convert;
+mod fields;
 mod interrupted;
 mod labels;
 mod pack;

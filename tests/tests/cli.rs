@@ -71,7 +71,7 @@ train 18 SIZE 1 3
 val 6 SIZE 1 3
 
 checked: the images' headers; `--check-images full` decodes every image
-no JPEG or PNG: 1 txt
+not packed: 1 txt
 packed 24 samples, SIZE in 2 shards, #
 DIGEST
 next: gular verify DIR/bundle";

@@ -1,35 +1,56 @@
 //! The value of one image.
 
+use gular_bundle::Dtype;
 use gular_codec::{Decoder, Error, Image, JpegEncoder, Resize, resize};
 
 use super::{Depth, Recipe};
+use crate::array;
 use crate::error::{Fault, Remedy};
 use crate::sums::Sums;
 
 /// What goes into a shard.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Value {
     /// As field `image` says.
     pub(crate) bytes: Vec<u8>,
+    /// Of the fields beside image and label, in order.
+    pub(crate) further: Vec<Vec<u8>>,
     /// Of its pixels, where they were decoded and are to be summed.
     pub(crate) sums: Option<Sums>,
     /// What is wrong with the file and was tolerated, where it was decoded.
     pub(crate) flaw: Option<String>,
 }
 
+impl Value {
+    fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+
+    /// Bytes of memory that it takes, about.
+    pub(crate) fn len(&self) -> u64 {
+        let further: usize = self.further.iter().map(Vec::len).sum();
+        (self.bytes.len() + further) as u64
+    }
+}
+
 /// Makes values as a recipe says.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Maker {
-    pub(crate) recipe: Recipe,
+pub(crate) struct Maker<'a> {
+    pub(crate) recipe: &'a Recipe,
     /// Whether pixels are summed.
     pub(crate) statistics: bool,
 }
 
-impl Maker {
+impl Maker<'_> {
     /// The value of an image, given the bytes of its file.
     pub(crate) fn make(&self, file: Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
-        match self.recipe {
-            Recipe::Encoded => Ok(Value { bytes: file, sums: None, flaw: None }),
+        match *self.recipe {
+            Recipe::Encoded | Recipe::Bytes => Ok(Value::of(file)),
+            Recipe::Arrays { dtype, ref shape } => {
+                let bytes = array::values(&file, dtype, shape)?;
+                let sums = self.statistics.then(|| array_sums(&bytes, dtype, shape)).flatten();
+                Ok(Value { sums, ..Value::of(bytes) })
+            }
             Recipe::Reencoded { max_side, quality, .. } => {
                 let image = shrunk(decoder.decode(&file)?, max_side)?;
                 let (width, height) = (image.width(), image.height());
@@ -42,7 +63,7 @@ impl Maker {
                     e => e.into(),
                 })?;
                 let sums = self.statistics.then(|| Sums::of_u8(image.data(), 3));
-                Ok(Value { bytes, sums, flaw: flaw(decoder) })
+                Ok(Value { sums, flaw: flaw(decoder), ..Value::of(bytes) })
             }
             Recipe::Raw { width, height, fit, channels, depth, .. } => {
                 let size = (width, height);
@@ -57,7 +78,7 @@ impl Maker {
                             bytes = bytes.as_chunks::<3>().0.iter().map(|p| p[0]).collect();
                         }
                         let sums = self.statistics.then(|| Sums::of_u8(&bytes, n));
-                        Ok(Value { bytes, sums, flaw: flaw(decoder) })
+                        Ok(Value { sums, flaw: flaw(decoder), ..Value::of(bytes) })
                     }
                     Depth::U16 => {
                         let mut rgb = vec![[0; 3]; pixels];
@@ -69,11 +90,33 @@ impl Maker {
                         }
                         let sums = self.statistics.then(|| Sums::of_u16(&values, n));
                         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-                        Ok(Value { bytes, sums, flaw: flaw(decoder) })
+                        Ok(Value { sums, flaw: flaw(decoder), ..Value::of(bytes) })
                     }
                 }
             }
         }
+    }
+}
+
+/// Sums over an array that is a picture of 8 or 16 bits.
+fn array_sums(bytes: &[u8], dtype: Dtype, shape: &[u64]) -> Option<Sums> {
+    let channels = match *shape {
+        [_, _] => 1,
+        [_, _, channels] => usize::try_from(channels).ok().filter(|n| (1..=256).contains(n))?,
+        _ => return None,
+    };
+    match dtype {
+        Dtype::U8 if matches!(channels, 1 | 3) => Some(Sums::of_u8(bytes, channels)),
+        Dtype::U8 => {
+            let wide: Vec<u16> = bytes.iter().map(|v| u16::from(*v)).collect();
+            Some(Sums::of_u16(&wide, channels))
+        }
+        Dtype::U16 => {
+            let pairs = bytes.as_chunks::<2>().0;
+            let values: Vec<u16> = pairs.iter().map(|pair| u16::from_le_bytes(*pair)).collect();
+            Some(Sums::of_u16(&values, channels))
+        }
+        _ => None,
     }
 }
 

@@ -7,14 +7,21 @@ use gular_codec::{Fit, JpegEncoder, jpeg_backend};
 use serde::Serialize;
 
 use super::{Depth, Depths, PayloadOptions, RawOptions};
-use crate::Error;
+use crate::{Error, Inputs, PlanOptions};
 
 /// Options, and which libraries make the pixels. Serialised it is the plan's
 /// member `payload`; the order of members is part of that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "name", rename_all = "lowercase")]
 pub(crate) enum Recipe {
     Encoded,
+    /// Files of any kind, as field `data`.
+    Bytes,
+    /// Arrays of one type and shape.
+    Arrays {
+        dtype: Dtype,
+        shape: Vec<u64>,
+    },
     Reencoded {
         #[serde(skip_serializing_if = "Option::is_none")]
         max_side: Option<u32>,
@@ -39,14 +46,22 @@ pub(crate) enum Recipe {
 impl Recipe {
     /// For a set of such depths and media types.
     pub(crate) fn new(
-        options: &PayloadOptions,
+        options: &PlanOptions,
         depths: Depths,
         media_types: &[String],
     ) -> Result<Self, Error> {
+        match options.inputs {
+            Inputs::Images => {}
+            Inputs::Bytes => return Ok(Self::Bytes),
+            Inputs::Arrays => {
+                let (dtype, shape) = depths.array()?;
+                return Ok(Self::Arrays { dtype, shape });
+            }
+        }
         // Every decoder makes the same pixels of a PNG.
         let jpeg = media_types.iter().any(|m| m == "image/jpeg");
         let decoder = jpeg.then(jpeg_backend);
-        Ok(match *options {
+        Ok(match options.payload {
             PayloadOptions::Encoded => Self::Encoded,
             PayloadOptions::Reencoded(o) => Self::Reencoded {
                 max_side: o.max_side,
@@ -64,17 +79,22 @@ impl Recipe {
     /// The manifest's word.
     pub(crate) fn payload(&self) -> Payload {
         match self {
-            Self::Encoded => Payload::Encoded,
+            Self::Encoded | Self::Bytes => Payload::Encoded,
             Self::Reencoded { .. } => Payload::Reencoded,
-            Self::Raw { .. } => Payload::Raw,
+            Self::Raw { .. } | Self::Arrays { .. } => Payload::Raw,
         }
     }
 
-    /// Field `image`, of files of `media_types`.
+    /// The input, of files of `media_types`.
     pub(crate) fn field(&self, media_types: &[String]) -> Field {
         let name = FieldName::image();
         match *self {
             Self::Encoded => Field::bytes(name, media_types.to_vec()),
+            Self::Bytes => {
+                let name = FieldName::parse("data").unwrap_or(name);
+                Field::bytes(name, media_types.to_vec())
+            }
+            Self::Arrays { dtype, ref shape } => Field::fixed(name, dtype, shape.clone()),
             Self::Reencoded { .. } => Field::bytes(name, vec!["image/jpeg".to_owned()]),
             Self::Raw { width, height, channels, depth, .. } => {
                 let dtype = match depth {
@@ -89,7 +109,10 @@ impl Recipe {
     /// Bytes of every value, where they all have the same.
     pub(crate) fn value_bytes(&self) -> Option<u64> {
         match *self {
-            Self::Encoded | Self::Reencoded { .. } => None,
+            Self::Encoded | Self::Bytes | Self::Reencoded { .. } => None,
+            Self::Arrays { dtype, ref shape } => {
+                shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n))
+            }
             Self::Raw { width, height, channels, depth, .. } => {
                 let pixels = u64::from(width) * u64::from(height);
                 Some(pixels * u64::from(channels) * depth.bytes())
@@ -103,7 +126,7 @@ impl Recipe {
             made.insert(name.to_owned(), MadeValue::Text(value.to_owned()));
         };
         match *self {
-            Self::Encoded => {}
+            Self::Encoded | Self::Bytes | Self::Arrays { .. } => {}
             Self::Reencoded { max_side, quality, decoder, encoder } => {
                 text("encoder", encoder);
                 if let Some(decoder) = decoder {

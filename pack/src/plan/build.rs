@@ -7,17 +7,20 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BundlePath, Digest, Field, Split};
 
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
+use crate::beside::{Beside, FilesOf};
+use crate::error::{BadInput, BadInputs};
 use crate::labels::{Join, Joined, Names, Said, Table, TableColumns, hot_classes};
 use crate::payload::{Depths, Recipe};
 use crate::scan::{Scan, place};
 use crate::sort::{Sorted, Sorter};
 use crate::source::Source;
-use crate::{Error, Labels, PackOrder, PlanOptions, Unlabelled};
+use crate::{Error, Labels, OnBadInput, PackOrder, PlanOptions, Unlabelled};
 
 /// Below this, sorting is all reading and writing.
 const LEAST_MEMORY: usize = 1 << 20;
@@ -30,6 +33,7 @@ pub struct PlanBuilder {
     by_name: Sorter,
     depths: Depths,
     table: Option<Joining>,
+    beside: Beside,
 }
 
 /// A table, and the images that wait for its rows.
@@ -52,7 +56,8 @@ impl PlanBuilder {
         let by_name = Sorter::new(dir, options.memory / 2);
         let depths = Depths::default();
         let options = options.clone();
-        Ok(Self { dir: dir.to_owned(), options, by_name, depths, table: None })
+        let beside = Beside::default();
+        Ok(Self { dir: dir.to_owned(), options, by_name, depths, table: None, beside })
     }
 
     /// Takes labels, splits and values from a table.
@@ -61,9 +66,14 @@ impl PlanBuilder {
         self.table = Some(Joining { table, folders, join });
     }
 
+    /// Takes values from files.
+    pub(crate) fn files(&mut self, beside: Beside) {
+        self.beside = beside;
+    }
+
     /// Finds of an image what the payload leaves to be found.
     pub(crate) fn look(&mut self, source: &Source, key: &BundlePath) {
-        self.depths.look(&self.options.payload, source, key.as_str());
+        self.depths.look(&self.options, source, key.as_str());
     }
 
     /// Adds an image.
@@ -97,8 +107,8 @@ impl PlanBuilder {
         split_layout: bool,
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
-        let Self { dir, options, mut by_name, depths, table } = self;
-        let recipe = Recipe::new(&options.payload, depths, media_types)?;
+        let Self { dir, options, mut by_name, depths, table, mut beside } = self;
+        let recipe = Recipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits, which fractions would contradict; with the layout `class` they are classes";
             return Err(Error::Option(text.to_owned()));
@@ -113,6 +123,7 @@ impl PlanBuilder {
         let mut by_order = Sorter::new(&dir, options.memory / 2);
         let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
+        let (mut fatal, mut skipped) = (BadInputs::default(), Vec::new());
         for (i, pair) in by_name.finish().map_err(io)?.enumerate() {
             check_cancel(i, cancel, &dir)?;
             let (folded, record) = pair.map_err(io)?;
@@ -128,15 +139,27 @@ impl PlanBuilder {
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(key, class, &options, classes)),
             };
-            let mut value = bytes.to_le_bytes().to_vec();
-            value.extend(label.to_le_bytes());
-            value.extend_from_slice(key.as_bytes());
-            if !values.is_empty() {
-                value.push(b'\t');
-                value.extend_from_slice(values.as_bytes());
+            match beside.planned(key) {
+                Ok((files, of_files)) => {
+                    let mut value = bytes.to_le_bytes().to_vec();
+                    value.extend(of_files.to_le_bytes());
+                    value.extend(label.to_le_bytes());
+                    value.extend_from_slice(key.as_bytes());
+                    if let Some(values) = joined(values, &files) {
+                        value.push(b'\t');
+                        value.extend_from_slice(values.as_bytes());
+                    }
+                    by_order.push(&order_key(split, key, &options), &value).map_err(io)?;
+                }
+                Err(fault) => match options.on_error {
+                    OnBadInput::Fail => fatal.push(fault.at(key.to_owned())),
+                    OnBadInput::Skip => skipped.push(fault.at(key.to_owned())),
+                },
             }
-            by_order.push(&order_key(split, key, &options), &value).map_err(io)?;
             last = Some((folded, key.to_owned()));
+        }
+        if let Some(error) = fatal.into_error() {
+            return Err(error);
         }
         let sorted = by_order.finish().map_err(io)?;
         let labelled = match &options.labels {
@@ -144,7 +167,10 @@ impl PlanBuilder {
             Labels::None => false,
             Labels::Table(_) => from_table.labelled,
         };
-        let content = Content { classes, media_types, recipe, labelled, from_table };
+        let files = beside.finish(&recipe);
+        from_table.fields.extend(files.iter().map(|of| of.field.clone()));
+        let content =
+            Content { classes, media_types, recipe, labelled, from_table, files, skipped };
         write(path, sorted, &options, content, cancel)
     }
 }
@@ -379,7 +405,7 @@ struct Header<'a> {
     media_types: &'a [String],
     order: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Recipe>,
+    payload: Option<&'a Recipe>,
     seed: u64,
     shard_bytes: u64,
     split: String,
@@ -410,6 +436,21 @@ struct Content<'a> {
     recipe: Recipe,
     labelled: bool,
     from_table: FromTable,
+    files: Vec<FilesOf>,
+    /// Left out for want of a file.
+    skipped: Vec<BadInput>,
+}
+
+/// The list of a sample's further values: those of a table, then its files.
+fn joined(of_table: &str, files: &[serde_json::Value]) -> Option<String> {
+    if files.is_empty() {
+        return (!of_table.is_empty()).then(|| of_table.to_owned());
+    }
+    let files = serde_json::Value::from(files).to_string();
+    match of_table.strip_suffix(']') {
+        Some("[") | None => Some(files),
+        Some(start) => Some(format!("{start},{}", files.strip_prefix('[').unwrap_or(&files))),
+    }
 }
 
 fn write(
@@ -419,7 +460,7 @@ fn write(
     content: Content<'_>,
     cancel: &AtomicBool,
 ) -> Result<Plan, Error> {
-    let Content { classes, media_types, recipe, labelled, from_table } = content;
+    let Content { classes, media_types, recipe, labelled, from_table, files, skipped } = content;
     let FromTable { several, columns, split_stored, fields, left_out, unlabelled, unused, .. } =
         from_table;
     let fixed: u64 = fields.iter().filter_map(Field::size_bytes).sum();
@@ -441,7 +482,7 @@ fn write(
         max_pixels: options.max_pixels,
         media_types,
         order: options.order.name(),
-        payload: (recipe != Recipe::Encoded).then_some(recipe),
+        payload: Some(&recipe).filter(|recipe| **recipe != Recipe::Encoded),
         seed: options.seed,
         shard_bytes: options.shard_bytes,
         split: options
@@ -465,12 +506,14 @@ fn write(
         let split = split.unwrap_or(Split::Train);
         let damaged = || io(damaged_record());
         let (bytes, rest) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let (of_files, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
         let (label, key) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
         let (bytes, label) = (u64::from_le_bytes(*bytes), i64::from_le_bytes(*label));
+        let of_files = u64::from_le_bytes(*of_files);
         let rest = std::str::from_utf8(key).map_err(|_| damaged())?;
         // A key has no control character.
         let values = rest.split_once('\t').map_or("", |(_, values)| values);
-        let weight = recipe.value_bytes().unwrap_or(bytes);
+        let weight = recipe.value_bytes().unwrap_or(bytes).saturating_add(of_files);
         let full = shards.last().is_none_or(|s| {
             s.split != split || stored.saturating_add(weight) > options.shard_bytes
         });
@@ -483,7 +526,7 @@ fn write(
         if let Some(shard) = shards.last_mut() {
             shard.samples += 1;
             shard.bytes += bytes;
-            shard.extra += values.len() as u64 + fixed;
+            shard.extra += values.len() as u64 + fixed + of_files;
         }
         let of_sample = match several {
             true => hot_classes(values),
@@ -520,12 +563,24 @@ fn write(
         split_stored,
         left_out,
         recipe,
+        files: Arc::new(files),
+        skipped,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::folded;
+    use super::{folded, joined};
+
+    #[test]
+    fn files_follow_what_a_table_says() {
+        let file: serde_json::Value = serde_json::json!([7, "a_mask.png"]);
+        let files = std::slice::from_ref(&file);
+        assert_eq!(joined("", &[]), None);
+        assert_eq!(joined("[1,\"]\"]", &[]).unwrap(), "[1,\"]\"]");
+        assert_eq!(joined("", files).unwrap(), "[[7,\"a_mask.png\"]]");
+        assert_eq!(joined("[1,\"]\"]", files).unwrap(), "[1,\"]\",[7,\"a_mask.png\"]]");
+    }
 
     #[test]
     fn letters_of_both_cases_fold_to_one() {

@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use gular_bundle::{BundlePath, Digest, Field, Split};
 
 use crate::Error;
+use crate::beside::FilesOf;
+use crate::error::BadInput;
 use crate::labels::{Names, TableColumns};
 use crate::payload::Recipe;
 
@@ -47,6 +50,10 @@ pub struct Plan {
     pub(crate) left_out: Vec<(String, String)>,
     /// What becomes of the images.
     pub(crate) recipe: Recipe,
+    /// Files of the last of `fields`.
+    pub(crate) files: Arc<Vec<FilesOf>>,
+    /// Images left out for want of a file.
+    pub(crate) skipped: Vec<BadInput>,
 }
 
 /// One shard of a plan.

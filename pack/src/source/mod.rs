@@ -25,6 +25,7 @@ pub(crate) use archive::Archive;
 pub use limits::{ArchiveLimit, ArchiveLimits};
 
 use crate::Error;
+use crate::scan::{hidden, walk};
 
 /// Opened inputs.
 #[derive(Debug)]
@@ -85,6 +86,50 @@ impl Source {
                 let found = archive.read(key)?;
                 let len = found.len() as u64;
                 Ok((found, len))
+            }
+        }
+    }
+
+    /// Paths and sizes of all files but hidden ones.
+    pub(crate) fn files(
+        &self,
+        each: &mut dyn FnMut(&str, u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let folder = match self {
+            Self::Archive(archive) => {
+                return archive.files(&mut |name, bytes| match hidden(name) {
+                    true => Ok(()),
+                    false => each(name, bytes),
+                });
+            }
+            Self::Folder(folder) => folder,
+        };
+        walk(folder, &mut |path| {
+            let relative = path.strip_prefix(folder).unwrap_or(path);
+            let Some(name) = relative.to_str().filter(|name| !hidden(name)) else {
+                return Ok(None);
+            };
+            match fs::metadata(path) {
+                Ok(metadata) if metadata.is_dir() => return Ok(Some(metadata)),
+                Ok(metadata) if metadata.is_file() => each(name, metadata.len())?,
+                _ => {}
+            }
+            Ok(None)
+        })
+    }
+
+    /// At most the first `most` bytes of a file.
+    pub(crate) fn head(&self, key: &str, most: usize) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Folder(folder) => {
+                let file = File::open(folder.join(key))?;
+                let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+                read_up_to(&file, most.min(len))
+            }
+            Self::Archive(archive) => {
+                let mut bytes = archive.read(key)?;
+                bytes.truncate(most);
+                Ok(bytes)
             }
         }
     }

@@ -1,0 +1,176 @@
+//! Arrays as NumPy saves them: `.npy`, and `.npz` of one array.
+
+use std::borrow::Cow;
+use std::io::Read as _;
+
+use gular_bundle::{Dtype, Npy};
+use rawzip::CompressionMethod;
+
+use crate::error::Fault;
+use crate::input::MOST_BYTES;
+
+/// The header of an `.npy` file; `None` for other files.
+pub(crate) fn header(file: &[u8]) -> Result<Option<Npy>, Fault> {
+    if !file.starts_with(b"\x93NUMPY") {
+        return Ok(None);
+    }
+    Npy::parse(file).map(Some).map_err(|e| Fault::new(e, None))
+}
+
+/// The numbers of an array of this type and shape: little-endian, the last axis fastest.
+pub(crate) fn npy(file: &[u8], dtype: Dtype, shape: &[u64]) -> Result<Vec<u8>, Fault> {
+    let fail = |reason: String| Err(Fault::new(reason, None));
+    let Some(npy) = header(file)? else {
+        return fail("it does not begin as an .npy file".to_owned());
+    };
+    if npy.dtype != dtype || npy.shape != shape {
+        return fail(format!(
+            "it is {:?} of shape {:?}, it was {dtype:?} of shape {shape:?} when the run began",
+            npy.dtype, npy.shape
+        ));
+    }
+    let data = usize::try_from(npy.data_at).ok().and_then(|at| file.get(at..)).unwrap_or_default();
+    if Some(data.len() as u64) != npy.data_bytes() {
+        return fail(format!(
+            "its numbers take {} bytes, its type and shape ask for {}",
+            data.len(),
+            npy.data_bytes().map_or_else(|| "more than there can be".to_owned(), |n| n.to_string())
+        ));
+    }
+    let element = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+    let mut values = match npy.fortran {
+        true => transposed(data, shape, element),
+        false => data.to_vec(),
+    };
+    if npy.big_endian {
+        values.chunks_exact_mut(element).for_each(<[u8]>::reverse);
+    }
+    Ok(values)
+}
+
+/// From the first axis fastest to the last axis fastest.
+fn transposed(data: &[u8], shape: &[u64], element: usize) -> Vec<u8> {
+    let dims: Vec<usize> = shape.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
+    // Bytes from one element to the next along each axis.
+    let mut strides = Vec::with_capacity(dims.len());
+    let mut stride = element;
+    for n in &dims {
+        strides.push(stride);
+        stride = stride.saturating_mul(*n);
+    }
+    let mut values = Vec::with_capacity(data.len());
+    let mut at = vec![0_usize; dims.len()];
+    while values.len() < data.len() {
+        let from: usize = at.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
+        values.extend_from_slice(data.get(from..from + element).unwrap_or_default());
+        for (i, n) in at.iter_mut().zip(&dims).rev() {
+            *i += 1;
+            if *i < *n {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    values
+}
+
+/// The header of an `.npy` file, or of the one in an `.npz`.
+pub(crate) fn start(file: &[u8]) -> Result<Npy, Fault> {
+    let bytes = unpacked(file)?;
+    header(&bytes)?.ok_or_else(|| Fault::new("it is not an .npy or .npz file".to_owned(), None))
+}
+
+/// The numbers of an `.npy` file, or of the one in an `.npz`: see [`npy`].
+pub(crate) fn values(file: &[u8], dtype: Dtype, shape: &[u64]) -> Result<Vec<u8>, Fault> {
+    npy(&unpacked(file)?, dtype, shape)
+}
+
+/// The `.npy` file in an `.npz` of one array; other files as they are.
+fn unpacked(file: &[u8]) -> Result<Cow<'_, [u8]>, Fault> {
+    if !file.starts_with(b"PK") {
+        return Ok(Cow::Borrowed(file));
+    }
+    let bad = |e: rawzip::Error| Fault::new(format!("it is a damaged .npz file: {e}"), None);
+    let fail = |reason: String, hint| Fault::new(reason, hint);
+    let archive = rawzip::ZipArchive::from_slice(file).map_err(bad)?;
+    let mut entries = archive.entries();
+    let first = entries.next_entry().map_err(bad)?;
+    let Some(member) = first else { return Err(fail("it is an empty .npz file".into(), None)) };
+    if let Some(second) = entries.next_entry().map_err(bad)? {
+        let name = |entry: &rawzip::ZipFileHeaderRecord<'_>| {
+            String::from_utf8_lossy(entry.file_path().as_bytes()).into_owned()
+        };
+        let reason = format!("it has several arrays: `{}`, `{}`", name(&member), name(&second));
+        return Err(fail(reason, Some("save each array as an .npy file of its own")));
+    }
+    let (size, crc) = (member.uncompressed_size_hint(), member.crc32());
+    if size > MOST_BYTES {
+        let reason = format!("its array takes {size} bytes, at most {MOST_BYTES} are read");
+        return Err(fail(reason, None));
+    }
+    let method = member.compression_method();
+    let packed = archive.get_entry(member.wayfinder()).map_err(bad)?.data();
+    let mut array = Vec::new();
+    match method {
+        CompressionMethod::STORE => array.extend_from_slice(packed),
+        CompressionMethod::DEFLATE => {
+            // One byte more than it says shows an array that is longer.
+            let inflated = flate2::bufread::DeflateDecoder::new(packed);
+            let read = inflated.take(size.saturating_add(1)).read_to_end(&mut array);
+            read.map_err(|e| fail(format!("its array does not unpack: {e}"), None))?;
+        }
+        _ => {
+            let reason = "its array is compressed by neither deflate nor nothing";
+            return Err(fail(reason.to_owned(), None));
+        }
+    }
+    if array.len() as u64 != size || crc32fast::hash(&array) != crc {
+        return Err(fail("its array is damaged: length or CRC-32 differs".to_owned(), None));
+    }
+    Ok(Cow::Owned(array))
+}
+
+#[cfg(test)]
+mod tests {
+    use gular_bundle::npy_header;
+
+    use super::*;
+
+    fn file(dtype: Dtype, shape: &[u64], change: (&str, &str), data: &[u8]) -> Vec<u8> {
+        let header = String::from_utf8_lossy(&npy_header(dtype, shape)[1..]).into_owned();
+        assert!(header.contains(change.0), "{header}");
+        [b"\x93".as_slice(), header.replace(change.0, change.1).as_bytes(), data].concat()
+    }
+
+    #[test]
+    fn order_and_endianness_do_not_change_an_array() {
+        let plain: Vec<u8> = (0..24_u16).flat_map(u16::to_le_bytes).collect();
+        let c = file(Dtype::U16, &[2, 3, 4], ("", ""), &plain);
+        assert_eq!(npy(&c, Dtype::U16, &[2, 3, 4]).unwrap(), plain);
+        // Element (i, j, k) is number i + 2j + 6k, and has the value that C order has there.
+        let value = |n: u16| (n % 2) * 12 + (n / 2 % 3) * 4 + n / 6;
+        let data: Vec<u8> = (0..24).map(value).flat_map(u16::to_be_bytes).collect();
+        let f = file(Dtype::U16, &[2, 3, 4], ("False", "True "), &data);
+        let f = String::from_utf8_lossy(&f[1..128]).replace("<u2", ">u2");
+        let f = [b"\x93".as_slice(), f.as_bytes(), &data].concat();
+        assert_eq!(npy(&f, Dtype::U16, &[2, 3, 4]).unwrap(), plain);
+    }
+
+    #[test]
+    fn arrays_of_other_lengths_types_and_shapes_are_refused() {
+        let good = file(Dtype::I32, &[3], ("", ""), &[1; 12]);
+        assert!(npy(&good, Dtype::I32, &[3]).is_ok());
+        assert!(npy(&good[..good.len() - 1], Dtype::I32, &[3]).is_err());
+        assert!(npy(&good, Dtype::I32, &[4]).is_err());
+        assert!(npy(&good, Dtype::U32, &[3]).is_err());
+        let huge = file(Dtype::U8, &[3], ("(3,)", "(18446744073709551615, 2)"), &[1; 12]);
+        let parsed = header(&huge).unwrap().unwrap();
+        assert!(npy(&huge, Dtype::U8, &parsed.shape).is_err());
+        for (dtype, data) in [("<u8", 8), ("<U5", 20), ("|O", 8), ("<c8", 8), ("<M8[s]", 8)] {
+            let bytes = vec![0; data];
+            assert!(header(&file(Dtype::I64, &[], ("<i8", dtype), &bytes)).is_err(), "{dtype}");
+        }
+        let truth = file(Dtype::U8, &[2], ("|u1", "|b1"), &[1, 0]);
+        assert_eq!(npy(&truth, Dtype::U8, &[2]).unwrap(), [1, 0]);
+    }
+}

@@ -1,0 +1,226 @@
+//! Which file is whose, and what the field of all of them is.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{Dtype, Field, FieldName, Npy, media_type_of_extension};
+use serde_json::Value;
+
+use super::make::Make;
+use super::stems::{Found, Stems};
+use crate::error::Fault;
+use crate::payload::{PayloadOptions, Recipe};
+use crate::scan::stem_and_extension;
+use crate::source::Source;
+use crate::{Error, FieldFiles, Inputs, PlanOptions};
+
+/// What is opened while the plan is made: one for each field.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    fields: Vec<Finding>,
+}
+
+/// One field, while its files are found.
+#[derive(Debug)]
+struct Finding {
+    name: FieldName,
+    source: Source,
+    suffix: String,
+    stems: Stems,
+    /// Whether a mask becomes pixels, as its image does.
+    pixels: bool,
+    seen: Seen,
+}
+
+/// What the files of a field have in common.
+#[derive(Debug, Default)]
+struct Seen {
+    media_types: BTreeSet<&'static str>,
+    /// The first array, and its image.
+    array: Option<(Dtype, Vec<u64>, String)>,
+    /// The first of other files.
+    file: Option<String>,
+    /// Whether a mask has values of 16 bits.
+    wide: bool,
+    used: u64,
+}
+
+/// A field whose files are known.
+#[derive(Debug)]
+pub(crate) struct FilesOf {
+    pub(crate) field: Field,
+    pub(super) source: Source,
+    pub(super) make: Make,
+    /// Files that no image has.
+    pub(crate) unused: u64,
+}
+
+impl Beside {
+    /// Lists the files of every field; a compressed tar is unpacked in folder `temp`.
+    pub(crate) fn open(
+        options: &PlanOptions,
+        temp: &Path,
+        cancel: &AtomicBool,
+    ) -> Result<Self, Error> {
+        check(options)?;
+        let open = |FieldFiles { name, files, suffix }: &FieldFiles| {
+            let source = Source::open(files, &options.archive, temp, cancel)?;
+            let stems = Stems::list(&source, name.as_str(), suffix)?;
+            let pixels = is_mask(name) && matches!(options.payload, PayloadOptions::Raw(_));
+            let (name, suffix) = (name.clone(), suffix.clone());
+            Ok(Finding { name, source, suffix, stems, pixels, seen: Seen::default() })
+        };
+        let fields: Result<_, Error> = options.fields.iter().map(open).collect();
+        Ok(Self { fields: fields? })
+    }
+
+    /// What the plan has for the files of the image `key`, and their bytes. Images come in
+    /// one order whatever that of the folder, so what the first one is does not change.
+    pub(crate) fn planned(&mut self, key: &str) -> Result<(Vec<Value>, u64), Fault> {
+        let mut all = 0_u64;
+        let mut values = Vec::with_capacity(self.fields.len());
+        for field in &mut self.fields {
+            let Found { path, bytes } = field.find(key)?;
+            all = all.saturating_add(bytes);
+            values.push(Value::Array(vec![bytes.into(), path.into()]));
+        }
+        Ok((values, all))
+    }
+
+    /// The fields, now that all their files are known.
+    pub(crate) fn finish(self, recipe: &Recipe) -> Vec<FilesOf> {
+        self.fields.into_iter().map(|finding| finding.finish(recipe)).collect()
+    }
+}
+
+fn is_mask(name: &FieldName) -> bool {
+    name.as_str() == "mask"
+}
+
+fn check(options: &PlanOptions) -> Result<(), Error> {
+    let fail = |text: String| Err(Error::Option(text));
+    for (i, FieldFiles { name, .. }) in options.fields.iter().enumerate() {
+        let name = name.as_str();
+        if matches!(name, "image" | "label" | "labels" | "data") {
+            return fail(format!("a field of files cannot be called `{name}`"));
+        }
+        if options.fields.iter().skip(i + 1).any(|other| other.name.as_str() == name) {
+            return fail(format!("two fields are called `{name}`"));
+        }
+        if name == "mask" && options.inputs == Inputs::Bytes {
+            return fail("a mask is moved with its image, and there are none".to_owned());
+        }
+        if let PayloadOptions::Reencoded(reencode) = options.payload
+            && name == "mask"
+            && reencode.max_side.is_some()
+        {
+            let text = "a mask would keep its size where its image is made smaller; the payload `raw` resizes both";
+            return fail(text.to_owned());
+        }
+    }
+    Ok(())
+}
+
+impl Finding {
+    fn find(&mut self, key: &str) -> Result<Found, Fault> {
+        let name = &self.name;
+        let stem = format!("{}{}", stem_and_extension(key).0, self.suffix);
+        let mut found = self.stems.find(&stem);
+        if found.len() > 1 {
+            let paths: Vec<String> = found.iter().map(|f| format!("`{}`", f.path)).collect();
+            let reason = format!("several files are its `{name}`: {}", paths.join(", "));
+            return Err(Fault::new(reason, Some("keep one of them")));
+        }
+        let Some(found) = found.pop() else {
+            let reason =
+                format!("`{}` has no `{stem}` with any extension for `{name}`", self.shown());
+            return Err(Fault::new(reason, Some("add the file")));
+        };
+        self.look(key, &found)?;
+        self.seen.used += 1;
+        Ok(found)
+    }
+
+    /// Finds what a file is and whether it goes with those before.
+    fn look(&mut self, key: &str, found: &Found) -> Result<(), Fault> {
+        let Found { path, .. } = found;
+        let name = &self.name;
+        let extension = stem_and_extension(path).1.to_ascii_lowercase();
+        let fault = |reason: String, hint| Err(Fault::new(reason, hint));
+        if extension == "npy" {
+            let head = self.source.head(path, Npy::HEAD_BYTES);
+            let head = head.map_err(|e| unreadable(path, &e))?;
+            let npy = Npy::parse(&head)
+                .map_err(|e| Fault::new(format!("`{name}` is `{path}`: {e}"), None))?;
+            if let Some(other) = &self.seen.file {
+                let reason = format!("`{name}` is the array `{path}`, that of `{other}` is none");
+                return fault(reason, Some("keep files of one kind"));
+            }
+            if is_mask(name) && (npy.shape.len() != 2 || !npy.dtype.is_integer()) {
+                let shape = &npy.shape;
+                let reason = format!("mask `{path}` is {:?} of shape {shape:?}", npy.dtype);
+                return fault(reason, Some("a mask has integers of shape [height, width]"));
+            }
+            let Npy { dtype, shape, .. } = npy;
+            let (d, s, first) =
+                self.seen.array.get_or_insert_with(|| (dtype, shape.clone(), key.to_owned()));
+            // A mask that becomes pixels is brought to one shape.
+            if *d != dtype || (*s != shape && !self.pixels) {
+                let reason = format!(
+                    "`{name}` is {dtype:?} of shape {shape:?} in `{path}`, that of `{first}` is {d:?} of shape {s:?}"
+                );
+                return fault(reason, Some("a field has one type and one shape"));
+            }
+            return Ok(());
+        }
+        if let Some((.., other)) = &self.seen.array {
+            let reason = format!("`{name}` is `{path}`, that of `{other}` is an array");
+            return fault(reason, Some("keep files of one kind"));
+        }
+        if is_mask(name) {
+            let start = self.source.head(path, 32).map_err(|e| unreadable(path, &e))?;
+            if !gular_codec::holds_values(&start) {
+                let reason = format!("mask `{path}` is not a PNG of one channel or of a palette");
+                return fault(reason, Some("save masks as such PNG files, or as .npy"));
+            }
+            self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
+        }
+        self.seen.file.get_or_insert_with(|| key.to_owned());
+        let media_type = media_type_of_extension(&extension).unwrap_or("application/octet-stream");
+        self.seen.media_types.insert(media_type);
+        Ok(())
+    }
+
+    fn shown(&self) -> String {
+        self.source.path().display().to_string()
+    }
+
+    fn finish(self, recipe: &Recipe) -> FilesOf {
+        let Self { name, source, stems, seen, .. } = self;
+        let unused = stems.len().saturating_sub(seen.used);
+        let mask = is_mask(&name);
+        let (field, make) = match (recipe, seen.array) {
+            (Recipe::Raw { width, height, fit, .. }, array) if mask => {
+                let of_png = if seen.wide { Dtype::U16 } else { Dtype::U8 };
+                let dtype = array.map_or(of_png, |(dtype, ..)| dtype);
+                let shape = vec![u64::from(*height), u64::from(*width)];
+                let make = Make::Mask { dtype, to: (*width, *height), fit: *fit };
+                (Field::fixed(name, dtype, shape), make)
+            }
+            (_, Some((dtype, shape, _))) => {
+                let make = Make::Array { dtype, shape: shape.clone(), mask };
+                (Field::fixed(name, dtype, shape), make)
+            }
+            (_, None) => {
+                let media_types = seen.media_types.into_iter().map(str::to_owned).collect();
+                (Field::bytes(name, media_types), Make::Bytes { mask })
+            }
+        };
+        FilesOf { field, source, make, unused }
+    }
+}
+
+fn unreadable(path: &str, error: &std::io::Error) -> Fault {
+    Fault::new(format!("`{path}` cannot be read: {error}"), None)
+}

@@ -1,0 +1,132 @@
+//! The value of a file.
+
+use gular_bundle::Dtype;
+use gular_codec::{Decoder, Fit, fit_nearest};
+use serde_json::Value;
+
+use super::FilesOf;
+use crate::array;
+use crate::error::Fault;
+use crate::input::read_file;
+
+/// What becomes of a field's files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Make {
+    /// Their bytes, of a mask when it has its image's size.
+    Bytes { mask: bool },
+    /// Numbers of one type and shape.
+    Array { dtype: Dtype, shape: Vec<u64>, mask: bool },
+    /// A mask of the shape that its image is brought to.
+    Mask { dtype: Dtype, to: (u32, u32), fit: Fit },
+}
+
+/// Reads the files of samples; one per thread.
+pub(crate) struct ReadFiles<'a> {
+    fields: &'a [FilesOf],
+}
+
+impl<'a> ReadFiles<'a> {
+    pub(crate) fn new(fields: &'a [FilesOf]) -> Self {
+        Self { fields }
+    }
+
+    /// Whether `size` of [`ReadFiles::read`] is looked at.
+    pub(crate) fn compares_sizes(&self) -> bool {
+        self.fields.iter().any(|of| match of.make {
+            Make::Bytes { mask } | Make::Array { mask, .. } => mask,
+            Make::Mask { .. } => true,
+        })
+    }
+
+    /// One value a field, given what the plan has for them; `size` is that of the image.
+    pub(crate) fn read(
+        &self,
+        planned: &[Value],
+        size: Option<(u32, u32)>,
+        decoder: &mut Decoder,
+    ) -> Result<Vec<Vec<u8>>, Fault> {
+        let mut values = Vec::with_capacity(self.fields.len());
+        for (of, planned) in self.fields.iter().zip(planned) {
+            let bytes = planned.get(0).and_then(Value::as_u64).unwrap_or(0);
+            let path = planned.get(1).and_then(Value::as_str).unwrap_or_default();
+            let named = |fault: Fault| Fault {
+                reason: format!("its `{}`, `{path}`: {}", of.field.name, fault.reason),
+                ..fault
+            };
+            let file = read_file(&of.source, path, bytes).map_err(named)?;
+            values.push(of.value(file, size, decoder).map_err(named)?);
+        }
+        Ok(values)
+    }
+}
+
+impl FilesOf {
+    fn value(
+        &self,
+        file: Vec<u8>,
+        image: Option<(u32, u32)>,
+        decoder: &mut Decoder,
+    ) -> Result<Vec<u8>, Fault> {
+        match &self.make {
+            Make::Bytes { mask: true } => {
+                let (size, _) = decoder.decode_values(&file)?;
+                same_size(size, image)?;
+                Ok(file)
+            }
+            Make::Bytes { mask: false } => {
+                check_text(&self.field, &file)?;
+                Ok(file)
+            }
+            Make::Array { dtype, shape, mask } => {
+                if let ([height, width], true) = (shape.as_slice(), mask) {
+                    let side = |n: &u64| u32::try_from(*n).unwrap_or(u32::MAX);
+                    same_size((side(width), side(height)), image)?;
+                }
+                array::npy(&file, *dtype, shape)
+            }
+            Make::Mask { dtype, to, fit } => {
+                let (size, values) = mask(&file, *dtype, decoder)?;
+                same_size(size, image)?;
+                let pixel = usize::try_from(dtype.size_bytes()).unwrap_or(1);
+                Ok(fit_nearest(&values, size, pixel, *to, *fit)?)
+            }
+        }
+    }
+}
+
+/// Size and values of a mask, as numbers of type `dtype`.
+fn mask(file: &[u8], dtype: Dtype, decoder: &mut Decoder) -> Result<((u32, u32), Vec<u8>), Fault> {
+    if let Some(npy) = array::header(file)? {
+        let side = |at: usize| npy.shape.get(at).and_then(|n| u32::try_from(*n).ok());
+        let size = side(1).zip(side(0)).unwrap_or_default();
+        return Ok((size, array::npy(file, dtype, &npy.shape)?));
+    }
+    let (size, values) = decoder.decode_values(file)?;
+    let bytes = match dtype {
+        Dtype::U8 => values.iter().map(|v| u8::try_from(*v).unwrap_or(u8::MAX)).collect(),
+        _ => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+    };
+    Ok((size, bytes))
+}
+
+fn same_size(mask: (u32, u32), image: Option<(u32, u32)>) -> Result<(), Fault> {
+    let Some(image) = image.filter(|image| *image != mask) else { return Ok(()) };
+    let reason =
+        format!("it has {} x {} pixels, its image {} x {}", mask.0, mask.1, image.0, image.1);
+    Err(Fault::new(reason, Some("give both the same size, and save the image upright")))
+}
+
+/// Values of media type `text/plain` are UTF-8. Format: `FORMAT.md`, "Fields".
+pub(crate) fn check_text(field: &gular_bundle::Field, file: &[u8]) -> Result<(), Fault> {
+    let gular_bundle::FieldKind::Bytes { media_types } = &field.kind else { return Ok(()) };
+    if media_types.iter().any(|m| m != "text/plain") {
+        return Ok(());
+    }
+    match std::str::from_utf8(file) {
+        Ok(_) => Ok(()),
+        Err(e) => {
+            let reason = format!("it is a text and not UTF-8 at byte {}", e.valid_up_to());
+            Err(Fault::new(reason, Some("save it as UTF-8, or give it another extension")))
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Fields whose values are files: masks, arrays, anything; and inputs that are no pictures.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::support::{files, jpeg, png, put, run, small_shards};
+use gular_bundle::{
+    Bundle, Dtype, FieldIdx, FieldKind, FieldName, OpenOptions, Payload, Split, npy_header,
+};
+use gular_codec::{DecodeOptions, Decoder, Fit, fit_nearest};
+use gular_pack::{
+    Error, FieldFiles, Inputs, Labels, OnBadInput, PayloadOptions, PlanOptions, RawOptions,
+    TableOptions,
+};
+
+/// A grey PNG of 8 or 16 bits.
+fn grey(width: u32, height: u32, values: &[u16], wide: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = ::png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(::png::ColorType::Grayscale);
+    encoder.set_depth(if wide { ::png::BitDepth::Sixteen } else { ::png::BitDepth::Eight });
+    let data: Vec<u8> = match wide {
+        true => values.iter().flat_map(|v| v.to_be_bytes()).collect(),
+        false => values.iter().map(|v| *v as u8).collect(),
+    };
+    encoder.write_header().unwrap().write_image_data(&data).unwrap();
+    bytes
+}
+
+fn array(dtype: Dtype, shape: &[u64], data: &[u8]) -> Vec<u8> {
+    [npy_header(dtype, shape).as_slice(), data].concat()
+}
+
+fn field(name: &str, files: &Path, suffix: &str) -> FieldFiles {
+    let name = FieldName::parse(name).unwrap();
+    FieldFiles { name, files: files.to_owned(), suffix: suffix.to_owned() }
+}
+
+fn with(fields: Vec<FieldFiles>) -> PlanOptions {
+    PlanOptions { fields, labels: Labels::None, ..small_shards() }
+}
+
+/// Key and values of every sample, field by field.
+fn values(dir: &Path) -> (Bundle, BTreeMap<String, Vec<Vec<u8>>>) {
+    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
+    let mut found = BTreeMap::new();
+    for split in Split::ALL {
+        for i in 0..bundle.n_samples(split) {
+            let id = bundle.locate(split, i).unwrap();
+            let value = |field| {
+                let mut value = Vec::new();
+                bundle.read(id, FieldIdx(field), &mut value).unwrap();
+                value
+            };
+            let fields = bundle.manifest().fields.len();
+            let key = bundle.key(id).unwrap().to_string();
+            found.insert(key, (0..fields).map(value).collect());
+        }
+    }
+    (bundle, found)
+}
+
+/// 12 images of 12 x 9 pixels and their masks, in folders of their own.
+fn masked(dir: &Path) -> (std::path::PathBuf, std::path::PathBuf) {
+    let (images, masks) = (dir.join("images"), dir.join("masks"));
+    for i in 0..12_u32 {
+        put(&images, &format!("a.b/{i}.x.png"), &png(i));
+        let classes: Vec<u16> = (0..12 * 9).map(|p| ((p * 7 + i * 5) % 23) as u16).collect();
+        put(&masks, &format!("a.b/{i}.x_mask.png"), &grey(12, 9, &classes, false));
+    }
+    put(&masks, "none_mask.txt", b"not a mask");
+    (images, masks)
+}
+
+#[test]
+fn masks_go_with_their_images_byte_for_byte_and_as_pixels() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = masked(dir.path());
+    let plan = with(vec![field("mask", &masks, "_mask")]);
+    let out = dir.path().join("encoded");
+    let report = run(&images, &out, plan.clone(), 3).unwrap();
+    assert_eq!((report.samples, report.fields.as_slice()), (12, &["mask".to_owned()][..]));
+    let warned = report.warnings.iter().any(|w| w.contains("1 file belongs to no image"));
+    assert!(warned, "{:?}", report.warnings);
+    let (bundle, found) = values(&out);
+    let mask = &bundle.manifest().fields[1];
+    assert!(
+        matches!(&mask.kind, FieldKind::Bytes { media_types } if media_types == &["image/png"])
+    );
+    for (key, values) in &found {
+        let file = format!("{}_mask.png", key.strip_suffix(".png").unwrap());
+        assert_eq!(values[0], std::fs::read(images.join(key)).unwrap());
+        assert_eq!(values[1], std::fs::read(masks.join(file)).unwrap());
+    }
+    // One job or many, and again: the same bundle.
+    let again = dir.path().join("again");
+    run(&images, &again, plan.clone(), 1).unwrap();
+    assert!(files(&out) == files(&again));
+
+    for fit in [Fit::Crop, Fit::Pad] {
+        let raw = PayloadOptions::Raw(RawOptions { fit, ..RawOptions::new(8, 16) });
+        let out = dir.path().join(format!("{fit:?}"));
+        run(&images, &out, PlanOptions { payload: raw, ..plan.clone() }, 2).unwrap();
+        let (bundle, found) = values(&out);
+        assert_eq!(bundle.manifest().fields[1].as_fixed(), Some((Dtype::U8, &[16, 8][..])));
+        let mut decoder = Decoder::new(DecodeOptions::default());
+        for (key, values) in &found {
+            let file = masks.join(format!("{}_mask.png", key.strip_suffix(".png").unwrap()));
+            let (size, classes) = decoder.decode_values(&std::fs::read(file).unwrap()).unwrap();
+            let classes: Vec<u8> = classes.into_iter().map(|v| v as u8).collect();
+            assert_eq!(values[1], fit_nearest(&classes, size, 1, (8, 16), fit).unwrap(), "{key}");
+        }
+    }
+}
+
+#[test]
+fn masks_may_lie_among_the_images_and_in_archives() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = masked(dir.path());
+    let apart = dir.path().join("apart");
+    let report = run(&images, &apart, with(vec![field("mask", &masks, "_mask")]), 2).unwrap();
+    let tar = dir.path().join("masks.tar");
+    let mut builder = tar::Builder::new(std::fs::File::create(&tar).unwrap());
+    builder.append_dir_all(".", &masks).unwrap();
+    builder.finish().unwrap();
+    let out = dir.path().join("tar");
+    let packed = run(&images, &out, with(vec![field("mask", &tar, "_mask")]), 2).unwrap();
+    assert_eq!(packed.digest, report.digest);
+    for (path, bytes) in files(&masks) {
+        put(&images, path.to_str().unwrap(), &bytes);
+    }
+    let out = dir.path().join("among");
+    let among = run(&images, &out, with(vec![field("mask", &images, "_mask")]), 2).unwrap();
+    assert_eq!(among.digest, report.digest);
+    let unclear = run(&images, &dir.path().join("x"), with(vec![field("mask", &images, "")]), 2);
+    assert!(matches!(&unclear, Err(Error::Option(text)) if text.contains("suffix")), "{unclear:?}");
+}
+
+#[test]
+fn masks_that_are_missing_or_of_another_size_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, masks) = masked(dir.path());
+    let plan = with(vec![field("mask", &masks, "_mask")]);
+    std::fs::remove_file(masks.join("a.b/3.x_mask.png")).unwrap();
+    std::fs::remove_file(masks.join("a.b/5.x_mask.png")).unwrap();
+    put(&masks, "a.b/7.x_mask.jpg", &jpeg(1));
+    std::fs::remove_file(masks.join("a.b/7.x_mask.png")).unwrap();
+    put(&masks, "a.b/8.x_mask.npy", &array(Dtype::U8, &[9, 12], &[0; 108]));
+    let error = run(&images, &dir.path().join("missing"), plan.clone(), 2).unwrap_err().to_string();
+    for words in ["a.b/3.x.png", "a.b/3.x_mask", "5.x.png", "7.x_mask.jpg", "`a.b/8.x_mask.npy`"] {
+        assert!(error.contains(words), "{error}");
+    }
+    put(&masks, "a.b/9.x_mask.png", &grey(9, 12, &[0; 108], false));
+    let skip = PlanOptions { on_error: OnBadInput::Skip, ..plan.clone() };
+    let out = dir.path().join("skip");
+    let report = run(&images, &out, skip, 2).unwrap();
+    assert_eq!((report.samples, report.skipped), (7, 5));
+    let skipped = std::fs::read_to_string(out.join("skipped.jsonl")).unwrap();
+    assert!(
+        skipped.contains("its `mask`, `a.b/9.x_mask.png`: it has 9 x 12 pixels, its image 12 x 9")
+    );
+}
+
+#[test]
+fn arrays_and_files_of_any_kind_go_beside_the_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let (images, _) = masked(dir.path());
+    let (depths, notes) = (dir.path().join("depths"), dir.path().join("notes"));
+    for i in 0..12_u32 {
+        let data: Vec<u8> = (0..6).flat_map(|n| (n as f32 + i as f32).to_le_bytes()).collect();
+        put(&depths, &format!("a.b/{i}.x.npy"), &array(Dtype::F32, &[2, 3], &data));
+        put(&notes, &format!("a.b/{i}.x.txt"), format!("nr. {i}: ü").as_bytes());
+    }
+    put(dir.path(), "t.csv", b"file,class,mass\n");
+    let mut table = String::from("file_name,label,mass\n");
+    for i in 0..12 {
+        table += &format!("{i}.x.png,k{},{}.5\n", i % 3, i);
+    }
+    put(dir.path(), "t.csv", table.as_bytes());
+    let labels = Labels::Table(TableOptions {
+        files: vec![dir.path().join("t.csv")],
+        key: None,
+        label: gular_pack::LabelColumn::Find,
+        split: None,
+        separator: None,
+        fields: gular_pack::FieldColumns::All,
+    });
+    let fields = vec![field("depth", &depths, ""), field("note", &notes, "")];
+    let plan = PlanOptions { fields, labels, ..small_shards() };
+    let out = dir.path().join("out");
+    run(&images, &out, plan.clone(), 2).unwrap();
+    let (bundle, found) = values(&out);
+    let names: Vec<&str> = bundle.manifest().fields.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["image", "label", "mass", "depth", "note"]);
+    assert_eq!(bundle.manifest().fields[3].as_fixed(), Some((Dtype::F32, &[2, 3][..])));
+    for (key, values) in found {
+        let i: u32 = key.split(['/', '.']).nth(2).unwrap().parse().unwrap();
+        assert_eq!(values[2], (f64::from(i) + 0.5).to_le_bytes());
+        assert_eq!(values[3][..4], (i as f32).to_le_bytes());
+        assert_eq!(values[4], format!("nr. {i}: ü").as_bytes());
+    }
+    put(&depths, "a.b/4.x.npy", &array(Dtype::F32, &[3, 2], &[0; 24]));
+    put(&notes, "a.b/6.x.txt", b"caf\xe9");
+    let skip = PlanOptions { on_error: OnBadInput::Skip, ..plan };
+    let out = dir.path().join("skip");
+    assert_eq!(run(&images, &out, skip, 2).unwrap().skipped, 2);
+    let skipped = std::fs::read_to_string(out.join("skipped.jsonl")).unwrap();
+    assert!(skipped.contains("F32 of shape [3, 2]") && skipped.contains("not UTF-8 at byte 3"));
+}
+
+#[test]
+fn arrays_of_one_type_and_shape_become_pixels() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("arrays");
+    let plain: Vec<u8> = (0..30_u16).flat_map(|n| (n * 999).to_le_bytes()).collect();
+    put(&source, "a/1.npy", &array(Dtype::U16, &[2, 3, 5], &plain));
+    let mut npz = Vec::new();
+    {
+        let mut archive = rawzip::ZipArchiveWriter::new(&mut npz);
+        let deflate = rawzip::CompressionMethod::DEFLATE;
+        let (mut entry, config) =
+            archive.new_file("arr_0.npy").compression_method(deflate).start().unwrap();
+        let encoder = flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::fast());
+        let mut writer = config.wrap(encoder);
+        let file = array(Dtype::U16, &[2, 3, 5], &plain);
+        std::io::Write::write_all(&mut writer, &file).unwrap();
+        let (encoder, descriptor) = writer.finish().unwrap();
+        encoder.finish().unwrap();
+        entry.finish(descriptor).unwrap();
+        archive.finish().unwrap();
+    }
+    put(&source, "b/2.npz", &npz);
+    let plan = PlanOptions { inputs: Inputs::Arrays, ..small_shards() };
+    let out = dir.path().join("out");
+    run(&source, &out, plan.clone(), 2).unwrap();
+    let (bundle, found) = values(&out);
+    assert_eq!(bundle.manifest().payload, Payload::Raw);
+    assert_eq!(bundle.manifest().fields[0].as_fixed(), Some((Dtype::U16, &[2, 3, 5][..])));
+    assert!(found.values().all(|values| values[0] == plain));
+    let statistics = bundle.manifest().statistics.as_ref().unwrap();
+    let sum = |c: u64| (0..6).map(|p| (p * 5 + c) * 999).sum::<u64>() * 2;
+    assert_eq!((statistics.pixels, statistics.sum[4].as_str()), (12, &*sum(4).to_string()));
+
+    put(&source, "b/1.npy", &array(Dtype::U16, &[2, 3, 4], &plain[..48]));
+    let mixed = run(&source, &dir.path().join("mixed"), plan.clone(), 2).unwrap_err().to_string();
+    assert_eq!(mixed, "`a/1.npy` is an array of U16 [2, 3, 5] and `b/1.npy` one of U16 [2, 3, 4]");
+    put(&source, "b/1.npy", &array(Dtype::U16, &[2, 3, 5], &plain[..58]));
+    let short = run(&source, &dir.path().join("short"), plan, 2).unwrap_err().to_string();
+    assert!(short.contains("`b/1.npy`: its numbers take 58 bytes"), "{short}");
+}
+
+#[test]
+fn files_of_any_kind_become_field_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("files");
+    put(&source, "a/1.pdf", b"%PDF-1.7");
+    put(&source, "a/read.me", b"\xff\0");
+    put(&source, "b/x", b"1");
+    put(&source, "b/.hidden", b"1");
+    let plan = PlanOptions { inputs: Inputs::Bytes, ..small_shards() };
+    let out = dir.path().join("out");
+    run(&source, &out, plan, 2).unwrap();
+    let (bundle, found) = values(&out);
+    let data = &bundle.manifest().fields[0];
+    assert_eq!(data.name.as_str(), "data");
+    assert!(
+        matches!(&data.kind, FieldKind::Bytes { media_types } if media_types == &["application/octet-stream", "application/pdf"])
+    );
+    assert_eq!(found["a/1.pdf"], [b"%PDF-1.7".to_vec(), 0_i64.to_le_bytes().to_vec()]);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["a/1.pdf", "a/read.me", "b/x"]);
+}
