@@ -83,23 +83,12 @@ impl Loader {
     /// [`Error::Option`] naming the option that cannot be; [`LoaderError::NoImages`] for a
     /// bundle without images; [`Error::Bundle`], [`LoaderError::Memory`], [`LoaderError::Thread`].
     pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
-        options.check()?;
-        let manifest = bundle.manifest();
-        let of_split = manifest.shards.iter().filter(|s| s.split == options.split);
-        let mut shard_samples: Vec<u64> = of_split.map(|s| s.samples).collect();
-        let labelled = manifest.has_labels();
+        let labelled = bundle.manifest().has_labels();
         let digest = bundle.digest();
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = if options.threads == 0 { cores } else { options.threads };
-        let asked = Asked {
-            split: options.split,
-            unknown: options.unknown_labels,
-            select: &options.select,
-            labels: matches!(options.draw, Draw::ByClass),
-            threads,
-        };
-        let n_all = shard_samples.iter().sum();
-        let mut chosen = choose(&bundle, &asked, &mut shard_samples)?;
+        let n_all = bundle.n_samples(options.split);
+        let (mut chosen, shard_samples) = chosen_of(&bundle, &options, threads)?;
         let labels = std::mem::take(&mut chosen.labels);
         let n_chosen = shard_samples.iter().sum();
         let draws = options.draw.prepare(n_all, n_chosen, &chosen, labels)?;
@@ -243,9 +232,7 @@ impl Loader {
     }
 
     fn span(&self, from: u64) -> Span {
-        let LoaderOptions { order, world_size, batch_size, .. } = self.options;
-        let stride = world_size.saturating_mul(batch_size as u64);
-        Span::new(from, self.n_positions(), stride, order.drop_last)
+        span(&self.options, &self.shard_samples, from)
     }
 
     fn run(&self, epoch: u64, span: Span) -> Run {
@@ -296,8 +283,7 @@ impl Loader {
     /// grows to.
     #[must_use]
     pub fn n_positions(&self) -> u64 {
-        let n = self.shard_samples.iter().sum();
-        self.options.order.n_positions(n, self.options.world_size)
+        n_positions(&self.options, &self.shard_samples)
     }
 
     /// Samples of the split that no epoch has, under [`LoaderOptions::select`] and
@@ -305,6 +291,15 @@ impl Loader {
     #[must_use]
     pub fn n_left_out(&self) -> u64 {
         self.chosen.n_left_out()
+    }
+
+    /// As [`Loader::n_steps`] of such a loader, without its memory and its threads.
+    ///
+    /// # Errors
+    /// [`Error::Option`] naming the option that cannot be; [`Error::Bundle`].
+    pub fn n_steps_of(bundle: &Bundle, options: &LoaderOptions) -> Result<u64, Error> {
+        let (_, shard_samples) = chosen_of(bundle, options, options.threads.max(1))?;
+        Ok(span(options, &shard_samples, 0).n_steps())
     }
 
     /// Steps of an epoch from its start, the same on every rank.
@@ -470,6 +465,36 @@ impl Drop for Stream<'_> {
     fn drop(&mut self) {
         self.loader.leave();
     }
+}
+
+/// The samples that epochs have, and how many of each shard.
+fn chosen_of(
+    bundle: &Bundle,
+    options: &LoaderOptions,
+    threads: usize,
+) -> Result<(Chosen, Vec<u64>), Error> {
+    options.check()?;
+    let of_split = bundle.manifest().of_split(options.split);
+    let mut shard_samples: Vec<u64> = of_split.map(|shard| shard.samples).collect();
+    let asked = Asked {
+        split: options.split,
+        unknown: options.unknown_labels,
+        select: &options.select,
+        labels: matches!(options.draw, Draw::ByClass),
+        threads,
+    };
+    let chosen = choose(bundle, &asked, &mut shard_samples)?;
+    Ok((chosen, shard_samples))
+}
+
+fn n_positions(options: &LoaderOptions, shard_samples: &[u64]) -> u64 {
+    options.order.n_positions(shard_samples.iter().sum(), options.world_size)
+}
+
+fn span(options: &LoaderOptions, shard_samples: &[u64], from: u64) -> Span {
+    let LoaderOptions { order, world_size, batch_size, .. } = *options;
+    let stride = world_size.saturating_mul(batch_size as u64);
+    Span::new(from, n_positions(options, shard_samples), stride, order.drop_last)
 }
 
 /// Allocates the slots and starts the threads.

@@ -46,9 +46,7 @@ impl Mix {
     pub fn new(sources: Vec<(Loader, u32)>, seed: u64) -> Result<Self, Error> {
         let fail = |option, reason| Err(Error::Option { option, reason });
         let (loaders, weights): (Vec<Loader>, Vec<u32>) = sources.into_iter().unzip();
-        let Some(draws) = Draws::weighted(weights.iter().copied()) else {
-            return fail("weights", "all weights of the mix are 0".into());
-        };
+        let draws = Self::draws(&weights)?;
         let seat = |loader: &Loader| (loader.options().rank, loader.options().world_size);
         let first = loaders.first().map(seat);
         for (i, loader) in loaders.iter().enumerate() {
@@ -61,6 +59,20 @@ impl Mix {
         }
         let next = loaders.iter().map(|loader| loader.state().epoch).collect();
         Ok(Self { loaders, weights, draws, seed, step: 0, next, begun: false, ended: false })
+    }
+
+    /// Which of several loaders with these weights step `step` takes its batch from.
+    ///
+    /// # Errors
+    /// [`Error::Option`] where all weights are 0.
+    pub fn drawn(weights: &[u32], seed: u64, step: u64) -> Result<usize, Error> {
+        Ok(Self::draws(weights)?.at(seed, 0, step) as usize)
+    }
+
+    fn draws(weights: &[u32]) -> Result<Draws, Error> {
+        let reason = || "all weights of the mix are 0".to_owned();
+        Draws::weighted(weights.iter().copied())
+            .ok_or_else(|| Error::Option { option: "weights", reason: reason() })
     }
 
     /// The loaders, to ask them.
