@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._gular import VERSION as __version__
 from .arrays import Array
+from .augment import ColorJitter, Erasing, Grayscale, HorizontalFlip, QuarterTurns, Shift, VerticalFlip
 from .dataset import GularDataset
 from .errors import (
     BundleError,
@@ -26,27 +27,37 @@ from .errors import (
     StateError,
     TransferError,
 )
-from .loader import DataLoader, merge_states
+from .loader import DataLoader, Sample, merge_states
+from .mix import Mix
 from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
 
 __all__ = [
     "Array",
     "BundleError",
     "CenterCrop",
+    "ColorJitter",
     "DataLoader",
     "DeliveryError",
+    "Erasing",
     "Error",
     "ForkError",
+    "Grayscale",
     "GularDataset",
     "GularIterable",
+    "HorizontalFlip",
+    "Mix",
     "OptionError",
     "PadCrop",
+    "QuarterTurns",
     "RandomCrop",
     "RankError",
     "Resize",
+    "Sample",
     "SampleError",
+    "Shift",
     "StateError",
     "TransferError",
+    "VerticalFlip",
     "__version__",
     "merge_states",
 ]

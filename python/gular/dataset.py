@@ -22,6 +22,8 @@ class GularDataset:
     arguments, and opens the bundle again in each process, so ``fork`` and ``spawn`` both work.
 
     :param path: A bundle's folder, or a URL, which is fetched once into the node's cache.
+    :param progress: A function such as ``print``, called with a line now and then of what is being
+        fetched.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class GularDataset:
         decode: bool = False,
         cache: Union[None, str, "os.PathLike[str]"] = None,
         token_files: Sequence[Union[str, "os.PathLike[str]"]] = (),
+        progress: Optional[Callable[[str], Any]] = None,
     ) -> None:
         self.path, self.split, self.field, self.transform = os.fspath(path), split, field, transform
         self._settings = json.dumps(
@@ -46,6 +49,7 @@ class GularDataset:
                 "token_files": [os.fspath(file) for file in token_files],
             }
         )
+        self._progress = progress
         self._array = converter("numpy")[1]
         self._opened: Tuple[int, Any] = (0, None)
         about = json.loads(self._open().about())
@@ -93,5 +97,5 @@ class GularDataset:
     def _open(self) -> Any:
         # Not across a fork, where another thread may have held one of its locks.
         if self._opened[0] != os.getpid():
-            self._opened = (os.getpid(), _gular.Dataset(self._settings))
+            self._opened = (os.getpid(), _gular.Dataset(self._settings, self._progress))
         return self._opened[1]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple, Union
 
-from .errors import StateError
-from .loader import DataLoader, _distributed
+from . import _gular
+from .errors import OptionError, StateError
+from .loader import DataLoader, Sample
+from .settings import distributed, selected, settings
 
 try:
     from torch.utils.data import IterableDataset as _Iterable
@@ -16,6 +18,10 @@ except ImportError:
 
     def get_worker_info() -> Any:
         return None
+
+
+#: The options of a loader that nobody chose.
+_DEFAULTS: Dict[str, Any] = dict(DataLoader.__init__.__kwdefaults__ or {})
 
 
 class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
@@ -44,17 +50,17 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
             # Each epoch reads them again, and so does each worker.
             if options.get(name) is not None:
                 options[name] = list(options[name])
+        unknown = set(options) - set(_DEFAULTS)
+        if unknown:
+            raise TypeError(f"gular.DataLoader has no option `{min(unknown)}`")
         rank, world_size = options.pop("rank", None), options.pop("world_size", None)
-        if rank is None and world_size is None:
-            rank, world_size = _distributed()
+        if (rank is None) != (world_size is None):
+            raise OptionError("option `rank`: give both `rank` and `world_size`, or neither")
+        if rank is None:
+            rank, world_size = distributed()
         if rank is None or world_size is None:
-            # As the launcher says; asked here, as workers may not have its environment. One of
-            # them alone is refused.
-            probe = DataLoader(
-                source, split, batch_size, rank=rank, world_size=world_size, **{**options, "workers": 1}
-            )
-            rank, world_size = probe.rank, probe.world_size
-            del probe
+            # As the launcher says; asked here, as workers may not have its environment.
+            rank, world_size = _gular.ranks()
         self._seat = (int(rank), int(world_size))
         self._arguments = (os.fspath(source), split, batch_size, options)
         #: The epoch to give next; `None`: that of the state.
@@ -69,7 +75,11 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
         """Batches of a whole epoch of this rank, where at most one worker gives them. With
         more, each ends with a smaller batch of its own, so there are a few more in all."""
         if self._n_steps is None:
-            self._n_steps = len(self._share(0, 1))
+            source, split, batch_size, options = self._arguments
+            rank, world_size = self._seat
+            of = {**_DEFAULTS, **options, "split": split, "batch_size": batch_size, "rank": rank, "world_size": world_size}
+            # Of the indexes alone: no loader is made.
+            self._n_steps = _gular.n_steps(settings(source, of), selected(of, Sample), of["progress"])
         return self._n_steps
 
     def __iter__(self) -> Iterator[Any]:

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from collections import deque
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _gular
 from .arrays import converter
+from .augment import Change
+from .device import Copies
 from .errors import OptionError
-from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
+from .settings import Transform, distributed, plain, selected, settings
 
-Transform = Union[RandomCrop, PadCrop, CenterCrop, Resize]
+
+class Sample(NamedTuple):
+    """What ``select`` is told of a sample."""
+
+    number: int
+    """Its number in the split, from 0."""
+    key: str
+    """Its key: its path when it was packed."""
+    label: Optional[int]
+    """Its class index; -1 where it is unknown, ``None`` in a bundle without labels."""
+    digest: Optional[str]
+    """The digest of its image, ``blake3:…``."""
 
 
 class DataLoader:
@@ -39,8 +52,10 @@ class DataLoader:
     may be written to. Where so many are kept that the loader could not go on, the next ones are
     copies, so ``list(loader)`` works.
 
-    :param source: A bundle's folder, or a URL (``pelican://…``), with ``#blake3=…`` or without,
-        which is fetched once into the node's cache.
+    :param source: A bundle's folder, or a URL (``pelican://…``), with ``#blake3=…`` or without.
+        A URL is fetched once into the node's cache; with ``order="window"``, or a
+        ``cache_limit``, its shards are fetched while they are needed instead, and batches come as
+        soon as those of the first window are there.
     :param split: ``"train"``, ``"val"`` or ``"test"``.
     :param batch_size: Samples per batch, on each rank.
     :param order: ``"elastic"`` (a keyed permutation that no number of ranks changes),
@@ -62,6 +77,9 @@ class DataLoader:
     :param transform: :class:`~gular.RandomCrop` (default for ``train``),
         :class:`~gular.PadCrop`, :class:`~gular.CenterCrop` (default for ``val`` and ``test``) or
         :class:`~gular.Resize`.
+    :param augment: What is then done to each picture: a list of :class:`gular.HorizontalFlip`,
+        :class:`gular.VerticalFlip`, :class:`gular.QuarterTurns`, :class:`gular.Shift`,
+        :class:`gular.ColorJitter`, :class:`gular.Grayscale` and :class:`gular.Erasing`.
     :param mixup: Blend the samples of a batch in pairs as torchvision's ``MixUp(alpha=mixup)``:
         the loss is ``weight * loss(label) + (1 - weight) * loss(other_label)``.
     :param cutmix: The same as ``CutMix(alpha=cutmix)``; with ``mixup`` too, one of them by turns.
@@ -81,21 +99,36 @@ class DataLoader:
     :param orientation: Whether pictures are turned as their EXIF orientation says;
         torchvision's ``ImageFolder`` does not.
     :param jpeg: Which library decodes JPEG, where there are several: ``"turbo"`` or ``"zune"``.
+    :param scaling: ``"reduced"``: a JPEG of which a sixth or less is wanted is decoded at a
+        fraction of its size, unless ``"full"`` is given.
+    :param max_pixels: The most pixels of one picture; 2**28 unless given.
     :param keys: Only the samples with these keys.
+    :param select: Only the samples of which this function of a :class:`gular.Sample` is true;
+        called once per sample, when the loader is made. Not with ``keys``.
     :param never: Not the samples with these digests (``blake3:…``).
     :param fold: ``(number, of)`` or ``(number, of, held_out, seed)``: cross-validation.
     :param draw: ``None`` (each sample once per epoch), ``"class"`` (each class as often as any
         other) or one weight per sample of the split; order ``elastic`` only.
     :param epochs: How many epochs there are to be: none past the last is made ahead.
+    :param across_epochs: Whether the first batches of the next epoch are made while the last of
+        this one are used: for ``train`` alone unless given.
     :param output: ``"torch"``, ``"numpy"``, ``"jax"``, ``"dlpack"`` (:class:`gular.Array`);
         ``"auto"`` takes PyTorch where it can be imported, else NumPy.
+    :param device: Where tensors are to be, such as ``"cuda"``: each batch is copied there while
+        the one before it is used, from pinned memory and on a stream of its own.
     :param as_tuple: Batches are tuples of these fields instead, such as ``("image", "label")``.
     :param check: When samples are compared with their digests: ``"first_touch"``,
         ``"always"``, ``"on_fetch"`` (whoever brought the files did).
     :param map_files: Map files instead of reading them: only those that nobody cuts short.
     :param digest: The bundle digest that is wanted; another one is an error.
     :param cache: The node's folder of fetched bundles.
+    :param cache_limit: The most that a bundle from a URL may take there, in bytes or as
+        ``"200GB"``: shards that nobody needs then leave for others. Order ``"window"`` needs a few
+        at a time, the others all of the split. Loaders of one process that stream the same URL
+        share its room.
     :param token_files: Files with tokens for a URL.
+    :param progress: A function such as ``print``, called with a line now and then of what is being
+        fetched or waited for, in the thread that waits.
     """
 
     def __init__(
@@ -116,6 +149,7 @@ class DataLoader:
         read_ahead: Optional[int] = None,
         size: Union[None, int, Tuple[int, int]] = None,
         transform: Optional[Transform] = None,
+        augment: Sequence[Change] = (),
         mixup: Optional[float] = None,
         cutmix: Optional[float] = None,
         numbers: str = "f32",
@@ -128,18 +162,25 @@ class DataLoader:
         unknown_labels: str = "refuse",
         orientation: bool = True,
         jpeg: Optional[str] = None,
+        scaling: Optional[str] = None,
+        max_pixels: Optional[int] = None,
         keys: Optional[Iterable[str]] = None,
+        select: Optional[Callable[[Sample], bool]] = None,
         never: Optional[Iterable[str]] = None,
         fold: Optional[Sequence[int]] = None,
         draw: Union[None, str, Sequence[float]] = None,
         epochs: Optional[int] = None,
+        across_epochs: Optional[bool] = None,
         output: str = "auto",
+        device: Any = None,
         as_tuple: Optional[Sequence[str]] = None,
         check: str = "first_touch",
         map_files: bool = False,
         digest: Optional[str] = None,
         cache: Union[None, str, "os.PathLike[str]"] = None,
+        cache_limit: Union[None, int, str] = None,
         token_files: Sequence[Union[str, "os.PathLike[str]"]] = (),
+        progress: Optional[Callable[[str], Any]] = None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "source")}
         if keys is not None:
@@ -148,59 +189,25 @@ class DataLoader:
             arguments["never"] = never = list(never)
         self._arguments = (os.fspath(source), arguments)
         self._as_tuple = None if as_tuple is None else tuple(as_tuple)
-        output, self._convert = converter(output)
+        if device is not None and output not in ("auto", "torch"):
+            raise OptionError(f"option `device`: arrays of {output} stay where they are", "leave `device` or `output` out")
+        self._copies = None if device is None else Copies(device)
+        output, self._convert = converter(output if device is None else "torch")
         if numbers == "bf16" and output == "numpy":
             raise OptionError(
                 "option `numbers`: NumPy has no bfloat16",
                 'take `numbers="f16"` or `"f32"`, or another `output`',
             )
-        taken = {"image", "label", "index", "key", "weight", "other_label"}.intersection(fields)
-        if taken:
-            raise OptionError(f"option `fields`: every batch has `{min(taken)}` already, or something of that name")
+        told = dict(arguments)
         if rank is None and world_size is None:
-            rank, world_size = _distributed()
-        settings = {
-            "source": os.fspath(source),
-            "split": split,
-            "batch_size": batch_size,
-            "order": _order(order, shuffle, window),
-            "seed": seed,
-            "drop_last": drop_last,
-            "rank": rank,
-            "world_size": world_size,
-            "workers": workers,
-            "slots": slots,
-            "read_ahead": read_ahead,
-            "transform": _transform(transform, size, split),
-            "mixup": mixup,
-            "cutmix": cutmix,
-            "numbers": numbers,
-            "layout": layout,
-            "normalise": _normalise(normalise),
-            "depth": depth,
-            "bands": None if bands is None else list(bands),
-            "fields": list(fields),
-            "on_bad_sample": on_bad_sample,
-            "unknown_labels": unknown_labels,
-            "apply_orientation": orientation,
-            "jpeg": jpeg,
-            "only": keys,
-            "never": never,
-            "fold": _fold(fold),
-            "draw": _draw(draw),
-            "across_epochs": None,
-            "n_epochs": epochs,
-            "check": check,
-            "map": map_files,
-            "digest": digest,
-            "cache": None if cache is None else os.fspath(cache),
-            "token_files": [os.fspath(file) for file in token_files],
-        }
-        self._loader = _gular.Loader(json.dumps(settings, default=_plain))
+            told["rank"], told["world_size"] = distributed()
+        self._loader = _gular.Loader(settings(os.fspath(source), told), selected(told, Sample), progress)
         self._about = json.loads(self._loader.about())
         self._pid = os.getpid()
         self._epoch = 0
         self._iterations = 0
+        #: What `state_dict` says where the loader is ahead of the caller.
+        self._handed: Optional[str] = None
 
     def __len__(self) -> int:
         """Batches of a whole epoch, the same on every rank."""
@@ -214,29 +221,57 @@ class DataLoader:
         epoch = self._epoch
         self._epoch = epoch + 1
         self._iterations += 1
+        self._handed = None
         self._loader.begin(epoch)
         return self._batches(self._iterations)
 
+    def stream(self) -> Iterator[Any]:
+        """The batches of the next epoch and of those after it, without end."""
+        while len(self):
+            yield from self
+
     def _batches(self, iteration: int) -> Iterator[Any]:
         try:
-            while iteration == self._iterations:
-                fields = self._loader.next()
-                if fields is None:
-                    return
-                # Handed over, so that this frame keeps no batch that the caller let go.
-                made = [self._made(fields)]
-                del fields
+            if self._copies is None:
+                yield from map(self._shaped, self._taken(iteration))
+                return
+            states: Deque[str] = deque()
+            # Keeps no batch that the caller let go.
+            for one in map(self._shaped, self._copies.ahead(self._noted(iteration, states))):
+                made = [one]
+                del one
+                self._handed = states.popleft()
                 yield made.pop()
         finally:
             # Not of a loader that was forked, or whose next epoch was begun.
             if iteration == self._iterations and os.getpid() == self._pid:
                 self._loader.leave()
 
-    def _made(self, fields: Dict[str, Any]) -> Any:
+    def _taken(self, iteration: int) -> Iterator[Dict[str, Any]]:
+        while iteration == self._iterations:
+            fields = self._loader.next()
+            if fields is None:
+                return
+            # Handed over, so that this frame keeps no batch that the caller let go.
+            made = [self._converted(fields)]
+            del fields
+            yield made.pop()
+
+    def _noted(self, iteration: int, states: Deque[str]) -> Iterator[Dict[str, Any]]:
+        for fields in self._taken(iteration):
+            states.append(self._loader.state())
+            made = [fields]
+            del fields
+            yield made.pop()
+
+    def _converted(self, fields: Dict[str, Any]) -> Dict[str, Any]:
         convert = self._convert
         for name, value in fields.items():
             if isinstance(value, _gular.Array):
                 fields[name] = convert(value)
+        return fields
+
+    def _shaped(self, fields: Dict[str, Any]) -> Any:
         if self._as_tuple is None:
             return fields
         try:
@@ -262,7 +297,7 @@ class DataLoader:
         Counts batches that were handed out, not those made ahead. All ranks have the same but
         for ``tally``, the proof of what each delivered: see :func:`gular.merge_states`.
         """
-        state: Dict[str, Any] = json.loads(self._loader.state())
+        state: Dict[str, Any] = json.loads(self._handed or self._loader.state())
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -272,7 +307,8 @@ class DataLoader:
         Orders ``elastic`` and ``window`` go on with any number of ranks.
         """
         self._iterations += 1
-        epoch, over = self._loader.restore(json.dumps(dict(state), default=_plain))
+        epoch, over = self._loader.restore(json.dumps(dict(state), default=plain))
+        self._handed = None
         self._epoch = epoch + 1 if over else epoch
 
     def check_delivered(self, state: Optional[Mapping[str, Any]] = None) -> str:
@@ -283,12 +319,13 @@ class DataLoader:
 
         :raises gular.DeliveryError: with the first difference.
         """
-        text = self._loader.state() if state is None else json.dumps(dict(state), default=_plain)
+        text = json.dumps(self.state_dict() if state is None else dict(state), default=plain)
         return self._loader.check_delivered(text)
 
     def stats(self) -> Dict[str, Any]:
         """Sums since the loader was made: batches, samples, seconds in each phase, and which
-        side waits for the other (``bottleneck``)."""
+        side waits for the other (``bottleneck``); ``waiting_for`` is the shard that is being
+        fetched and waited for now."""
         stats: Dict[str, Any] = json.loads(self._loader.stats())
         return stats
 
@@ -341,7 +378,12 @@ def merge_states(states: Iterable[Mapping[str, Any]]) -> Dict[str, Any]:
         torch.distributed.all_gather_object(states, loader.state_dict())
         state = gular.merge_states(states)
     """
-    merged: Dict[str, Any] = json.loads(_gular.merge_states([json.dumps(dict(state)) for state in states]))
+    all_states = [dict(state) for state in states]
+    if all_states and all("loaders" in state for state in all_states):
+        # Of a gular.Mix: the loaders of each rank, in turn.
+        loaders = zip(*(state["loaders"] for state in all_states))
+        return {**all_states[0], "loaders": [merge_states(of_ranks) for of_ranks in loaders]}
+    merged: Dict[str, Any] = json.loads(_gular.merge_states([json.dumps(state, default=plain) for state in all_states]))
     return merged
 
 
@@ -351,80 +393,3 @@ def _made_again(source: str, arguments: Dict[str, Any], state: Dict[str, Any], e
     if not state["consumed"]:
         loader.set_epoch(epoch)
     return loader
-
-
-def _distributed() -> Tuple[Optional[int], Optional[int]]:
-    """Rank and world size of ``torch.distributed``, where somebody initialised it."""
-    torch = sys.modules.get("torch")
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None, None
-    return distributed.get_rank(), distributed.get_world_size()
-
-
-def _order(order: Optional[str], shuffle: bool, window: int) -> Any:
-    if not shuffle:
-        if order not in (None, "torch"):
-            raise OptionError(f"option `order`: `{order}` permutes", "leave `order` out with `shuffle=False`")
-        return {"torch": {"shuffle": False}}
-    orders: Dict[Optional[str], Any] = {
-        None: "elastic",
-        "elastic": "elastic",
-        "torch": {"torch": {"shuffle": True}},
-        "window": {"window": {"shards": window}},
-    }
-    if order not in orders:
-        raise OptionError(f"option `order`: `{order}` is not one of `elastic`, `torch`, `window`")
-    return orders[order]
-
-
-def _transform(transform: Optional[Transform], size: Union[None, int, Tuple[int, int]], split: str) -> Any:
-    if transform is None:
-        if size is None:
-            return None
-        transform = RandomCrop(size) if split == "train" else CenterCrop(size)
-    elif size is not None:
-        raise OptionError("option `size`: `transform` has a size", "give one of them")
-    if not isinstance(transform, (RandomCrop, PadCrop, CenterCrop, Resize)):
-        raise OptionError(
-            f"option `transform`: {transform!r} is not one that the loader's threads know",
-            "use gular.RandomCrop, gular.PadCrop, gular.CenterCrop or gular.Resize, and apply others to the batch",
-        )
-    return transform._json()
-
-
-def _normalise(normalise: Union[str, Sequence[Any]]) -> Any:
-    if isinstance(normalise, str):
-        return normalise
-    parts = list(normalise)
-    if len(parts) not in (2, 3):
-        raise OptionError(f"option `normalise`: {parts!r} is not (mean, std) or (mean, std, scale)")
-    return {"by": {"mean": _list(parts[0]), "std": _list(parts[1]), "scale": parts[2] if parts[2:] else None}}
-
-
-def _list(value: Any) -> List[float]:
-    return [float(value)] if isinstance(value, (int, float)) else [float(one) for one in value]
-
-
-def _fold(fold: Optional[Sequence[int]]) -> Any:
-    if fold is None:
-        return None
-    if len(fold) not in (2, 4):
-        raise OptionError(f"option `fold`: {fold!r} is not (number, of) or (number, of, held_out, seed)")
-    number, of, held_out, seed = (*fold, False, 0) if len(fold) == 2 else fold
-    return {"number": number, "of": of, "held_out": bool(held_out), "seed": seed}
-
-
-def _draw(draw: Union[None, str, Sequence[float]]) -> Any:
-    if draw is None or isinstance(draw, str):
-        return draw
-    return {"weights": [float(weight) for weight in draw]}
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of NumPy and PyTorch, and paths, as JSON has them."""
-    if hasattr(value, "__fspath__"):
-        return os.fspath(value)
-    if hasattr(value, "item"):
-        return value.item()
-    raise TypeError(f"{value!r} is neither a number nor a text")

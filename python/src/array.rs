@@ -1,7 +1,5 @@
 //! A field of a batch, lent: the batch's memory goes back to the loader with the last reader.
 
-use std::mem::ManuallyDrop;
-use std::process;
 use std::sync::Arc;
 
 use gular_runtime::{Batch, Dtype, Layout, Values};
@@ -11,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple};
 use zerocopy::IntoBytes as _;
 
 use crate::dlpack;
+use crate::here::Here;
 
 /// Numbers in memory, and who owns it.
 #[derive(Debug, Clone)]
@@ -27,25 +26,11 @@ pub(crate) struct Column {
 
 #[derive(Debug)]
 enum Memory {
-    /// A batch of the loader; the process that it belongs to.
-    Lent(ManuallyDrop<Box<Batch>>, u32),
+    /// A batch of the loader. After a fork the lock of the ring, to which it goes back, may be
+    /// held by a thread that is not there.
+    Lent(Here<Box<Batch>>),
     /// `u64` for their alignment.
     Copied(Vec<u64>),
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if let Self::Lent(batch, pid) = self
-            // After a fork the lock of the ring may be held by a thread that is not there.
-            && *pid == process::id()
-        {
-            // SAFETY: once, here.
-            #[expect(unsafe_code, reason = "in a forked process the batch is not dropped")]
-            unsafe {
-                ManuallyDrop::drop(batch);
-            }
-        }
-    }
 }
 
 /// What a batch has, by name.
@@ -58,8 +43,8 @@ pub(crate) enum Part {
 /// batches. `permuted` images have their channels before rows and columns.
 pub(crate) fn parts(batch: Batch, permuted: bool, labelled: bool) -> Vec<(String, Part)> {
     let lent = batch.may_be_kept();
-    let batch = Arc::new(Memory::Lent(ManuallyDrop::new(Box::new(batch)), process::id()));
-    let Memory::Lent(of, _) = &*batch else { return Vec::new() };
+    let batch = Arc::new(Memory::Lent(Here::new(Box::new(batch))));
+    let Memory::Lent(of) = &*batch else { return Vec::new() };
     let column = |dtype, shape: Vec<usize>, bytes: &[u8]| {
         let memory = if lent { Arc::clone(&batch) } else { Arc::new(Memory::copy(bytes)) };
         let (address, strides) = (memory.start(bytes), steps(&shape));

@@ -1,13 +1,11 @@
 //! A split by index: one sample at a time, for loaders that are not ours.
 
-use std::mem::ManuallyDrop;
 use std::path::PathBuf;
-use std::process;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gular_runtime::{
     Bundle, BundleOptions, DecodeOptions, Decoder, Dtype, Env, Error, FieldIdx, LoaderError,
-    SampleId, Split, Watch, open_bundle,
+    SampleId, Split, open_bundle,
 };
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -17,7 +15,8 @@ use serde_json::json;
 
 use crate::array::{Array, Column};
 use crate::error::raise;
-use crate::wait::opened;
+use crate::here::Here;
+use crate::wait::{Waits, opened};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,8 +32,8 @@ struct Settings {
 /// One field of the samples of a split, by their numbers from 0.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Dataset {
-    bundle: ManuallyDrop<Arc<Bundle>>,
-    pid: u32,
+    /// What keeps the files of a fetched bundle may be a lock with a thread.
+    bundle: Here<Arc<Bundle>>,
     split: Split,
     field: FieldIdx,
     /// Type and shape of a field of numbers.
@@ -44,37 +43,24 @@ pub(crate) struct Dataset {
     decoders: Mutex<Vec<Decoder>>,
 }
 
-impl Drop for Dataset {
-    fn drop(&mut self) {
-        // What keeps the files of a fetched bundle may be a lock with a thread, which a forked
-        // process has not, and that lock is the parent's.
-        if self.pid == process::id() {
-            // SAFETY: once, here.
-            #[expect(unsafe_code, reason = "in a forked process the bundle is not dropped")]
-            unsafe {
-                ManuallyDrop::drop(&mut self.bundle);
-            }
-        }
-    }
-}
-
 #[pymethods]
 impl Dataset {
     /// Opens the bundle, fetching it first where it is a URL.
     #[new]
-    fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
+    #[pyo3(signature = (settings, tell=None))]
+    fn new(py: Python<'_>, settings: &str, tell: Option<Py<PyAny>>) -> PyResult<Self> {
         let settings: Settings = serde_json::from_str(settings).map_err(|error| {
             raise(py, &Error::Option { option: "options", reason: error.to_string() })
         })?;
         let Settings { source, split, field, decode, cache, token_files } = settings;
-        let bundle = opened(py, move |cancel| {
+        let bundle = opened(py, &Waits::default(), tell.as_ref(), move |watch| {
             let options = BundleOptions {
                 splits: vec![split],
                 cache,
                 token_files,
                 ..BundleOptions::default()
             };
-            let opened = open_bundle(&source, &options, &Env::process(), Watch::silent(cancel))?;
+            let opened = open_bundle(&source, &options, &Env::process(), watch)?;
             Ok(Arc::new(opened.bundle))
         })?;
         let at = bundle.manifest().field(&field).map_err(|error| raise(py, &error.into()))?;
@@ -82,8 +68,8 @@ impl Dataset {
         let number = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
         let fixed = found.map(|(dtype, shape)| (dtype, shape.iter().map(number).collect()));
         let decoders = Mutex::default();
-        let (bundle, pid) = (ManuallyDrop::new(bundle), process::id());
-        Ok(Self { bundle, pid, split, field: at, fixed, decode, decoders })
+        let bundle = Here::new(bundle);
+        Ok(Self { bundle, split, field: at, fixed, decode, decoders })
     }
 
     fn __len__(&self) -> usize {

@@ -38,7 +38,9 @@ fn class(error: &Error) -> &'static str {
     match error {
         Error::Option { .. } => "OptionError",
         Error::Bundle(_) | Error::Io(_) => "BundleError",
-        Error::Transfer(_) => "TransferError",
+        Error::Transfer(_) | Error::Loader(LoaderError::Shard(_) | LoaderError::NoRoom { .. }) => {
+            "TransferError"
+        }
         Error::State(_) => "StateError",
         Error::Rank(_) => "RankError",
         Error::Loader(LoaderError::Decode { .. } | LoaderError::MaskSize { .. }) => "SampleError",

@@ -5,11 +5,14 @@
 //! each has one name and one check.
 
 mod array;
+mod augment;
 mod dataset;
 mod dlpack;
 mod error;
+mod here;
 mod loader;
 mod settings;
+mod streams;
 mod wait;
 
 use pyo3::prelude::*;
@@ -22,7 +25,7 @@ mod _gular {
     #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
-    use super::loader::{Loader, merge_states};
+    use super::loader::{Loader, merge_states, mixed, n_steps, ranks};
 
     /// The version of the package and of the program `gular`.
     #[pymodule_export]

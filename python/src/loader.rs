@@ -1,54 +1,62 @@
 //! The loader, as the package drives it.
 
-use std::mem::ManuallyDrop;
-use std::process;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gular_runtime::order::{LoaderState, Tally};
-use gular_runtime::{Env, Error, Normalise, Phase, Watch, open_bundle};
+use gular_runtime::{
+    Bundle, Env, Error, LoaderOptions, Mix, Normalise, Phase, Predicate, Ranks, Watch, open_bundle,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
 
 use crate::array::{Array, Part, parts};
 use crate::error::{named, raise};
+use crate::here::Here;
 use crate::settings::Settings;
-use crate::wait::{LOOK, opened};
+use crate::streams;
+use crate::wait::{LOOK, Lines, Waits, opened};
 
 /// The loader of one split, in the process that made it.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Loader {
-    loader: ManuallyDrop<Mutex<gular_runtime::Loader>>,
-    pid: u32,
+    loader: Here<Mutex<gular_runtime::Loader>>,
+    /// What its shards are waited for with.
+    waits: Waits,
+    /// Told that.
+    tell: Option<Py<PyAny>>,
     permuted: bool,
     labelled: bool,
 }
 
-impl Drop for Loader {
-    fn drop(&mut self) {
-        // A forked process has none of the threads that this would wait for.
-        if self.pid == process::id() {
-            // SAFETY: once, here.
-            #[expect(unsafe_code, reason = "in a forked process the loader is not dropped")]
-            unsafe {
-                ManuallyDrop::drop(&mut self.loader);
-            }
-        }
-    }
-}
-
 #[pymethods]
 impl Loader {
-    /// Opens the bundle, fetching it first where it is a URL, and starts the threads.
+    /// Opens the bundle, fetching it first where it is a URL whose shards are not to come as they
+    /// are needed, and starts the threads. `select` says of a sample's number, key, label and
+    /// digest whether it is used; `tell` is called with a line of what is waited for.
     #[new]
-    fn new(py: Python<'_>, settings: &str) -> PyResult<Self> {
+    #[pyo3(signature = (settings, select=None, tell=None))]
+    fn new(
+        py: Python<'_>,
+        settings: &str,
+        select: Option<Py<PyAny>>,
+        tell: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let settings = Settings::parse(settings).map_err(|error| raise(py, &error))?;
         let permuted = settings.permuted();
-        let loader = opened(py, |cancel| open(settings, cancel))?;
+        let select = select.map(Selected::new);
+        let made = opened(py, &Waits::default(), tell.as_ref(), {
+            let select = select.clone();
+            move |watch| {
+                let (bundle, options, waits) = settings.open(select.as_ref(), watch)?;
+                Ok((gular_runtime::Loader::new(bundle, options)?, waits))
+            }
+        });
+        // What the user's function raised goes before what it led to.
+        select.map_or(Ok(()), Selected::raised)?;
+        let (loader, waits) = made?;
         let labelled = loader.bundle().manifest().has_labels();
-        let loader = ManuallyDrop::new(Mutex::new(loader));
-        Ok(Self { loader, pid: process::id(), permuted, labelled })
+        Ok(Self { loader: Here::new(Mutex::new(loader)), waits, tell, permuted, labelled })
     }
 
     /// Begins `epoch`; where the state restored last left off, if it is of this epoch.
@@ -61,6 +69,7 @@ impl Loader {
     /// The next batch as a dictionary of its fields; `None` after the last.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let loader = self.loader(py)?;
+        let mut lines = Lines::new(&self.waits, self.tell.as_ref());
         let taken = loop {
             let taken = py.detach(|| {
                 let mut loader = lock(loader);
@@ -69,7 +78,7 @@ impl Loader {
             if let Some(taken) = taken {
                 break taken;
             }
-            py.check_signals()?;
+            lines.look(py)?;
         };
         let Some(batch) = taken.transpose().map_err(|error| raise(py, &error))? else {
             return Ok(None);
@@ -167,6 +176,7 @@ impl Loader {
             "decode": seconds(Phase::Decode),
             "wait_for_slot": seconds(Phase::WaitForSlot),
             "wait_for_batch": seconds(Phase::WaitForBatch),
+            "waiting_for": self.waits.now(),
             "bottleneck": stats.bottleneck(),
         });
         Ok(stats.to_string())
@@ -176,7 +186,7 @@ impl Loader {
 impl Loader {
     /// The loader, in the process that has its threads.
     fn loader(&self, py: Python<'_>) -> PyResult<&Mutex<gular_runtime::Loader>> {
-        if self.pid == process::id() {
+        if self.loader.is_own() {
             return Ok(&self.loader);
         }
         let what = "this DataLoader was made before a fork, and its threads stayed behind";
@@ -190,13 +200,99 @@ fn lock(loader: &Mutex<gular_runtime::Loader>) -> MutexGuard<'_, gular_runtime::
     loader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn open(settings: Settings, cancel: &AtomicBool) -> Result<gular_runtime::Loader, Error> {
-    let env = Env::process();
-    let ranks = settings.ranks(&env)?;
-    let opened = open_bundle(&settings.source, &settings.bundle(), &env, Watch::silent(cancel))?;
-    let bundle = Arc::new(opened.bundle);
-    let options = settings.loader(&ranks, || Normalise::of_manifest(bundle.manifest()))?;
-    gular_runtime::Loader::new(Arc::clone(&bundle), options)
+impl Settings {
+    /// The bundle, what its loader is told, and what its shards will be waited for with.
+    fn open(
+        self,
+        select: Option<&Selected>,
+        watch: Watch<'_>,
+    ) -> Result<(Arc<Bundle>, LoaderOptions, Waits), Error> {
+        let env = Env::process();
+        let ranks = self.ranks(&env)?;
+        let (source, options) = (self.source.clone(), self.bundle()?);
+        let found = streams::shared(&source, &options)?;
+        let (bundle, waits) = match found {
+            Some(stream) => (stream.bundle, stream.waits),
+            None if self.is_streamed() => {
+                let stream = streams::open(&source, options, &env, watch)?;
+                (stream.bundle, stream.waits)
+            }
+            None => {
+                let opened = open_bundle(&source, &options, &env, watch)?;
+                (Arc::new(opened.bundle), Waits::default())
+            }
+        };
+        let only = select.map(Selected::predicate);
+        let statistics = || Normalise::of_manifest(bundle.manifest());
+        let options = self.loader(&ranks, only, statistics)?;
+        Ok((bundle, options, waits))
+    }
+}
+
+/// A function of the user's that says which samples are used, and what it raised.
+#[derive(Clone)]
+struct Selected {
+    select: Arc<Py<PyAny>>,
+    raised: Arc<Mutex<Option<PyErr>>>,
+}
+
+impl Selected {
+    fn new(select: Py<PyAny>) -> Self {
+        Self { select: Arc::new(select), raised: Arc::default() }
+    }
+
+    fn predicate(&self) -> Predicate {
+        let Self { select, raised } = self.clone();
+        Predicate::new(move |sample| {
+            let facts =
+                (sample.number, sample.key, sample.label, sample.digest.map(|d| d.to_string()));
+            let answer = Python::attach(|py| select.call1(py, facts)?.is_truthy(py));
+            answer.unwrap_or_else(|error| {
+                raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                false
+            })
+        })
+    }
+
+    fn raised(self) -> PyResult<()> {
+        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
+        raised.map_or(Ok(()), Err)
+    }
+}
+
+/// Steps of an epoch of such a loader, which is not made.
+#[pyfunction]
+#[pyo3(signature = (settings, select=None, tell=None))]
+pub(crate) fn n_steps(
+    py: Python<'_>,
+    settings: &str,
+    select: Option<Py<PyAny>>,
+    tell: Option<Py<PyAny>>,
+) -> PyResult<u64> {
+    let settings = Settings::parse(settings).map_err(|error| raise(py, &error))?;
+    let select = select.map(Selected::new);
+    let counted = opened(py, &Waits::default(), tell.as_ref(), {
+        let select = select.clone();
+        move |watch| {
+            let (bundle, options, _) = settings.open(select.as_ref(), watch)?;
+            gular_runtime::Loader::n_steps_of(&bundle, &options)
+        }
+    });
+    select.map_or(Ok(()), Selected::raised)?;
+    counted
+}
+
+/// Rank and world size, as the launcher of this process says.
+#[pyfunction]
+pub(crate) fn ranks(py: Python<'_>) -> PyResult<(u64, u64)> {
+    let found = Ranks::discover(None, &Env::process()).map_err(|error| raise(py, &error))?;
+    Ok((found.rank, found.world_size))
+}
+
+/// Which of several loaders with these weights step `step` of a mix takes its batch from.
+#[pyfunction]
+pub(crate) fn mixed(py: Python<'_>, weights: Vec<u32>, seed: u64, step: u64) -> PyResult<usize> {
+    Mix::drawn(&weights, seed, step).map_err(|error| raise(py, &error))
 }
 
 fn parse_state(py: Python<'_>, text: &str) -> PyResult<LoaderState> {

@@ -8,10 +8,12 @@ use gular_runtime::augment::Blend;
 use gular_runtime::order::{OrderKind, OrderSpec, Weights};
 use gular_runtime::{
     Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold, JpegBackend, Layout,
-    LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions, OrientationPolicy, Predicate,
-    Ranks, Select, Split, Transform, UnknownLabels,
+    Limits, LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions, OrientationPolicy,
+    Predicate, Ranks, Scaling, Select, Size, Split, Transform, UnknownLabels,
 };
 use serde::Deserialize;
+
+use crate::augment::{Change, augment};
 
 /// All options but the rank; absent ones are those of [`LoaderOptions::new`].
 #[derive(Debug, Deserialize)]
@@ -29,6 +31,7 @@ pub(crate) struct Settings {
     slots: usize,
     read_ahead: Option<u64>,
     transform: Option<Shape>,
+    augment: Vec<Change>,
     mixup: Option<f64>,
     cutmix: Option<f64>,
     numbers: Kind,
@@ -41,6 +44,8 @@ pub(crate) struct Settings {
     unknown_labels: Unknown,
     apply_orientation: bool,
     jpeg: Option<String>,
+    scaling: Option<Reduction>,
+    max_pixels: Option<u64>,
     only: Option<HashSet<String>>,
     never: Option<HashSet<Digest>>,
     fold: Option<FoldOf>,
@@ -51,6 +56,7 @@ pub(crate) struct Settings {
     map: bool,
     digest: Option<Digest>,
     cache: Option<PathBuf>,
+    cache_limit: Option<String>,
     token_files: Vec<PathBuf>,
 }
 
@@ -69,6 +75,13 @@ enum Shape {
     Pad { width: u32, height: u32, padding: u32, flip: f64 },
     Center { width: u32, height: u32, resize_short: Option<u32> },
     Resize { width: u32, height: u32 },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Reduction {
+    Full,
+    Reduced,
 }
 
 #[derive(Debug, Deserialize)]
@@ -161,20 +174,38 @@ impl Settings {
         self.layout == Axes::ChannelsLast
     }
 
-    pub(crate) fn bundle(&self) -> BundleOptions {
+    /// Whether shards of a URL come as they are needed: with windows, which need a few at a time,
+    /// and where a limit asks for it.
+    pub(crate) fn is_streamed(&self) -> bool {
+        let by_windows = matches!(self.order, Order::Window { .. });
+        self.source.contains("://") && (by_windows || self.cache_limit.is_some())
+    }
+
+    /// # Errors
+    /// [`Error::Option`] for a limit that is not a size.
+    pub(crate) fn bundle(&self) -> Result<BundleOptions, Error> {
+        let size = |text: &String| {
+            Size::parse(text).map(|size| size.0).ok_or_else(|| {
+                let reason =
+                    format!("`{text}` is not a size such as `200GB`, `64GiB` or plain bytes");
+                Error::Option { option: "cache_limit", reason }
+            })
+        };
+        let cache_limit = self.cache_limit.as_ref().map(size).transpose()?;
         let check = match self.check {
             When::OnFetch => CheckWhen::OnFetch,
             When::FirstTouch => CheckWhen::FirstTouch,
             When::Always => CheckWhen::Always,
         };
         let backend = if self.map { Backend::Map } else { Backend::Pread };
-        BundleOptions {
+        Ok(BundleOptions {
             splits: vec![self.split],
             open: OpenOptions { check, backend, digest: self.digest, ..OpenOptions::default() },
             cache: self.cache.clone(),
+            cache_limit,
             token_files: self.token_files.clone(),
             ..BundleOptions::default()
-        }
+        })
     }
 
     /// The rank that was given, else the one that a launcher says.
@@ -198,6 +229,7 @@ impl Settings {
     pub(crate) fn loader(
         self,
         ranks: &Ranks,
+        only: Option<Predicate>,
         normalise: impl FnOnce() -> Option<Normalise>,
     ) -> Result<LoaderOptions, Error> {
         let base = LoaderOptions::for_ranks(self.split, ranks);
@@ -246,6 +278,7 @@ impl Settings {
             slots: self.slots,
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
             transform: self.transform.map_or(base.transform, Shape::transform),
+            augment: augment(self.augment)?,
             blend: match (self.mixup, self.cutmix) {
                 (None, None) => None,
                 (Some(alpha), None) => Some(Blend::MixUp { alpha }),
@@ -264,7 +297,7 @@ impl Settings {
             },
             normalise,
             select: Select {
-                only: self.only.map(Predicate::keys),
+                only: only.or_else(|| self.only.map(Predicate::keys)),
                 never: self.never.map(Arc::new),
                 fold,
             },
@@ -293,6 +326,12 @@ impl Settings {
                 false => OrientationPolicy::Ignore,
             },
             jpeg,
+            scaling: match self.scaling {
+                None => base.scaling,
+                Some(Reduction::Full) => Scaling::Full,
+                Some(Reduction::Reduced) => Scaling::Reduced,
+            },
+            limits: self.max_pixels.map_or(base.limits, |max_pixels| Limits { max_pixels }),
             ..base
         })
     }

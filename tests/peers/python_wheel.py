@@ -6,6 +6,7 @@ beside it; `cargo xtask dist` makes and tries the wheel.
 """
 
 import contextlib
+import fcntl
 import gc
 import hashlib
 import inspect
@@ -462,6 +463,11 @@ def iterables():
         check(f"{what}: keys of a generator, in each epoch", counts == [3, 3], str(counts))
     counted = torch.utils.data.DataLoader(iterable(), batch_size=None)
     check("GularIterable has a length", len(counted) == len(loader()) == len(list(counted)), str(len(counted)))
+    threads = threading.active_count(), len(os.listdir("/proc/self/task"))
+    lengths = [len(iterable(keys=keys, rank=rank, world_size=2)) for rank in range(2)]
+    check("a length under a selection", lengths == [1, 1], str(lengths))
+    check("to count makes no loader", threads == (threading.active_count(), len(os.listdir("/proc/self/task"))), str(threads))
+    check("GularIterable names an option that is not there", *refused(TypeError, "`batchsize`", lambda: iterable(batchsize=3)))
     for alone in [{"rank": 1}, {"world_size": 2}]:
         check(f"GularIterable, {alone} alone", *refused(gular.OptionError, "world_size", lambda: iterable(**alone)))
 
@@ -523,6 +529,9 @@ def documented():
     page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     for number, block in enumerate(blocks, 1):
+        if re.search(r"^import (pytorch_lightning|tensorflow|jax)\b", block, re.MULTILINE):
+            # In long/python_frameworks.py, with these libraries.
+            continue
         out = io.StringIO()
         try:
             with contextlib.redirect_stdout(out):
@@ -532,7 +541,7 @@ def documented():
             check(f"docs/python.md, block {number}", False, repr(error))
     check("docs/python.md has code", len(blocks) >= 4, str(len(blocks)))
     options = set(inspect.signature(gular.DataLoader).parameters)
-    unknown = {name for name in re.findall(r"`(\w+)=", page)} - options - {"rank", "decode", "num_workers", "shuffle"}
+    unknown = {name for name in re.findall(r"`(\w+)=", page)} - options - {"rank", "decode", "num_workers", "pin_memory", "shuffle"}
     check("docs/python.md names options that there are", not unknown, str(unknown))
     undocumented = {name for name in options if f":param {name}:" not in gular.DataLoader.__doc__}
     check("every option is documented", not undocumented, str(undocumented))
@@ -578,6 +587,190 @@ def sampling():
     check("Resize takes height and width", shape == (7, 3, 20, 30), str(shape))
 
 
+def selections():
+    facts = {}
+    everything = loader(select=lambda sample: facts.setdefault(sample.key, sample))
+    numbers = {key: index for batch in everything for key, index in zip(batch["key"], batch["index"].tolist())}
+    labels = {key: everything.classes.index(key.split("/")[1]) for key in facts}
+    told = all(one.number == numbers[key] and one.label == labels[key] for key, one in facts.items())
+    digests = gular.GularDataset("bundle")
+    told = told and all(one.digest == "blake3:" + digests.digest(one.number).hex() for one in facts.values())
+    check("a function is told of every sample", told and len(facts) == everything.n_samples == len(numbers), str(len(facts)))
+    some = loader(select=lambda sample: sample.label == 1)
+    check("and selects", {label for batch in some for label in batch["label"].tolist()} == {1} and some.n_samples < len(facts))
+    check("what it raises is raised", *refused(ZeroDivisionError, "", lambda: loader(select=lambda sample: 1 // 0)))
+    check("keys and a function are refused", *refused(gular.OptionError, "keys", lambda: loader(keys=["a"], select=bool)))
+    never = list(facts.values())[0].digest
+    without = loader(never=[never])
+    check("never comes what is not to", without.n_samples == len(facts) - sum(one.digest == never for one in facts.values()))
+    weights = [float(number % 2) for number in range(len(facts))]
+    drawn = [index for batch in loader(draw=weights) for index in batch["index"].tolist()]
+    check("drawn by weights", len(drawn) == len(facts) and all(index % 2 for index in drawn), str(drawn))
+    endless, whole = loader().stream(), len(loader())
+    seen = [index for _ in range(2 * whole) for index in next(endless)["index"].tolist()]
+    check("without end each epoch has every sample", sorted(seen) == sorted(2 * list(range(len(facts)))), str(len(seen)))
+
+
+def augmentations():
+    options = {"split": "val", "numbers": "stored", "size": 24}
+    plain = next(iter(loader(**options)))["image"]
+
+    def made(*changes, **more):
+        return next(iter(loader(**{**options, **more}, augment=changes)))["image"]
+
+    for name, change, expected in [
+        ("VerticalFlip", gular.VerticalFlip(1), plain.flip(2)),
+        ("HorizontalFlip", gular.HorizontalFlip(1), plain.flip(3)),
+        ("a Shift of nothing", gular.Shift(0), plain),
+        ("ColorJitter of nothing", gular.ColorJitter(), plain),
+        ("Grayscale never", gular.Grayscale(0), plain),
+    ]:
+        check(f"{name} is PyTorch's", torch.equal(made(change), expected))
+    turned = made(gular.QuarterTurns())
+    turns = [[torch.equal(one, torch.rot90(was, n, (1, 2))) for n in range(4)] for one, was in zip(turned, plain)]
+    check("QuarterTurns are torch.rot90's", all(map(any, turns)) and not all(of[0] for of in turns), str(turns))
+    moved = made(gular.Shift(6))
+    check("Shift moves, and zeros come in", not torch.equal(moved, plain) and int((moved == 0).all(1).sum()) > 20)
+    grey = made(gular.Grayscale(1)).int()
+    check("Grayscale leaves no colours", int((grey[:, 0] - grey[:, 2]).abs().max()) == 0 and not torch.equal(grey, plain.int()))
+    erased = made(gular.Erasing(1, value=7)) != plain
+    check("Erasing overwrites a part", 0 < float(erased.any(1).float().mean()) < 0.5)
+    jittered = made(gular.ColorJitter(0.5, 0.5, 0.5, 0.2))
+    check("ColorJitter changes colours, the same each time", torch.equal(jittered, made(gular.ColorJitter(0.5, 0.5, 0.5, 0.2), workers=1)) and not torch.equal(jittered, plain))
+    both = made(gular.VerticalFlip(1), gular.HorizontalFlip(1))
+    check("one change after another", torch.equal(both, plain.flip(2, 3)))
+    check("a change that cannot be", *refused(gular.OptionError, "augment", lambda: made(gular.VerticalFlip(2))))
+    check("a change of one's own", *refused(gular.OptionError, "augment", lambda: made(torch.nn.ReLU())))
+    large = {"split": "train", "numbers": "stored", "size": None, "transform": gular.Resize(16, 16), "jpeg": "turbo"}
+    full, reduced = (next(iter(loader(**large, scaling=scaling)))["image"].int() for scaling in ["full", "reduced"])
+    far = int((full - reduced).abs().max())
+    check("large JPEGs are decoded in full where that is asked for", 0 < far <= 24, str(far))
+    check("too many pixels", *refused(gular.SampleError, "pixels", lambda: list(loader(max_pixels=100))))
+
+
+def mixes():
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tutorials" / "python"))
+    import gular_dataset
+
+    def mix(rank=0, world_size=1):
+        parts = [loader(rank=rank, world_size=world_size, seed=seed, fold=(seed, 2, True, 0)) for seed in range(2)]
+        return gular.Mix([(parts[0], 3), (parts[1], 1)], seed=9)
+
+    whole, taken = mix(), []
+    for number, batch in whole:
+        taken.append((number, batch["index"].tolist()))
+        if len(taken) == 20:
+            break
+    expected = gular_dataset.mixture([3, 1], 9, 20).tolist()
+    check("a mix draws loaders as FORMAT.md says", [number for number, _ in taken] == expected, str(taken))
+    state, half = None, mix()
+    for step, _ in enumerate(half):
+        if step == 7:
+            state = json.loads(json.dumps(half.state_dict()))
+            break
+    again = mix()
+    again.load_state_dict(state)
+    rest = [(number, batch["index"].tolist()) for (number, batch), _ in zip(again, range(12))]
+    check("a mix goes on where it was", rest == taken[8:], f"{rest}, {taken[8:]}")
+    ranks, states = [mix(rank, 2) for rank in range(2)], []
+    for one in ranks:
+        batches = iter(one)
+        for _ in range(5):
+            next(batches)
+        states.append(one.state_dict())
+    merged = gular.merge_states(states)
+    check("states of ranks of a mix are merged", merged["step"] == 5 and merged["loaders"][0]["tally"]["count"] == merged["loaders"][0]["consumed"], str(merged))
+    check("the state of another mix", *refused(gular.StateError, "weights", lambda: gular.Mix([(loader(), 1)], seed=9).load_state_dict(state)))
+    check("weights of 0", *refused(gular.OptionError, "weights", lambda: gular.Mix([(loader(), 0)])))
+
+
+def devices():
+    plain = [batch["image"].clone() for batch in loader()]
+    ours = loader(device="cpu")
+    got, states = [], []
+    for batch in ours:
+        got.append(batch["image"])
+        states.append(ours.state_dict())
+    check("batches on a device are the same", len(got) == len(plain) and all(map(torch.equal, got, plain)))
+    counts = [state["consumed"] for state in states]
+    check("a state counts no batch that is on its way", counts == [min(7 * (i + 1), ours.n_samples) for i in range(len(counts))], str(counts))
+    again = loader(device="cpu")
+    again.load_state_dict(states[1])
+    rest = [batch["image"] for batch in again]
+    check("and resumes at the next", len(rest) == len(plain) - 2 and all(map(torch.equal, rest, plain[2:])), str(len(rest)))
+    told = again.check_delivered()
+    check("each sample once", told.endswith("each once"), told)
+    few = loader(device="cpu", as_tuple=["image", "label"], slots=3)
+    places = {images.data_ptr() for _ in range(3) for images, labels in few}
+    check("memory comes back", len(places) <= 4, str(len(places)))
+    check("NumPy has no devices", *refused(gular.OptionError, "device", lambda: loader(device="cpu", output="numpy")))
+    if torch.cuda.is_available():
+        on_gpu = [batch["image"] for batch in loader(device="cuda")]
+        same = all(one.is_cuda and torch.equal(one.cpu(), other) for one, other in zip(on_gpu, plain))
+        check("batches on a GPU are the same", same and len(on_gpu) == len(plain))
+
+
+def streamed():
+    url = pathlib.Path("bundle").resolve().as_uri()
+    manifest = json.loads(pathlib.Path("bundle/manifest.json").read_text())
+    sizes = sorted((shard["bytes"] for shard in manifest["shards"]), reverse=True)
+    beside = sum(shard["index"]["bytes"] for shard in manifest["shards"]) + os.path.getsize("bundle/manifest.json")
+    cache = pathlib.Path("stream.cache")
+
+    def stored():
+        return sum(file.stat().st_size for file in cache.rglob("data/*") if file.is_file())
+
+    limit = beside + 3 * sizes[0]
+    window = {"order": "window", "window": 1}
+    local = [batch["image"].clone() for batch in loader(**window)]
+
+    def remote(**options):
+        return gular.DataLoader(url, **{"batch_size": 7, "size": 32, "seed": 5, **window, "cache": cache, "cache_limit": limit, **options})
+
+    ours, most, got = remote(), 0, []
+    check("it starts without a shard", stored() <= beside < sum(sizes), str(stored()))
+    for batch in ours:
+        got.append(batch["image"].clone())
+        most = max(most, stored())
+    check("a stream's batches are those of the bundle", len(got) == len(local) > 5 and all(map(torch.equal, got, local)))
+    check("its cache stays below the limit, and the bundle is above it", 0 < most <= limit < sum(sizes), f"{most}, {limit}, {sum(sizes)}")
+    told = ours.check_delivered()
+    check("each sample of a stream came once", told.endswith("each once") and ours.stats()["waiting_for"] is None, told)
+    val = gular.DataLoader(url, "val", 7, size=32, seed=5, cache=cache)
+    both = [sum(len(batch["key"]) for batch in one) for one in (val, ours)]
+    check("loaders of one URL share its room", both == [val.n_samples, ours.n_samples] and stored() <= limit, f"{both}, {stored()}")
+    check("and its limit", *refused(gular.OptionError, "share the room", lambda: remote(cache_limit=limit + 1)))
+    check("a limit that is not a size", *refused(gular.OptionError, "cache_limit", lambda: remote(cache_limit="much")))
+    del ours, val
+    gc.collect()
+    check("too little room is named", *refused(gular.TransferError, "at a time", lambda: remote(cache_limit=beside + 1000)))
+    whole = remote(order="elastic", cache_limit=f"{beside + sum(sizes)}")
+    check("any order streams where there is room", sum(len(batch["key"]) for batch in whole) == whole.n_samples)
+    del whole, batch
+    gc.collect()
+    shutil.rmtree(cache)
+
+    # Each shard is kept from coming, as if another process were fetching it.
+    lines = []
+    ours = remote(progress=lines.append)
+    folder = next(cache.rglob("data"))
+    locks = [open(folder / f".gular-tmp-bring-{shard['name']}", "w") for shard in manifest["shards"]]
+    for lock in locks:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    try:
+        next(iter(ours))
+        check("Ctrl-C ends the wait for a shard", False, "it came before")
+    except KeyboardInterrupt:
+        check("Ctrl-C ends the wait for a shard", time.monotonic() - begun < 2)
+    threading.Timer(1.5, lambda: [lock.close() for lock in locks]).start()
+    n = sum(len(batch["key"]) for batch in ours)
+    check("what is waited for is told", any("waiting for shard" in line and "another process" in line for line in lines), str(lines))
+    check("and comes", n == ours.n_samples)
+    shutil.rmtree(cache)
+
+
 if __name__ == "__main__":
     packed()
     numbers_of_rust()
@@ -588,6 +781,11 @@ if __name__ == "__main__":
     resumed()
     ranks_of_the_environment()
     sampling()
+    selections()
+    augmentations()
+    mixes()
+    devices()
+    streamed()
     fields()
     datasets()
     datasets_across_a_fork()

@@ -1,0 +1,77 @@
+"""Several bundles in one training."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+from . import _gular
+from .errors import OptionError, StateError
+from .loader import DataLoader
+
+
+class Mix:
+    """Batches of several loaders without end: each step takes one of a loader that is drawn by
+    its weight, the same on every rank.
+
+    ::
+
+        mix = gular.Mix([(photographs, 3), (drawings, 1)], seed=1)
+        for step, (number, batch) in enumerate(mix): ...
+
+    Each loader goes from epoch to epoch by itself; their batch sizes may differ.
+
+    :param loaders: Loaders and their weights, whole numbers.
+    :param seed: By which loaders are drawn.
+    """
+
+    def __init__(self, loaders: Sequence[Tuple[DataLoader, int]], seed: int = 0) -> None:
+        self.loaders: List[DataLoader] = [loader for loader, _ in loaders]
+        self.weights = [int(weight) for _, weight in loaders]
+        self.seed, self.step = int(seed), 0
+        # That the weights can be drawn by is checked here.
+        self._drawn()
+        for number, loader in enumerate(self.loaders):
+            if (loader.rank, loader.world_size) != (self.loaders[0].rank, self.loaders[0].world_size):
+                raise OptionError(f"option `rank`: loader {number} of the mix is of another rank")
+            if not len(loader):
+                raise OptionError(f"option `split`: loader {number} of the mix has no steps")
+
+    def __iter__(self) -> Iterator[Tuple[int, Any]]:
+        """The number of a loader, and its next batch."""
+        # All of them begin at once, so that each has batches when it is drawn.
+        epochs = [iter(loader) for loader in self.loaders]
+        while True:
+            number = self._drawn()
+            # An epoch may be over where a state was loaded; the one after it is not.
+            for _ in range(2):
+                batch = [one for one in [next(epochs[number], None)] if one is not None]
+                if batch:
+                    break
+                epochs[number] = iter(self.loaders[number])
+            self.step += 1
+            yield number, batch.pop()
+
+    def _drawn(self) -> int:
+        return _gular.mixed(self.weights, self.seed, self.step)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Where the training stands, after the batches taken so far. :func:`gular.merge_states`
+        makes one of those of all ranks."""
+        loaders = [loader.state_dict() for loader in self.loaders]
+        return {"seed": self.seed, "weights": list(self.weights), "step": self.step, "loaders": loaders}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes to where ``state`` was taken, with any number of ranks."""
+        try:
+            same = (state["seed"], list(state["weights"])) == (self.seed, self.weights)
+            step, loaders = int(state["step"]), list(state["loaders"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"this is not the state of a mix: {error!r}", "pass what `state_dict()` of a gular.Mix returned") from None
+        if not same or len(loaders) != len(self.loaders):
+            raise StateError(
+                f"the state is of a mix with seed {state['seed']} and weights {state['weights']}, "
+                f"this one has {self.seed} and {self.weights}"
+            )
+        for loader, one in zip(self.loaders, loaders):
+            loader.load_state_dict(one)
+        self.step = step

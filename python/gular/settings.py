@@ -1,0 +1,140 @@
+"""Options of a loader as its threads take them: JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from .errors import OptionError
+from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
+
+Transform = Union[RandomCrop, PadCrop, CenterCrop, Resize]
+
+
+def settings(source: str, of: Mapping[str, Any]) -> str:
+    """The options ``of`` a :class:`gular.DataLoader`, all of them, by name."""
+    taken = {"image", "label", "index", "key", "weight", "other_label"}.intersection(of["fields"])
+    if taken:
+        raise OptionError(f"option `fields`: every batch has `{min(taken)}` already, or something of that name")
+    if of["keys"] is not None and of["select"] is not None:
+        raise OptionError("option `select`: `keys` selects too", "give one of them")
+    same = (
+        "split batch_size seed drop_last rank world_size workers slots read_ahead mixup cutmix numbers layout depth "
+        "on_bad_sample unknown_labels jpeg scaling max_pixels never across_epochs check digest"
+    )
+    bands, cache, limit = of["bands"], of["cache"], of["cache_limit"]
+    made: Dict[str, Any] = {name: of[name] for name in same.split()}
+    made.update(
+        source=source,
+        order=_order(of["order"], of["shuffle"], of["window"]),
+        transform=_transform(of["transform"], of["size"], of["split"]),
+        augment=_augment(of["augment"]),
+        normalise=_normalise(of["normalise"]),
+        bands=None if bands is None else list(bands),
+        fields=list(of["fields"]),
+        apply_orientation=of["orientation"],
+        only=of["keys"],
+        fold=_fold(of["fold"]),
+        draw=_draw(of["draw"]),
+        n_epochs=of["epochs"],
+        map=of["map_files"],
+        cache=None if cache is None else os.fspath(cache),
+        cache_limit=None if limit is None else str(limit),
+        token_files=[os.fspath(file) for file in of["token_files"]],
+    )
+    return json.dumps(made, default=plain)
+
+
+def selected(of: Mapping[str, Any], sample: Any) -> Any:
+    """The function ``select`` of the options as it is called with a sample's facts."""
+    select = of["select"]
+    return None if select is None else lambda *facts: select(sample(*facts))
+
+
+def distributed() -> Tuple[Optional[int], Optional[int]]:
+    """Rank and world size of ``torch.distributed``, where somebody initialised it."""
+    torch = sys.modules.get("torch")
+    distributed = getattr(torch, "distributed", None)
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None, None
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def _order(order: Optional[str], shuffle: bool, window: int) -> Any:
+    if not shuffle:
+        if order not in (None, "torch"):
+            raise OptionError(f"option `order`: `{order}` permutes", "leave `order` out with `shuffle=False`")
+        return {"torch": {"shuffle": False}}
+    orders: Dict[Optional[str], Any] = {
+        None: "elastic",
+        "elastic": "elastic",
+        "torch": {"torch": {"shuffle": True}},
+        "window": {"window": {"shards": window}},
+    }
+    if order not in orders:
+        raise OptionError(f"option `order`: `{order}` is not one of `elastic`, `torch`, `window`")
+    return orders[order]
+
+
+def _augment(augment: Sequence[Any]) -> List[Any]:
+    for change in augment:
+        if type(change).__module__ != "gular.augment":
+            raise OptionError(
+                f"option `augment`: {change!r} is not one that the loader's threads know",
+                "use those of gular, such as gular.ColorJitter, and apply others to the batch",
+            )
+    return [change._json() for change in augment]
+
+
+def _transform(transform: Optional[Transform], size: Union[None, int, Tuple[int, int]], split: str) -> Any:
+    if transform is None:
+        if size is None:
+            return None
+        transform = RandomCrop(size) if split == "train" else CenterCrop(size)
+    elif size is not None:
+        raise OptionError("option `size`: `transform` has a size", "give one of them")
+    if not isinstance(transform, (RandomCrop, PadCrop, CenterCrop, Resize)):
+        raise OptionError(
+            f"option `transform`: {transform!r} is not one that the loader's threads know",
+            "use gular.RandomCrop, gular.PadCrop, gular.CenterCrop or gular.Resize, and apply others to the batch",
+        )
+    return transform._json()
+
+
+def _normalise(normalise: Union[str, Sequence[Any]]) -> Any:
+    if isinstance(normalise, str):
+        return normalise
+    parts = list(normalise)
+    if len(parts) not in (2, 3):
+        raise OptionError(f"option `normalise`: {parts!r} is not (mean, std) or (mean, std, scale)")
+    return {"by": {"mean": _list(parts[0]), "std": _list(parts[1]), "scale": parts[2] if parts[2:] else None}}
+
+
+def _list(value: Any) -> List[float]:
+    return [float(value)] if isinstance(value, (int, float)) else [float(one) for one in value]
+
+
+def _fold(fold: Optional[Sequence[int]]) -> Any:
+    if fold is None:
+        return None
+    if len(fold) not in (2, 4):
+        raise OptionError(f"option `fold`: {fold!r} is not (number, of) or (number, of, held_out, seed)")
+    number, of, held_out, seed = (*fold, False, 0) if len(fold) == 2 else fold
+    return {"number": number, "of": of, "held_out": bool(held_out), "seed": seed}
+
+
+def _draw(draw: Union[None, str, Sequence[float]]) -> Any:
+    if draw is None or isinstance(draw, str):
+        return draw
+    return {"weights": [float(weight) for weight in draw]}
+
+
+def plain(value: Any) -> Any:
+    """Numbers of NumPy and PyTorch, and paths, as JSON has them."""
+    if hasattr(value, "__fspath__"):
+        return os.fspath(value)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} is neither a number nor a text")

@@ -1,0 +1,92 @@
+//! Bundles whose shards come while they are read: the loaders of a process share one, and so its
+//! room in the node's cache.
+
+use std::path::PathBuf;
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use gular_runtime::{Bundle, BundleOptions, Env, Error, Size, Watch, open_bundle};
+
+use crate::wait::Waits;
+
+/// A bundle, and what its shards are waited for with.
+#[derive(Debug, Clone)]
+pub(crate) struct Stream {
+    pub(crate) bundle: Arc<Bundle>,
+    pub(crate) waits: Waits,
+}
+
+/// What is open: as long as somebody reads it.
+struct Open {
+    place: Place,
+    limit: Option<u64>,
+    bundle: Weak<Bundle>,
+    waits: Waits,
+}
+
+/// Where a bundle comes from and goes to, in which process, and how it is checked.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    source: String,
+    cache: Option<PathBuf>,
+    how: String,
+    pid: u32,
+}
+
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+impl Place {
+    fn new(source: &str, options: &BundleOptions) -> Self {
+        let how = format!("{:?} {:?}", options.open.check, options.open.backend);
+        Self { source: source.to_owned(), cache: options.cache.clone(), how, pid: process::id() }
+    }
+}
+
+/// The bundle at `source` that another loader of this process streams, if there is one.
+///
+/// # Errors
+/// [`Error::Option`] where it has another limit.
+pub(crate) fn shared(source: &str, options: &BundleOptions) -> Result<Option<Stream>, Error> {
+    let place = Place::new(source, options);
+    let mut open = lock();
+    open.retain(|one| one.bundle.strong_count() > 0);
+    let Some(found) = open.iter().find(|one| one.place == place) else { return Ok(None) };
+    if options.cache_limit.is_some_and(|limit| found.limit != Some(limit)) {
+        let limit = found.limit.map_or("none".to_owned(), |limit| Size(limit).to_string());
+        let reason = format!("another loader of this bundle has {limit}, and both share the room");
+        return Err(Error::Option { option: "cache_limit", reason });
+    }
+    let waits = found.waits.clone();
+    Ok(found.bundle.upgrade().map(|bundle| Stream { bundle, waits }))
+}
+
+/// Opens it, with the indexes of all its splits, for those who come later.
+///
+/// # Errors
+/// Those of [`open_bundle`].
+pub(crate) fn open(
+    source: &str,
+    options: BundleOptions,
+    env: &Env,
+    watch: Watch<'_>,
+) -> Result<Stream, Error> {
+    let waits = Waits::default();
+    let (place, limit) = (Place::new(source, &options), options.cache_limit);
+    let options =
+        BundleOptions { splits: Vec::new(), streamed: true, tell: waits.teller(), ..options };
+    let bundle = Arc::new(open_bundle(source, &options, env, watch)?.bundle);
+    let mut all = lock();
+    // Another thread may have been faster.
+    let known = all.iter().find(|one| one.place == place && one.limit == limit);
+    if let Some((bundle, waits)) =
+        known.and_then(|one| Some((one.bundle.upgrade()?, one.waits.clone())))
+    {
+        return Ok(Stream { bundle, waits });
+    }
+    all.push(Open { place, limit, bundle: Arc::downgrade(&bundle), waits: waits.clone() });
+    Ok(Stream { bundle, waits })
+}
+
+fn lock() -> MutexGuard<'static, Vec<Open>> {
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
