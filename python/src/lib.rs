@@ -9,6 +9,7 @@ mod augment;
 mod dataset;
 mod dlpack;
 mod error;
+mod files;
 mod here;
 mod loader;
 mod settings;
@@ -24,6 +25,8 @@ mod _gular {
     use super::array::Array;
     #[pymodule_export]
     use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::files::{Files, ShardFile};
     #[pymodule_export]
     use super::loader::{Loader, merge_states, mixed, n_steps, ranks};
 
