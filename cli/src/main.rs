@@ -4,6 +4,7 @@
 mod adopt;
 mod bench;
 mod class_table;
+mod completions;
 mod convert;
 mod doctor;
 mod exit;
@@ -87,6 +88,9 @@ pub(crate) enum Verb {
     Login(login::LoginArgs),
     Doctor(doctor::DoctorArgs),
     Federation(federation::FederationArgs),
+    Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    Man(completions::ManArgs),
 }
 
 fn main() -> std::process::ExitCode {
@@ -120,6 +124,8 @@ fn main() -> std::process::ExitCode {
         Verb::Login(args) => login::run(args, &cli.output),
         Verb::Doctor(args) => doctor::run(args, &cli.output),
         Verb::Federation(args) => federation::run(args, &cli.output),
+        Verb::Completions(args) => completions::run(args),
+        Verb::Man(args) => completions::man(args),
     };
     exit.unwrap_or_else(Failure::report).into()
 }

@@ -372,6 +372,29 @@ fn add_help(page: &mut String, verbs: &[&str]) {
     }
 }
 
+#[test]
+fn shells_and_man_know_every_verb() {
+    let dir = tempfile::tempdir().unwrap();
+    for (shell, check) in [("bash", "bash"), ("zsh", "zsh"), ("fish", "fish")] {
+        let script = run(["completions", shell]).stdout;
+        for word in ["publish", "shard-size", "limit-rate"] {
+            assert!(script.contains(word), "{shell} does not know `{word}`");
+        }
+        put(dir.path(), shell, script.as_bytes());
+        let read = Command::new(check).arg("-n").arg(dir.path().join(shell)).output();
+        // Not every machine has zsh and fish.
+        if let Ok(read) = read {
+            assert!(read.status.success(), "{shell}: {}", String::from_utf8_lossy(&read.stderr));
+        }
+    }
+    let pages = dir.path().join("made/man1");
+    run(["man", text(&pages)]);
+    for (page, word) in [("gular.1", "gular\\-fetch"), ("gular-pack.1", "shard\\-size")] {
+        let written = fs::read_to_string(pages.join(page)).unwrap();
+        assert!(written.contains(".TH ") && written.contains(word), "{page}: {written}");
+    }
+}
+
 /// `docs/cli.md` is what `--help` says.
 #[test]
 fn the_reference_page_is_up_to_date() {

@@ -3,6 +3,7 @@
 //! ```text
 //!   target/dist/gular                                     the program
 //!   target/dist/gular-VERSION-cp39-abi3-manylinux_2_28_x86_64.whl   the package, the program in it
+//!   target/dist/share/man/man1/*.1, bash-completion, zsh, fish   for those who install the program
 //!   target/dist/NOTICES.txt                               licences of everything inside
 //!   target/dist/SHA256SUMS
 //! ```
@@ -65,6 +66,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fs::write(&notices, text).with_context(|| format!("cannot write `{}`", notices.display()))?;
     let named = out.join("gular");
     fs::copy(&program, &named).with_context(|| format!("cannot write `{}`", named.display()))?;
+    let share = out.join("share");
+    empty(&share)?;
+    let shared = shared(&named, &share)?;
     let wheel = out.join(bare.file_name().context("a wheel has a name")?);
     let licence =
         |name: &str| format!("@info/licenses/{name}={}", workspace.root.join(name).display());
@@ -73,12 +77,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .arg(workspace.root.join("xtask/src/dist/add_to_wheel.py"))
             .args([&bare, &wheel])
             .arg(format!("@data/scripts/gular={}", program.display()))
+            // To the same places below the environment.
+            .args(shared.iter().map(|name| format!("@data/data/{name}={}/{name}", out.display())))
             .arg(format!("@info/licenses/NOTICES.txt={}", notices.display()))
             .args([licence("LICENSE-APACHE"), licence("LICENSE-MIT")]),
     )?;
 
     built.check(&named, &wheel, &work)?;
-    sums(&out, &[&named, &wheel, &notices])?;
+    let mut files = vec![named.clone(), wheel.clone(), notices];
+    files.extend(shared.iter().map(|name| out.join(name)));
+    sums(&out, &files)?;
     for file in [&named, &wheel] {
         let bytes = fs::metadata(file).map(|found| found.len()).unwrap_or_default();
         println!("{:>6.1} MB  {}", bytes as f64 / 1e6, file.display());
@@ -167,6 +175,9 @@ impl Build<'_> {
         let mut pip = command(bare.join("bin/python"));
         pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]);
         process::run(pip.arg(wheel))?;
+        for file in ["share/man/man1/gular-pack.1", "share/bash-completion/completions/gular"] {
+            ensure!(bare.join(file).is_file(), "the wheel installs no `{file}`");
+        }
         let version = process::stdout_of(command(bare.join("bin/gular")).arg("--version"))?;
         let imported = process::stdout_of(
             command(bare.join("bin/python"))
@@ -216,8 +227,36 @@ fn tools(workspace: &Workspace, home: &Path) -> Result<PathBuf> {
     Ok(bin)
 }
 
-fn sums(out: &Path, files: &[&Path]) -> Result<()> {
-    let names = files.iter().filter_map(|file| file.file_name());
+/// Writes completions and man pages to `share`, and returns their names below its parent.
+fn shared(program: &Path, share: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for (shell, name) in [
+        ("bash", "bash-completion/completions/gular"),
+        ("zsh", "zsh/site-functions/_gular"),
+        ("fish", "fish/vendor_completions.d/gular.fish"),
+    ] {
+        let path = share.join(name);
+        let folder = path.parent().context("a file is in a folder")?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make `{}`", folder.display()))?;
+        let script = process::stdout_of(command(program).args(["completions", shell]))?;
+        fs::write(&path, script).with_context(|| format!("cannot write `{}`", path.display()))?;
+        names.push(format!("share/{name}"));
+    }
+    let pages = share.join("man/man1");
+    process::run(command(program).arg("man").arg(&pages))?;
+    let entries =
+        fs::read_dir(&pages).with_context(|| format!("cannot list `{}`", pages.display()))?;
+    for entry in entries {
+        names.push(format!("share/man/man1/{}", entry?.file_name().to_string_lossy()));
+    }
+    names.sort();
+    ensure!(names.len() > 10, "the program wrote only these: {}", names.join(", "));
+    Ok(names)
+}
+
+fn sums(out: &Path, files: &[PathBuf]) -> Result<()> {
+    let names = files.iter().filter_map(|file| file.strip_prefix(out).ok());
     let text = process::stdout_of(command("sha256sum").args(names).current_dir(out))?;
     let path = out.join("SHA256SUMS");
     fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
