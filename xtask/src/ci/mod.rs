@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })?;
     stages.run("peers", || {
         let _ = packages.join();
-        peers::peers(&workspace, &linted, "", &[])
+        peers::peers(&workspace, &linted, "", &[], args.long)
     })?;
     stages.run("demo", || demo::demo(&workspace, &linted, &demo::Args::short()))?;
     let time = if args.long { FUZZ_LONG } else { FUZZ_SHORT };

@@ -50,6 +50,9 @@ pub struct Args {
     /// Fail where this tool is missing: `pelican` or `apptainer`; may be repeated
     #[arg(long, value_name = "TOOL", value_parser = optional::parse_required)]
     require: Vec<String>,
+    /// Also those of tests/peers/long, whose Python packages take 2 GB more
+    #[arg(long)]
+    long: bool,
 }
 
 /// `cargo xtask peers`.
@@ -57,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::locate()?;
     venv::check_tools()?;
     let ready = setup::prepare(&workspace, Line::Current)?;
-    peers(&workspace, &ready, args.filter.as_deref().unwrap_or_default(), &args.require)
+    peers(&workspace, &ready, args.filter.as_deref().unwrap_or_default(), &args.require, args.long)
 }
 
 /// Runs the files and servers whose names contain `filter`, on a machine that is
@@ -72,14 +75,25 @@ pub fn peers(
     ready: &Ready,
     filter: &str,
     required: &[String],
+    long: bool,
 ) -> Result<()> {
-    let files = peer_files(&workspace.root.join("tests/peers"), filter)?;
+    let dir = workspace.root.join("tests/peers");
+    let mut files = peer_files(&dir, filter)?;
+    let long = if long { peer_files(&dir.join("long"), filter)? } else { Vec::new() };
     let mut servers = Server::all();
     servers.retain(|server| server.name().contains(filter));
-    ensure!(!files.is_empty() || !servers.is_empty(), "no peer's name contains `{filter}`");
+    ensure!(
+        !files.is_empty() || !long.is_empty() || !servers.is_empty(),
+        "no peer's name contains `{filter}`"
+    );
     let mut surroundings = None;
-    if !files.is_empty() {
+    if !files.is_empty() || !long.is_empty() {
         let mut prepared = Surroundings::prepare(workspace, ready)?;
+        if !long.is_empty() {
+            let more = venv::prepare_long(workspace, &workspace.target.join("peers"))?;
+            prepared.variables_of_long.insert("PYTHONPATH", more.into_os_string());
+            files.extend(long);
+        }
         let is_image = |file: &PathBuf| {
             file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("image_"))
         };
@@ -145,6 +159,8 @@ struct Surroundings {
     /// The trainer, as it is compiled.
     train: PathBuf,
     variables: BTreeMap<&'static str, OsString>,
+    /// Those that the long ones have besides.
+    variables_of_long: BTreeMap<&'static str, OsString>,
     /// Where each test gets an empty folder.
     work: PathBuf,
 }
@@ -182,7 +198,7 @@ impl Surroundings {
             ("PYTHONUNBUFFERED", "1".into()),
         ]);
         let (python, work) = (venv.join("bin/python"), home.join("work"));
-        Ok(Self { python, train, variables, work })
+        Ok(Self { python, train, variables, variables_of_long: BTreeMap::new(), work })
     }
 
     /// Builds the tutorial's image in every format, and names the report to the tests.
@@ -209,6 +225,9 @@ impl Surroundings {
         empty(&work)?;
         let mut peer = command(&self.python);
         peer.arg(file).current_dir(&work).envs(&self.variables);
+        if file.parent().is_some_and(|dir| dir.ends_with("long")) {
+            peer.envs(&self.variables_of_long);
+        }
         // Python's torch has its own libtorch, and ours has no `libtorch.so` it could load.
         peer.env_remove("LD_LIBRARY_PATH");
         let name = file.file_name().unwrap_or_default().to_string_lossy();

@@ -15,6 +15,12 @@ use crate::workspace::Workspace;
 /// and for the SDKs of five clouds; with what its writer imports it is 6 MB.
 const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
 
+/// Those of the long tests alone, in a folder beside: TensorFlow, JAX, Lightning.
+const LONG: &str = include_str!("../../peers/requirements-long.txt");
+
+// 0.4 GB of wheels.
+const LONG_BYTES: u64 = 3_000_000_000;
+
 // PyTorch brings its CUDA libraries along: 4.6 GB installed, 2.7 GB of wheels
 // beside it until pip is done.
 const NEEDED_BYTES: u64 = 8_000_000_000;
@@ -76,4 +82,29 @@ pub fn prepare(workspace: &Workspace, dir: &Path) -> Result<PathBuf> {
     fs::write(&stamp, REQUIREMENTS)
         .with_context(|| format!("cannot write `{}`", stamp.display()))?;
     Ok(venv)
+}
+
+/// Makes `dir/long`, the packages that the long peer tests need besides, unless it is there with
+/// these very ones; for PYTHONPATH.
+pub(super) fn prepare_long(workspace: &Workspace, dir: &Path) -> Result<PathBuf> {
+    let (folder, stamp) = (dir.join("long"), dir.join("long.stamp"));
+    if fs::read_to_string(&stamp).is_ok_and(|text| text == LONG) && folder.exists() {
+        return Ok(folder);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove `{}`", folder.display()))?;
+    }
+    setup::require_free(dir, LONG_BYTES, "setting up the long peer tests")?;
+    eprintln!("setting up more Python packages in `{}`", workspace.relative(&folder).display());
+    let requirements = dir.join("requirements-long.txt");
+    fs::write(&requirements, LONG)
+        .with_context(|| format!("cannot write `{}`", requirements.display()))?;
+    let mut pip = command(dir.join("venv/bin/python"));
+    pip.args(["-m", "pip", "--disable-pip-version-check", "--no-input", "--no-cache-dir"]);
+    pip.args(["install", "--only-binary=:all:", "--no-compile", "--no-deps", "--quiet"]);
+    pip.arg("--requirement").arg(&requirements).arg("--target").arg(&folder);
+    process::run(&mut pip).context("cannot install the long peer tests' Python packages")?;
+    fs::write(&stamp, LONG).with_context(|| format!("cannot write `{}`", stamp.display()))?;
+    Ok(folder)
 }
