@@ -57,7 +57,11 @@ pub(crate) fn shared(source: &str, options: &BundleOptions) -> Result<Option<Str
         return Err(Error::Option { option: "cache_limit", reason });
     }
     let waits = found.waits.clone();
-    Ok(found.bundle.upgrade().map(|bundle| Stream { bundle, waits }))
+    let stream = found.bundle.upgrade().map(|bundle| Stream { bundle, waits });
+    // Of another bundle than is wanted the URL is opened again, which says so.
+    let is_wanted =
+        |stream: &Stream| options.open.digest.is_none_or(|wanted| stream.bundle.digest() == wanted);
+    Ok(stream.filter(is_wanted))
 }
 
 /// Opens it, with the indexes of all its splits, for those who come later.

@@ -8,10 +8,10 @@ MASTER_ADDR and MASTER_PORT, as torchrun does.
 """
 
 import argparse
+import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 
@@ -98,17 +98,26 @@ def train(args):
     return 0
 
 
-def start(ranks):
-    """Starts as many processes of this program, passes SIGTERM on, and ends as they do."""
+def one_of(args, rank, address):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks))
+    sys.exit(train(args))
+
+
+def start(args):
+    """Starts a process per rank, passes SIGTERM on to them, and ends as they do."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    children = []
+    # Forked, they need not import PyTorch again; nothing of it has been used yet.
+    fork = multiprocessing.get_context("fork")
+    children = [fork.Process(target=one_of, args=(args, rank, address)) for rank in range(args.ranks)]
+    for child in children:
+        child.start()
     signal.signal(signal.SIGTERM, lambda *_: [child.terminate() for child in children])
-    for rank in range(ranks):
-        env = {**os.environ, **address, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
-        children.append(subprocess.Popen([sys.executable, *sys.argv], env=env))
-    return max(abs(child.wait()) for child in children)
+    for child in children:
+        child.join()
+    return max(abs(child.exitcode) for child in children)
 
 
 def main():
@@ -123,7 +132,7 @@ def main():
     parser.add_argument("--time-limit", type=float, help="seconds")
     args = parser.parse_args()
     if args.ranks and "RANK" not in os.environ:
-        return start(args.ranks)
+        return start(args)
     return train(args)
 
 
