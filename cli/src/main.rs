@@ -88,6 +88,8 @@ pub(crate) enum Verb {
     Login(login::LoginArgs),
     Doctor(doctor::DoctorArgs),
     Federation(federation::FederationArgs),
+    // For those who install: the first screen is for what users do.
+    #[command(hide = true)]
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
     Man(completions::ManArgs),

@@ -72,6 +72,8 @@ fn samples_are_selected_by_key_label_number_and_digest() {
             let loader = loader(&made, options.clone());
             assert_eq!(loader.n_left_out(), N - expected.len() as u64);
             assert_eq!(loader.n_steps(), (expected.len() as u64).div_ceil(2));
+            let counted = Loader::n_steps_of(&made.bundle, &options).unwrap();
+            assert_eq!(counted, loader.n_steps());
             assert_eq!(sorted(ids(&made, options)), expected, "{kind:?}");
         }
     };
