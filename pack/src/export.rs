@@ -114,9 +114,9 @@ pub fn export(
         }
         let mut added = HashSet::new();
         for (number, shard) in ShardIdx::first(shards.len()).zip(shards) {
-            if added.insert(&shard.index.name) {
-                add_index(&mut tar, &bundle, &shard.index)?;
-                progress(Progress::Packed(1, shard.index.bytes));
+            for file in shard.listings().filter(|file| added.insert(&file.name)) {
+                add_index(&mut tar, &bundle, file)?;
+                progress(Progress::Packed(1, file.bytes));
             }
             // Two splits may share a shard.
             if added.insert(&shard.file.name) {

@@ -205,7 +205,7 @@ impl OutDir {
     /// of inputs that changed between a kill and the next run without changing
     /// their size.
     fn remove_strays(&self, manifest: &Manifest) -> Result<(), Error> {
-        let entries = manifest.shards.iter().flat_map(|s| [&s.file, &s.index]);
+        let entries = manifest.shards.iter().flat_map(ShardEntry::files);
         let named: BTreeSet<&str> = entries.map(|file| file.name.as_str()).collect();
         remove_where(&self.data, |name| !named.contains(name))
     }
@@ -357,7 +357,9 @@ fn remove_leftovers(dir: &Path) -> Result<(), Error> {
 fn remove_where(dir: &Path, unwanted: impl Fn(&str) -> bool) -> Result<(), Error> {
     for entry in fs::read_dir(dir).map_err(|e| Error::io("list", dir, e))? {
         let entry = entry.map_err(|e| Error::io("list", dir, e))?;
-        if unwanted(&entry.file_name().to_string_lossy()) {
+        // A folder is one of an adopted bundle, whose files may have any names.
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_folder && unwanted(&entry.file_name().to_string_lossy()) {
             fs::remove_file(entry.path()).map_err(|e| Error::io("remove", entry.path(), e))?;
         }
     }

@@ -159,7 +159,7 @@ fn finished(
     Ok(Some(Report {
         digest: Some(bundle.digest()),
         samples: manifest.shards.iter().map(|s| s.samples).sum(),
-        bytes: manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum(),
+        bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
         shards: manifest.shards.len() as u64,
         skipped,
         already_done: true,
@@ -209,7 +209,7 @@ fn run(
     Ok(Report {
         digest: Some(digest),
         samples: manifest.shards.iter().map(|s| s.samples).sum(),
-        bytes: manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum(),
+        bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
         shards: manifest.shards.len() as u64,
         resumed_shards,
         tolerated,

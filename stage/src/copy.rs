@@ -56,9 +56,7 @@ impl Copy<'_> {
                 let starts = (0..n_blocks(entry.file.bytes)).step_by(PIECE_BLOCKS as usize);
                 pieces.extend(starts.map(|first| (shard, first)));
             }
-            if seen.insert(&entry.index.name) {
-                indexes.push(&entry.index);
-            }
+            indexes.extend(entry.listings().filter(|file| seen.insert(&file.name)));
         }
         parallel(&indexes, self.threads, self.cancel, |index, stop| -> Result<(), Error> {
             check_stop(stop)?;

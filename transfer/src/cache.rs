@@ -94,7 +94,7 @@ impl Cache {
         let dir = self.dir_of(remote.digest());
         if let Some(limit) = limit {
             let shards = remote.shards_of(&options.splits)?;
-            let bytes = shards.iter().map(|s| s.file.bytes.saturating_add(s.index.bytes));
+            let bytes = shards.iter().map(|s| s.bytes());
             let needed = bytes.fold(remote.manifest_bytes().len() as u64, u64::saturating_add);
             if needed > limit {
                 return Err(Error::CacheLimit { dir: dir.display().to_string(), needed, limit });
@@ -194,7 +194,7 @@ impl Cache {
             found.is_ok_and(|found| found.is_file() && found.len() == file.bytes)
         };
         let mut shards = bundle.manifest().shards.iter();
-        shards.all(|shard| has(&shard.file) && has(&shard.index)).then_some(bundle)
+        shards.all(|shard| shard.files().all(has)).then_some(bundle)
     }
 
     /// Waits until nobody writes to the bundle, and keeps others from it.

@@ -69,7 +69,7 @@ pub fn prestage(
     let remote = &RemoteBundle::open(client, url, watch.cancel)?;
     let shards = remote.shards_of(&options.splits)?;
     let manifest_len = remote.manifest_bytes().len() as u64;
-    let lens = shards.iter().map(|shard| shard.file.bytes.saturating_add(shard.index.bytes));
+    let lens = shards.iter().map(|shard| shard.bytes());
     let total = lens.fold(manifest_len, u64::saturating_add);
     let counts = Counts::default();
     counts.of(manifest).fetch_add(manifest_len, Ordering::Relaxed);
@@ -126,7 +126,15 @@ impl Job<'_> {
         self.count(&shard.index)?;
         let bytes = remote.read(client, &shard.index, cancel)?;
         (self.advance)(bytes.len() as u64);
-        let index = Index::accept(shard.index.name.as_str(), bytes, remote.manifest(), shard)?;
+        let mut view = None;
+        if let Some(file) = &shard.view {
+            self.count(file)?;
+            let bytes = remote.read(client, file, cancel)?;
+            (self.advance)(bytes.len() as u64);
+            view = Some(bytes);
+        }
+        let (name, manifest) = (shard.index.name.as_str(), remote.manifest());
+        let index = Index::accept(name, bytes, view.as_deref(), manifest, shard)?;
         self.count(&shard.file)?;
         let tree = index.blocks();
         let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);

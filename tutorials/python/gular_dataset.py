@@ -39,6 +39,20 @@ def tensors(path):
     return found, metadata
 
 
+def view(path, samples):
+    """Which rows of an index of `samples` count, and the labels of some: FORMAT.md, "View"."""
+    with open(path, "rb") as f:
+        data = f.read()
+    n, m = np.frombuffer(data, "<u4", 2, 48).tolist()
+    if data[:16] != b"gular-view\0\0\1\0\0\0" or n != samples:
+        raise ValueError(f"{path}: not a view of {samples} samples")
+    words = 4 * -(-n // 32)
+    bits = np.unpackbits(np.frombuffer(data, np.uint8, words, 56), bitorder="little")[:n]
+    rows = np.frombuffer(data, "<u4", m, 56 + words).tolist()
+    labels = np.frombuffer(data, "<i4", m, 56 + words + 4 * m).tolist()
+    return {"view.rows": np.flatnonzero(bits), "view.labels": dict(zip(rows, labels))}
+
+
 class GularDataset:
     """A split of a local bundle. Pickles as its arguments, so workers open their own maps."""
 
@@ -46,8 +60,8 @@ class GularDataset:
         self.path, self.split, self.field, self.transform = os.fspath(path), split, field, transform
         with open(os.path.join(self.path, "manifest.json"), "rb") as f:
             manifest = json.loads(f.read())
-        if manifest["format"] != "gular-bundle" or manifest["version"] != 1:
-            raise ValueError(f"{path}: format {manifest['format']} {manifest['version']}, expected gular-bundle 1")
+        if manifest["format"] != "gular-bundle" or manifest["version"] not in (1, 2):
+            raise ValueError(f"{path}: format {manifest['format']} {manifest['version']}, expected gular-bundle 1 or 2")
         self.classes = manifest.get("classes", [])
         self.fields = {f["name"]: f for f in manifest["fields"]}
         if field not in self.fields:
@@ -75,7 +89,10 @@ class GularDataset:
             shard = np.memmap(os.path.join(data, entry["name"]), mode="r")
             if len(shard) != entry["bytes"]:
                 raise ValueError(f"{entry['name']}: {len(shard)} bytes, the manifest says {entry['bytes']}")
-            self._open[number] = shard, tensors(os.path.join(data, entry["index"]["name"]))[0]
+            at = tensors(os.path.join(data, entry["index"]["name"]))[0]
+            if "view" in entry:
+                at.update(view(os.path.join(data, entry["view"]["name"]), len(at["key.offsets"]) - 1))
+            self._open[number] = shard, at
         return self._open[number]
 
     def _row(self, index):
@@ -83,7 +100,9 @@ class GularDataset:
             raise IndexError(f"sample {index} of {len(self)}")
         index = int(index) % len(self)
         number = bisect.bisect_right(self.starts, index) - 1
-        return (*self._shard(number), index - self.starts[number])
+        (shard, at), row = self._shard(number), index - self.starts[number]
+        # Of a derived bundle, the row of the shard that is this sample.
+        return shard, at, int(at["view.rows"][row]) if "view.rows" in at else row
 
     def key(self, index):
         """The sample's key: its path when it was packed."""
@@ -112,6 +131,8 @@ class GularDataset:
     def label(self, index):
         """The class index; -1 when it is unknown."""
         _, at, row = self._row(index)
+        if row in at.get("view.labels", ()):
+            return at["view.labels"][row]
         return int(at["label"][row]) if "label" in at else -1
 
     def __getitem__(self, index):

@@ -13,11 +13,8 @@ const MAX_NAMED: usize = 20;
 
 /// Files that the manifest does not list, leftovers, and inputs left out.
 pub(crate) fn notes(dir: &Path, data: &Path, manifest: &Manifest) -> Vec<String> {
-    let known: HashSet<&str> = manifest
-        .shards
-        .iter()
-        .flat_map(|s| [s.file.name.as_str(), s.index.name.as_str()])
-        .collect();
+    let known: HashSet<&str> =
+        manifest.shards.iter().flat_map(|s| s.files().map(|file| file.name.as_str())).collect();
     let (mut leftovers, mut strangers) = (Vec::new(), Vec::new());
     for name in files_of(dir).filter(|n| n.starts_with(TEMP_PREFIX)) {
         leftovers.push(name);

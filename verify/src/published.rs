@@ -172,17 +172,29 @@ impl Check<'_> {
 
     /// The index, when some server has the one the manifest describes.
     fn index(&mut self) -> Result<Option<Index>, Error> {
-        let (entry, file) = (self.entry, &self.entry.index);
+        let entry = self.entry;
+        let bytes = self.listing(&entry.index)?;
+        let view = entry.view.as_ref().map(|view| self.listing(view)).transpose()?;
+        let Some(bytes) = bytes.filter(|_| !matches!(view, Some(None))) else { return Ok(None) };
+        let (view, name) = (view.flatten(), entry.index.name.as_str());
+        match Index::accept(name, bytes, view.as_deref(), self.walk.manifest, entry) {
+            Ok(index) => Ok(Some(index)),
+            Err(error) => {
+                let of = entry.view.as_ref().filter(|view| error.is_of(view.name.as_str()));
+                let file = of.unwrap_or(&entry.index);
+                let fault = self.fault(FaultKind::Index, file, error.reason());
+                fault.advice = WRITTEN_WRONGLY;
+                Ok(None)
+            }
+        }
+    }
+
+    /// An index or a view, when some server has the one that the manifest lists.
+    fn listing(&mut self, file: &FileEntry) -> Result<Option<Vec<u8>>, Error> {
         match self.walk.remote.read(self.walk.client, file, self.walk.cancel) {
             Ok(bytes) => {
                 (self.walk.advance)(bytes.len() as u64);
-                match Index::accept(file.name.as_str(), bytes, self.walk.manifest, entry) {
-                    Ok(index) => return Ok(Some(index)),
-                    Err(error) => {
-                        let fault = self.fault(FaultKind::Index, file, error.reason());
-                        fault.advice = WRITTEN_WRONGLY;
-                    }
-                }
+                return Ok(Some(bytes));
             }
             Err(Transfer::Pelican(Pelican::NotFound { server, .. })) => {
                 self.fault(FaultKind::Missing, file, format!("is not there, says `{server}`"));

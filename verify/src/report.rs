@@ -70,8 +70,10 @@ impl Report {
     pub(crate) fn describe(&mut self, manifest: &Manifest, mode: Mode) -> u64 {
         self.shards = manifest.shards.len() as u64;
         self.samples = total_of(manifest, |s| s.samples);
-        let (in_shards, in_indexes) =
-            (total_of(manifest, |s| s.file.bytes), total_of(manifest, |s| s.index.bytes));
+        let (in_shards, in_indexes) = (
+            total_of(manifest, |s| s.file.bytes),
+            total_of(manifest, |s| s.bytes() - s.file.bytes),
+        );
         self.bytes = in_shards.saturating_add(in_indexes);
         match mode {
             Mode::Full => self.bytes,

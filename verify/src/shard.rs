@@ -126,27 +126,42 @@ impl Check<'_> {
     /// The index, when it is the one the manifest describes.
     fn index(&mut self) -> Option<Index> {
         let entry = self.entry;
-        let file = self.open(&entry.index)?;
-        if file.len_bytes() != entry.index.bytes {
+        let bytes = self.listing(&entry.index);
+        let view = entry.view.as_ref().map(|view| self.listing(view));
+        let bytes = bytes.filter(|_| !matches!(view, Some(None)))?;
+        let (view, name) = (view.flatten(), entry.index.name.as_str());
+        match Index::accept(name, bytes, view.as_deref(), self.context.manifest, entry) {
+            Ok(index) => return Some(index),
+            Err(error) => {
+                let of = entry.view.as_ref().filter(|view| error.is_of(view.name.as_str()));
+                let file = of.unwrap_or(&entry.index);
+                match error {
+                    Error::Digest { found, .. } => {
+                        self.other_digest(FaultKind::Index, file, found);
+                    }
+                    error => {
+                        let fault = self.fault(FaultKind::Index, file, error.reason());
+                        fault.advice = WRITTEN_WRONGLY;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// All bytes of an index or a view of the manifest's length.
+    fn listing(&mut self, entry: &FileEntry) -> Option<Vec<u8>> {
+        let file = self.open(entry)?;
+        if file.len_bytes() != entry.bytes {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(file.len_bytes()).ok()?];
         if let Err(e) = file.read_at(0, &mut bytes) {
-            self.fault(FaultKind::Unreadable, &entry.index, e.reason());
+            self.fault(FaultKind::Unreadable, entry, e.reason());
             return None;
         }
         (self.context.advance)(bytes.len() as u64);
-        match Index::accept(entry.index.name.as_str(), bytes, self.context.manifest, entry) {
-            Ok(index) => return Some(index),
-            Err(Error::Digest { found, .. }) => {
-                self.other_digest(FaultKind::Index, &entry.index, found);
-            }
-            Err(error) => {
-                let fault = self.fault(FaultKind::Index, &entry.index, error.reason());
-                fault.advice = WRITTEN_WRONGLY;
-            }
-        }
-        None
+        Some(bytes)
     }
 
     /// The shard's own structure: its header, or, where that is spread over

@@ -100,7 +100,7 @@ pub fn verify(
 /// The splits that are here, when whole others are missing and nothing else is wrong: the
 /// folder may have been fetched without them.
 fn only_splits(manifest: &Manifest, faults: &[Fault]) -> Vec<Split> {
-    let of = |split: Split| manifest.shards.iter().filter(move |s| s.split == split).count() * 2;
+    let of = |split: Split| manifest.of_split(split).map(|s| s.files().count()).sum::<usize>();
     let missing = |split: Split| {
         let of_split = |f: &&Fault| f.kind == FaultKind::Missing && f.split == Some(split);
         faults.iter().filter(of_split).count()

@@ -100,7 +100,7 @@ fn a_sound_index_is_accepted_and_another_file_is_not() {
     let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
     let (manifest, entry) = (bundle.manifest(), &bundle.manifest().shards[0]);
     let bytes = bundle.read_file(&entry.index).unwrap();
-    let accept = |bytes: &[u8]| gular_bundle::Index::accept("i", bytes, manifest, entry);
+    let accept = |bytes: &[u8]| gular_bundle::Index::accept("i", bytes, None, manifest, entry);
     assert_eq!(accept(&bytes).unwrap().n_samples(), 3);
     assert!(matches!(accept(&bytes[1..]), Err(Error::Length { .. })));
     let mut flipped = bytes.clone();

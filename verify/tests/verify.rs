@@ -183,7 +183,7 @@ fn what_is_no_bundle_is_an_error() {
     assert!(matches!(run(&dir.path().join("none"), Mode::Full, None), Err(Error::Io(_))));
     fs::create_dir(dir.path().join(".gular-pack")).unwrap();
     assert!(matches!(run(dir.path(), Mode::Full, None), Err(Error::Interrupted { .. })));
-    fs::write(dir.path().join("manifest.json"), b"{\"format\":\"gular-bundle\",\"version\":2}")
+    fs::write(dir.path().join("manifest.json"), b"{\"format\":\"gular-bundle\",\"version\":3}")
         .unwrap();
     assert!(matches!(run(dir.path(), Mode::Full, None), Err(Error::TooNew(_))));
     fs::write(dir.path().join("manifest.json"), b"{}").unwrap();

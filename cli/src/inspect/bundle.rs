@@ -66,7 +66,8 @@ pub(super) fn bundle(
 /// Of the splits that are here whole.
 fn class_counts(bundle: &Bundle, here: &Here, output: &Output) -> Result<Option<Counts>, Failure> {
     let manifest = bundle.manifest();
-    let index_bytes: u64 = manifest.shards.iter().map(|s| s.index.bytes).sum();
+    let listings = manifest.shards.iter().flat_map(|s| s.listings());
+    let index_bytes: u64 = listings.map(|file| file.bytes).sum();
     if manifest.classes.is_empty() || index_bytes > COUNTED_INDEX_BYTES {
         return Ok(None);
     }

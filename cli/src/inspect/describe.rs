@@ -20,7 +20,7 @@ fn split_totals(manifest: &Manifest) -> Vec<(Split, u64, u64, usize)> {
         let (mut samples, mut bytes, mut shards) = (0, 0, 0);
         for s in manifest.of_split(split) {
             samples += s.samples;
-            bytes += s.file.bytes + s.index.bytes;
+            bytes += s.bytes();
             shards += 1;
         }
         if shards > 0 {
@@ -45,7 +45,7 @@ pub(super) fn json(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         })
         .collect();
     json!({
-        "digest": digest.to_string(), "format": "gular-bundle", "version": gular_bundle::VERSION,
+        "digest": digest.to_string(), "format": "gular-bundle", "version": manifest.version(),
         "envelope": manifest.envelope, "payload": manifest.payload, "fields": manifest.fields,
         "classes": manifest.classes, "splits": splits, "made": manifest.made, "about": manifest.about,
         "statistics": manifest.statistics,

@@ -5,7 +5,7 @@ use std::fs;
 
 use gular_bundle::{Bundle, FileEntry, Manifest, ShardIdx, Split};
 
-/// For each shard, how many of its two files are not here, or have another length.
+/// For each shard, how many of its files are not here, or have another length.
 #[derive(Debug)]
 pub(super) struct Here {
     missing: Vec<u8>,
@@ -18,8 +18,7 @@ impl Here {
             !found.is_ok_and(|found| found.is_file() && found.len() == file.bytes)
         };
         let shards = bundle.manifest().shards.iter();
-        let missing = shards
-            .map(|shard| u8::from(is_missing(&shard.file)) + u8::from(is_missing(&shard.index)));
+        let missing = shards.map(|shard| shard.files().map(|f| u8::from(is_missing(f))).sum());
         Self { missing: missing.collect() }
     }
 
@@ -37,7 +36,9 @@ impl Here {
     pub(super) fn missing_of(&self, manifest: &Manifest, split: Split) -> (u64, u64) {
         let shards = manifest.shards.iter().zip(&self.missing);
         let of_split = shards.filter(|(shard, _)| shard.split == split);
-        of_split.fold((0, 0), |(n, all), (_, missing)| (n + u64::from(*missing), all + 2))
+        of_split.fold((0, 0), |(n, all), (shard, missing)| {
+            (n + u64::from(*missing), all + shard.files().count() as u64)
+        })
     }
 
     /// Whether no shard of `split` can be read.

@@ -315,7 +315,7 @@ fn data(args: &NewArgs, site: Site) -> Result<Option<Data>, Failure> {
     let mut files = vec![published.manifest().to_string()];
     let mut bytes = bundle.manifest_bytes().len() as u64;
     for shard in &manifest.shards {
-        for file in [&shard.file, &shard.index] {
+        for file in shard.files() {
             let url = published.url_of(file)?.to_string();
             if !files.contains(&url) {
                 files.push(url);

@@ -36,7 +36,7 @@ pub struct OpenOptions {
     /// room is looked into where it lies, three small reads per sample. Maps are not counted.
     ///
     /// Beside these, a bundle keeps one bit per sample and field, and a few hundred bytes per
-    /// shard; and, while a shard is opened for the first time, its whole index.
+    /// shard; of one with views two bits per sample of their indexes and 8 bytes per label; and, while a shard is opened for the first time, its whole index.
     pub index_bytes: u64,
     /// Files open at a time, or mapped: one or two per open shard. `None` takes half of what
     /// the system allows this process: of `ulimit -n`, or of Linux's 65,530 maps.
@@ -219,7 +219,7 @@ impl Bundle {
     /// # Errors
     /// [`Error::Io`], [`Error::Length`].
     pub fn check_lengths(&self) -> Result<(), Error> {
-        for entry in self.manifest.shards.iter().flat_map(|shard| [&shard.file, &shard.index]) {
+        for entry in self.manifest.shards.iter().flat_map(ShardEntry::files) {
             let path = self.path_of(entry);
             let shown = || path.display().to_string();
             let metadata = std::fs::metadata(&path).map_err(|e| Error::io("read", &path, e))?;
@@ -296,7 +296,13 @@ impl Bundle {
         }
         let file = self.open_entry(&entry.index)?;
         let (path, held) = (file.path(), file.read_whole()?);
-        Ok(Arc::new(Index::accept_file(&path, held, &self.manifest, entry)?))
+        let view = self.read_view(entry)?;
+        Ok(Arc::new(Index::accept_file(&path, held, view.as_deref(), &self.manifest, entry)?))
+    }
+
+    /// The bytes of a shard's view, where it has one.
+    fn read_view(&self, entry: &ShardEntry) -> Result<Option<Vec<u8>>, Error> {
+        entry.view.as_ref().map(|view| self.read_file(view)).transpose()
     }
 
     /// What was opened so far, and is held.
@@ -320,7 +326,8 @@ impl Bundle {
             Backend::Map => (file, None),
             Backend::Pread => (file.read_whole()?, Some(file)),
         };
-        let index = Index::accept_file(&path, held, &self.manifest, entry)?;
+        let view = self.read_view(entry)?;
+        let index = Index::accept_file(&path, held, view.as_deref(), &self.manifest, entry)?;
         let data = open(&entry.file)?;
         let known = Known::new(&data, &index, self.options.check);
         let sidecar = match on_disk {

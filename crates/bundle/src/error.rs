@@ -192,6 +192,20 @@ pub struct SampleFault {
 }
 
 impl Error {
+    /// Whether it is of the file that was called `path`.
+    #[must_use]
+    pub fn is_of(&self, path: &str) -> bool {
+        match self {
+            Self::TooLarge { path: of, .. }
+            | Self::Format { path: of, .. }
+            | Self::TooNew { path: of, .. }
+            | Self::Malformed { path: of, .. }
+            | Self::Length { path: of, .. }
+            | Self::Digest { path: of, .. } => of == path,
+            _ => false,
+        }
+    }
+
     /// What is wrong, less the path of the file: for a message that names it elsewhere.
     #[must_use]
     pub fn reason(&self) -> String {

@@ -28,6 +28,7 @@ mod dtype;
 mod envelope;
 mod error;
 mod field;
+mod filter;
 mod index;
 mod local_files;
 mod manifest;
@@ -39,6 +40,7 @@ mod shard;
 mod shard_source;
 mod split;
 mod tensors;
+mod view;
 
 pub use block::{BLOCK_BYTES, BlockTree, n_blocks};
 pub use bundle::{Bundle, OpenOptions, SampleId};
@@ -53,6 +55,7 @@ pub use envelope::{
 pub use envelope::{Cells, ParquetTable};
 pub use error::{Error, SampleFault};
 pub use field::{Band, Decimal, Field, FieldKind, FieldName};
+pub use filter::{Facts, Filter, FilterError};
 pub use index::Index;
 pub use local_files::{data_folder, stored_file};
 pub use manifest::{
@@ -67,6 +70,9 @@ pub use shard::{CheckWhen, Shard};
 pub use shard_source::{NotBrought, Room, ShardSource};
 pub use split::Split;
 pub use tensors::{Header, Tensor};
+pub use view::View;
 
-/// The format version that this build writes, and the newest it reads.
+/// The format version of shards and indexes, the only one there is.
 pub const VERSION: u64 = 1;
+/// The newest version of manifests that this build reads: that of derived bundles.
+pub const MANIFEST_VERSION: u64 = 2;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use gular_files::MAX_RENAMES;
 
 use crate::manifest::DATA_DIR;
-use crate::{FileEntry, Manifest, Split};
+use crate::{FileEntry, Manifest, ShardEntry, Split};
 
 /// The folder that holds the shards and indexes of the bundle in `dir`: the first with the
 /// first shard of a split, or its index; `DIR/data` when none has one.
@@ -21,11 +21,8 @@ pub fn data_folder(dir: &Path, manifest: &Manifest) -> PathBuf {
     let own = dir.join(DATA_DIR);
     // Not each shard: a folder may lack whole splits, and a manifest may list 100,000.
     let first = |split| manifest.of_split(split).next();
-    let files: Vec<&FileEntry> = Split::ALL
-        .into_iter()
-        .filter_map(first)
-        .flat_map(|shard| [&shard.file, &shard.index])
-        .collect();
+    let files: Vec<&FileEntry> =
+        Split::ALL.into_iter().filter_map(first).flat_map(ShardEntry::files).collect();
     let holds = |folder: &Path| {
         let is_there = |file: &&FileEntry| {
             [folder.join(file.name.as_str()), renamed(folder, file, 1)].iter().any(|p| p.is_file())

@@ -181,6 +181,26 @@ pub struct ShardEntry {
     pub samples: u64,
     /// Its index.
     pub index: FileEntry,
+    /// Its view, where not all samples of the index count, or have other labels.
+    pub view: Option<FileEntry>,
+}
+
+impl ShardEntry {
+    /// Its files: the shard, its index, its view.
+    pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
+        [&self.file, &self.index].into_iter().chain(&self.view)
+    }
+
+    /// Its files but for the shard itself: those that say where its samples are.
+    pub fn listings(&self) -> impl Iterator<Item = &FileEntry> {
+        self.files().skip(1)
+    }
+
+    /// The bytes of all its files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files().fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
 }
 
 /// A file of the bundle.
@@ -205,19 +225,22 @@ struct ShardLine {
     blake3: Digest,
     samples: u64,
     index: FileEntry,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    view: Option<FileEntry>,
 }
 
 impl From<ShardLine> for ShardEntry {
     fn from(line: ShardLine) -> Self {
-        let ShardLine { split, name, bytes, blake3: digest, samples, index } = line;
-        Self { split, file: FileEntry { name, bytes, digest }, samples, index }
+        let ShardLine { split, name, bytes, blake3: digest, samples, index, view } = line;
+        Self { split, file: FileEntry { name, bytes, digest }, samples, index, view }
     }
 }
 
 impl From<ShardEntry> for ShardLine {
     fn from(entry: ShardEntry) -> Self {
-        let ShardEntry { split, file: FileEntry { name, bytes, digest }, samples, index } = entry;
-        Self { split, name, bytes, blake3: digest, samples, index }
+        let ShardEntry { split, file, samples, index, view } = entry;
+        let FileEntry { name, bytes, digest } = file;
+        Self { split, name, bytes, blake3: digest, samples, index, view }
     }
 }
 
@@ -328,8 +351,8 @@ impl Manifest {
             let found = format!("`{}`", head.format.escape_debug());
             return Err(Error::Format { path: path.to_owned(), expected, found });
         }
-        if head.version > crate::VERSION {
-            let (found, supported) = (head.version, crate::VERSION);
+        if head.version > crate::MANIFEST_VERSION {
+            let (found, supported) = (head.version, crate::MANIFEST_VERSION);
             return Err(Error::TooNew { path: path.to_owned(), found, supported });
         }
         if head.version == 0 {
@@ -346,6 +369,9 @@ impl Manifest {
             statistics: b.statistics,
             shards: b.shards,
         };
+        if head.version == 1 && manifest.is_derived() {
+            return Err(Error::malformed(path, "a shard has a view, which version 1 has not"));
+        }
         match manifest.fault() {
             Some(reason) => Err(Error::malformed(path, reason)),
             None => Ok(manifest),
@@ -355,7 +381,7 @@ impl Manifest {
     /// The canonical bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut text = format!("{{\"format\":\"gular-bundle\",\"version\":{}", crate::VERSION);
+        let mut text = format!("{{\"format\":\"gular-bundle\",\"version\":{}", self.version());
         let mut member = |name: &str, json: String| {
             text.push_str(&format!(",\n\"{name}\":{json}"));
         };
@@ -375,6 +401,18 @@ impl Manifest {
         let shards: Vec<String> = self.shards.iter().map(json).collect();
         member("shards", format!("[\n{}\n]}}\n", shards.join(",\n")));
         text.into_bytes()
+    }
+
+    /// The version that it is written in: the lowest that has all that it holds.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        if self.is_derived() { crate::MANIFEST_VERSION } else { 1 }
+    }
+
+    /// Whether some shard has a view.
+    #[must_use]
+    pub fn is_derived(&self) -> bool {
+        self.shards.iter().any(|shard| shard.view.is_some())
     }
 
     /// The bundle digest: BLAKE3 of the canonical bytes.
@@ -397,8 +435,7 @@ impl Manifest {
     /// All files but the manifest, each once: a shard of two splits is listed by both.
     pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
         let mut seen = HashSet::new();
-        let listed = self.shards.iter().flat_map(|shard| [&shard.file, &shard.index]);
-        listed.filter(move |file| seen.insert(&file.name))
+        self.shards.iter().flat_map(ShardEntry::files).filter(move |file| seen.insert(&file.name))
     }
 
     /// The position of field `name`.
@@ -480,7 +517,7 @@ impl Manifest {
                 ));
             }
             last = shard.split;
-            for file in [&shard.file, &shard.index] {
+            for file in shard.files() {
                 if file.name.as_str().split('/').any(|part| part.starts_with(TEMP_PREFIX)) {
                     return Some(format!("`{}` is the name of a temporary file", file.name));
                 }
@@ -498,6 +535,12 @@ impl Manifest {
                     shard.index.bytes
                 ));
             }
+            if let Some(view) = shard.view.as_ref().filter(|view| view.bytes > MAX_INDEX_BYTES) {
+                return Some(format!(
+                    "the view of shard {i} `{name}` has {} bytes, over the limit of {MAX_INDEX_BYTES}",
+                    view.bytes
+                ));
+            }
             // A sample takes 9 bytes or more in an index: its key and the key's offset.
             let possible = shard.index.bytes / 9;
             if shard.samples == 0 || shard.samples > MAX_SHARD_SAMPLES.min(possible) {
@@ -506,8 +549,8 @@ impl Manifest {
                     shard.samples, shard.index.bytes
                 ));
             }
-            let of_shard = shard.file.bytes.checked_add(shard.index.bytes);
-            let sum = of_shard.and_then(|b| bytes.checked_add(b)).filter(|b| *b <= i64::MAX as u64);
+            let sum = shard.files().try_fold(bytes, |sum, file| sum.checked_add(file.bytes));
+            let sum = sum.filter(|b| *b <= i64::MAX as u64);
             let (Some(b), Some(s)) = (sum, samples.checked_add(shard.samples)) else {
                 return Some(format!("the sizes up to shard {i} `{name}` overflow 63 bits"));
             };
@@ -572,6 +615,7 @@ pub(crate) mod tests {
             file: file(&format!("{split}-0123456789abcde{n}.safetensors"), 1 << 30),
             samples: 9000 + n,
             index: file(&format!("{split}-fedcba987654321{n}.index.safetensors"), 900_000),
+            view: None,
         };
         Manifest {
             envelope: Envelope::Shards,
@@ -613,11 +657,42 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_view_makes_a_manifest_of_version_2() {
+        let mut manifest = example();
+        let view = FileEntry {
+            name: BundlePath::parse("train-0123456789abcdef.view").unwrap(),
+            bytes: 1234,
+            digest: Digest::of(b"view"),
+        };
+        manifest.shards[1].view = Some(view);
+        let bytes = manifest.to_bytes();
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        assert!(text.starts_with("{\"format\":\"gular-bundle\",\"version\":2,\n"), "{text}");
+        assert!(text.lines().all(|line| !line.starts_with("{\"split\"") || line.len() <= 500));
+        assert_eq!(Manifest::parse("m", &bytes).unwrap(), manifest);
+        assert_eq!(manifest.files().count(), 7);
+        // Version 2 without a view is read too, and never written.
+        let plain = String::from_utf8(example().to_bytes()).unwrap();
+        let two = plain.replacen("\"version\":1", "\"version\":2", 1);
+        assert_eq!(Manifest::parse("m", two.as_bytes()).unwrap(), example());
+        let check = |from: &str, to: &str, word: &str| {
+            let bad = text.replacen(from, to, 1);
+            assert_ne!(bad, text, "{from}");
+            let error = Manifest::parse("m", bad.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains(word), "{from} -> {to}: {error}");
+        };
+        check("\"version\":2", "\"version\":1", "which version 1 has not");
+        check("\"bytes\":1234", "\"bytes\":9000000000000", "the view of shard 1");
+        check("train-0123456789abcdef.view", "train-0123456789abcde1.safetensors", "is two files");
+        check("\"view\":{", "\"view\":{\"name\":\"x\",", "duplicate");
+    }
+
+    #[test]
     fn broken_rules_are_named() {
         let text = String::from_utf8(example().to_bytes()).unwrap();
         for (from, to, word) in [
             ("gular-bundle", "other", "its format is `other`"),
-            ("\"version\":1", "\"version\":2", "newer than 1"),
+            ("\"version\":1", "\"version\":3", "newer than 2"),
             ("\"version\":1", "\"version\":0", "version is 0"),
             ("\"samples\":9001", "\"samples\":99999999999", "has room for"),
             ("\"bytes\":900000", "\"bytes\":9000000000000", "over the limit"),

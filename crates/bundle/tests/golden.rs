@@ -1,4 +1,5 @@
-//! Version 1 of the format, byte for byte, for good: one bundle in every envelope.
+//! Versions 1 and 2 of the format, byte for byte, for good: one bundle in every envelope, and
+//! `golden/v2`, which is derived from that in `golden/v1`.
 //!
 //! `golden/v1` (envelope `shards`) and `golden/v1-ENVELOPE` were written by the first
 //! release. Changing these files means that bundles people have published no longer read
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{
     About, Backend, Band, Bundle, BundlePath, DATA_DIR, Decimal, Digest, Dtype, Envelope, Field,
-    FieldIdx, FieldName, MadeValue, Manifest, OpenOptions, Payload, ReadAt, ShardSpec, ShardWriter,
-    Split, rebuild_index, write_manifest,
+    FieldIdx, FieldName, MadeValue, Manifest, OpenOptions, Payload, ReadAt, Row, ShardEntry,
+    ShardSpec, ShardWriter, Split, View, rebuild_index, write_manifest,
 };
 
 /// The bundle digest in every envelope.
@@ -142,6 +143,62 @@ fn the_indexers_still_give_the_indexes_of_version_1() {
             assert!(index == bundle.read_file(&entry.index).unwrap(), "{envelope}");
         }
     }
+}
+
+const DERIVED: &str = "c2503d5f794042154571c05f73065656d92409baa2ca988508efd11eb6122e2d";
+
+/// The bundle with views: of the training samples 0, 2 and 3, of which 2 has another label and 3
+/// is in split `val`; of the others all.
+fn derive(dir: &Path) -> Digest {
+    write(dir, Envelope::Shards);
+    let base = Bundle::open(dir, OpenOptions::default()).unwrap();
+    let [train, val] = base.manifest().shards.as_slice() else { panic!("two shards") };
+    let with_view = |split: Split, rows: &[usize], labels: Vec<(Row, i32)>| {
+        let view = View::new(5, rows.iter().map(|row| Row(*row)), labels).unwrap();
+        let (file, bytes) = view.file(split, train.index.digest).unwrap();
+        fs::write(dir.join(DATA_DIR).join(file.name.as_str()), bytes).unwrap();
+        let samples = rows.len() as u64;
+        ShardEntry { split, samples, view: Some(file), ..train.clone() }
+    };
+    let shards = vec![
+        with_view(Split::Train, &[0, 2], vec![(Row(2), 1)]),
+        with_view(Split::Val, &[3], Vec::new()),
+        val.clone(),
+    ];
+    let made = [("base".to_owned(), MadeValue::Text(base.digest().to_string()))].into();
+    let manifest = Manifest { shards, made, ..base.manifest().clone() };
+    write_manifest(dir, &manifest).unwrap()
+}
+
+#[test]
+fn the_writers_still_write_version_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2");
+    assert_eq!(derive(dir.path()).hex(), DERIVED);
+    assert!(files(dir.path()) == files(&golden), "bytes differ from {}", golden.display());
+}
+
+#[test]
+fn the_reader_still_reads_version_2() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2");
+    let bundle = Bundle::open(&golden, OpenOptions::default()).unwrap();
+    assert_eq!(bundle.digest().hex(), DERIVED);
+    let mut out = Vec::new();
+    let mut check = |split: Split, expected: &[(Split, u8, i32)]| {
+        assert_eq!(bundle.n_samples(split), expected.len() as u64);
+        for ((of, i, label), number) in expected.iter().zip(0..) {
+            let id = bundle.locate(split, number).unwrap();
+            let key = format!("{of}/kläss {}/{i}.png", i % 2);
+            assert_eq!(bundle.key(id).unwrap().as_str(), key);
+            bundle.read(id, FieldIdx(0), &mut out).unwrap();
+            assert_eq!(out, image(*of, *i), "{key}");
+            assert_eq!(bundle.shard(id.shard).unwrap().label(id.row).unwrap(), Some(*label));
+            bundle.read(id, FieldIdx(1), &mut out).unwrap();
+            assert_eq!(out, i64::from(*label).to_le_bytes(), "{key}");
+        }
+    };
+    check(Split::Train, &[(Split::Train, 0, 0), (Split::Train, 2, 1)]);
+    check(Split::Val, &[(Split::Train, 3, 1), (Split::Val, 0, 0), (Split::Val, 1, 1)]);
 }
 
 #[test]

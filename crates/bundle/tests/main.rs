@@ -13,3 +13,4 @@ mod open_shards;
 mod parquet;
 mod round_trip;
 mod squashfs;
+mod views;

@@ -633,7 +633,7 @@ impl Adopt<'_> {
             linked => linked.map_err(|e| Error::io("create the link", &link, e))?,
         }
         let samples = keys.len() as u64;
-        Ok(ShardEntry { split: part.split, file: shard, samples, index: index_entry })
+        Ok(ShardEntry { split: part.split, file: shard, samples, index: index_entry, view: None })
     }
 
     /// Whether a reader will accept what was written: the files may name fewer classes
@@ -642,7 +642,7 @@ impl Adopt<'_> {
         for entry in &manifest.shards {
             let path = out.data.join(entry.index.name.as_str());
             let bytes = fs::read(&path).map_err(|e| Error::io("read", &path, e))?;
-            match Index::accept(entry.index.name.as_str(), bytes, manifest, entry) {
+            match Index::accept(entry.index.name.as_str(), bytes, None, manifest, entry) {
                 Ok(_) => {}
                 Err(gular_bundle::Error::Label { label, n_classes, .. }) => {
                     return Err(Error::Option(format!(

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use gular_bundle::{
     Bundle, BundleNames, CheckWhen, Digest, Envelope, FieldIdx, Manifest, OpenOptions, Row,
-    ShardIdx,
+    ShardEntry, ShardIdx,
 };
 use gular_files::parallel;
 use serde::Serialize;
@@ -147,7 +147,8 @@ fn run(
     let done = out.finished(&id, shards.len(), OnBadInput::Fail)?;
     report.resumed_shards = done.len() as u64;
     let left = shards.iter().enumerate().filter(|(i, _)| !done.contains_key(i));
-    let needed: u64 = left.map(|(_, s)| s.file.bytes + s.index.bytes).sum();
+    let needed = left.map(|(i, s)| needed(source, ShardIdx(i), s));
+    let needed = needed.sum::<Result<u64, Error>>()?;
     let free = out.free()?.bytes;
     if free < needed {
         return Err(Error::NoSpace { path: out.shown(), needed, free });
@@ -178,12 +179,24 @@ fn run(
         Target::Bundle(envelope) => {
             let shards = done.into_values().filter_map(|d| d.entry).collect();
             let manifest = Manifest { envelope, shards, ..source.manifest().clone() };
-            report.bytes = manifest.shards.iter().map(|s| s.file.bytes + s.index.bytes).sum();
+            report.bytes = manifest.shards.iter().map(ShardEntry::bytes).sum();
             report.digest = Some(out.publish(&manifest, &[])?);
         }
         Target::Directory => report.bytes = directory::finish(&work)?,
     }
     Ok(())
+}
+
+/// The bytes that a shard takes when it is written again: of one with a view those of its samples.
+fn needed(source: &Bundle, shard: ShardIdx, entry: &ShardEntry) -> Result<u64, Error> {
+    if entry.view.is_none() {
+        return Ok(entry.bytes());
+    }
+    let index = source.index(shard)?;
+    let values = index.rows().flat_map(|row| index.fields().map(move |field| (row, field)));
+    let values = values.filter_map(|(row, field)| index.range(row, field));
+    let bytes = values.fold(0_u64, |sum, (_, len)| sum.saturating_add(len as u64));
+    Ok(bytes.saturating_add(entry.index.bytes))
 }
 
 /// Does `shard` for every number that is not in `done`, several at a time.

@@ -66,13 +66,12 @@ pub fn fetch(
     let start = Instant::now();
     let shards = remote.shards_of(&options.splits)?;
     let manifest_len = remote.manifest_bytes().len() as u64;
-    let of_shards = shards.iter().map(|s| s.file.bytes.saturating_add(s.index.bytes));
-    let total = of_shards.fold(manifest_len, u64::saturating_add);
+    let total = shards.iter().fold(manifest_len, |sum, shard| sum.saturating_add(shard.bytes()));
     let report = |fetched: u64, kept: u64, held: Held| FetchReport {
         url: remote.url().clone(),
         digest: Some(remote.digest()),
         dir: dir.to_owned(),
-        files: 2 * shards.len() as u64 + 1,
+        files: shards.iter().map(|shard| shard.files().count() as u64).sum::<u64>() + 1,
         bytes: total,
         bytes_fetched: fetched,
         bytes_kept: kept,
@@ -91,9 +90,8 @@ pub fn fetch(
         check_space(dir, total.saturating_sub(there))?;
         return Ok(report(total.saturating_sub(there), there, held));
     }
-    let is_whole = |shard: &&ShardEntry| {
-        [&shard.file, &shard.index].iter().all(|f| has_len(&data.join(f.name.as_str()), f))
-    };
+    let is_whole =
+        |shard: &&ShardEntry| shard.files().all(|f| has_len(&data.join(f.name.as_str()), f));
     if options.trust == Trust::Names && held == Held::Manifest && shards.iter().all(is_whole) {
         // Nothing to write, so no need to wait for who does.
         (watch.progress)(total, total);
@@ -147,10 +145,10 @@ fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
         let len = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
         len(&to).max(len(&Partial::temp_of(&to))).min(file.bytes)
     };
-    shards.iter().fold(0, |sum, shard| sum + there(&shard.file) + there(&shard.index))
+    shards.iter().flat_map(|shard| shard.files()).map(there).sum()
 }
 
-/// One shard with its index.
+/// One shard with its index and view.
 pub(super) struct Job<'a> {
     pub(super) client: &'a Client,
     pub(super) remote: &'a RemoteBundle,
@@ -163,18 +161,15 @@ pub(super) struct Job<'a> {
 impl Job<'_> {
     pub(super) fn shard(&self, shard: &ShardEntry) -> Result<(), Error> {
         let to = self.data.join(shard.file.name.as_str());
-        let index_to = self.data.join(shard.index.name.as_str());
-        if self.trust == Trust::Names
-            && has_len(&to, &shard.file)
-            && has_len(&index_to, &shard.index)
-        {
-            (self.advance)(shard.file.bytes.saturating_add(shard.index.bytes), true);
+        let is_there = |file: &FileEntry| has_len(&self.data.join(file.name.as_str()), file);
+        if self.trust == Trust::Names && shard.files().all(is_there) {
+            (self.advance)(shard.bytes(), true);
             return Ok(());
         }
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
         }
-        let index = self.index(shard, &index_to)?;
+        let index = self.index(shard)?;
         let tree = &index.blocks();
         let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
         if self.is_sound(&to, &shard.file, tree)? {
@@ -199,20 +194,32 @@ impl Job<'_> {
         partial.finish()
     }
 
-    /// The shard's index, from the disk or the network, and whole on the disk.
-    pub(super) fn index(&self, shard: &ShardEntry, to: &Path) -> Result<Index, Error> {
-        let (there, shown) = (read_if_sound(to, &shard.index), to.display().to_string());
-        let was_there = there.is_some();
-        let bytes = match there {
-            Some(bytes) => bytes,
-            None => self.remote.read(self.client, &shard.index, self.cancel)?,
-        };
-        let index = Index::accept(&shown, bytes.as_slice(), self.remote.manifest(), shard)?;
-        if !was_there {
-            write_file(to, &bytes)?;
+    /// The shard's index and view, from the disk or the network, and whole on the disk.
+    pub(super) fn index(&self, shard: &ShardEntry) -> Result<Index, Error> {
+        let to = self.data.join(shard.index.name.as_str());
+        let (bytes, was_there) = self.listing(&shard.index)?;
+        let view = shard.view.as_ref().map(|view| Ok::<_, Error>((view, self.listing(view)?)));
+        let view = view.transpose()?;
+        let of_view = view.as_ref().map(|(_, (bytes, _))| bytes.as_slice());
+        let (shown, manifest) = (to.display().to_string(), self.remote.manifest());
+        let index = Index::accept(&shown, bytes.as_slice(), of_view, manifest, shard)?;
+        let view = view.iter().map(|(entry, (bytes, was_there))| (*entry, bytes, *was_there));
+        for (entry, bytes, was_there) in [(&shard.index, &bytes, was_there)].into_iter().chain(view)
+        {
+            if !was_there {
+                write_file(&self.data.join(entry.name.as_str()), bytes)?;
+            }
+            (self.advance)(entry.bytes, was_there);
         }
-        (self.advance)(shard.index.bytes, was_there);
         Ok(index)
+    }
+
+    /// A small file, and whether it was on the disk.
+    fn listing(&self, file: &FileEntry) -> Result<(Vec<u8>, bool), Error> {
+        match read_if_sound(&self.data.join(file.name.as_str()), file) {
+            Some(bytes) => Ok((bytes, true)),
+            None => Ok((self.remote.read(self.client, file, self.cancel)?, false)),
+        }
     }
 
     /// Whether `to` is there, every block of it right; counts them.

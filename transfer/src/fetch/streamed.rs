@@ -107,7 +107,7 @@ impl Streamed {
         let is_there = |file: &FileEntry| has_len(&data.join(file.name.as_str()), file);
         let mut held = held == Held::Manifest;
         // Another process may bring them meanwhile.
-        while !held || !shards.iter().all(|shard| is_there(&shard.index)) {
+        while !held || !shards.iter().all(|shard| shard.listings().all(is_there)) {
             fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
             if let Some(_lock) = FolderLock::attempt(&data)? {
                 bring_indexes(&client, &remote, &data, &shards, watch)?;
@@ -119,8 +119,9 @@ impl Streamed {
             held = Held::look(dir, &remote)? == Held::Manifest;
         }
         let manifest = remote.manifest();
-        let there = manifest.shards.iter().filter(|shard| is_there(&shard.index));
-        let indexes = there.fold(0_u64, |sum, s| sum.saturating_add(s.index.bytes));
+        let there = manifest.shards.iter().flat_map(ShardEntry::listings);
+        let there = there.filter(|file| is_there(file));
+        let indexes = there.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
         let beside = indexes.saturating_add(remote.manifest_bytes().len() as u64);
         let files = Files::look(&data, &remote);
         // A file system that is full to the last byte serves nobody.
@@ -191,7 +192,7 @@ impl Streamed {
             }
             if self.make_room(entry, next_use, cancel)? {
                 let done = AtomicU64::new(0);
-                let of = entry.file.bytes.saturating_add(entry.index.bytes);
+                let of = entry.bytes();
                 let advance = |n: u64, _| {
                     let done = done.fetch_add(n, Ordering::Relaxed).saturating_add(n);
                     self.say(shard, &|| format!("shard `{name}`, {} of {}", Size(done), Size(of)));
@@ -311,17 +312,17 @@ fn bring_indexes(
     shards: &[&ShardEntry],
     watch: Watch<'_>,
 ) -> Result<(), Error> {
-    let total = shards.iter().fold(0_u64, |sum, shard| sum.saturating_add(shard.index.bytes));
+    let files = shards.iter().flat_map(|shard| shard.listings());
+    let total = files.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
     check_space(data, total)?;
     let done = AtomicU64::new(0);
     let advance = |n: u64, _| {
         (watch.progress)(done.fetch_add(n, Ordering::Relaxed).saturating_add(n), total);
     };
     parallel(shards, INDEX_JOBS, watch.cancel, |shard, cancel| {
-        let to = data.join(shard.index.name.as_str());
-        make_folder_of(&to)?;
+        make_folder_of(&data.join(shard.index.name.as_str()))?;
         let (trust, advance) = (Trust::Names, &advance);
-        Job { client, remote, data, trust, advance, cancel }.index(shard, &to).map(drop)
+        Job { client, remote, data, trust, advance, cancel }.index(shard).map(drop)
     })?;
     Ok(watch.check()?)
 }

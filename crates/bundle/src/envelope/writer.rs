@@ -172,7 +172,7 @@ impl ShardWriter {
         let mut temp = temp_in(&self.dir)?;
         temp.write_all(&index).map_err(|e| Error::io("write", temp.path(), e))?;
         persist(temp, &self.dir.join(index_entry.name.as_str()))?;
-        Ok(ShardEntry { split: self.split, file, samples, index: index_entry })
+        Ok(ShardEntry { split: self.split, file, samples, index: index_entry, view: None })
     }
 }
 

@@ -6,15 +6,16 @@
 //!                key a safe path                                     │ written wrongly:
 //! to its shard:  as many samples, labels among the classes, blocks   │ no copy is better
 //!                that merge to the shard's digest                    ┘
+//! its view:      the one that the manifest lists, of this index, with as many samples
 //! ```
 //!
 //! Format: `FORMAT.md`, "Index".
 
-use crate::{Digest, Error, Index, Manifest, ReadAt, Row, ShardEntry};
+use crate::{Digest, Error, Index, Manifest, ReadAt, Row, ShardEntry, View};
 
 impl Index {
     /// Reads the index that `entry` of `manifest` lists, if `bytes` are that and keep every
-    /// rule; `path` is for messages.
+    /// rule; `view` are the bytes of its view, where it has one, and `path` is for messages.
     ///
     /// # Errors
     /// [`Error::Length`] and [`Error::Digest`] when they are another file's; those of
@@ -22,21 +23,30 @@ impl Index {
     pub fn accept(
         path: &str,
         bytes: impl Into<Vec<u8>>,
+        view: Option<&[u8]>,
         manifest: &Manifest,
         entry: &ShardEntry,
     ) -> Result<Self, Error> {
-        Self::accept_file(path, ReadAt::in_memory(path, bytes.into()), manifest, entry)
+        Self::accept_file(path, ReadAt::in_memory(path, bytes.into()), view, manifest, entry)
     }
 
     /// As [`Index::accept`], of a file in memory or mapped.
     pub(crate) fn accept_file(
         path: &str,
         file: ReadAt,
+        view: Option<&[u8]>,
         manifest: &Manifest,
         entry: &ShardEntry,
     ) -> Result<Self, Error> {
         entry.index.accept(path, file.lent(&(0..file.len_bytes())).unwrap_or_default())?;
-        let index = Self::parse_file(path, file, &manifest.fields, entry.file.bytes)?;
+        let (fields, shard_bytes) = (&manifest.fields, entry.file.bytes);
+        let index = match &entry.view {
+            None => Self::parse_file(path, file, fields, shard_bytes)?,
+            Some(of_view) => {
+                let view = View::accept(of_view.name.as_str(), view.unwrap_or_default(), entry)?;
+                Self::parse_viewed(path, file, fields, shard_bytes, view)?
+            }
+        };
         let (expected, found) = (entry.samples, index.n_samples() as u64);
         if found != expected {
             let reason = format!("it lists {found} samples, the manifest says {expected}");

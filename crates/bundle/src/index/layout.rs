@@ -3,14 +3,16 @@
 //! A few hundred bytes per shard, whatever its number of samples.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::{Digest, Error, FieldIdx, ReadAt, Row};
+use crate::{Digest, Error, FieldIdx, ReadAt, Row, View};
 
 /// The parts of one index file. Made by [`Index::parse`](crate::Index::parse), which compares
 /// every part with the file's length.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    pub(super) n_samples: usize,
+    /// Samples of the file, those that do not count included.
+    pub(super) n_stored: usize,
     pub(super) shard_bytes: u64,
     /// One entry per field, in the manifest's order.
     pub(super) fields: Vec<FieldLayout>,
@@ -20,6 +22,8 @@ pub(crate) struct Layout {
     pub(super) key_offsets: u64,
     pub(super) key_bytes: Range<u64>,
     pub(super) block_cvs: Range<u64>,
+    /// Which samples count; all without one.
+    pub(super) view: Option<Arc<View>>,
 }
 
 /// What the index has of one field.
@@ -52,13 +56,22 @@ pub(super) enum Lengths {
 
 impl Layout {
     pub(crate) fn n_samples(&self) -> usize {
-        self.n_samples
+        self.view.as_ref().map_or(self.n_stored, |view| view.n_samples())
+    }
+
+    /// The row of the file that is sample `row`; `None` past the last.
+    pub(crate) fn stored(&self, row: Row) -> Option<Row> {
+        match &self.view {
+            Some(view) => view.stored(row),
+            None => (row.0 < self.n_stored).then_some(row),
+        }
     }
 
     pub(crate) fn n_fields(&self) -> usize {
         self.fields.len()
     }
 
+    /// Whether the shard's own bytes of this field, if there are any, do not count.
     pub(crate) fn is_index_only(&self, field: FieldIdx) -> bool {
         field.of(&self.fields).is_some_and(|f| f.place == Place::IndexOnly)
     }
@@ -71,7 +84,7 @@ impl Layout {
         row: Row,
         field: FieldIdx,
     ) -> Result<Option<(u64, usize)>, Error> {
-        let Some(of) = field.of(&self.fields).filter(|_| row.0 < self.n_samples) else {
+        let (Some(of), Some(row)) = (field.of(&self.fields), self.stored(row)) else {
             return Ok(None);
         };
         Ok(match &of.place {
@@ -96,21 +109,23 @@ impl Layout {
         field: FieldIdx,
     ) -> Result<Option<Digest>, Error> {
         let digests = field.of(&self.fields).and_then(|f| f.digests);
-        let Some(digests) = digests.filter(|_| row.0 < self.n_samples) else { return Ok(None) };
+        let (Some(digests), Some(row)) = (digests, self.stored(row)) else { return Ok(None) };
         Ok(Some(Digest::from_bytes(entry(file, digests, row)?)))
     }
 
     /// The class of a sample; `None` without labels and past the last.
     pub(crate) fn label(&self, file: &ReadAt, row: Row) -> Result<Option<i32>, Error> {
-        let Some(labels) = self.labels.filter(|_| row.0 < self.n_samples) else { return Ok(None) };
+        let Some(row) = self.stored(row) else { return Ok(None) };
+        if let Some(label) = self.view.as_ref().and_then(|view| view.label(row)) {
+            return Ok(Some(label));
+        }
+        let Some(labels) = self.labels else { return Ok(None) };
         Ok(Some(i32::from_le_bytes(entry(file, labels, row)?)))
     }
 
     /// The bytes of the file that are the key of sample `row`; `None` past the last.
     pub(crate) fn key(&self, file: &ReadAt, row: Row) -> Result<Option<Range<u64>>, Error> {
-        if row.0 >= self.n_samples {
-            return Ok(None);
-        }
+        let Some(row) = self.stored(row) else { return Ok(None) };
         let next = Row(row.0.saturating_add(1));
         let start = i64::from_le_bytes(entry(file, self.key_offsets, row)?);
         let end = i64::from_le_bytes(entry(file, self.key_offsets, next)?);

@@ -10,7 +10,7 @@ use crate::index::FORMAT;
 use crate::index::layout::{FieldLayout, Layout, Lengths, Place, strided};
 use crate::manifest::MAX_SHARD_SAMPLES;
 use crate::tensors::{Header, MAX_HEADER, Tensor};
-use crate::{BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, ReadAt, Row};
+use crate::{BundlePath, Digest, Dtype, Error, Field, FieldIdx, FieldKind, ReadAt, Row, View};
 
 /// An index whose rules were checked, as views on the bytes of its file.
 #[derive(Debug)]
@@ -78,23 +78,42 @@ impl Index {
 
     /// The classes of all samples in order; none when the bundle has no labels.
     pub fn labels(&self) -> impl Iterator<Item = i32> {
-        let n = self.layout.labels.map_or(0, |_| self.n_samples());
-        let bytes = self.part(self.layout.labels.unwrap_or(0), n, 4);
-        bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b))
+        let (all, of_view) = match &self.layout.view {
+            None => (self.layout.labels.map_or(0, |_| self.n_samples()), 0),
+            Some(_) => (0, self.n_samples()),
+        };
+        let bytes = self.part(self.layout.labels.unwrap_or(0), all, 4);
+        let all = bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b));
+        all.chain(Row::first(of_view).filter_map(|row| self.label(row)))
+    }
+
+    /// The row of the index's file, and of the shard, that is sample `row`: another one where a
+    /// view leaves some out. `None` past the last.
+    #[must_use]
+    pub fn stored_row(&self, row: Row) -> Option<Row> {
+        self.layout.stored(row)
+    }
+
+    /// The samples of the index's file, those that a view leaves out included.
+    #[must_use]
+    pub fn n_stored(&self) -> usize {
+        self.layout.n_stored
+    }
+
+    /// The view, where it has one.
+    #[must_use]
+    pub fn view(&self) -> Option<&View> {
+        self.layout.view.as_deref()
     }
 
     /// Whether `other` lists the same labels and digests of the same number of samples.
     #[must_use]
     pub fn has_samples_of(&self, other: &Self) -> bool {
-        let (n, of_other) = (self.n_samples(), other.n_samples());
-        let digests = |index: &Self, field: &FieldLayout| {
-            field.digests.map(|start| index.part(start, n, 32).to_vec())
-        };
-        let mut fields = self.layout.fields.iter().zip(&other.layout.fields);
-        n == of_other
+        let mut digests = self.fields().flat_map(|field| self.rows().map(move |row| (row, field)));
+        self.n_samples() == other.n_samples()
             && self.n_fields() == other.n_fields()
             && self.labels().eq(other.labels())
-            && fields.all(|(a, b)| digests(self, a) == digests(other, b))
+            && digests.all(|(row, field)| self.digest(row, field) == other.digest(row, field))
     }
 
     /// What the shard's blocks hash to.
@@ -130,8 +149,44 @@ impl Index {
         shard_bytes: u64,
     ) -> Result<Self, Error> {
         let bytes = file.lent(&(0..file.len_bytes())).unwrap_or_default();
-        let layout = Arc::new(parse(path, bytes, fields, shard_bytes)?);
+        let layout = Arc::new(parse(path, bytes, fields, shard_bytes, LabelsAre::There)?);
         let index = Self { file, layout };
+        index.check_keys(path)?;
+        Ok(index)
+    }
+
+    /// As [`Index::parse_file`], with a view, which may have the labels.
+    pub(super) fn parse_viewed(
+        path: &str,
+        file: ReadAt,
+        fields: &[Field],
+        shard_bytes: u64,
+        view: View,
+    ) -> Result<Self, Error> {
+        let bytes = file.lent(&(0..file.len_bytes())).unwrap_or_default();
+        let mut layout = parse(path, bytes, fields, shard_bytes, LabelsAre::MaybeInView)?;
+        let (expected, found) = (layout.n_stored, view.n_stored());
+        if found != expected {
+            let reason = format!("it lists {expected} samples, its view is of {found}");
+            return Err(Error::malformed(path, reason));
+        }
+        let has_label = fields.iter().any(Field::is_label);
+        if has_label && layout.labels.is_none() && view.n_labels() != view.n_samples() {
+            let (n, of) = (view.n_labels(), view.n_samples());
+            let reason = format!("it has no labels, and its view those of {n} of {of} samples");
+            return Err(Error::malformed(path, reason));
+        }
+        if !has_label && view.n_labels() > 0 {
+            return Err(Error::malformed(path, "its view has labels, and the bundle has none"));
+        }
+        // With labels of the view, those in the shard do not count.
+        for (field, of) in fields.iter().zip(&mut layout.fields) {
+            if field.is_label() && view.n_labels() > 0 {
+                of.place = Place::IndexOnly;
+            }
+        }
+        layout.view = Some(Arc::new(view));
+        let index = Self { file, layout: Arc::new(layout) };
         index.check_keys(path)?;
         Ok(index)
     }
@@ -156,7 +211,8 @@ impl Index {
     }
 
     fn check_keys(&self, path: &str) -> Result<(), Error> {
-        let offsets = self.part(self.layout.key_offsets, self.n_samples().saturating_add(1), 8);
+        // Those of samples that do not count as well: a view does not make an index right.
+        let offsets = self.part(self.layout.key_offsets, self.n_stored().saturating_add(1), 8);
         let offsets = offsets.as_chunks::<8>().0;
         let key_bytes = self.file.lent(&self.layout.key_bytes).unwrap_or_default();
         let last = i64::try_from(key_bytes.len()).unwrap_or(i64::MAX);
@@ -164,7 +220,7 @@ impl Index {
         if at(offsets.first()) != Some(0) || at(offsets.last()) != Some(last) {
             return Err(Error::malformed(path, "`key.offsets` does not span `key.bytes`"));
         }
-        for (row, pair) in self.rows().zip(offsets.windows(2)) {
+        for (row, pair) in Row::first(self.n_stored()).zip(offsets.windows(2)) {
             let range = |i: usize| usize::try_from(at(pair.get(i))?).ok();
             let key = range(0).zip(range(1)).and_then(|(start, end)| key_bytes.get(start..end));
             let key = key.and_then(|key| std::str::from_utf8(key).ok()).ok_or_else(|| {
@@ -176,8 +232,23 @@ impl Index {
     }
 }
 
+/// Where the labels of a bundle with labels are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LabelsAre {
+    /// In the index.
+    There,
+    /// There, or all in its view.
+    MaybeInView,
+}
+
 /// Where the parts of the index `bytes` lie, once they keep the rules; keys are not looked at.
-fn parse(path: &str, bytes: &[u8], fields: &[Field], shard_bytes: u64) -> Result<Layout, Error> {
+fn parse(
+    path: &str,
+    bytes: &[u8],
+    fields: &[Field],
+    shard_bytes: u64,
+    labels_are: LabelsAre,
+) -> Result<Layout, Error> {
     let bad = |reason: String| Error::malformed(path, reason);
     let first =
         bytes.first_chunk::<8>().ok_or_else(|| bad(format!("it has {} bytes", bytes.len())))?;
@@ -209,19 +280,25 @@ fn parse(path: &str, bytes: &[u8], fields: &[Field], shard_bytes: u64) -> Result
         layouts.push(FieldLayout { place, digests });
     }
     let has_label = fields.iter().any(Field::is_label);
-    let labels = if has_label { Some(file.tensor("label", Dtype::I32, &[n])?.start) } else { None };
+    let missing = labels_are == LabelsAre::MaybeInView && header.tensor("label").is_none();
+    let labels = if has_label && !missing {
+        Some(file.tensor("label", Dtype::I32, &[n])?.start)
+    } else {
+        None
+    };
 
     let key_offsets = file.tensor("key.offsets", Dtype::I64, &[n.saturating_add(1)])?.start;
     let key_bytes = file.any_u8("key.bytes")?;
     let cvs = file.tensor("block.cv", Dtype::U8, &[n_blocks(shard_bytes), 32])?;
     Ok(Layout {
-        n_samples,
+        n_stored: n_samples,
         shard_bytes,
         fields: layouts,
         labels,
         key_offsets,
         key_bytes: key_bytes.start..key_bytes.end,
         block_cvs: cvs.start..cvs.end,
+        view: None,
     })
 }
 

@@ -1,0 +1,604 @@
+//! Which samples are meant: a condition as people write it.
+//!
+//! ```text
+//! class = cat,dog and not key ~ '*/draft/*' and (bytes > 10000 or split != train)
+//! ```
+//!
+//! Names are `key`, `split`, `class`, `label`, `bytes` (of the image as it is stored), and the
+//! fields that hold one number or a text. `=` and `!=` compare with one value or with several,
+//! `<`, `<=`, `>` and `>=` with a number, `~` and `!~` with a pattern in which `*` is any text
+//! and `?` one character.
+
+use std::cmp::Ordering;
+
+use crate::{Dtype, Error, Field, FieldIdx, FieldKind, Split};
+
+/// A condition that was checked against the fields and classes of a bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    root: Node,
+}
+
+/// Why a text is not a condition on the samples of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a condition: at character {at}, {reason}")]
+pub struct FilterError {
+    /// The text.
+    pub text: String,
+    /// The character, counted from 1.
+    pub at: usize,
+    /// What was expected, and what is there.
+    pub reason: String,
+}
+
+/// What a [`Filter`] is told of a sample.
+pub struct Facts<'a> {
+    /// Its key.
+    pub key: &'a str,
+    /// Its split.
+    pub split: Split,
+    /// Its class; -1 where it is unknown, `None` in a bundle without labels.
+    pub label: Option<i32>,
+    /// The bytes of its image, or of its first field where it has none.
+    pub bytes: u64,
+    /// Reads the stored bytes of a field.
+    pub value: &'a mut dyn FnMut(FieldIdx) -> Result<Vec<u8>, Error>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Node {
+    All(Vec<Node>),
+    Any(Vec<Node>),
+    Not(Box<Node>),
+    /// The subject is one of these.
+    OneOf(Subject, Vec<Value>),
+    /// The subject is that many, less or more.
+    Compared(Subject, &'static [Ordering], f64),
+    Like(Subject, Vec<char>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Subject {
+    Key,
+    Split,
+    Label,
+    /// Compared as a label: classes were looked up when the condition was read.
+    Class,
+    Bytes,
+    Number(FieldIdx, Dtype),
+    Text(FieldIdx),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Value {
+    Number(f64),
+    Text(String),
+}
+
+impl Filter {
+    /// Reads a condition on samples with these fields and classes.
+    ///
+    /// # Errors
+    /// [`FilterError`] says where the text goes wrong, or names what the bundle does not have.
+    pub fn parse(text: &str, fields: &[Field], classes: &[String]) -> Result<Self, FilterError> {
+        let mut parser = Parser { text, rest: text, fields, classes, depth: 0 };
+        let root = parser.any()?;
+        match parser.peek() {
+            None => Ok(Self { root }),
+            Some(_) => Err(parser.wrong("expected `and`, `or` or the end")),
+        }
+    }
+
+    /// Whether a sample is meant.
+    ///
+    /// # Errors
+    /// Those of [`Facts::value`].
+    pub fn takes(&self, facts: &mut Facts<'_>, classes: &[String]) -> Result<bool, Error> {
+        self.root.is_true(facts, classes)
+    }
+}
+
+impl Node {
+    fn is_true(&self, facts: &mut Facts<'_>, classes: &[String]) -> Result<bool, Error> {
+        Ok(match self {
+            Self::All(nodes) => {
+                for node in nodes {
+                    if !node.is_true(facts, classes)? {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            Self::Any(nodes) => {
+                for node in nodes {
+                    if node.is_true(facts, classes)? {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Self::Not(node) => !node.is_true(facts, classes)?,
+            Self::OneOf(subject, values) => {
+                let mut found = false;
+                match (subject.number(facts)?, values.as_slice()) {
+                    (Some(number), values) => {
+                        found |= values.iter().any(|value| *value == Value::Number(number));
+                    }
+                    (None, values) => subject.text(facts, classes, &mut |text| {
+                        let is = |value: &Value| matches!(value, Value::Text(t) if t == text);
+                        found = values.iter().any(is);
+                    })?,
+                }
+                found
+            }
+            Self::Compared(subject, wanted, value) => {
+                let found = subject.number(facts)?.and_then(|number| number.partial_cmp(value));
+                found.is_some_and(|found| wanted.contains(&found))
+            }
+            Self::Like(subject, pattern) => {
+                let mut found = false;
+                subject.text(facts, classes, &mut |text| found = is_like(pattern, text))?;
+                found
+            }
+        })
+    }
+}
+
+impl Subject {
+    /// Its number; `None` for texts.
+    fn number(self, facts: &mut Facts<'_>) -> Result<Option<f64>, Error> {
+        Ok(match self {
+            Self::Label => facts.label.map(f64::from),
+            // Exact up to 2^53 bytes.
+            Self::Bytes => Some(facts.bytes as f64),
+            Self::Number(field, dtype) => number(dtype, &(facts.value)(field)?),
+            Self::Key | Self::Split | Self::Class | Self::Text(_) => None,
+        })
+    }
+
+    /// Shows its text to `see`, where it has one.
+    fn text(
+        self,
+        facts: &mut Facts<'_>,
+        classes: &[String],
+        see: &mut dyn FnMut(&str),
+    ) -> Result<(), Error> {
+        match self {
+            Self::Key => see(facts.key),
+            Self::Split => see(facts.split.name()),
+            Self::Class => {
+                let label = facts.label.and_then(|label| usize::try_from(label).ok());
+                if let Some(class) = label.and_then(|label| classes.get(label)) {
+                    see(class);
+                }
+            }
+            Self::Text(field) => {
+                let bytes = (facts.value)(field)?;
+                if let Ok(text) = std::str::from_utf8(&bytes) {
+                    see(text);
+                }
+            }
+            Self::Label | Self::Bytes | Self::Number(..) => {}
+        }
+        Ok(())
+    }
+}
+
+/// A scalar as stored.
+fn number(dtype: Dtype, bytes: &[u8]) -> Option<f64> {
+    macro_rules! le {
+        ($t:ty) => {
+            bytes.first_chunk().map(|b| <$t>::from_le_bytes(*b) as f64)
+        };
+    }
+    match dtype {
+        Dtype::U8 => bytes.first().map(|b| f64::from(*b)),
+        Dtype::I8 => le!(i8),
+        Dtype::U16 => le!(u16),
+        Dtype::I16 => le!(i16),
+        Dtype::U32 => le!(u32),
+        Dtype::I32 => le!(i32),
+        Dtype::I64 => le!(i64),
+        Dtype::F32 => le!(f32),
+        Dtype::F64 => le!(f64),
+        Dtype::F16 | Dtype::Bf16 => None,
+    }
+}
+
+/// Whether `text` fits a pattern in which `*` is any text and `?` one character.
+fn is_like(pattern: &[char], text: &str) -> bool {
+    let text: Vec<char> = text.chars().collect();
+    // The last `*`, and how far the text was when it was met: where to go on after a misfit.
+    let (mut p, mut t) = (0_usize, 0_usize);
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(c) = text.get(t) {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p = p.saturating_add(1);
+                continue;
+            }
+            Some(wanted) if *wanted == '?' || wanted == c => {
+                (p, t) = (p.saturating_add(1), t.saturating_add(1));
+                continue;
+            }
+            _ => {}
+        }
+        let Some((at, from)) = star else { return false };
+        let from = from.saturating_add(1);
+        star = Some((at, from));
+        (p, t) = (at.saturating_add(1), from);
+    }
+    pattern.get(p..).unwrap_or_default().iter().all(|c| *c == '*')
+}
+
+/// Conditions in brackets within one another, at most.
+const MOST_DEPTH: u32 = 64;
+
+struct Parser<'a> {
+    text: &'a str,
+    rest: &'a str,
+    fields: &'a [Field],
+    classes: &'a [String],
+    depth: u32,
+}
+
+/// How a subject and its values are compared.
+#[derive(Clone, Copy, PartialEq)]
+enum Operator {
+    Is,
+    IsNot,
+    Like,
+    NotLike,
+    Ordered(&'static [Ordering]),
+}
+
+/// The longer ones first.
+const OPERATORS: [(&str, Operator); 9] = [
+    ("==", Operator::Is),
+    ("!=", Operator::IsNot),
+    ("!~", Operator::NotLike),
+    ("<=", Operator::Ordered(&[Ordering::Less, Ordering::Equal])),
+    (">=", Operator::Ordered(&[Ordering::Greater, Ordering::Equal])),
+    ("=", Operator::Is),
+    ("~", Operator::Like),
+    ("<", Operator::Ordered(&[Ordering::Less])),
+    (">", Operator::Ordered(&[Ordering::Greater])),
+];
+
+impl<'a> Parser<'a> {
+    fn any(&mut self) -> Result<Node, FilterError> {
+        let mut nodes = vec![self.all()?];
+        while self.word("or") {
+            nodes.push(self.all()?);
+        }
+        Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::Any(nodes) })
+    }
+
+    fn all(&mut self) -> Result<Node, FilterError> {
+        let mut nodes = vec![self.one()?];
+        while self.word("and") {
+            nodes.push(self.one()?);
+        }
+        Ok(if nodes.len() == 1 { nodes.swap_remove(0) } else { Node::All(nodes) })
+    }
+
+    fn one(&mut self) -> Result<Node, FilterError> {
+        self.depth = self.depth.saturating_add(1);
+        if self.depth > MOST_DEPTH {
+            return Err(self.wrong("it is nested deeper than 64"));
+        }
+        let node = if self.word("not") {
+            Node::Not(Box::new(self.one()?))
+        } else if self.eat("(") {
+            let node = self.any()?;
+            if !self.eat(")") {
+                return Err(self.wrong("expected `)`"));
+            }
+            node
+        } else {
+            self.comparison()?
+        };
+        self.depth = self.depth.saturating_sub(1);
+        Ok(node)
+    }
+
+    fn comparison(&mut self) -> Result<Node, FilterError> {
+        self.skip_space();
+        let start = self.rest;
+        let name = self.bare();
+        let subject = match self.subject(name) {
+            Some(subject) => subject,
+            None => {
+                self.rest = start;
+                return Err(self.wrong(&format!("expected one of {}", self.known())));
+            }
+        };
+        self.skip_space();
+        let found = OPERATORS.iter().find(|(sign, _)| self.rest.starts_with(sign));
+        let Some((sign, operator)) = found else {
+            return Err(self.wrong("expected `=`, `!=`, `<`, `<=`, `>`, `>=`, `~` or `!~`"));
+        };
+        self.eat(sign);
+        let is_number = matches!(subject, Subject::Label | Subject::Bytes | Subject::Number(..));
+        let node = match operator {
+            Operator::Is | Operator::IsNot => {
+                let mut values = vec![self.value(subject, is_number)?];
+                while self.eat(",") {
+                    values.push(self.value(subject, is_number)?);
+                }
+                Node::OneOf(subject, values)
+            }
+            Operator::Like | Operator::NotLike if !is_number => {
+                Node::Like(subject, self.text()?.chars().collect())
+            }
+            Operator::Ordered(wanted) if is_number => {
+                let Value::Number(number) = self.value(subject, true)? else {
+                    return Err(self.wrong("expected a number"));
+                };
+                Node::Compared(subject, wanted, number)
+            }
+            _ if is_number => return Err(self.wrong(&format!("`{name}` is a number, not a text"))),
+            _ => return Err(self.wrong(&format!("`{name}` is a text, which has no order"))),
+        };
+        Ok(match operator {
+            Operator::IsNot | Operator::NotLike => Node::Not(Box::new(node)),
+            _ => node,
+        })
+    }
+
+    fn subject(&self, name: &str) -> Option<Subject> {
+        let has_label = self.fields.iter().any(Field::is_label);
+        match name {
+            "key" => return Some(Subject::Key),
+            "split" => return Some(Subject::Split),
+            "bytes" => return Some(Subject::Bytes),
+            "label" if has_label => return Some(Subject::Label),
+            "class" if has_label && !self.classes.is_empty() => return Some(Subject::Class),
+            _ => {}
+        }
+        let at = self.fields.iter().position(|field| field.name.as_str() == name)?;
+        match &self.fields.get(at)?.kind {
+            FieldKind::Fixed { dtype: Dtype::F16 | Dtype::Bf16, .. } => None,
+            FieldKind::Fixed { dtype, shape } if shape.is_empty() => {
+                Some(Subject::Number(FieldIdx(at), *dtype))
+            }
+            FieldKind::Bytes { media_types } if is_text(media_types) => {
+                Some(Subject::Text(FieldIdx(at)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The names that a condition may begin with.
+    fn known(&self) -> String {
+        let own = ["key", "split", "bytes", "label", "class"].map(str::to_owned);
+        let of_fields = self.fields.iter().map(|field| field.name.to_string());
+        let mut names: Vec<String> = Vec::new();
+        for name in own.into_iter().chain(of_fields) {
+            if self.subject(&name).is_some() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    }
+
+    fn value(&mut self, subject: Subject, is_number: bool) -> Result<Value, FilterError> {
+        self.skip_space();
+        let before = self.rest;
+        let text = self.text()?;
+        let fault = if is_number {
+            match text.parse::<f64>() {
+                Ok(number) => return Ok(Value::Number(number)),
+                Err(_) => "it is not a number".to_owned(),
+            }
+        } else if subject == Subject::Class && !self.classes.contains(&text) {
+            format!("`{}` is not a class of the bundle", text.escape_debug())
+        } else if subject == Subject::Split && Split::parse(&text).is_none() {
+            "expected `train`, `val` or `test`".to_owned()
+        } else {
+            return Ok(Value::Text(text));
+        };
+        self.rest = before;
+        Err(self.wrong(&fault))
+    }
+
+    /// A word, or a text in quotes.
+    fn text(&mut self) -> Result<String, FilterError> {
+        self.skip_space();
+        for quote in ['"', '\''] {
+            let Some(inner) = self.rest.strip_prefix(quote) else { continue };
+            let Some((text, rest)) = inner.split_once(quote) else {
+                return Err(self.wrong(&format!("the text has no closing {quote}")));
+            };
+            self.rest = rest;
+            return Ok(text.to_owned());
+        }
+        match self.bare() {
+            "" => Err(self.wrong("expected a value")),
+            word => Ok(word.to_owned()),
+        }
+    }
+
+    fn bare(&mut self) -> &'a str {
+        let ends = |c: char| c.is_whitespace() || "(),=!<>~\"'".contains(c);
+        let end = self.rest.find(ends).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    /// Takes `word` where it comes next as a whole.
+    fn word(&mut self, word: &str) -> bool {
+        self.skip_space();
+        let before = self.rest;
+        if self.bare() == word {
+            return true;
+        }
+        self.rest = before;
+        false
+    }
+
+    fn eat(&mut self, sign: &str) -> bool {
+        self.skip_space();
+        match self.rest.strip_prefix(sign) {
+            Some(rest) => {
+                self.rest = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn peek(&mut self) -> Option<char> {
+        self.skip_space();
+        self.rest.chars().next()
+    }
+
+    fn skip_space(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    fn wrong(&self, reason: &str) -> FilterError {
+        let before = self.text.len().saturating_sub(self.rest.len());
+        let before = self.text.get(..before).unwrap_or_default();
+        FilterError {
+            text: self.text.escape_debug().to_string(),
+            at: before.chars().count().saturating_add(1),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+fn is_text(media_types: &[String]) -> bool {
+    matches!(media_types, [only] if only.starts_with("text/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FieldName;
+
+    fn fields() -> Vec<Field> {
+        let name = |n: &str| FieldName::parse(n).unwrap();
+        vec![
+            Field::bytes(FieldName::image(), vec!["image/png".into()]),
+            Field::label(),
+            Field::fixed(name("age"), Dtype::F32, Vec::new()),
+            Field::bytes(name("site"), vec!["text/plain".into()]),
+            Field::fixed(name("box"), Dtype::F32, vec![4]),
+        ]
+    }
+
+    fn classes() -> Vec<String> {
+        ["cat", "great dane"].map(str::to_owned).to_vec()
+    }
+
+    /// Of a cat of 100 bytes, 2.5 years old, from `north-3`.
+    fn takes(text: &str) -> bool {
+        let filter = Filter::parse(text, &fields(), &classes()).unwrap();
+        let mut value = |field: FieldIdx| match field.0 {
+            2 => Ok(2.5_f32.to_le_bytes().to_vec()),
+            _ => Ok(b"north-3".to_vec()),
+        };
+        let mut facts = Facts {
+            key: "train/cat/a-1.png",
+            split: Split::Train,
+            label: Some(0),
+            bytes: 100,
+            value: &mut value,
+        };
+        filter.takes(&mut facts, &classes()).unwrap()
+    }
+
+    #[test]
+    fn conditions_say_what_they_look_like() {
+        for text in [
+            "class = cat",
+            "class==cat",
+            "class = 'great dane', cat",
+            "class != \"great dane\"",
+            "label = 0 and split = train",
+            "label = 1 or split = train and bytes >= 100",
+            "not (class = cat and bytes > 100)",
+            "key ~ */cat/*.png",
+            "key !~ '*.jpg'",
+            "key ~ train/???/a-?.png",
+            "age > 2 and age < 3 and age != 3",
+            "site ~ north*",
+            "site = north-3, south-1",
+            "not not label=0",
+        ] {
+            assert!(takes(text), "{text}");
+        }
+        for text in [
+            "class = 'great dane'",
+            "label = 1 and split = train or bytes < 100",
+            "(label = 1 or split = train) and bytes < 100",
+            "key ~ *.jpg",
+            "age <= 2.4",
+            "site = north",
+        ] {
+            assert!(!takes(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_where_they_are() {
+        let check = |text: &str, at: usize, word: &str| {
+            let error = Filter::parse(text, &fields(), &classes()).unwrap_err();
+            assert_eq!(error.at, at, "{error}");
+            assert!(error.reason.contains(word), "{error}");
+        };
+        check("", 1, "`key`, `split`, `bytes`, `label`, `class`, `age`, `site`");
+        check("box = 1", 1, "expected one of");
+        check("class", 6, "expected `=`");
+        check("class = dog", 9, "`dog` is not a class");
+        check("class = cat dog", 13, "expected `and`");
+        check("class < cat", 8, "has no order");
+        check("label ~ 1", 8, "is a number");
+        check("label = one", 9, "not a number");
+        check("split = dev", 9, "`train`, `val` or `test`");
+        check("(label = 0", 11, "expected `)`");
+        check("key = 'a", 7, "no closing");
+        check("key =", 6, "expected a value");
+        check(&"(".repeat(1000), 65, "nested deeper");
+        let error = Filter::parse("class = cat", &fields()[..1], &[]).unwrap_err();
+        assert!(error.reason.contains("expected one of `key`, `split`, `bytes`"), "{error}");
+    }
+
+    #[test]
+    fn patterns_fit_as_a_plain_search_says() {
+        fn plain(pattern: &[char], text: &[char]) -> bool {
+            match pattern.split_first() {
+                None => text.is_empty(),
+                Some(('*', rest)) => (0..=text.len()).any(|n| plain(rest, &text[n..])),
+                Some((c, rest)) => {
+                    text.first().is_some_and(|t| *c == '?' || c == t) && plain(rest, &text[1..])
+                }
+            }
+        }
+        let words = |letters: &[char], n: usize| {
+            let mut words = vec![Vec::new()];
+            for _ in 0..n {
+                let longer = words.iter().flat_map(|w: &Vec<char>| {
+                    letters.iter().map(move |c| [w.as_slice(), &[*c]].concat())
+                });
+                words.extend(longer.collect::<Vec<_>>());
+                words.sort();
+                words.dedup();
+            }
+            words
+        };
+        for pattern in words(&['a', '*', '?'], 4) {
+            for text in words(&['a', 'b'], 4) {
+                let joined: String = text.iter().collect();
+                assert_eq!(
+                    is_like(&pattern, &joined),
+                    plain(&pattern, &text),
+                    "{pattern:?} {joined}"
+                );
+            }
+        }
+    }
+}
