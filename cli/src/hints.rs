@@ -206,6 +206,17 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::UnknownClass { .. } => {
             "add it to the list given with `--classes`, or move the folder away"
         }
+        E::Unlike { what, .. } if what == "envelope" => {
+            "`gular convert` writes one of them in the envelope of the other"
+        }
+        E::Unlike { .. } => "only bundles of the same kind can become one",
+        E::SharedKeys { .. } => {
+            "leave them out of one bundle first: `gular derive BUNDLE OUT --remove FILE`"
+        }
+        E::NoSuchKeys { .. } => {
+            "keys are paths such as `train/cat/1.jpg`; `gular inspect BUNDLE --samples 5` lists some"
+        }
+        E::NothingTaken { .. } => "check the condition and the lists of keys",
         E::MixedDepth { .. } => "choose one type: `--dtype u8` or `--dtype u16`",
         E::MixedArrays { .. } => "pack arrays of each type and shape by themselves",
         E::BadInputs(bad) => return Some(bad_inputs(bad)),

@@ -559,7 +559,7 @@ fn field_files(text: &str) -> Result<FieldFiles, String> {
     Ok(FieldFiles { name, files: files.into(), suffix: String::new() })
 }
 
-fn fractions(text: &str) -> Result<Fractions, String> {
+pub(crate) fn fractions(text: &str) -> Result<Fractions, String> {
     let mut fractions: Vec<(Split, f64)> = Vec::new();
     for part in text.split(',') {
         let (name, value) =

@@ -205,6 +205,40 @@ pub enum Error {
     /// A setting that makes no sense.
     #[error("{0}")]
     Option(String),
+    /// Bundles that cannot become one.
+    #[error("`{path}` has {what} {found}, expected {expected} as in the first bundle")]
+    Unlike {
+        /// The bundle.
+        path: String,
+        /// What differs.
+        what: String,
+        /// That of the first bundle.
+        expected: String,
+        /// That of this one.
+        found: String,
+    },
+    /// Samples of several bundles with one key.
+    #[error("{} in more than one bundle: {keys}", counted(*n, "key is", "keys are"))]
+    SharedKeys {
+        /// How many.
+        n: u64,
+        /// The first ones.
+        keys: String,
+    },
+    /// A list of keys that are of no sample.
+    #[error("no sample has {} of the list: {keys}", counted(*n, "key", "keys"))]
+    NoSuchKeys {
+        /// How many are listed.
+        n: u64,
+        /// The first ones.
+        keys: String,
+    },
+    /// A bundle without samples.
+    #[error("no sample of {of} is left")]
+    NothingTaken {
+        /// Samples there were.
+        of: u64,
+    },
     /// The file system is too small.
     #[error("`{path}` has {} free, the bundle needs about {}", Size(*free), Size(*needed))]
     NoSpace {

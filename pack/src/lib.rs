@@ -5,6 +5,8 @@
 //!                           └ decode, resize, encode: where the payload asks for it
 //! ```
 //!
+//! and bundles of bundles: in other envelopes (`convert`), or as views of them (`derive`).
+//!
 //! The plan fixes everything before a byte is written, so threads, machines
 //! and interruptions do not show in the result.
 
@@ -12,6 +14,8 @@ mod adopt;
 mod array;
 mod beside;
 mod convert;
+mod derive;
+mod diff;
 mod error;
 mod export;
 mod input;
@@ -31,6 +35,8 @@ mod work;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
+pub use derive::{DeriveOptions, DeriveReport, DeriveSplit, Limit, NamedKeys, Unlisted, derive};
+pub use diff::{DiffOptions, DiffReport, Difference, Differing, diff};
 pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};

@@ -5,6 +5,7 @@
 mod adopt;
 mod archives;
 mod convert;
+mod derive;
 mod fields;
 mod interrupted;
 mod labels;

@@ -412,3 +412,46 @@ fn the_reference_page_is_up_to_date() {
         "docs/cli.md is out of date: run with GULAR_BLESS=1"
     );
 }
+
+#[test]
+fn derive_and_diff_say_what_they_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    images(&dir.path().join("images"), 24);
+    run(["pack", &at("images"), &at("bundle")]);
+    put(dir.path(), "new.csv", b"file_name,label\ntrain/class 0/3.jpg,class 9\nx.jpg,class 1\n");
+    let [bundle, out, table] = [at("bundle"), at("new"), at("new.csv")];
+    let derived = run(["derive", &bundle, &out, "--labels", &table, "--where", "split = train"]);
+    let shown = masked(&derived, dir.path());
+    let expected = "\
+exit Some(0)
+warning: 1 row of the table that no sample has: `new.csv:3 x.jpg`
+warning: 17 samples that the table does not list, kept as before: ";
+    assert!(shown.starts_with(expected), "{shown}");
+    for line in [
+        "train: 18 samples in 1 shard",
+        "other labels: 1 sample",
+        "new classes: `class 9`",
+        "next: gular verify DIR/new",
+    ] {
+        assert!(shown.lines().any(|found| found == line), "{line}: {shown}");
+    }
+    assert_eq!(run(["verify", &out]).code, Some(0));
+    let again = run(["derive", &bundle, &out, "--labels", &table, "--where", "split = train"]);
+    assert!(again.stdout.contains("nothing to do: 18 of 24 samples were derived before"));
+    let compared = run(["diff", &bundle, &out]);
+    let expected = "\
+exit Some(0)
+removed 6: val/class 0/0.jpg, val/class 0/12.jpg, val/class 1/16.jpg, val/class 1/4.jpg, val/class 2/20.jpg and 1 more
+relabelled 1: train/class 0/3.jpg
+new classes: class 9
+the same in both: 17 samples of 18
+";
+    assert_eq!(masked(&compared, dir.path()), expected.trim_end());
+    let listed = run(["diff", &bundle, &out, "--list"]).stdout;
+    assert_eq!(listed.lines().next(), Some("relabelled\ttrain/class 0/3.jpg\tclass 0\tclass 9"));
+    assert_eq!(listed.lines().count(), 7);
+    let wrong = run(["derive", &bundle, &at("x"), "--where", "class = dog"]);
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(2), ""));
+    assert!(wrong.stderr.contains("at character 9, `dog` is not a class of the bundle"));
+}

@@ -147,6 +147,11 @@ impl Table {
         matches!(self.label, Some((_, LabelKind::Name | LabelKind::Number)))
     }
 
+    /// Whether the one class that each image has is given by its name.
+    pub(crate) fn by_name(&self) -> bool {
+        matches!(self.label, Some((_, LabelKind::Name)))
+    }
+
     /// Whether images may have several classes.
     pub(crate) fn several(&self) -> bool {
         matches!(self.label, Some((_, LabelKind::Names | LabelKind::Numbers)))

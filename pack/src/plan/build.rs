@@ -133,7 +133,8 @@ impl PlanBuilder {
                 return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
             }
             let (folder, class) = place(key, split_layout, &options.labels);
-            let split = split.or(folder).unwrap_or_else(|| split_of(key, &options));
+            let split =
+                split.or(folder).unwrap_or_else(|| split_by(key, options.seed, &options.fractions));
             let label = match class.map(|class| (class, labels.get(class))) {
                 None => label.unwrap_or(-1),
                 Some((_, Some(label))) => *label,
@@ -274,7 +275,7 @@ fn damaged_record() -> std::io::Error {
 
 /// The key with upper case folded into lower, letter by letter: unlike
 /// `str::to_lowercase`, which writes a Greek sigma by its place in the word.
-fn folded(key: &str) -> String {
+pub(crate) fn folded(key: &str) -> String {
     if key.is_ascii() {
         return key.to_ascii_lowercase();
     }
@@ -293,7 +294,7 @@ fn order_key(split: Split, key: &str, options: &PlanOptions) -> Vec<u8> {
 }
 
 /// Asked now and then, as sorting many keys takes a while.
-fn check_cancel(i: usize, cancel: &AtomicBool, dir: &Path) -> Result<(), Error> {
+pub(crate) fn check_cancel(i: usize, cancel: &AtomicBool, dir: &Path) -> Result<(), Error> {
     if i.is_multiple_of(4096) && cancel.load(Ordering::Relaxed) {
         return Err(Error::Cancelled { path: dir.display().to_string(), done: 0, total: 0 });
     }
@@ -312,7 +313,7 @@ fn unknown_class(key: &str, class: &str, options: &PlanOptions, classes: &[Strin
 
 /// A number that depends on purpose, seed and key alone, so that a key keeps
 /// its split and its place when other files come and go.
-fn hash(purpose: &[u8], seed: u64, key: &str) -> u64 {
+pub(crate) fn hash(purpose: &[u8], seed: u64, key: &str) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher
         .update(b"gular-plan ")
@@ -323,16 +324,17 @@ fn hash(purpose: &[u8], seed: u64, key: &str) -> u64 {
     hash.as_bytes().first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b))
 }
 
-fn split_of(key: &str, options: &PlanOptions) -> Split {
-    let unit = (hash(b"split", options.seed, key) >> 11) as f64 / (1_u64 << 53) as f64;
+/// The split that a key falls into.
+pub(crate) fn split_by(key: &str, seed: u64, fractions: &[(Split, f64)]) -> Split {
+    let unit = (hash(b"split", seed, key) >> 11) as f64 / (1_u64 << 53) as f64;
     let mut sum = 0.0;
-    for (split, fraction) in &options.fractions {
+    for (split, fraction) in fractions {
         sum += fraction;
         if unit < sum {
             return *split;
         }
     }
-    options.fractions.last().map_or(Split::Train, |(split, _)| *split)
+    fractions.last().map_or(Split::Train, |(split, _)| *split)
 }
 
 fn check_options(options: &PlanOptions) -> Result<(), Error> {
@@ -360,9 +362,14 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
             options.memory
         )));
     }
-    let sum: f64 = options.fractions.iter().map(|(_, f)| f).sum();
-    let valid = options.fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
-    if !options.fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
+    check_fractions(&options.fractions)
+}
+
+/// Whether all samples fall into some split.
+pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), Error> {
+    let sum: f64 = fractions.iter().map(|(_, f)| f).sum();
+    let valid = fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
+    if !fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
         return Err(Error::Option(format!("the fractions of the splits sum to {sum}, expected 1")));
     }
     Ok(())

@@ -19,6 +19,8 @@ mod build;
 mod file;
 
 pub use build::PlanBuilder;
-pub(crate) use build::{classes, listed_classes};
+pub(crate) use build::{
+    check_cancel, check_fractions, classes, folded, hash, listed_classes, split_by,
+};
 pub(crate) use file::Record;
 pub use file::{Plan, PlanShard, parse_plan_line};

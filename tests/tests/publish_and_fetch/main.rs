@@ -19,7 +19,7 @@
 //! ```text
 //! site       where the federation is, and `gular` able to reach it
 //! bundles    what is published
-//! publish, taken, fetch, copied, killed, verify, objects, secrecy,
+//! publish, taken, fetch, copied, derived, killed, verify, objects, secrecy,
 //! doctor, prestage, folder   the checks
 //! down, wrong_copy   what needs a federation that may be stopped or damaged: always the
 //!            embedded one
@@ -29,6 +29,7 @@
 
 mod bundles;
 mod copied;
+mod derived;
 mod doctor;
 mod down;
 mod fetch;

@@ -1,0 +1,244 @@
+//! `gular derive`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gular_pack::{
+    DeriveOptions, DeriveReport, FieldColumns, LabelColumn, Limit, NamedKeys, TableOptions,
+    Unlisted,
+};
+
+use crate::convert::{stopped, with_bar};
+use crate::exit::{Exit, Failure};
+use crate::pack::{Fractions, fractions};
+use crate::shared::{Jobs, Output};
+use crate::show;
+use crate::stop::Stop;
+
+/// Make a bundle of another one's samples: a part, other labels or splits, several as one
+///
+/// The shards are not copied: OUT has links to them, a new manifest, and for each shard a few
+/// hundred bytes that say which samples count (FORMAT.md, "View"). No image is read. Published
+/// beside its base, only these small files are sent. All other commands take the result as any
+/// bundle; `gular convert` makes it stand alone.
+///
+/// The order is: --where, --keys and --remove choose samples, --labels gives them labels, --limit
+/// takes some of those, --fractions makes splits.
+///
+/// Links are hard links where the file system allows it, so that OUT stays when the other bundle
+/// is removed. The output says when they are symbolic.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  gular derive imagenet/ one-percent/ --limit 1% --stratified",
+    after_long_help = "Examples:
+  gular derive imagenet/ one-percent/ --limit 1% --stratified
+  gular derive birds/ owls/ --where \"class = 'barn owl','tawny owl' and bytes > 5000\"
+  gular derive birds/ birds-2/ --remove bad-keys.txt --labels corrected.csv
+  gular derive birds/ mammals/ animals/ --fractions train=0.9,val=0.1"
+)]
+pub(crate) struct DeriveArgs {
+    /// The folders of the bundles it is made of
+    ///
+    /// Several need the same fields, envelope and payload. Classes are joined by name: those of the
+    /// first bundle keep their numbers. No key may occur twice.
+    #[arg(required = true, num_args = 1.., value_name = "BUNDLE")]
+    pub(crate) bundles: Vec<PathBuf>,
+    /// The new folder
+    ///
+    /// It must not exist, be empty, or hold the same result, interrupted or finished.
+    pub(crate) out: PathBuf,
+    /// Only samples that fit a condition, such as `class = cat,dog and bytes > 5000`
+    ///
+    /// Compares `key`, `split`, `class`, `label`, `bytes` (of the stored image) and fields that
+    /// hold one number or a text. `=` and `!=` take one value or several; `<`, `<=`, `>` and `>=` a
+    /// number; `~` and `!~` a pattern with `*` and `?`. Joined by `and`, `or`, `not` and brackets;
+    /// values with spaces are in quotes. Labels and splits are those that the bundles have.
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub(crate) filter: Option<String>,
+    /// Only samples whose keys are in this file, one per line; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keys: Vec<PathBuf>,
+    /// No samples whose keys are in this file, one per line; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) remove: Vec<PathBuf>,
+    /// Only so many samples: a number, or a share such as `1%`
+    ///
+    /// They are chosen by hashing --seed and key: the same ones each time, and a larger limit takes
+    /// those of a smaller one too, unless it is --stratified. Takes 8 bytes of memory per sample.
+    #[arg(long, value_name = "N|P%", value_parser = limit)]
+    pub(crate) limit: Option<Limit>,
+    /// With --limit, each class keeps its share of each split
+    #[arg(long, requires = "limit")]
+    pub(crate) stratified: bool,
+    /// A table of labels (.csv, .tsv, .jsonl, .parquet), as for `gular pack`
+    ///
+    /// Names in the table match keys as they match files in `gular pack`. Classes in words that the
+    /// bundle does not have are added behind its own; numbers are taken as they are. Only changed
+    /// labels take room: 8 bytes each.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Vec<PathBuf>,
+    /// The table's column of file names
+    #[arg(long, value_name = "NAME", hide_short_help = true, requires = "labels")]
+    pub(crate) key_column: Option<String>,
+    /// The table's column of labels, or `none`
+    #[arg(long, value_name = "NAME", hide_short_help = true, requires = "labels")]
+    pub(crate) label_column: Option<String>,
+    /// The table's column of splits: train, val (valid, validation) or test
+    #[arg(long, value_name = "NAME", hide_short_help = true, requires = "labels")]
+    pub(crate) split_column: Option<String>,
+    /// What to do with samples that the table does not list
+    ///
+    /// `keep` leaves their label and split as they are; `skip` leaves them out.
+    #[arg(long, value_enum, default_value_t = UnlistedArg::Keep, value_name = "WHAT", hide_short_help = true)]
+    pub(crate) unlisted: UnlistedArg,
+    /// New splits, such as `train=0.8,val=0.1,test=0.1`
+    ///
+    /// Keys are assigned by hashing --seed and key, as `gular pack` does.
+    #[arg(long, value_name = "FRACTIONS", value_parser = fractions)]
+    pub(crate) fractions: Option<Fractions>,
+    /// Seed for --limit and --fractions
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    /// Only show what would be made
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Parsed `--unlisted`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum UnlistedArg {
+    Keep,
+    Skip,
+}
+
+pub(crate) fn run(args: &DeriveArgs, output: &Output) -> Result<Exit, Failure> {
+    let stop = Stop::install()?;
+    let labels = (!args.labels.is_empty()).then(|| TableOptions {
+        files: args.labels.clone(),
+        key: args.key_column.clone(),
+        label: match args.label_column.as_deref() {
+            None => LabelColumn::Find,
+            Some("none") => LabelColumn::None,
+            Some(name) => LabelColumn::Named(name.to_owned()),
+        },
+        split: args.split_column.clone(),
+        separator: None,
+        fields: FieldColumns::Named(Vec::new()),
+    });
+    let options = DeriveOptions {
+        filter: args.filter.clone(),
+        keys: args.keys.clone(),
+        remove: args.remove.clone(),
+        limit: args.limit,
+        stratified: args.stratified,
+        labels,
+        unlisted: match args.unlisted {
+            UnlistedArg::Keep => Unlisted::Keep,
+            UnlistedArg::Skip => Unlisted::Skip,
+        },
+        fractions: args.fractions.as_ref().map(|f| f.0.clone()).unwrap_or_default(),
+        seed: args.seed,
+        jobs: args.jobs.count(),
+        dry_run: args.dry_run,
+        ..DeriveOptions::new(std::env::temp_dir())
+    };
+    let result = with_bar("derive", output, |progress| {
+        gular_pack::derive(&args.bundles, &args.out, &options, progress, &stop.flag)
+    });
+    let report = result.map_err(|e| stopped(e, &stop))?;
+    if output.json {
+        show::json(&report)?;
+    } else if !output.quiet {
+        show::text(&text(&report, args))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn text(report: &DeriveReport, args: &DeriveArgs) -> String {
+    let mut text = String::new();
+    let mut warn = |named: &Option<NamedKeys>, noun: &str, what: &str| {
+        if let Some(NamedKeys { n, first }) = named {
+            let first = show::printable(first);
+            text.push_str(&format!("warning: {} {what}: {first}\n", show::count(*n, noun)));
+        }
+    };
+    warn(&report.unknown_keys, "key", "of the lists that no sample has");
+    warn(&report.unused_rows, "row", "of the table that no sample has");
+    let unlisted = match args.unlisted {
+        UnlistedArg::Keep => "that the table does not list, kept as before",
+        UnlistedArg::Skip => "that the table does not list, left out",
+    };
+    warn(&report.unlisted, "sample", unlisted);
+    for (split, of) in &report.splits {
+        let (samples, shards) =
+            (show::count(of.samples, "sample"), show::count(of.shards, "shard"));
+        text.push_str(&format!("{split}: {samples} in {shards}\n"));
+    }
+    if report.relabelled > 0 {
+        text.push_str(&format!("other labels: {}\n", show::count(report.relabelled, "sample")));
+    }
+    if report.moved > 0 {
+        text.push_str(&format!("other splits: {}\n", show::count(report.moved, "sample")));
+    }
+    if !report.new_classes.is_empty() {
+        let names: Vec<String> =
+            report.new_classes.iter().map(|name| format!("`{}`", show::plain(name))).collect();
+        text.push_str(&format!("new classes: {}\n", names.join(", ")));
+    }
+    let (written, linked) = (show::size(report.bytes_written), show::size(report.bytes_linked));
+    let of = format!("{} of {}", report.samples, show::count(report.base_samples, "sample"));
+    if report.dry_run {
+        text.push_str(&format!("dry run: {of}, {written} to write; nothing was written\n"));
+    } else if report.already_done {
+        text.push_str(&format!("nothing to do: {of} were derived before\n"));
+    } else {
+        let seconds = report.seconds;
+        text.push_str(&format!(
+            "derived {of}, {written} written, {linked} linked, {seconds:.2} s\n"
+        ));
+    }
+    if report.symbolic_links > 0 {
+        let links = show::count(report.symbolic_links, "file");
+        text.push_str(&format!(
+            "{links} could only be linked symbolically: the other bundle must stay where it is\n"
+        ));
+    }
+    text.push_str(&format!("{}\n", report.digest));
+    if !report.dry_run {
+        let out = show::quoted(&args.out.display().to_string());
+        text.push_str(&format!("next: gular verify {out}\n"));
+    }
+    text
+}
+
+fn limit(text: &str) -> Result<Limit, String> {
+    let wrong = || format!("`{text}` is not a number of samples or a share such as `1%`");
+    if let Some(percent) = text.strip_suffix('%') {
+        let share = percent.trim().parse::<f64>().map_err(|_| wrong())? / 100.0;
+        return match share > 0.0 && share <= 1.0 {
+            true => Ok(Limit::Share(share)),
+            false => Err(format!("`{text}` is not above 0% and up to 100%")),
+        };
+    }
+    match text.parse() {
+        Ok(0) => Err("at least one sample is needed".to_owned()),
+        Ok(n) => Ok(Limit::Samples(n)),
+        Err(_) => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_number_or_a_share() {
+        assert_eq!(limit("1000"), Ok(Limit::Samples(1000)));
+        assert_eq!(limit("0.5%"), Ok(Limit::Share(0.005)));
+        for wrong in ["0", "0%", "101%", "-1", "x", "%", "nan%", "1.5"] {
+            assert!(limit(wrong).is_err(), "{wrong}");
+        }
+    }
+}

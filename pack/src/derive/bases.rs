@@ -1,0 +1,189 @@
+//! The bundles that another one is made of.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gular_bundle::{
+    Bundle, Field, FieldKind, Index, MadeValue, Manifest, OpenOptions, ShardEntry, ShardIdx,
+};
+
+use crate::Error;
+
+/// Bundles of the same fields, and their classes as one list.
+#[derive(Debug)]
+pub(super) struct Bases {
+    bundles: Vec<Base>,
+    pub(super) fields: Vec<Field>,
+    pub(super) classes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Base {
+    bundle: Bundle,
+    /// The number in the common list of each of its classes, where they are not the same.
+    numbers: Option<Vec<i32>>,
+}
+
+/// A line of the manifest of one of the bundles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) base: usize,
+    pub(super) shard: ShardIdx,
+}
+
+impl Bases {
+    pub(super) fn open(dirs: &[PathBuf]) -> Result<Self, Error> {
+        let mut bases = Self { bundles: Vec::new(), fields: Vec::new(), classes: Vec::new() };
+        for dir in dirs {
+            // Each index is read once or twice and never looked into: none is worth memory.
+            let open = OpenOptions { index_bytes: 0, ..OpenOptions::default() };
+            bases.add(dir, Bundle::open(dir, open)?)?;
+        }
+        Ok(bases)
+    }
+
+    fn add(&mut self, dir: &Path, bundle: Bundle) -> Result<(), Error> {
+        let manifest = bundle.manifest();
+        let unlike = |what: &str, expected: String, found: String| {
+            Err(Error::Unlike {
+                path: dir.display().to_string(),
+                what: what.to_owned(),
+                expected,
+                found,
+            })
+        };
+        let mut numbers = None;
+        if let Some(first) = self.bundles.first() {
+            let of_first = first.bundle.manifest();
+            if manifest.envelope != of_first.envelope {
+                return unlike(
+                    "envelope",
+                    of_first.envelope.to_string(),
+                    manifest.envelope.to_string(),
+                );
+            }
+            if manifest.payload != of_first.payload {
+                let name = |payload| format!("{payload:?}").to_lowercase();
+                return unlike("payload", name(of_first.payload), name(manifest.payload));
+            }
+            match joined(&self.fields, &manifest.fields) {
+                Some(fields) => self.fields = fields,
+                None => return unlike("fields", shown(&self.fields), shown(&manifest.fields)),
+            }
+            if manifest.has_labels() && manifest.classes.is_empty() != self.classes.is_empty() {
+                let shown = |classes: &[String]| match classes.len() {
+                    0 => "without names".to_owned(),
+                    n => format!("{n} names"),
+                };
+                return unlike("classes", shown(&self.classes), shown(&manifest.classes));
+            }
+            numbers = self.add_classes(&manifest.classes);
+        } else {
+            self.fields.clone_from(&manifest.fields);
+            self.classes.clone_from(&manifest.classes);
+        }
+        self.bundles.push(Base { bundle, numbers });
+        Ok(())
+    }
+
+    /// Adds those that are new; the number of each, unless that is its place.
+    fn add_classes(&mut self, classes: &[String]) -> Option<Vec<i32>> {
+        let mut known: HashMap<String, usize> = self.classes.iter().cloned().zip(0..).collect();
+        let mut numbers = Vec::with_capacity(classes.len());
+        for class in classes {
+            let next = self.classes.len();
+            let number = *known.entry(class.clone()).or_insert(next);
+            if number == next {
+                self.classes.push(class.clone());
+            }
+            numbers.push(i32::try_from(number).unwrap_or(i32::MAX));
+        }
+        numbers.iter().zip(0..).any(|(number, place)| *number != place).then_some(numbers)
+    }
+
+    pub(super) fn bundles(&self) -> impl ExactSizeIterator<Item = &Bundle> {
+        self.bundles.iter().map(|base| &base.bundle)
+    }
+
+    /// All shards of all bundles, one bundle after another.
+    pub(super) fn lines(&self) -> Vec<Line> {
+        let of = |(base, bundle): (usize, &Bundle)| {
+            let shards = ShardIdx::first(bundle.manifest().shards.len());
+            shards.map(move |shard| Line { base, shard }).collect::<Vec<_>>()
+        };
+        self.bundles().enumerate().flat_map(of).collect()
+    }
+
+    pub(super) fn bundle(&self, line: Line) -> &Bundle {
+        &self.bundles[line.base].bundle
+    }
+
+    pub(super) fn entry(&self, line: Line) -> &ShardEntry {
+        &self.bundle(line).manifest().shards[line.shard.0]
+    }
+
+    pub(super) fn index(&self, line: Line) -> Result<Arc<Index>, Error> {
+        Ok(self.bundle(line).index(line.shard)?)
+    }
+
+    /// The label of a sample by the common list of classes.
+    pub(super) fn label(&self, line: Line, label: i32) -> i32 {
+        let numbers = self.bundles[line.base].numbers.as_ref();
+        let at = usize::try_from(label).ok();
+        numbers.and_then(|numbers| numbers.get(at?).copied()).unwrap_or(label)
+    }
+
+    /// A manifest of all of them, still without shards.
+    pub(super) fn manifest(&self) -> Manifest {
+        let all: Vec<&Manifest> = self.bundles().map(Bundle::manifest).collect();
+        let first = all[0];
+        let mut made: BTreeMap<String, MadeValue> = first.made.clone();
+        // What is true of all. The plan is of other shards, and what was derived before stands
+        // in the manifest of that bundle.
+        made.retain(|name, value| all.iter().all(|m| m.made.get(name) == Some(value)));
+        made.retain(|name, _| name != "plan" && name != "base" && !name.starts_with("derive_"));
+        let digests: Vec<String> = self.bundles().map(|b| b.digest().to_string()).collect();
+        made.insert("base".to_owned(), MadeValue::Text(digests.join(" ")));
+        let about = match all.iter().all(|m| m.about == first.about) {
+            true => first.about.clone(),
+            false => gular_bundle::About::default(),
+        };
+        Manifest {
+            envelope: first.envelope,
+            payload: first.payload,
+            fields: self.fields.clone(),
+            classes: self.classes.clone(),
+            made,
+            about,
+            statistics: None,
+            shards: Vec::new(),
+        }
+    }
+}
+
+/// The fields of bundles whose fields are the same but for their media types.
+fn joined(a: &[Field], b: &[Field]) -> Option<Vec<Field>> {
+    let pair = |(a, b): (&Field, &Field)| {
+        let mut both = a.clone();
+        if let (FieldKind::Bytes { media_types }, FieldKind::Bytes { media_types: more }) =
+            (&mut both.kind, &b.kind)
+        {
+            media_types.extend(more.iter().cloned());
+            media_types.sort();
+            media_types.dedup();
+            let alike = Field { kind: both.kind.clone(), ..b.clone() };
+            return (alike == both).then_some(both);
+        }
+        (a == b).then_some(both)
+    };
+    (a.len() == b.len()).then(|| a.iter().zip(b).map(pair).collect())?
+}
+
+fn shown(fields: &[Field]) -> String {
+    let shown = |field: &Field| match field.as_fixed() {
+        Some((dtype, shape)) => format!("{} {}{shape:?}", field.name, dtype.safetensors_name()),
+        None => field.name.to_string(),
+    };
+    fields.iter().map(shown).collect::<Vec<_>>().join(", ")
+}

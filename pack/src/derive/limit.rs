@@ -1,0 +1,120 @@
+//! So many samples of those that were chosen, and the same ones each time.
+//!
+//! Samples come in the order of a hash of seed and key, so a smaller limit takes a part of what
+//! a larger one takes, and a sample keeps its place when others come and go.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use gular_bundle::{Index, Row, Split};
+
+use super::bases::{Bases, Line};
+use super::choose::{Taken, each_line};
+use super::options::{DeriveOptions, Limit};
+use super::relabel::Relabelled;
+use crate::Error;
+use crate::plan::hash;
+
+/// Samples that share a quota: all, or those of a class and split.
+type Stratum = Option<(Split, Option<i32>)>;
+
+/// Takes out of `taken` what is over the limit. Takes 8 bytes per sample for that.
+pub(super) fn apply(
+    bases: &Bases,
+    lines: &[Line],
+    taken: &mut Taken,
+    relabelled: &Relabelled,
+    options: &DeriveOptions,
+    cancel: &AtomicBool,
+) -> Result<(), Error> {
+    let Some(limit) = options.limit else { return Ok(()) };
+    let stratum = |number: usize, index: &Index, row: Row| -> Stratum {
+        let line = lines[number];
+        options.stratified.then(|| {
+            let said = relabelled.lines.get(number);
+            let label = said.and_then(|said| said.label(row));
+            let own = || index.label(row).map(|label| bases.label(line, label));
+            let split = said.and_then(|said| said.split(row));
+            (split.unwrap_or(bases.entry(line).split), label.or_else(own))
+        })
+    };
+    let place =
+        |index: &Index, row: Row| hash(b"limit", options.seed, index.key(row).unwrap_or_default());
+    let found = each_line(lines, options.jobs, cancel, |number, line| {
+        let index = bases.index(line)?;
+        let mut places: BTreeMap<Stratum, Vec<u64>> = BTreeMap::new();
+        for row in taken[number].rows() {
+            places.entry(stratum(number, &index, row)).or_default().push(place(&index, row));
+        }
+        Ok(places)
+    })?;
+    let mut places: BTreeMap<Stratum, Vec<u64>> = BTreeMap::new();
+    for (stratum, more) in found.into_iter().flatten() {
+        places.entry(stratum).or_default().extend(more);
+    }
+    let counts: Vec<u64> = places.values().map(|places| places.len() as u64).collect();
+    let quotas = quotas(&counts, limit);
+    // The last place of each stratum that is taken.
+    let mut last: BTreeMap<Stratum, u64> = BTreeMap::new();
+    for ((stratum, places), quota) in places.iter_mut().zip(quotas) {
+        let quota = usize::try_from(quota).unwrap_or(usize::MAX).min(places.len());
+        if let Some(at) = quota.checked_sub(1) {
+            last.insert(*stratum, *places.select_nth_unstable(at).1);
+        }
+    }
+    let fewer = each_line(lines, options.jobs, cancel, |number, line| {
+        let index = bases.index(line)?;
+        let mut bits = taken[number].clone();
+        for row in taken[number].rows() {
+            let last = last.get(&stratum(number, &index, row));
+            if last.is_none_or(|last| place(&index, row) > *last) {
+                bits.set(row, false);
+            }
+        }
+        Ok(bits)
+    })?;
+    *taken = fewer;
+    Ok(())
+}
+
+/// How many samples each stratum gets: its share, rounded so that all of them add up.
+fn quotas(counts: &[u64], limit: Limit) -> Vec<u64> {
+    let all: u64 = counts.iter().sum();
+    let wanted = match limit {
+        Limit::Samples(n) => n.min(all),
+        // Of any share at least one.
+        Limit::Share(share) => ((all as f64 * share).round() as u64).clamp(all.min(1), all),
+    };
+    let parts = |n: &u64| {
+        let product = u128::from(*n) * u128::from(wanted);
+        (product / u128::from(all.max(1)), product % u128::from(all.max(1)))
+    };
+    let mut quotas: Vec<u64> = counts.iter().map(|n| parts(n).0 as u64).collect();
+    let mut order: Vec<usize> = (0..counts.len()).collect();
+    order.sort_by_key(|at| (std::cmp::Reverse(parts(&counts[*at]).1), *at));
+    let left = wanted - quotas.iter().sum::<u64>();
+    for at in order.into_iter().take(usize::try_from(left).unwrap_or(0)) {
+        quotas[at] += 1;
+    }
+    quotas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_add_up_and_follow_the_counts() {
+        let check = |counts: &[u64], limit, expected: &[u64]| {
+            assert_eq!(quotas(counts, limit), expected, "{counts:?} {limit:?}");
+        };
+        check(&[600, 300, 100], Limit::Samples(10), &[6, 3, 1]);
+        check(&[600, 300, 100], Limit::Share(0.01), &[6, 3, 1]);
+        check(&[1, 1, 1], Limit::Samples(2), &[1, 1, 0]);
+        check(&[5, 3], Limit::Samples(100), &[5, 3]);
+        check(&[5, 3], Limit::Samples(0), &[0, 0]);
+        check(&[5, 3], Limit::Share(1e-9), &[1, 0]);
+        check(&[7], Limit::Share(0.5), &[4]);
+        check(&[], Limit::Samples(5), &[]);
+    }
+}

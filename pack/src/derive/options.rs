@@ -1,0 +1,78 @@
+//! What is chosen, with defaults.
+
+use std::path::PathBuf;
+
+use gular_bundle::Split;
+
+use crate::TableOptions;
+
+/// What of the bundles is taken, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeriveOptions {
+    /// Only samples of which this condition is true, by the labels and splits that they had.
+    pub filter: Option<String>,
+    /// Only samples whose keys these files list, one per line.
+    pub keys: Vec<PathBuf>,
+    /// No samples whose keys these files list.
+    pub remove: Vec<PathBuf>,
+    /// Only so many of those.
+    pub limit: Option<Limit>,
+    /// Whether each class keeps its share of each split under `limit`.
+    pub stratified: bool,
+    /// Other labels, and splits where the table has a column of them.
+    pub labels: Option<TableOptions>,
+    /// What happens to samples that the table does not list.
+    pub unlisted: Unlisted,
+    /// Fractions by which keys fall into splits; as they were when empty.
+    pub fractions: Vec<(Split, f64)>,
+    /// Chooses the samples under `limit`, and the splits.
+    pub seed: u64,
+    /// Threads.
+    pub jobs: usize,
+    /// Only say what would be done.
+    pub dry_run: bool,
+    /// Where tables and keys are sorted that do not fit in `memory`.
+    pub temp_dir: PathBuf,
+    /// Bytes of memory for sorting.
+    pub memory: usize,
+}
+
+/// How many samples are taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// So many.
+    Samples(u64),
+    /// This share, above 0 and up to 1.
+    Share(f64),
+}
+
+/// What happens to samples that a table of labels does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unlisted {
+    /// They keep their label; those that have none end the run.
+    Keep,
+    /// They are left out.
+    Skip,
+}
+
+impl DeriveOptions {
+    /// Everything as it is; sorts in folder `temp_dir`.
+    #[must_use]
+    pub fn new(temp_dir: PathBuf) -> Self {
+        Self {
+            filter: None,
+            keys: Vec::new(),
+            remove: Vec::new(),
+            limit: None,
+            stratified: false,
+            labels: None,
+            unlisted: Unlisted::Keep,
+            fractions: Vec::new(),
+            seed: 0,
+            jobs: 1,
+            dry_run: false,
+            temp_dir,
+            memory: 256 << 20,
+        }
+    }
+}

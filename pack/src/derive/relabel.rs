@@ -1,0 +1,152 @@
+//! Labels and splits that a table gives to samples of bundles.
+
+use std::collections::HashMap;
+
+use gular_bundle::{Field, Row, Split};
+
+use super::bases::{Bases, Line};
+use super::choose::Taken;
+use super::options::{DeriveOptions, Unlisted};
+use crate::Error;
+use crate::labels::{FieldColumns, Join, Joined, Names, Said, Table, TableOptions};
+
+/// What a table says of the samples of one line.
+#[derive(Debug, Default)]
+pub(super) struct SaidOf {
+    /// By row.
+    said: Vec<(Row, Option<i32>, Option<Split>)>,
+}
+
+impl SaidOf {
+    fn of(&self, row: Row) -> Option<(Option<i32>, Option<Split>)> {
+        let at = self.said.binary_search_by_key(&row, |(row, ..)| *row).ok()?;
+        self.said.get(at).map(|(_, label, split)| (*label, *split))
+    }
+
+    pub(super) fn label(&self, row: Row) -> Option<i32> {
+        self.of(row).and_then(|(label, _)| label)
+    }
+
+    pub(super) fn split(&self, row: Row) -> Option<Split> {
+        self.of(row).and_then(|(_, split)| split)
+    }
+}
+
+/// A table whose classes are among those of the bundles.
+#[derive(Debug)]
+pub(super) struct NewLabels {
+    table: Table,
+}
+
+/// What joined, line by line, and what did not.
+#[derive(Debug, Default)]
+pub(super) struct Relabelled {
+    pub(super) lines: Vec<SaidOf>,
+    pub(super) unused: Names,
+    pub(super) unlisted: Names,
+}
+
+impl NewLabels {
+    /// Opens the table; classes that are new come behind those of the bundles.
+    pub(super) fn open(options: &TableOptions, bases: &mut Bases) -> Result<Self, Error> {
+        let options = TableOptions { fields: FieldColumns::Named(Vec::new()), ..options.clone() };
+        let found = Table::open(&options, None)?;
+        if found.several() {
+            let text = "the table has several classes for one sample, which would be a field of its own: pack again with this table";
+            return Err(Error::Option(text.to_owned()));
+        }
+        if !found.labelled() {
+            return Ok(Self { table: found });
+        }
+        let was_labelled = bases.fields.iter().any(Field::is_label);
+        if was_labelled && bases.classes.is_empty() && found.by_name() {
+            let text = "the labels of the bundle are numbers without names, and those of the table are names: give numbers";
+            return Err(Error::Option(text.to_owned()));
+        }
+        if !was_labelled {
+            bases.fields.push(Field::label());
+            bases.classes.clone_from(&found.classes);
+        } else if found.by_name() {
+            let new = found.classes.iter().filter(|class| !bases.classes.contains(class));
+            let new: Vec<String> = new.cloned().collect();
+            bases.classes.extend(new);
+        }
+        let classes = (!bases.classes.is_empty()).then(|| bases.classes.clone());
+        Ok(Self { table: Table::open(&options, classes)? })
+    }
+
+    /// Brings rows and samples together. Samples that are to be left out are taken out of `taken`.
+    pub(super) fn join(
+        self,
+        bases: &Bases,
+        lines: &[Line],
+        taken: &mut Taken,
+        options: &DeriveOptions,
+    ) -> Result<Relabelled, Error> {
+        let mut join = Join::new(&options.temp_dir, options.memory);
+        for (number, (line, bits)) in lines.iter().zip(taken.iter()).enumerate() {
+            let index = bases.index(*line)?;
+            for row in bits.rows() {
+                // In place of the bytes of a file.
+                let place = (number as u64) << 32 | row.0 as u64;
+                join.image(index.key(row).unwrap_or_default(), place)?;
+            }
+        }
+        join.rows(&self.table, &[])?;
+        let labelled = self.table.labelled();
+        let mut said: HashMap<usize, Vec<(Row, Option<i32>, Option<Split>)>> = HashMap::new();
+        let Joined { unlabelled, unused, .. } =
+            join.finish(&self.table, &mut |_, place, of_row: &Said| {
+                let row = Row((place & u64::from(u32::MAX)) as usize);
+                let label = i32::try_from(of_row.label).ok().filter(|_| labelled);
+                said.entry((place >> 32) as usize).or_default().push((row, label, of_row.split));
+                Ok(())
+            })?;
+        let mut relabelled = Relabelled { unused, ..Relabelled::default() };
+        for number in 0..lines.len() {
+            let mut of_line = said.remove(&number).unwrap_or_default();
+            of_line.sort_unstable_by_key(|(row, ..)| *row);
+            relabelled.lines.push(SaidOf { said: of_line });
+        }
+        if unlabelled.n > 0 {
+            self.unlisted(bases, lines, taken, options, &mut relabelled)?;
+        }
+        Ok(relabelled)
+    }
+
+    /// What becomes of samples without a row.
+    fn unlisted(
+        &self,
+        bases: &Bases,
+        lines: &[Line],
+        taken: &mut Taken,
+        options: &DeriveOptions,
+        relabelled: &mut Relabelled,
+    ) -> Result<(), Error> {
+        let mut without = Names::default();
+        for ((line, bits), said) in lines.iter().zip(taken).zip(&relabelled.lines) {
+            let index = bases.index(*line)?;
+            let rows: Vec<Row> = bits.rows().filter(|row| said.of(*row).is_none()).collect();
+            for row in rows {
+                let key = index.key(row).unwrap_or_default();
+                relabelled.unlisted.push(key);
+                match options.unlisted {
+                    Unlisted::Skip => bits.set(row, false),
+                    Unlisted::Keep if index.label(row).is_none() && self.table.labelled() => {
+                        without.push(key);
+                    }
+                    Unlisted::Keep => {}
+                }
+            }
+        }
+        match without.n {
+            0 => Ok(()),
+            n => {
+                let files: Vec<String> =
+                    self.table.files().iter().map(|p| format!("`{}`", p.display())).collect();
+                let why = format!("{} has no row with a label for them", files.join(" or "));
+                Err(Error::Unlabelled { n, images: without.to_string(), why })
+            }
+        }
+    }
+}
