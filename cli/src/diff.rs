@@ -1,7 +1,5 @@
 //! `gular diff`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use gular_bundle::Bundle;
 use gular_pack::{DiffOptions, DiffReport, Difference, Differing};
