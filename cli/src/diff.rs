@@ -14,6 +14,8 @@ use crate::stop::Stop;
 
 /// Keys of each kind that the text shows without --list.
 const SHOWN: usize = 5;
+/// Bytes of a list that are written at a time.
+const LIST_BUFFER: usize = 1 << 16;
 
 /// Compare the samples of two bundles by key: added, removed, changed, relabelled, moved
 ///
@@ -43,10 +45,14 @@ pub(crate) fn run(args: &DiffArgs, output: &Output) -> Result<Exit, Failure> {
     let (from, to) = (open(&args.from, args, &stop)?, open(&args.to, args, &stop)?);
     let temp_dir = std::env::temp_dir();
     let options = DiffOptions { temp_dir: &temp_dir, memory: (args.memory as usize) << 20 };
-    let mut unshown = None;
+    let (mut lines, mut unshown) = (String::new(), None);
     let mut each = |key: &str, difference: &Difference| {
         if args.list && unshown.is_none() {
-            unshown = show::text(&line(key, difference)).err();
+            lines.push_str(&line(key, difference));
+            if lines.len() > LIST_BUFFER {
+                unshown = show::stdout(lines.as_bytes()).err();
+                lines.clear();
+            }
         }
         Ok(())
     };
@@ -57,6 +63,7 @@ pub(crate) fn run(args: &DiffArgs, output: &Output) -> Result<Exit, Failure> {
     if let Some(failure) = unshown {
         return Err(failure);
     }
+    show::stdout(lines.as_bytes())?;
     if output.json {
         show::json(&report)?;
     } else if !output.quiet && !args.list {
