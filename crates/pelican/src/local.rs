@@ -80,9 +80,12 @@ pub(crate) fn read(url: &Url, take: &mut dyn Take, cancel: &AtomicBool) -> Resul
         let n = file.read(&mut piece).map_err(|e| failed("read", url, e))?;
         let Some(bytes) = piece.get(..n).filter(|bytes| !bytes.is_empty()) else { break };
         take.take(bytes).map_err(stopped)?;
+        if take.len() != take.until() && take.until() == Some(take.position()) {
+            break;
+        }
     }
-    if let Some(len) = take.len().filter(|len| take.position() < *len) {
-        return Err(wrong(format!("it ended at {} of {len} bytes", take.position())));
+    if let Some(until) = take.until().filter(|until| take.position() < *until) {
+        return Err(wrong(format!("it ended at {} of {until} bytes", take.position())));
     }
     take.end().map_err(stopped)
 }

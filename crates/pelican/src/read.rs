@@ -29,7 +29,7 @@ use crate::receive::{Broken, Wanted, per_second};
 use crate::retry::{Policy, Retry};
 use crate::route::{Place, Route, Verb, retry_after, said};
 use crate::sources::{Fared, Sources, Verdict};
-use crate::take::{BLOCK_BYTES, Blocks, Object, Sink, Stop, Take, Whole};
+use crate::take::{BLOCK_BYTES, Blocks, Object, Part, Sink, Stop, Take, Whole};
 use crate::token::Action;
 use crate::{Error, Scheme, Token, Url, local};
 
@@ -91,6 +91,31 @@ impl Client {
         cancel: &AtomicBool,
     ) -> Result<Vec<u8>, Error> {
         self.read_whole(url, Whole::new(url, limit, accepts, true), cancel)
+    }
+
+    /// Reads the bytes `range` of an object of `len_bytes` into memory, from the first server
+    /// and name whose bytes `accepts` takes, which compares with digests that the caller has. No
+    /// server is asked for other bytes.
+    ///
+    /// # Errors
+    /// Those of [`Client::stream`].
+    pub fn read_range(
+        &self,
+        url: &Url,
+        len_bytes: u64,
+        range: Range<u64>,
+        accepts: &dyn Fn(&[u8]) -> Result<(), String>,
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, Error> {
+        if range.end > len_bytes {
+            let (url, found) = (url.to_string(), range.end);
+            return Err(Error::TooLarge { url, found, limit: len_bytes });
+        }
+        let mut take = Part::new(len_bytes, range.clone(), accepts);
+        if !range.is_empty() {
+            self.read_into(url, &mut take, cancel)?;
+        }
+        Ok(take.into_bytes())
     }
 
     fn read_whole(
@@ -249,12 +274,12 @@ impl Inner {
     ) -> Result<Option<Fared>, Error> {
         let mut token = self.read_token(url, route.namespace.as_ref()).await?;
         loop {
-            let (position, len) = (take.position(), take.len());
-            if position > 0 && len == Some(position) {
+            let (position, len, until) = (take.position(), take.len(), take.until());
+            if position > 0 && until == Some(position) {
                 // All of it came, and only the end of the answer was lost.
                 return Ok(None);
             }
-            let mut range = position..len.unwrap_or(u64::MAX);
+            let mut range = position..until.unwrap_or(u64::MAX);
             if sources.is_doubtful(position) && len.is_some() {
                 // Another had other bytes here: one block tells whether this one has too.
                 range.end = range.end.min(position.saturating_add(BLOCK_BYTES as u64));
@@ -279,7 +304,7 @@ impl Inner {
             }
             let leave = len.is_some() && !sources.rivals().is_empty();
             match self.receive(&place.server, response, &wanted, take, leave).await {
-                Ok(()) if len.is_some_and(|len| take.position() < len) => {}
+                Ok(()) if until.is_some_and(|until| take.position() < until) => {}
                 Ok(()) => return Ok(None),
                 Err(Broken::Fault(fault)) => {
                     return Ok(Some(self.failed(place, &fault, route, sources)));

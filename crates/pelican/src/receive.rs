@@ -44,7 +44,7 @@ impl Inner {
     ) -> Result<(), Broken> {
         take.begin(&response).map_err(|why| Broken::Fault(Fault::Lost(why)))?;
         let mut skip = check_head(&response, wanted, take)?;
-        let goal = if response.status == 206 { Some(wanted.range.end) } else { take.len() };
+        let goal = if response.status == 206 { Some(wanted.range.end) } else { take.until() };
         let announced = response.content_length();
         let _stream = self.pace.stream();
         let mut received = 0_u64;
@@ -82,7 +82,7 @@ impl Inner {
             let why = format!("it ended at {received} of {goal} bytes");
             return Err(Broken::Fault(Fault::Lost(why)));
         }
-        if take.len().is_none_or(|len| take.position() >= len) {
+        if take.until().is_none_or(|until| take.position() >= until) {
             take.end().map_err(Broken::Stop)?;
         }
         Ok(())

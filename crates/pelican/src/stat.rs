@@ -126,18 +126,29 @@ impl Inner {
         listed(&body, url, &place).map_err(unusable)
     }
 
-    async fn head(&self, url: &Url) -> Result<Stat, Error> {
+    pub(crate) async fn head(&self, url: &Url) -> Result<Stat, Error> {
         let route = self.route(url, Verb::Read).await?;
         let asked =
             |place: &Place| Request::new(Method::HEAD, &place.server, place.target.as_str());
         let (place, response) = self.first_answer(url, &route, "read", Policy::READ, asked).await?;
+        self.judge_head(url, &route, &place, response).await
+    }
+
+    /// What the answer to HEAD says.
+    pub(crate) async fn judge_head(
+        &self,
+        url: &Url,
+        route: &Route,
+        place: &Place,
+        response: Response,
+    ) -> Result<Stat, Error> {
         match response.status {
             200 => {
                 let len_bytes = response.content_length();
                 response.finish().await;
                 Ok(Stat { len_bytes, collection: None })
             }
-            404 => Err(not_found(url, &place, response).await),
+            404 => Err(not_found(url, place, response).await),
             401 | 403 => {
                 let namespace = route.namespace.as_ref();
                 Err(self.denied(Action::Read, url, namespace, &place.server, response).await)

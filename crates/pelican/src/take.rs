@@ -1,6 +1,7 @@
 //! Who takes the bytes of an object, and says whether they are the right ones.
 
 use std::io;
+use std::ops::Range;
 
 use crate::http::Response;
 use crate::{Error, Url};
@@ -46,6 +47,10 @@ pub(crate) trait Take {
     fn position(&self) -> u64;
     /// The length it must have, when that is known.
     fn len(&self) -> Option<u64>;
+    /// Where the bytes end that are wanted: of the whole object, with it.
+    fn until(&self) -> Option<u64> {
+        self.len()
+    }
     /// The most it may have.
     fn limit(&self) -> u64;
     /// The next bytes.
@@ -130,6 +135,74 @@ impl Take for Blocks<'_> {
 
     fn rewind(&mut self) {
         self.block.clear();
+    }
+}
+
+/// A part of an object in memory, accepted at its end.
+pub(crate) struct Part<'a> {
+    object_len: u64,
+    range: Range<u64>,
+    accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Part<'a> {
+    /// The bytes `range`, not none, of an object of `object_len`.
+    pub(crate) fn new(
+        object_len: u64,
+        range: Range<u64>,
+        accepts: &'a dyn Fn(&[u8]) -> Result<(), String>,
+    ) -> Self {
+        Self { object_len, range, accepts, bytes: Vec::new() }
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+impl Take for Part<'_> {
+    fn is_verified(&self) -> bool {
+        true
+    }
+
+    fn position(&self) -> u64 {
+        self.range.start.saturating_add(self.bytes.len() as u64)
+    }
+
+    fn len(&self) -> Option<u64> {
+        Some(self.object_len)
+    }
+
+    fn until(&self) -> Option<u64> {
+        Some(self.range.end)
+    }
+
+    fn limit(&self) -> u64 {
+        self.object_len
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        let left = usize::try_from(self.range.end.saturating_sub(self.position()));
+        // A server may send all of the object to whoever wants a part.
+        let n = left.unwrap_or(usize::MAX).min(bytes.len());
+        if n == 0 {
+            return Ok(());
+        }
+        self.bytes.extend_from_slice(bytes.get(..n).unwrap_or_default());
+        if self.position() < self.range.end {
+            return Ok(());
+        }
+        (self.accepts)(&self.bytes).map_err(Stop::Refused)
+    }
+
+    fn end(&mut self) -> Result<(), Stop> {
+        Ok(())
+    }
+
+    fn rewind(&mut self) {
+        // Nothing of it is known to be right before all of it is there.
+        self.bytes.clear();
     }
 }
 

@@ -14,16 +14,16 @@ use crate::checksum::{Checksum, Summer};
 pub(super) const PIECE: usize = 256 << 10;
 
 /// The file to be uploaded.
-pub(super) struct Local<'a> {
-    pub(super) path: &'a Path,
-    pub(super) len: u64,
+pub(crate) struct Local<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) len: u64,
     file: File,
     /// The sums made so far: the file does not change, and may be long.
     sums: RefCell<Vec<Checksum>>,
 }
 
 impl<'a> Local<'a> {
-    pub(super) fn open(path: &'a Path) -> Result<Self, Error> {
+    pub(crate) fn open(path: &'a Path) -> Result<Self, Error> {
         let io = |e| Error::io("open", path, e);
         let file = File::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
@@ -38,7 +38,7 @@ impl<'a> Local<'a> {
     }
 
     /// Its checksum by the algorithm of `like`.
-    pub(super) fn checksum(&self, like: &Checksum, cancel: &AtomicBool) -> Result<Checksum, Error> {
+    pub(crate) fn checksum(&self, like: &Checksum, cancel: &AtomicBool) -> Result<Checksum, Error> {
         let known = self.sums.borrow().iter().find(|sum| sum.algorithm == like.algorithm).cloned();
         if let Some(sum) = known {
             return Ok(sum);

@@ -21,7 +21,7 @@ use std::time::Duration;
 use gular_files::MAX_RENAMES;
 use tokio::time::sleep;
 
-use self::file::Local;
+pub(crate) use self::file::Local;
 use self::put::Put;
 use self::there::There;
 use crate::client::{Client, Inner};

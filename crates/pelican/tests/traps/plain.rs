@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use gular_pelican::{Client, Error, PlainRead, PlainSink, Url};
+use gular_pelican::{Client, Error, PlainRead, PlainSink, Same, Url};
 
 use crate::server::{Server, client, client_with, noise};
 use crate::tokens::Federation;
@@ -103,6 +103,36 @@ fn the_servers_checksum_is_compared_and_its_absence_is_said() {
     check(String::new(), Some("tells no checksum"));
 }
 
+fn compare(client: &Client, url: &Url, bytes: &[u8]) -> Result<Same, Error> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    client.compare(url, file.path(), &AtomicBool::new(false))
+}
+
+#[test]
+fn a_file_is_compared_by_what_a_server_tells_and_nothing_is_read() {
+    let object = noise(300_000);
+    let sum = format!("Digest: crc32c={:08x}\r\n", crc32c::crc32c(&object));
+    let check = |digest: String, refuses: bool, len: usize, bytes: &[u8]| {
+        let server = Server::start(move |talk, head| {
+            assert_eq!(head.method, "HEAD");
+            match head.exact("Want-Digest") {
+                Some(_) if refuses => talk.answer_head("400 Bad Request", "", 0),
+                _ => talk.answer_head("200 OK", &digest, len),
+            }
+            true
+        });
+        compare(&client(), &server.url("/x"), bytes).unwrap()
+    };
+    let n = object.len();
+    assert!(matches!(check(sum.clone(), false, n, &object), Same::Checksum(_)));
+    assert_eq!(check(String::new(), false, n, &object), Same::Length);
+    assert_eq!(check(sum.clone(), true, n, &object), Same::Length);
+    let other = noise(300_001)[1..].to_vec();
+    assert!(matches!(check(sum.clone(), false, n, &other), Same::Other(_)));
+    assert!(matches!(check(sum, false, n + 1, &object), Same::Other(_)));
+}
+
 /// One cache holds damaged bytes, with the checksum of the sound ones or with their own.
 #[test]
 fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
@@ -136,6 +166,10 @@ fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
         assert!(done.checked.clone().unwrap().contains(&server.url), "{done:?}");
         let read = asked.lock().unwrap().iter().filter(|method| *method == "GET").count();
         assert_eq!(read, gets, "{whose}");
+        // So is a file here that has the sound bytes, and nothing is read.
+        let same = compare(&client, &federation.url(), &sound).unwrap();
+        assert!(matches!(same, Same::Checksum(_)), "{same:?}");
+        assert!(matches!(compare(&client, &federation.url(), &damaged).unwrap(), Same::Other(_)));
     };
     check(&sound, sum(&sound), sum(&sound), 0, "cache");
     // Seen: a cache that tells the checksum of something else. The origin knows better.
@@ -179,4 +213,50 @@ fn a_name_that_was_burned_and_removed_is_read_under_the_next() {
     let error = client.read_verified(&gone, 1 << 22, &same, &cancel).unwrap_err();
     assert!(error.to_string().contains("/y`"), "the name that was asked for: {error}");
     assert!(!server.heads().iter().any(|head| head.path() == "/y~2"), "it stops at the first");
+}
+
+#[test]
+fn of_a_range_no_other_bytes_are_asked_for_and_none_is_taken_unseen() {
+    let object = noise(300_000);
+    let read = |server: &Server, range: std::ops::Range<usize>| {
+        let wanted = object[range.clone()].to_vec();
+        let range = range.start as u64..range.end as u64;
+        let accepts =
+            move |bytes: &[u8]| if bytes == wanted { Ok(()) } else { Err("other".to_owned()) };
+        let cancel = AtomicBool::new(false);
+        client().read_range(&server.url("/x"), 300_000, range, &accepts, &cancel)
+    };
+    // At first it sends less than it announced, later all; `whole`: whatever was asked for.
+    let start = |whole: bool| {
+        let (bytes, served) = (object.clone(), Mutex::new(0));
+        Server::start(move |talk, head| {
+            let mut served = served.lock().unwrap();
+            *served += 1;
+            if whole {
+                talk.answer("200 OK", "", &bytes);
+                return true;
+            }
+            let (answer, bytes) = crate::federation::part(head, &bytes);
+            talk.send(answer);
+            let n = if *served == 1 { bytes.len() / 2 } else { bytes.len() };
+            talk.send(&bytes[..n]);
+            *served > 1
+        })
+    };
+    let server = start(false);
+    assert!(read(&server, 100..200_100).unwrap() == object[100..200_100]);
+    let asked: Vec<String> =
+        server.heads().iter().map(|head| head.exact("Range").unwrap().to_owned()).collect();
+    assert_eq!(asked, ["bytes=100-200099"; 2]);
+    assert!(read(&server, 299_000..300_000).unwrap() == object[299_000..]);
+    assert!(read(&server, 0..1).unwrap() == object[..1]);
+    assert_eq!(read(&server, 5..5).unwrap(), [0; 0]);
+    assert!(read(&start(true), 100..200).unwrap() == object[100..200]);
+
+    let damaged = Server::start(|talk, _| {
+        talk.answer("206 Partial Content", "Content-Range: bytes 0-9/300000\r\n", &[7; 10]);
+        true
+    });
+    let error = read(&damaged, 0..10).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
 }

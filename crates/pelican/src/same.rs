@@ -1,0 +1,124 @@
+//! Whether a file here is the object there, without reading the object: by its length, and by
+//! the checksum that a server tells of it.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use hyper::Method;
+
+use crate::checksum::{Checksum, WANT_DIGEST, digest_patience, parse_digest};
+use crate::client::{Client, Inner};
+use crate::http::Request;
+use crate::local::{self, Likeness};
+use crate::retry::Policy;
+use crate::route::{Place, Verb, header};
+use crate::upload::Local;
+use crate::{Error, Scheme, Url};
+
+/// How a file compares with an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Same {
+    /// It has the checksum that a server tells; which, and whose.
+    Checksum(String),
+    /// It has the object's length, and no server tells a checksum.
+    Length,
+    /// It is another one; what is known of the object.
+    Other(String),
+}
+
+/// What a server tells of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// Its length in bytes.
+    pub len_bytes: Option<u64>,
+    /// Its checksum.
+    pub checksum: Option<Checksum>,
+    /// Who told it.
+    pub server: String,
+}
+
+impl Client {
+    /// Compares the file `path` with the object at `url`.
+    ///
+    /// A cache may tell another object's checksum, so only the origin's word makes it another one,
+    /// where there is an origin that can be asked.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Denied`], [`Error::Failed`], [`Error::Io`],
+    /// [`Error::Cancelled`].
+    pub fn compare(&self, url: &Url, path: &Path, cancel: &AtomicBool) -> Result<Same, Error> {
+        if url.scheme() == Scheme::File {
+            return match local::compare(url, path)? {
+                Some(Likeness::Same) => Ok(Same::Checksum("the file itself".to_owned())),
+                Some(Likeness::Other(known)) => Ok(Same::Other(known)),
+                None => Err(local::stat(url).err().unwrap_or(Error::Cancelled)),
+            };
+        }
+        let local = Local::open(path)?;
+        let first = self.compare_with(url, &local, cancel)?;
+        let is_doubtful = matches!(first, Same::Other(_));
+        if !is_doubtful || url.scheme() != Scheme::Pelican || url.is_direct() {
+            return Ok(first);
+        }
+        match self.compare_with(&url.direct(), &local, cancel) {
+            Err(Error::Cancelled) => Err(Error::Cancelled),
+            // The origin may let nobody read, or be down: what the cache tells is known.
+            Err(_) => Ok(first),
+            second => second,
+        }
+    }
+
+    /// Asks for length and checksum of the object at `url`, which has about `len_bytes`.
+    ///
+    /// # Errors
+    /// Those of [`Client::compare`].
+    pub fn told(&self, url: &Url, len_bytes: u64, cancel: &AtomicBool) -> Result<Told, Error> {
+        if url.scheme() == Scheme::File {
+            let len_bytes = local::stat(url)?.len_bytes;
+            return Ok(Told { len_bytes, checksum: None, server: "this machine".to_owned() });
+        }
+        self.block(cancel, self.0.told(url, len_bytes))
+    }
+
+    fn compare_with(
+        &self,
+        url: &Url,
+        local: &Local<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<Same, Error> {
+        let Told { len_bytes, checksum, server } =
+            self.block(cancel, self.0.told(url, local.len))?;
+        if let Some(found) = len_bytes.filter(|found| *found != local.len) {
+            return Ok(Same::Other(format!("{found} bytes, not {}", local.len)));
+        }
+        let Some(theirs) = checksum else { return Ok(Same::Length) };
+        let ours = local.checksum(&theirs, cancel)?;
+        Ok(match ours == theirs {
+            true => Same::Checksum(format!("{theirs} of `{server}`")),
+            false => Same::Other(format!("{theirs}, not {ours}, says `{server}`")),
+        })
+    }
+}
+
+impl Inner {
+    async fn told(&self, url: &Url, len: u64) -> Result<Told, Error> {
+        let route = self.route(url, Verb::Read).await?;
+        let asked = |place: &Place| {
+            let mut request = Request::new(Method::HEAD, &place.server, place.target.as_str())
+                .header(header("want-digest"), WANT_DIGEST);
+            request.patience = Some(digest_patience(len));
+            request
+        };
+        let (place, response) = self.first_answer(url, &route, "read", Policy::READ, asked).await?;
+        let server = place.server.to_string();
+        if matches!(response.status, 200 | 404 | 401 | 403) {
+            let checksum = response.header("digest").and_then(parse_digest);
+            let stat = self.judge_head(url, &route, &place, response).await?;
+            return Ok(Told { len_bytes: stat.len_bytes, checksum, server });
+        }
+        // No digest is no fault, but some refuse the request for one.
+        response.finish().await;
+        let len_bytes = self.head(url).await?.len_bytes;
+        Ok(Told { len_bytes, checksum: None, server })
+    }
+}
