@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use gular_federation::{Federation, Options, TokenRequest, mint};
+use gular_federation::{Counts, Federation, Options, TokenRequest, mint};
 
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
@@ -31,7 +31,8 @@ pub(crate) enum FederationVerb {
 ///
 /// For development only: it listens on 127.0.0.1 and nowhere else. When it is ready it prints
 /// its URL on stdout, and on stderr what to paste into another shell. Objects are files below
-/// DIR/origin.
+/// DIR/origin. With --latency and --rate it is as far away as a real one. When it is stopped it says
+/// what was asked of it; meanwhile https://localhost:PORT/.well-known/gular-counts does.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct ServeArgs {
@@ -46,6 +47,21 @@ pub(crate) struct ServeArgs {
     /// Allow reading without a token; writing always needs one
     #[arg(long)]
     pub(crate) public_read: bool,
+    /// Answer each request so much later, such as `20ms`
+    ///
+    /// As over a long way to a real federation. A request that the cache has no copy for waits
+    /// twice, since the cache asks the origin.
+    #[arg(long, value_name = "TIME", value_parser = units::delay)]
+    pub(crate) latency: Option<Duration>,
+    /// The most bytes per second, such as `100MB/s`
+    ///
+    /// Of what clients send and are sent, all connections together; what the cache fetches from the
+    /// origin is not limited. [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub(crate) rate: Option<u64>,
+    /// Start with an empty cache, and forget the copies of earlier runs
+    #[arg(long)]
+    pub(crate) cold: bool,
 }
 
 /// Print a token for a federation that `gular federation serve` runs
@@ -96,6 +112,9 @@ fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
         port: args.port,
         namespace: args.namespace.clone(),
         public_read: args.public_read,
+        latency: args.latency.unwrap_or_default(),
+        rate: args.rate,
+        cold: args.cold,
         ..Options::new(&args.dir)
     };
     let federation = Federation::start(&options)?;
@@ -117,9 +136,25 @@ fn serve(args: &ServeArgs, output: &Output) -> Result<Exit, Failure> {
     while !stop.flag.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(100));
     }
+    let counts = federation.counts();
     drop(federation);
+    if output.json {
+        show::json_line(&counts)?;
+    } else if !output.quiet {
+        show::message("note", &told(&counts));
+    }
     // To be stopped is how it ends.
     Ok(Exit::Done)
+}
+
+fn told(counts: &Counts) -> String {
+    let Counts { director_queries, cache_hits, cache_misses, requests, bytes_sent, .. } = counts;
+    format!(
+        "clients made {requests} requests to cache and origin and {director_queries} to the \
+         director, and were sent {}; the cache had a copy for {cache_hits} reads and fetched \
+         {cache_misses} objects",
+        show::size(*bytes_sent)
+    )
 }
 
 fn banner(args: &ServeArgs, federation: &Federation) -> String {

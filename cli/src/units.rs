@@ -52,6 +52,18 @@ pub(crate) fn lifetime(text: &str) -> Result<Duration, String> {
     number.checked_mul(unit).map(Duration::from_secs).ok_or(format!("`{text}` is too long"))
 }
 
+/// A delay, at most a minute.
+pub(crate) fn delay(text: &str) -> Result<Duration, String> {
+    let millis = match text.strip_suffix("ms") {
+        Some(number) => number.parse::<u64>().ok(),
+        None => text.strip_suffix('s').and_then(|n| n.parse::<u64>().ok()?.checked_mul(1000)),
+    };
+    let delay = millis.filter(|millis| *millis <= 60_000).map(Duration::from_millis);
+    delay.ok_or_else(|| {
+        format!("`{text}` is not a delay; expected ms or s, a minute at most, such as `20ms`")
+    })
+}
+
 fn not_a_time(text: &str) -> String {
     format!("`{text}` is not a time; expected a number with s, m or h, such as `30m`")
 }
@@ -126,6 +138,11 @@ mod tests {
         }
         check(lifetime("30").map(drop), "30", "30m");
         check(share("x").map(drop), "x", "1%");
+        for bad in ["20", "-1ms", "61s", "s", "1m"] {
+            check(delay(bad).map(drop), bad, "20ms");
+        }
+        assert_eq!(delay("20ms"), Ok(Duration::from_millis(20)));
+        assert_eq!(delay("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(rate("50MB/s"), Ok(50_000_000));
         assert_eq!(jobs("3").unwrap().get(), 3);
     }

@@ -78,6 +78,8 @@ impl Cache {
         if cache_control.is_some_and(|value| value.contains("only-if-cached")) {
             return Err(refuse(StatusCode::GATEWAY_TIMEOUT, "there is no copy of it here"));
         }
+        // The cache's own request to the origin.
+        self.origin.line.travel().await;
         let found = self.origin.find(name.clone()).await.map_err(|fault| fault_answer(&fault))?;
         if found.is_collection() {
             return collection::page(parts, self.origin.store.clone(), name).await;

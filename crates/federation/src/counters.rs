@@ -6,12 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use hyper::Method;
 use hyper::http::request::Parts;
+use serde::Serialize;
 
 use super::name::Name;
 use super::reply::Answer;
 
 /// What was asked of a federation's own servers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Requests to the director, discovery not counted.
     pub director_queries: u64,
@@ -21,6 +22,10 @@ pub struct Counts {
     pub cache_hits: u64,
     /// Reads that made the cache fetch an object.
     pub cache_misses: u64,
+    /// Requests that clients made to cache and origin, of any kind.
+    pub requests: u64,
+    /// Bytes of objects that clients were sent, by cache or origin.
+    pub bytes_sent: u64,
 }
 
 #[derive(Debug, Default)]
@@ -29,6 +34,7 @@ pub(super) struct Counters {
     pub(super) origin_reads: Counter,
     pub(super) cache_hits: Counter,
     pub(super) cache_misses: Counter,
+    requests: Counter,
     /// By object, the bytes that clients were sent.
     sent: Mutex<BTreeMap<String, u64>>,
 }
@@ -36,6 +42,7 @@ pub(super) struct Counters {
 impl Counters {
     /// Counts what a client is sent of an object.
     pub(super) fn note(&self, parts: &Parts, answer: &Answer) {
+        self.requests.add();
         let (Some(name), Some(bytes)) = (Name::parse(parts.uri.path()), answer.object_bytes())
         else {
             return;
@@ -58,6 +65,8 @@ impl Counters {
             origin_reads: self.origin_reads.value(),
             cache_hits: self.cache_hits.value(),
             cache_misses: self.cache_misses.value(),
+            requests: self.requests.value(),
+            bytes_sent: self.bytes_sent().values().fold(0, |sum, n| sum.saturating_add(*n)),
         }
     }
 }

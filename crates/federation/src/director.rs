@@ -15,6 +15,9 @@ use super::name::Name;
 use super::reply::{self, Answer, done};
 use super::serve::{Handler, drain};
 
+/// Where anybody may read what was asked of the federation so far. No real one has it.
+const COUNTS_PATH: &str = "/.well-known/gular-counts";
+
 /// Redirects.
 pub(super) struct Director {
     /// Its own URL, `https://localhost:PORT`.
@@ -59,6 +62,7 @@ impl Director {
                 "/.well-known/issuer.jwks" => {
                     return reply::json(StatusCode::OK, &self.issuer.keys());
                 }
+                COUNTS_PATH => return reply::json(StatusCode::OK, &json!(self.counters.counts())),
                 _ => {}
             }
         }

@@ -32,6 +32,7 @@ mod director;
 mod error;
 mod folder;
 mod issuer;
+mod line;
 mod mint;
 mod multistatus;
 mod name;

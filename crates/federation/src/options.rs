@@ -1,6 +1,7 @@
 //! What a federation serves, and how.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Error;
 use super::name::Name;
@@ -26,6 +27,14 @@ pub struct Options {
     /// Whether clients are told that reading takes a token. The own origin, unless
     /// `public_read`, always says so.
     pub require_token: bool,
+    /// How long every request waits before it is answered; one that the own cache has no copy
+    /// for, twice: the cache asks the origin.
+    pub latency: Duration,
+    /// The most bytes per second that clients send and are sent, by all connections to its own
+    /// servers together. The own cache fetches from the own origin without a limit.
+    pub rate: Option<u64>,
+    /// Whether the own cache forgets the copies of earlier runs.
+    pub cold: bool,
 }
 
 impl Options {
@@ -41,6 +50,9 @@ impl Options {
             caches: Caches::Own,
             issuer: None,
             require_token: false,
+            latency: Duration::ZERO,
+            rate: None,
+            cold: false,
         }
     }
 

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::access::{Admitted, Guard};
 use super::collection;
 use super::counters::Counters;
+use super::line::Line;
 use super::name::Name;
 use super::object::{self, blocking, fault_answer};
 use super::reply::{Answer, done, refuse};
@@ -29,6 +30,7 @@ pub(super) struct Origin {
     pub(super) store: Store,
     pub(super) guard: Arc<Guard>,
     pub(super) counters: Arc<Counters>,
+    pub(super) line: Arc<Line>,
 }
 
 impl Handler for Origin {
@@ -140,6 +142,7 @@ impl Origin {
                 None => break,
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
+                        self.line.pass(data.len() as u64).await;
                         out.write_all(&data).await.map_err(failed)?;
                     }
                 }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::body::Body;
+use super::line::{Line, Paced};
 use super::reply::Answer;
 
 /// Connections that one listener serves at a time; more wait.
@@ -41,7 +41,12 @@ pub(super) trait Handler: Send + Sync + 'static {
 }
 
 /// Serves until it is dropped.
-pub(super) async fn serve<H: Handler>(listener: TcpListener, tls: TlsAcceptor, handler: Arc<H>) {
+pub(super) async fn serve<H: Handler>(
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    line: Arc<Line>,
+    handler: Arc<H>,
+) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     // They end with it.
     let mut connections = JoinSet::new();
@@ -50,9 +55,9 @@ pub(super) async fn serve<H: Handler>(listener: TcpListener, tls: TlsAcceptor, h
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (tls, handler) = (tls.clone(), Arc::clone(&handler));
+                let (tls, line, handler) = (tls.clone(), Arc::clone(&line), Arc::clone(&handler));
                 connections.spawn(async move {
-                    connection(stream, tls, handler).await;
+                    connection(stream, tls, line, handler).await;
                     drop(place);
                 });
             }
@@ -63,12 +68,17 @@ pub(super) async fn serve<H: Handler>(listener: TcpListener, tls: TlsAcceptor, h
 }
 
 /// One connection, to its end. How it ends is the client's to notice.
-async fn connection<H: Handler>(stream: TcpStream, tls: TlsAcceptor, handler: Arc<H>) {
+async fn connection<H: Handler>(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    line: Arc<Line>,
+    handler: Arc<H>,
+) {
     let _ = stream.set_nodelay(true);
     let Ok(Ok(stream)) = timeout(TLS_TIMEOUT, tls.accept(stream)).await else { return };
     let service = service_fn(|request| {
-        let handler = Arc::clone(&handler);
-        async move { Ok::<Response<Body>, Infallible>(answer(&*handler, request).await) }
+        let (line, handler) = (Arc::clone(&line), Arc::clone(&handler));
+        async move { Ok::<Response<Paced>, Infallible>(answer(&*handler, line, request).await) }
     });
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -78,10 +88,15 @@ async fn connection<H: Handler>(stream: TcpStream, tls: TlsAcceptor, handler: Ar
         .await;
 }
 
-async fn answer<H: Handler>(handler: &H, request: Request<Incoming>) -> Response<Body> {
+async fn answer<H: Handler>(
+    handler: &H,
+    line: Arc<Line>,
+    request: Request<Incoming>,
+) -> Response<Paced> {
+    line.travel().await;
     let mut response = handler.handle(request).await.response();
     response.headers_mut().insert(SERVER, HeaderValue::from_static(H::SERVER));
-    response
+    response.map(|body| Paced::new(body, line))
 }
 
 /// Reads what is left of a request's body. A socket closed on unread bytes is reset,

@@ -21,6 +21,7 @@ use super::counters::{Counters, Counts};
 use super::director::Director;
 use super::folder::{Folder, State};
 use super::issuer::Issuer;
+use super::line::Line;
 use super::origin;
 use super::serve::{Handler, serve};
 use super::store::Store;
@@ -72,6 +73,7 @@ impl Federation {
         let tls = authority::acceptor(&folder)?;
         let runtime = runtime()?;
         let counters = Arc::new(Counters::default());
+        let line = Arc::new(Line::new(options.latency, options.rate));
 
         let front = Listener::bind(&runtime, options.port)?;
         let discovery = front.url.clone();
@@ -94,21 +96,26 @@ impl Federation {
                     store: Store::new(root, partial.clone()),
                     guard: Arc::clone(&guard),
                     counters: Arc::clone(&counters),
+                    line: Arc::clone(&line),
                 });
                 let listener = Listener::bind(&runtime, 0)?;
                 let url = listener.url.clone();
-                listener.serve(&runtime, &tls, Arc::clone(&origin));
+                listener.serve(&runtime, &tls, &line, Arc::clone(&origin));
                 own_origin = Some(origin);
                 url
             }
         };
         let caches = match (&options.caches, own_origin) {
             (Caches::Own, Some(origin)) => {
+                let copies = folder.folder("cache")?;
+                if options.cold {
+                    std::fs::remove_dir_all(&copies).map_err(Error::io("clear", &copies))?;
+                }
                 let store = Store::new(folder.folder("cache")?, partial);
                 let cache = Arc::new(Cache::new(store, origin, guard, Arc::clone(&counters)));
                 let listener = Listener::bind(&runtime, 0)?;
                 let url = listener.url.clone();
-                listener.serve(&runtime, &tls, cache);
+                listener.serve(&runtime, &tls, &line, cache);
                 vec![url]
             }
             (Caches::External(urls), _) => {
@@ -140,7 +147,7 @@ impl Federation {
             issuer: discovery,
             pid: std::process::id(),
         })?;
-        let front = front.serve(&runtime, &tls, Arc::new(director));
+        let front = front.serve(&runtime, &tls, &line, Arc::new(director));
         let (ca_file, runtime) = (folder.path(CA_FILE), Some(runtime));
         Ok(Self { url, ca_file, origin, caches, counters, front, trouble, runtime, _lock: lock })
     }
@@ -231,9 +238,10 @@ impl Listener {
         self,
         runtime: &Runtime,
         tls: &TlsAcceptor,
+        line: &Arc<Line>,
         handler: Arc<H>,
     ) -> JoinHandle<()> {
-        runtime.spawn(serve(self.socket, tls.clone(), handler))
+        runtime.spawn(serve(self.socket, tls.clone(), Arc::clone(line), handler))
     }
 }
 
