@@ -122,31 +122,37 @@ impl From<gular_containers::Error> for Failure {
     }
 }
 
+impl Exit {
+    /// Of a failed transfer.
+    pub(crate) fn of(error: &gular_transfer::Error) -> Self {
+        use gular_transfer::Error::{AnotherBundle, Bundle, ObjectDigest, Pelican};
+        match error {
+            Pelican(error) => Self::of_pelican(error),
+            Bundle(error) => verdict(error),
+            AnotherBundle { .. } | ObjectDigest { .. } => Self::Unsound,
+            _ => Self::Failed,
+        }
+    }
+
+    fn of_pelican(error: &gular_pelican::Error) -> Self {
+        match error {
+            // Not the bytes that were asked for: the same verdict as that of `verify`.
+            gular_pelican::Error::Corrupt { .. } => Self::Unsound,
+            error if error.is_passing() => Self::Later,
+            _ => Self::Failed,
+        }
+    }
+}
+
 impl From<gular_pelican::Error> for Failure {
     fn from(error: gular_pelican::Error) -> Self {
-        // Not the bytes that were asked for: the same verdict as that of `verify`.
-        let unsound = matches!(error, gular_pelican::Error::Corrupt { .. });
-        let exit = match unsound {
-            true => Exit::Unsound,
-            false if error.is_passing() => Exit::Later,
-            false => Exit::Failed,
-        };
-        Self { exit, ..Self::new(&error, hints::pelican(&error)) }
+        Self { exit: Exit::of_pelican(&error), ..Self::new(&error, hints::pelican(&error)) }
     }
 }
 
 impl From<gular_transfer::Error> for Failure {
     fn from(error: gular_transfer::Error) -> Self {
-        match error {
-            gular_transfer::Error::Pelican(error) => error.into(),
-            gular_transfer::Error::Bundle(error) => error.into(),
-            error => {
-                use gular_transfer::Error::{AnotherBundle, ObjectDigest};
-                let unsound = matches!(error, AnotherBundle { .. } | ObjectDigest { .. });
-                let exit = if unsound { Exit::Unsound } else { Exit::Failed };
-                Self { exit, ..Self::new(&error, hints::transfer(&error)) }
-            }
-        }
+        Self { exit: Exit::of(&error), ..Self::new(&error, hints::transfer(&error)) }
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gular_bundle::{Bundle, OpenOptions, Split};
 use gular_transfer::{
-    BundleUrl, Checked, Client, Error, FetchOptions, FetchReport, Remote, RemoteBundle, Watch,
-    fetch, fetch_object, object_here,
+    BundleUrl, Checked, Client, DEFAULT_MAX_OBJECTS, Error, FetchOptions, FetchReport,
+    FolderOptions, Remote, RemoteBundle, Watch, fetch, fetch_folder, fetch_object, object_here,
 };
 
 use crate::exit::{Exit, Failure};
@@ -14,16 +14,18 @@ use crate::network::Network;
 use crate::progress::bytes_bar;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{hints, network, show, units};
+use crate::{folder, hints, network, show, units};
 
-/// Fetch a published bundle, or one object, and check each block on arrival
+/// Fetch a published bundle, one object, or a collection; check each block on arrival
 ///
 /// DIR becomes a local bundle; it must be new, empty, or hold this bundle. If interrupted, even by
 /// kill -9, run the same command again: what is already there is checked and kept, and when all of
 /// it is there and the URL has a digest, no server is asked. An object that is not a bundle is stored in DIR under
 /// its own name; an incomplete one is kept if the URL has a digest; without one it is compared
-/// with the checksum that its server tells, and said to be not checked where there is none. Exit
-/// code 1: the bytes do not match their digest.
+/// with the checksum that its server tells, and said to be not checked where there is none. With
+/// -r every object below a collection is fetched so, to the file of its name below DIR; files that
+/// are there are compared and never overwritten, and one that fails is named while the others are
+/// still fetched. Exit code 1: the bytes do not match their digest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again later
@@ -31,10 +33,16 @@ Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again l
 Example:
   gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/")]
 pub(crate) struct FetchArgs {
-    /// NAME/VERSION#DIGEST as `gular publish` prints it, or an object
+    /// NAME/VERSION#DIGEST as `gular publish` prints it, or an object; with -r a collection
     pub(crate) url: String,
     /// The folder of the local copy
     pub(crate) dir: PathBuf,
+    /// Fetch each object below a collection, as it is
+    #[arg(long, short, conflicts_with = "splits")]
+    pub(crate) recursive: bool,
+    /// With -r, the most objects and collections there may be
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", hide_short_help = true)]
+    pub(crate) max_objects: usize,
     /// Only these splits, such as `train,val`
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
     pub(crate) splits: Vec<Split>,
@@ -74,6 +82,19 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         }
     };
     let watch = Watch { progress: &progress, waiting: &waiting, cancel: &stop.flag };
+    if args.recursive {
+        folder::no_digest(&url)?;
+        let options = FolderOptions {
+            jobs: args.network.jobs.get(),
+            dry_run: args.dry_run,
+            max_objects: args.max_objects,
+            ..FolderOptions::default()
+        };
+        let fetched = fetch_folder(&client, &url.url, &args.dir, &options, watch);
+        bar.finish_and_clear();
+        let fetched = fetched.map_err(|error| network::ended(error, &stop))?;
+        return folder::report(&fetched, &folder::text(&fetched.report), output);
+    }
     let fetched = bring(&client, &url, args, watch);
     bar.finish_and_clear();
     let (report, offline) = fetched.map_err(|error| failure(error, &url, args, &stop))?;

@@ -332,7 +332,11 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
         E::Fragment { .. } => {
             "`gular publish` and `gular pack` print the digest; without one, leave `#…` out"
         }
-        E::NoManifest { .. } => "give the URL of a version; `gular ls` lists what is there",
+        E::NoManifest { .. } => {
+            "give the URL of a version; `gular ls` lists what is there, and `gular fetch -r` \
+             fetches a collection that is not a bundle"
+        }
+        E::TooMany { .. } => "name a folder in it, or raise `--max-objects`",
         E::NoBundleUrl { .. } => "give the URL that `gular publish` printed",
         E::AnotherBundle { .. } => {
             "check the version in the URL, and that the digest is all of the one that `gular publish` printed for it: a published version never changes"

@@ -16,6 +16,7 @@ use gular_pack::{
 use indicatif::ProgressBar;
 
 use crate::exit::{Exit, Failure};
+use crate::pack_url::{self, UrlArgs};
 use crate::payload::PayloadArgs;
 use crate::progress::{bytes_bar, counter};
 use crate::shared::{AboutArgs, Jobs, Output};
@@ -43,7 +44,10 @@ Examples:
   gular pack images/ bundle/ --labels tags.csv --label-separator ' '   id,tags: 17,haze primary"
 )]
 pub(crate) struct PackArgs {
-    /// The folder of images, or a .zip, .tar, .tar.gz, .tgz or .tar.zst of it
+    /// The folder of images, a .zip, .tar, .tar.gz, .tgz or .tar.zst of it, or its URL
+    ///
+    /// The collection at a URL, such as pelican://HOST/folder, is fetched first (see --cache), and
+    /// gives the same bundle as the folder would.
     ///
     /// Archives are packed without being unpacked, and give the same bundle as the folder would. If
     /// all images are below one folder of the archive that is not a split or class, that folder is
@@ -209,6 +213,8 @@ pub(crate) struct PackArgs {
     pub(crate) payload: PayloadArgs,
     #[command(flatten)]
     pub(crate) about: AboutArgs,
+    #[command(flatten)]
+    pub(crate) from_url: UrlArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -264,6 +270,9 @@ pub(crate) struct Fractions(pub(crate) Vec<(Split, f64)>);
 pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
     let options = options(args)?;
+    let fetched =
+        pack_url::fetch(&args.src, &args.out, &args.from_url, args.dry_run, output, &stop)?;
+    let src = fetched.as_ref().map_or(&args.src, |fetched| &fetched.dir);
     let bars = Mutex::new((counter("scan", output), None::<ProgressBar>));
     let progress = |p: Progress| {
         let Ok(mut bars) = bars.lock() else { return };
@@ -280,7 +289,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             }
         }
     };
-    let result = gular_pack::pack(&args.src, &args.out, &options, &progress, &stop.flag);
+    let result = gular_pack::pack(src, &args.out, &options, &progress, &stop.flag);
     if let Ok(bars) = bars.lock() {
         bars.0.finish_and_clear();
         if let Some(bar) = &bars.1 {
@@ -289,6 +298,9 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     }
     match result {
         Ok(report) => {
+            if let Some(fetched) = fetched {
+                fetched.done_with();
+            }
             for warning in &report.warnings {
                 show::message("warning", warning);
             }

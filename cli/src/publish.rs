@@ -7,8 +7,11 @@ use std::time::Instant;
 
 use clap::Args;
 use gular_bundle::Digest;
-use gular_pelican::{Check, Url};
-use gular_transfer::{PublishOptions, PublishReport, SoundBundle, Watch, publish, publish_file};
+use gular_pelican::{Check, Client, Url};
+use gular_transfer::{
+    DEFAULT_MAX_OBJECTS, FolderOptions, PublishOptions, PublishReport, SoundBundle, Watch, publish,
+    publish_file, publish_folder,
+};
 use gular_verify::{Mode, VerifyOptions};
 
 use crate::exit::{Exit, Failure};
@@ -16,9 +19,9 @@ use crate::network::Network;
 use crate::progress::bytes_bar;
 use crate::shared::Output;
 use crate::stop::Stop;
-use crate::{hints, network, show, units};
+use crate::{folder, hints, network, show, units};
 
-/// Publish a bundle, or one file, to a Pelican federation
+/// Publish a bundle, one file, or any folder, to a Pelican federation
 ///
 /// A bundle's URL names its version: NAME/VERSION. Its files go to NAME/data, which versions
 /// share, and the manifest goes to NAME/VERSION last. The length and digest of each object at the
@@ -26,7 +29,8 @@ use crate::{hints, network, show, units};
 /// the same command resumes, and two publishers do not disturb each other. Nothing is ever
 /// overwritten. The token needs storage.create, and storage.read to compare; a token for each may
 /// be named (--token twice). Without storage.read objects are stored and not read back: verify the
-/// URL afterwards with a token that may read.
+/// URL afterwards with a token that may read. With -r each file of any folder becomes the object of
+/// its name below URL; one that fails is named, and the others are still sent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 1 the bundle is not sound, 2 error, 75 try again later
@@ -34,10 +38,16 @@ Exit codes: 0 done, 1 the bundle is not sound, 2 error, 75 try again later
 Example:
   gular publish bundle/ pelican://osg-htc.org/mylab/birds/v1")]
 pub(crate) struct PublishArgs {
-    /// The bundle's folder, or a file
+    /// The bundle's folder, or a file; with -r any folder
     pub(crate) from: PathBuf,
     /// Where to: NAME/VERSION for a bundle, the object's name for a file
     pub(crate) url: String,
+    /// Publish each file of a folder as it is, under its own name
+    #[arg(long, short)]
+    pub(crate) recursive: bool,
+    /// With -r, the most files and folders there may be
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_OBJECTS, requires = "recursive", hide_short_help = true)]
+    pub(crate) max_objects: usize,
     /// Only show what would be sent
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -62,6 +72,9 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     check_from(args)?;
     let client = network::client(&args.network.access)?;
     let (jobs, dry_run) = (args.network.jobs.get(), args.dry_run);
+    if args.recursive {
+        return recursive(args, &client, &url, output, &stop);
+    }
     let options = PublishOptions { jobs, dry_run, check: args.check };
     let sound = match args.from.is_dir() {
         true => Some(SoundBundle::prove(&args.from, |dir| prove(dir, &options, output, &stop))?),
@@ -91,6 +104,33 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
         show::text(&text(&report))?;
     }
     Ok(Exit::Done)
+}
+
+/// Any folder, file by file.
+fn recursive(
+    args: &PublishArgs,
+    client: &Client,
+    url: &Url,
+    output: &Output,
+    stop: &Stop,
+) -> Result<Exit, Failure> {
+    let options = FolderOptions {
+        jobs: args.network.jobs.get(),
+        dry_run: args.dry_run,
+        max_objects: args.max_objects,
+        alone: false,
+        check: args.check,
+    };
+    let bar = bytes_bar("publish", 0, output);
+    let progress = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
+    let published = publish_folder(client, &args.from, url, &options, watch);
+    bar.finish_and_clear();
+    let published = published.map_err(|error| network::ended(error, stop))?;
+    folder::report(&published, &text(&published.report), output)
 }
 
 /// The URL, which has no digest: that is what publishing tells.

@@ -159,6 +159,70 @@ pub enum Error {
         /// Bytes of a shard.
         needed: u64,
     },
+    /// A folder without a file.
+    #[error("`{dir}` holds no file")]
+    NoFiles {
+        /// The folder.
+        dir: String,
+    },
+    /// A folder for one collection that holds files of others.
+    #[error("`{dir}` holds what `{url}` does not, such as `{found}`{}", and_more(*more))]
+    Strangers {
+        /// The folder.
+        dir: String,
+        /// The collection.
+        url: String,
+        /// One of them.
+        found: String,
+        /// How many others there are.
+        more: usize,
+    },
+    /// An object where a collection is expected.
+    #[error("`{url}` is an object, and not a collection of objects")]
+    NotCollection {
+        /// The object.
+        url: String,
+    },
+    /// Names in a listing that no path can hold.
+    #[error("the listing of `{url}` has {names} names that cannot be files, which were left out")]
+    UnsafeNames {
+        /// The collection.
+        url: String,
+        /// How many.
+        names: usize,
+    },
+    /// An object of which no server tells the length.
+    #[error("no server tells the length of `{url}`")]
+    NoLength {
+        /// The object.
+        url: String,
+    },
+    /// More files or objects than are to be moved at a time.
+    #[error("`{place}` holds more than {limit} files and folders")]
+    TooMany {
+        /// The folder or collection.
+        place: String,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// Folders in folders without an end.
+    #[error("`{place}` is more than {limit} folders deep, or leads back to a folder above it")]
+    TooDeep {
+        /// The folder or collection.
+        place: String,
+        /// How deep it may be.
+        limit: usize,
+    },
+    /// A sample that the shard does not have.
+    #[error("shard `{shard}` has {samples} samples, and none with number {row}")]
+    NoSample {
+        /// The shard.
+        shard: String,
+        /// The number asked for.
+        row: usize,
+        /// How many there are.
+        samples: usize,
+    },
     /// The file system has no room.
     #[error("`{dir}` has {} free, {} are needed", Size(*free), Size(*needed))]
     NoSpace {
@@ -243,7 +307,19 @@ impl Error {
                 "free space, use another folder, or fetch only some splits; what was fetched before is kept",
             ),
             Self::Io(error) => error.hint(),
-            Self::Pelican(_) | Self::ObjectName { .. } => None,
+            Self::ObjectName { .. } => Some(
+                "rename it: a name may not hold `?`, `#`, `\\`, control characters or what is not UTF-8, nor begin with `.gular-tmp-`",
+            ),
+            Self::Strangers { .. } => Some("use a new or empty folder, or remove them"),
+            Self::NoFiles { .. } => Some("name the folder that holds the files"),
+            Self::NotCollection { .. } => {
+                Some("fetch it without `-r`, or name the collection that holds it")
+            }
+            Self::UnsafeNames { .. } => Some("whoever owns the collection can rename them"),
+            Self::NoLength { .. } => Some("ask whoever runs the server"),
+            Self::TooMany { .. } => Some("name a folder in it, or raise the limit"),
+            Self::TooDeep { .. } => Some("name a folder in it"),
+            Self::Pelican(_) | Self::NoSample { .. } => None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Publishes and fetches bundles: the one owner of the published layout, of bundle URLs,
+//! Publishes and fetches bundles, and folders of any files: the one owner of the published layout, of bundle URLs,
 //! of remote manifests, and of a node's cache.
 //!
 //! ```text
@@ -14,11 +14,13 @@ mod checkup;
 mod data_folder;
 mod error;
 mod fetch;
+mod folder;
 mod open;
 mod prestage;
 mod publish;
 mod published;
 mod remote;
+mod sparse;
 mod url;
 mod watch;
 mod wrong_copy;
@@ -31,12 +33,17 @@ pub use fetch::{
     Checked, FetchOptions, FetchReport, FolderLock, TellWaiting, Trust, fetch, fetch_object,
     object_here,
 };
+pub use folder::{
+    DEFAULT_MAX_OBJECTS, Failed, FolderFetch, FolderOptions, FolderReport, fetch_folder,
+    publish_folder,
+};
 pub use gular_pelican::{Client, ClientOptions};
 pub use open::{BundleOptions, Opened, open_bundle};
 pub use prestage::{PrestageOptions, PrestageReport, prestage};
 pub use publish::{PublishOptions, PublishReport, SoundBundle, publish, publish_file};
 pub use published::{Published, Stored};
 pub use remote::{Remote, RemoteBundle, has_splits};
+pub use sparse::{GiveValue, Sparse, SparseReport, read_samples};
 pub use url::BundleUrl;
 pub use watch::{Progress, Waiting, Watch};
 pub use wrong_copy::{WrongCopy, wrong_copies};

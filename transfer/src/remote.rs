@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -179,6 +180,24 @@ impl RemoteBundle {
                 Ok(())
             };
             client.stream(&object, from, &mut counted, cancel)
+        })
+    }
+
+    /// Reads the bytes `range` of a shard, as [`Client::read_range`] does, from whichever folder
+    /// has it.
+    ///
+    /// # Errors
+    /// Those of [`Client::read_range`].
+    pub fn read_range(
+        &self,
+        client: &Client,
+        file: &FileEntry,
+        range: Range<u64>,
+        accepts: &dyn Fn(&[u8]) -> Result<(), String>,
+        cancel: &AtomicBool,
+    ) -> Result<Vec<u8>, Error> {
+        self.data.seek(&self.published, file, |url| {
+            client.read_range(url, file.bytes, range.clone(), accepts, cancel)
         })
     }
 

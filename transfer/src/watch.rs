@@ -1,7 +1,7 @@
 //! What a caller sees and stops.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_pelican::Error;
 
@@ -39,5 +39,27 @@ impl<'a> Watch<'a> {
 
     pub(crate) fn cancelled(self) -> bool {
         self.cancel.load(Ordering::Relaxed)
+    }
+}
+
+/// How far all objects together are. A trial that failed takes its bytes back.
+pub(crate) struct Moved<'a> {
+    progress: &'a Progress<'a>,
+    done: AtomicU64,
+    total: u64,
+}
+
+impl<'a> Moved<'a> {
+    pub(crate) fn new(progress: &'a Progress<'a>, total: u64) -> Self {
+        Self { progress, done: AtomicU64::new(0), total }
+    }
+
+    pub(crate) fn by(&self, n: i64) {
+        let by = n.unsigned_abs();
+        let now = match n >= 0 {
+            true => self.done.fetch_add(by, Ordering::Relaxed).saturating_add(by),
+            false => self.done.fetch_sub(by, Ordering::Relaxed).saturating_sub(by),
+        };
+        (self.progress)(now, self.total);
     }
 }

@@ -5,5 +5,7 @@
 mod fetch;
 mod find;
 mod fixtures;
+mod folder;
 mod last_good;
 mod publish;
+mod sparse;

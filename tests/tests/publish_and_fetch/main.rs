@@ -20,13 +20,14 @@
 //! site       where the federation is, and `gular` able to reach it
 //! bundles    what is published
 //! publish, taken, fetch, copied, derived, killed, verify, objects, secrecy,
-//! doctor, prestage, folder   the checks
+//! doctor, prestage, folder, any_folder   the checks
 //! down, wrong_copy   what needs a federation that may be stopped or damaged: always the
 //!            embedded one
 //! ```
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod any_folder;
 mod bundles;
 mod copied;
 mod derived;

@@ -14,7 +14,7 @@ use crate::{Error, Watch};
 const WRITE_BACK_BYTES: u64 = 64 << 20;
 
 /// A file under its temporary name, which a later run finds again.
-pub(super) struct Partial {
+pub(crate) struct Partial {
     file: File,
     temp: PathBuf,
     to: PathBuf,
@@ -26,13 +26,13 @@ pub(super) struct Partial {
 
 impl Partial {
     /// The temporary name of `to`.
-    pub(super) fn temp_of(to: &Path) -> PathBuf {
+    pub(crate) fn temp_of(to: &Path) -> PathBuf {
         let name = to.file_name().unwrap_or_default().to_string_lossy();
         to.with_file_name(format!("{TEMP_PREFIX}fetch-{name}"))
     }
 
     /// Opens what an earlier run left of `to`, or begins anew.
-    pub(super) fn open(to: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(to: &Path) -> Result<Self, Error> {
         let temp = Self::temp_of(to);
         let io = |e| Error::io("open", &temp, e);
         let mut options = fs::OpenOptions::new();
@@ -44,7 +44,7 @@ impl Partial {
     /// Accepts the blocks of `block_bytes` that `accepts` takes, from the first on, and
     /// cuts off the rest; returns how many there are. `step` is told of the bytes of each,
     /// and says whether to go on.
-    pub(super) fn keep_sound(
+    pub(crate) fn keep_sound(
         &mut self,
         len: u64,
         block_bytes: usize,
@@ -76,7 +76,7 @@ impl Partial {
     }
 
     /// Writes checked bytes behind those that are there.
-    pub(super) fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, position)?;
         self.sound = position + bytes.len() as u64;
         if self.sound - self.asked >= WRITE_BACK_BYTES {
@@ -92,13 +92,13 @@ impl Partial {
     }
 
     /// Forgets all that was written.
-    pub(super) fn restart(&mut self) -> io::Result<()> {
+    pub(crate) fn restart(&mut self) -> io::Result<()> {
         (self.sound, self.asked) = (0, 0);
         self.file.set_len(0)
     }
 
     /// Gives it its name, read-only.
-    pub(super) fn finish(mut self) -> Result<(), Error> {
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
         if let Some(write_back) = self.write_back.take() {
             write_back.finish().map_err(|e| Error::io("write", &self.temp, e))?;
         }
@@ -111,7 +111,7 @@ impl Partial {
 ///
 /// # Errors
 /// [`Error::NoSpace`].
-pub(super) fn check_space(dir: &Path, needed: u64) -> Result<(), Error> {
+pub(crate) fn check_space(dir: &Path, needed: u64) -> Result<(), Error> {
     match gular_files::free(dir).map(|free| free.bytes) {
         Ok(free) if free < needed => {
             Err(Error::NoSpace { dir: dir.display().to_string(), needed, free })
@@ -143,7 +143,7 @@ impl FolderLock {
     }
 
     /// The lock of `dir`, unless somebody has it.
-    pub(super) fn attempt(dir: &Path) -> Result<Option<Self>, Error> {
+    pub(crate) fn attempt(dir: &Path) -> Result<Option<Self>, Error> {
         let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
         let lock = Lock::try_at(&path, LockMode::Exclusive)?;
         Ok(lock.map(|lock| Self(lock.removed_when_dropped())))
@@ -151,7 +151,7 @@ impl FolderLock {
 
     /// Waits until nobody writes to `dir` as a whole, and keeps those from it who would; others
     /// may share it.
-    pub(super) fn share(
+    pub(crate) fn share(
         dir: &Path,
         keep_waiting: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Self, Error> {

@@ -18,6 +18,8 @@ mod run;
 mod streamed;
 
 pub use disk::FolderLock;
+pub(crate) use disk::{Partial, check_space};
+pub(crate) use object::ObjectJob;
 pub use object::{fetch_object, object_here};
 pub use report::{Checked, FetchReport};
 pub use run::{FetchOptions, Trust, fetch};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gular_bundle::{Digest, StreamDigest};
-use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, PlainSink, Scheme, Url};
+use gular_pelican::{BLOCK_BYTES, Client, Error as Pelican, PlainSink, Same, Scheme, Url};
 
 use super::disk::{FolderLock, Partial, check_space};
 use super::report::{Checked, FetchReport};
@@ -55,7 +55,7 @@ pub fn fetch_object(
         return Err(Error::Occupied { path, url });
     }
     check_space(dir, missing(&to, len_bytes))?;
-    let job = Job { client, to: &to, len_bytes, watch };
+    let job = ObjectJob { client, to: &to, len_bytes, watch };
     let done = match url.digest {
         Some(expected) => job.with_digest(&url.url, expected)?,
         None => job.without(&url.url)?,
@@ -111,22 +111,22 @@ fn missing(to: &Path, len: u64) -> u64 {
 }
 
 /// One object to be fetched.
-struct Job<'a> {
-    client: &'a Client,
-    to: &'a Path,
-    len_bytes: u64,
-    watch: Watch<'a>,
+pub(crate) struct ObjectJob<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) to: &'a Path,
+    pub(crate) len_bytes: u64,
+    pub(crate) watch: Watch<'a>,
 }
 
 /// A file that has its name now.
-struct Done {
+pub(crate) struct Done {
     digest: Digest,
-    fetched: u64,
-    checked: Checked,
+    pub(crate) fetched: u64,
+    pub(crate) checked: Checked,
     how: Option<String>,
 }
 
-impl Job<'_> {
+impl ObjectJob<'_> {
     /// Goes on behind what a killed run left; where that was not its beginning, from the
     /// start; where a cache has other bytes, from the origin.
     fn with_digest(&self, url: &Url, expected: Digest) -> Result<Done, Error> {
@@ -158,7 +158,21 @@ impl Job<'_> {
         }
     }
 
-    fn without(&self, url: &Url) -> Result<Done, Error> {
+    /// Goes on behind what an earlier run left, and compares all of it with the checksum that a
+    /// server tells; `None` where it is not what that says, or no server tells one.
+    pub(crate) fn resumed(&self, url: &Url) -> Result<Option<Done>, Error> {
+        let read = self.read(url, true, false)?;
+        let temp = Partial::temp_of(self.to);
+        let Same::Checksum(how) = self.client.compare(url, &temp, self.watch.cancel)? else {
+            return Ok(None);
+        };
+        read.partial.finish()?;
+        let (digest, fetched, checked) = (read.digest, read.fetched, Checked::Checksum);
+        Ok(Some(Done { digest, fetched, checked, how: Some(how) }))
+    }
+
+    /// All of it, compared with the checksum that a server tells, if any does.
+    pub(crate) fn without(&self, url: &Url) -> Result<Done, Error> {
         let read = self.read(url, false, true)?;
         let (checked, how) = match read.checked {
             Ok(how) => (Checked::Checksum, how),

@@ -4,7 +4,7 @@ use gular_bundle::{Digest, MANIFEST_NAME};
 use gular_pelican::{Compared, Uploaded, Url};
 use serde::{Serialize, Serializer};
 
-use crate::BundleUrl;
+use crate::{BundleUrl, Error};
 
 /// What was published.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -47,7 +47,7 @@ pub struct PublishReport {
 
 impl PublishReport {
     /// Of nothing yet.
-    pub(super) fn new(url: BundleUrl, dry_run: bool) -> Self {
+    pub(crate) fn new(url: BundleUrl, dry_run: bool) -> Self {
         Self {
             digest: url.digest,
             url,
@@ -68,7 +68,7 @@ impl PublishReport {
     }
 
     /// Counts the object that was to be stored at `asked`.
-    pub(super) fn add(&mut self, asked: &Url, uploaded: Uploaded) {
+    pub(crate) fn add(&mut self, asked: &Url, uploaded: Uploaded) {
         self.objects += 1;
         self.bytes = self.bytes.saturating_add(uploaded.len_bytes);
         if uploaded.identical {
@@ -89,6 +89,16 @@ impl PublishReport {
         if *asked != uploaded.url {
             self.renamed.push(uploaded.url);
         }
+    }
+
+    /// The report, unless it says nothing: servers refuse what is there already as they refuse
+    /// everything. One object that was taken says that the token is good.
+    pub(crate) fn judged(self) -> Result<Self, Error> {
+        if self.presumed > 0 && self.presumed == self.objects {
+            let (url, refused) = (self.url.url.to_string(), self.presumed);
+            return Err(Error::NoneAccepted { url, refused });
+        }
+        Ok(self)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use gular_pelican::{Check, Client, Error as Pelican, IfTaken, Upload, Uploaded, 
 use super::listing::Listing;
 use super::report::PublishReport;
 use super::sound::SoundBundle;
+use crate::watch::Moved;
 use crate::{BundleUrl, Error, Published, Watch};
 
 /// How a bundle is published.
@@ -57,7 +57,7 @@ pub fn publish(
     let from = sound.bundle().dir().join(MANIFEST_NAME);
     let manifest = [Item::new(from, published.manifest().clone())];
     let total = data.iter().chain(&manifest).fold(0, |sum: u64, i| sum.saturating_add(i.bytes));
-    let sender = Sender { client, options, watch, total, moved: AtomicU64::new(0) };
+    let sender = Sender { client, options, watch, moved: Moved::new(watch.progress, total) };
     // A version that another bundle has: known before anything is sent.
     sender.check_version(&manifest)?;
     let there = Listing::new(client, published.data(), watch.cancel);
@@ -104,7 +104,8 @@ pub fn publish_file(
 ) -> Result<PublishReport, Error> {
     let start = Instant::now();
     let item = Item::new(from.to_owned(), url.clone());
-    let sender = Sender { client, options, watch, total: item.bytes, moved: AtomicU64::new(0) };
+    let moved = Moved::new(watch.progress, item.bytes);
+    let sender = Sender { client, options, watch, moved };
     let done = sender.send(&[item], IfTaken::Refuse, None)?;
     sender.report(BundleUrl { url: url.clone(), digest: None }, done, start)
 }
@@ -142,8 +143,7 @@ struct Sender<'a> {
     client: &'a Client,
     options: &'a PublishOptions,
     watch: Watch<'a>,
-    total: u64,
-    moved: AtomicU64,
+    moved: Moved<'a>,
 }
 
 impl Sender<'_> {
@@ -174,7 +174,7 @@ impl Sender<'_> {
             let check = self.options.check;
             let upload = Upload { from: &item.from, to: &item.to, if_taken, absent, check };
             let dry_run = self.options.dry_run;
-            match self.client.upload(&upload, dry_run, &|n| self.advance(n), stop) {
+            match self.client.upload(&upload, dry_run, &|n| self.moved.by(n), stop) {
                 Ok(uploaded) => {
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.push((item.to.clone(), uploaded));
@@ -195,16 +195,6 @@ impl Sender<'_> {
         }
     }
 
-    /// A trial that failed takes its bytes back.
-    fn advance(&self, n: i64) {
-        let by = n.unsigned_abs();
-        let now = match n >= 0 {
-            true => self.moved.fetch_add(by, Ordering::Relaxed).saturating_add(by),
-            false => self.moved.fetch_sub(by, Ordering::Relaxed).saturating_sub(by),
-        };
-        (self.watch.progress)(now, self.total);
-    }
-
     fn report(
         &self,
         url: BundleUrl,
@@ -217,12 +207,6 @@ impl Sender<'_> {
         }
         report.renamed.sort_by_key(Url::to_string);
         report.seconds = start.elapsed().as_secs_f64();
-        // Servers refuse what is there already as they refuse everything. One object that
-        // was taken says that the token is good.
-        if report.presumed > 0 && report.presumed == report.objects {
-            let (url, refused) = (report.url.url.to_string(), report.presumed);
-            return Err(Error::NoneAccepted { url, refused });
-        }
-        Ok(report)
+        report.judged()
     }
 }

@@ -1,0 +1,159 @@
+//! What the verbs that move any folder share: one error per object that failed, and the exit code
+//! that these errors make together.
+
+use gular_transfer::{BundleUrl, Failed, FolderFetch, FolderReport};
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::shared::Output;
+use crate::{hints, show};
+
+/// A folder has no digest of its own.
+pub(crate) fn no_digest(url: &BundleUrl) -> Result<(), Failure> {
+    match url.digest {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("`{url}` has a digest, and a folder has none");
+            let hint = "leave `#…` out; of a bundle, leave `--recursive` out";
+            Err(Failure::new(message, Some(hint.to_owned())))
+        }
+    }
+}
+
+/// What is said on stdout, as JSON.
+#[derive(Serialize)]
+struct Said<'a, R> {
+    #[serde(flatten)]
+    report: &'a R,
+    failed: Vec<FailedObject<'a>>,
+    not_tried: usize,
+}
+
+#[derive(Serialize)]
+struct FailedObject<'a> {
+    name: &'a str,
+    error: String,
+}
+
+/// Shows what was done and what failed; the exit code of all of it.
+pub(crate) fn report<R: Serialize>(
+    done: &FolderReport<R>,
+    text: &str,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let FolderReport { report, failed, not_tried } = done;
+    failures(failed, *not_tried);
+    if output.json {
+        let failed = failed.iter().map(|failed| {
+            let error = failed.error.to_string();
+            FailedObject { name: &failed.name, error }
+        });
+        show::json(&Said { report, failed: failed.collect(), not_tried: *not_tried })?;
+    } else if !output.quiet {
+        show::text(text)?;
+        if !failed.is_empty() {
+            let n = show::count(failed.len() as u64, "error");
+            let rest = match not_tried {
+                0 => String::new(),
+                n => format!(", {} not tried", show::count(*n as u64, "object")),
+            };
+            show::text(&format!("{n}{rest}; the same command tries again what is missing\n"))?;
+        }
+    }
+    Ok(exit(failed))
+}
+
+/// One error per object, and the next step of the first that has one.
+pub(crate) fn failures(failed: &[Failed], not_tried: usize) {
+    for failed in failed {
+        show::message("error", &format!("{}: {}", show::plain(&failed.name), failed.error));
+    }
+    if not_tried > 0 {
+        let n = show::count(not_tried as u64, "object");
+        show::message("note", &format!("{n} not tried, since one after another failed"));
+    }
+    if let Some(hint) = failed.iter().find_map(|failed| hint(&failed.error)) {
+        show::message("hint", &hint);
+    }
+}
+
+fn hint(error: &gular_transfer::Error) -> Option<String> {
+    use gular_pelican::Error::Taken;
+    match error {
+        gular_transfer::Error::Pelican(Taken { .. }) => {
+            let hint = "names are written once, since caches never learn of a change: publish below \
+                        another URL. If an upload that was cut off left it, have it removed at the \
+                        origin";
+            Some(hint.to_owned())
+        }
+        other => hints::transfer(other),
+    }
+}
+
+/// Bad bytes are the worst of it; that all may go well later is said of all alone.
+pub(crate) fn exit(failed: &[Failed]) -> Exit {
+    let exits: Vec<Exit> = failed.iter().map(|failed| Exit::of(&failed.error)).collect();
+    let any = |wanted: Exit| exits.contains(&wanted).then_some(wanted);
+    let worst = any(Exit::Unsound).or(any(Exit::Failed)).or(any(Exit::Later));
+    worst.unwrap_or(Exit::Done)
+}
+
+/// What was fetched, in words.
+pub(crate) fn text(report: &FolderFetch) -> String {
+    let moved = show::size(report.bytes_fetched);
+    let files = show::count(report.files as u64, "file");
+    let mut text = match (report.dry_run, report.fetched) {
+        (true, n) => format!(
+            "dry run: {moved} in {} would be fetched, {} there by their length; nothing was \
+             written\n",
+            show::count(n as u64, "file"),
+            report.kept
+        ),
+        (false, 0) => format!(
+            "nothing to fetch: {files}, {} already in `{}`, {:.2} s\n",
+            show::size(report.bytes),
+            report.dir.display(),
+            report.seconds
+        ),
+        (false, n) => {
+            let kept = match report.kept {
+                0 => String::new(),
+                kept => format!(", {kept} were there already"),
+            };
+            let pace = show::pace(report.bytes_fetched, report.seconds);
+            let fetched = show::count(n as u64, "file");
+            format!("fetched {fetched}, {moved}, to `{}`{kept}{pace}\n", report.dir.display())
+        }
+    };
+    if report.by_length > 0 && !report.dry_run {
+        let n = show::count(report.by_length as u64, "file");
+        text.push_str(&format!("{n} checked by length alone: no server tells a checksum\n"));
+    }
+    for line in hints::wrong_copies(&report.wrong_copies) {
+        text.push_str(&format!("{line}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_says_the_worst_that_happened() {
+        use gular_pelican::{Attempts, Error as Pelican};
+        let url = || "pelican://h/x".to_owned();
+        let corrupt = || Pelican::Corrupt { url: url(), attempts: Attempts::default() };
+        let later = || Pelican::Discovery { host: "h".into(), reason: "down".into(), passes: true };
+        let taken = || Pelican::Taken { url: url(), found: "1 byte".into() };
+        let check = |errors: Vec<Pelican>, expected: Exit| {
+            let failed = |error: Pelican| Failed { name: "x".into(), error: error.into() };
+            let failed: Vec<Failed> = errors.into_iter().map(failed).collect();
+            assert_eq!(exit(&failed), expected, "{failed:?}");
+        };
+        check(vec![], Exit::Done);
+        check(vec![later(), later()], Exit::Later);
+        check(vec![later(), taken()], Exit::Failed);
+        check(vec![taken(), corrupt(), later()], Exit::Unsound);
+    }
+}

@@ -1,0 +1,131 @@
+//! `gular pack` of a URL: its folder is fetched, then packed as any other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gular_files::TEMP_PREFIX;
+use gular_transfer::{FolderOptions, Watch, fetch_folder};
+
+use crate::exit::{Exit, Failure};
+use crate::network::Access;
+use crate::progress::bytes_bar;
+use crate::shared::Output;
+use crate::stop::Stop;
+use crate::{folder, network, show, units};
+
+/// How a SRC that is a URL is fetched.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "A SRC that is a URL")]
+pub(crate) struct UrlArgs {
+    /// Keep the fetched files in this folder, which holds nothing else
+    ///
+    /// Files that are there are compared and not fetched again. Without it they go to a temporary
+    /// folder beside OUT, which is removed when OUT is packed; an interrupted run leaves it, and the
+    /// same command goes on there.
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub(crate) cache: Option<PathBuf>,
+    /// A file with a bearer token; may be repeated, each is sent where it fits
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub(crate) token: Vec<PathBuf>,
+    /// The most bytes per second, all threads together, such as `50MB/s`
+    #[arg(long, value_name = "RATE", value_parser = units::rate, hide_short_help = true)]
+    pub(crate) limit_rate: Option<u64>,
+}
+
+/// Where the files of a URL are.
+pub(crate) struct Fetched {
+    pub(crate) dir: PathBuf,
+    is_temporary: bool,
+}
+
+impl Fetched {
+    /// Removes what nobody asked to keep.
+    pub(crate) fn done_with(self) {
+        if self.is_temporary
+            && let Err(error) = fs::remove_dir_all(&self.dir)
+        {
+            let dir = self.dir.display();
+            show::message("warning", &format!("cannot remove `{dir}`: {error}"));
+        }
+    }
+}
+
+/// Fetches `src` when it is a URL.
+///
+/// # Errors
+/// When any object of it cannot be had: what is packed is all of it or nothing.
+pub(crate) fn fetch(
+    src: &Path,
+    out: &Path,
+    args: &UrlArgs,
+    dry_run: bool,
+    output: &Output,
+    stop: &Stop,
+) -> Result<Option<Fetched>, Failure> {
+    let given = args.cache.is_some() || !args.token.is_empty() || args.limit_rate.is_some();
+    let Some(text) = src.to_str().filter(|text| text.contains("://")) else {
+        return match given {
+            false => Ok(None),
+            true => {
+                let message =
+                    "`--cache`, `--token` and `--limit-rate` are about a SRC that is a URL";
+                Err(Failure::new(message, Some("leave them out for a local folder".to_owned())))
+            }
+        };
+    };
+    let url = network::url(text)?;
+    if dry_run {
+        let message =
+            format!("`--dry-run` writes nothing, and `{url}` must be fetched to be planned");
+        let hint = format!("`gular fetch -r {url} DIR`, then `gular pack --dry-run DIR`");
+        return Err(Failure::new(message, Some(hint)));
+    }
+    let is_temporary = args.cache.is_none();
+    let dir = args.cache.clone().unwrap_or_else(|| beside(out));
+    let access = Access { token: args.token.clone(), limit_rate: args.limit_rate };
+    let client = network::client(&access)?;
+    let bar = bytes_bar("fetch", 0, output);
+    let progress = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
+    let options = FolderOptions { alone: true, ..FolderOptions::default() };
+    let fetched = fetch_folder(&client, &url, &dir, &options, watch);
+    bar.finish_and_clear();
+    let fetched = fetched.map_err(|error| network::ended(error, stop))?;
+    folder::failures(&fetched.failed, fetched.not_tried);
+    if fetched.failed.is_empty() {
+        return Ok(Some(Fetched { dir, is_temporary }));
+    }
+    let n = show::count((fetched.failed.len() + fetched.not_tried) as u64, "object");
+    let message = format!("{n} of `{url}` could not be fetched, so nothing was packed");
+    let hint =
+        format!("what was fetched is in `{}`; the same command goes on there", dir.display());
+    let mut failure = Failure::new(message, Some(hint));
+    failure.exit = match folder::exit(&fetched.failed) {
+        Exit::Done => Exit::Failed,
+        exit => exit,
+    };
+    Err(failure)
+}
+
+/// A folder beside `out` that the next run with the same OUT finds again.
+fn beside(out: &Path) -> PathBuf {
+    let name = out.file_name().map_or_else(|| "bundle".into(), |name| name.to_string_lossy());
+    out.with_file_name(format!("{TEMP_PREFIX}pack-{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fetched_files_go_beside_the_output() {
+        let check =
+            |out: &str, expected: &str| assert_eq!(beside(Path::new(out)), Path::new(expected));
+        check("/a/bundle", "/a/.gular-tmp-pack-bundle");
+        check("bundle/", ".gular-tmp-pack-bundle");
+    }
+}

@@ -1,0 +1,136 @@
+//! One object after another, several at a time, of which some may fail.
+
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use gular_files::parallel;
+use gular_pelican::Error as Pelican;
+
+use crate::{Error, Watch};
+
+/// After so many failures without a success between them no more are begun: what makes all of
+/// them fail, such as a dead network, would take its patience for each.
+const MOST_IN_A_ROW: usize = 16;
+
+/// What failed of a folder.
+#[derive(Debug)]
+pub struct Failed {
+    /// Its path below the folder.
+    pub name: String,
+    /// Why.
+    pub error: Error,
+}
+
+/// What failed of all, and how many were not begun.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    pub(super) failed: Vec<Failed>,
+    pub(super) not_tried: usize,
+}
+
+/// Works on `items`. When one fails the others go on, unless all of them would fail.
+///
+/// # Errors
+/// When it is cancelled.
+pub(super) fn each<T: Sync>(
+    items: &[T],
+    jobs: usize,
+    watch: Watch<'_>,
+    name: impl Fn(&T) -> String + Sync,
+    work: impl Fn(&T, &AtomicBool) -> Result<(), Error> + Sync,
+) -> Result<Failures, Error> {
+    let failed = Mutex::new(Vec::new());
+    let (in_a_row, not_tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    parallel(items, jobs, watch.cancel, |item, stop| {
+        if in_a_row.load(Ordering::Relaxed) >= MOST_IN_A_ROW {
+            not_tried.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        }
+        match work(item, stop) {
+            Ok(()) => in_a_row.store(0, Ordering::Relaxed),
+            Err(error) if error.is_cancelled() => return Err(error),
+            Err(error) => {
+                let lasting = if is_for_all(&error) { MOST_IN_A_ROW } else { 1 };
+                in_a_row.fetch_add(lasting, Ordering::Relaxed);
+                let failure = Failed { name: name(item), error };
+                failed.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+            }
+        }
+        Ok(())
+    })?;
+    watch.check()?;
+    let mut failed: Vec<Failed> = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Failures { failed, not_tried: not_tried.into_inner() })
+}
+
+/// Whether every other object would fail as this one did.
+fn is_for_all(error: &Error) -> bool {
+    let of_disk = |source: &io::Error| {
+        use ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        matches!(source.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+    };
+    match error {
+        Error::Io(error) => of_disk(&error.source),
+        Error::NoSpace { .. } => true,
+        Error::Pelican(error) => match error {
+            Pelican::Io { source, .. } | Pelican::Sink { source, .. } => of_disk(source),
+            Pelican::Discovery { .. } | Pelican::Token(_) | Pelican::Setting { .. } => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io(kind: ErrorKind) -> Error {
+        Error::io("write", "x", kind.into())
+    }
+
+    /// Runs 100 items one after another, of which `fails` fail; failures and what was not tried.
+    fn run(fails: impl Fn(usize) -> Option<ErrorKind> + Sync) -> (usize, usize) {
+        let items: Vec<usize> = (0..100).collect();
+        let (cancel, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let work = |item: &usize, _: &AtomicBool| match fails(*item) {
+            Some(kind) => Err(io(kind)),
+            None => {
+                done.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+        };
+        let name = |item: &usize| format!("{item:03}");
+        let failures = each(&items, 1, Watch::silent(&cancel), name, work).unwrap();
+        let (failed, not_tried) = (failures.failed.len(), failures.not_tried);
+        assert!(failures.failed.is_sorted_by_key(|failed| &failed.name));
+        assert_eq!(done.into_inner() + failed + not_tried, 100);
+        (failed, not_tried)
+    }
+
+    #[test]
+    fn one_failure_leaves_the_others_alone() {
+        assert_eq!(run(|_| None), (0, 0));
+        assert_eq!(run(|i| (i % 2 == 0).then_some(ErrorKind::PermissionDenied)), (50, 0));
+    }
+
+    #[test]
+    fn when_all_fail_no_more_are_begun() {
+        assert_eq!(run(|_| Some(ErrorKind::PermissionDenied)), (16, 84));
+        let full = |i| (i >= 10).then_some(ErrorKind::StorageFull);
+        assert_eq!(run(full), (1, 89));
+    }
+
+    #[test]
+    fn a_stop_is_no_failure() {
+        let cancel = AtomicBool::new(false);
+        let work = |_: &(), _: &AtomicBool| {
+            cancel.store(true, Ordering::Relaxed);
+            Err(Error::cancelled())
+        };
+        let stopped = each(&[(); 3], 1, Watch::silent(&cancel), |()| String::new(), work);
+        assert!(stopped.unwrap_err().is_cancelled());
+    }
+}

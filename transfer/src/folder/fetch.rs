@@ -1,0 +1,201 @@
+//! Each object below a URL as a file of a folder.
+
+use std::cmp::Reverse;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use gular_files::BLOCK_BYTES;
+use gular_pelican::{Client, Same, Url};
+
+use super::each::{Failed, Failures, each};
+use super::listed::{self, Listed};
+use super::report::FolderFetch;
+use super::{FolderOptions, FolderReport, local};
+use crate::fetch::{FolderLock, ObjectJob, Partial, check_space};
+use crate::watch::Moved;
+use crate::{Checked, Error, Watch, wrong_copies};
+
+/// Fetches every object below the collection `url` to the file of its name below `dir`.
+///
+/// A file that is here already is compared with its object by length, and by the checksum that a
+/// server tells; another one is a failure, and is left alone. What an earlier run left of an
+/// object is continued where a server tells a checksum that the whole can be compared with.
+///
+/// # Errors
+/// When `url` cannot be listed; [`Error::NotCollection`], [`Error::TooMany`],
+/// [`Error::TooDeep`]; [`Error::NoSpace`] before anything is written; when it is cancelled. What
+/// fails of single objects is in the report.
+pub fn fetch_folder(
+    client: &Client,
+    url: &Url,
+    dir: &Path,
+    options: &FolderOptions,
+    watch: Watch<'_>,
+) -> Result<FolderReport<FolderFetch>, Error> {
+    let start = Instant::now();
+    let Listed { objects, mut failed } = listed::list(client, url, options, &|_| true, watch)?;
+    if options.alone && dir.exists() {
+        check_alone(dir, url, |name| objects.contains_key(name), watch)?;
+    }
+    let mut objects: Vec<(String, Option<u64>)> = objects.into_iter().collect();
+    // Long ones first: none is left to run alone at the end.
+    objects.sort_by_key(|(_, len)| Reverse(*len));
+    let total = objects.iter().fold(0_u64, |sum, (_, len)| sum.saturating_add(len.unwrap_or(0)));
+    let mut lock = None;
+    if !options.dry_run {
+        fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
+        lock = Some(FolderLock::wait(dir, watch)?);
+    }
+    let missing = objects.iter().fold(0_u64, |sum, (name, len)| {
+        sum.saturating_add(missing(&dir.join(name), len.unwrap_or(0)))
+    });
+    check_space(dir, missing)?;
+    let report = Mutex::new(FolderFetch::new(url, dir, options.dry_run));
+    let moved = Moved::new(watch.progress, total);
+    let folder = Folder { client, url, dir, dry_run: options.dry_run, watch, moved: &moved };
+    let name = |(name, _): &(String, Option<u64>)| name.clone();
+    let Failures { failed: refused, not_tried } =
+        each(&objects, options.jobs, watch, name, |(name, len), stop| {
+            let got = folder.get(name, *len, stop)?;
+            let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+            report.add(got.len, got.fetched, got.was_here, got.has_checksum);
+            Ok(())
+        })?;
+    drop(lock);
+    failed.extend(refused);
+    failed.sort_by(|a: &Failed, b| a.name.cmp(&b.name));
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.wrong_copies = wrong_copies(client);
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(FolderReport { report, failed, not_tried })
+}
+
+/// What all objects of a run share.
+struct Folder<'a> {
+    client: &'a Client,
+    url: &'a Url,
+    dir: &'a Path,
+    dry_run: bool,
+    watch: Watch<'a>,
+    moved: &'a Moved<'a>,
+}
+
+/// What became of an object.
+struct Got {
+    len: u64,
+    fetched: u64,
+    was_here: bool,
+    has_checksum: bool,
+}
+
+impl Folder<'_> {
+    fn get(&self, name: &str, len: Option<u64>, cancel: &AtomicBool) -> Result<Got, Error> {
+        let url = self.url.join(name).ok_or_else(|| Error::ObjectName { name: name.to_owned() })?;
+        let len = match len {
+            Some(len) => len,
+            None => self.len_of(&url, cancel)?,
+        };
+        let to = self.path_of(name)?;
+        match fs::symlink_metadata(&to) {
+            Ok(found) => {
+                let is_like = found.is_file() && found.len() == len;
+                let same = match (is_like, self.dry_run) {
+                    (true, false) => self.client.compare(&url, &to, cancel)?,
+                    (true, true) => Same::Length,
+                    (false, _) => Same::Other(String::new()),
+                };
+                let has_checksum = match same {
+                    Same::Checksum(_) => true,
+                    Same::Length => false,
+                    Same::Other(_) => {
+                        let path = to.display().to_string();
+                        return Err(Error::Occupied { path, url: url.to_string() });
+                    }
+                };
+                self.moved.by(i64::try_from(len).unwrap_or(i64::MAX));
+                Ok(Got { len, fetched: 0, was_here: true, has_checksum })
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.dry_run => {
+                Ok(Got { len, fetched: len, was_here: false, has_checksum: false })
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => self.fetch(&url, &to, len, cancel),
+            Err(e) => Err(Error::io("look at", &to, e)),
+        }
+    }
+
+    fn fetch(&self, url: &Url, to: &Path, len: u64, cancel: &AtomicBool) -> Result<Got, Error> {
+        if let Some(folder) = to.parent() {
+            fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+        }
+        // Of the whole folder, which goes back when an object begins again.
+        let last = AtomicU64::new(0);
+        let progress = |done: u64, _: u64| {
+            let before = last.swap(done, Ordering::Relaxed);
+            let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+            self.moved.by(signed(done).saturating_sub(signed(before)));
+        };
+        let watch = Watch { progress: &progress, cancel, ..self.watch };
+        let job = ObjectJob { client: self.client, to, len_bytes: len, watch };
+        let left = fs::metadata(Partial::temp_of(to)).map_or(0, |left| left.len());
+        let can_go_on =
+            left >= BLOCK_BYTES as u64 && self.client.told(url, len, cancel)?.checksum.is_some();
+        let resumed = if can_go_on { job.resumed(url)? } else { None };
+        let done = match resumed {
+            Some(done) => done,
+            None => job.without(url)?,
+        };
+        let has_checksum = done.checked == Checked::Checksum;
+        Ok(Got { len, fetched: done.fetched, was_here: false, has_checksum })
+    }
+
+    fn len_of(&self, url: &Url, cancel: &AtomicBool) -> Result<u64, Error> {
+        let len = self.client.head(url, cancel)?.len_bytes;
+        len.ok_or_else(|| Error::NoLength { url: url.to_string() })
+    }
+
+    /// Where an object goes. No folder on the way to it is a link: that might lead out of `dir`.
+    fn path_of(&self, name: &str) -> Result<PathBuf, Error> {
+        let to = self.dir.join(name);
+        for folder in to.ancestors().skip(1).take_while(|folder| *folder != self.dir) {
+            if folder.is_symlink() {
+                let e = io::Error::other("it is a link, which a fetch does not follow");
+                return Err(Error::io("use as a folder", folder, e));
+            }
+        }
+        Ok(to)
+    }
+}
+
+/// Whether `dir` holds nothing that is not of `url`.
+fn check_alone(
+    dir: &Path,
+    url: &Url,
+    has: impl Fn(&str) -> bool,
+    watch: Watch<'_>,
+) -> Result<(), Error> {
+    let here = local::files(dir, url, usize::MAX, watch)?;
+    let files = here.files.into_iter().map(|file| file.name);
+    let others = files.filter(|name| !has(name));
+    let mut others = others.chain(here.failed.into_iter().map(|failed| failed.name));
+    match others.next() {
+        None => Ok(()),
+        Some(found) => {
+            let (dir, url) = (dir.display().to_string(), url.to_string());
+            Err(Error::Strangers { dir, url, found, more: others.count() })
+        }
+    }
+}
+
+/// Bytes that still need room.
+fn missing(to: &Path, len: u64) -> u64 {
+    let found = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.len());
+    if fs::symlink_metadata(to).is_ok() {
+        0
+    } else {
+        len.saturating_sub(found(&Partial::temp_of(to)))
+    }
+}

@@ -1,0 +1,174 @@
+//! The files of a folder here.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use gular_files::TEMP_PREFIX;
+use gular_pelican::Url;
+
+use super::MAX_DEPTH;
+use super::each::Failed;
+use super::listed::{at, join};
+use crate::{Error, Watch};
+
+/// A file, and the name that it gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct File {
+    /// Its path below the folder.
+    pub(super) name: String,
+    pub(super) len_bytes: u64,
+}
+
+/// The files of a folder, and what in it is none.
+#[derive(Debug, Default)]
+pub(super) struct Local {
+    pub(super) files: Vec<File>,
+    pub(super) failed: Vec<Failed>,
+}
+
+/// All regular files below `dir`, links followed, as objects below `url`.
+///
+/// # Errors
+/// When `dir` itself cannot be read; [`Error::TooMany`]; when it is cancelled.
+pub(super) fn files(
+    dir: &Path,
+    url: &Url,
+    max_objects: usize,
+    watch: Watch<'_>,
+) -> Result<Local, Error> {
+    let mut walk =
+        Walk { dir, url, watch, left: max_objects, max_objects, found: Local::default() };
+    let root = fs::metadata(dir).map_err(|e| Error::io("open", dir, e))?;
+    let names = names(dir).map_err(|e| Error::io("list", dir, e))?;
+    walk.entries("", names, &mut vec![(root.dev(), root.ino())])?;
+    Ok(walk.found)
+}
+
+struct Walk<'a> {
+    dir: &'a Path,
+    url: &'a Url,
+    watch: Watch<'a>,
+    /// How many more there may be.
+    left: usize,
+    max_objects: usize,
+    found: Local,
+}
+
+impl Walk<'_> {
+    /// Takes what is in `folder`; `above` are this and all folders above it, which a link might
+    /// lead back to.
+    fn entries(
+        &mut self,
+        folder: &str,
+        entries: Vec<std::ffi::OsString>,
+        above: &mut Vec<(u64, u64)>,
+    ) -> Result<(), Error> {
+        for entry in entries {
+            self.watch.check()?;
+            if entry.to_string_lossy().starts_with(TEMP_PREFIX) {
+                continue;
+            }
+            self.left = self.left.checked_sub(1).ok_or_else(|| {
+                let place = self.dir.display().to_string();
+                Error::TooMany { place, limit: self.max_objects }
+            })?;
+            let shown = join(folder, &entry.to_string_lossy());
+            let name = entry.to_str().map(|entry| join(folder, entry));
+            let Some(name) = name.filter(|name| at(self.url, name).is_some()) else {
+                self.fail(&shown, Error::ObjectName { name: shown.clone() });
+                continue;
+            };
+            let path = self.dir.join(&name);
+            match fs::metadata(&path) {
+                Ok(found) if found.is_file() => {
+                    self.found.files.push(File { name, len_bytes: found.len() });
+                }
+                Ok(found) if found.is_dir() => {
+                    let id = (found.dev(), found.ino());
+                    if above.contains(&id) || above.len() > MAX_DEPTH {
+                        let place = path.display().to_string();
+                        self.fail(&name, Error::TooDeep { place, limit: MAX_DEPTH });
+                        continue;
+                    }
+                    match names(&path) {
+                        Ok(entries) => {
+                            above.push(id);
+                            self.entries(&name, entries, above)?;
+                            above.pop();
+                        }
+                        Err(e) => self.fail(&name, Error::io("list", &path, e)),
+                    }
+                }
+                Ok(_) => {
+                    let e = std::io::Error::other("it is neither a file nor a folder");
+                    self.fail(&name, Error::io("publish", &path, e));
+                }
+                Err(e) => self.fail(&name, Error::io("look at", &path, e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, name: &str, error: Error) {
+        self.found.failed.push(Failed { name: name.to_owned(), error });
+    }
+}
+
+fn names(dir: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
+    let mut names = fs::read_dir(dir)?
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect::<std::io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// The folder that holds each of the files, by their paths below the root.
+pub(super) fn folders(files: &[File]) -> std::collections::BTreeSet<PathBuf> {
+    let above = |file: &File| -> Vec<PathBuf> {
+        Path::new(&file.name).ancestors().skip(1).map(Path::to_owned).collect()
+    };
+    files.iter().flat_map(above).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn found(dir: &Path, most: usize) -> Result<(Vec<String>, Vec<String>), Error> {
+        let cancel = AtomicBool::new(false);
+        let url = Url::parse("file:///to").unwrap();
+        let Local { files, failed } = files(dir, &url, most, Watch::silent(&cancel))?;
+        let names = files.into_iter().map(|file| file.name).collect();
+        Ok((names, failed.into_iter().map(|failed| failed.name).collect()))
+    }
+
+    #[test]
+    fn files_are_found_and_what_no_object_can_be_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("a/b")).unwrap();
+        for name in ["a/b/2", "a/1", ".hidden", "what?", ".gular-tmp-fetch-x"] {
+            fs::write(at(name), name).unwrap();
+        }
+        symlink("a/1", at("link")).unwrap();
+        symlink("..", at("a/b/up")).unwrap();
+        symlink("nothing", at("broken")).unwrap();
+        let (names, failed) = found(dir.path(), 100).unwrap();
+        assert_eq!(names, [".hidden", "a/1", "a/b/2", "link"]);
+        assert_eq!(failed, ["a/b/up", "broken", "what?"]);
+        assert!(matches!(found(dir.path(), 5), Err(Error::TooMany { .. })));
+        assert!(matches!(found(&at("none"), 5), Err(Error::Io(_))));
+    }
+
+    #[test]
+    fn every_folder_above_a_file_is_one() {
+        let file = |name: &str| File { name: name.to_owned(), len_bytes: 0 };
+        let all = folders(&[file("a/b/1"), file("a/c/2"), file("3")]);
+        let all: Vec<&str> = all.iter().map(|path| path.to_str().unwrap()).collect();
+        assert_eq!(all, ["", "a", "a/b", "a/c"]);
+    }
+}

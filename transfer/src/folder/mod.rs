@@ -1,0 +1,52 @@
+//! A folder of any files, published or fetched as it is: one object per file.
+//!
+//! ```text
+//! DIR ── local ──▶ names and lengths ── publish ──▶ compare, PUT, compare ──▶ URL/name
+//! URL ── listed ─▶ names and lengths ── fetch ────▶ temporary name, checksum, rename ──▶ DIR/name
+//! ```
+//!
+//! What fails alone is named, and the others go on (`each`): a folder of a hundred thousand files
+//! is not begun again for one of them. Nothing is overwritten, here or there: what has a name
+//! already is compared, and is right, or is one more failure.
+
+mod each;
+mod fetch;
+mod listed;
+mod local;
+mod publish;
+mod report;
+
+pub use each::Failed;
+pub use fetch::fetch_folder;
+pub use publish::publish_folder;
+pub use report::{FolderFetch, FolderReport};
+
+/// How a folder is published or fetched.
+#[derive(Debug, Clone)]
+pub struct FolderOptions {
+    /// Objects at a time.
+    pub jobs: usize,
+    /// Only say what would be moved.
+    pub dry_run: bool,
+    /// How many files and folders there may be in all.
+    pub max_objects: usize,
+    /// When fetching: whether the folder may hold nothing else.
+    pub alone: bool,
+    /// When publishing: how what the origin has is compared with what is here.
+    pub check: gular_pelican::Check,
+}
+
+impl Default for FolderOptions {
+    /// Four objects at a time, a million at most, every byte compared.
+    fn default() -> Self {
+        let check = gular_pelican::Check::Bytes;
+        let max_objects = DEFAULT_MAX_OBJECTS;
+        Self { jobs: 4, dry_run: false, max_objects, alone: false, check }
+    }
+}
+
+/// A list of so many objects takes some 100 MB of memory.
+pub const DEFAULT_MAX_OBJECTS: usize = 1_000_000;
+
+/// Folders in folders. No data set nests so deep; a server's answers might.
+const MAX_DEPTH: usize = 64;

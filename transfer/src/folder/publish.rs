@@ -1,0 +1,90 @@
+//! Each file of a folder as an object below a URL.
+
+use std::cmp::Reverse;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use gular_pelican::{Client, Error as Pelican, IfTaken, Upload, Url};
+
+use super::each::{Failures, each};
+use super::listed::{self, Listed};
+use super::local::{self, File, Local};
+use super::{FolderOptions, FolderReport};
+use crate::publish::PublishReport;
+use crate::watch::Moved;
+use crate::{BundleUrl, Error, Watch};
+
+/// Publishes every file below `dir` as the object of its name below `url`.
+///
+/// What is there already is compared and kept; other bytes under a name are a failure, and are
+/// left alone. The progress is of bytes sent or found to be there.
+///
+/// # Errors
+/// When `dir` cannot be read, or holds no file: [`Error::NoFiles`]; [`Error::TooMany`];
+/// [`Error::NoneAccepted`]; when it is cancelled. What fails of single files is in the report.
+pub fn publish_folder(
+    client: &Client,
+    dir: &Path,
+    url: &Url,
+    options: &FolderOptions,
+    watch: Watch<'_>,
+) -> Result<FolderReport<PublishReport>, Error> {
+    let start = Instant::now();
+    let Local { mut files, mut failed } = local::files(dir, url, options.max_objects, watch)?;
+    if files.is_empty() && failed.is_empty() {
+        return Err(Error::NoFiles { dir: dir.display().to_string() });
+    }
+    // Long ones first: none is left to run alone at the end.
+    files.sort_by(|a, b| Reverse(a.len_bytes).cmp(&Reverse(b.len_bytes)).then(a.name.cmp(&b.name)));
+    let total = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.len_bytes));
+    let there = there(client, url, &files, options, watch)?;
+    let lacks = |file: &File| there.as_ref().is_some_and(|t| !t.objects.contains_key(&file.name));
+    if !options.dry_run {
+        let missing = files.iter().filter(|file| lacks(file));
+        let missing = missing.fold(0_u64, |sum, file| sum.saturating_add(file.len_bytes));
+        client.foresee_end(url, missing, watch.cancel)?;
+    }
+    let moved = Moved::new(watch.progress, total);
+    let report = PublishReport::new(BundleUrl { url: url.clone(), digest: None }, options.dry_run);
+    let report = Mutex::new(report);
+    let name = |file: &File| file.name.clone();
+    let Failures { failed: refused, not_tried } =
+        each(&files, options.jobs, watch, name, |file, stop| {
+            let no_name = || Error::ObjectName { name: file.name.clone() };
+            let (from, to) = (dir.join(&file.name), url.join(&file.name).ok_or_else(no_name)?);
+            // People and programs read these names, so none takes another's place.
+            let (if_taken, absent, check) = (IfTaken::Refuse, lacks(file), options.check);
+            let upload = Upload { from: &from, to: &to, if_taken, absent, check };
+            let uploaded = client.upload(&upload, options.dry_run, &|n| moved.by(n), stop)?;
+            report.lock().unwrap_or_else(PoisonError::into_inner).add(&to, uploaded);
+            Ok(())
+        })?;
+    failed.extend(refused);
+    failed.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.seconds = start.elapsed().as_secs_f64();
+    Ok(FolderReport { report: report.judged()?, failed, not_tried })
+}
+
+/// What there is below `url`, as far as can be listed, in the collections that the files go to:
+/// one request per collection in place of one per file.
+fn there(
+    client: &Client,
+    url: &Url,
+    files: &[File],
+    options: &FolderOptions,
+    watch: Watch<'_>,
+) -> Result<Option<Listed>, Error> {
+    let folders = local::folders(files);
+    let wanted = |name: &str| folders.contains(Path::new(name));
+    // What others have there is no concern of this folder.
+    let unlimited = FolderOptions { max_objects: usize::MAX, ..options.clone() };
+    match listed::list(client, url, &unlimited, &wanted, watch) {
+        Ok(listed) if listed.failed.is_empty() => Ok(Some(listed)),
+        Err(error) if error.is_cancelled() => Err(error),
+        Err(Error::Pelican(Pelican::NotFound { .. })) => Ok(Some(Listed::default())),
+        // Each is looked at before it is sent.
+        Ok(_) | Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,212 @@
+//! Single samples of a published bundle: their bytes alone, each value compared with its own
+//! digest.
+//!
+//! ```text
+//! index ─▶ where each value lies ─▶ values near each other: one request ─▶ digest of each
+//! ```
+//!
+//! What a client asks for is little more than what it wants. What moves between cache and origin
+//! is the cache's business: one of XRootD fetches the blocks that hold the bytes, 1 MiB or what
+//! its operator chose, and others the whole shard.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gular_bundle::{Digest, FieldIdx, Index, Row, ShardEntry};
+use gular_files::parallel;
+use gular_pelican::Client;
+
+use crate::{Error, RemoteBundle};
+
+/// Of all bytes that are asked for, this part may lie between values: a request less is worth
+/// more than the bytes, and a server may send them to nobody's harm.
+const GAPS_OF: u64 = 16;
+
+/// No gap is longer: to ask once more takes a round trip, in which a good line moves this much.
+const MOST_GAP: u64 = 64 << 10;
+
+/// A request for more is made two, so that memory stays bounded; a longer value is one of its own.
+const MOST_OF_ONE: u64 = 8 << 20;
+
+/// Samples of one shard, and which of their fields.
+#[derive(Debug, Clone, Copy)]
+pub struct Sparse<'a> {
+    /// The shard.
+    pub shard: &'a ShardEntry,
+    /// Its index.
+    pub index: &'a Index,
+    /// The samples, in any order.
+    pub rows: &'a [Row],
+    /// The fields; what lies in the index alone is there already, and is not given.
+    pub fields: &'a [FieldIdx],
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SparseReport {
+    /// Values that were given.
+    pub values: u64,
+    /// Their bytes.
+    pub bytes_wanted: u64,
+    /// Bytes that servers were asked for.
+    pub bytes_asked: u64,
+    /// Ranges that they were asked for, each one request where nothing fails.
+    pub ranges: u64,
+}
+
+/// Takes a value, from any thread.
+pub type GiveValue<'a> = dyn Fn(Row, FieldIdx, &[u8]) -> Result<(), Error> + Sync + 'a;
+
+/// Reads the wanted values, `jobs` requests at a time, and gives each when it has its digest.
+///
+/// # Errors
+/// [`gular_pelican::Error::Corrupt`] where no server has the right bytes, and names the sample;
+/// others of [`Client::read_range`]; those of `give`; [`Error::NoSample`] for a row that the
+/// shard does not have.
+pub fn read_samples(
+    client: &Client,
+    remote: &RemoteBundle,
+    wanted: &Sparse<'_>,
+    jobs: usize,
+    give: &GiveValue<'_>,
+    cancel: &AtomicBool,
+) -> Result<SparseReport, Error> {
+    let values = values(wanted)?;
+    let runs = runs(values);
+    let (n, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    parallel(&runs, jobs, cancel, |run: &Run, stop| -> Result<(), Error> {
+        let accepts = |bytes: &[u8]| run.check(bytes, wanted.index);
+        let file = &wanted.shard.file;
+        let found = remote.read_range(client, file, run.range.clone(), &accepts, stop)?;
+        for value in &run.values {
+            let value_bytes = run.bytes_of(value, &found).unwrap_or_default();
+            give(value.row, value.field, value_bytes)?;
+            n.fetch_add(1, Ordering::Relaxed);
+            bytes.fetch_add(value_bytes.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    })?;
+    if cancel.load(Ordering::Relaxed) {
+        return Err(Error::cancelled());
+    }
+    Ok(SparseReport {
+        values: n.into_inner(),
+        bytes_wanted: bytes.into_inner(),
+        bytes_asked: runs.iter().map(|run| run.range.end - run.range.start).sum(),
+        ranges: runs.len() as u64,
+    })
+}
+
+/// A wanted value and where it lies in the shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Value {
+    row: Row,
+    field: FieldIdx,
+    range: Range<u64>,
+    digest: Digest,
+}
+
+/// Values that one request brings.
+#[derive(Debug, PartialEq, Eq)]
+struct Run {
+    range: Range<u64>,
+    values: Vec<Value>,
+}
+
+impl Run {
+    fn bytes_of<'b>(&self, value: &Value, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        let at = |position: u64| usize::try_from(position.checked_sub(self.range.start)?).ok();
+        bytes.get(at(value.range.start)?..at(value.range.end)?)
+    }
+
+    /// Whether each value has its digest.
+    fn check(&self, bytes: &[u8], index: &Index) -> Result<(), String> {
+        for value in &self.values {
+            let found = self.bytes_of(value, bytes).map(Digest::of);
+            if found != Some(value.digest) {
+                let key = index.key(value.row).unwrap_or_default();
+                return Err(format!("the bytes of sample `{key}` do not have its digest"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The wanted values in the order in which they lie, each once.
+fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
+    let mut values = Vec::new();
+    for &row in wanted.rows {
+        let no_sample = || Error::NoSample {
+            shard: wanted.shard.file.name.to_string(),
+            row: row.0,
+            samples: wanted.index.n_samples(),
+        };
+        for &field in wanted.fields {
+            if row.0 >= wanted.index.n_samples() {
+                return Err(no_sample());
+            }
+            // What has no digest of its own has its value in the index.
+            let Some(digest) = wanted.index.digest(row, field) else { continue };
+            let (start, len) = wanted.index.range(row, field).ok_or_else(no_sample)?;
+            let end = start.saturating_add(len as u64);
+            values.push(Value { row, field, range: start..end, digest });
+        }
+    }
+    values.sort_by_key(|value| (value.range.start, value.row.0));
+    values.dedup();
+    Ok(values)
+}
+
+/// Joins values that lie near each other, as long as few bytes lie between them.
+fn runs(values: Vec<Value>) -> Vec<Run> {
+    let wanted = values.iter().map(|value| value.range.end - value.range.start).sum::<u64>();
+    let mut gaps_left = wanted / GAPS_OF;
+    let mut runs: Vec<Run> = Vec::new();
+    for value in values {
+        if let Some(run) = runs.last_mut() {
+            let gap = value.range.start.saturating_sub(run.range.end);
+            let end = run.range.end.max(value.range.end);
+            let is_near = gap <= MOST_GAP.min(gaps_left);
+            if is_near && end - run.range.start <= MOST_OF_ONE {
+                gaps_left -= gap;
+                run.range.end = end;
+                run.values.push(value);
+                continue;
+            }
+        }
+        runs.push(Run { range: value.range.clone(), values: vec![value] });
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(range: Range<u64>) -> Value {
+        Value { row: Row(0), field: FieldIdx(0), range, digest: Digest::of(b"") }
+    }
+
+    fn check(values: &[Range<u64>], expected: &[Range<u64>]) {
+        let runs = runs(values.iter().cloned().map(value).collect());
+        let found: Vec<Range<u64>> = runs.iter().map(|run| run.range.clone()).collect();
+        assert_eq!(found, expected, "{values:?}");
+        assert_eq!(runs.iter().map(|run| run.values.len()).sum::<usize>(), values.len());
+    }
+
+    #[test]
+    fn neighbours_come_together_and_strangers_do_not() {
+        check(&[], &[]);
+        check(&[0..100, 100..200], &[0..200]);
+        // 320 bytes are wanted, so 20 may lie between them.
+        check(&[0..160, 170..330], &[0..330]);
+        check(&[0..160, 181..341], &[0..160, 181..341]);
+        check(&[0..160, 175..255, 265..345], &[0..255, 265..345]);
+        // Two samples that share their bytes.
+        check(&[10..20, 10..20], &[10..20]);
+        check(
+            &[0..MOST_OF_ONE, MOST_OF_ONE..MOST_OF_ONE + 1],
+            &[0..MOST_OF_ONE, MOST_OF_ONE..MOST_OF_ONE + 1],
+        );
+    }
+}
