@@ -275,9 +275,17 @@ fn links(page: &str) -> Vec<&str> {
 /// Every page for users: README, its neighbours, `docs`, the tutorials.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for dir in
-        ["", "docs", "docs/bench", "tutorials/minimal", "tutorials/train", "tutorials/workflow"]
-    {
+    for dir in [
+        "",
+        "docs",
+        "docs/bench",
+        "tutorials/minimal",
+        "tutorials/train",
+        "tutorials/htcondor",
+        "tutorials/slurm",
+        "tutorials/ensemble",
+        "tutorials/workflow",
+    ] {
         for entry in fs::read_dir(root().join(dir)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "md") {

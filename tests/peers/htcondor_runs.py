@@ -1,0 +1,141 @@
+"""What `gular job new` writes runs as HTCondor runs it: killed at random, a training ends with the same bits."""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tarfile
+
+from _shared import GULAR, check, federation, finish, gular, make_images, run, skip
+
+try:
+    import _condor as condor
+except ImportError as error:
+    skip("htcondor_runs", error.name, "pip install htcondor==24.12.24")
+    sys.exit(0)
+
+SEED = random.randrange(1 << 32)
+HERE = pathlib.Path.cwd()
+
+
+def new(name, *options, command):
+    """A folder as a user makes it, checked as a user checks it."""
+    run(GULAR, "job", "new", name, *options, "--", *command)
+    file = f"{name}.dag" if (HERE / name / f"{name}.dag").exists() else f"{name}.sub"
+    lint = subprocess.run([GULAR, "job", "lint", "--strict", file], cwd=name, capture_output=True, text=True)
+    check(f"{name} has no trap", lint.returncode == 0, lint.stdout + lint.stderr)
+    return HERE / name
+
+
+def member(folder, job, name):
+    with tarfile.open(folder / "results" / f"{job}.tar") as tar:
+        return tar.extractfile(f"output/{name}").read()
+
+
+def trained(name, url, digest, pool):
+    """A sweep of two trainings, their evaluations and the choice, in a pool."""
+    shutil.copy(os.environ["GULAR_TRAIN_BIN"], "gular-train")
+    train = ["./gular-train", "train", "{data}", "--digest", digest, "--seed", "{seed}", "--checkpoint-dir", "output", "--epochs", "100",
+             "--size", "24", "--batch-size", "8", "--device", "cpu", "--torch-threads", "1", "--jobs", "1", "--checkpoint-every", "20"]
+    evaluate = f"./gular-train eval {{data}} --digest {digest} --weights {{trained}}/weights.safetensors --device cpu --torch-threads 1 --json"
+    folder = new(name, "--data", url, "--checkpoint", "output", "--sweep", "seed=1..2", "--evaluate", evaluate, "--select", "min:loss", command=train)
+    pool = pool(folder)
+    failed = condor.run_dag(pool, f"{name}.dag")
+    check(f"{name} ends well", not failed, f"{failed} {pool.events}")
+    return folder, pool
+
+
+def killed_at_random(url, digest):
+    calm, _ = trained("calm", url, digest, lambda folder: condor.Pool(folder))
+    harmed, pool = trained("harmed", url, digest, lambda folder: condor.Pool(folder, SEED, n_harms=4))
+    said = " ".join(what for _, what in pool.events)
+    check("trainings were stopped and killed", "85 after SIGTERM" in said and "SIGKILL" in said, f"seed {SEED}: {pool.events}")
+    for job in ("job0", "job1"):
+        same = member(calm, job, "weights.safetensors") == member(harmed, job, "weights.safetensors")
+        check(f"{job} has the bits of a training that nobody stopped", same, f"seed {SEED}: {pool.events}")
+    for name in ("selected.csv", "evaluate0.json"):
+        texts = [(folder / "results" / name).read_text() for folder in (calm, harmed)]
+        if name.endswith("json"):
+            texts = [{key: json.loads(text)[key] for key in ("loss", "accuracy", "samples")} for text in texts]
+        check(f"{name} is the same", texts[0] == texts[1], texts)
+    table = (calm / "results/selected.csv").read_text().splitlines()
+    losses = [float(line.split(",")[2]) for line in table[1:]]
+    check("the best is first", table[0] == "job,seed,loss" and len(losses) == 2 and losses == sorted(losses), table)
+    best = table[1].split(",")[0]
+    check("the best is kept", member(calm, "best", "weights.safetensors") == member(calm, best, "weights.safetensors"))
+
+
+def a_failed_node_is_rescued():
+    pathlib.Path("step.sh").write_text('#!/bin/sh\n[ "$1" = 2 ] && exit 3\necho "$1" > output/part\n')
+    pathlib.Path("join.sh").write_text('#!/bin/sh\ncat "$@" > output/all\n')
+    folder = new("rescue", "--sweep", "n=1..3", "--merge", "sh join.sh {each}/part", command=["sh", "step.sh", "{n}"])
+    pool = condor.Pool(folder)
+    failed = condor.run_dag(pool, "rescue.dag")
+    rescue = (folder / "rescue.dag.rescue001").read_text()
+    attempts = [what for job, what in pool.events if job == "job1"]
+    check("a node that fails ends its children alone", (failed, rescue) == ({"job1"}, "DONE job0\nDONE job2\n"), f"{failed} {rescue}")
+    check("it was tried three times", attempts == ["attempt 0", "attempt 1", "attempt 2"], attempts)
+    check("nothing was merged", not (folder / "results/merge.tar").exists())
+    # Mended, and submitted again.
+    (folder / "step.sh").write_text('#!/bin/sh\necho "$1" > output/part\n')
+    pool = condor.Pool(folder)
+    failed = condor.run_dag(pool, "rescue.dag")
+    ran = sorted({job for job, what in pool.events if what.startswith("attempt")})
+    check("the rescue runs what was not done", (failed, ran) == (set(), ["job1", "merge"]), f"{failed} {pool.events}")
+    check("parts come in the order of the sweep", member(folder, "merge", "all") == b"1\n2\n3\n")
+
+
+def the_choice():
+    """select.py ranks what evaluations said; a training that diverged comes last."""
+    for metric, best, order in (("max:score", 2, ["job2", "job0", "job3", "job1"]), ("min:score", 0, ["job0", "job3", "job2", "job1"])):
+        name = metric.replace(":", "-")
+        folder = new(name, "--sweep", "n=1..4", "--evaluate", "sh step.sh {trained}", "--select", metric, command=["sh", "step.sh", "{n}"])
+        for i, score in enumerate(["0.5", "NaN", "0.75", "0.5"]):
+            (folder / f"results/job{i}.tar").write_text(f"job {i}")
+            (folder / f"results/evaluate{i}.json").write_text('{"score": %s, "loss": 1}\n' % score)
+        result = subprocess.run(["./select.py"], cwd=folder, capture_output=True, text=True)
+        table = [line.split(",")[0] for line in (folder / "results/selected.csv").read_text().splitlines()[1:]]
+        said = (result.returncode, table, (folder / "results/best.tar").read_text())
+        check(f"{metric} chooses", said == (0, order, f"job {best}"), f"{said} {result.stderr}")
+    (folder / "results/evaluate2.json").write_text("no JSON\n")
+    result = subprocess.run(["./select.py"], cwd=folder, capture_output=True, text=True)
+    check("an evaluation without its number is named", result.returncode == 1 and "evaluate2.json" in result.stderr, result.stderr)
+
+
+def holds():
+    """The starter is as strict as HTCondor: what is listed must be there."""
+    pathlib.Path("held").mkdir()
+    cases = {
+        "transfer_output_files = gone": "`gone`",
+        "transfer_input_files = gone": "`gone`",
+        "checkpoint_exit_code = 0\ntransfer_checkpoint_files = gone": "checkpoint",
+        "output = nowhere/out": "folder",
+    }
+    for lines, word in cases.items():
+        pathlib.Path("held/x.sub").write_text(f"executable = /bin/true\nlog = x.log\n{lines}\nshould_transfer_files = YES\nqueue\n")
+        try:
+            said = f"ended with {condor.Pool('held').submit('x.sub')}"
+        except condor.Held as why:
+            said = str(why)
+        check(f"a job is held: {lines.splitlines()[-1]}", word in said, said)
+
+
+def main():
+    holds()
+    a_failed_node_is_rescued()
+    the_choice()
+    make_images()
+    gular("pack", "images", "bundle", "--shard-size", "1MiB")
+    with federation("federation") as said:
+        published = gular("publish", "bundle", f"{said['url']}/pets/v1", "--token", said["token"])
+        digest = gular("inspect", "bundle")["digest"]
+        os.environ["BEARER_TOKEN_FILE"] = said["token"]
+        os.environ["BEARER_TOKEN"] = pathlib.Path(said["token"]).read_text().strip()
+        killed_at_random(published.get("url") or f"{said['url']}/pets/v1", digest)
+
+
+main()
+finish()
