@@ -56,7 +56,7 @@ def new(name, site, *options, command=("python3", "train.py")):
 GPU = ["--gpus", "1", "--capability", "7.5", "--gpu-memory", "10GB", "--cuda", "12.4"]
 start = pathlib.Path.cwd()
 for site in ["ospool", "chtc", "generic"]:
-    for kind, options in {"cpu": [], "gpu": GPU, "checkpoint": [*GPU, "--checkpoint", "ckpt"], "sweep": [*GPU, "--sweep", "lr=1e-3,3e-4", "--sweep", "seed=1..4"]}.items():
+    for kind, options in {"cpu": ["--credentials", "igwn"], "gpu": GPU, "checkpoint": [*GPU, "--checkpoint", "ckpt"], "sweep": [*GPU, "--sweep", "lr=1e-3,3e-4", "--sweep", "seed=1..4"]}.items():
         name = f"{site}-{kind}"
         os.chdir(start)
         try:
@@ -79,6 +79,7 @@ for site in ["ospool", "chtc", "generic"]:
             expected = sorted(f"{lr} {seed}" for lr in ("1e-3", "3e-4") for seed in range(1, 5))
             check(f"{name} has each combination once", arguments == expected, arguments)
         if kind == "cpu":
+            check(f"{name} gets a token", jobs[0].get("OAuthServicesNeeded") == "igwn", jobs[0])
             check(f"{name} asks for no GPU", slot(gpus=0).matches(jobs[0]), jobs[0].get("Requirements"))
             continue
         job = jobs[0]

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use gular_containers::export::Facts;
 use gular_jobs::write::{
     Data, Fetch, Folder, Image, Order, Parameters, Select, Site, Stages, Written, write,
 };
@@ -55,6 +56,9 @@ pub(super) struct NewArgs {
     /// The image's size, where it cannot be seen here
     #[arg(long, value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     image_size: Option<u64>,
+    /// What the image needs, a file of `gular image export facts`: size, capability, CUDA
+    #[arg(long, value_name = "FILE", requires = "image", hide_short_help = true)]
+    facts: Option<PathBuf>,
     /// The bundle, as `gular publish` prints it: URL#blake3=…
     #[arg(long, value_name = "URL")]
     data: Option<String>,
@@ -133,6 +137,11 @@ pub(super) struct NewArgs {
     /// The data must stay on the site's own machines
     #[arg(long, hide_short_help = true)]
     stay: bool,
+    /// The pool's service that has tokens for data that is not public, such as `igwn`
+    ///
+    /// HTCondor asks you once for a token, keeps it fresh, and gives it to the job.
+    #[arg(long, value_name = "SERVICE", hide_short_help = true)]
+    credentials: Option<String>,
     /// Show the files and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -141,7 +150,7 @@ pub(super) struct NewArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SiteArg {
+pub(super) enum SiteArg {
     /// The OSPool
     Ospool,
     /// CHTC in Madison
@@ -179,8 +188,19 @@ pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
     let order = order(args, &sources)?;
     let folder =
         write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
-    if !args.dry_run {
-        make(&args.dir, &folder, &sources)?;
+    finish(&args.dir, &folder, &sources, args.dry_run, output)
+}
+
+/// Writes the folder, or shows what would be in it.
+pub(super) fn finish(
+    dir: &Path,
+    folder: &Folder,
+    sources: &[Source],
+    dry_run: bool,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    if !dry_run {
+        make(dir, folder, sources)?;
     }
     if output.json {
         let files: Vec<_> = folder
@@ -189,21 +209,21 @@ pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
             .map(|file| json!({ "name": file.name, "text": file.text }))
             .collect();
         show::json(
-            &json!({ "dir": args.dir, "files": files, "notes": folder.notes, "dry_run": args.dry_run }),
+            &json!({ "dir": dir, "files": files, "notes": folder.notes, "dry_run": dry_run }),
         )?;
-    } else if args.dry_run {
-        show::text(&shown(&folder))?;
+    } else if dry_run {
+        show::text(&shown(folder))?;
     } else if !output.quiet {
-        show::text(&made(&args.dir, &folder))?;
+        show::text(&made(dir, folder))?;
     }
     Ok(Exit::Done)
 }
 
 /// A file that travels: where it is, its name in the job, its length.
-struct Source {
-    path: PathBuf,
-    name: String,
-    bytes: u64,
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) name: String,
+    pub(super) bytes: u64,
 }
 
 /// Files that are named with `--input`, and those of the command that are here.
@@ -244,7 +264,12 @@ fn order(args: &NewArgs, sources: &[Source]) -> Result<Order, Failure> {
     let site = Site::from(args.site);
     let name =
         args.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let image = args.image.as_ref().map(|image| place_of(image, args.image_size)).transpose()?;
+    let facts = args.facts.as_deref().map(facts).transpose()?;
+    let of_image = facts.as_ref();
+    let size = args.image_size.or(of_image.and_then(|facts| facts.bytes));
+    let image = args.image.as_ref().map(|image| place_of(image, size)).transpose()?;
+    let capability = of_image.and_then(|facts| facts.minimum_capability.clone());
+    let cuda = of_image.and_then(|facts| facts.cuda_runtime.clone());
     let in_folder = |word: &str| {
         let source = sources.iter().find(|source| source.path == Path::new(word));
         source.map_or_else(
@@ -280,14 +305,25 @@ fn order(args: &NewArgs, sources: &[Source]) -> Result<Order, Failure> {
         scratch_bytes: args.disk,
         gpus: args.gpus,
         gpu_memory_bytes: args.gpu_memory,
-        capability: args.capability.clone(),
-        cuda: args.cuda.clone(),
+        capability: args.capability.clone().or(capability),
+        cuda: args.cuda.clone().or(cuda),
         hours: args.time / 3600.0,
         nodes: args.nodes,
         tasks: args.tasks,
         account: args.account.clone(),
         partition: args.partition.clone(),
         stay: args.stay,
+        credentials: args.credentials.clone(),
+        shared: false,
+    })
+}
+
+fn facts(path: &Path) -> Result<Facts, Failure> {
+    let text = fs::read(path).map_err(|e| gular_files::Error::new("read", path, e))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let what = format!("`{}` does not hold the facts of an image: {error}", path.display());
+        let hint = "write it with `gular image export facts IMAGE.sif`";
+        Failure::new(what, Some(hint.to_owned()))
     })
 }
 

@@ -50,11 +50,16 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
         }
     }
     site(order, stage, &mut line);
+    if let Some(service) = &order.credentials {
+        // HTCondor asks for a token at the first submission, and keeps it fresh in the job.
+        line("use_oauth_services", service);
+    }
     let mut inputs: Vec<&str> = order.inputs.iter().map(|(name, _)| name.as_str()).collect();
     let results = dag::results(order);
     match stage.runs {
         Runs::Jobs => {}
         Runs::Evaluate => inputs.push("results/$(of).tar"),
+        Runs::Merge if order.shared => {}
         Runs::Merge => inputs.extend(results.iter().map(String::as_str)),
     }
     if let Some(data) = stage.data(order).filter(|data| data.fetch == Fetch::Batch) {
@@ -120,6 +125,9 @@ fn site(order: &Order, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
             if order.checkpoint.is_some() && stage.runs == Runs::Jobs {
                 line("+is_resumable", "true");
             }
+            if order.shared {
+                line("requirements", "(TARGET.HasCHTCStaging == true)");
+            }
             if order.stay {
                 line("+WantFlocking", "false");
                 line("+WantGlidein", "false");
@@ -140,6 +148,7 @@ fn disk(order: &Order, stage: &Stage<'_>) -> u64 {
     written = written.saturating_mul(match stage.runs {
         Runs::Jobs => 1,
         Runs::Evaluate => 2,
+        Runs::Merge if order.shared => 1,
         Runs::Merge => 1 + dag::n_jobs(order) as u64,
     });
     let sum = image

@@ -70,7 +70,14 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     if !super::Stage::in_dag(order) {
         return Ok(());
     }
-    if order.site.is_slurm() {
+    if matches!(order.name.as_str(), "evaluate" | "merge" | "select") {
+        return Err(refuse(
+            format!("`{}` cannot be the job's name", order.name),
+            "a stage has this name: take another one",
+        ));
+    }
+    let merge_alone = stages.evaluate.is_none() && order.shared;
+    if order.site.is_slurm() && !merge_alone {
         return Err(refuse(
             "stages after the jobs are written for HTCondor",
             "start them by hand, `sbatch --dependency=afterok:JOB`",
@@ -87,7 +94,8 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
         (&stages.merge, "{each}", "the folder with the output of each job"),
     ] {
         let used = |command: &Vec<String>| command.iter().any(|word| word.contains(place));
-        if let Some(command) = command.as_ref().filter(|command| !used(command)) {
+        let unused = command.as_ref().filter(|command| !used(command) && !order.shared);
+        if let Some(command) = unused {
             return Err(refuse(
                 format!("`{}` does not use `{place}`", command.join(" ")),
                 &format!("write `{place}` for {what}"),

@@ -72,6 +72,10 @@ pub struct Order {
     pub partition: Option<String>,
     /// The data must stay on the site's own machines.
     pub stay: bool,
+    /// A service whose tokens HTCondor keeps for the user, for data that is not public.
+    pub credentials: Option<String>,
+    /// The command names files by paths that all machines see, and stages need no results sent.
+    pub shared: bool,
 }
 
 /// A container image.
@@ -199,6 +203,9 @@ pub fn write(order: &Order) -> Result<Folder, Refusal> {
     };
     if slurm {
         file(&job_file(order), slurm::script(order), false);
+        if let Some(merge) = slurm::merge(order) {
+            file("merge.sbatch", slurm::script(&merge), false);
+        }
     } else {
         if !order.stages.is_empty() {
             file(&job_file(order), dag::graph(order), false);
@@ -362,6 +369,16 @@ fn accept(order: &Order) -> Result<(), Refusal> {
                 &format!("write `{{{name}}}` where its value goes"),
             ));
         }
+    }
+    let service = order
+        .credentials
+        .as_deref()
+        .filter(|service| order.site.is_slurm() || !plain(service) || service.len() > 64);
+    if let Some(service) = service {
+        return Err(refuse(
+            format!("`{service}` is not a service whose tokens the jobs can have"),
+            "name the pool's service for HTCondor; on Slurm fetch the data before, on a login node",
+        ));
     }
     dag::accept(order)?;
     if order.stay && order.site == Site::Ospool {

@@ -17,7 +17,15 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         if let Some(data) = &order.data {
             let _ = writeln!(text, "gular fetch '{}' data      # once, on a login node", data.url);
         }
-        let _ = write!(text, "gular job lint {file}\nsbatch {file}\nsqueue --me\n```\n\n");
+        let _ = match order.stages.merge {
+            Some(_) => write!(
+                text,
+                "gular job lint {file} merge.sbatch\njob=$(sbatch --parsable {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\nsqueue --me\n```\n\nA part that failed is started again by its number, `sbatch --array=NUMBER {file}`.\n\n"
+            ),
+            None => {
+                write!(text, "gular job lint {file}\nsbatch {file}\nsqueue --me\n```\n\n")
+            }
+        };
         text.push_str("Each job works in a folder of its own below `output/`; what it prints is in `logs/`.\n");
     } else {
         let submit = if Stage::in_dag(order) { "condor_submit_dag" } else { "condor_submit" };

@@ -44,6 +44,22 @@ impl Site {
         }
     }
 
+    /// What a user has there unless more was asked for, by the sites' pages of 2026.
+    fn quotas(self) -> Quotas {
+        match self {
+            Self::Chtc => {
+                Quotas { results: 40 << 30, data: 100 << 30, items: 1000, place: "/staging" }
+            }
+            Self::Ospool => Quotas {
+                results: 50 << 30,
+                data: 500 << 30,
+                items: usize::MAX,
+                place: "the access point's OSDF folder",
+            },
+            _ => Quotas { results: u64::MAX, data: u64::MAX, items: usize::MAX, place: "" },
+        }
+    }
+
     /// Files above this must not come from the access point.
     fn max_input_bytes(self) -> u64 {
         match self {
@@ -51,6 +67,15 @@ impl Site {
             _ => u64::MAX,
         }
     }
+}
+
+struct Quotas {
+    /// Bytes of the folder that jobs are submitted from.
+    results: u64,
+    /// Bytes and items of the place for data that jobs fetch.
+    data: u64,
+    items: usize,
+    place: &'static str,
 }
 
 pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
@@ -63,6 +88,12 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
         return Err(refuse(
             what,
             "save checkpoints (`--checkpoint DIR`) and ask for less time: the job goes on where it was",
+        ));
+    }
+    if order.shared && order.site == Site::Ospool {
+        return Err(refuse(
+            "jobs of the OSPool share no folder",
+            "take a site whose machines do: `--site chtc`, `jsc`, `slurm`, `generic`",
         ));
     }
     let most = order.site.max_input_bytes();
@@ -111,13 +142,33 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
                 "the job fetches the data itself: the image needs the program `gular`, or add it with `--input`",
             );
         }
-        if matches!(order.site, Site::Chtc) && data.bytes > 100 << 30 {
-            note("the data is larger than the 100 GB that /staging holds by default");
+        let Quotas { data: most, items, place, .. } = order.site.quotas();
+        if data.bytes > most {
+            let (has, most) = (words(data.bytes), words(most));
+            note(&format!("the data has {has}: {place} holds {most} unless more is granted"));
         }
+        if data.files.len() > items {
+            let n = data.files.len();
+            note(&format!(
+                "the data is {n} files: {place} holds {items} unless more is granted; larger shards are fewer"
+            ));
+        }
+    }
+    let n_jobs = order.parameters.as_ref().map_or(1, |sweep| sweep.rows.len()) as u64;
+    let results = n_jobs.saturating_mul(order.scratch_bytes);
+    let most = order.site.quotas().results;
+    if results > most {
+        let (has, most) = (words(results), words(most));
+        note(&format!(
+            "the results of all {n_jobs} jobs may be {has} (`--disk`): the folder that they come back to holds {most} unless more is granted"
+        ));
+    }
+    if order.shared {
+        note("all machines must see the folders that the command names, by these paths");
     }
     if order.gpus > 0 && order.capability.is_none() {
         note(
-            "no compute capability is asked for: the job may get a GPU that the image has no code for; `gular image export facts` says which it has",
+            "no compute capability is asked for: the job may get a GPU that the image has no code for; `gular image export facts` says which it has, and `--facts` takes it from there",
         );
     }
     if order.site == Site::Jsc && order.account.is_none() {

@@ -2,8 +2,19 @@
 
 use std::fmt::Write as _;
 
-use super::{Order, Site, shell_command};
+use super::{Order, Site, Stages, shell_command};
 use crate::units::request;
+
+/// The job that follows those of an array.
+pub(super) fn merge(order: &Order) -> Option<Order> {
+    Some(Order {
+        name: "merge".to_owned(),
+        command: order.stages.merge.clone()?,
+        stages: Stages::default(),
+        parameters: None,
+        ..order.clone()
+    })
+}
 
 pub(super) fn script(order: &Order) -> String {
     let mut text = String::from("#!/bin/bash\n");

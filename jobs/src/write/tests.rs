@@ -41,6 +41,8 @@ fn order(site: Site) -> Order {
         account: None,
         partition: None,
         stay: false,
+        credentials: None,
+        shared: false,
     }
 }
 
@@ -166,6 +168,53 @@ fn an_ensemble_is_a_graph_without_a_trap() {
 }
 
 #[test]
+fn parts_of_a_pack_are_jobs_and_their_merge_follows() {
+    let pack = |site| Order {
+        name: "pack".to_owned(),
+        image: None,
+        data: None,
+        checkpoint: None,
+        inputs: Vec::new(),
+        gpus: 0,
+        command: words("gular pack /data/photos /data/out/part-{part} --part {part}/2"),
+        parameters: Some(Parameters {
+            names: vec!["part".to_owned()],
+            rows: vec![words("1"), words("2")],
+        }),
+        stages: Stages {
+            merge: Some(words("gular pack --merge /data/out/part-1 /data/out/part-2 /data/out/b")),
+            ..Stages::default()
+        },
+        shared: true,
+        ..order(site)
+    };
+    for site in [Site::Chtc, Site::Generic, Site::Slurm, Site::Jsc] {
+        assert_eq!(findings(&pack(site)), [""; 0]);
+    }
+    assert!(text_of(&pack(Site::Slurm), "pack.sbatch").contains("--array=0-1"));
+    let merge = text_of(&pack(Site::Slurm), "merge.sbatch");
+    assert!(merge.contains("gular pack --merge /data/out/part-1 ") && !merge.contains("--array"));
+    assert!(text_of(&pack(Site::Chtc), "merge.sub").contains("HasCHTCStaging"));
+    assert!(!text_of(&pack(Site::Chtc), "merge.sub").contains("transfer_input_files"));
+    assert!(write(&pack(Site::Ospool)).is_err());
+}
+
+#[test]
+fn quotas_of_a_site_are_compared_with_data_and_results() {
+    let notes = |order: &Order| write(order).map(|folder| folder.notes.join("\n"));
+    let has = |order: &Order, word: &str| notes(order).is_ok_and(|notes| notes.contains(word));
+    let mut many = order(Site::Chtc);
+    assert!(!has(&many, "unless more is granted"));
+    many.data.iter_mut().for_each(|data| data.files = vec![data.files[0].clone(); 1001]);
+    assert!(has(&many, "the data is 1001 files: /staging holds 1000"));
+    let mut large = order(Site::Ospool);
+    large.data.iter_mut().for_each(|data| data.bytes = 600 << 30);
+    assert!(has(&large, "holds 500.0 GB"));
+    let results = Order { scratch_bytes: 41 << 30, ..order(Site::Chtc) };
+    assert!(has(&results, "the results of all 1 jobs"));
+}
+
+#[test]
 fn requests_follow_from_image_data_and_program() {
     let text =
         write(&order(Site::Chtc)).map(|folder| folder.files[0].text.clone()).unwrap_or_default();
@@ -208,6 +257,11 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     check(Order { command: vec!["it's".to_owned()], ..base() }, "quote");
     check(Order { command: Vec::new(), ..base() }, "no command");
     check(Order { data: None, ..base() }, "{data}");
+    let token =
+        |site, service: &str| Order { credentials: Some(service.to_owned()), ..order(site) };
+    check(token(Site::Slurm, "igwn"), "tokens");
+    check(token(Site::Chtc, "a, b"), "tokens");
+    assert!(text_of(&token(Site::Chtc, "igwn"), "pets.sub").contains("use_oauth_services = igwn"));
     check(Order { inputs: vec![("a b".to_owned(), 1)], ..base() }, "listed");
     check(Order { inputs: vec![("x.bin".to_owned(), 2 << 30)], ..base() }, "access point");
     check(Order { parameters: Some(sweep()), ..base() }, "does not use");

@@ -25,6 +25,7 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
         Runs::Evaluate => text.push_str(
             "mkdir -p trained\ntar -xf \"$of.tar\" -C trained\n# Always there, as `results.tar` is.\n: > evaluation.json\n",
         ),
+        Runs::Merge if order.shared => {}
         Runs::Merge => {
             let _ = write!(
                 text,

@@ -92,6 +92,30 @@ fn nothing_is_overwritten_and_a_dry_run_writes_nothing() {
 }
 
 #[test]
+fn requests_are_read_from_the_facts_of_an_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let facts = r#"{"version":1,"image":"a.sif","bytes":6442450944,"digest":null,"unpacked_bytes":0,
+        "arch":"amd64","minimum_capability":"7.5","maximum_capability":"12.0","capabilities":["7.5"],
+        "cuda_runtime":"13.0","minimum_driver":null,"glibc":"2.36"}"#;
+    put(dir.path(), "facts.json", facts.as_bytes());
+    let image = ["new", "a", "--dry-run", "--image", "osdf:///lab/a.sif", "--gpus", "1"];
+    let with = |more: &[&str]| job(dir.path(), &[&image, more, &["--", "hostname"]].concat());
+    let text = with(&["--facts", "facts.json", "--disk", "1MB"]).stdout;
+    // 6 GB, 1 GB to spare, and a tenth.
+    for line in
+        ["gpus_minimum_capability = 7.5", "gpus_minimum_runtime = 13.0", "request_disk = 8 GB"]
+    {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    let newer = with(&["--facts", "facts.json", "--capability", "8.0"]).stdout;
+    assert!(newer.contains("gpus_minimum_capability = 8.0\n"), "{newer}");
+    put(dir.path(), "facts.json", b"{}");
+    let outcome = with(&["--facts", "facts.json"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.stderr.contains("hint: write it with"), "{outcome:?}");
+}
+
+#[test]
 fn a_plan_says_jobs_hours_and_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let args = [
