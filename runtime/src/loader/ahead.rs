@@ -26,7 +26,8 @@ use std::time::{Duration, Instant};
 use gular_bundle::ShardIdx;
 
 use super::LoaderError;
-use super::batch_slots::{Run, Ticket};
+use super::batch_slots::Ticket;
+use super::run::Run;
 use super::shards::{Answer, HeldShards, Shards};
 use super::source::{Source, Stored, Values};
 use super::walk::{Place, Walk};
@@ -481,7 +482,8 @@ mod tests {
         ShardSource, Split,
     };
 
-    use super::super::batch_slots::{BatchSlots, Span, Waiting};
+    use super::super::batch_slots::{BatchSlots, Waiting};
+    use super::super::run::Span;
     use super::super::stats::Meters;
     use super::*;
     use crate::fixtures::{Made, Recipe, make, make_fields};

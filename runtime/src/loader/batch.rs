@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::batch_slots::{BatchSlots, Memory, Slot};
+use super::batch_slots::BatchSlots;
 use super::columns::{Array, Column, Values};
+use super::slot::{Memory, Slot};
 use super::{IGNORED_LABEL, Layout};
 use crate::Error;
 use crate::augment::Blended;

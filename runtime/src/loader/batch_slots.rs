@@ -1,25 +1,20 @@
 //! The ring of batch slots and the tickets that fill them.
 //!
-//! A slot's memory is one allocation for the loader's life. While it is filled it
-//! is split into rows, each *owned* by the thread that writes it, and joined
-//! again when the last one is back; so no two threads ever see the same bytes,
-//! and no lock is held while pixels are made.
+//! No lock is held while pixels are made: a ticket owns the memory of its row.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-
 use super::LoaderError;
 use super::ahead::Ahead;
 use super::blender::{Blender, pair};
-use super::chosen::Chosen;
+use super::run::{Run, Span};
+use super::slot::{Memory, Row, Slot, pages};
 use super::stats::{Meters, Phase};
 use crate::augment::{Blended, Mixture};
-use crate::order::{EpochOrder, KeyedRng};
+use crate::order::KeyedRng;
 use crate::{Error, StopFlag};
 
 /// How often a wait for a batch looks up.
@@ -27,62 +22,6 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// How long batches may all be held by those who are known to pass them between threads.
 const PASSED_ON: Duration = Duration::from_secs(600);
-
-// Of FORMAT.md. A bundle with as many broken samples in a row has other troubles.
-const MAX_REPLACEMENTS: usize = 1000;
-
-/// The memory of one batch, reused for ever.
-#[derive(Debug, Default)]
-pub(super) struct Slot {
-    /// Of each field.
-    pub(super) columns: Vec<Memory>,
-    /// Samples of the rows.
-    pub(super) ids: Vec<u64>,
-    /// Positions of the epoch that the rows are at.
-    pub(super) positions: Vec<u64>,
-    /// What the rows add to the epoch's tally.
-    pub(super) terms: Vec<Option<u64>>,
-    /// Keys of the rows.
-    pub(super) keys: Vec<String>,
-    /// Classes of the rows; empty when the bundle has none.
-    pub(super) labels: Vec<i64>,
-    /// What each row was blended with; empty where none are.
-    pub(super) blended: Vec<Blended>,
-    /// Rows that failed, in order.
-    pub(super) faults: Vec<(usize, Error)>,
-    /// Rows whose own sample cannot be decoded, in order: left out, or with another one.
-    pub(super) broken: Vec<(usize, Error)>,
-    /// Where rows are while the slot is filled.
-    rows: Vec<Option<Row>>,
-    /// Which of them hold a sample that may be blended.
-    whole: Vec<bool>,
-    /// Rows without memory, for the next time.
-    spare: Vec<Row>,
-}
-
-/// A field of a batch.
-#[derive(Debug)]
-pub(super) enum Memory {
-    /// Rows of one length; always whole pages, enough for the full batch.
-    Rows(BytesMut),
-    /// Values of any length.
-    Bytes(Vec<Vec<u8>>),
-}
-
-/// The memory of one sample, owned by the thread that makes it.
-#[derive(Debug, Default)]
-pub(super) struct Row {
-    /// Of each field.
-    pub(super) cells: Vec<Cell>,
-    pub(super) key: String,
-}
-
-/// A field of one sample.
-#[derive(Debug)]
-pub(super) enum Cell {
-    Row(BytesMut),
-    Bytes(Vec<u8>),
-}
 
 /// One sample to be made, and the memory to make it in.
 #[derive(Debug)]
@@ -109,99 +48,6 @@ impl Ticket {
     /// Of which run it is, and its step and row there.
     pub(super) fn place(&self) -> (u64, u64, usize) {
         (self.run, self.step, self.row)
-    }
-}
-
-/// An epoch under way.
-#[derive(Debug)]
-pub(super) struct Run {
-    pub(super) order: EpochOrder,
-    /// What the order's numbers are in the split.
-    pub(super) chosen: Arc<Chosen>,
-    pub(super) epoch: u64,
-    pub(super) span: Span,
-    pub(super) rank: u64,
-    pub(super) world_size: u64,
-}
-
-impl Run {
-    /// The samples that may come instead of a broken one at `position`, as FORMAT.md says: those
-    /// of the positions after it, and after the last those of the first.
-    pub(super) fn replacements(&self, position: u64) -> impl Iterator<Item = u64> + '_ {
-        let n = self.order.n_positions();
-        let after = (1..n).take(MAX_REPLACEMENTS);
-        let at = after.filter_map(move |i| self.order.sample_at((position + i) % n.max(1)));
-        at.map(|nth| self.chosen.sample(nth))
-    }
-}
-
-/// The positions of an epoch that are still to come, cut into steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
-    from: u64,
-    end: u64,
-    /// The end of the epoch, which is past `end` where a partial step is left out.
-    total: u64,
-    /// Positions a step, of all ranks.
-    stride: u64,
-}
-
-impl Span {
-    /// Steps of `stride` positions over `from..total`, without a partial last one
-    /// when `drop_last`.
-    pub(super) fn new(from: u64, total: u64, stride: u64, drop_last: bool) -> Self {
-        let (from, stride) = (from.min(total), stride.max(1));
-        let left = total - from;
-        let end = from + if drop_last { left / stride * stride } else { left };
-        Self { from, end, total, stride }
-    }
-
-    /// Positions of the whole epoch.
-    pub(super) fn total(&self) -> u64 {
-        self.total
-    }
-
-    pub(super) fn n_steps(&self) -> u64 {
-        (self.end - self.from).div_ceil(self.stride)
-    }
-
-    /// Positions of `step`; empty past the end.
-    fn positions(&self, step: u64) -> (u64, u64) {
-        let at = |step: u64| self.from.saturating_add(step.saturating_mul(self.stride));
-        (at(step).min(self.end), at(step.saturating_add(1)).min(self.end))
-    }
-
-    /// Positions consumed after `steps` steps: all, after the last.
-    pub(super) fn consumed(&self, steps: u64) -> u64 {
-        if steps >= self.n_steps() { self.total } else { self.positions(steps).0 }
-    }
-}
-
-impl Run {
-    /// Steps of this rank.
-    pub(super) fn n_steps(&self) -> u64 {
-        self.span.n_steps()
-    }
-
-    /// How many samples this rank has in a window of the order.
-    pub(super) fn n_of_window(&self, window: usize) -> u64 {
-        let Range { start, end } = self.order.positions_of(window);
-        let first = self.span.from.saturating_add(self.rank);
-        let before =
-            |position: u64| position.saturating_sub(first).div_ceil(self.world_size.max(1));
-        before(end.min(self.span.end)).saturating_sub(before(start.min(self.span.end)))
-    }
-
-    /// The position of this rank's first sample of `step`.
-    fn first_position(&self, step: u64) -> u64 {
-        self.span.positions(step).0.saturating_add(self.rank)
-    }
-
-    /// This rank's samples of `step`, as numbers of the split.
-    pub(super) fn samples(&self, step: u64) -> impl Iterator<Item = u64> {
-        let (from, to) = self.span.positions(step);
-        let samples = self.order.rank_samples(from, to, self.rank, self.world_size);
-        samples.map(|n| self.chosen.sample(n))
     }
 }
 
@@ -629,24 +475,6 @@ impl BatchSlots {
     }
 }
 
-/// A huge page, as x86-64 has them and Linux elsewhere with pages of 4 KiB.
-const HUGE_PAGE: usize = 2 << 20;
-
-/// At least `len` bytes of zeros: whole pages, which nothing else shares; as many as fill a huge
-/// page begin and end with one, so that the kernel can take those where it is told to.
-pub(crate) fn pages(len: usize) -> Option<BytesMut> {
-    let page = rustix::param::page_size();
-    let page = if len < HUGE_PAGE { page } else { page.max(HUGE_PAGE) };
-    let whole = len.max(1).checked_next_multiple_of(page)?;
-    let with_room = whole.checked_add(page)?;
-    // `zeroed` aborts when memory is short; so ask first.
-    Vec::<u8>::new().try_reserve_exact(with_room).ok()?;
-    let mut memory = BytesMut::zeroed(with_room);
-    let mut aligned = memory.split_off(memory.as_ptr().align_offset(page));
-    drop(aligned.split_off(whole));
-    Some(aligned)
-}
-
 impl State {
     fn issue(&mut self, row_bytes: &[Option<usize>], blender: Option<&Blender>) -> Option<Ticket> {
         loop {
@@ -740,126 +568,9 @@ impl State {
     }
 }
 
-impl Slot {
-    /// Splits the memory into one row a sample.
-    fn split(&mut self, samples: impl Iterator<Item = u64>, row_bytes: &[Option<usize>]) {
-        self.ids.clear();
-        self.ids.extend(samples);
-        self.labels.clear();
-        self.labels.resize(self.ids.len(), 0);
-        self.faults.clear();
-        self.broken.clear();
-        self.rows.clear();
-        for _ in 0..self.ids.len() {
-            let mut row = self.spare.pop().unwrap_or_default();
-            row.key = self.keys.pop().unwrap_or_default();
-            let columns = self.columns.iter_mut().zip(row_bytes);
-            row.cells.extend(columns.map(|(column, bytes)| match column {
-                Memory::Rows(memory) => Cell::Row(memory.split_to(bytes.unwrap_or_default())),
-                Memory::Bytes(values) => Cell::Bytes(values.pop().unwrap_or_default()),
-            }));
-            self.rows.push(Some(row));
-        }
-        self.keys.clear();
-        for column in &mut self.columns {
-            if let Memory::Bytes(values) = column {
-                values.clear();
-            }
-        }
-    }
-
-    /// Says at which positions the rows are: `first`, and every `stride` after it.
-    fn number(&mut self, first: u64, stride: u64) {
-        let n = self.ids.len() as u64;
-        self.positions.clear();
-        self.positions.extend((0..n).map(|i| first.saturating_add(i.saturating_mul(stride))));
-        self.terms.clear();
-        self.terms.resize(self.ids.len(), None);
-    }
-
-    /// Makes room for what rows are blended with, where they are.
-    fn blend(&mut self, blended: bool) {
-        let n = self.ids.len();
-        self.whole.clear();
-        self.whole.resize(n, false);
-        self.blended.clear();
-        let none = Blended { weight: 1.0, label: 0, sample: 0 };
-        self.blended.resize(if blended { n } else { 0 }, none);
-    }
-
-    /// Joins the rows again; neighbours in memory, so that nothing is copied.
-    fn join(mut self) -> Self {
-        let ends: Vec<_> = self.columns.iter_mut().map(Memory::take).collect();
-        for mut row in self.rows.drain(..).flatten() {
-            for (column, cell) in self.columns.iter_mut().zip(row.cells.drain(..)) {
-                column.join(cell);
-            }
-            self.keys.push(std::mem::take(&mut row.key));
-            self.spare.push(row);
-        }
-        for (column, end) in self.columns.iter_mut().zip(ends) {
-            end.into_iter().for_each(|end| column.join(Cell::Row(end)));
-        }
-        self.faults.sort_by_key(|(row, _)| *row);
-        self.broken.sort_by_key(|(row, _)| *row);
-        self
-    }
-}
-
-impl Memory {
-    /// What was not split off, where it is of rows.
-    fn take(&mut self) -> Option<BytesMut> {
-        match self {
-            Self::Rows(memory) => Some(std::mem::take(memory)),
-            Self::Bytes(_) => None,
-        }
-    }
-
-    fn join(&mut self, cell: Cell) {
-        match (self, cell) {
-            (Self::Rows(memory), Cell::Row(row)) => memory.unsplit(row),
-            (Self::Bytes(values), Cell::Bytes(value)) => values.push(value),
-            (Self::Rows(_), Cell::Bytes(_)) | (Self::Bytes(_), Cell::Row(_)) => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_whole_pages_of_their_own_and_stay_where_they_are() {
-        let page = rustix::param::page_size();
-        for len in [0, 1, page - 1, page, page + 1, 10 * page + 7] {
-            let memory = pages(len).unwrap();
-            assert_eq!((memory.as_ptr().align_offset(page), memory.len() % page), (0, 0), "{len}");
-            assert!(memory.len() >= len && memory.len() < len + page + 1, "{len}");
-            let start = memory.as_ptr();
-            let columns = vec![Memory::Bytes(Vec::new()), Memory::Rows(memory)];
-            let mut slot = Slot { columns, ..Slot::default() };
-            for rows in [3_usize, 0, 2] {
-                slot.split(0..rows as u64, &[None, Some(len / 3)]);
-                slot = slot.join();
-                let [Memory::Bytes(values), Memory::Rows(memory)] = &slot.columns[..] else {
-                    panic!("other fields");
-                };
-                assert_eq!((values.len(), slot.keys.len()), (rows, rows));
-                assert_eq!((memory.as_ptr(), memory.len()), (start, pages(len).unwrap().len()));
-            }
-        }
-        assert!(pages(usize::MAX).is_none());
-    }
-
-    #[test]
-    fn large_slots_begin_and_end_with_a_huge_page() {
-        for len in [HUGE_PAGE, HUGE_PAGE + 1, 3 * HUGE_PAGE - 1] {
-            let memory = pages(len).unwrap();
-            let found = (memory.as_ptr().align_offset(HUGE_PAGE), memory.len() % HUGE_PAGE);
-            assert_eq!(found, (0, 0), "{len}");
-            assert!(memory.len() >= len && memory.len() < len + HUGE_PAGE, "{len}");
-        }
-    }
 
     #[test]
     fn behind_the_first_field_is_room_for_labels() {

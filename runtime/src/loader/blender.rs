@@ -1,8 +1,8 @@
 //! Pairs of rows blended by the thread that brings the second of them.
 
 use super::LoaderOptions;
-use super::batch_slots::{Cell, Row};
 use super::columns::Column;
+use super::slot::{Cell, Row};
 use super::{Layout, OnBadSample};
 use crate::Error;
 use crate::augment::{Blend, Mixture, Numbers};

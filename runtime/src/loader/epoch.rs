@@ -13,10 +13,12 @@ use super::ahead::Ahead;
 use super::batch::About;
 #[cfg(feature = "cuda")]
 use super::batch_slots::Hold;
-use super::batch_slots::{BatchSlots, Run, Slot, Span, Waiting};
+use super::batch_slots::{BatchSlots, Waiting};
 use super::blender::Blender;
 use super::chosen::{Asked, Chosen, choose};
+use super::run::{Run, Span};
 use super::shards::Shards;
+use super::slot::Slot;
 use super::source::Source;
 use super::stats::{Meters, Stats};
 use super::worker::Pool;

@@ -35,7 +35,9 @@ mod numbers;
 mod options;
 mod pixels;
 mod proof;
+mod run;
 mod shards;
+mod slot;
 mod source;
 mod stats;
 mod walk;
@@ -43,7 +45,7 @@ mod worker;
 
 pub use batch::Batch;
 #[cfg(feature = "cuda")]
-pub(crate) use batch_slots::pages;
+pub(crate) use slot::pages;
 pub use chosen::{Fold, Predicate, SampleFacts, Select};
 pub use columns::{Array, Element, Values};
 pub use draw::Draw;

@@ -12,11 +12,12 @@ use gular_codec::{
 };
 
 use super::ahead::Ahead;
-use super::batch_slots::{Cell, Ticket};
+use super::batch_slots::Ticket;
 use super::columns::Column;
 use super::fields::{Fields, ImageField, OtherKind, RGB};
 use super::labels::{self, UNKNOWN};
 use super::pixels::{Kept, PixelTools, Pixels, Stage, copy, move_mask};
+use super::slot::Cell;
 use super::stats::{Meters, Phase};
 use super::{Depth, IGNORED_LABEL, LoaderError, LoaderOptions, OnBadSample, UnknownLabels};
 use crate::Error;
@@ -566,7 +567,8 @@ mod tests {
         Payload, ShardIdx, ShardSpec, ShardWriter, write_manifest,
     };
 
-    use super::super::batch_slots::{BatchSlots, Run, Span, Waiting};
+    use super::super::batch_slots::{BatchSlots, Waiting};
+    use super::super::run::{Run, Span};
     use super::*;
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
 

@@ -85,7 +85,8 @@ impl Drop for Alarm<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch_slots::{Run, Span, Waiting};
+    use super::super::batch_slots::Waiting;
+    use super::super::run::{Run, Span};
     use super::*;
     use crate::order::{EpochOrder, OrderKind, OrderSpec};
 
