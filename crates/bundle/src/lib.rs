@@ -66,7 +66,7 @@ pub use open_shards::Opened;
 pub use path::{BundlePath, PathError};
 pub use position::{FieldIdx, Row, ShardIdx};
 pub use read_at::{Backend, ReadAt};
-pub use shard::{CheckWhen, Shard};
+pub use shard::{CheckWhen, SampleEntry, Shard};
 pub use shard_source::{NotBrought, Room, ShardSource};
 pub use split::Split;
 pub use tensors::{Header, Tensor};

@@ -71,6 +71,36 @@ pub(crate) enum Sidecar {
     OnDisk(ReadAt),
 }
 
+/// What the index has of a sample and one of its fields.
+#[derive(Debug, Clone, Copy)]
+pub struct SampleEntry {
+    row: Row,
+    field: FieldIdx,
+    label: Option<i32>,
+    digest: Option<Digest>,
+    place: Option<(u64, usize)>,
+}
+
+impl SampleEntry {
+    /// As [`Shard::label`].
+    #[must_use]
+    pub fn label(&self) -> Option<i32> {
+        self.label
+    }
+
+    /// As [`Shard::digest`].
+    #[must_use]
+    pub fn digest(&self) -> Option<Digest> {
+        self.digest
+    }
+
+    /// Which field it is of.
+    #[must_use]
+    pub fn field(&self) -> FieldIdx {
+        self.field
+    }
+}
+
 /// An open shard with its index.
 #[derive(Debug)]
 pub struct Shard {
@@ -134,13 +164,40 @@ impl Shard {
     /// # Errors
     /// Those of [`Shard::index`].
     pub fn key(&self, row: Row) -> Result<Option<String>, Error> {
-        let file = self.entries()?;
-        let Some(range) = self.known.layout.key(file, row)? else { return Ok(None) };
+        let mut key = Vec::new();
+        let found = self.key_of(self.entries()?, row, &mut key)?;
+        Ok(found.then(|| String::from_utf8(key).ok()).flatten())
+    }
+
+    /// What a reader of field `field` of sample `row` needs to know, at once: an index that is
+    /// looked into on the disk is asked once whether it has changed. The sample's key replaces
+    /// what `key` held; it is empty past the last sample.
+    ///
+    /// # Errors
+    /// Those of [`Shard::index`].
+    pub fn entry(&self, row: Row, field: FieldIdx, key: &mut String) -> Result<SampleEntry, Error> {
+        let (file, layout) = (self.entries()?, &self.known.layout);
+        let mut bytes = std::mem::take(key).into_bytes();
+        self.key_of(file, row, &mut bytes)?;
+        // As it was accepted.
+        *key = String::from_utf8(bytes).unwrap_or_default();
+        Ok(SampleEntry {
+            row,
+            field,
+            label: layout.label(file, row)?,
+            digest: layout.digest(file, row, field)?,
+            place: layout.range(file, row, field)?,
+        })
+    }
+
+    fn key_of(&self, file: &ReadAt, row: Row, key: &mut Vec<u8>) -> Result<bool, Error> {
+        key.clear();
+        let Some(range) = self.known.layout.key(file, row)? else { return Ok(false) };
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         // Keys were accepted; a longer one is of a file that has changed.
-        let mut key = vec![0; len.min(crate::BundlePath::MAX_LEN)];
-        file.read_at(range.start, &mut key)?;
-        Ok(String::from_utf8(key).ok())
+        key.resize(len.min(crate::BundlePath::MAX_LEN), 0);
+        file.read_at(range.start, key)?;
+        Ok(true)
     }
 
     /// What field `field` of sample `row` must hash to; `None` for `label` and past the last.
@@ -216,6 +273,42 @@ impl Shard {
         Ok(buffer)
     }
 
+    /// As [`Shard::view`] and [`Shard::view_part`], of the value that `entry` is of.
+    ///
+    /// # Errors
+    /// Those of [`Shard::view`] and [`Shard::view_part`].
+    pub fn view_entry<'a>(
+        &'a self,
+        entry: &SampleEntry,
+        part: Option<Range<usize>>,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], Error> {
+        let &SampleEntry { row, field, place, .. } = entry;
+        let elsewhere = place.is_none() || self.known.layout.is_index_only(field);
+        if elsewhere && part.is_none() {
+            return self.view(row, field, buffer);
+        }
+        let value = self.within(row, place)?;
+        let part = part.unwrap_or(0..value.1);
+        let offset = self.part_of(row, value, &part)?;
+        self.view_at(offset, part.len(), buffer)
+    }
+
+    /// As [`Shard::read_part`], of the value that `entry` is of.
+    ///
+    /// # Errors
+    /// Those of [`Shard::read_part`].
+    pub fn read_entry(
+        &self,
+        entry: &SampleEntry,
+        start: usize,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let part = start..start.saturating_add(out.len());
+        let offset = self.part_of(entry.row, self.within(entry.row, entry.place)?, &part)?;
+        self.data.read_at(offset, out)
+    }
+
     /// Whether [`Shard::check`] would accept any bytes of field `field` of sample `row`, since
     /// the right ones were seen or are taken for granted: then a part of them may be read alone.
     #[must_use]
@@ -243,13 +336,22 @@ impl Shard {
         part: Range<usize>,
         buffer: &'a mut Vec<u8>,
     ) -> Result<&'a [u8], Error> {
-        let offset = self.place_part(row, field, &part)?;
+        let offset = self.part_of(row, self.place(row, field)?, &part)?;
+        self.view_at(offset, part.len(), buffer)
+    }
+
+    fn view_at<'a>(
+        &'a self,
+        offset: u64,
+        len: usize,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], Error> {
         if !self.data.is_read_in_pieces()
-            && let Some(bytes) = self.data.mapped(offset, part.len())
+            && let Some(bytes) = self.data.mapped(offset, len)
         {
             return Ok(bytes);
         }
-        buffer.resize(part.len(), 0);
+        buffer.resize(len, 0);
         self.data.read_at(offset, buffer)?;
         Ok(buffer)
     }
@@ -266,7 +368,7 @@ impl Shard {
         out: &mut [u8],
     ) -> Result<(), Error> {
         let part = start..start.saturating_add(out.len());
-        let offset = self.place_part(row, field, &part)?;
+        let offset = self.part_of(row, self.place(row, field)?, &part)?;
         self.data.read_at(offset, out)
     }
 
@@ -339,7 +441,12 @@ impl Shard {
 
     /// As [`Shard::range`], where there is one.
     fn place(&self, row: Row, field: FieldIdx) -> Result<(u64, usize), Error> {
-        let found = self.range(row, field)?.ok_or_else(|| self.out_of_range(row))?;
+        self.within(row, self.range(row, field)?)
+    }
+
+    /// The place of a value, where there is one and it lies within the shard.
+    fn within(&self, row: Row, place: Option<(u64, usize)>) -> Result<(u64, usize), Error> {
+        let found = place.ok_or_else(|| self.out_of_range(row))?;
         // The index was accepted, and so nothing lies outside; but no length is trusted
         // with memory that was read after that.
         let end = found.0.checked_add(found.1 as u64);
@@ -351,8 +458,12 @@ impl Shard {
     }
 
     /// Where the bytes `part` of a value begin.
-    fn place_part(&self, row: Row, field: FieldIdx, part: &Range<usize>) -> Result<u64, Error> {
-        let (offset, len) = self.place(row, field)?;
+    fn part_of(
+        &self,
+        row: Row,
+        (offset, len): (u64, usize),
+        part: &Range<usize>,
+    ) -> Result<u64, Error> {
         if part.start > part.end || part.end > len {
             let reason = format!("bytes {part:?} of sample {row}, which has {len}");
             return Err(Error::malformed(self.data.path(), reason));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gular_bundle::{Bundle, FieldIdx, Row, SampleId, Shard, ShardIdx, Split};
+use gular_bundle::{Bundle, FieldIdx, Row, SampleEntry, SampleId, Shard, ShardIdx, Split};
 use gular_codec::{
     DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Resize, Sample, Scaling,
     read_header,
@@ -89,11 +89,35 @@ struct Value<'a> {
     shard: &'a Shard,
     id: SampleId,
     field: FieldIdx,
+    /// What the index has of the sample, and of one of its fields.
+    entry: &'a SampleEntry,
     /// Its bytes, where they were read already.
     read: Option<Vec<u8>>,
 }
 
 impl Value<'_> {
+    /// Its bytes, or `part` of them, not checked.
+    fn view<'a>(
+        &'a self,
+        part: Option<Range<usize>>,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], gular_bundle::Error> {
+        let Self { shard, id, field, entry, .. } = *self;
+        match part {
+            part if entry.field() == field => shard.view_entry(entry, part, buffer),
+            Some(part) => shard.view_part(id.row, field, part, buffer),
+            None => shard.view(id.row, field, buffer),
+        }
+    }
+
+    /// As many of its bytes from `start` on as `out` has, not checked.
+    fn read_part(&self, start: usize, out: &mut [u8]) -> Result<(), gular_bundle::Error> {
+        match self.entry.field() == self.field {
+            true => self.shard.read_entry(self.entry, start, out),
+            false => self.shard.read_part(self.id.row, self.field, start, out),
+        }
+    }
+
     /// Whether a part of it may be read alone.
     fn needs_no_check(&self) -> bool {
         self.read.is_none() && self.shard.is_checked(self.id.row, self.field)
@@ -255,23 +279,26 @@ impl Source {
             Some(taken.swap_remove(at).1)
         };
         let row = &mut ticket.out;
-        row.key.clear();
-        row.key.push_str(&shard.key(id.row)?.unwrap_or_default());
-        ticket.term = self.term(&shard, id.row, ticket.of.epoch, ticket.position, ticket.sample)?;
+        let look = || shard.entry(id.row, self.fields.proof, &mut row.key);
+        let entry = meters.time(Phase::Read, look)?;
+        let (epoch, at, sample) = (ticket.of.epoch, ticket.position, ticket.sample);
+        ticket.term = entry.digest().map(|digest| term(epoch, at, sample, &digest));
         let mut rng = KeyedRng::of_sample(self.seed, ticket.of.epoch, ticket.draws);
         let (mut cells, mut bytes) = (row.cells.iter_mut(), 0);
         let mut made = None;
         if let Some(image) = &self.fields.image
             && let Some(Cell::Row(cell)) = cells.next()
         {
-            let value = Value { shard: &shard, id, field: image.field, read: read(image.field) };
+            let field = image.field;
+            let value = Value { shard: &shard, id, field, entry: &entry, read: read(field) };
             let (read, placed, stage) = self.image(image, value, &mut rng, tools, meters, cell)?;
             bytes += read;
             made = Some((image, cell, placed, stage));
         }
         let mut mask = None;
         for (other, cell) in self.fields.others.iter().zip(cells) {
-            let value = Value { shard: &shard, id, field: other.field, read: read(other.field) };
+            let field = other.field;
+            let value = Value { shard: &shard, id, field, entry: &entry, read: read(field) };
             let part = match (&other.kind, &made) {
                 (OtherKind::Mask(Some(pixels)), Some((_, _, (size, place), _)))
                     if (pixels.width, pixels.height) == *size =>
@@ -324,7 +351,7 @@ impl Source {
             });
         }
         meters.count(bytes);
-        match (shard.label(id.row)?, self.unknown_labels) {
+        match (entry.label(), self.unknown_labels) {
             (Some(UNKNOWN), UnknownLabels::Ignore) => Ok(Some(IGNORED_LABEL)),
             // Of a split with too many shards to be looked through at the start.
             (Some(UNKNOWN), _) => {
@@ -357,9 +384,8 @@ impl Source {
         let (part, pixels, place) = whole.part(&placed.1);
         let is_row = self.augment.is_none() && pixels.is_row(&place, &image.writer);
         if is_row && value.needs_no_check() {
-            let Value { shard, id, field, .. } = value;
             let since = Instant::now();
-            meters.time(Phase::Read, || shard.read_part(id.row, field, part.start, cell))?;
+            meters.time(Phase::Read, || value.read_part(part.start, cell))?;
             tools.note(since, part.len());
             return Ok((part.len(), placed, None));
         }
@@ -379,26 +405,22 @@ impl Source {
     /// `part` of it, which alone is read where it needs no check. How many bytes were read.
     fn with_stored<T>(
         &self,
-        value: Value<'_>,
+        mut value: Value<'_>,
         mut part: Option<Range<usize>>,
         tools: &mut Tools,
         meters: &Meters,
         job: impl FnOnce(&[u8], &mut Tools) -> Result<T, Unmade>,
     ) -> Result<(usize, T), Error> {
         let alone = part.take_if(|_| value.needs_no_check());
-        let Value { shard, id, field, read } = value;
         let mut buffer = std::mem::take(&mut tools.stored);
-        let stored = match read {
+        let stored = match value.read.take() {
             Some(bytes) => {
                 buffer = bytes;
                 &buffer
             }
             None => meters.time(Phase::Read, || {
                 let since = Instant::now();
-                let stored = match alone {
-                    Some(part) => shard.view_part(id.row, field, part, &mut buffer)?,
-                    None => shard.view(id.row, field, &mut buffer)?,
-                };
+                let stored = value.view(alone, &mut buffer)?;
                 touch(stored);
                 tools.note(since, stored.len());
                 Ok::<_, Error>(stored)
@@ -415,6 +437,7 @@ impl Source {
         Ok((len, made.map_err(|unmade| self.unmade(shard, id, unmade))?))
     }
 
+        let Value { shard, id, field, .. } = value;
     /// Decodes a picture, to its row where that takes it as it is, else to `tools`; what was done
     /// to it.
     fn picture(
@@ -451,19 +474,6 @@ impl Source {
         };
         tools.pixels.pad(stage, &place, RGB);
         Ok(((size, place), Some(stage)))
-    }
-
-    /// What sample `sample`, row `row` of `shard`, adds to the tally of `epoch` at `position`.
-    fn term(
-        &self,
-        shard: &Shard,
-        row: Row,
-        epoch: u64,
-        position: u64,
-        sample: u64,
-    ) -> Result<Option<u64>, Error> {
-        let digest = shard.digest(row, self.fields.proof)?;
-        Ok(digest.map(|digest| term(epoch, position, sample, &digest)))
     }
 
     /// Moves a mask as its image was.

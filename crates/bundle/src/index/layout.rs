@@ -126,9 +126,10 @@ impl Layout {
     /// The bytes of the file that are the key of sample `row`; `None` past the last.
     pub(crate) fn key(&self, file: &ReadAt, row: Row) -> Result<Option<Range<u64>>, Error> {
         let Some(row) = self.stored(row) else { return Ok(None) };
-        let next = Row(row.0.saturating_add(1));
-        let start = i64::from_le_bytes(entry(file, self.key_offsets, row)?);
-        let end = i64::from_le_bytes(entry(file, self.key_offsets, next)?);
+        let at = (row.0 as u64).saturating_mul(8).saturating_add(self.key_offsets);
+        let mut pair = [[0; 8]; 2];
+        file.read_at(at, pair.as_flattened_mut())?;
+        let [start, end] = pair.map(i64::from_le_bytes);
         let at = |offset: i64| self.key_bytes.start.checked_add(u64::try_from(offset).ok()?);
         let range = at(start).zip(at(end)).filter(|(a, b)| a <= b && *b <= self.key_bytes.end);
         Ok(range.map(|(start, end)| start..end))
