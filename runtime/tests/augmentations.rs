@@ -1,7 +1,7 @@
 //! What is done to samples after they are decoded depends on nothing but seed, epoch and sample,
 //! and of stored pixels only those are read that are used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::fixtures::{Made, Recipe, label, make};
@@ -9,7 +9,8 @@ use gular_bundle::{Backend, Dtype, Field, FieldName, OpenOptions};
 use gular_runtime::augment::{Augment, Blend, Blended};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    Bundle, CheckWhen, Error, Layout, Loader, LoaderOptions, Numbers, OnBadSample, Split, Transform,
+    Bundle, CheckWhen, Error, IGNORED_LABEL, Layout, Loader, LoaderOptions, Numbers, OnBadSample,
+    Split, Transform, UnknownLabels,
 };
 
 const SIDE: u32 = 16;
@@ -186,6 +187,47 @@ fn a_broken_sample_is_blended_with_nothing_and_its_replacement_is() {
     assert!(skipped.iter().all(|(ids, blended)| ids.len() == blended.len()));
     assert!(skipped.iter().flat_map(|(_, blended)| blended).all(|with| with.sample != 9));
     assert_eq!(skipped.iter().map(|(ids, _)| ids.len()).sum::<usize>() as u64, N - 1);
+}
+
+#[test]
+fn a_turn_that_a_batch_has_no_room_for_is_an_error() {
+    let made = make(&Recipe::default());
+    let run = |turns, width| {
+        let transform = Transform::Resize { width, height: SIDE };
+        let augment = Some(Augment::new(move |view, _| view.rotate_90(turns)));
+        let options = LoaderOptions { transform, augment, ..options() };
+        let mut loader = Loader::new(Arc::clone(&made.bundle), options).unwrap();
+        loader.epoch(0).try_for_each(|batch| batch.map(drop))
+    };
+    assert!(run(1, SIDE).is_ok() && run(2, SIDE + 2).is_ok());
+    let error = run(3, SIDE + 2).unwrap_err();
+    assert!(matches!(error, Error::Option { option: "augment", .. }), "{error}");
+    let told = "option `augment`: `rotate_90(3)` would make 16 x 18 pixels of 18 x 16";
+    assert!(error.to_string().starts_with(told), "{error}");
+}
+
+#[test]
+fn a_sample_of_unknown_class_is_blended_with_nothing() {
+    let made = make(&Recipe { unknown: &[3, 9, 20], ..Recipe::default() });
+    let unknown_labels = UnknownLabels::Ignore;
+    let options = LoaderOptions { blend: Some(BLENDS[0]), unknown_labels, ..options() };
+    let mut loader = Loader::new(made.bundle, options).unwrap();
+    let mut alone = Vec::new();
+    for batch in loader.epoch(3) {
+        let batch = batch.unwrap();
+        let soft = batch.soft_labels(3);
+        for (row, with) in batch.blended().iter().enumerate() {
+            let unknown = batch.labels()[row] == IGNORED_LABEL;
+            assert_eq!(with.label == IGNORED_LABEL, unknown);
+            let parts: f32 = soft[row * 3..][..3].iter().sum();
+            assert!((parts - f32::from(u8::from(!unknown))).abs() < 1e-6, "row {row}: {parts}");
+            alone.extend((with.weight == 1.0).then_some((batch.sample_ids()[row], unknown)));
+        }
+    }
+    // Those three, the others of their pairs, and the only sample of the last batch.
+    let unknown: BTreeSet<u64> = alone.iter().filter(|(_, no)| *no).map(|(id, _)| *id).collect();
+    assert_eq!(unknown, BTreeSet::from([3, 9, 20]));
+    assert!((5..=7).contains(&alone.len()), "{alone:?}");
 }
 
 #[test]

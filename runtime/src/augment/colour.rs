@@ -208,7 +208,16 @@ mod tests {
     }
 
     fn square(pixels: Pixels<'_>) -> View<'_> {
-        View { pixels, width: 7, height: 7, channels: 3, mask: None, sample: 0, key: "" }
+        View {
+            pixels,
+            width: 7,
+            height: 7,
+            channels: 3,
+            mask: None,
+            sample: 0,
+            key: "",
+            refused: None,
+        }
     }
 
     #[test]
@@ -251,6 +260,7 @@ mod tests {
                 mask: None,
                 sample,
                 key: "",
+                refused: None,
             };
             view.jitter(b, c, s, h, &mut KeyedRng::of_sample(1, 2, sample));
             pixels

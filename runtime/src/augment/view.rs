@@ -24,8 +24,11 @@ impl Augment {
         Self(Arc::new(function))
     }
 
-    pub(crate) fn apply(&self, view: &mut View<'_>, rng: &mut KeyedRng) {
+    /// # Errors
+    /// Why what the function did is not possible.
+    pub(crate) fn apply(&self, view: &mut View<'_>, rng: &mut KeyedRng) -> Result<(), String> {
         (self.0)(view, rng);
+        view.refused.take().map_or(Ok(()), Err)
     }
 }
 
@@ -67,6 +70,8 @@ pub struct View<'a> {
     pub sample: u64,
     /// Its key.
     pub key: &'a str,
+    /// What was asked for and cannot be.
+    pub(crate) refused: Option<String>,
 }
 
 /// A mask: values of `pixel` bytes, in this machine's order, `[height, width]`.
@@ -91,10 +96,18 @@ impl View<'_> {
         self.each(&mut Mirror { width, rows: true });
     }
 
-    /// Turns counter-clockwise by `turns` quarters, as `torch.rot90` does: pictures that are not
-    /// square by an even number alone; an odd one then takes off one.
+    /// Turns counter-clockwise by `turns` quarters, as `torch.rot90` does. A picture that is not
+    /// square keeps its shape by an even number alone: an odd one is an error of the batch.
     pub fn rotate_90(&mut self, turns: u32) {
-        let turns = if self.width == self.height { turns % 4 } else { turns % 4 / 2 * 2 };
+        let turns = turns % 4;
+        if turns % 2 == 1 && self.width != self.height {
+            let (width, height) = (self.width, self.height);
+            self.refused = Some(format!(
+                "`rotate_90({turns})` would make {height} x {width} pixels of {width} x {height}: \
+                 crop squares, or turn by 2 quarters"
+            ));
+            return;
+        }
         if turns >= 2 {
             self.flip_horizontal();
             self.flip_vertical();
@@ -273,8 +286,10 @@ mod tests {
             mask: Some(MaskView { bytes: &mut mask, pixel: 3 }),
             sample: 0,
             key: "",
+            refused: None,
         };
         job(&mut view);
+        assert_eq!(view.refused, None);
         for (pixel, mask) in pixels.chunks(2).zip(mask.chunks(3)) {
             assert_eq!(pixel[0], mask[0], "the mask went another way");
             assert!(pixel[0] == 0 || (pixel[1], mask[2]) == (100 + pixel[0], 200));
@@ -295,7 +310,7 @@ mod tests {
         assert_eq!(moved(2, 2, |view| view.rotate_90(1)), [2, 4, 1, 3]);
         assert_eq!(moved(2, 2, |view| view.rotate_90(2)), [4, 3, 2, 1]);
         assert_eq!(moved(2, 2, |view| view.rotate_90(7)), [3, 1, 4, 2]);
-        assert_eq!(moved(3, 1, |view| view.rotate_90(3)), [3, 2, 1]);
+        assert_eq!(moved(3, 1, |view| view.rotate_90(6)), [3, 2, 1]);
         assert_eq!(moved(3, 2, |view| view.shift(1, 0)), [0, 1, 2, 0, 4, 5]);
         assert_eq!(moved(3, 2, |view| view.shift(-2, -1)), [6, 0, 0, 0, 0, 0]);
         assert_eq!(moved(3, 2, |view| view.shift(i64::MIN, 9)), [0; 6]);
@@ -326,6 +341,7 @@ mod tests {
                 mask: None,
                 sample,
                 key: "",
+                refused: None,
             };
             let mut rng = KeyedRng::of_sample(3, 4, sample);
             view.random_erase((0.1, 0.2), (0.5, 2.0), 9.0, &mut rng);
@@ -341,8 +357,16 @@ mod tests {
         // None fits.
         let mut pixels = [1_u8; 4];
         let (pixels_of, width, height) = (Pixels::U8(&mut pixels), 2, 2);
-        let mut view =
-            View { pixels: pixels_of, width, height, channels: 1, mask: None, sample: 0, key: "" };
+        let mut view = View {
+            pixels: pixels_of,
+            width,
+            height,
+            channels: 1,
+            mask: None,
+            sample: 0,
+            key: "",
+            refused: None,
+        };
         let mut rng = KeyedRng::of_sample(0, 0, 0);
         view.random_erase((1.0, 1.0), (1.0, 1.0), 9.0, &mut rng);
         assert_eq!(pixels, [1; 4]);
@@ -354,7 +378,16 @@ mod tests {
         let mut erase = |rect| {
             let pixels = Pixels::U16(&mut pixels);
             let (width, height, channels) = (3, 2, 1);
-            let mut view = View { pixels, width, height, channels, mask: None, sample: 0, key: "" };
+            let mut view = View {
+                pixels,
+                width,
+                height,
+                channels,
+                mask: None,
+                sample: 0,
+                key: "",
+                refused: None,
+            };
             view.erase(rect, 700.0);
         };
         erase(Rect::new(2, 1, 9, 9));

@@ -321,7 +321,7 @@ impl BatchSlots {
         let Some(filling) = state.filling_of(run, step) else { return };
         let blender = self.blender.get().filter(|_| live);
         filling.slot.whole[row] =
-            blender.is_some_and(|blender| blender.is_whole(&made, broken.as_ref()));
+            blender.is_some_and(|blender| blender.takes(&made, broken.as_ref()));
         filling.slot.rows[row] = Some(out);
         filling.slot.terms[row] = term;
         filling.slot.ids[row] = sample;

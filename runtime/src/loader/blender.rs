@@ -3,7 +3,7 @@
 use super::LoaderOptions;
 use super::columns::Column;
 use super::slot::{Cell, Row};
-use super::{Layout, OnBadSample};
+use super::{IGNORED_LABEL, Layout, OnBadSample};
 use crate::Error;
 use crate::augment::{Blend, Mixture, Numbers};
 use crate::order::KeyedRng;
@@ -55,10 +55,12 @@ impl Blender {
         self.blend.draw((side(self.numbers.width), side(self.numbers.height)), &mut rng)
     }
 
-    /// Whether a row holds a sample, of which one says how it was made, the other why it is not
-    /// the sample that belongs there.
-    pub(super) fn is_whole<T>(&self, made: &Result<T, Error>, broken: Option<&Error>) -> bool {
-        made.is_ok() && (self.replaces || broken.is_none())
+    /// Whether a row holds a sample that may be blended: `made` says its class, or why there is
+    /// none, and `broken` why it is not the sample that belongs there. One whose class is unknown
+    /// would leave a part of the other's label to nobody.
+    pub(super) fn takes(&self, made: &Result<Option<i64>, Error>, broken: Option<&Error>) -> bool {
+        let is_known = matches!(made, Ok(label) if *label != Some(IGNORED_LABEL));
+        is_known && (self.replaces || broken.is_none())
     }
 
     /// Blends the images of two rows, each into the other.

@@ -328,7 +328,7 @@ impl Source {
             bytes += read;
         }
         if let Some((image, cell, (_, place), Some(stage))) = made {
-            meters.time(Phase::Decode, || {
+            let finish = || {
                 let (width, height) = place.size();
                 let (width, height) = (width as usize, height as usize);
                 let channels = image.pixels.map_or(RGB, |pixels| pixels.channels);
@@ -338,17 +338,28 @@ impl Source {
                     let (sample, key) = (ticket.sample, row.key.as_str());
                     let mask =
                         mask.map(|bytes| MaskView { pixel: bytes.len() / (width * height), bytes });
-                    let mut view =
-                        View { pixels, width, height, channels, mask: None, sample, key };
+                    let mut view = View {
+                        pixels,
+                        width,
+                        height,
+                        channels,
+                        mask: None,
+                        sample,
+                        key,
+                        refused: None,
+                    };
                     if std::mem::take(&mut flip) {
                         // The mask is mirrored already.
                         view.flip_horizontal();
                     }
                     view.mask = mask;
-                    augment.apply(&mut view, &mut rng);
+                    let done = augment.apply(&mut view, &mut rng);
+                    done.map_err(|reason| Error::Option { option: "augment", reason })?;
                 }
                 tools.pixels.write(stage, (width, channels), flip, &image.writer, cell);
-            });
+                Ok::<_, Error>(())
+            };
+            meters.time(Phase::Decode, finish)?;
         }
         meters.count(bytes);
         match (entry.label(), self.unknown_labels) {
@@ -427,6 +438,7 @@ impl Source {
             })?,
         };
         let len = stored.len();
+        let Value { shard, id, field, .. } = value;
         meters.time(Phase::Check, || shard.check(id.row, field, stored))?;
         // A value that was accepted is as long as its shape says.
         let stored = part.map_or(stored, |part| stored.get(part).unwrap_or_default());
@@ -437,7 +449,6 @@ impl Source {
         Ok((len, made.map_err(|unmade| self.unmade(shard, id, unmade))?))
     }
 
-        let Value { shard, id, field, .. } = value;
     /// Decodes a picture, to its row where that takes it as it is, else to `tools`; what was done
     /// to it.
     fn picture(
