@@ -52,8 +52,12 @@ const MEMORY_SPEED: f64 = 2e9;
 #[derive(Debug)]
 pub(super) struct Ahead {
     shared: Arc<Shared>,
-    readers: Mutex<Vec<JoinHandle<()>>>,
+    fetchers: Mutex<Threads>,
+    readers: Mutex<Threads>,
 }
+
+/// Those that do one thing.
+type Threads = Vec<JoinHandle<()>>;
 
 #[derive(Debug)]
 struct Shared {
@@ -140,9 +144,11 @@ impl Ahead {
             scout: Mutex::new(()),
             slow: Slow::default(),
         };
-        let ahead = Self { shared: Arc::new(shared), readers: Mutex::default() };
+        let (fetchers, readers) = (Mutex::default(), Mutex::default());
+        let ahead = Self { shared: Arc::new(shared), fetchers, readers };
         if ahead.shared.shards.brought().is_some() {
-            let started = ahead.start("fetch", FETCHERS, |shared| while shared.bring() {});
+            let bring = |shared: &Shared| while shared.bring() {};
+            let started = ahead.start(&ahead.fetchers, "gular-fetch", FETCHERS, bring);
             // One brings all of them, if it has to.
             if let (0, Err(source)) = started {
                 return Err(LoaderError::Thread { number: 1, wanted: FETCHERS, source });
@@ -245,33 +251,35 @@ impl Ahead {
     /// Notes how long a decoding thread read for itself.
     pub(super) fn note(&self, took: Duration, bytes: usize) {
         if self.shared.most_bytes > 0 && self.shared.slow.note(took, bytes) {
-            // Without a thread samples are read by those who need them, as before.
-            let _ = self.start("read", READERS, |shared| {
+            let read = |shared: &Shared| {
                 while let Some(job) = shared.next() {
                     job.run();
                 }
-            });
+            };
+            // Without a thread samples are read by those who need them, as before.
+            let _ = self.start(&self.readers, "gular-read", READERS, read);
         }
     }
 
-    /// Sees to it that there are `n` threads that do this, awake; how many there are, and why
-    /// there are not more.
-    fn start(&self, name: &str, n: usize, work: fn(&Shared)) -> (usize, io::Result<()>) {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_such = |thread: &&JoinHandle<()>| {
-            thread.thread().name().is_some_and(|known| known.contains(name))
-        };
-        let mut there = readers.iter().filter(is_such).count();
+    /// Sees to it that `threads` are `n` that do `work`, awake; how many there are, and why there
+    /// are not more.
+    fn start(
+        &self,
+        threads: &Mutex<Threads>,
+        name: &str,
+        n: usize,
+        work: fn(&Shared),
+    ) -> (usize, io::Result<()>) {
+        let mut threads = threads.lock().unwrap_or_else(PoisonError::into_inner);
         let mut started = Ok(());
-        while there < n && started.is_ok() {
+        while threads.len() < n && started.is_ok() {
             let shared = Arc::clone(&self.shared);
-            let thread = thread::Builder::new().name(format!("gular-{name}-{there}"));
-            started = thread.spawn(move || work(&shared)).map(|thread| {
-                readers.push(thread);
-                there += 1;
-            });
+            let thread = thread::Builder::new().name(format!("{name}-{}", threads.len()));
+            let spawned = thread.spawn(move || work(&shared));
+            started = spawned.map(|thread| threads.push(thread));
         }
-        drop(readers);
+        let there = threads.len();
+        drop(threads);
         self.shared.wake();
         (there, started)
     }
@@ -280,10 +288,11 @@ impl Ahead {
 impl Drop for Ahead {
     fn drop(&mut self) {
         self.close();
-        let readers = self.readers.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for reader in readers.drain(..) {
-            // One that panicked has said so in its job.
-            drop(reader.join());
+        for threads in [&mut self.fetchers, &mut self.readers] {
+            for thread in threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                // One that panicked has said so in its job.
+                drop(thread.join());
+            }
         }
     }
 }
