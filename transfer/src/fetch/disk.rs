@@ -137,9 +137,17 @@ impl FolderLock {
             }
             !watch.cancelled()
         };
+        let gate = Gate::wait(dir, LockMode::Exclusive, &mut keep_waiting)?;
+        let _gate = Gate(gate.0.removed_when_dropped());
         let lock = Lock::wait_at(&path, LockMode::Exclusive, &mut keep_waiting)?;
         let lock = lock.ok_or(gular_pelican::Error::Cancelled)?;
         Ok(Self(lock.removed_when_dropped()))
+    }
+
+    /// The gate of `dir`, unless somebody stands in it: for who asks for its lock now and then.
+    pub(super) fn gate(dir: &Path) -> Result<Option<Gate>, Error> {
+        let lock = Lock::try_at(&Gate::path(dir), LockMode::Exclusive)?;
+        Ok(lock.map(|lock| Gate(lock.removed_when_dropped())))
     }
 
     /// The lock of `dir`, unless somebody has it.
@@ -156,7 +164,28 @@ impl FolderLock {
         keep_waiting: &mut dyn FnMut(Duration) -> bool,
     ) -> Result<Self, Error> {
         let path = dir.join(format!("{TEMP_PREFIX}fetch.lock"));
+        let _gate = Gate::wait(dir, LockMode::Shared, keep_waiting)?;
         let lock = Lock::wait_at(&path, LockMode::Shared, keep_waiting)?;
+        lock.map(Self).ok_or_else(Error::cancelled)
+    }
+}
+
+/// All go through it to the lock of a folder. Whoever waits for that alone stands in it
+/// meanwhile: those who share the lock, one after the other, would keep it from him for ever.
+#[derive(Debug)]
+pub(super) struct Gate(Lock);
+
+impl Gate {
+    fn path(dir: &Path) -> PathBuf {
+        dir.join(format!("{TEMP_PREFIX}gate.lock"))
+    }
+
+    fn wait(
+        dir: &Path,
+        mode: LockMode,
+        keep_waiting: &mut dyn FnMut(Duration) -> bool,
+    ) -> Result<Self, Error> {
+        let lock = Lock::wait_at(&Self::path(dir), mode, keep_waiting)?;
         lock.map(Self).ok_or_else(Error::cancelled)
     }
 }
@@ -165,6 +194,8 @@ impl FolderLock {
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::time::Instant;
 
     use super::*;
 
@@ -242,6 +273,31 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_a_folder_alone_gets_it_between_those_who_share_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cancel, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        let since = Instant::now();
+        // Longer than the test takes, where they let others in.
+        let most = Duration::from_secs(10);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !done.load(SeqCst) && since.elapsed() < most {
+                        let held = FolderLock::share(dir.path(), &mut |_| true).unwrap();
+                        std::thread::sleep(Duration::from_millis(20));
+                        drop(held);
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            let lock = FolderLock::wait(dir.path(), Watch::silent(&cancel)).unwrap();
+            done.store(true, SeqCst);
+            drop(lock);
+        });
+        assert!(since.elapsed() < most, "it came when they were done");
+    }
+
+    #[test]
     fn one_holds_the_lock_and_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
         let (go_on, stop) = (AtomicBool::new(false), AtomicBool::new(true));
@@ -250,7 +306,6 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     let lock = FolderLock::wait(dir.path(), Watch::silent(&go_on)).unwrap();
-                    use std::sync::atomic::Ordering::SeqCst;
                     assert_eq!(held.fetch_add(1, SeqCst), 0);
                     std::thread::sleep(Duration::from_millis(5));
                     held.fetch_sub(1, SeqCst);

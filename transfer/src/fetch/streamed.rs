@@ -105,7 +105,7 @@ impl Streamed {
         let shards = remote.shards_of(splits)?;
         let held = Held::look(dir, &remote)?;
         let is_there = |file: &FileEntry| has_len(&data.join(file.name.as_str()), file);
-        let mut held = held == Held::Manifest;
+        let (mut held, mut gate) = (held == Held::Manifest, None);
         // Another process may bring them meanwhile.
         while !held || !shards.iter().all(|shard| shard.listings().all(is_there)) {
             fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
@@ -113,6 +113,9 @@ impl Streamed {
                 bring_indexes(&client, &remote, &data, &shards, watch)?;
                 write_file(&dir.join(MANIFEST_NAME), remote.manifest_bytes())?;
             } else {
+            if gate.is_none() {
+                gate = FolderLock::gate(&data)?;
+            }
                 thread::sleep(PATIENCE);
                 watch.check()?;
             }
@@ -123,6 +126,7 @@ impl Streamed {
         let there = there.filter(|file| is_there(file));
         let indexes = there.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
         let beside = indexes.saturating_add(remote.manifest_bytes().len() as u64);
+        drop(gate);
         let files = Files::look(&data, &remote);
         // A file system that is full to the last byte serves nobody.
         let usable = free_bytes(dir) / 20 * 19;
