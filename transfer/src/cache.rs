@@ -21,7 +21,7 @@ use gular_pelican::{Client, Env};
 use crate::fetch::{Streamed, keep_whole};
 use crate::{
     BundleUrl, Error, FetchOptions, FetchReport, FolderLock, Opened, RemoteBundle, TellWaiting,
-    Trust, Watch, fetch,
+    Watch, fetch,
 };
 
 /// The node's folder of fetched bundles.
@@ -91,6 +91,18 @@ impl Cache {
         watch: Watch<'_>,
     ) -> Result<FetchReport, Error> {
         let remote = self.remote(client, url, watch)?;
+        self.check_limit(&remote, options, limit)?;
+        fetch(client, &remote, &self.dir_of(remote.digest()), options, watch)
+    }
+
+    /// # Errors
+    /// [`Error::CacheLimit`] when what is to be fetched takes more than `limit` bytes.
+    fn check_limit(
+        &self,
+        remote: &RemoteBundle,
+        options: &FetchOptions,
+        limit: Option<u64>,
+    ) -> Result<(), Error> {
         let dir = self.dir_of(remote.digest());
         if let Some(limit) = limit {
             let shards = remote.shards_of(&options.splits)?;
@@ -100,7 +112,7 @@ impl Cache {
                 return Err(Error::CacheLimit { dir: dir.display().to_string(), needed, limit });
             }
         }
-        fetch(client, &remote, &dir, options, watch)
+        Ok(())
     }
 
     /// As [`Cache::fetch`], and opens the bundle; no process removes shards of it as long as it
@@ -127,18 +139,19 @@ impl Cache {
         &self,
         client: &Client,
         url: &BundleUrl,
-        fetch: &FetchOptions,
+        options: &FetchOptions,
         open: &OpenOptions,
         limit: Option<u64>,
         watch: Watch<'_>,
     ) -> Result<Opened, Error> {
-        let report = self.fetch_within(client, url, fetch, limit, watch)?;
-        let guard = keep_whole(&report.dir);
-        // Before it was held another process may have removed shards of it. What is here has been
-        // checked already.
-        let again = FetchOptions { trust: Trust::Names, ..fetch.clone() };
-        let known = BundleUrl { digest: report.digest, ..url.clone() };
-        self.fetch_within(client, &known, &again, limit, watch)?;
+        let remote = self.remote(client, url, watch)?;
+        self.check_limit(&remote, options, limit)?;
+        let dir = self.dir_of(remote.digest());
+        // Before its files are looked at: a streaming training removes those that nobody holds.
+        // Where there can be no folder nobody removes any, and `fetch` says so if it needs one.
+        let _ = fs::create_dir_all(dir.join(DATA_DIR));
+        let guard = keep_whole(&dir);
+        let report = fetch(client, &remote, &dir, options, watch)?;
         let open = OpenOptions { digest: report.digest, ..open.clone() };
         let bundle = Bundle::open(&report.dir, open)?.with_guard(guard);
         Ok(Opened { bundle, fetched: Some(report) })
