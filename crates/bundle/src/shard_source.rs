@@ -8,7 +8,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::ShardIdx;
+use crate::{ShardIdx, Split};
 
 /// Brings shards into the folder of a bundle, and removes them there when room is needed.
 ///
@@ -24,9 +24,14 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
     /// When the folder cannot be written to.
     fn hold(&self, shard: ShardIdx) -> Result<Box<dyn Any + Send + Sync>, NotBrought>;
 
+    /// As [`ShardSource::hold`], of all shards of a split at once: by one open file, where there
+    /// may be thousands of them. `None` where that cannot be; then each is held by itself.
+    fn hold_split(&self, split: Split) -> Option<Box<dyn Any + Send + Sync>>;
+
     /// Brings a shard that is held, unless it is there; waits for room, and for another process
     /// that is bringing it. Of the shards that nobody holds, those with the largest `next_use`
-    /// are removed first. Ends soon once `cancel` is set.
+    /// are removed first. `room_changed` is called where room is missing, with [`Room::bytes`] as
+    /// they are now: whoever holds more than that lets go of it. Ends soon once `cancel` is set.
     ///
     /// # Errors
     /// [`NotBrought`] says why.
@@ -34,6 +39,7 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
         &self,
         shard: ShardIdx,
         next_use: &dyn Fn(ShardIdx) -> u64,
+        room_changed: &dyn Fn(),
         cancel: &AtomicBool,
     ) -> Result<(), NotBrought>;
 
@@ -45,6 +51,8 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Room {
     limit: u64,
+    /// What the disk has room for, at most: others fill it, too.
+    measured: AtomicU64,
     beside: u64,
     promised: AtomicU64,
 }
@@ -54,13 +62,25 @@ impl Room {
     /// as its indexes.
     #[must_use]
     pub fn new(limit: u64, beside: u64) -> Self {
-        Self { limit, beside, promised: AtomicU64::new(0) }
+        let (measured, promised) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
+        Self { limit, measured, beside, promised }
     }
 
     /// The bytes for shards.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.limit.saturating_sub(self.beside)
+        self.limit.saturating_sub(self.beside).min(self.measured.load(Ordering::Relaxed))
+    }
+
+    /// Says how many bytes of shards the disk has room for now, those that are there included.
+    pub fn measure(&self, bytes: u64) {
+        self.measured.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the disk has less than the limit allows.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.bytes() < self.limit.saturating_sub(self.beside)
     }
 
     /// The bytes that the whole bundle may take.
@@ -128,5 +148,9 @@ mod tests {
         room.give_back(60);
         assert_eq!(room.free(), 60);
         assert_eq!(Room::new(5, 10).promise(1), Err(11));
+        room.measure(50);
+        assert_eq!((room.bytes(), room.free(), room.is_cut()), (50, 20, true));
+        room.measure(500);
+        assert_eq!((room.bytes(), room.free(), room.is_cut()), (90, 60, false));
     }
 }

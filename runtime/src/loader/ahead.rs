@@ -371,8 +371,12 @@ impl Shared {
         drop(state);
         let next_use = |shard: ShardIdx| uses.get(&shard).copied().unwrap_or(u64::MAX);
         // A panic is this shard's error: others wait for it.
-        let came = caught(|| brought.source.bring(shard, &next_use, &brought.cancel))
-            .unwrap_or_else(|message| Err(brought.panicked(shard, &message)));
+        let room_changed = || {
+            let State { shards, walk, .. } = &mut *self.lock();
+            brought.plan(shards, walk);
+        };
+        let bring = || brought.source.bring(shard, &next_use, &room_changed, &brought.cancel);
+        let came = caught(bring).unwrap_or_else(|message| Err(brought.panicked(shard, &message)));
         let mut state = self.lock();
         let State { shards, walk, .. } = &mut *state;
         brought.came(shards, walk, shard, came);
@@ -708,10 +712,15 @@ mod tests {
             Ok(Box::new(()))
         }
 
+        fn hold_split(&self, _: Split) -> Option<Box<dyn Any + Send + Sync>> {
+            None
+        }
+
         fn bring(
             &self,
             shard: ShardIdx,
             _: &dyn Fn(ShardIdx) -> u64,
+            _: &dyn Fn(),
             _: &AtomicBool,
         ) -> Result<(), NotBrought> {
             panic!("at shard {}", shard.0)

@@ -13,6 +13,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -52,17 +53,21 @@ pub(super) struct Brought {
 }
 
 /// Which shards are held, and what becomes of each.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct HeldShards {
     shards: HashMap<ShardIdx, Held>,
     /// Those that threads wait for and no window needs: replacements of broken samples.
     urgent: Vec<ShardIdx>,
     /// All that an order without windows needs, once it was needed.
     pinned: Vec<ShardIdx>,
+    /// What holds those, all at once.
+    split: Option<Hold>,
 }
 
+type Hold = Arc<dyn Any + Send + Sync>;
+
 struct Held {
-    hold: Option<Box<dyn Any + Send + Sync>>,
+    hold: Option<Hold>,
     state: State,
     /// The place in the plan: window, and shard in it. `None`: not needed any more.
     planned: Option<(usize, usize)>,
@@ -74,9 +79,10 @@ struct Held {
     is_late: bool,
 }
 
-impl std::fmt::Debug for Held {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").field("state", &self.state).finish_non_exhaustive()
+impl fmt::Debug for HeldShards {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let states = self.shards.iter().map(|(shard, held)| (shard, &held.state));
+        f.debug_map().entries(states).finish()
     }
 }
 
@@ -146,7 +152,7 @@ impl Brought {
     pub(super) fn plan(&self, held: &mut HeldShards, walk: &Walk) {
         let mut room = self.source.room().free().saturating_add(self.promised);
         held.shards.values_mut().for_each(|shard| shard.planned = None);
-        let HeldShards { shards, urgent, pinned } = held;
+        let HeldShards { shards, urgent, pinned, split } = held;
         urgent.retain(|shard| shards.get(shard).is_some_and(|shard| shard.n_waiting > 0));
         let mut windows = walk.windows(&self.bundle, self.split).peekable();
         if pinned.is_empty()
@@ -154,6 +160,7 @@ impl Brought {
             && all.len() == of_split(&self.bundle, self.split).count()
         {
             pinned.clone_from(all);
+            *split = self.source.hold_split(self.split).map(Hold::from);
         }
         let first = [urgent.clone(), pinned.clone()];
         let mut n_ahead = 0;
@@ -169,7 +176,7 @@ impl Brought {
                     break 'plan;
                 }
                 room -= bytes;
-                let entry = shards.entry(shard).or_insert_with(|| self.hold(shard));
+                let entry = shards.entry(shard).or_insert_with(|| self.hold(shard, split.as_ref()));
                 entry.planned = Some((number, place));
             }
         }
@@ -196,8 +203,13 @@ impl Brought {
         }
     }
 
-    fn hold(&self, shard: ShardIdx) -> Held {
-        let (hold, state) = match self.source.hold(shard) {
+    /// Keeps a shard where it is, or will be; `split` does so where all of them are kept.
+    fn hold(&self, shard: ShardIdx, split: Option<&Hold>) -> Held {
+        let hold = match split {
+            Some(split) => Ok(Arc::clone(split)),
+            None => self.source.hold(shard).map(Hold::from),
+        };
+        let (hold, state) = match hold {
             Ok(hold) => (Some(hold), State::Wanted),
             Err(error) => (None, State::Failed(error)),
         };
@@ -266,7 +278,8 @@ impl Brought {
             if !held.urgent.contains(&shard) {
                 held.urgent.push(shard);
             }
-            let entry = held.shards.entry(shard).or_insert_with(|| self.hold(shard));
+            let entry =
+                held.shards.entry(shard).or_insert_with(|| self.hold(shard, held.split.as_ref()));
             entry.n_waiting += 1;
             self.plan(held, walk);
             if let Some(entry) = held.shards.get_mut(&shard) {

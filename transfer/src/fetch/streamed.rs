@@ -7,6 +7,7 @@
 //!          .gular-tmp-bring-NAME    locked by whoever brings it
 //!          .gular-tmp-fetch.lock    locked, shared, by all who bring or remove shards
 //!          .gular-tmp-room.lock     locked by whoever makes room, for that moment
+//!          .gular-tmp-split-SPLIT   locked, shared, by each reader that needs all of a split
 //!          .gular-tmp-whole.lock    locked, shared, by each process that reads the whole bundle
 //! ```
 //!
@@ -40,6 +41,9 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How long room is waited for that other processes do not give.
 const ROOM_PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long room is waited for on a disk that is full: others may give it back, or may not.
+const DISK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Indexes at a time: they are small, and each takes a round trip.
 const INDEX_JOBS: usize = 16;
@@ -109,24 +113,24 @@ impl Streamed {
         // Another process may bring them meanwhile.
         while !held || !shards.iter().all(|shard| shard.listings().all(is_there)) {
             fs::create_dir_all(&data).map_err(|e| Error::io("create", &data, e))?;
+            if gate.is_none() {
+                gate = FolderLock::gate(&data)?;
+            }
             if let Some(_lock) = FolderLock::attempt(&data)? {
                 bring_indexes(&client, &remote, &data, &shards, watch)?;
                 write_file(&dir.join(MANIFEST_NAME), remote.manifest_bytes())?;
             } else {
-            if gate.is_none() {
-                gate = FolderLock::gate(&data)?;
-            }
                 thread::sleep(PATIENCE);
                 watch.check()?;
             }
             held = Held::look(dir, &remote)? == Held::Manifest;
         }
+        drop(gate);
         let manifest = remote.manifest();
         let there = manifest.shards.iter().flat_map(ShardEntry::listings);
         let there = there.filter(|file| is_there(file));
         let indexes = there.fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
         let beside = indexes.saturating_add(remote.manifest_bytes().len() as u64);
-        drop(gate);
         let files = Files::look(&data, &remote);
         // A file system that is full to the last byte serves nobody.
         let usable = free_bytes(dir) / 20 * 19;
@@ -172,6 +176,7 @@ impl Streamed {
         shard: ShardIdx,
         entry: &ShardEntry,
         next_use: &dyn Fn(ShardIdx) -> u64,
+        room_changed: &dyn Fn(),
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
         let name = entry.file.name.as_str();
@@ -206,12 +211,21 @@ impl Streamed {
                 return Job { client, remote, data, trust, advance, cancel }.shard(entry);
             }
             drop((alone, folder));
-            if no_room_since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+            room_changed();
+            let Some(since) = no_room_since else {
+                // The reader itself may have let go of some.
+                no_room_since = Some(Instant::now());
+                continue;
+            };
+            let is_cut = self.room.is_cut();
+            let patience = if is_cut { self.patience.min(DISK_PATIENCE) } else { self.patience };
+            if since.elapsed() >= patience {
                 check_space(&self.data, entry.file.bytes)?;
                 let (dir, bytes) = (self.data.display().to_string(), self.room.limit());
                 return Err(Error::CacheInUse { dir, limit: bytes, needed: entry.file.bytes });
             }
-            self.say(shard, &|| format!("room for shard `{name}`, which other processes hold"));
+            let why = if is_cut { "on a full disk" } else { "which other processes hold" };
+            self.say(shard, &|| format!("room for shard `{name}`, {why}"));
             thread::sleep(PATIENCE);
             if !go_on(Duration::ZERO) {
                 return Err(Error::cancelled());
@@ -233,13 +247,16 @@ impl Streamed {
         let _lock = lock.removed_when_dropped();
         let (own, needed) = (entry.file.name.as_str(), entry.file.bytes);
         let mut files = Files::look(&self.data, &self.remote);
+        // Other programs may have filled the file system since the limit was set.
+        let here = files.bytes.saturating_sub(files.missing);
+        self.room.measure(here.saturating_add(free_bytes(&self.data)));
         // What an earlier run left of it is its own room.
         let found = files.there.remove(own);
         found.iter().for_each(|file| files.forget(file));
         let missing = found.map_or(needed, |file| file.missing);
-        // Other programs may have filled the file system since the limit was set.
-        let space = |files: &Files<'_>| files.missing.saturating_add(missing);
         let is_within = |files: &Files<'_>| files.bytes.saturating_add(needed) <= self.room.bytes();
+        // A file that is open somewhere takes its room after its removal, too.
+        let space = |files: &Files<'_>| files.missing.saturating_add(missing);
         let fits = |files: &Files<'_>| is_within(files) && space(files) <= free_bytes(&self.data);
         if !fits(&files) {
             let mut others: Vec<(u64, &str, There)> = std::mem::take(&mut files.there)
@@ -251,16 +268,21 @@ impl Streamed {
             others.sort_unstable_by_key(|(next, name, _)| (std::cmp::Reverse(*next), *name));
             let whole = Lock::try_at(&whole_lock(&self.data), LockMode::Exclusive)?;
             let whole = whole.map(Lock::removed_when_dropped);
+            let splits = HeldSplits::look(&self.data)?;
             for (_, name, file) in others {
                 if whole.is_none() || fits(&files) {
                     break;
+                }
+                let shards = file.shards.iter().filter_map(|shard| self.entry(*shard).ok());
+                if shards.into_iter().any(|shard| splits.has(shard.split)) {
+                    continue;
                 }
                 if remove(&self.data.join(name))? {
                     files.forget(&file);
                 }
             }
         }
-        if !is_within(&files) {
+        if !fits(&files) {
             return Ok(false);
         }
         let to = self.data.join(own);
@@ -282,14 +304,20 @@ impl ShardSource for Streamed {
         Ok(Box::new(held.map_err(|error| self.refused(entry, &error))?))
     }
 
+    fn hold_split(&self, split: Split) -> Option<Box<dyn Any + Send + Sync>> {
+        fs::create_dir_all(&self.data).ok()?;
+        Some(Box::new(Hold::take(split_lock(&self.data, split)).ok()?))
+    }
+
     fn bring(
         &self,
         shard: ShardIdx,
         next_use: &dyn Fn(ShardIdx) -> u64,
+        room_changed: &dyn Fn(),
         cancel: &AtomicBool,
     ) -> Result<(), NotBrought> {
         let entry = self.entry(shard)?;
-        let brought = self.try_bring(shard, entry, next_use, cancel);
+        let brought = self.try_bring(shard, entry, next_use, room_changed, cancel);
         brought.map_err(|error| self.refused(entry, &error))
     }
 
@@ -364,6 +392,30 @@ pub(crate) fn keep_whole(dir: &Path) -> Option<Hold> {
 
 fn whole_lock(data: &Path) -> PathBuf {
     data.join(format!("{TEMP_PREFIX}whole.lock"))
+}
+
+fn split_lock(data: &Path, split: Split) -> PathBuf {
+    data.join(format!("{TEMP_PREFIX}split-{split}"))
+}
+
+/// The splits of which no shard is to be removed; of the others none is held as a whole as long
+/// as this is kept.
+struct HeldSplits([Option<Lock>; 3]);
+
+impl HeldSplits {
+    fn look(data: &Path) -> Result<Self, Error> {
+        let mut free = [None, None, None];
+        for (free, split) in free.iter_mut().zip(Split::ALL) {
+            let lock = Lock::try_at(&split_lock(data, split), LockMode::Exclusive)?;
+            *free = lock.map(Lock::removed_when_dropped);
+        }
+        Ok(Self(free))
+    }
+
+    fn has(&self, split: Split) -> bool {
+        let mut splits = self.0.iter().zip(Split::ALL);
+        splits.any(|(free, of)| of == split && free.is_none())
+    }
 }
 
 /// A file beside `to`, for a purpose.
@@ -449,5 +501,29 @@ impl<'a> Files<'a> {
     fn forget(&mut self, file: &There) {
         self.bytes = self.bytes.saturating_sub(file.bytes);
         self.missing = self.missing.saturating_sub(file.missing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_is_held_by_one_file_until_its_last_reader_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = || {
+            let held = HeldSplits::look(dir.path()).unwrap();
+            Split::ALL.map(|split| held.has(split))
+        };
+        let take = || Hold::take(split_lock(dir.path(), Split::Val)).unwrap();
+        assert_eq!(held(), [false; 3]);
+        let readers = [take(), take()];
+        assert_eq!(held(), [false, true, false]);
+        let [first, second] = readers;
+        drop(first);
+        assert_eq!(held(), [false, true, false]);
+        drop(second);
+        assert_eq!(held(), [false; 3]);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }
