@@ -3,6 +3,7 @@
 //! No lock is held while pixels are made: a ticket owns the memory of its row.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
@@ -11,7 +12,9 @@ use super::LoaderError;
 use super::ahead::Ahead;
 use super::blender::{Blender, pair};
 use super::run::{Run, Span};
-use super::slot::{Memory, Row, Slot, pages};
+#[cfg(feature = "cuda")]
+use super::slot::Memory;
+use super::slot::{Row, Slot, lens, reserve};
 use super::stats::{Meters, Phase};
 use crate::augment::{Blended, Mixture};
 use crate::order::KeyedRng;
@@ -51,10 +54,21 @@ impl Ticket {
     }
 }
 
+/// Where a batch is on its way. Split and joined it is by a thread that makes samples, which has
+/// its slot then: others make theirs meanwhile, and whoever takes the batch has nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Splitting,
+    Rows,
+    Joining,
+    Made,
+}
+
 #[derive(Debug)]
 struct Filling {
     run: u64,
     step: u64,
+    stage: Stage,
     slot: Slot,
     issued: usize,
     /// Rows that are back, and not with a thread that blends them.
@@ -63,6 +77,11 @@ struct Filling {
 }
 
 impl Filling {
+    /// Whether all its rows are back, and nobody has its slot.
+    fn is_idle(&self) -> bool {
+        matches!(self.stage, Stage::Rows | Stage::Made) && self.done == self.issued
+    }
+
     /// The rows that wait for no other than row `row` to be blended, taken out.
     fn take_pair(&mut self, row: usize) -> Option<Pair> {
         let mixture = self.mixture?;
@@ -96,7 +115,7 @@ struct Pair {
 }
 
 /// An epoch whose batches are made.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct UnderWay {
     /// Counts epochs, so that a ticket of one that was left is known.
     number: u64,
@@ -126,6 +145,8 @@ struct State {
     closed: bool,
     /// A thread ended that should not have.
     broken: bool,
+    /// There was no memory for a slot.
+    is_short: bool,
     /// The thread that takes batches.
     taker: Option<ThreadId>,
     /// Whether another thread has dropped one.
@@ -153,6 +174,10 @@ pub(super) struct BatchSlots {
     ready: Condvar,
     /// Bytes of a row of each field; `None` for those of any length.
     row_bytes: Vec<Option<usize>>,
+    /// Rows of a slot.
+    rows: usize,
+    /// Bytes of all slots.
+    bytes: u64,
     n_slots: usize,
     waiting: Waiting,
     ahead: OnceLock<Arc<Ahead>>,
@@ -164,29 +189,22 @@ pub(super) struct BatchSlots {
 pub(crate) type Hold = Box<dyn std::any::Any + Send + Sync>;
 
 impl BatchSlots {
-    /// `n_slots` slots of `rows` rows of `row_bytes` bytes for each field, allocated here.
+    /// `n_slots` slots of `rows` rows of `row_bytes` bytes for each field. There is memory for all
+    /// of them; each is allocated by the thread that fills it first.
     pub(super) fn new(
         n_slots: usize,
         rows: usize,
         row_bytes: &[Option<usize>],
         waiting: Waiting,
     ) -> Result<Self, Error> {
-        let all = row_bytes.iter().flatten().fold(0_usize, |sum, n| sum.saturating_add(*n));
-        let all = (rows as u64).saturating_mul(all as u64).saturating_mul(n_slots as u64);
-        let memory = || LoaderError::Memory { bytes: all };
-        let free = (0..n_slots).map(|_| {
-            let columns = row_bytes.iter().enumerate().map(|(column, bytes)| match bytes {
-                None => Ok(Memory::Bytes(Vec::new())),
-                Some(bytes) => {
-                    // One copy brings images and labels to a GPU, where these follow those.
-                    let labels = if column == 0 { rows.saturating_add(1) } else { 0 };
-                    let len = rows.saturating_mul(*bytes).saturating_add(labels.saturating_mul(8));
-                    pages(len).map(Memory::Rows).ok_or_else(memory)
-                }
-            });
-            Ok(Slot { columns: columns.collect::<Result<_, _>>()?, ..Slot::default() })
-        });
-        let state = State { free: free.collect::<Result<_, Error>>()?, ..State::default() };
+        let lens = lens(rows, row_bytes).flatten();
+        let lens: Vec<usize> = iter::repeat_n(lens, n_slots).flatten().collect();
+        let bytes = lens.iter().fold(0_u64, |sum, len| sum.saturating_add(*len as u64));
+        let short = LoaderError::Memory { bytes };
+        let is_there: Option<Vec<Vec<u8>>> = lens.into_iter().map(reserve).collect();
+        is_there.map(drop).ok_or(short)?;
+        let free = iter::repeat_with(Slot::default).take(n_slots).collect();
+        let state = State { free, ..State::default() };
         Ok(Self {
             #[cfg(feature = "cuda")]
             holds: OnceLock::new(),
@@ -194,6 +212,8 @@ impl BatchSlots {
             work: Condvar::new(),
             ready: Condvar::new(),
             row_bytes: row_bytes.to_vec(),
+            rows,
+            bytes,
             n_slots,
             waiting,
             ahead: OnceLock::new(),
@@ -219,6 +239,9 @@ impl BatchSlots {
             let reason = "it is in use, or another feed has it".into();
             return Err(Error::Option { option: "loader", reason });
         }
+        let short = LoaderError::Memory { bytes: self.bytes };
+        let mut slots = state.free.iter_mut();
+        slots.try_for_each(|slot| slot.allocate(self.rows, &self.row_bytes)).ok_or(short)?;
         let first = state.free.iter().filter_map(|slot| match slot.columns.first()? {
             Memory::Rows(memory) => Some(&memory[..]),
             Memory::Bytes(_) => None,
@@ -292,12 +315,24 @@ impl BatchSlots {
             if state.closed {
                 return None;
             }
-            let ticket = state.issue(&self.row_bytes, self.blender.get());
-            if state.has_empty_batch() {
-                self.ready.notify_all();
+            if let Some(ticket) = state.issue() {
+                return Some(ticket);
             }
-            if ticket.is_some() {
-                return ticket;
+            if let Some((under_way, step, slot)) = state.begin_step() {
+                drop(state);
+                let filling = self.split(&under_way, step, slot);
+                state = self.lock();
+                let is_news = filling.as_ref().is_none_or(|filling| filling.stage == Stage::Made);
+                match filling {
+                    Some(filling) => state.replace(filling),
+                    None => state.is_short = true,
+                }
+                // A rank's share of a last step may be nothing.
+                if is_news {
+                    self.ready.notify_all();
+                }
+                self.work.notify_all();
+                continue;
             }
             // Only a wait for the training counts, not one between epochs.
             let starved = state.current.as_ref().is_some_and(UnderWay::has_steps_left);
@@ -315,7 +350,7 @@ impl BatchSlots {
         if let Some(ahead) = self.ahead.get() {
             ahead.made(&ticket);
         }
-        let Ticket { run, step, row, sample, term, broken, out, .. } = ticket;
+        let Ticket { run, step, row, of, sample, term, broken, out, .. } = ticket;
         let mut state = self.lock();
         let live = state.is_live(run);
         let Some(filling) = state.filling_of(run, step) else { return };
@@ -346,16 +381,42 @@ impl BatchSlots {
             let Some(filling) = state.filling_of(run, step) else { return };
             filling.put_pair(pair);
         }
+        let live = state.is_live(run);
         let Some(filling) = state.filling_of(run, step) else { return };
-        let complete = filling.done == filling.slot.ids.len();
-        if !state.is_live(run) {
+        if live && filling.done < filling.slot.ids.len() {
+            return;
+        }
+        if live {
+            filling.stage = Stage::Joining;
+            let mut slot = std::mem::take(&mut filling.slot);
+            drop(state);
+            slot.join();
+            slot.count(of.span.total());
+            state = self.lock();
+            let Some(filling) = state.filling_of(run, step) else { return };
+            (filling.slot, filling.stage) = (slot, Stage::Made);
+        }
+        if state.is_live(run) {
+            drop(state);
+            self.ready.notify_all();
+        } else {
             state.recycle_abandoned();
             drop(state);
             self.work.notify_all();
-        } else if complete {
-            drop(state);
-            self.ready.notify_all();
         }
+    }
+
+    /// The memory of a step's rows, in rows; `None` where there is no memory.
+    fn split(&self, under_way: &UnderWay, step: u64, mut slot: Slot) -> Option<Filling> {
+        let run = &under_way.run;
+        slot.allocate(self.rows, &self.row_bytes)?;
+        slot.split(run.samples(step), &self.row_bytes);
+        slot.number(run.first_position(step), run.world_size);
+        let first = run.span.positions(step).0;
+        let mixture = self.blender.get().map(|blender| blender.mixture(run.epoch, first));
+        slot.blend(mixture.is_some());
+        let stage = if slot.ids.is_empty() { Stage::Made } else { Stage::Rows };
+        Some(Filling { run: under_way.number, step, stage, slot, issued: 0, done: 0, mixture })
     }
 
     /// Waits for the batch of `step`; `None` past the last step.
@@ -367,13 +428,15 @@ impl BatchSlots {
             if state.broken {
                 return Err(LoaderError::Broken.into());
             }
+            if state.is_short {
+                return Err(LoaderError::Memory { bytes: self.bytes }.into());
+            }
             let Some(number) = state.number_of(step) else { return Ok(None) };
-            let complete =
-                |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
-            if let Some(at) = state.filling.iter().position(complete)
+            let made = |f: &Filling| f.run == number && f.step == step && f.stage == Stage::Made;
+            if let Some(at) = state.filling.iter().position(made)
                 && let Some(filling) = state.filling.remove(at)
             {
-                return Ok(Some(filling.slot.join()));
+                return Ok(Some(filling.slot));
             }
             if self.waiting.stop.as_ref().is_some_and(StopFlag::requested) {
                 return Err(LoaderError::Stopped.into());
@@ -476,45 +539,57 @@ impl BatchSlots {
 }
 
 impl State {
-    fn issue(&mut self, row_bytes: &[Option<usize>], blender: Option<&Blender>) -> Option<Ticket> {
-        loop {
-            for under_way in [&self.current, &self.ahead].into_iter().flatten() {
-                let run = under_way.number;
-                let unissued = |f: &&mut Filling| f.run == run && f.issued < f.slot.ids.len();
-                let Some(filling) = self.filling.iter_mut().find(unissued) else { continue };
-                let row = filling.issued;
-                filling.issued += 1;
-                let out = filling.slot.rows[row].take()?;
-                let (sample, position) = (filling.slot.ids[row], filling.slot.positions[row]);
-                return Some(Ticket {
-                    run,
-                    step: filling.step,
-                    row,
-                    of: Arc::clone(&under_way.run),
-                    sample,
-                    draws: if under_way.run.order.repeats() {
-                        KeyedRng::of_position(position)
-                    } else {
-                        sample
-                    },
-                    position,
-                    term: None,
-                    broken: None,
-                    out,
-                });
-            }
-            let both = [&mut self.current, &mut self.ahead].into_iter().flatten();
-            let under_way = both.into_iter().find(|under_way| under_way.has_steps_left())?;
-            let mut slot = self.free.pop()?;
-            let (run, step) = (&under_way.run, under_way.next_step);
-            slot.split(run.samples(step), row_bytes);
-            slot.number(run.first_position(step), run.world_size);
-            let first = run.span.positions(step).0;
-            let mixture = blender.map(|blender| blender.mixture(run.epoch, first));
-            slot.blend(mixture.is_some());
-            under_way.next_step += 1;
+    /// The next sample of the steps that are begun.
+    fn issue(&mut self) -> Option<Ticket> {
+        for under_way in [&self.current, &self.ahead].into_iter().flatten() {
             let run = under_way.number;
-            self.filling.push_back(Filling { run, step, slot, issued: 0, done: 0, mixture });
+            let unissued = |f: &&mut Filling| f.run == run && f.issued < f.slot.ids.len();
+            let Some(filling) = self.filling.iter_mut().find(unissued) else { continue };
+            let row = filling.issued;
+            filling.issued += 1;
+            let out = filling.slot.rows[row].take()?;
+            let (sample, position) = (filling.slot.ids[row], filling.slot.positions[row]);
+            return Some(Ticket {
+                run,
+                step: filling.step,
+                row,
+                of: Arc::clone(&under_way.run),
+                sample,
+                draws: if under_way.run.order.repeats() {
+                    KeyedRng::of_position(position)
+                } else {
+                    sample
+                },
+                position,
+                term: None,
+                broken: None,
+                out,
+            });
+        }
+        None
+    }
+
+    /// The next step, and a free slot for it.
+    fn begin_step(&mut self) -> Option<(UnderWay, u64, Slot)> {
+        let both = [&mut self.current, &mut self.ahead].into_iter().flatten();
+        let under_way = both.into_iter().find(|under_way| under_way.has_steps_left())?;
+        let slot = self.free.pop()?;
+        let (run, step, stage) = (under_way.number, under_way.next_step, Stage::Splitting);
+        under_way.next_step += 1;
+        let begun = under_way.clone();
+        let (slot_away, mixture) = (Slot::default(), None);
+        let filling = Filling { run, step, stage, slot: slot_away, issued: 0, done: 0, mixture };
+        self.filling.push_back(filling);
+        Some((begun, step, slot))
+    }
+
+    /// Puts a step that was split to its place; frees its slot where nobody needs it any more.
+    fn replace(&mut self, filling: Filling) {
+        let Some(place) = self.filling_of(filling.run, filling.step) else { return };
+        let run = filling.run;
+        *place = filling;
+        if !self.is_live(run) {
+            self.recycle_abandoned();
         }
     }
 
@@ -532,9 +607,8 @@ impl State {
     /// Whether the batch of `step` is made, or will never be.
     fn has_answer(&self, step: u64) -> bool {
         let Some(number) = self.number_of(step) else { return true };
-        let complete =
-            |f: &Filling| f.run == number && f.step == step && f.done == f.slot.ids.len();
-        self.broken || self.filling.iter().any(complete)
+        let made = |f: &Filling| f.run == number && f.step == step && f.stage == Stage::Made;
+        self.broken || self.is_short || self.filling.iter().any(made)
     }
 
     fn filling_of(&mut self, run: u64, step: u64) -> Option<&mut Filling> {
@@ -545,11 +619,6 @@ impl State {
         [&self.current, &self.ahead].into_iter().flatten().any(|live| live.number == run)
     }
 
-    /// Whether a rank's share of a last step is nothing, which no thread will complete.
-    fn has_empty_batch(&self) -> bool {
-        self.filling.iter().any(|f| f.slot.ids.is_empty())
-    }
-
     fn abandon(&mut self) {
         (self.current, self.ahead) = (None, None);
         self.recycle_abandoned();
@@ -558,25 +627,13 @@ impl State {
     /// Frees slots of earlier runs whose rows are all back.
     fn recycle_abandoned(&mut self) {
         for _ in 0..self.filling.len() {
-            let Some(filling) = self.filling.pop_front() else { return };
-            if !self.is_live(filling.run) && filling.done == filling.issued {
-                self.free.push(filling.slot.join());
+            let Some(mut filling) = self.filling.pop_front() else { return };
+            if !self.is_live(filling.run) && filling.is_idle() {
+                filling.slot.join();
+                self.free.push(filling.slot);
             } else {
                 self.filling.push_back(filling);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn behind_the_first_field_is_room_for_labels() {
-        let slots = BatchSlots::new(2, 5, &[Some(3), Some(3)], Waiting::default()).unwrap();
-        let state = slots.lock();
-        let Some(Memory::Rows(first)) = state.free[0].columns.first() else { panic!("rows") };
-        assert!(first.len() >= (5_usize * 3).next_multiple_of(8) + 5 * 8, "{}", first.len());
     }
 }

@@ -343,7 +343,9 @@ impl Loader {
         let Some(slot) = self.ring.batch(step, &self.meters)? else { return Ok(None) };
         let slot = self.accept(slot)?;
         self.consumed = span.consumed(step + 1);
-        self.count(&slot, span.total());
+        if let Some(tally) = &mut self.tally {
+            tally.join(&slot.tally);
+        }
         let replaced = self.options.on_error == OnBadSample::Replace;
         let batch = Batch::new(slot, replaced, Arc::clone(&self.about), Arc::clone(&self.ring));
         self.counted.batches += 1;
@@ -351,17 +353,6 @@ impl Loader {
         self.counted.skipped += batch.skipped().len() as u64;
         self.counted.unlabelled += (batch.labels().len() - batch.n_labelled()) as u64;
         Ok(Some(batch))
-    }
-
-    /// Adds what is handed out to the epoch's tally.
-    fn count(&mut self, slot: &Slot, n_positions: u64) {
-        let Some(tally) = &mut self.tally else { return };
-        for (position, term) in slot.positions.iter().zip(&slot.terms) {
-            if let Some(term) = term {
-                tally.add(*term, *position, n_positions);
-            }
-        }
-        tally.broken += slot.broken.len() as u64;
     }
 
     /// The slot, unless it has a fault.

@@ -44,8 +44,6 @@ mod walk;
 mod worker;
 
 pub use batch::Batch;
-#[cfg(feature = "cuda")]
-pub(crate) use slot::pages;
 pub use chosen::{Fold, Predicate, SampleFacts, Select};
 pub use columns::{Array, Element, Values};
 pub use draw::Draw;
@@ -58,4 +56,6 @@ pub use numbers::{Depth, Layout, Numbers};
 pub use options::{LoaderOptions, OnBadSample};
 pub use pixels::stored_picture;
 pub use proof::Delivered;
+#[cfg(feature = "cuda")]
+pub(crate) use slot::pages;
 pub use stats::{Phase, Stage, Stats};

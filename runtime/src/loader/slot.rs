@@ -7,6 +7,7 @@ use bytes::BytesMut;
 
 use crate::Error;
 use crate::augment::Blended;
+use crate::order::Tally;
 
 /// The memory of one batch, reused for ever.
 #[derive(Debug, Default)]
@@ -17,8 +18,10 @@ pub(super) struct Slot {
     pub(super) ids: Vec<u64>,
     /// Positions of the epoch that the rows are at.
     pub(super) positions: Vec<u64>,
-    /// What the rows add to the epoch's tally.
+    /// What each row adds to the epoch's tally.
     pub(super) terms: Vec<Option<u64>>,
+    /// What all of them add.
+    pub(super) tally: Tally,
     /// Keys of the rows.
     pub(super) keys: Vec<String>,
     /// Classes of the rows; empty when the bundle has none.
@@ -34,7 +37,7 @@ pub(super) struct Slot {
     /// Which of them hold a sample that may be blended.
     pub(super) whole: Vec<bool>,
     /// Rows without memory, for the next time.
-    spare: Vec<Row>,
+    pub(super) spare: Vec<Row>,
 }
 
 /// A field of a batch.
@@ -67,19 +70,70 @@ const HUGE_PAGE: usize = 2 << 20;
 /// At least `len` bytes of zeros: whole pages, which nothing else shares; as many as fill a huge
 /// page begin and end with one, so that the kernel can take those where it is told to.
 pub(crate) fn pages(len: usize) -> Option<BytesMut> {
-    let page = rustix::param::page_size();
-    let page = if len < HUGE_PAGE { page } else { page.max(HUGE_PAGE) };
-    let whole = len.max(1).checked_next_multiple_of(page)?;
-    let with_room = whole.checked_add(page)?;
+    let whole = whole_pages(len)?;
     // `zeroed` aborts when memory is short; so ask first.
-    Vec::<u8>::new().try_reserve_exact(with_room).ok()?;
-    let mut memory = BytesMut::zeroed(with_room);
-    let mut aligned = memory.split_off(memory.as_ptr().align_offset(page));
+    drop(reserve(len)?);
+    let mut memory = BytesMut::zeroed(whole.checked_add(page_for(len))?);
+    let mut aligned = memory.split_off(memory.as_ptr().align_offset(page_for(len)));
     drop(aligned.split_off(whole));
+    huge(&mut aligned);
     Some(aligned)
 }
 
+/// Bytes of the pages for `len` bytes.
+fn page_for(len: usize) -> usize {
+    let page = rustix::param::page_size();
+    if len < HUGE_PAGE { page } else { page.max(HUGE_PAGE) }
+}
+
+fn whole_pages(len: usize) -> Option<usize> {
+    len.max(1).checked_next_multiple_of(page_for(len))
+}
+
+/// What [`pages`] needs for `len` bytes, of which none is written to: it takes nothing from others.
+pub(super) fn reserve(len: usize) -> Option<Vec<u8>> {
+    let mut room = Vec::new();
+    let with_room = whole_pages(len)?.checked_add(page_for(len))?;
+    room.try_reserve_exact(with_room).ok().map(|()| room)
+}
+
+/// Asks for huge pages: a batch of 38 MB needs 20 of them instead of 9,400 of 4 KiB, each of
+/// which the kernel brings when it is first written to.
+fn huge(memory: &mut BytesMut) {
+    if memory.len() >= HUGE_PAGE {
+        let (start, len) = (memory.as_mut_ptr().cast(), memory.len());
+        // SAFETY: whole pages that this owns. The advice changes no byte of them, and where the
+        // kernel does not take it, all is as before.
+        #[expect(unsafe_code, reason = "advice to the kernel about memory of our own")]
+        let _ = unsafe { rustix::mm::madvise(start, len, rustix::mm::Advice::LinuxHugepage) };
+    }
+}
+
+/// Bytes of each field of a slot of `rows` rows of `row_bytes` bytes.
+pub(super) fn lens(
+    rows: usize,
+    row_bytes: &[Option<usize>],
+) -> impl Iterator<Item = Option<usize>> + Clone {
+    row_bytes.iter().enumerate().map(move |(column, bytes)| {
+        // One copy brings images and labels to a GPU, where these follow those.
+        let labels = if column == 0 { rows.saturating_add(1) } else { 0 };
+        Some(rows.saturating_mul((*bytes)?).saturating_add(labels.saturating_mul(8)))
+    })
+}
+
 impl Slot {
+    /// Sees to it that there is memory for `rows` rows of `row_bytes` bytes for each field.
+    pub(super) fn allocate(&mut self, rows: usize, row_bytes: &[Option<usize>]) -> Option<()> {
+        if self.columns.is_empty() {
+            let columns = lens(rows, row_bytes).map(|len| match len {
+                None => Some(Memory::Bytes(Vec::new())),
+                Some(len) => pages(len).map(Memory::Rows),
+            });
+            self.columns = columns.collect::<Option<_>>()?;
+        }
+        Some(())
+    }
+
     /// Splits the memory into one row a sample.
     pub(super) fn split(
         &mut self,
@@ -118,6 +172,7 @@ impl Slot {
         self.positions.extend((0..n).map(|i| first.saturating_add(i.saturating_mul(stride))));
         self.terms.clear();
         self.terms.resize(self.ids.len(), None);
+        self.tally = Tally::default();
     }
 
     /// Makes room for what rows are blended with, where they are.
@@ -131,7 +186,7 @@ impl Slot {
     }
 
     /// Joins the rows again; neighbours in memory, so that nothing is copied.
-    pub(super) fn join(mut self) -> Self {
+    pub(super) fn join(&mut self) {
         let ends: Vec<_> = self.columns.iter_mut().map(Memory::take).collect();
         for mut row in self.rows.drain(..).flatten() {
             for (column, cell) in self.columns.iter_mut().zip(row.cells.drain(..)) {
@@ -145,7 +200,17 @@ impl Slot {
         }
         self.faults.sort_by_key(|(row, _)| *row);
         self.broken.sort_by_key(|(row, _)| *row);
-        self
+    }
+
+    /// Adds up what the rows add to the tally of an epoch of `n_positions`.
+    pub(super) fn count(&mut self, n_positions: u64) {
+        self.tally = Tally::default();
+        self.tally.broken = self.broken.len() as u64;
+        for (position, term) in self.positions.iter().zip(&self.terms) {
+            if let Some(term) = term {
+                self.tally.add(*term, *position, n_positions);
+            }
+        }
     }
 }
 
@@ -183,7 +248,7 @@ mod tests {
             let mut slot = Slot { columns, ..Slot::default() };
             for rows in [3_usize, 0, 2] {
                 slot.split(0..rows as u64, &[None, Some(len / 3)]);
-                slot = slot.join();
+                slot.join();
                 let [Memory::Bytes(values), Memory::Rows(memory)] = &slot.columns[..] else {
                     panic!("other fields");
                 };
@@ -192,6 +257,14 @@ mod tests {
             }
         }
         assert!(pages(usize::MAX).is_none());
+    }
+
+    #[test]
+    fn behind_the_first_field_is_room_for_labels() {
+        let mut slot = Slot::default();
+        slot.allocate(5, &[Some(3), Some(3)]).unwrap();
+        let Some(Memory::Rows(first)) = slot.columns.first() else { panic!("rows") };
+        assert!(first.len() >= (5_usize * 3).next_multiple_of(8) + 5 * 8, "{}", first.len());
     }
 
     #[test]
