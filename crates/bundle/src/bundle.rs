@@ -33,7 +33,7 @@ pub struct OpenOptions {
     /// The bundle digest that is wanted; another one is an error.
     pub digest: Option<Digest>,
     /// Bytes of indexes in memory (93 per sample, and 4 KB per shard). An index that finds no
-    /// room is looked into where it lies, three small reads per sample. Maps are not counted.
+    /// room is looked into where it lies, six small reads per sample. Maps are not counted.
     ///
     /// Beside these, a bundle keeps one bit per sample and field, and a few hundred bytes per
     /// shard; of one with views two bits per sample of their indexes and 8 bytes per label; and, while a shard is opened for the first time, its whole index.
@@ -47,13 +47,13 @@ pub struct OpenOptions {
 const MAPS: usize = 32_765;
 
 impl Default for OpenOptions {
-    /// Positional reads, checked on first touch, any digest, 32 MiB of indexes.
+    /// Positional reads, checked on first touch, any digest, 56 MiB of indexes.
     fn default() -> Self {
         Self {
             backend: Backend::Pread,
             check: CheckWhen::FirstTouch,
             digest: None,
-            index_bytes: 32 << 20,
+            index_bytes: 56 << 20,
             open_files: None,
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! An index that found no room does not push out one that is in use. Under an order that
 //! touches all shards alike, pushing out would mean to read a whole index per sample; looking
-//! into the file costs three small reads.
+//! into the file costs six small reads.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -22,7 +22,7 @@ use crate::turn::{Answer, Host, Watch};
 const SIDE: u32 = 64;
 
 /// The default of [`OpenOptions::index_bytes`].
-const INDEX_BYTES: u64 = 32 << 20;
+const INDEX_BYTES: u64 = 56 << 20;
 
 const SHARDS: usize = 2000;
 const SAMPLES: usize = 500;
