@@ -75,7 +75,8 @@ pub const GPU: Artifact = Artifact::new(RUNTIME, "example", "gpu", &["cuda"]);
 /// Times of large photographs.
 pub const LARGE_PHOTOS: Artifact = Artifact::new(CODEC, "example", "large_photos", &[]);
 /// The loader's turns in its benchmark.
-pub const LOADER_RATES: Artifact = Artifact::new(RUNTIME, "example", "loader_rates", &["torch"]);
+pub const LOADER_RATES: Artifact =
+    Artifact::new(RUNTIME, "example", "loader_rates", &["net", "torch"]);
 /// Prints the batches of an epoch, for Python to compare.
 pub const PRINT_BATCHES: Artifact = Artifact::new(RUNTIME, "example", "print_batches", &[]);
 /// Prints an order, for Python to compare.

@@ -16,6 +16,7 @@ mod passes;
 mod pictures;
 mod raw;
 mod shards;
+mod stream;
 mod tally;
 mod turn;
 
@@ -28,7 +29,7 @@ use serde_json::json;
 use turn::Host;
 
 const USAGE: &str = "usage: loader_rates pictures|feed|centre|first|thread|epochs|whole BUNDLE, \
-                     raw BUNDLE SCRATCH, tally PICTURES RAW, passes DIR, \
+                     raw BUNDLE SCRATCH, stream GULAR BUNDLE SCRATCH, tally PICTURES RAW, passes DIR, \
                      shards DIR, memory DIR BACKEND [SHARDS SAMPLES pixels], images DIR N";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -45,6 +46,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["epochs", bundle] => pictures::short_epochs(path(bundle))?,
         ["whole", bundle] => pictures::whole_epochs(path(bundle)),
         ["raw", bundle, scratch] => raw::host(path(bundle), path(scratch))?,
+        ["stream", gular, bundle, scratch] => {
+            stream::host(path(gular), path(bundle), path(scratch))?
+        }
         ["tally", pictures, raw] => tally::host(path(pictures), path(raw))?,
         ["passes", dir] => passes::host(path(dir))?,
         ["shards", dir] => shards::host(path(dir))?,

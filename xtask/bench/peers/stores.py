@@ -282,25 +282,33 @@ class Ffcv(Peer):
         return Image.open(path).convert("RGB"), label
 
     def pack(self):
+        self.write(write_mode="jpg", jpeg_quality=90)
+
+    def write(self, **how):
         from ffcv.fields import IntField, RGBImageField
         from ffcv.writer import DatasetWriter
 
-        fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=90), "label": IntField()}
+        fields = {"image": RGBImageField(**how), "label": IntField()}
         DatasetWriter(self.store, fields, num_workers=len(os.sched_getaffinity(0))).from_indexed_dataset(self)
+
+    def pixels(self, size):
+        from ffcv.fields.decoders import RandomResizedCropRGBImageDecoder
+        from ffcv.transforms import RandomHorizontalFlip
+
+        return [RandomResizedCropRGBImageDecoder((size, size)), RandomHorizontalFlip()]
 
     def samples(self):
         return None
 
     def loader(self, _collate, settings):
         import numpy
-        from ffcv.fields.decoders import IntDecoder, RandomResizedCropRGBImageDecoder
+        from ffcv.fields.decoders import IntDecoder
         from ffcv.loader import Loader, OrderOption
-        from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, Squeeze, ToTensor, ToTorchImage
+        from ffcv.transforms import NormalizeImage, Squeeze, ToTensor, ToTorchImage
         from stacks import MEAN, STD
 
         normalise = NormalizeImage(numpy.array(MEAN) * 255, numpy.array(STD) * 255, numpy.float32)
-        image = [RandomResizedCropRGBImageDecoder((settings.size, settings.size)), RandomHorizontalFlip()]
-        image += [normalise, ToTensor(), ToTorchImage(convert_back_int16=False)]
+        image = [*self.pixels(settings.size), normalise, ToTensor(), ToTorchImage(convert_back_int16=False)]
         label = [IntDecoder(), ToTensor(), Squeeze()]
         return Loader(
             self.store,
@@ -311,6 +319,24 @@ class Ffcv(Peer):
             drop_last=True,
             pipelines={"image": image, "label": label},
         )
+
+
+class FfcvRaw(Ffcv):
+    """The same of pixels, which it stores as they are."""
+
+    own, decodes, side = "pixels (FFCV)", "whole images, resized before", 256
+
+    def __getitem__(self, index):
+        picture, label = super().__getitem__(index)
+        return picture.resize((self.side, self.side)), label
+
+    def pack(self):
+        self.write(write_mode="raw")
+
+    def pixels(self, _size):
+        from ffcv.fields.decoders import SimpleRGBImageDecoder
+
+        return [SimpleRGBImageDecoder()]
 
 
 class LitData(Peer):
@@ -529,6 +555,7 @@ PEERS = {
     "datasets": HuggingFace,
     "streaming": Streaming,
     "ffcv": Ffcv,
+    "ffcv-raw": FfcvRaw,
     "litdata": LitData,
     "litdata-raw": LitDataRaw,
     "lancedb": LanceDb,

@@ -15,7 +15,7 @@ use super::rows::{Needs, Ours};
 use crate::pack::walk;
 
 /// Side of the pixels of a raw bundle.
-const SIDE: &str = "256";
+pub(super) const SIDE: &str = "256";
 
 /// A read of 512 bytes or more waits a millisecond, as one from a server does.
 const LATE: &str = r#"#define _GNU_SOURCE
@@ -106,9 +106,11 @@ impl Data {
                 command.arg(bundle);
             }
             Needs::Shards64 => {
-                let bytes = self.facts["bytes"].as_u64().unwrap_or_default();
-                let size = bytes.div_ceil(64).to_string();
-                command.arg(self.bundle(programs, "shards-64", &["--shard-size", &size])?);
+                command.arg(self.in_64_shards(programs)?);
+            }
+            Needs::Served => {
+                let bundle = self.in_64_shards(programs)?;
+                command.arg(&programs.gular).arg(bundle).arg(self.work.join("stream"));
             }
             Needs::Reencoded => {
                 let how = ["--payload", "reencoded", "--quality", "90"];
@@ -142,6 +144,12 @@ impl Data {
             command.env("LD_PRELOAD", self.late()?);
         }
         Ok(Start { command, name: ours.name.to_owned(), is_ours: true, files })
+    }
+
+    fn in_64_shards(&self, programs: &Programs) -> Result<PathBuf> {
+        let bytes = self.facts["bytes"].as_u64().unwrap_or_default();
+        let size = bytes.div_ceil(64).to_string();
+        self.bundle(programs, "shards-64", &["--shard-size", &size])
     }
 
     fn images_bundle(&self, programs: &Programs) -> Result<PathBuf> {

@@ -15,7 +15,7 @@ use xtask::process::{self, command};
 use xtask::workspace::Workspace;
 
 use super::Programs;
-use super::data::{Data, done, files};
+use super::data::{Data, SIDE, done, files};
 use super::process::Start;
 
 /// Peers that read the folder of images as it is.
@@ -133,6 +133,9 @@ impl<'a> Peers<'a> {
         run.arg("--images").arg(&self.images).arg("--store").arg(self.store(peer));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         run.args(["--workers", &cores.to_string()]);
+        if peer == "ffcv-raw" {
+            run.args(["--size", SIDE]);
+        }
         let path: Vec<PathBuf> = [group(peer), stack].map(|group| self.packages(group)).into();
         let inherited = env::var_os("PYTHONPATH").unwrap_or_default();
         let path: OsString = env::join_paths(path.into_iter().chain(env::split_paths(&inherited)))

@@ -60,6 +60,8 @@ pub(crate) enum Needs {
     Raw,
     /// Images, and pixels.
     ImagesAndRaw,
+    /// The images in 64 shards, to be served.
+    Served,
     /// The images in every envelope.
     Envelopes,
     /// Folders that it fills itself, and a back end.
@@ -211,12 +213,17 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
         },
         Row {
             seconds: seconds / 2.0,
-            only: &["gular, f32, map", "gular, f32, pread", "memory map by hand"],
+            only: &["gular, f32, map", "gular, f32, pread", "memory map by hand", "ffcv-raw"],
+            peers: &[("ffcv-raw", "own")],
             bounds: &["memory"],
-            targets: vec![target("gular, f32, map", against("memory map by hand"), AtLeast(1.0))],
+            targets: vec![
+                target("gular, f32, map", against("memory map by hand"), AtLeast(1.0)),
+                target("gular, f32, map", BestPeer, AtLeast(2.0)),
+            ],
             ..row(
                 "raw-f32",
-                "Pixels of 256 by 256 as normalised f32 batches; by hand with 2 torch threads",
+                "Pixels of 256 by 256 as normalised f32 batches; by hand with 2 torch threads. FFCV's \
+                 lie pixel by pixel in memory, as it makes them unless told otherwise",
                 &[ours("raw", "gular", Needs::Raw)],
                 3,
             )
@@ -283,6 +290,20 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
                 "From opening to the first batch of 64 random crops, warm; ours from 64 shards",
                 &[ours("first", "gular", Needs::Shards64)],
                 1,
+            )
+        },
+        Row {
+            seconds: 0.3,
+            measure: Measure::Less { member: "ms", unit: "ms" },
+            bounds: &["the window"],
+            targets: vec![target("first step", against("the window alone"), AtMost(2.0))],
+            ..row(
+                "stream",
+                "From the URL of a bundle in 64 shards, whose cache is empty, to the first batch of \
+                 64 random crops by windows of 16 shards, and from an open bundle to the shards of a \
+                 window; a federation on this machine",
+                &[ours("stream", "stream", Needs::Served)],
+                2,
             )
         },
         Row {
