@@ -250,8 +250,7 @@ impl Bundle {
     pub fn locate(&self, split: Split, index: u64) -> Result<SampleId, Error> {
         let n_samples = self.n_samples_of(split);
         let starts = self.starts_of(split);
-        let after = starts.partition_point(|(start, _)| *start <= index);
-        let place = after.checked_sub(1).and_then(|i| starts.get(i)).filter(|_| index < n_samples);
+        let place = place_of(starts, index, n_samples).and_then(|at| starts.get(at));
         let Some((start, shard)) = place else {
             return Err(Error::OutOfRange { what: split.to_string(), index, n_samples });
         };
@@ -412,6 +411,22 @@ impl Bundle {
     }
 }
 
+/// Which of `starts` sample `index` of `n_samples` is behind.
+fn place_of(starts: &[(u64, ShardIdx)], index: u64, n_samples: u64) -> Option<usize> {
+    if index >= n_samples {
+        return None;
+    }
+    // Most shards have one size: then it is where it should be, and nothing is searched.
+    let share = u128::from(index).checked_mul(starts.len() as u128)?;
+    let guess = usize::try_from(share.checked_div(u128::from(n_samples))?).ok()?;
+    let begins = |at: usize| starts.get(at).is_some_and(|(start, _)| *start <= index);
+    let next = guess.checked_add(1)?;
+    if begins(guess) && !begins(next) {
+        return Some(guess);
+    }
+    starts.partition_point(|(start, _)| *start <= index).checked_sub(1)
+}
+
 fn starts(manifest: &Manifest, split: Split) -> Vec<(u64, ShardIdx)> {
     let mut next = 0_u64;
     let of_split = manifest.shards.iter().enumerate().filter(|(_, s)| s.split == split);
@@ -434,6 +449,23 @@ mod tests {
         About, DATA_DIR, Envelope, Field, FieldName, Payload, ShardSpec, ShardWriter,
         write_manifest,
     };
+
+    #[test]
+    fn a_sample_is_found_in_shards_of_any_sizes() {
+        for sizes in [&[5_u64, 5, 5, 2][..], &[1, 100, 0, 3], &[0, 0, 7], &[9], &[50, 1, 1, 1]] {
+            let mut starts = Vec::new();
+            let mut expected = Vec::new();
+            for (shard, size) in sizes.iter().enumerate() {
+                starts.push((expected.len() as u64, ShardIdx(shard)));
+                expected.extend((0..*size).map(|_| shard));
+            }
+            let n = expected.len() as u64;
+            let found = (0..n).map(|index| place_of(&starts, index, n).unwrap());
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{sizes:?}");
+            assert_eq!(place_of(&starts, n, n), None);
+        }
+        assert_eq!(place_of(&[], 0, 0), None);
+    }
 
     #[test]
     fn when_no_file_is_left_to_open_shards_are_closed_and_it_is_tried_again() {
