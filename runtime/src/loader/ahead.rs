@@ -18,7 +18,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -29,6 +28,7 @@ use super::LoaderError;
 use super::batch_slots::Ticket;
 use super::run::Run;
 use super::shards::{Answer, HeldShards, Shards};
+use super::slow::Slow;
 use super::source::{Source, Stored, Values};
 use super::walk::{Place, Walk};
 use super::worker::caught;
@@ -40,13 +40,6 @@ const READERS: usize = 16;
 
 /// Shards that are brought at a time, as `gular fetch` does it.
 const FETCHERS: usize = 4;
-
-/// A read from memory takes no longer than this and [`MEMORY_SPEED`] allow: measured, 13 µs
-/// for 110 KB.
-const FROM_MEMORY: Duration = Duration::from_micros(100);
-
-/// Bytes per second.
-const MEMORY_SPEED: f64 = 2e9;
 
 /// What the threads that decode have in hand of the samples that come next.
 #[derive(Debug)]
@@ -452,43 +445,12 @@ impl Drop for InUse<'_> {
     }
 }
 
-/// Whether reads wait, by the last 32 of them.
-#[derive(Debug, Default)]
-struct Slow {
-    /// One bit per read, the latest lowest.
-    recent: AtomicU32,
-    is_on: AtomicBool,
-}
-
-impl Slow {
-    /// Returns whether this read was what turns reading ahead on: a quarter waited. It is
-    /// turned off when none does.
-    fn note(&self, took: Duration, bytes: usize) -> bool {
-        let from_memory = FROM_MEMORY + Duration::from_secs_f64(bytes as f64 / MEMORY_SPEED);
-        let bit = u32::from(took > from_memory);
-        let note = |recent: u32| Some(recent << 1 | bit);
-        let before = self.recent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, note);
-        let recent = before.map_or(0, |recent| recent << 1 | bit);
-        match recent.count_ones() {
-            0 => {
-                self.is_on.store(false, Ordering::Relaxed);
-                false
-            }
-            8.. => !self.is_on.swap(true, Ordering::Relaxed),
-            _ => false,
-        }
-    }
-
-    fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::any::Any;
     use std::fs;
     use std::path::Path;
+    use std::sync::atomic::AtomicBool;
 
     use gular_bundle::{
         Backend, Bundle, Dtype, Field, FieldIdx, FieldName, NotBrought, OpenOptions, Room,
@@ -777,23 +739,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_ahead_is_for_reads_that_wait() {
-        let slow = Slow::default();
-        let (memory, disk) = (Duration::from_micros(20), Duration::from_millis(1));
-        for _ in 0..100 {
-            assert!(!slow.note(memory, 110_000));
-        }
-        // A megabyte from memory takes its time, too.
-        assert!(!slow.note(Duration::from_micros(550), 1_000_000));
-        assert!(!slow.is_on());
-        let turned: Vec<bool> = (0..10).map(|_| slow.note(disk, 110_000)).collect();
-        assert_eq!(turned.iter().filter(|turned| **turned).count(), 1);
-        assert!(slow.is_on());
-        assert!((0..31).all(|_| !slow.note(memory, 110_000)));
-        assert!(slow.is_on());
-        slow.note(memory, 110_000);
-        assert!(!slow.is_on());
-
+    fn nothing_is_read_ahead_without_room_for_it() {
         let never = Machine::new(Backend::Pread, 0);
         never.wake();
         never.begin();

@@ -38,6 +38,7 @@ mod proof;
 mod run;
 mod shards;
 mod slot;
+mod slow;
 mod source;
 mod stats;
 mod walk;
