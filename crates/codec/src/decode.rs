@@ -322,7 +322,9 @@ impl Decoder {
                 let webp = webp::parse(bytes)?;
                 (webp.header, Kind::WebP(webp))
             }
-            None => return Err(Error::UnknownFormat { start: Start::of(bytes) }),
+            Some(Format::Tiff) | None => {
+                return Err(Error::UnknownFormat { start: Start::of(bytes) });
+            }
         };
         self.options.limits.check(header.width, header.height)?;
         let orientation = match self.options.orientation {

@@ -9,6 +9,9 @@ pub enum Format {
     Png,
     /// RFC 9649; of an animation the first frame.
     WebP,
+    /// Adobe's TIFF 6.0, BigTIFF, GeoTIFF: never sniffed, as it holds numbers rather than a
+    /// picture: see `tiff`.
+    Tiff,
 }
 
 impl Format {
@@ -31,6 +34,7 @@ impl Format {
             Self::Jpeg => "image/jpeg",
             Self::Png => "image/png",
             Self::WebP => "image/webp",
+            Self::Tiff => "image/tiff",
         }
     }
 }
@@ -41,6 +45,7 @@ impl fmt::Display for Format {
             Self::Jpeg => "JPEG",
             Self::Png => "PNG",
             Self::WebP => "WebP",
+            Self::Tiff => "TIFF",
         })
     }
 }

@@ -41,7 +41,9 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
         Some(Format::Jpeg) => jpeg::Frame::parse(bytes)?.header(),
         Some(Format::Png) => png::parse(bytes)?.header,
         Some(Format::WebP) => webp::parse(bytes)?.header,
-        None => return Err(Error::UnknownFormat { start: Start::of(bytes) }),
+        Some(Format::Tiff) | None => {
+            return Err(Error::UnknownFormat { start: Start::of(bytes) });
+        }
     };
     limits.check(header.width, header.height)?;
     Ok(header)
@@ -54,6 +56,7 @@ pub fn read_header(bytes: &[u8], limits: &Limits) -> Result<Header, Error> {
 pub fn bit_depth(start: &[u8]) -> Option<u8> {
     match Format::sniff(start)? {
         Format::Jpeg | Format::WebP => Some(8),
+        Format::Tiff => None,
         Format::Png => start.get(24).copied().filter(|_| start.get(12..16) == Some(b"IHDR")),
     }
 }

@@ -38,6 +38,8 @@ mod planes;
 mod png;
 mod resize;
 mod scale;
+#[cfg(feature = "tiff")]
+pub mod tiff;
 mod webp;
 mod xmp;
 

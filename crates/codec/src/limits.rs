@@ -17,7 +17,11 @@ impl Default for Limits {
 }
 
 impl Limits {
-    pub(crate) fn check(&self, width: u32, height: u32) -> Result<(), Error> {
+    /// Refuses a picture of more pixels.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    pub fn check(&self, width: u32, height: u32) -> Result<(), Error> {
         if u64::from(width) * u64::from(height) > self.max_pixels {
             return Err(Error::TooLarge { width, height, limit: self.max_pixels });
         }

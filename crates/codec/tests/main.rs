@@ -15,5 +15,7 @@ mod region;
 mod resize;
 mod samples;
 mod scale;
+#[cfg(feature = "tiff")]
+mod tiff;
 mod tolerated;
 mod webp;

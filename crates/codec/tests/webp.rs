@@ -61,17 +61,15 @@ fn pictures_stand_upright() {
 #[test]
 fn damage_is_an_error_or_a_picture() {
     let file = write(&picture(SIZE.0, SIZE.1), ColorType::Rgb8, None);
-    for end in 0..file.len() {
+    for end in (0..64).chain((64..file.len()).step_by(41)) {
         assert!(decoder().decode(&file[..end]).is_err(), "{end}");
     }
     let mut out = [0; 12 * 12 * 3];
-    for at in 0..file.len() {
-        for value in [0, 0x7f, 0xff] {
-            let mut mutant = file.clone();
-            mutant[at] ^= value;
-            let _ = decoder().decode(&mutant);
-            let region = Rect::new(3, 3, 20, 20);
-            let _ = decoder().crop_resize(&mutant, region, &Resize::to(12, 12), &mut out);
-        }
+    for at in (0..64).chain((64..file.len()).step_by(17)) {
+        let mut mutant = file.clone();
+        mutant[at] ^= 0x7f;
+        let _ = decoder().decode(&mutant);
+        let region = Rect::new(3, 3, 20, 20);
+        let _ = decoder().crop_resize(&mutant, region, &Resize::to(12, 12), &mut out);
     }
 }

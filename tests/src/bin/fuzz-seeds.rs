@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use gular_bundle::{
     Dtype, Envelope, Field, FieldName, Index, Manifest, ReadAt, rebuild_index, survey,
 };
+use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_containers::debian::{Archive, relations};
 use gular_containers::lock::ImageLock;
 use gular_containers::recipe::Recipe;
@@ -112,7 +113,21 @@ fn adopted() -> [(Envelope, Vec<u8>); 2] {
 
 fn pictures(seeds: &Seeds) -> Result {
     seeds.put("image", "jpeg", &jpeg(1))?;
-    seeds.put("image", "png", &noisy_png(1, 24))
+    seeds.put("image", "png", &noisy_png(1, 24))?;
+    seeds.put("image", "npy", &gular_bundle::npy_header(Dtype::U16, &[3, 4]))?;
+    for (name, packing) in [("tiff", Packing::None), ("tiff-deflate", Packing::Deflate)] {
+        let out = Cursor::new(Vec::new());
+        let geo = Geo {
+            transform: Some([1.0, 2.0, 0.0, 3.0, 0.0, -2.0]),
+            crs: Some("EPSG:32632".to_owned()),
+            nodata: Some(9.0),
+            bands: vec!["B04".to_owned(), "B08".to_owned()],
+        };
+        let mut tiff = GeoTiffWriter::new(out, (5, 20), 2, Number::I16, geo, packing)?;
+        tiff.push(&[7; 5 * 20 * 2 * 2])?;
+        seeds.put("image", name, tiff.finish()?.get_ref())?;
+    }
+    Ok(())
 }
 
 /// The files of the tests of `gular job lint`.

@@ -1,0 +1,187 @@
+//! The header and the first directory.
+//!
+//! ```text
+//!        order 42 offset | count u16 | count × { tag u16, type u16, count u32, value u32 } | next
+//! Big:   order 43 8 0 offset | count u64 | count × { tag, type, count u64, value u64 } | next
+//! ```
+
+use super::Positioned;
+use crate::{Error, Format};
+
+/// More entries than any writer makes.
+const MOST_ENTRIES: u64 = 4096;
+/// Bytes of one entry's values: places of four million chunks.
+const MOST_BYTES: u64 = 32 << 20;
+
+/// Byte order of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    /// An unsigned integer of up to 8 bytes.
+    pub(super) fn number(self, bytes: &[u8]) -> u64 {
+        let shifted = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+        match self {
+            Self::Big => bytes.iter().fold(0, shifted),
+            Self::Little => bytes.iter().rev().fold(0, shifted),
+        }
+    }
+}
+
+/// The first directory.
+#[derive(Debug)]
+pub(super) struct Directory<'a, S: ?Sized> {
+    source: &'a S,
+    pub(super) len: u64,
+    pub(super) order: Order,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    tag: u16,
+    kind: u16,
+    count: u64,
+    /// The value, or where it is.
+    value: [u8; 8],
+    /// How many bytes of `value` there are.
+    room: usize,
+}
+
+impl Entry {
+    fn element(&self) -> Option<u64> {
+        Some(match self.kind {
+            1 | 2 | 6 | 7 => 1,
+            3 | 8 => 2,
+            4 | 9 | 11 | 13 => 4,
+            5 | 10 | 12 | 16 | 17 | 18 => 8,
+            _ => return None,
+        })
+    }
+}
+
+impl<'a, S: Positioned + ?Sized> Directory<'a, S> {
+    pub(super) fn read(source: &'a S) -> Result<Self, Error> {
+        let len = source.len_bytes().map_err(|e| io(&e, 0))?;
+        let bytes = |offset: u64, n: usize| {
+            let mut bytes = [0; 16];
+            let part = &mut bytes[..n];
+            source.read_at(offset, part).map_err(|e| io(&e, offset))?;
+            Ok::<_, Error>(bytes)
+        };
+        let head = bytes(0, 8)?;
+        let order = match &head[..2] {
+            b"II" => Order::Little,
+            b"MM" => Order::Big,
+            _ => return Err(corrupt("it begins with neither `II` nor `MM`")),
+        };
+        let (big, at) = match order.number(&head[2..4]) {
+            42 => (false, order.number(&head[4..8])),
+            43 => (true, order.number(&bytes(8, 8)?[..8])),
+            other => return Err(corrupt(format!("its version is {other}, expected 42 or 43"))),
+        };
+        let (of_count, of_entry, room) = if big { (8, 20, 8) } else { (2, 12, 4) };
+        let count = order.number(&bytes(at, of_count)?[..of_count]);
+        if count > MOST_ENTRIES {
+            return Err(corrupt(format!("its directory at byte {at} has {count} entries")));
+        }
+        let mut entries = Vec::new();
+        for i in 0..count {
+            let at = at.checked_add(of_count as u64 + i * of_entry as u64);
+            let at = at.ok_or_else(|| corrupt("its directory is past its end"))?;
+            let mut entry = [0; 20];
+            source.read_at(at, &mut entry[..of_entry]).map_err(|e| io(&e, at))?;
+            let field = |from: usize, n: usize| order.number(&entry[from..from + n]);
+            let mut value = [0; 8];
+            value[..room].copy_from_slice(&entry[4 + room..4 + 2 * room]);
+            let narrow = |n: u64| u16::try_from(n).unwrap_or(u16::MAX);
+            entries.push(Entry {
+                tag: narrow(field(0, 2)),
+                kind: narrow(field(2, 2)),
+                count: field(4, room),
+                value,
+                room,
+            });
+        }
+        Ok(Self { source, len, order, entries })
+    }
+
+    fn entry(&self, tag: u16) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.tag == tag)
+    }
+
+    /// Bytes of a tag's values and of one of them.
+    fn data(&self, entry: &Entry) -> Result<(Vec<u8>, usize), Error> {
+        let tag = entry.tag;
+        let size = entry.element().ok_or_else(|| {
+            corrupt(format!("tag {tag} is of type {}, which does not exist", entry.kind))
+        })?;
+        let bytes = entry.count.checked_mul(size).filter(|n| *n <= self.len.min(MOST_BYTES));
+        let bytes = bytes.ok_or_else(|| {
+            corrupt(format!("tag {tag} has {} values, more than fit", entry.count))
+        })?;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut data = vec![0; bytes];
+        match entry.value.get(..bytes).filter(|_| bytes <= entry.room) {
+            Some(value) => data.copy_from_slice(value),
+            None => {
+                let at = self.order.number(&entry.value[..entry.room]);
+                self.source.read_at(at, &mut data).map_err(|e| io(&e, at))?;
+            }
+        }
+        Ok((data, usize::try_from(size).unwrap_or(1)))
+    }
+
+    /// The unsigned integers of a tag.
+    pub(super) fn integers(&self, tag: u16) -> Result<Option<Vec<u64>>, Error> {
+        let Some(entry) = self.entry(tag) else { return Ok(None) };
+        if !matches!(entry.kind, 1 | 3 | 4 | 13 | 16 | 18) {
+            let kind = entry.kind;
+            return Err(corrupt(format!("tag {tag} is of type {kind}, expected integers")));
+        }
+        let (data, size) = self.data(entry)?;
+        Ok(Some(data.chunks_exact(size).map(|bytes| self.order.number(bytes)).collect()))
+    }
+
+    /// The first integer of a tag.
+    pub(super) fn integer(&self, tag: u16) -> Result<Option<u64>, Error> {
+        Ok(self.integers(tag)?.and_then(|values| values.first().copied()))
+    }
+
+    /// The doubles of a tag.
+    pub(super) fn doubles(&self, tag: u16) -> Result<Option<Vec<f64>>, Error> {
+        let Some(entry) = self.entry(tag).filter(|entry| entry.kind == 12) else { return Ok(None) };
+        let (data, _) = self.data(entry)?;
+        let values = data.as_chunks::<8>().0.iter();
+        Ok(Some(values.map(|bytes| f64::from_bits(self.order.number(bytes))).collect()))
+    }
+
+    /// A text, as far as it is one.
+    pub(super) fn text(&self, tag: u16) -> Result<Option<String>, Error> {
+        let Some(entry) = self.entry(tag).filter(|entry| entry.kind == 2) else { return Ok(None) };
+        let (mut data, _) = self.data(entry)?;
+        data.truncate(data.iter().position(|b| *b == 0).unwrap_or(data.len()));
+        Ok(Some(String::from_utf8_lossy(&data).into_owned()))
+    }
+
+    /// Bytes as they are.
+    pub(super) fn bytes(&self, tag: u16) -> Result<Option<Vec<u8>>, Error> {
+        self.entry(tag).map(|entry| self.data(entry).map(|(data, _)| data)).transpose()
+    }
+}
+
+pub(super) fn corrupt(detail: impl Into<String>) -> Error {
+    Error::corrupt(Format::Tiff, detail)
+}
+
+pub(super) fn io(error: &std::io::Error, at: u64) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            Error::truncated(Format::Tiff, format!("it points to byte {at}, behind its end"))
+        }
+        _ => Error::corrupt(Format::Tiff, format!("byte {at} cannot be read: {error}")),
+    }
+}

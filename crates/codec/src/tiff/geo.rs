@@ -1,0 +1,198 @@
+//! Where a picture is on the Earth, and what its bands are.
+
+use super::directory::Directory;
+use super::{Number, Positioned};
+use crate::Error;
+
+/// What GeoTIFF and GDAL's own tags say.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Geo {
+    /// From pixel to CRS, in GDAL's order: x = t0 + column·t1 + row·t2, y = t3 + column·t4 + row·t5.
+    pub transform: Option<[f64; 6]>,
+    /// `EPSG:n`, or the citation of a CRS that has no such number.
+    pub crs: Option<String>,
+    /// The value that means "not measured".
+    pub nodata: Option<f64>,
+    /// Names of all bands, when any has one.
+    pub bands: Vec<String>,
+}
+
+/// GDAL's XML above this is not looked at.
+const MOST_XML: usize = 1 << 20;
+/// Stands for a CRS that the file describes itself.
+const USER_DEFINED: u64 = 32_767;
+
+impl Geo {
+    pub(super) fn read<S: Positioned + ?Sized>(
+        of: &Directory<'_, S>,
+        bands: u16,
+    ) -> Result<Self, Error> {
+        let keys = Keys::read(of)?;
+        let nodata = of.text(42_113)?.and_then(|text| nodata(&text));
+        let xml = of.text(42_112)?.filter(|xml| xml.len() <= MOST_XML);
+        Ok(Self {
+            transform: transform(of, keys.is_point())?,
+            crs: keys.crs(),
+            nodata,
+            bands: xml.map(|xml| band_names(&xml, bands)).unwrap_or_default(),
+        })
+    }
+
+    /// That of a window whose corner is at (`x`, `y`).
+    pub fn window_transform(&self, x: u32, y: u32) -> Option<[f64; 6]> {
+        let [x0, a, b, y0, d, e] = self.transform?;
+        let (x, y) = (f64::from(x), f64::from(y));
+        Some([x0 + x * a + y * b, a, b, y0 + x * d + y * e, d, e])
+    }
+}
+
+fn nodata(text: &str) -> Option<f64> {
+    text.trim().parse().ok()
+}
+
+fn transform<S: Positioned + ?Sized>(
+    of: &Directory<'_, S>,
+    is_point: bool,
+) -> Result<Option<[f64; 6]>, Error> {
+    let found = if let Some(m) = of.doubles(34_264)?.filter(|m| m.len() == 16) {
+        Some([m[3], m[0], m[1], m[7], m[4], m[5]])
+    } else {
+        let (scale, tie) = (of.doubles(33_550)?, of.doubles(33_922)?);
+        match (scale.as_deref(), tie.as_deref()) {
+            (Some([sx, sy, ..]), Some([i, j, _, x, y, _, ..])) => {
+                Some([x - i * sx, *sx, 0.0, y + j * sy, 0.0, -sy])
+            }
+            _ => None,
+        }
+    };
+    // A tie point is the middle of a pixel then.
+    let shifted =
+        |[x, a, b, y, d, e]: [f64; 6]| [x - a * 0.5 - b * 0.5, a, b, y - d * 0.5 - e * 0.5, d, e];
+    let found = if is_point { found.map(shifted) } else { found };
+    Ok(found.filter(|numbers| numbers.iter().all(|n| n.is_finite())))
+}
+
+/// GeoTIFF's keys: four numbers each, after a header of four.
+#[derive(Default)]
+struct Keys {
+    keys: Vec<u64>,
+    texts: String,
+}
+
+impl Keys {
+    fn read<S: Positioned + ?Sized>(of: &Directory<'_, S>) -> Result<Self, Error> {
+        let keys = of.integers(34_735)?.unwrap_or_default();
+        Ok(Self { keys, texts: of.text(34_737)?.unwrap_or_default() })
+    }
+
+    fn find(&self, id: u64) -> Option<&[u64]> {
+        self.keys.chunks_exact(4).skip(1).find(|key| key[0] == id)
+    }
+
+    fn number(&self, id: u64) -> Option<u64> {
+        self.find(id).filter(|key| key[1] == 0).map(|key| key[3])
+    }
+
+    fn text(&self, id: u64) -> Option<String> {
+        let key = self.find(id).filter(|key| key[1] == 34_737)?;
+        let (at, n) = (usize::try_from(key[3]).ok()?, usize::try_from(key[2]).ok()?);
+        let text = self.texts.get(at..at.checked_add(n)?.min(self.texts.len()))?;
+        let text = text.trim_end_matches(['|', '\0']).trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    fn is_point(&self) -> bool {
+        self.number(1025) == Some(2)
+    }
+
+    fn crs(&self) -> Option<String> {
+        let code = |id| self.number(id).filter(|n| *n > 0);
+        let code = match code(1024) {
+            Some(2) => code(2048),
+            _ => code(3072).or_else(|| code(2048)),
+        };
+        match code {
+            Some(n) if n != USER_DEFINED => Some(format!("EPSG:{n}")),
+            _ => self.text(3073).or_else(|| self.text(1026)).or_else(|| self.text(2049)),
+        }
+    }
+}
+
+/// The descriptions of bands in GDAL's XML; empty when there is none.
+fn band_names(xml: &str, bands: u16) -> Vec<String> {
+    let Ok(document) = roxmltree::Document::parse(xml) else { return Vec::new() };
+    let mut names = vec![String::new(); usize::from(bands)];
+    for item in document.descendants().filter(|node| node.has_tag_name("Item")) {
+        let is_name = item.attribute("role") == Some("description")
+            || item.attribute("name") == Some("DESCRIPTION");
+        let sample = item.attribute("sample").and_then(|n| n.parse::<usize>().ok());
+        if let (true, Some(name)) = (is_name, sample.and_then(|n| names.get_mut(n))) {
+            item.text().unwrap_or_default().trim().clone_into(name);
+        }
+    }
+    if names.iter().all(String::is_empty) {
+        return Vec::new();
+    }
+    // As GDAL counts them.
+    for (i, name) in names.iter_mut().enumerate().filter(|(_, name)| name.is_empty()) {
+        *name = format!("band_{}", i + 1);
+    }
+    names
+}
+
+impl Number {
+    /// This number in this type, little-endian; `None` where it has none.
+    pub fn encode(self, value: f64) -> Option<Vec<u8>> {
+        let whole = value.fract() == 0.0;
+        macro_rules! integer {
+            ($type:ty) => {{
+                let inside = value >= <$type>::MIN as f64 && value <= <$type>::MAX as f64;
+                (whole && inside).then(|| (value as $type).to_le_bytes().to_vec())
+            }};
+        }
+        match self {
+            Self::U8 => integer!(u8),
+            Self::I8 => integer!(i8),
+            Self::U16 => integer!(u16),
+            Self::I16 => integer!(i16),
+            Self::U32 => integer!(u32),
+            Self::I32 => integer!(i32),
+            Self::I64 => integer!(i64),
+            // Nobody writes such files with nodata.
+            Self::F16 => None,
+            Self::F32 => Some((value as f32).to_le_bytes().to_vec()),
+            Self::F64 => Some(value.to_le_bytes().to_vec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_have_the_names_that_gdal_gives_them() {
+        let xml = "<GDALMetadata><Item name=\"DESCRIPTION\" sample=\"1\" role=\"description\">B04</Item>\
+            <Item name=\"x\">7</Item></GDALMetadata>";
+        assert_eq!(band_names(xml, 3), ["band_1", "B04", "band_3"]);
+        assert!(band_names("<GDALMetadata/>", 3).is_empty());
+        assert!(band_names("<no", 3).is_empty());
+    }
+
+    #[test]
+    fn nodata_is_of_the_bands_type_or_none() {
+        assert_eq!(Number::I16.encode(-9999.0).unwrap(), (-9999_i16).to_le_bytes());
+        assert_eq!(Number::U8.encode(-1.0), None);
+        assert_eq!(Number::U8.encode(0.5), None);
+        assert!(Number::F32.encode(f64::NAN).unwrap() == f32::NAN.to_le_bytes());
+        assert_eq!(nodata(" -3.4028234663852886e+38 "), Some(f64::from(f32::MIN)));
+        assert_eq!(nodata("none"), None);
+    }
+
+    #[test]
+    fn windows_move_the_corner() {
+        let geo = Geo { transform: Some([100.0, 10.0, 0.5, 50.0, 0.25, -10.0]), ..Geo::default() };
+        let moved = geo.window_transform(2, 3).unwrap();
+        assert_eq!(moved, [121.5, 10.0, 0.5, 20.5, 0.25, -10.0]);
+    }
+}

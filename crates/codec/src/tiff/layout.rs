@@ -1,0 +1,243 @@
+//! What a file holds, and where.
+
+use super::directory::{Directory, Order, corrupt};
+use super::geo::Geo;
+use super::{Positioned, unpack};
+use crate::{Error, Format, Limits, Rect};
+
+/// The type of a band's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "each variant is the type it names")]
+pub enum Number {
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    I64,
+    F16,
+    F32,
+    F64,
+}
+
+impl Number {
+    /// Bytes of one.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 | Self::F16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::I64 | Self::F64 => 8,
+        }
+    }
+
+    pub(super) fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::F32 | Self::F64)
+    }
+}
+
+/// More bands than any instrument has.
+const MOST_BANDS: u64 = 4096;
+
+/// A TIFF whose first directory was read and accepted.
+#[derive(Debug, Clone)]
+pub struct Tiff {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Samples of a pixel.
+    pub bands: u16,
+    /// Their type; of 1, 2 and 4 bits `U8`.
+    pub number: Number,
+    /// Where the picture is on the Earth, and what its bands are.
+    pub geo: Geo,
+    pub(super) order: Order,
+    /// Bits of a stored sample.
+    pub(super) bits: u8,
+    pub(super) compression: unpack::Compression,
+    pub(super) predictor: u64,
+    /// Whether each band has chunks of its own.
+    pub(super) planar: bool,
+    pub(super) tiled: bool,
+    /// Columns and rows of a chunk: of a tile, or of a strip.
+    pub(super) chunk: (u32, u32),
+    pub(super) offsets: Vec<u64>,
+    pub(super) lengths: Vec<u64>,
+}
+
+impl Tiff {
+    /// Reads header and directory; no pixel is read.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`], [`Error::Corrupt`]; [`Error::Unsupported`] for a kind that is not
+    /// read; [`Error::TooLarge`] when one strip or tile has more pixels than `limits` allow.
+    pub fn read<S: Positioned + ?Sized>(source: &S, limits: &Limits) -> Result<Self, Error> {
+        let of = Directory::read(source)?;
+        let required = |tag: u16, name: &str| {
+            let value = of.integer(tag)?.filter(|n| *n > 0);
+            value.ok_or_else(|| corrupt(format!("it has no {name}")))
+        };
+        let side = |tag, name| {
+            let side = required(tag, name)?;
+            u32::try_from(side).map_err(|_| corrupt(format!("its {name} is {side}")))
+        };
+        let (width, height) = (side(256, "width")?, side(257, "height")?);
+        let bands = of.integer(277)?.unwrap_or(1);
+        let bands = u16::try_from(bands).ok().filter(|n| *n > 0 && u64::from(*n) <= MOST_BANDS);
+        let bands = bands.ok_or_else(|| corrupt("its number of bands is not 1 to 4096"))?;
+        let bits = same(of.integers(258)?, 1, "bits per sample")?;
+        let format = same(of.integers(339)?, 1, "sample format")?;
+        let number = number(bits, format)?;
+        let planar = match of.integer(284)?.unwrap_or(1) {
+            1 => false,
+            2 => bands > 1,
+            other => return Err(corrupt(format!("its planar configuration is {other}"))),
+        };
+        let photometric = of.integer(262)?.unwrap_or(1);
+        let tables = of.bytes(347)?.unwrap_or_default();
+        let samples = if planar { 1 } else { bands };
+        let kind = of.integer(259)?.unwrap_or(1);
+        let compression = unpack::Compression::new(kind, photometric, samples, bits, tables)?;
+        // Of others libtiff does not look at it.
+        let predictor = match compression.has_predictor() {
+            true => of.integer(317)?.unwrap_or(1),
+            false => 1,
+        };
+        if !(1..=3).contains(&predictor)
+            || (predictor == 3 && !number.is_float())
+            || (predictor == 2 && bits < 8)
+        {
+            let detail = format!("predictor {predictor} with samples of {bits} bits");
+            return Err(Error::unsupported(Format::Tiff, detail));
+        }
+        if of.integer(266)?.unwrap_or(1) != 1 {
+            return Err(Error::unsupported(Format::Tiff, "bits from the lowest on"));
+        }
+        let tiled = of.integer(322)?.is_some() || of.integer(323)?.is_some();
+        let chunk = if tiled {
+            (side(322, "width of tiles")?, side(323, "height of tiles")?)
+        } else {
+            let rows = of.integer(278)?.unwrap_or(u64::MAX);
+            let rows = u32::try_from(rows).unwrap_or(u32::MAX).min(height);
+            if rows == 0 {
+                return Err(corrupt("its strips have no rows"));
+            }
+            (width, rows)
+        };
+        limits.check(chunk.0, chunk.1)?;
+        let places = |tag: u16, name: &str| {
+            let found = of.integers(tag)?;
+            found.ok_or_else(|| corrupt(format!("it does not say where its {name} are")))
+        };
+        let chunks = if tiled { "tiles" } else { "strips" };
+        let offsets = places(if tiled { 324 } else { 273 }, chunks)?;
+        let lengths = places(if tiled { 325 } else { 279 }, chunks)?;
+        let geo = Geo::read(&of, bands)?;
+        let order = of.order;
+        let bits = u8::try_from(bits).unwrap_or(u8::MAX);
+        let tiff = Self {
+            width,
+            height,
+            bands,
+            number,
+            geo,
+            order,
+            bits,
+            compression,
+            predictor,
+            planar,
+            tiled,
+            chunk,
+            offsets,
+            lengths,
+        };
+        let planes = if planar { u64::from(bands) } else { 1 };
+        let expected = tiff.chunks_of_a_plane().saturating_mul(planes);
+        let found = (tiff.offsets.len() as u64, tiff.lengths.len() as u64);
+        if found != (expected, expected) {
+            let detail =
+                format!("it has {} and {} places of {expected} {chunks}", found.0, found.1);
+            return Err(corrupt(detail));
+        }
+        // In memory once decoded, whatever the limit of pixels.
+        let bytes = tiff.chunk_bytes();
+        if bytes.is_none_or(|n| n > 1 << 31) {
+            let detail = format!("its {chunks} take more than 2 GiB each");
+            return Err(Error::unsupported(Format::Tiff, detail));
+        }
+        Ok(tiff)
+    }
+
+    /// All of it.
+    pub fn whole(&self) -> Rect {
+        Rect::whole(self.width, self.height)
+    }
+
+    /// Bytes of `window`, `[height, width, bands]`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] when there are too many.
+    pub fn window_bytes(&self, window: Rect) -> Result<usize, Error> {
+        let pixel = usize::from(self.bands) * self.number.bytes();
+        crate::picture::byte_len(window.width, window.height, pixel)
+    }
+
+    /// Samples that a pixel has in a chunk.
+    pub(super) fn samples(&self) -> usize {
+        if self.planar { 1 } else { usize::from(self.bands) }
+    }
+
+    /// Bytes of a decoded chunk.
+    pub(super) fn chunk_bytes(&self) -> Option<u64> {
+        let samples = (self.samples() * self.number.bytes()) as u64;
+        u64::from(self.chunk.0).checked_mul(self.chunk.1.into())?.checked_mul(samples)
+    }
+
+    /// Chunks side by side.
+    pub(super) fn across(&self) -> u32 {
+        self.width.div_ceil(self.chunk.0)
+    }
+
+    fn chunks_of_a_plane(&self) -> u64 {
+        u64::from(self.across()) * u64::from(self.height.div_ceil(self.chunk.1))
+    }
+}
+
+/// The one value that a tag has for all bands.
+fn same(values: Option<Vec<u64>>, default: u64, name: &str) -> Result<u64, Error> {
+    let values = values.unwrap_or_default();
+    let first = values.first().copied().unwrap_or(default);
+    if values.iter().any(|value| *value != first) {
+        let detail = format!("bands of unlike {name}: {values:?}");
+        return Err(Error::unsupported(Format::Tiff, detail));
+    }
+    Ok(first)
+}
+
+fn number(bits: u64, format: u64) -> Result<Number, Error> {
+    Ok(match (format, bits) {
+        // 4 is `void`: nobody knows better.
+        (1 | 4, 1 | 2 | 4 | 8) => Number::U8,
+        (1 | 4, 16) => Number::U16,
+        (1 | 4, 32) => Number::U32,
+        (2, 8) => Number::I8,
+        (2, 16) => Number::I16,
+        (2, 32) => Number::I32,
+        (2, 64) => Number::I64,
+        (3, 16) => Number::F16,
+        (3, 32) => Number::F32,
+        (3, 64) => Number::F64,
+        _ => {
+            let format = match format {
+                1 => "unsigned integers",
+                2 => "integers",
+                3 => "floats",
+                5 | 6 => "complex numbers",
+                _ => "an unknown sample format",
+            };
+            return Err(Error::unsupported(Format::Tiff, format!("{format} of {bits} bits")));
+        }
+    })
+}

@@ -1,0 +1,28 @@
+//! TIFF and GeoTIFF as numbers: any type, any number of bands, whole or by windows.
+//!
+//! ```text
+//! "II*\0" or "MM\0*" (BigTIFF 43) ─▶ first directory ─▶ strips or tiles ─▶ unpack ─▶ predictor
+//!                                      └ geo: CRS, transform, bands, nodata    [height, width, bands]
+//! ```
+//!
+//! Values come as they are stored, as GDAL and rasterio give them: neither palettes nor colour
+//! spaces are applied (but for JPEG's own YCbCr), nor the orientation tag. Only the chunks that a
+//! window touches are read. Of several images in a file the first is taken.
+//!
+//! An own reader because of what it is for: the `tiff` crate knows colours and not bands, reads no
+//! windows across tiles, and has no sparse files. Decompressing is left to libraries.
+
+mod directory;
+mod geo;
+mod layout;
+mod predict;
+mod read;
+mod source;
+mod unpack;
+mod write;
+
+pub use geo::Geo;
+pub use layout::{Number, Tiff};
+pub use read::Chunks;
+pub use source::Positioned;
+pub use write::{GeoTiffWriter, Packing};

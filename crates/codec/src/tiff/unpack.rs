@@ -1,0 +1,214 @@
+//! From the bytes of a chunk to its samples.
+
+use super::directory::corrupt;
+use crate::{Error, Format, JpegBackend, Rect, jpeg};
+
+/// How chunks are compressed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Lzw,
+    Deflate,
+    PackBits,
+    Zstd,
+    Jpeg {
+        /// What every chunk's stream begins with, up to where its own tables and scans begin.
+        start: Vec<u8>,
+    },
+}
+
+impl Compression {
+    pub(super) fn new(
+        kind: u64,
+        photometric: u64,
+        samples: u16,
+        bits: u64,
+        tables: Vec<u8>,
+    ) -> Result<Self, Error> {
+        let name = match kind {
+            1 => return Ok(Self::None),
+            5 => return Ok(Self::Lzw),
+            8 | 32_946 => return Ok(Self::Deflate),
+            32_773 => return Ok(Self::PackBits),
+            50_000 => return Ok(Self::Zstd),
+            7 => return jpeg_start(photometric, samples, bits, tables),
+            2..=4 => "CCITT fax",
+            6 => "JPEG of the old kind",
+            34_712 => "JPEG 2000",
+            34_887 => "LERC",
+            34_925 => "LZMA",
+            50_001 => "WebP",
+            50_002 | 52_546 => "JPEG XL",
+            _ => "an unknown method",
+        };
+        Err(Error::unsupported(Format::Tiff, format!("it is compressed by {name} ({kind})")))
+    }
+
+    /// Whether differences may be what is packed.
+    pub(super) fn has_predictor(&self) -> bool {
+        matches!(self, Self::Lzw | Self::Deflate | Self::Zstd)
+    }
+
+    /// Fills `out` with the samples of a chunk of `size` = (columns, rows).
+    pub(super) fn unpack(
+        &self,
+        packed: &[u8],
+        size: (u32, u32),
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let ends = |n: usize, of: usize| {
+            Error::truncated(Format::Tiff, format!("a chunk has {n} of {of} bytes"))
+        };
+        let wanted = out.len();
+        match self {
+            Self::None => {
+                let all = packed.get(..wanted).ok_or_else(|| ends(packed.len(), wanted))?;
+                out.copy_from_slice(all);
+            }
+            Self::Deflate => {
+                read_all(&mut flate2::bufread::ZlibDecoder::new(packed), out)?;
+            }
+            Self::Zstd => {
+                let mut decoder = zstd::Decoder::with_buffer(packed)
+                    .map_err(|e| corrupt(format!("a chunk does not unpack: {e}")))?;
+                // 128 MiB: libzstd's own limit of what it allocates for a stream.
+                decoder.window_log_max(27).map_err(|e| corrupt(e.to_string()))?;
+                read_all(&mut decoder, out)?;
+            }
+            Self::Lzw => {
+                let order = weezl::BitOrder::Msb;
+                let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(order, 8);
+                let (mut from, mut at) = (packed, 0);
+                while at < wanted {
+                    let step = decoder.decode_bytes(from, &mut out[at..]);
+                    let status = step.status.map_err(|e| corrupt(format!("a chunk's LZW: {e}")))?;
+                    from = &from[step.consumed_in..];
+                    at += step.consumed_out;
+                    let stands = step.consumed_in == 0 && step.consumed_out == 0;
+                    if stands || matches!(status, weezl::LzwStatus::Done) {
+                        break;
+                    }
+                }
+                if at < wanted {
+                    return Err(ends(at, wanted));
+                }
+            }
+            Self::PackBits => {
+                let n = pack_bits(packed, out);
+                if n < wanted {
+                    return Err(ends(n, wanted));
+                }
+            }
+            Self::Jpeg { start } => jpeg_chunk(start, packed, size, out)?,
+        }
+        Ok(())
+    }
+}
+
+fn read_all(from: &mut dyn std::io::Read, out: &mut [u8]) -> Result<(), Error> {
+    from.read_exact(out).map_err(|e| match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => {
+            let detail = format!("a chunk unpacks to less than {} bytes", out.len());
+            Error::truncated(Format::Tiff, detail)
+        }
+        _ => corrupt(format!("a chunk does not unpack: {e}")),
+    })
+}
+
+/// Unpacks runs and literals; how many bytes came out.
+fn pack_bits(mut packed: &[u8], out: &mut [u8]) -> usize {
+    let mut at = 0;
+    while let (Some((head, rest)), true) = (packed.split_first(), at < out.len()) {
+        packed = rest;
+        let room = out.len() - at;
+        match *head {
+            128 => {}
+            literals @ 0..128 => {
+                let n = (usize::from(literals) + 1).min(packed.len());
+                let kept = n.min(room);
+                out[at..at + kept].copy_from_slice(&packed[..kept]);
+                packed = &packed[n..];
+                at += kept;
+            }
+            run => {
+                let Some((value, rest)) = packed.split_first() else { break };
+                packed = rest;
+                let n = (257 - usize::from(run)).min(room);
+                out[at..at + n].fill(*value);
+                at += n;
+            }
+        }
+    }
+    at
+}
+
+/// Chunks of JPEG lack the tables that all of them share, and say nothing of their colours: the
+/// file does. An Adobe segment says it to the decoder.
+fn jpeg_start(
+    photometric: u64,
+    samples: u16,
+    bits: u64,
+    tables: Vec<u8>,
+) -> Result<Compression, Error> {
+    if bits != 8 || !matches!(samples, 1 | 3) {
+        let detail = format!("JPEG of {samples} samples of {bits} bits");
+        return Err(Error::unsupported(Format::Tiff, detail));
+    }
+    let mut start = b"\xff\xd8".to_vec();
+    if samples == 3 {
+        let transform = u8::from(photometric == 6);
+        start.extend_from_slice(b"\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00");
+        start.push(transform);
+    }
+    if !tables.is_empty() {
+        let inner = tables.strip_prefix(b"\xff\xd8").and_then(|t| t.strip_suffix(b"\xff\xd9"));
+        start.extend_from_slice(inner.ok_or_else(|| corrupt("its JPEG tables are damaged"))?);
+    }
+    Ok(Compression::Jpeg { start })
+}
+
+fn jpeg_chunk(start: &[u8], packed: &[u8], size: (u32, u32), out: &mut [u8]) -> Result<(), Error> {
+    let scans = packed.strip_prefix(b"\xff\xd8");
+    let scans = scans.ok_or_else(|| corrupt("a chunk of JPEG is none"))?;
+    let file = [start, scans].concat();
+    let in_chunk = |e: Error| corrupt(format!("a chunk of JPEG: {e}"));
+    let frame = jpeg::Frame::parse(&file).map_err(in_chunk)?;
+    let pixels = size.0 as usize * size.1 as usize;
+    let channels = out.len() / pixels.max(1);
+    if (frame.width, frame.height) != size || usize::from(frame.components) != channels {
+        let (w, h, n) = (frame.width, frame.height, frame.components);
+        return Err(corrupt(format!(
+            "a chunk of JPEG is {w} x {h} x {n}, expected {} x {} x {channels}",
+            size.0, size.1
+        )));
+    }
+    let mut rgb = Vec::new();
+    let whole = Rect::whole(size.0, size.1);
+    jpeg::decode(JpegBackend::default(), &file, &frame, whole, 1, false, &mut rgb)
+        .map_err(in_chunk)?;
+    match channels {
+        3 => out.copy_from_slice(&rgb[..out.len()]),
+        _ => out.iter_mut().zip(rgb.chunks_exact(3)).for_each(|(grey, pixel)| *grey = pixel[0]),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_and_literals_unpack() {
+        // The example of Apple's technical note 1023.
+        let packed = b"\xfe\xaa\x02\x80\x00\x2a\xfd\xaa\x03\x80\x00\x2a\x22\xf7\xaa";
+        let plain = b"\xaa\xaa\xaa\x80\x00\x2a\xaa\xaa\xaa\xaa\x80\x00\x2a\x22\xaa\xaa\xaa\xaa\
+            \xaa\xaa\xaa\xaa\xaa\xaa";
+        let mut out = [0; 24];
+        assert_eq!(pack_bits(packed, &mut out), 24);
+        assert_eq!(&out, plain);
+        for end in 0..packed.len() {
+            assert!(pack_bits(&packed[..end], &mut out) <= 24);
+        }
+        assert_eq!(pack_bits(b"\x81\x07", &mut out[..5]), 5);
+    }
+}

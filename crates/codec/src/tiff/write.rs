@@ -1,0 +1,304 @@
+//! A GeoTIFF written from top to bottom, strip by strip; BigTIFF where it must be.
+//!
+//! ```text
+//! header | strips, as they are written | directory | what is too long for it
+//! ```
+
+use std::io::{self, Seek, SeekFrom, Write};
+
+use super::{Geo, Number};
+
+/// How strips are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Packing {
+    /// Not at all.
+    None,
+    /// Deflate, of differences of integers.
+    #[default]
+    Deflate,
+}
+
+/// Rows of a strip.
+const STRIP_ROWS: u32 = 16;
+/// Above this the places of strips need 64 bits.
+const MOST_CLASSIC: u64 = (1 << 32) - (1 << 24);
+
+/// Writes one picture, `[height, width, bands]`, in rows.
+#[derive(Debug)]
+pub struct GeoTiffWriter<W: Write + Seek> {
+    out: W,
+    big: bool,
+    size: (u32, u32),
+    bands: u16,
+    number: Number,
+    geo: Geo,
+    packing: Packing,
+    /// Rows that wait for their strip.
+    rows: Vec<u8>,
+    written: u32,
+    at: u64,
+    strips: Vec<(u64, u64)>,
+}
+
+impl<W: Write + Seek> GeoTiffWriter<W> {
+    /// Begins a picture of `size` = (columns, rows).
+    ///
+    /// # Errors
+    /// Those of `out`; [`io::ErrorKind::InvalidInput`] for a picture without pixels.
+    pub fn new(
+        mut out: W,
+        size: (u32, u32),
+        bands: u16,
+        number: Number,
+        geo: Geo,
+        packing: Packing,
+    ) -> io::Result<Self> {
+        if size.0 == 0 || size.1 == 0 || bands == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let pixel = u64::from(bands) * number.bytes() as u64;
+        let bytes = u64::from(size.0) * u64::from(size.1);
+        let big = bytes.saturating_mul(pixel) > MOST_CLASSIC;
+        let at = if big { 16 } else { 8 };
+        out.write_all(&[0; 16][..at])?;
+        let at = at as u64;
+        let (rows, strips) = (Vec::new(), Vec::new());
+        Ok(Self { out, big, size, bands, number, geo, packing, rows, written: 0, at, strips })
+    }
+
+    fn line(&self) -> usize {
+        self.size.0 as usize * usize::from(self.bands) * self.number.bytes()
+    }
+
+    /// Adds whole rows, little-endian.
+    ///
+    /// # Errors
+    /// Those of the file; [`io::ErrorKind::InvalidInput`] when there are more than fit or `rows`
+    /// does not end with a row.
+    pub fn push(&mut self, rows: &[u8]) -> io::Result<()> {
+        let line = self.line();
+        let n = u32::try_from(rows.len() / line).unwrap_or(u32::MAX);
+        if !rows.len().is_multiple_of(line) || n > self.size.1 - self.written {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.written += n;
+        self.rows.extend_from_slice(rows);
+        let strip = line * STRIP_ROWS as usize;
+        while self.rows.len() >= strip {
+            let rest = self.rows.split_off(strip);
+            let strip = std::mem::replace(&mut self.rows, rest);
+            self.strip(strip)?;
+        }
+        Ok(())
+    }
+
+    fn strip(&mut self, mut strip: Vec<u8>) -> io::Result<()> {
+        if self.packing == Packing::Deflate {
+            if !self.number.is_float() {
+                let (line, bytes) = (self.line(), self.number.bytes());
+                for row in strip.chunks_exact_mut(line) {
+                    differences(row, usize::from(self.bands), bytes);
+                }
+            }
+            let level = flate2::Compression::new(6);
+            let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            packed.write_all(&strip)?;
+            strip = packed.finish()?;
+        }
+        self.out.write_all(&strip)?;
+        self.strips.push((self.at, strip.len() as u64));
+        self.at += strip.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the directory, and gives the file back.
+    ///
+    /// # Errors
+    /// Those of the file; [`io::ErrorKind::InvalidInput`] when rows are missing.
+    pub fn finish(mut self) -> io::Result<W> {
+        if self.written < self.size.1 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let last = std::mem::take(&mut self.rows);
+        if !last.is_empty() {
+            self.strip(last)?;
+        }
+        if !self.at.is_multiple_of(8) {
+            let gap = 8 - self.at % 8;
+            self.out.write_all(&[0; 8][..usize::try_from(gap).unwrap_or(0)])?;
+            self.at += gap;
+        }
+        let directory = self.directory();
+        self.out.write_all(&directory)?;
+        self.out.seek(SeekFrom::Start(0))?;
+        match self.big {
+            true => {
+                self.out.write_all(b"II\x2b\0\x08\0\0\0")?;
+                self.out.write_all(&self.at.to_le_bytes())?;
+            }
+            false => {
+                self.out.write_all(b"II\x2a\0")?;
+                let at = u32::try_from(self.at).map_err(|_| io::ErrorKind::InvalidInput)?;
+                self.out.write_all(&at.to_le_bytes())?;
+            }
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn directory(&self) -> Vec<u8> {
+        let mut tags = Tags { big: self.big, tags: Vec::new() };
+        let bits = u16::try_from(self.number.bytes() * 8).unwrap_or(8);
+        let format = match self.number {
+            Number::U8 | Number::U16 | Number::U32 => 1,
+            Number::I8 | Number::I16 | Number::I32 | Number::I64 => 2,
+            Number::F16 | Number::F32 | Number::F64 => 3,
+        };
+        let each = |value: u16| vec![value; usize::from(self.bands)];
+        let packing = if self.packing == Packing::None { 1 } else { 8 };
+        let predictor =
+            if self.packing == Packing::Deflate && !self.number.is_float() { 2 } else { 1 };
+        tags.longs(256, &[self.size.0.into()]);
+        tags.longs(257, &[self.size.1.into()]);
+        tags.shorts(258, &each(bits));
+        tags.shorts(259, &[packing]);
+        tags.shorts(262, &[1]);
+        tags.places(273, &self.strips.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+        tags.shorts(277, &[self.bands]);
+        tags.longs(278, &[STRIP_ROWS.into()]);
+        tags.places(279, &self.strips.iter().map(|(_, n)| *n).collect::<Vec<_>>());
+        tags.shorts(284, &[1]);
+        tags.shorts(317, &[predictor]);
+        if self.bands > 1 {
+            tags.shorts(338, &vec![0; usize::from(self.bands) - 1]);
+        }
+        tags.shorts(339, &each(format));
+        if let Some([x, a, b, y, d, e]) = self.geo.transform {
+            if b == 0.0 && d == 0.0 && a > 0.0 && e < 0.0 {
+                tags.doubles(33_550, &[a, -e, 0.0]);
+                tags.doubles(33_922, &[0.0, 0.0, 0.0, x, y, 0.0]);
+            } else {
+                let m = [a, b, 0.0, x, d, e, 0.0, y, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+                tags.doubles(34_264, &m);
+            }
+        }
+        self.keys(&mut tags);
+        if !self.geo.bands.is_empty() {
+            tags.text(42_112, &metadata(&self.geo.bands));
+        }
+        if let Some(nodata) = self.geo.nodata {
+            tags.text(42_113, &if nodata.is_nan() { "nan".to_owned() } else { nodata.to_string() });
+        }
+        tags.finish(self.at)
+    }
+
+    /// The CRS. Of its kind only the number tells: below 5000 geographic ones are registered, and
+    /// GDAL looks it up in any case.
+    fn keys(&self, tags: &mut Tags) {
+        let Some(crs) = &self.geo.crs else { return };
+        match crs.strip_prefix("EPSG:").and_then(|code| code.parse::<u16>().ok()) {
+            Some(code) if (4001..=4999).contains(&code) => {
+                tags.shorts(34_735, &[1, 1, 0, 3, 1024, 0, 1, 2, 1025, 0, 1, 1, 2048, 0, 1, code]);
+            }
+            Some(code) => {
+                tags.shorts(34_735, &[1, 1, 0, 3, 1024, 0, 1, 1, 1025, 0, 1, 1, 3072, 0, 1, code]);
+            }
+            None => {
+                let text = format!("{crs}|");
+                let n = u16::try_from(text.len()).unwrap_or(u16::MAX);
+                let keys = [
+                    [1, 1, 0, 4],
+                    [1024, 0, 1, 1],
+                    [1025, 0, 1, 1],
+                    [3072, 0, 1, 32_767],
+                    [3073, 34_737, n, 0],
+                ];
+                tags.shorts(34_735, keys.as_flattened());
+                tags.text(34_737, &text);
+            }
+        }
+    }
+}
+
+/// Predictor 2, from the end of the row.
+fn differences(row: &mut [u8], samples: usize, bytes: usize) {
+    let pixel = samples * bytes;
+    for at in (pixel..row.len()).step_by(bytes).rev() {
+        let number = |part: &[u8]| part.iter().rev().fold(0_u64, |n, b| n << 8 | u64::from(*b));
+        let value = number(&row[at..at + bytes]);
+        let before = number(&row[at - pixel..at - pixel + bytes]);
+        let difference = value.wrapping_sub(before).to_le_bytes();
+        row[at..at + bytes].copy_from_slice(&difference[..bytes]);
+    }
+}
+
+fn metadata(bands: &[String]) -> String {
+    let items = bands.iter().enumerate().map(|(i, name)| {
+        let name = name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        format!("<Item name=\"DESCRIPTION\" sample=\"{i}\" role=\"description\">{name}</Item>")
+    });
+    format!("<GDALMetadata>{}</GDALMetadata>", items.collect::<String>())
+}
+
+/// Entries in the order of their tags.
+struct Tags {
+    big: bool,
+    tags: Vec<(u16, u16, u64, Vec<u8>)>,
+}
+
+impl Tags {
+    fn shorts(&mut self, tag: u16, values: &[u16]) {
+        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.tags.push((tag, 3, values.len() as u64, data));
+    }
+
+    fn longs(&mut self, tag: u16, values: &[u64]) {
+        let narrow = |v: &u64| u32::try_from(*v).unwrap_or(u32::MAX).to_le_bytes();
+        let data = values.iter().flat_map(narrow).collect();
+        self.tags.push((tag, 4, values.len() as u64, data));
+    }
+
+    /// As wide as the file's own places.
+    fn places(&mut self, tag: u16, values: &[u64]) {
+        if !self.big {
+            return self.longs(tag, values);
+        }
+        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.tags.push((tag, 16, values.len() as u64, data));
+    }
+
+    fn doubles(&mut self, tag: u16, values: &[f64]) {
+        let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        self.tags.push((tag, 12, values.len() as u64, data));
+    }
+
+    fn text(&mut self, tag: u16, text: &str) {
+        let data = [text.as_bytes(), b"\0"].concat();
+        self.tags.push((tag, 2, data.len() as u64, data));
+    }
+
+    /// The directory as it is at byte `at`, and behind it what is too long for its entries.
+    fn finish(self, at: u64) -> Vec<u8> {
+        let (of_count, of_entry, room) = if self.big { (8, 20, 8) } else { (2, 12, 4) };
+        let word = |n: u64| n.to_le_bytes()[..room].to_vec();
+        let length = of_count + of_entry * self.tags.len() + room;
+        let mut out = (self.tags.len() as u64).to_le_bytes()[..of_count].to_vec();
+        let mut behind = Vec::new();
+        for (tag, kind, count, mut data) in self.tags {
+            out.extend(tag.to_le_bytes());
+            out.extend(kind.to_le_bytes());
+            out.extend(word(count));
+            if data.len() <= room {
+                data.resize(room, 0);
+                out.append(&mut data);
+            } else {
+                out.extend(word(at + (length + behind.len()) as u64));
+                behind.append(&mut data);
+                behind.resize(behind.len().next_multiple_of(8), 0);
+            }
+        }
+        out.extend(word(0));
+        out.append(&mut behind);
+        out
+    }
+}
