@@ -11,7 +11,7 @@ use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
     ArchiveLimits, Check, Error, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels, Layout,
     NamePattern, OnBadInput, PackOptions, PackOrder, PlanOptions, Progress, Report, SplitReport,
-    TableOptions, Unlabelled,
+    TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 
@@ -113,10 +113,10 @@ pub(crate) struct PackArgs {
     pub(crate) columns: Vec<String>,
     /// Masks: the mask of SRC/a/1.jpg is DIR/a/1.png
     ///
-    /// DIR is a folder or an archive. Masks are PNG files of one channel
-    /// or of a palette, or .npy files of integers, `[height, width]`, each of its image's size.
-    /// They become the field `mask`, and loaders move them with the image. With `--payload raw`
-    /// they are brought to the images' size; their values are never mixed.
+    /// DIR is a folder or an archive. Masks are PNG files of one channel or of a palette, TIFF of
+    /// one band, or .npy files of integers, `[height, width]`, each of its image's size. They
+    /// become the field `mask`, and loaders move them with the image. With `--payload raw` they
+    /// are brought to the images' size; their values are never mixed.
     #[arg(long, value_name = "DIR", help_heading = "Further fields")]
     pub(crate) mask: Option<PathBuf>,
     /// What names of masks have after the image's, such as `_mask`
@@ -130,10 +130,31 @@ pub(crate) struct PackArgs {
     pub(crate) field: Vec<FieldFiles>,
     /// Which files of SRC to pack: `images`, `arrays` or `bytes`
     ///
-    /// `arrays`: .npy files, and .npz files of one array, all of one type and shape, which become
-    /// the field `image`. `bytes`: files of any kind, byte for byte, which become the field `data`.
+    /// `arrays`: TIFF and GeoTIFF, .npy files, and .npz files of one array, all of one type and
+    /// shape, which become the field `image`. `bytes`: files of any kind, byte for byte, which
+    /// become the field `data`.
     #[arg(long = "as", value_enum, default_value_t = InputsArg::Images, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
     pub(crate) inputs: InputsArg,
+    /// Cut TIFF scenes into tiles of N x N pixels; implies `--as arrays`
+    ///
+    /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
+    /// split. The last tiles of a row and of a column end with the scene.
+    #[arg(long, value_name = "N", help_heading = "Scenes")]
+    pub(crate) tile: Option<u32>,
+    /// Pixels that neighbouring tiles share
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "tile", help_heading = "Scenes")]
+    pub(crate) overlap: u32,
+    /// Leave out tiles with a smaller part of pixels that have a value: 0 to 1
+    ///
+    /// A pixel has none if all its bands are nodata or NaN.
+    #[arg(
+        long,
+        value_name = "PART",
+        default_value_t = 0.0,
+        requires = "tile",
+        help_heading = "Scenes"
+    )]
+    pub(crate) min_valid: f64,
     /// What to do with images that get no label from the table or --label-from
     ///
     /// `skip` leaves them out and says how many.
@@ -344,7 +365,13 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
         shard_bytes: args.shard_size,
         envelope: args.envelope,
         payload: args.payload.options()?,
+        tile: args.tile.map(|size| TileOptions {
+            size,
+            overlap: args.overlap,
+            min_valid: args.min_valid,
+        }),
         inputs: match args.inputs {
+            InputsArg::Images if args.tile.is_some() => Inputs::Arrays,
             InputsArg::Images => Inputs::Images,
             InputsArg::Arrays => Inputs::Arrays,
             InputsArg::Bytes => Inputs::Bytes,
@@ -466,6 +493,10 @@ fn table(report: &Report, args: &PackArgs) -> String {
             report.skipped,
             args.out.join(gular_pack::SKIPPED_NAME).display()
         );
+    }
+    if report.empty_tiles > 0 {
+        let tiles = show::count(report.empty_tiles, "tile");
+        let _ = writeln!(text, "left out: {tiles} with too few values (--min-valid)");
     }
     if report.tolerated.n > 0 {
         let first = report.tolerated.named.first().map(ToString::to_string);

@@ -1,13 +1,18 @@
-//! Arrays as NumPy saves them: `.npy`, and `.npz` of one array.
+//! Arrays: NumPy's `.npy`, `.npz` of one array, and TIFF.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::Read as _;
 
 use gular_bundle::{Dtype, Npy};
+use gular_codec::Limits;
+use gular_codec::tiff::{Chunks, Geo, Number, Tiff};
 use rawzip::CompressionMethod;
 
 use crate::error::Fault;
 use crate::input::MOST_BYTES;
+use crate::scan::stem_and_extension;
+use crate::source::Source;
 
 /// The header of an `.npy` file; `None` for other files.
 pub(crate) fn header(file: &[u8]) -> Result<Option<Npy>, Fault> {
@@ -24,10 +29,7 @@ pub(crate) fn npy(file: &[u8], dtype: Dtype, shape: &[u64]) -> Result<Vec<u8>, F
         return fail("it does not begin as an .npy file".to_owned());
     };
     if npy.dtype != dtype || npy.shape != shape {
-        return fail(format!(
-            "it is {:?} of shape {:?}, it was {dtype:?} of shape {shape:?} when the run began",
-            npy.dtype, npy.shape
-        ));
+        return Err(other_array(npy.dtype, &npy.shape, dtype, shape));
     }
     let data = usize::try_from(npy.data_at).ok().and_then(|at| file.get(at..)).unwrap_or_default();
     if Some(data.len() as u64) != npy.data_bytes() {
@@ -74,15 +76,114 @@ fn transposed(data: &[u8], shape: &[u64], element: usize) -> Vec<u8> {
     values
 }
 
-/// The header of an `.npy` file, or of the one in an `.npz`.
-pub(crate) fn start(file: &[u8]) -> Result<Npy, Fault> {
-    let bytes = unpacked(file)?;
-    header(&bytes)?.ok_or_else(|| Fault::new("it is not an .npy or .npz file".to_owned(), None))
+/// What is known of an array before its numbers are read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Start {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    /// Of a TIFF.
+    pub(crate) geo: Option<Geo>,
 }
 
-/// The numbers of an `.npy` file, or of the one in an `.npz`: see [`npy`].
-pub(crate) fn values(file: &[u8], dtype: Dtype, shape: &[u64]) -> Result<Vec<u8>, Fault> {
-    npy(&unpacked(file)?, dtype, shape)
+/// Type and shape of the array in the file at `path`.
+pub(crate) fn start(source: &Source, path: &str) -> Result<Start, Fault> {
+    let unreadable = |e| Fault::new(format!("it cannot be read: {e}"), None);
+    if is_tiff(path) {
+        let limits = Limits::default();
+        let tiff = match source {
+            Source::Folder(folder) => {
+                let file = File::open(folder.join(path)).map_err(unreadable)?;
+                Tiff::read(&file, &limits)?
+            }
+            Source::Archive(_) => {
+                let file = source.head(path, usize::MAX).map_err(unreadable)?;
+                Tiff::read(file.as_slice(), &limits)?
+            }
+        };
+        let shape = vec![tiff.height.into(), tiff.width.into(), tiff.bands.into()];
+        return Ok(Start { dtype: dtype_of(tiff.number), shape, geo: Some(tiff.geo) });
+    }
+    let packed = path.to_ascii_lowercase().ends_with(".npz");
+    let most = if packed { usize::MAX } else { Npy::HEAD_BYTES };
+    let file = source.head(path, most).map_err(unreadable)?;
+    let npy = header(&unpacked(&file)?)?
+        .ok_or_else(|| Fault::new("it is not an .npy or .npz file".to_owned(), None))?;
+    Ok(Start { dtype: npy.dtype, shape: npy.shape, geo: None })
+}
+
+/// Whether a name is that of a TIFF.
+pub(crate) fn is_tiff(path: &str) -> bool {
+    let extension = stem_and_extension(path).1;
+    extension.eq_ignore_ascii_case("tif") || extension.eq_ignore_ascii_case("tiff")
+}
+
+pub(crate) fn dtype_of(number: Number) -> Dtype {
+    match number {
+        Number::U8 => Dtype::U8,
+        Number::I8 => Dtype::I8,
+        Number::U16 => Dtype::U16,
+        Number::I16 => Dtype::I16,
+        Number::U32 => Dtype::U32,
+        Number::I32 => Dtype::I32,
+        Number::I64 => Dtype::I64,
+        Number::F16 => Dtype::F16,
+        Number::F32 => Dtype::F32,
+        Number::F64 => Dtype::F64,
+    }
+}
+
+/// The numbers of an array file of any kind, and where a TIFF is. `shape` of a TIFF of one band
+/// may leave that axis out.
+pub(crate) fn values(
+    file: &[u8],
+    dtype: Dtype,
+    shape: &[u64],
+    limits: &Limits,
+) -> Result<(Vec<u8>, Option<Geo>), Fault> {
+    if !is_tiff_file(file) {
+        return Ok((npy(&unpacked(file)?, dtype, shape)?, None));
+    }
+    let tiff = Tiff::read(file, limits)?;
+    limits.check(tiff.width, tiff.height)?;
+    let found: [u64; 3] = [tiff.height.into(), tiff.width.into(), tiff.bands.into()];
+    let same = shape == found.as_slice() || (tiff.bands == 1 && shape == &found[..2]);
+    if !same || dtype_of(tiff.number) != dtype {
+        let number = dtype_of(tiff.number);
+        return Err(other_array(number, &found, dtype, shape));
+    }
+    let mut values = vec![0; tiff.window_bytes(tiff.whole())?];
+    tiff.read_window(file, 0, tiff.whole(), &mut Chunks::new(0), &mut values)?;
+    Ok((values, Some(tiff.geo)))
+}
+
+/// (Columns, rows) and numbers of a mask that is an array; `None` for other files.
+pub(crate) fn mask(
+    file: &[u8],
+    dtype: Dtype,
+    limits: &Limits,
+) -> Result<Option<((u32, u32), Vec<u8>)>, Fault> {
+    let size = if is_tiff_file(file) {
+        let tiff = Tiff::read(file, limits)?;
+        (tiff.width, tiff.height)
+    } else if let Some(npy) = header(file)? {
+        let side = |at: usize| npy.shape.get(at).and_then(|n| u32::try_from(*n).ok());
+        side(1).zip(side(0)).unwrap_or_default()
+    } else {
+        return Ok(None);
+    };
+    let shape = [u64::from(size.1), u64::from(size.0)];
+    Ok(Some((size, values(file, dtype, &shape, limits)?.0)))
+}
+
+fn is_tiff_file(file: &[u8]) -> bool {
+    matches!(file, [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..])
+}
+
+fn other_array(found: Dtype, found_shape: &[u64], dtype: Dtype, shape: &[u64]) -> Fault {
+    let reason = format!(
+        "it is {found:?} of shape {found_shape:?}, it was {dtype:?} of shape {shape:?} when the run began"
+    );
+    Fault::new(reason, None)
 }
 
 /// The `.npy` file in an `.npz` of one array; other files as they are.

@@ -2,16 +2,19 @@
 
 use std::io;
 
+use gular_codec::tiff::Geo;
 use gular_codec::{DecodeOptions, Decoder, Format, Limits, read_header};
 
-use crate::beside::ReadFiles;
+use crate::array;
+use crate::beside::{OfImage, ReadFiles};
 use crate::error::{BadInput, Fault};
 use crate::labels::stored;
-use crate::payload::{Maker, Value};
+use crate::payload::{Maker, Recipe, Value};
 use crate::plan::{Plan, Record};
 use crate::scan::media_type_of;
+use crate::scenes::{self, Scenes, Wanted, Window};
 use crate::source::Source;
-use crate::{Check, Inputs, PlanOptions};
+use crate::{Check, Inputs, PlanOptions, TileOptions};
 
 /// The largest value of a field. Format: `FORMAT.md`, "Limits".
 pub(crate) const MOST_BYTES: u64 = (1 << 31) - 1;
@@ -25,17 +28,20 @@ pub(crate) struct InputReader<'a> {
     decoder: Decoder,
     maker: Maker<'a>,
     files: ReadFiles<'a>,
+    tile: Option<TileOptions>,
+    scenes: Scenes,
 }
 
 impl<'a> InputReader<'a> {
     /// Of samples of `plan`; `statistics` says whether pixels are summed.
     pub(crate) fn new(plan: &'a Plan, options: &PlanOptions, statistics: bool) -> Self {
-        let PlanOptions { check, inputs, max_pixels, .. } = *options;
+        let PlanOptions { check, inputs, max_pixels, tile, .. } = *options;
         let limits = Limits { max_pixels };
         let decoder = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
         let maker = Maker { recipe: &plan.recipe, statistics };
         let files = ReadFiles::new(&plan.files);
-        Self { plan, check, inputs, limits, decoder, maker, files }
+        let scenes = Scenes::new(max_pixels);
+        Self { plan, check, inputs, limits, decoder, maker, files, tile, scenes }
     }
 
     /// The values of a planned input, or why it cannot be packed.
@@ -44,22 +50,67 @@ impl<'a> InputReader<'a> {
     }
 
     fn value(&mut self, source: &Source, record: &Record) -> Result<Value, Fault> {
+        let (of_table, of_files, scene) = further(self.plan, record)
+            .ok_or_else(|| Fault::new("its line of the plan is damaged".to_owned(), None))?;
+        let (mut value, image) = match self.tile {
+            Some(tile) => self.cut(source, record, scene, &tile)?,
+            None => self.whole(source, record)?,
+        };
+        if value.is_empty {
+            return Ok(value);
+        }
+        value.further = of_table;
+        let Self { files, decoder, scenes, .. } = self;
+        value.further.extend(files.read(&of_files, &image, decoder, scenes)?);
+        if matches!(self.plan.recipe, Recipe::Arrays { geo: true, .. }) {
+            let Geo { crs, transform, .. } = value.geo.take().unwrap_or_default();
+            let transform = transform.unwrap_or([f64::NAN; 6]);
+            value.further.push(crs.unwrap_or_default().into_bytes());
+            value.further.push(transform.iter().flat_map(|n| n.to_le_bytes()).collect());
+        }
+        Ok(value)
+    }
+
+    /// The value of a file.
+    fn whole(&mut self, source: &Source, record: &Record) -> Result<(Value, OfImage), Fault> {
         let bytes = read_file(source, record.key.as_str(), record.bytes)?;
         let flaw = self.check(record, &bytes)?;
         let size = match self.inputs == Inputs::Images && self.files.compares_sizes() {
             true => Some(read_header(&bytes, &self.limits)?.upright_size()),
-            false => None,
+            false => self.plan.recipe.size(),
         };
         let mut value = self.maker.make(bytes, &mut self.decoder)?;
         if flaw.is_some() {
             value.flaw = flaw;
         }
-        let further = further(self.plan, record)
-            .ok_or_else(|| Fault::new("its line of the plan is damaged".to_owned(), None))?;
-        let (of_table, of_files) = further;
-        value.further = of_table;
-        value.further.extend(self.files.read(&of_files, size, &mut self.decoder)?);
-        Ok(value)
+        Ok((value, OfImage { size, corner: (0, 0) }))
+    }
+
+    /// The value of a tile, whose scene has `bytes` bytes.
+    fn cut(
+        &mut self,
+        source: &Source,
+        record: &Record,
+        bytes: u64,
+        tile: &TileOptions,
+    ) -> Result<(Value, OfImage), Fault> {
+        let key = record.key.as_str();
+        let Some((scene, corner)) = scenes::parse(key) else {
+            // A scene that could not be read when the plan was made.
+            array::start(source, key)?;
+            let reason = "it could not be read when the run began".to_owned();
+            return Err(Fault::new(reason, Some("run again")));
+        };
+        let (number, side) = (0, tile.size);
+        let wanted = Wanted { source, number, path: scene, bytes, corner, side };
+        let Window { values, geo, scene, valid } = self.scenes.read(wanted)?;
+        if self.plan.recipe.value_bytes() != Some(values.len() as u64) {
+            let reason = "its type or its bands are not those of the other scenes".to_owned();
+            return Err(Fault::new(reason, None));
+        }
+        let mut value = self.maker.array(values, Some(geo));
+        value.is_empty = valid < tile.min_valid;
+        Ok((value, OfImage { size: Some(scene), corner }))
     }
 
     /// What is wrong with an input that can be packed all the same.
@@ -84,21 +135,24 @@ impl<'a> InputReader<'a> {
     }
 }
 
-/// What a shard has of a table, and the plan of files.
-type Further = (Vec<Vec<u8>>, Vec<serde_json::Value>);
+/// What a shard has of a table, the plan of files, and the bytes of a tile's scene.
+type Further = (Vec<Vec<u8>>, Vec<serde_json::Value>, u64);
 
 fn further(plan: &Plan, record: &Record) -> Option<Further> {
-    let n_files = plan.files.len();
-    let n_table = plan.fields.len().checked_sub(n_files)?;
-    if plan.fields.is_empty() {
-        return Some((Vec::new(), Vec::new()));
+    if record.values.is_empty() {
+        return (plan.n_planned() == 0).then_some((Vec::new(), Vec::new(), 0));
     }
     let mut values: Vec<serde_json::Value> = serde_json::from_str(&record.values).ok()?;
-    if values.len() != plan.fields.len() {
+    let scene = match scenes::parse(record.key.as_str()) {
+        Some(_) if values.len() == plan.n_planned() + 1 => values.pop()?.as_u64()?,
+        _ => 0,
+    };
+    if values.len() != plan.n_planned() {
         return None;
     }
+    let n_table = plan.n_planned() - plan.files.len();
     let of_files = values.split_off(n_table);
-    Some((stored(plan.fields.get(..n_table)?, &values)?, of_files))
+    Some((stored(plan.fields.get(..n_table)?, &values)?, of_files, scene))
 }
 
 /// All of a planned file.

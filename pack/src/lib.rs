@@ -28,6 +28,7 @@ mod read_ahead;
 mod report;
 mod run;
 mod scan;
+mod scenes;
 mod sort;
 mod source;
 mod sums;
@@ -41,7 +42,8 @@ pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};
 pub use options::{
-    Check, FieldFiles, Inputs, Labels, Layout, OnBadInput, PackOrder, PlanOptions, Unlabelled,
+    Check, FieldFiles, Inputs, Labels, Layout, OnBadInput, PackOrder, PlanOptions, TileOptions,
+    Unlabelled,
 };
 pub use out::{SKIPPED_NAME, STATE_DIR};
 pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};

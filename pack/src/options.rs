@@ -31,6 +31,8 @@ pub struct PlanOptions {
     pub payload: PayloadOptions,
     /// Which files are inputs.
     pub inputs: Inputs,
+    /// Whether TIFF scenes are cut.
+    pub tile: Option<TileOptions>,
     /// Fields whose values are files of their own.
     pub fields: Vec<FieldFiles>,
     /// How closely inputs are looked at.
@@ -61,6 +63,7 @@ impl Default for PlanOptions {
             envelope: Envelope::Shards,
             payload: PayloadOptions::Encoded,
             inputs: Inputs::Images,
+            tile: None,
             fields: Vec::new(),
             check: Check::Header,
             on_error: OnBadInput::Fail,
@@ -77,10 +80,22 @@ impl Default for PlanOptions {
 pub enum Inputs {
     /// Pictures, which become field `image`.
     Images,
-    /// NumPy's arrays, all of one type and shape, which become field `image`.
+    /// NumPy's arrays and TIFF, all of one type and shape, which become field `image`.
     Arrays,
     /// All files, which become field `data` byte for byte.
     Bytes,
+}
+
+/// How scenes are cut into tiles, each a sample. All tiles of a scene are in one split.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TileOptions {
+    /// Columns and rows of a tile.
+    pub size: u32,
+    /// Columns and rows that neighbours share; more at the right and at the bottom, where tiles
+    /// end with the scene.
+    pub overlap: u32,
+    /// Tiles are left out when a smaller part of their pixels has a value in any band.
+    pub min_valid: f64,
 }
 
 /// A field whose values are files, one for each image: of the same path but for what follows.

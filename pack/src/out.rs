@@ -48,6 +48,9 @@ pub(crate) struct Done {
     /// Inputs with flaws that were tolerated.
     #[serde(default)]
     pub(crate) tolerated: BadInputs,
+    /// Tiles that too little was measured of.
+    #[serde(default)]
+    pub(crate) empty_tiles: u64,
     /// Of its decoded pixels, when it is of split `train`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sums: Option<Sums>,
@@ -57,7 +60,7 @@ impl Done {
     /// Of a run that looks at no input.
     pub(crate) fn of(run: &str, entry: Option<ShardEntry>) -> Self {
         let (plan, tolerated) = (run.to_owned(), BadInputs::default());
-        Self { plan, entry, skipped: Vec::new(), tolerated, sums: None }
+        Self { plan, entry, skipped: Vec::new(), tolerated, empty_tiles: 0, sums: None }
     }
 }
 

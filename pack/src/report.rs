@@ -43,6 +43,8 @@ pub struct Report {
     /// Images packed although something is wrong with them, since Pillow and torchvision
     /// decode them too: how many, and the first ones.
     pub tolerated: BadInputs,
+    /// Tiles left out because too few of their pixels have a value.
+    pub empty_tiles: u64,
     /// How closely images were looked at: `header`, `full`, `strict` or `none`; with a
     /// payload that decodes them `full` at least.
     pub checked: &'static str,

@@ -189,7 +189,7 @@ fn run(
     let work = Work { source, out, options, plan: &plan, fields: &fields, progress, cancel };
     let mut shards = Vec::new();
     let mut sums = Sums::default();
-    let mut tolerated = BadInputs::default();
+    let (mut tolerated, mut empty_tiles) = (BadInputs::default(), 0);
     for mut done in work.run(done)?.into_values() {
         shards.extend(done.entry);
         if let Some(of_shard) = &done.sums {
@@ -197,9 +197,11 @@ fn run(
         }
         found.skipped.append(&mut done.skipped);
         tolerated.add(done.tolerated);
+        empty_tiles += done.empty_tiles;
     }
     if shards.is_empty() {
-        let ignored = format!("; all {} inputs were left out", found.skipped.len());
+        let n = found.skipped.len() as u64 + empty_tiles;
+        let ignored = format!("; all {n} inputs were left out");
         let what = "image";
         return Err(Error::NoImages { what, path: source.path().display().to_string(), ignored });
     }
@@ -213,6 +215,7 @@ fn run(
         shards: manifest.shards.len() as u64,
         resumed_shards,
         tolerated,
+        empty_tiles,
         ..report_of(&plan, &found, &options.plan)
     })
 }
@@ -244,8 +247,7 @@ fn make_plan(
                 return Err(Error::Cancelled { path, done: 0, total: 0 });
             }
         }
-        builder.look(source, key);
-        builder.push(key, bytes)
+        builder.look(source, key, bytes)
     })?;
     progress(Progress::Scanned(n));
     let classes = match table_classes {
@@ -313,6 +315,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
         columns: plan.columns.clone(),
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
         tolerated: BadInputs::default(),
+        empty_tiles: 0,
         checked: check.name(),
         already_done: false,
         ignored: found.ignored.clone(),

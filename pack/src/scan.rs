@@ -21,7 +21,12 @@ const PACKED: [(&str, &str); 5] = [
     ("webp", "image/webp"),
 ];
 /// The same of arrays.
-const ARRAYS: [(&str, &str); 2] = [("npy", "application/x-npy"), ("npz", "application/x-npz")];
+const ARRAYS: [(&str, &str); 4] = [
+    ("npy", "application/x-npy"),
+    ("npz", "application/x-npz"),
+    ("tif", "image/tiff"),
+    ("tiff", "image/tiff"),
+];
 /// Extensions, in lower case, of images that are not packed yet. Other loaders
 /// may read them, so that leaving them out deserves a warning.
 const UNPACKED: [&str; 11] =
@@ -47,10 +52,11 @@ pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {
     }
 }
 
-/// Whether files with this extension, in letters of any case, are images.
+/// Whether files with this extension, in letters of any case, are images or arrays.
 pub(crate) fn is_image_extension(extension: &str) -> bool {
     let extension = extension.to_ascii_lowercase();
-    PACKED.iter().any(|(e, _)| *e == extension) || UNPACKED.contains(&extension.as_str())
+    PACKED.iter().chain(&ARRAYS).any(|(e, _)| *e == extension)
+        || UNPACKED.contains(&extension.as_str())
 }
 
 /// Kinds of images, of those ignored, that are not packed yet, with their numbers.
@@ -175,7 +181,7 @@ pub(crate) fn scan(
         };
         let what = match options.inputs {
             Inputs::Images => "JPEG, PNG or WebP image",
-            Inputs::Arrays => "NumPy array",
+            Inputs::Arrays => "NumPy array or TIFF",
             Inputs::Bytes => "file",
         };
         return Err(Error::NoImages { what, path: path.display().to_string(), ignored });
@@ -262,14 +268,13 @@ fn beside(source: &Source, fields: &[FieldFiles]) -> Result<Vec<String>, Error> 
         _ => false,
     };
     let mut suffixes = Vec::new();
-    for FieldFiles { name, files, suffix } in fields.iter().filter(|of| same(&of.files)) {
+    for FieldFiles { name, suffix, .. } in fields.iter().filter(|of| same(&of.files)) {
         if suffix.is_empty() {
             let text = format!(
                 "the files for field `{name}` are among the images, which only a suffix of their names can tell apart"
             );
             return Err(Error::Option(text));
         }
-        debug_assert!(files.exists());
         suffixes.push(suffix.clone());
     }
     Ok(suffixes)

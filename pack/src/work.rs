@@ -116,7 +116,7 @@ impl Work<'_> {
         let mut left_out = LeftOut::new(self.options.plan.on_error);
         let mut tolerated = BadInputs::default();
         let mut sums = None;
-        let mut seen = 0;
+        let (mut seen, mut empty_tiles) = (0, 0);
         while let Some(item) = next() {
             if stop.load(Ordering::Relaxed) || self.cancel.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -124,6 +124,7 @@ impl Work<'_> {
             let (record, value) = item?;
             seen += 1;
             match value {
+                Ok(value) if value.is_empty => empty_tiles += 1,
                 Ok(value) if left_out.fatal.n == 0 => {
                     self.push(&mut writer, &record, &value)?;
                     if let Some(flaw) = value.flaw {
@@ -152,6 +153,7 @@ impl Work<'_> {
             entry,
             skipped: left_out.skipped,
             tolerated,
+            empty_tiles,
             sums,
         }))
     }

@@ -12,5 +12,6 @@ mod labels;
 mod pack;
 mod payload;
 mod refused;
+mod scenes;
 mod support;
 mod tolerated;

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use gular_bundle::{Dtype, Field, FieldName, Npy, media_type_of_extension};
+use gular_bundle::{Dtype, Field, FieldName, media_type_of_extension};
 use serde_json::Value;
 
 use super::make::Make;
 use super::stems::{Found, Stems};
+use crate::array::{self, Start};
 use crate::error::Fault;
 use crate::payload::{PayloadOptions, Recipe};
 use crate::scan::stem_and_extension;
@@ -30,6 +31,10 @@ struct Finding {
     stems: Stems,
     /// Whether a mask becomes pixels, as its image does.
     pixels: bool,
+    /// Whether TIFF becomes numbers, as images do.
+    arrays: bool,
+    /// Columns and rows of tiles.
+    tile: Option<u32>,
     seen: Seen,
 }
 
@@ -69,7 +74,10 @@ impl Beside {
             let stems = Stems::list(&source, name.as_str(), suffix)?;
             let pixels = is_mask(name) && matches!(options.payload, PayloadOptions::Raw(_));
             let (name, suffix) = (name.clone(), suffix.clone());
-            Ok(Finding { name, source, suffix, stems, pixels, seen: Seen::default() })
+            let arrays = options.inputs == Inputs::Arrays;
+            let tile = options.tile.map(|tile| tile.size);
+            let seen = Seen::default();
+            Ok(Finding { name, source, suffix, stems, pixels, arrays, tile, seen })
         };
         let fields: Result<_, Error> = options.fields.iter().map(open).collect();
         Ok(Self { fields: fields? })
@@ -107,6 +115,9 @@ fn check(options: &PlanOptions) -> Result<(), Error> {
         }
         if options.fields.iter().skip(i + 1).any(|other| other.name.as_str() == name) {
             return fail(format!("two fields are called `{name}`"));
+        }
+        if matches!(name, "image_crs" | "image_transform") {
+            return fail(format!("field `{name}` says where images are, and comes from them"));
         }
         if name == "mask" && options.inputs == Inputs::Bytes {
             return fail("a mask is moved with its image, and there are none".to_owned());
@@ -148,21 +159,35 @@ impl Finding {
         let name = &self.name;
         let extension = stem_and_extension(path).1.to_ascii_lowercase();
         let fault = |reason: String, hint| Err(Fault::new(reason, hint));
-        if extension == "npy" {
-            let head = self.source.head(path, Npy::HEAD_BYTES);
-            let head = head.map_err(|e| unreadable(path, &e))?;
-            let npy = Npy::parse(&head)
-                .map_err(|e| Fault::new(format!("`{name}` is `{path}`: {e}"), None))?;
+        let is_array = match extension.as_str() {
+            "npy" => true,
+            "tif" | "tiff" => self.arrays || is_mask(name),
+            _ => false,
+        };
+        if is_array {
+            let named = |fault: Fault| Fault {
+                reason: format!("`{name}` is `{path}`: {}", fault.reason),
+                ..fault
+            };
+            let Start { dtype, mut shape, .. } = array::start(&self.source, path).map_err(named)?;
             if let Some(other) = &self.seen.file {
                 let reason = format!("`{name}` is the array `{path}`, that of `{other}` is none");
                 return fault(reason, Some("keep files of one kind"));
             }
-            if is_mask(name) && (npy.shape.len() != 2 || !npy.dtype.is_integer()) {
-                let shape = &npy.shape;
-                let reason = format!("mask `{path}` is {:?} of shape {shape:?}", npy.dtype);
+            if is_mask(name) && matches!(shape.as_slice(), [_, _, 1]) {
+                shape.truncate(2);
+            }
+            if is_mask(name) && (shape.len() != 2 || !dtype.is_integer()) {
+                let reason = format!("mask `{path}` is {dtype:?} of shape {shape:?}");
                 return fault(reason, Some("a mask has integers of shape [height, width]"));
             }
-            let Npy { dtype, shape, .. } = npy;
+            if let (Some(side), [height, width, ..]) = (self.tile, shape.as_mut_slice()) {
+                if extension == "npy" {
+                    let reason = format!("`{name}` is `{path}`, and only TIFF is cut into tiles");
+                    return fault(reason, Some("save it as TIFF"));
+                }
+                (*height, *width) = (side.into(), side.into());
+            }
             let (d, s, first) =
                 self.seen.array.get_or_insert_with(|| (dtype, shape.clone(), key.to_owned()));
             // A mask that becomes pixels is brought to one shape.
@@ -174,6 +199,10 @@ impl Finding {
             }
             return Ok(());
         }
+        if self.tile.is_some() {
+            let reason = format!("`{name}` is `{path}`, and only TIFF is cut into tiles");
+            return fault(reason, Some("save it as TIFF"));
+        }
         if let Some((.., other)) = &self.seen.array {
             let reason = format!("`{name}` is `{path}`, that of `{other}` is an array");
             return fault(reason, Some("keep files of one kind"));
@@ -182,7 +211,7 @@ impl Finding {
             let start = self.source.head(path, 32).map_err(|e| unreadable(path, &e))?;
             if !gular_codec::holds_values(&start) {
                 let reason = format!("mask `{path}` is not a PNG of one channel or of a palette");
-                return fault(reason, Some("save masks as such PNG files, or as .npy"));
+                return fault(reason, Some("save masks as such PNG files, as TIFF or as .npy"));
             }
             self.seen.wide |= gular_codec::bit_depth(&start) == Some(16);
         }
@@ -197,7 +226,7 @@ impl Finding {
     }
 
     fn finish(self, recipe: &Recipe) -> FilesOf {
-        let Self { name, source, stems, seen, .. } = self;
+        let Self { name, source, stems, seen, tile, .. } = self;
         let unused = stems.len().saturating_sub(seen.used);
         let mask = is_mask(&name);
         let (field, make) = match (recipe, seen.array) {
@@ -209,7 +238,10 @@ impl Finding {
                 (Field::fixed(name, dtype, shape), make)
             }
             (_, Some((dtype, shape, _))) => {
-                let make = Make::Array { dtype, shape: shape.clone(), mask };
+                let make = match tile {
+                    Some(side) => Make::Window { dtype, side, mask },
+                    None => Make::Array { dtype, shape: shape.clone(), mask },
+                };
                 (Field::fixed(name, dtype, shape), make)
             }
             (_, None) => {

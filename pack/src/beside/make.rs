@@ -8,6 +8,7 @@ use super::FilesOf;
 use crate::array;
 use crate::error::Fault;
 use crate::input::read_file;
+use crate::scenes::{Scenes, Wanted};
 
 /// What becomes of a field's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) enum Make {
     Bytes { mask: bool },
     /// Numbers of one type and shape.
     Array { dtype: Dtype, shape: Vec<u64>, mask: bool },
+    /// The same part of a scene that is cut.
+    Window { dtype: Dtype, side: u32, mask: bool },
     /// A mask of the shape that its image is brought to.
     Mask { dtype: Dtype, to: (u32, u32), fit: Fit },
 }
@@ -35,32 +38,64 @@ impl<'a> ReadFiles<'a> {
         self.fields.iter().any(|of| match of.make {
             Make::Bytes { mask } | Make::Array { mask, .. } => mask,
             Make::Mask { .. } => true,
+            Make::Window { .. } => false,
         })
     }
 
-    /// One value a field, given what the plan has for them; `size` is that of the image.
+    /// One value a field, given what the plan has for them.
     pub(crate) fn read(
         &self,
         planned: &[Value],
-        size: Option<(u32, u32)>,
+        image: &OfImage,
         decoder: &mut Decoder,
+        scenes: &mut Scenes,
     ) -> Result<Vec<Vec<u8>>, Fault> {
         let mut values = Vec::with_capacity(self.fields.len());
-        for (of, planned) in self.fields.iter().zip(planned) {
+        for (i, (of, planned)) in self.fields.iter().zip(planned).enumerate() {
             let bytes = planned.get(0).and_then(Value::as_u64).unwrap_or(0);
             let path = planned.get(1).and_then(Value::as_str).unwrap_or_default();
             let named = |fault: Fault| Fault {
                 reason: format!("its `{}`, `{path}`: {}", of.field.name, fault.reason),
                 ..fault
             };
+            if let Make::Window { dtype, side, mask } = of.make {
+                let corner = image.corner;
+                let wanted =
+                    Wanted { source: &of.source, number: i + 1, path, bytes, corner, side };
+                let window = scenes.read(wanted).map_err(named)?;
+                same_size(window.scene, image.size).map_err(named)?;
+                let bands = if mask { &[][..] } else { of.bands() };
+                let pixels = u64::from(side) * u64::from(side);
+                let expected = bands.iter().product::<u64>() * pixels * dtype.size_bytes();
+                if window.values.len() as u64 != expected {
+                    let reason = "its type or its bands are not those of the other scenes";
+                    return Err(named(Fault::new(reason.to_owned(), None)));
+                }
+                values.push(window.values);
+                continue;
+            }
             let file = read_file(&of.source, path, bytes).map_err(named)?;
-            values.push(of.value(file, size, decoder).map_err(named)?);
+            values.push(of.value(file, image.size, decoder).map_err(named)?);
         }
         Ok(values)
     }
 }
 
+/// What is known of an image when its other files are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OfImage {
+    /// Columns and rows: of a tile those of its scene.
+    pub(crate) size: Option<(u32, u32)>,
+    /// Where a tile begins: (column, row).
+    pub(crate) corner: (u32, u32),
+}
+
 impl FilesOf {
+    /// The last axis of a picture's shape.
+    fn bands(&self) -> &[u64] {
+        self.field.as_fixed().and_then(|(_, shape)| shape.get(2..)).unwrap_or_default()
+    }
+
     fn value(
         &self,
         file: Vec<u8>,
@@ -82,8 +117,9 @@ impl FilesOf {
                     let side = |n: &u64| u32::try_from(*n).unwrap_or(u32::MAX);
                     same_size((side(width), side(height)), image)?;
                 }
-                array::npy(&file, *dtype, shape)
+                Ok(array::values(&file, *dtype, shape, &decoder.options().limits)?.0)
             }
+            Make::Window { .. } => Err(Fault::new("it is read by windows".to_owned(), None)),
             Make::Mask { dtype, to, fit } => {
                 let (size, values) = mask(&file, *dtype, decoder)?;
                 same_size(size, image)?;
@@ -96,10 +132,9 @@ impl FilesOf {
 
 /// Size and values of a mask, as numbers of type `dtype`.
 fn mask(file: &[u8], dtype: Dtype, decoder: &mut Decoder) -> Result<((u32, u32), Vec<u8>), Fault> {
-    if let Some(npy) = array::header(file)? {
-        let side = |at: usize| npy.shape.get(at).and_then(|n| u32::try_from(*n).ok());
-        let size = side(1).zip(side(0)).unwrap_or_default();
-        return Ok((size, array::npy(file, dtype, &npy.shape)?));
+    let limits = decoder.options().limits;
+    if let Some((size, values)) = array::mask(file, dtype, &limits)? {
+        return Ok((size, values));
     }
     let (size, values) = decoder.decode_values(file)?;
     let bytes = match dtype {

@@ -14,4 +14,4 @@ mod make;
 mod stems;
 
 pub(crate) use find::{Beside, FilesOf};
-pub(crate) use make::ReadFiles;
+pub(crate) use make::{OfImage, ReadFiles};

@@ -1,9 +1,9 @@
 //! The type of a set's pixels, found before anything is decided.
 
-use gular_bundle::{Dtype, Npy};
+use gular_bundle::{Decimal, Dtype};
 
 use super::{Depth, PayloadOptions};
-use crate::array;
+use crate::array::{self, Start};
 use crate::scan::media_type_of;
 use crate::source::Source;
 use crate::{Error, Inputs, PlanOptions};
@@ -18,17 +18,43 @@ pub(crate) struct Depths {
     u16: Option<String>,
     /// Types and shapes of arrays.
     arrays: Vec<(Dtype, Vec<u64>, String)>,
+    /// Whether one of them is on the Earth.
+    is_geo: bool,
+    /// What TIFF files say of their bands: not more than two ways.
+    bands: Vec<(Vec<String>, Option<String>)>,
+}
+
+/// What all arrays of a set have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Common {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<u64>,
+    pub(crate) is_geo: bool,
+    /// Names of bands, where all have the same.
+    pub(crate) bands: Vec<String>,
+    /// The value that is none, where all have the same.
+    pub(crate) nodata: Option<String>,
 }
 
 /// Two are wrong already; more than these are not told apart.
 const MOST_KINDS: usize = 16;
 
 impl Depths {
-    /// Looks at one file, when `options` leave something to be found.
-    pub(crate) fn look(&mut self, options: &PlanOptions, source: &Source, key: &str) {
+    /// Looks at one file, when `options` leave something to be found; what an array is.
+    pub(crate) fn look(
+        &mut self,
+        options: &PlanOptions,
+        source: &Source,
+        key: &str,
+    ) -> Option<Start> {
         if options.inputs == Inputs::Arrays {
-            return self.look_at_array(source, key);
+            return self.look_at_array(options, source, key);
         }
+        self.look_at_picture(options, source, key);
+        None
+    }
+
+    fn look_at_picture(&mut self, options: &PlanOptions, source: &Source, key: &str) {
         let PayloadOptions::Raw(raw) = &options.payload else { return };
         if raw.depth.is_some() {
             return;
@@ -46,14 +72,18 @@ impl Depths {
         }
     }
 
-    fn look_at_array(&mut self, source: &Source, key: &str) {
-        let packed = key.to_ascii_lowercase().ends_with(".npz");
-        let most = if packed { usize::MAX } else { Npy::HEAD_BYTES };
-        let Some(npy) = source.head(key, most).ok().and_then(|head| array::start(&head).ok())
-        else {
-            return;
-        };
-        let known = self.arrays.iter().position(|(d, s, _)| *d == npy.dtype && *s == npy.shape);
+    fn look_at_array(
+        &mut self,
+        options: &PlanOptions,
+        source: &Source,
+        key: &str,
+    ) -> Option<Start> {
+        let start = array::start(source, key).ok()?;
+        let mut shape = start.shape.clone();
+        if let (Some(tile), [height, width, _]) = (options.tile, shape.as_mut_slice()) {
+            (*height, *width) = (tile.size.into(), tile.size.into());
+        }
+        let known = self.arrays.iter().position(|(d, s, _)| *d == start.dtype && *s == shape);
         match known {
             Some(at) => {
                 if let Some((.., first)) =
@@ -63,19 +93,32 @@ impl Depths {
                 }
             }
             None if self.arrays.len() < MOST_KINDS => {
-                self.arrays.push((npy.dtype, npy.shape, key.to_owned()));
+                self.arrays.push((start.dtype, shape, key.to_owned()));
             }
             None => {}
         }
+        if let Some(geo) = &start.geo {
+            self.is_geo |= geo.crs.is_some() || geo.transform.is_some();
+            let bands = (geo.bands.clone(), geo.nodata.and_then(decimal));
+            if self.bands.len() < 2 && !self.bands.contains(&bands) {
+                self.bands.push(bands);
+            }
+        }
+        Some(start)
     }
 
-    /// Type and shape of all arrays.
-    pub(crate) fn array(mut self) -> Result<(Dtype, Vec<u64>), Error> {
+    /// What all arrays have in common.
+    pub(crate) fn arrays(mut self) -> Result<Common, Error> {
         self.arrays.sort_by(|(.., a), (.., b)| a.cmp(b));
         let mut arrays = self.arrays.into_iter();
+        let (bands, nodata) = match self.bands.as_slice() {
+            [(bands, nodata)] => (bands.clone(), nodata.clone()),
+            _ => (Vec::new(), None),
+        };
+        let is_geo = self.is_geo;
         // Where none can be read, each says why when it is packed.
         let Some((dtype, shape, first)) = arrays.next() else {
-            return Ok((Dtype::U8, Vec::new()));
+            return Ok(Common { dtype: Dtype::U8, shape: Vec::new(), is_geo, bands, nodata });
         };
         if let Some((other, other_shape, second)) = arrays.next() {
             return Err(Error::MixedArrays {
@@ -85,7 +128,7 @@ impl Depths {
                 other: format!("{other:?} {other_shape:?}"),
             });
         }
-        Ok((dtype, shape))
+        Ok(Common { dtype, shape, is_geo, bands, nodata })
     }
 
     /// The depth of all.
@@ -96,4 +139,11 @@ impl Depths {
             (_, None) => Ok(Depth::U8),
         }
     }
+}
+
+/// As a manifest writes a number; `None` where it cannot.
+fn decimal(number: f64) -> Option<String> {
+    // Rust writes no exponent.
+    let text = number.to_string();
+    Decimal::parse(&text).map(|_| text)
 }

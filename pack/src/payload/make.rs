@@ -1,6 +1,7 @@
 //! The value of one image.
 
 use gular_bundle::Dtype;
+use gular_codec::tiff::Geo;
 use gular_codec::{Decoder, Error, Image, JpegEncoder, Resize, resize};
 
 use super::{Depth, Recipe};
@@ -9,7 +10,7 @@ use crate::error::{Fault, Remedy};
 use crate::sums::Sums;
 
 /// What goes into a shard.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Value {
     /// As field `image` says.
     pub(crate) bytes: Vec<u8>,
@@ -19,6 +20,10 @@ pub(crate) struct Value {
     pub(crate) sums: Option<Sums>,
     /// What is wrong with the file and was tolerated, where it was decoded.
     pub(crate) flaw: Option<String>,
+    /// Where it is on the Earth.
+    pub(crate) geo: Option<Geo>,
+    /// Whether it is a tile of which too little was measured, and is left out.
+    pub(crate) is_empty: bool,
 }
 
 impl Value {
@@ -42,14 +47,21 @@ pub(crate) struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// The value of an array, given its numbers.
+    pub(crate) fn array(&self, bytes: Vec<u8>, geo: Option<Geo>) -> Value {
+        let Recipe::Arrays { dtype, ref shape, .. } = *self.recipe else { return Value::of(bytes) };
+        let sums = self.statistics.then(|| array_sums(&bytes, dtype, shape)).flatten();
+        Value { sums, geo, ..Value::of(bytes) }
+    }
+
     /// The value of an image, given the bytes of its file.
     pub(crate) fn make(&self, file: Vec<u8>, decoder: &mut Decoder) -> Result<Value, Fault> {
         match *self.recipe {
             Recipe::Encoded | Recipe::Bytes => Ok(Value::of(file)),
-            Recipe::Arrays { dtype, ref shape } => {
-                let bytes = array::values(&file, dtype, shape)?;
-                let sums = self.statistics.then(|| array_sums(&bytes, dtype, shape)).flatten();
-                Ok(Value { sums, ..Value::of(bytes) })
+            Recipe::Arrays { dtype, ref shape, .. } => {
+                let limits = &decoder.options().limits;
+                let (bytes, geo) = array::values(&file, dtype, shape, limits)?;
+                Ok(self.array(bytes, geo))
             }
             Recipe::Reencoded { max_side, quality, .. } => {
                 let image = shrunk(decoder.decode(&file)?, max_side)?;

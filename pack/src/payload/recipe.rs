@@ -2,12 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use gular_bundle::{Dtype, Field, FieldName, MadeValue, Payload};
+use gular_bundle::{Band, Decimal, Dtype, Field, FieldName, MadeValue, Payload};
 use gular_codec::{Fit, JpegEncoder, jpeg_backend};
 use serde::Serialize;
 
+use super::depth::Common;
 use super::{Depth, Depths, PayloadOptions, RawOptions};
 use crate::{Error, Inputs, PlanOptions};
+
+/// Fields of what is on the Earth. Format: `FORMAT.md`, "Fields".
+const CRS: &str = "image_crs";
+const TRANSFORM: &str = "image_transform";
 
 /// Options, and which libraries make the pixels. Serialised it is the plan's
 /// member `payload`; the order of members is part of that.
@@ -21,6 +26,14 @@ pub(crate) enum Recipe {
     Arrays {
         dtype: Dtype,
         shape: Vec<u64>,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        bands: Vec<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        nodata: Option<String>,
+        /// Whether CRS and transform of each become fields.
+        geo: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tile: Option<Tile>,
     },
     Reencoded {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +56,13 @@ pub(crate) enum Recipe {
     },
 }
 
+/// What a tile's size does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Tile {
+    overlap: u32,
+    min_valid: String,
+}
+
 impl Recipe {
     /// For a set of such depths and media types.
     pub(crate) fn new(
@@ -54,8 +74,12 @@ impl Recipe {
             Inputs::Images => {}
             Inputs::Bytes => return Ok(Self::Bytes),
             Inputs::Arrays => {
-                let (dtype, shape) = depths.array()?;
-                return Ok(Self::Arrays { dtype, shape });
+                let Common { dtype, shape, is_geo: geo, bands, nodata } = depths.arrays()?;
+                let tile = options.tile.map(|tile| Tile {
+                    overlap: tile.overlap,
+                    min_valid: tile.min_valid.to_string(),
+                });
+                return Ok(Self::Arrays { dtype, shape, bands, nodata, geo, tile });
             }
         }
         // Every decoder makes the same pixels of a PNG.
@@ -94,7 +118,14 @@ impl Recipe {
                 let name = FieldName::parse("data").unwrap_or(name);
                 Field::bytes(name, media_types.to_vec())
             }
-            Self::Arrays { dtype, ref shape } => Field::fixed(name, dtype, shape.clone()),
+            Self::Arrays { dtype, ref shape, ref bands, ref nodata, .. } => {
+                let band = |name: &String| Band { name: name.clone(), wavelength_nm: None };
+                Field {
+                    bands: bands.iter().map(band).collect(),
+                    nodata: nodata.as_deref().and_then(Decimal::parse),
+                    ..Field::fixed(name, dtype, shape.clone())
+                }
+            }
             Self::Reencoded { .. } => Field::bytes(name, vec!["image/jpeg".to_owned()]),
             Self::Raw { width, height, channels, depth, .. } => {
                 let dtype = match depth {
@@ -106,11 +137,27 @@ impl Recipe {
         }
     }
 
+    /// Fields that every array brings along.
+    pub(crate) fn of_arrays(&self) -> Vec<Field> {
+        let Self::Arrays { geo: true, .. } = self else { return Vec::new() };
+        let (crs, transform) = (FieldName::parse(CRS), FieldName::parse(TRANSFORM));
+        let crs = crs.map(|name| Field::bytes(name, vec!["text/plain".to_owned()]));
+        let transform = transform.map(|name| Field::fixed(name, Dtype::F64, vec![6]));
+        crs.into_iter().chain(transform).collect()
+    }
+
+    /// Columns and rows of images that are arrays.
+    pub(crate) fn size(&self) -> Option<(u32, u32)> {
+        let Self::Arrays { shape, .. } = self else { return None };
+        let [height, width, ..] = shape.as_slice() else { return None };
+        Some((u32::try_from(*width).ok()?, u32::try_from(*height).ok()?))
+    }
+
     /// Bytes of every value, where they all have the same.
     pub(crate) fn value_bytes(&self) -> Option<u64> {
         match *self {
             Self::Encoded | Self::Bytes | Self::Reencoded { .. } => None,
-            Self::Arrays { dtype, ref shape } => {
+            Self::Arrays { dtype, ref shape, .. } => {
                 shape.iter().try_fold(dtype.size_bytes(), |acc, n| acc.checked_mul(*n))
             }
             Self::Raw { width, height, channels, depth, .. } => {
@@ -126,7 +173,14 @@ impl Recipe {
             made.insert(name.to_owned(), MadeValue::Text(value.to_owned()));
         };
         match *self {
-            Self::Encoded | Self::Bytes | Self::Arrays { .. } => {}
+            Self::Encoded | Self::Bytes => {}
+            Self::Arrays { ref shape, ref tile, .. } => {
+                if let (Some(tile), [side, ..]) = (tile, shape.as_slice()) {
+                    text("min_valid", &tile.min_valid);
+                    made.insert("tile".to_owned(), MadeValue::Number(*side));
+                    made.insert("overlap".to_owned(), MadeValue::Number(tile.overlap.into()));
+                }
+            }
             Self::Reencoded { max_side, quality, decoder, encoder } => {
                 text("encoder", encoder);
                 if let Some(decoder) = decoder {

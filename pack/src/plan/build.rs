@@ -3,7 +3,7 @@
 //! Two sorts: by folded key, where keys that differ only in case become
 //! neighbours; then by split and order, which is the order of the file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,10 @@ use crate::error::{BadInput, BadInputs};
 use crate::labels::{Join, Joined, Names, Said, Table, TableColumns, hot_classes};
 use crate::payload::{Depths, Recipe};
 use crate::scan::{Scan, place};
+use crate::scenes;
 use crate::sort::{Sorted, Sorter};
 use crate::source::Source;
-use crate::{Error, Labels, OnBadInput, PackOrder, PlanOptions, Unlabelled};
+use crate::{Error, Inputs, Labels, OnBadInput, PackOrder, PlanOptions, TileOptions, Unlabelled};
 
 /// Below this, sorting is all reading and writing.
 const LEAST_MEMORY: usize = 1 << 20;
@@ -34,6 +35,8 @@ pub struct PlanBuilder {
     depths: Depths,
     table: Option<Joining>,
     beside: Beside,
+    /// Bytes of the scenes that are cut.
+    scenes: BTreeMap<String, u64>,
 }
 
 /// A table, and the images that wait for its rows.
@@ -56,8 +59,8 @@ impl PlanBuilder {
         let by_name = Sorter::new(dir, options.memory / 2);
         let depths = Depths::default();
         let options = options.clone();
-        let beside = Beside::default();
-        Ok(Self { dir: dir.to_owned(), options, by_name, depths, table: None, beside })
+        let (beside, scenes, dir) = (Beside::default(), BTreeMap::new(), dir.to_owned());
+        Ok(Self { dir, options, by_name, depths, table: None, beside, scenes })
     }
 
     /// Takes labels, splits and values from a table.
@@ -71,9 +74,32 @@ impl PlanBuilder {
         self.beside = beside;
     }
 
-    /// Finds of an image what the payload leaves to be found.
-    pub(crate) fn look(&mut self, source: &Source, key: &BundlePath) {
-        self.depths.look(&self.options, source, key.as_str());
+    /// Adds an image or the tiles of a scene, and finds of it what the payload leaves to be found.
+    pub(crate) fn look(
+        &mut self,
+        source: &Source,
+        key: &BundlePath,
+        bytes: u64,
+    ) -> Result<(), Error> {
+        let start = self.depths.look(&self.options, source, key.as_str());
+        let (Some(tile), Some(start)) = (self.options.tile, start) else {
+            return self.push(key, bytes);
+        };
+        let [height, width, bands] = *start.shape.as_slice() else { return self.push(key, bytes) };
+        let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let pixels = u64::from(tile.size) * u64::from(tile.size);
+        let of_tile = pixels * bands * start.dtype.size_bytes();
+        let size = (side(width), side(height));
+        let corners = scenes::corners(size, &tile).map_err(|n| {
+            let side = tile.size;
+            Error::Option(format!("`{key}` would be cut into {n} tiles of {side} pixels"))
+        })?;
+        for corner in corners {
+            let tile = BundlePath::parse(&scenes::key(key.as_str(), corner));
+            self.push(&tile.map_err(gular_bundle::Error::from)?, of_tile)?;
+        }
+        self.scenes.insert(key.as_str().to_owned(), bytes);
+        Ok(())
     }
 
     /// Adds an image.
@@ -107,7 +133,7 @@ impl PlanBuilder {
         split_layout: bool,
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
-        let Self { dir, options, mut by_name, depths, table, mut beside } = self;
+        let Self { dir, options, mut by_name, depths, table, mut beside, scenes } = self;
         let recipe = Recipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits, which fractions would contradict; with the layout `class` they are classes";
@@ -133,15 +159,22 @@ impl PlanBuilder {
                 return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
             }
             let (folder, class) = place(key, split_layout, &options.labels);
-            let split =
-                split.or(folder).unwrap_or_else(|| split_by(key, options.seed, &options.fractions));
+            // Neighbours share pixels, so all tiles of a scene are in one split.
+            let scene = options.tile.and_then(|_| scenes::parse(key)).map(|(scene, _)| scene);
+            let file = scene.unwrap_or(key);
+            let split = split
+                .or(folder)
+                .unwrap_or_else(|| split_by(file, options.seed, &options.fractions));
             let label = match class.map(|class| (class, labels.get(class))) {
                 None => label.unwrap_or(-1),
                 Some((_, Some(label))) => *label,
                 Some((class, None)) => return Err(unknown_class(key, class, &options, classes)),
             };
-            match beside.planned(key) {
-                Ok((files, of_files)) => {
+            match beside.planned(file) {
+                Ok((mut files, of_files)) => {
+                    files.extend(scene.and_then(|scene| scenes.get(scene)).map(|n| (*n).into()));
+                    // Of a scene a tile takes as much as of its image.
+                    let of_files = if scene.is_some() { 0 } else { of_files };
                     let mut value = bytes.to_le_bytes().to_vec();
                     value.extend(of_files.to_le_bytes());
                     value.extend(label.to_le_bytes());
@@ -170,6 +203,7 @@ impl PlanBuilder {
         };
         let files = beside.finish(&recipe);
         from_table.fields.extend(files.iter().map(|of| of.field.clone()));
+        from_table.fields.extend(recipe.of_arrays());
         let content =
             Content { classes, media_types, recipe, labelled, from_table, files, skipped };
         write(path, sorted, &options, content, cancel)
@@ -345,6 +379,9 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
             options.shard_bytes
         )));
     }
+    if let Some(tile) = options.tile {
+        check_tile(tile, options)?;
+    }
     if options.labels == Labels::None && options.classes.is_some() {
         let text = "a list of classes was given, and that there are no labels";
         return Err(Error::Option(text.to_owned()));
@@ -371,6 +408,27 @@ pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), Error> {
     let valid = fractions.iter().all(|(_, f)| (0.0..=1.0).contains(f));
     if !fractions.is_empty() && (!valid || (sum - 1.0).abs() > 1e-9) {
         return Err(Error::Option(format!("the fractions of the splits sum to {sum}, expected 1")));
+    }
+    Ok(())
+}
+
+fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
+    let TileOptions { size, overlap, min_valid } = tile;
+    let fail = |text: String| Err(Error::Option(text));
+    // Of 4096 bands of 8 bytes a value would still be below 2 GiB.
+    if !(1..=16_384).contains(&size) || overlap >= size {
+        return fail(format!(
+            "tiles of {size} pixels with an overlap of {overlap}; expected 1 to 16384, and less overlap"
+        ));
+    }
+    if !(0.0..=1.0).contains(&min_valid) {
+        return fail(format!("the part of valid pixels is {min_valid}, expected 0 to 1"));
+    }
+    if options.inputs != Inputs::Arrays {
+        return fail("only scenes of numbers, in TIFF, are cut into tiles".to_owned());
+    }
+    if matches!(options.labels, Labels::Table(_)) {
+        return fail("a table gives labels to images, and tiles have none in it".to_owned());
     }
     Ok(())
 }
@@ -553,6 +611,7 @@ fn write(
     let Out { mut inner, hasher, .. } = out;
     inner.flush().map_err(io)?;
     gular_files::persist(temp, path)?;
+    let n_of_arrays = recipe.of_arrays().len();
     Ok(Plan {
         path: path.to_owned(),
         digest: Digest::from(hasher.finalize()),
@@ -570,6 +629,7 @@ fn write(
         split_stored,
         left_out,
         recipe,
+        n_of_arrays,
         files: Arc::new(files),
         skipped,
     })

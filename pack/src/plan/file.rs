@@ -50,7 +50,9 @@ pub struct Plan {
     pub(crate) left_out: Vec<(String, String)>,
     /// What becomes of the images.
     pub(crate) recipe: Recipe,
-    /// Files of the last of `fields`.
+    /// How many of `fields`, the last of them, arrays bring along.
+    pub(crate) n_of_arrays: usize,
+    /// Files of the fields before those.
     pub(crate) files: Arc<Vec<FilesOf>>,
     /// Images left out for want of a file.
     pub(crate) skipped: Vec<BadInput>,
@@ -82,6 +84,11 @@ pub(crate) struct Record {
 }
 
 impl Plan {
+    /// Fields whose values are in the plan: those of a table, then those of files.
+    pub(crate) fn n_planned(&self) -> usize {
+        self.fields.len() - self.n_of_arrays
+    }
+
     /// Bytes that the images of so many samples, from source files of so many
     /// bytes, take in shards; about, where they are encoded again.
     pub(crate) fn stored(&self, samples: u64, bytes: u64) -> u64 {

@@ -1,0 +1,213 @@
+//! Scenes cut into tiles, each read by itself.
+//!
+//! ```text
+//! north/a.tif ─ header ─▶ north/a.tif/r000000_c000000, …/r000000_c000480, …  (row, column)
+//!                              └─ the strips or tiles that the window touches ─▶ numbers
+//! ```
+
+use std::fs::File;
+
+use gular_codec::tiff::{Chunks, Geo, Tiff};
+use gular_codec::{Limits, Rect};
+
+use crate::TileOptions;
+use crate::array::dtype_of;
+use crate::error::Fault;
+use crate::source::Source;
+
+/// Files that one thread keeps open.
+const MOST_OPEN: usize = 8;
+/// Bytes of decoded chunks that one thread keeps: neighbours share them.
+const CHUNK_BYTES: usize = 32 << 20;
+
+/// More tiles than this are not cut from one scene: a million tiles of 512 are 512 GB of bytes.
+const MOST_TILES: u64 = 1 << 22;
+
+/// Where the tiles of a scene of `size` = (columns, rows) begin: (column, row); how many there
+/// would be, when they are too many.
+pub(crate) fn corners(size: (u32, u32), tile: &TileOptions) -> Result<Vec<(u32, u32)>, u64> {
+    let step = u64::from(tile.size - tile.overlap).max(1);
+    let n = |len: u32| u64::from(len.saturating_sub(tile.size)).div_ceil(step) + 1;
+    let all = n(size.0).saturating_mul(n(size.1));
+    if all > MOST_TILES {
+        return Err(all);
+    }
+    let along = |len: u32| -> Vec<u32> {
+        let last = len.saturating_sub(tile.size);
+        let step = (tile.size - tile.overlap).max(1) as usize;
+        // The last one ends with the scene.
+        (0..last).step_by(step).chain([last]).collect()
+    };
+    let columns = along(size.0);
+    Ok(along(size.1).into_iter().flat_map(|y| columns.iter().map(move |x| (*x, y))).collect())
+}
+
+/// The key of a tile.
+pub(crate) fn key(scene: &str, (column, row): (u32, u32)) -> String {
+    format!("{scene}/r{row:06}_c{column:06}")
+}
+
+/// The scene of a key that [`key`] made, and where the tile begins: (column, row).
+pub(crate) fn parse(key: &str) -> Option<(&str, (u32, u32))> {
+    let (scene, name) = key.rsplit_once('/')?;
+    let (row, column) = name.strip_prefix('r')?.split_once("_c")?;
+    Some((scene, (column.parse().ok()?, row.parse().ok()?)))
+}
+
+/// A tile, `[size, size, bands]`.
+pub(crate) struct Window {
+    pub(crate) values: Vec<u8>,
+    pub(crate) geo: Geo,
+    /// Columns and rows of its scene.
+    pub(crate) scene: (u32, u32),
+    /// The part of its pixels that have a value in some band.
+    pub(crate) valid: f64,
+}
+
+/// Which window of which file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) source: &'a Source,
+    /// Tells sources apart: that of the images and those of fields.
+    pub(crate) number: usize,
+    /// Below the source.
+    pub(crate) path: &'a str,
+    /// Length of the file when the run began.
+    pub(crate) bytes: u64,
+    /// (Column, row).
+    pub(crate) corner: (u32, u32),
+    /// Columns and rows.
+    pub(crate) side: u32,
+}
+
+/// Open scenes; one per thread.
+pub(crate) struct Scenes {
+    limits: Limits,
+    /// The longest unused first.
+    open: Vec<Open>,
+    n_opened: u64,
+    chunks: Chunks,
+}
+
+struct Open {
+    source: usize,
+    path: String,
+    number: u64,
+    file: File,
+    tiff: Tiff,
+}
+
+impl Scenes {
+    pub(crate) fn new(max_pixels: u64) -> Self {
+        let limits = Limits { max_pixels };
+        Self { limits, open: Vec::new(), n_opened: 0, chunks: Chunks::new(CHUNK_BYTES) }
+    }
+
+    /// Reads a window; beyond the scene is nodata, or 0.
+    pub(crate) fn read(&mut self, wanted: Wanted<'_>) -> Result<Window, Fault> {
+        let at = self.find(&wanted)?;
+        let open = self.open.remove(at);
+        let window = window(&open, &wanted, &mut self.chunks);
+        self.open.push(open);
+        window
+    }
+
+    fn find(&mut self, wanted: &Wanted<'_>) -> Result<usize, Fault> {
+        let source = wanted.number;
+        let known = |open: &Open| open.source == source && open.path == wanted.path;
+        if let Some(at) = self.open.iter().position(known) {
+            return Ok(at);
+        }
+        let Source::Folder(folder) = wanted.source else {
+            let reason = "a scene in an archive cannot be cut".to_owned();
+            return Err(Fault::new(reason, Some("unpack the archive")));
+        };
+        let unreadable = |e| Fault::new(format!("cannot be read: {e}"), None);
+        let file = File::open(folder.join(wanted.path)).map_err(unreadable)?;
+        let found = file.metadata().map_err(unreadable)?.len();
+        if found != wanted.bytes {
+            let reason = format!("it is {found} bytes, it was {} when the run began", wanted.bytes);
+            return Err(Fault::new(reason, Some("run again when nothing writes to the folder")));
+        }
+        let tiff = Tiff::read(&file, &self.limits)?;
+        if self.open.len() >= MOST_OPEN {
+            self.open.remove(0);
+        }
+        self.n_opened += 1;
+        let path = wanted.path.to_owned();
+        self.open.push(Open { source, path, number: self.n_opened, file, tiff });
+        Ok(self.open.len() - 1)
+    }
+}
+
+fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Window, Fault> {
+    let Open { tiff, .. } = open;
+    let ((x, y), side) = (wanted.corner, wanted.side);
+    let width = side.min(tiff.width.saturating_sub(x));
+    let height = side.min(tiff.height.saturating_sub(y));
+    let rect = Rect::new(x, y, width, height);
+    let mut values = vec![0; tiff.window_bytes(rect)?];
+    tiff.read_window(&open.file, open.number, rect, chunks, &mut values)?;
+    let bytes = tiff.number.bytes();
+    let pixel = bytes * usize::from(tiff.bands);
+    let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
+    let has_value = |cell: &[u8]| nodata.as_deref() != Some(cell) && !is_nan(cell, tiff);
+    let has_any = |cells: &&[u8]| cells.chunks_exact(bytes).any(&has_value);
+    let valid = values.chunks_exact(pixel).filter(has_any).count();
+    let all = f64::from(side) * f64::from(side);
+    if (width, height) != (side, side) {
+        let fill = nodata.clone().unwrap_or_else(|| vec![0; bytes]);
+        let line = side as usize * pixel;
+        let mut padded = fill.repeat(line * side as usize / bytes);
+        let rows = values.chunks_exact(width as usize * pixel);
+        for (row, line) in rows.zip(padded.chunks_exact_mut(line)) {
+            line[..row.len()].copy_from_slice(row);
+        }
+        values = padded;
+    }
+    let transform = tiff.geo.window_transform(x, y);
+    let geo = Geo { transform, ..tiff.geo.clone() };
+    let scene = (tiff.width, tiff.height);
+    Ok(Window { values, geo, scene, valid: valid as f64 / all })
+}
+
+fn is_nan(cell: &[u8], tiff: &Tiff) -> bool {
+    use gular_bundle::Dtype;
+    match (dtype_of(tiff.number), cell) {
+        (Dtype::F32, [a, b, c, d]) => f32::from_le_bytes([*a, *b, *c, *d]).is_nan(),
+        (Dtype::F64, cell) => cell.first_chunk().is_some_and(|b| f64::from_le_bytes(*b).is_nan()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_cover_a_scene_and_end_with_it() {
+        let check = |len: u32, size: u32, overlap: u32, expected: &[u32]| {
+            let tile = TileOptions { size, overlap, min_valid: 0.0 };
+            let found: Vec<u32> =
+                corners((len, 1), &tile).unwrap().into_iter().map(|(x, _)| x).collect();
+            assert_eq!(found, expected, "{len} {size} {overlap}");
+        };
+        check(100, 40, 0, &[0, 40, 60]);
+        check(100, 40, 10, &[0, 30, 60]);
+        check(101, 40, 10, &[0, 30, 60, 61]);
+        check(80, 40, 0, &[0, 40]);
+        check(40, 40, 8, &[0]);
+        check(7, 40, 8, &[0]);
+        let tile = TileOptions { size: 2, overlap: 1, min_valid: 0.0 };
+        assert_eq!(corners((3, 2), &tile).unwrap(), [(0, 0), (1, 0)]);
+        assert_eq!(corners((10_001, 2001), &tile), Err(20_000_000));
+    }
+
+    #[test]
+    fn keys_say_scene_row_and_column() {
+        let found = key("north/a.tif", (480, 1_234_567));
+        assert_eq!(found, "north/a.tif/r1234567_c000480");
+        assert_eq!(parse(&found), Some(("north/a.tif", (480, 1_234_567))));
+        assert_eq!(parse("north/a.tif"), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! TIFF: whole, and cut into tiles with everything beside them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Cursor};
+use std::path::Path;
+
+use crate::support::{files, put, run, small_shards};
+use gular_bundle::{Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split};
+use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
+use gular_pack::{Error, FieldFiles, Inputs, Labels, OnBadInput, PlanOptions, TileOptions};
+
+fn geo(x: f64) -> Geo {
+    Geo {
+        transform: Some([x, 10.0, 0.0, 9000.0, 0.0, -10.0]),
+        crs: Some("EPSG:32632".into()),
+        nodata: Some(-9.0),
+        bands: vec!["B04".into(), "B08".into()],
+    }
+}
+
+/// Two bands of i16: column and row, both nodata from column `end` on.
+fn scene(size: (u32, u32), end: u32, geo: Geo) -> Vec<u8> {
+    let out = Cursor::new(Vec::new());
+    let mut writer = GeoTiffWriter::new(out, size, 2, Number::I16, geo, Packing::Deflate).unwrap();
+    for y in 0..size.1 {
+        let pixel = |x: u32| if x < end { [x as i16, y as i16] } else { [-9, -9] };
+        let row: Vec<u8> = (0..size.0).flat_map(pixel).flat_map(i16::to_le_bytes).collect();
+        writer.push(&row).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+fn classes(size: (u32, u32)) -> Vec<u8> {
+    let out = Cursor::new(Vec::new());
+    let geo = Geo::default();
+    let mut writer = GeoTiffWriter::new(out, size, 1, Number::U8, geo, Packing::None).unwrap();
+    for y in 0..size.1 {
+        writer.push(&(0..size.0).map(|x| (x / 7 + y) as u8).collect::<Vec<u8>>()).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+fn arrays() -> PlanOptions {
+    PlanOptions { inputs: Inputs::Arrays, labels: Labels::None, ..small_shards() }
+}
+
+/// (split, key) and values.
+fn samples(dir: &Path) -> (Bundle, BTreeMap<String, (Split, Vec<Vec<u8>>)>) {
+    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
+    let mut found = BTreeMap::new();
+    for split in Split::ALL {
+        for i in 0..bundle.n_samples(split) {
+            let id = bundle.locate(split, i).unwrap();
+            let value = |field| {
+                let mut value = Vec::new();
+                bundle.read(id, FieldIdx(field), &mut value).unwrap();
+                value
+            };
+            let fields = bundle.manifest().fields.len();
+            let key = bundle.key(id).unwrap().to_string();
+            found.insert(key, (split, (0..fields).map(value).collect()));
+        }
+    }
+    (bundle, found)
+}
+
+fn numbers(bytes: &[u8]) -> Vec<i16> {
+    bytes.as_chunks().0.iter().map(|pair| i16::from_le_bytes(*pair)).collect()
+}
+
+fn doubles(bytes: &[u8]) -> Vec<f64> {
+    bytes.as_chunks().0.iter().map(|eight| f64::from_le_bytes(*eight)).collect()
+}
+
+#[test]
+fn whole_files_keep_their_numbers_and_what_they_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("tiff");
+    for i in 0..3 {
+        put(&source, &format!("{i}.tif"), &scene((30, 20), 25, geo(f64::from(i))));
+    }
+    let out = dir.path().join("out");
+    run(&source, &out, arrays(), 2).unwrap();
+    let (bundle, found) = samples(&out);
+    let image = &bundle.manifest().fields[0];
+    assert_eq!(image.as_fixed(), Some((Dtype::I16, &[20, 30, 2][..])));
+    assert_eq!(image.nodata.as_ref().unwrap().as_str(), "-9");
+    let bands: Vec<&str> = image.bands.iter().map(|band| band.name.as_str()).collect();
+    assert_eq!(bands, ["B04", "B08"]);
+    let names: Vec<&str> = bundle.manifest().fields.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["image", "image_crs", "image_transform"]);
+    let (_, values) = &found["2.tif"];
+    assert_eq!(numbers(&values[0])[(3 * 30 + 5) * 2..][..2], [5, 3]);
+    assert_eq!(values[1], b"EPSG:32632");
+    assert_eq!(doubles(&values[2]), [2.0, 10.0, 0.0, 9000.0, 0.0, -10.0]);
+    put(&source, "3.tif", &scene((30, 21), 25, geo(3.0)));
+    let mixed = run(&source, &dir.path().join("mixed"), arrays(), 2).unwrap_err().to_string();
+    assert!(mixed.contains("`0.tif` is an array of I16 [20, 30, 2] and `3.tif`"), "{mixed}");
+}
+
+#[test]
+fn tiles_are_the_windows_of_their_scenes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, masks) = (dir.path().join("scenes"), dir.path().join("masks"));
+    let sizes = [(90, 70), (40, 40), (33, 100), (64, 64), (20, 20)];
+    for (i, size) in sizes.into_iter().enumerate() {
+        put(&source, &format!("n/{i}.tif"), &scene(size, 60, geo(0.0)));
+        put(&masks, &format!("n/{i}.tiff"), &classes(size));
+    }
+    let mask = FieldFiles {
+        name: FieldName::parse("mask").unwrap(),
+        files: masks.clone(),
+        suffix: String::new(),
+    };
+    let plan = PlanOptions {
+        tile: Some(TileOptions { size: 32, overlap: 8, min_valid: 0.5 }),
+        fields: vec![mask],
+        fractions: vec![(Split::Train, 0.5), (Split::Val, 0.5)],
+        ..arrays()
+    };
+    let out = dir.path().join("out");
+    let report = run(&source, &out, plan.clone(), 3).unwrap();
+    let (bundle, found) = samples(&out);
+    assert_eq!(bundle.manifest().fields[0].as_fixed(), Some((Dtype::I16, &[32, 32, 2][..])));
+    assert_eq!(bundle.manifest().fields[1].as_fixed(), Some((Dtype::U8, &[32, 32][..])));
+    assert_eq!(bundle.manifest().made["tile"], MadeValue::Number(32));
+    assert_eq!(bundle.manifest().made["min_valid"], MadeValue::Text("0.5".into()));
+    let mut splits: BTreeMap<&str, Split> = BTreeMap::new();
+    for (key, (split, values)) in &found {
+        let (scene, place) = key.rsplit_once('/').unwrap();
+        assert_eq!(splits.entry(scene).or_insert(*split), split, "{key}");
+        let (row, column) = place[1..].split_once("_c").unwrap();
+        let (row, column): (i16, i16) = (row.parse().unwrap(), column.parse().unwrap());
+        let size = sizes[usize::from(scene.as_bytes()[2] - b'0')];
+        let pixels = numbers(&values[0]);
+        for y in 0..32 {
+            for x in 0..32 {
+                let at = ((y * 32 + x) * 2) as usize;
+                let inside =
+                    column + x < 60 && column + x < size.0 as i16 && row + y < size.1 as i16;
+                let expected = if inside { [column + x, row + y] } else { [-9, -9] };
+                assert_eq!(pixels[at..at + 2], expected, "{key} {x} {y}");
+            }
+        }
+        let class = values[1][33];
+        if size.0 > 20 {
+            assert_eq!(class, ((column + 1) / 7 + row + 1) as u8, "{key}");
+        }
+        let corner = doubles(&values[3]);
+        assert_eq!(
+            (corner[0], corner[3]),
+            (f64::from(column) * 10.0, 9000.0 - f64::from(row) * 10.0)
+        );
+    }
+    // Of the first scene columns 0, 24, 48 and 58, rows 0, 24 and 38: those from column 48 on are
+    // empty. The last scene is smaller than a tile: 400 of 1024 pixels.
+    assert_eq!(report.empty_tiles, 2 * 3 + 1);
+    assert_eq!(report.samples, found.len() as u64);
+    assert!(found.contains_key("n/0.tif/r000038_c000024"));
+    assert_eq!(found.len() as u64, 6 + 4 + 2 * 4 + 9);
+    let again = dir.path().join("again");
+    run(&source, &again, plan.clone(), 1).unwrap();
+    assert!(files(&again) == files(&out));
+
+    put(&masks, "n/1.tiff", &classes((40, 41)));
+    std::fs::write(source.join("n/2.tif"), b"II*\0\x08\0\0\0").unwrap();
+    let error = run(&source, &dir.path().join("bad"), plan.clone(), 2).unwrap_err().to_string();
+    assert!(error.contains("n/2.tif") || error.contains("it has 40 x 41 pixels"), "{error}");
+    let skip = PlanOptions { on_error: OnBadInput::Skip, ..plan };
+    let report = run(&source, &dir.path().join("skip"), skip, 2).unwrap();
+    assert_eq!((report.samples, report.skipped), (6 + 9, 4 + 1));
+}
+
+#[test]
+fn tiles_that_make_no_sense_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "s/a.tif", &scene((30, 20), 25, geo(0.0)));
+    let check = |tile: TileOptions, inputs: Inputs, words: &str| {
+        let plan = PlanOptions { tile: Some(tile), inputs, ..arrays() };
+        let refused = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1);
+        assert!(
+            matches!(&refused, Err(Error::Option(text)) if text.contains(words)),
+            "{refused:?}"
+        );
+    };
+    let tile = TileOptions { size: 16, overlap: 0, min_valid: 0.0 };
+    check(TileOptions { overlap: 16, ..tile }, Inputs::Arrays, "overlap of 16");
+    check(TileOptions { size: 0, ..tile }, Inputs::Arrays, "0 pixels");
+    check(TileOptions { min_valid: 1.5, ..tile }, Inputs::Arrays, "1.5");
+    check(tile, Inputs::Images, "in TIFF");
+}
+
+/// 16 MB here, 10 GB with `GULAR_LONG_TESTS` set; most of it is sparse.
+#[test]
+fn a_scene_larger_than_what_is_kept_in_memory_is_cut() {
+    let is_long = std::env::var_os("GULAR_LONG_TESTS").is_some();
+    let side: u32 = if is_long { 50_000 } else { 2000 };
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("s");
+    std::fs::create_dir(&source).unwrap();
+    let file = BufWriter::new(File::create(source.join("a.tif")).unwrap());
+    let nothing = Geo { nodata: Some(0.0), ..Geo::default() };
+    let size = (side, side);
+    let mut writer =
+        GeoTiffWriter::new(file, size, 2, Number::U16, nothing, Packing::Deflate).unwrap();
+    let mut row = vec![0; side as usize * 4];
+    for y in 0..side {
+        let on = y >= side - 100;
+        row[side as usize * 4 - 400..].fill(u8::from(on));
+        writer.push(&row).unwrap();
+    }
+    drop(writer.finish().unwrap());
+    let tile = TileOptions { size: 1000, overlap: 0, min_valid: 0.01 };
+    let order = gular_pack::PackOrder::Sorted;
+    let plan = PlanOptions { tile: Some(tile), order, shard_bytes: 1 << 30, ..arrays() };
+    let report = run(&source, &dir.path().join("out"), plan, 1).unwrap();
+    let tiles = u64::from(side / 1000).pow(2);
+    assert_eq!((report.samples, report.empty_tiles), (1, tiles - 1));
+}
