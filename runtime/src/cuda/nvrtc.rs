@@ -51,21 +51,16 @@ pub(super) fn compile(source: &str, options: &[String]) -> Result<Vec<u8>, Strin
 impl Nvrtc {
     #[expect(unsafe_code, reason = "opening a library runs its initialisers")]
     fn open(names: &[&str]) -> Result<Self, String> {
-        let mut missing = None;
+        let mut missing = Vec::new();
         for name in names {
             // SAFETY: a library of NVIDIA's or libtorch's, whose initialisers register what they
             // have and start nothing.
-            match unsafe { Library::new(*name) } {
-                Ok(library) => match Self::of(library) {
-                    Ok(nvrtc) => return Ok(nvrtc),
-                    Err(error) => missing = Some(format!("`{name}`: {}", library::reason(&error))),
-                },
-                Err(error) => {
-                    missing.get_or_insert_with(|| library::reason(&error));
-                }
+            match unsafe { Library::new(*name) }.and_then(Self::of) {
+                Ok(nvrtc) => return Ok(nvrtc),
+                Err(error) => missing.push(format!("`{name}`: {}", library::reason(&error))),
             }
         }
-        Err(format!("NVRTC cannot be opened: {}", missing.unwrap_or_default()))
+        Err(format!("NVRTC cannot be opened: {}", missing.join("; ")))
     }
 
     #[expect(unsafe_code, reason = "functions are taken to be what the header declares")]

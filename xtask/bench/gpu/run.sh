@@ -81,7 +81,7 @@ raise SystemExit(not (torch.__version__.startswith("2.11.") and torch.version.cu
     tell optional compute-sanitizer sanitizer --version
     echo "ok cores: $(nproc); page locks: $(ulimit -l) KiB; /dev/shm: $(df -Ph /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')"
     # GPU, NVRTC and NCCL, as the program itself finds them.
-    "$kit/gpu" look || bad=1
+    "$kit/gpu" look 2>&1 || bad=1
     sum=0
     for name in $all; do
         sum=$((sum + $(limit_of "$name")))
@@ -93,11 +93,11 @@ raise SystemExit(not (torch.__version__.startswith("2.11.") and torch.version.cu
 
 # pack NAME FOLDER ARGS...: the bundle NAME, unless it is there.
 pack() {
-    name=$1 from=$2
+    bundle=$1 from=$2
     shift 2
-    [ -e "$work/$name.ready" ] && return
-    rm -rf "${work:?}/$name"
-    "$kit/gular" pack "$from" "$work/$name" --quiet "$@" && touch "$work/$name.ready"
+    [ -e "$work/$bundle.ready" ] && return
+    rm -rf "${work:?}/$bundle"
+    "$kit/gular" pack "$from" "$work/$bundle" --quiet "$@" && touch "$work/$bundle.ready"
 }
 
 # copies_of FOLDER N: each image many times under other names, so that few files make epochs of many
@@ -135,20 +135,20 @@ prepare() {
 
 # stage NAME COMMAND...: runs it, keeps what it says, and goes on when it fails.
 stage() {
-    name=$1
+    of_stage=$1
     shift
-    echo "== $name" >&2
+    echo "== $of_stage" >&2
     since=$(date +%s)
     # In a shell of its own, so that a stage that hangs can be ended with all it started.
-    if prepare "$name" >&2 && timeout -k 10 "$(limit_of "$name")" "$@" >"$logs/$name.out" 2>"$logs/$name.log"; then
-        tail -n 4 "$logs/$name.log" >&2
+    if prepare "$of_stage" >&2 && timeout -k 10 "$(limit_of "$of_stage")" "$@" >"$logs/$of_stage.out" 2>"$logs/$of_stage.log"; then
+        tail -n 4 "$logs/$of_stage.log" >&2
     else
-        echo "== $name failed ($?)" >&2
-        tail -n 20 "$logs/$name.out" "$logs/$name.log" >&2
+        echo "== $of_stage failed ($?)" >&2
+        tail -n 20 "$logs/$of_stage.out" "$logs/$of_stage.log" >&2
         failed=1
     fi
-    echo "$*" >"$logs/$name.command"
-    echo $(($(date +%s) - since)) >"$logs/$name.seconds"
+    echo "$*" >"$logs/$of_stage.command"
+    echo $(($(date +%s) - since)) >"$logs/$of_stage.seconds"
     record
 }
 
@@ -156,18 +156,20 @@ train() {
     "$kit/gular-train" train encoded --epochs 3 --size 64 --batch-size 128 --dropout 0 --lr 0.003 --json "$@"
 }
 
-# A run on each device; then one on the GPU that is stopped in its midst and resumed. The
-# first losses of each are nearly those of the processor, and the last ones near them; cuDNN
+# A run on each device; then one on the GPU that is stopped in its midst and resumed, and one in
+# mixed precision, of which the end alone is compared. The first losses of each are nearly those of the processor, and the last ones near them; cuDNN
 # would round the factors of its products to 10 bits (TF32) unless told otherwise.
 train_all() {
     export NVIDIA_TF32_OVERRIDE=0
-    rm -rf cpu gpu resumed
+    rm -rf cpu gpu resumed bf16
+    device=${DEVICE:-cuda}
     train --device cpu --torch-threads "$(nproc)" --checkpoint-dir cpu --metrics cpu >cpu.json || return
-    train --device cuda --checkpoint-dir gpu --metrics gpu >gpu.json || return
-    train --device cuda --checkpoint-dir resumed --metrics resumed --stop-after-steps 101 >resumed.json
+    train --device "$device" --checkpoint-dir gpu --metrics gpu >gpu.json || return
+    train --device "$device" --checkpoint-dir resumed --metrics resumed --stop-after-steps 101 >resumed.json
     [ $? -eq 85 ] || return 1
-    train --device cuda --checkpoint-dir resumed --metrics resumed >resumed.json || return
-    "$python" - cpu gpu resumed <<'END'
+    train --device "$device" --checkpoint-dir resumed --metrics resumed >resumed.json || return
+    train --device "$device" --precision bf16 --checkpoint-dir bf16 --metrics bf16 >bf16.json || return
+    "$python" - cpu gpu resumed bf16 <<'END'
 import json, pathlib, sys
 keys = ("device", "steps", "loss_first", "loss_last", "resumed_at_step", "weights", "images_per_second")
 def losses(name):
@@ -179,11 +181,11 @@ for name in sys.argv[1:]:
     runs[name] = {key: report[key] for key in keys} | {"first_losses": losses(name)}
 print(json.dumps(runs))
 bad = []
-for name in ("gpu", "resumed"):
+for name in ("gpu", "resumed", "bf16"):
     ours, cpu = runs[name], runs["cpu"]
     pairs = zip(ours["first_losses"], cpu["first_losses"], strict=True)
     far = [(step, a, b) for step, (a, b) in enumerate(pairs) if abs(a - b) > 1e-3 * b]
-    if far:
+    if far and name != "bf16":
         bad.append(f"step {far[0][0]} of {name}: loss {far[0][1]}, on the processor {far[0][2]}")
     if abs(ours["loss_last"] - cpu["loss_last"]) > 0.1 * cpu["loss_last"]:
         bad.append(f"cpu ends at {cpu['loss_last']}, {name} at {ours['loss_last']}")
