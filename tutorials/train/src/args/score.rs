@@ -164,7 +164,7 @@ mod tests {
                 let part = Part::parse(&format!("{number}/{of}")).unwrap();
                 let samples = part.samples(n, batch_size);
                 assert_eq!(samples.start, end);
-                assert!(samples.end == n || samples.end % batch_size.get() as u64 == 0);
+                assert!(samples.end == n || samples.end.is_multiple_of(batch_size.get() as u64));
                 end = samples.end;
             }
             assert_eq!(end, n);
