@@ -48,7 +48,8 @@ impl Dataset {
     /// Opens the bundle, fetching it first where it is a URL.
     #[new]
     #[pyo3(signature = (settings, tell=None))]
-    fn new(py: Python<'_>, settings: &str, tell: Option<Py<PyAny>>) -> PyResult<Self> {
+    fn new(py: Python<'_>, settings: &str, tell: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let tell = tell.map(|tell| tell.clone().unbind());
         let settings: Settings = serde_json::from_str(settings).map_err(|error| {
             raise(py, &Error::Option { option: "options", reason: error.to_string() })
         })?;

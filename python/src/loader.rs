@@ -267,8 +267,9 @@ pub(crate) fn n_steps(
     py: Python<'_>,
     settings: &str,
     select: Option<Py<PyAny>>,
-    tell: Option<Py<PyAny>>,
+    tell: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<u64> {
+    let tell = tell.map(|tell| tell.clone().unbind());
     let settings = Settings::parse(settings).map_err(|error| raise(py, &error))?;
     let select = select.map(Selected::new);
     let counted = opened(py, &Waits::default(), tell.as_ref(), {
@@ -292,7 +293,7 @@ pub(crate) fn ranks(py: Python<'_>) -> PyResult<(u64, u64)> {
 /// Which of several loaders with these weights step `step` of a mix takes its batch from.
 #[pyfunction]
 pub(crate) fn mixed(py: Python<'_>, weights: Vec<u32>, seed: u64, step: u64) -> PyResult<usize> {
-    Mix::drawn(&weights, seed, step).map_err(|error| raise(py, &error))
+    Mix::drawn(weights.into_iter(), seed, step).map_err(|error| raise(py, &error))
 }
 
 fn parse_state(py: Python<'_>, text: &str) -> PyResult<LoaderState> {

@@ -60,9 +60,10 @@ fn bundles_come_by_their_weights_and_each_sample_of_them_once_an_epoch() {
     // What the Python reader gives: `mixture([2, 5, 1], 9, 16)`.
     let first: Vec<usize> = found.iter().take(16).map(|(source, _)| *source).collect();
     assert_eq!(first, FIRST);
-    let drawn: Vec<usize> = (0..16).map(|step| Mix::drawn(&WEIGHTS, 9, step).unwrap()).collect();
+    let drawn: Vec<usize> =
+        (0..16).map(|step| Mix::drawn(WEIGHTS.into_iter(), 9, step).unwrap()).collect();
     assert_eq!(drawn, FIRST);
-    assert!(Mix::drawn(&[0, 0], 9, 0).is_err());
+    assert!(Mix::drawn([0, 0].into_iter(), 9, 0).is_err());
 }
 
 const FIRST: [usize; 16] = [1, 1, 1, 2, 1, 1, 0, 1, 1, 2, 1, 0, 1, 1, 0, 0];

@@ -46,7 +46,7 @@ impl Mix {
     pub fn new(sources: Vec<(Loader, u32)>, seed: u64) -> Result<Self, Error> {
         let fail = |option, reason| Err(Error::Option { option, reason });
         let (loaders, weights): (Vec<Loader>, Vec<u32>) = sources.into_iter().unzip();
-        let draws = Self::draws(&weights)?;
+        let draws = Self::draws(weights.iter().copied())?;
         let seat = |loader: &Loader| (loader.options().rank, loader.options().world_size);
         let first = loaders.first().map(seat);
         for (i, loader) in loaders.iter().enumerate() {
@@ -65,13 +65,17 @@ impl Mix {
     ///
     /// # Errors
     /// [`Error::Option`] where all weights are 0.
-    pub fn drawn(weights: &[u32], seed: u64, step: u64) -> Result<usize, Error> {
+    pub fn drawn(
+        weights: impl ExactSizeIterator<Item = u32>,
+        seed: u64,
+        step: u64,
+    ) -> Result<usize, Error> {
         Ok(Self::draws(weights)?.at(seed, 0, step) as usize)
     }
 
-    fn draws(weights: &[u32]) -> Result<Draws, Error> {
+    fn draws(weights: impl ExactSizeIterator<Item = u32>) -> Result<Draws, Error> {
         let reason = || "all weights of the mix are 0".to_owned();
-        Draws::weighted(weights.iter().copied())
+        Draws::weighted(weights)
             .ok_or_else(|| Error::Option { option: "weights", reason: reason() })
     }
 
