@@ -40,8 +40,8 @@ pub struct Told {
 impl Client {
     /// Compares the file `path` with the object at `url`.
     ///
-    /// A cache may tell another object's checksum, so only the origin's word makes it another one,
-    /// where there is an origin that can be asked.
+    /// A cache may tell another object's checksum, or none before it has all of the object: then
+    /// the origin's word counts, where there is an origin that can be asked.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Denied`], [`Error::Failed`], [`Error::Io`],
@@ -56,8 +56,7 @@ impl Client {
         }
         let local = Local::open(path)?;
         let first = self.compare_with(url, &local, cancel)?;
-        let is_doubtful = matches!(first, Same::Other(_));
-        if !is_doubtful || url.scheme() != Scheme::Pelican || url.is_direct() {
+        if matches!(first, Same::Checksum(_)) || !has_origin_behind(url) {
             return Ok(first);
         }
         match self.compare_with(&url.direct(), &local, cancel) {
@@ -68,7 +67,8 @@ impl Client {
         }
     }
 
-    /// Asks for length and checksum of the object at `url`, which has about `len_bytes`.
+    /// Asks for length and checksum of the object at `url`, which has about `len_bytes`; of the
+    /// origin, where a cache tells no checksum.
     ///
     /// # Errors
     /// Those of [`Client::compare`].
@@ -77,7 +77,15 @@ impl Client {
             let len_bytes = local::stat(url)?.len_bytes;
             return Ok(Told { len_bytes, checksum: None, server: "this machine".to_owned() });
         }
-        self.block(cancel, self.0.told(url, len_bytes))
+        let first = self.block(cancel, self.0.told(url, len_bytes))?;
+        if first.checksum.is_some() || !has_origin_behind(url) {
+            return Ok(first);
+        }
+        match self.block(cancel, self.0.told(&url.direct(), len_bytes)) {
+            Err(Error::Cancelled) => Err(Error::Cancelled),
+            Err(_) => Ok(first),
+            second => second,
+        }
     }
 
     fn compare_with(
@@ -98,6 +106,11 @@ impl Client {
             false => Same::Other(format!("{theirs}, not {ours}, says `{server}`")),
         })
     }
+}
+
+/// Whether another server than the one that is asked knows the object first hand.
+fn has_origin_behind(url: &Url) -> bool {
+    url.scheme() == Scheme::Pelican && !url.is_direct()
 }
 
 impl Inner {

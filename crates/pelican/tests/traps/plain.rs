@@ -133,6 +133,26 @@ fn a_file_is_compared_by_what_a_server_tells_and_nothing_is_read() {
     assert!(matches!(check(sum, false, n + 1, &object), Same::Other(_)));
 }
 
+/// As of Pelican, whose cache knows no checksum of what it has a part of.
+#[test]
+fn the_origin_tells_the_checksum_that_a_cache_does_not_know() {
+    let object = noise(300_000);
+    let sum = format!("Digest: crc32c={:08x}\r\n", crc32c::crc32c(&object));
+    let server = |digest: String| {
+        Server::start(move |talk, _| {
+            talk.answer_head("200 OK", &digest, 300_000);
+            true
+        })
+    };
+    let (cache, origin) = (server(String::new()), server(sum));
+    let federation = Federation::with_origin(cache, Some(origin), None, false);
+    let (client, url) = (client_with(&[federation.trust()]), federation.url());
+    let same = compare(&client, &url, &object).unwrap();
+    assert!(matches!(same, Same::Checksum(_)), "{same:?}");
+    let told = client.told(&url, 300_000, &AtomicBool::new(false)).unwrap();
+    assert!(told.checksum.is_some(), "{told:?}");
+}
+
 /// One cache holds damaged bytes, with the checksum of the sound ones or with their own.
 #[test]
 fn a_cache_that_lies_is_found_out_by_its_own_checksum_or_by_the_origins() {
