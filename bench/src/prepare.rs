@@ -86,7 +86,11 @@ impl Set {
         };
         let bundle = Bundle::open(bundle, OpenOptions::default())?;
         let shards = &bundle.manifest().shards;
-        Ok(shards.iter().flat_map(|s| s.files()).map(|f| bundle.path_of(f)).collect())
+        Ok(shards
+            .iter()
+            .flat_map(gular_bundle::ShardEntry::files)
+            .map(|f| bundle.path_of(f))
+            .collect())
     }
 
     /// What each format takes.

@@ -66,7 +66,7 @@ pub(super) fn bundle(
 /// Of the splits that are here whole.
 fn class_counts(bundle: &Bundle, here: &Here, output: &Output) -> Result<Option<Counts>, Failure> {
     let manifest = bundle.manifest();
-    let listings = manifest.shards.iter().flat_map(|s| s.listings());
+    let listings = manifest.shards.iter().flat_map(gular_bundle::ShardEntry::listings);
     let index_bytes: u64 = listings.map(|file| file.bytes).sum();
     if manifest.classes.is_empty() || index_bytes > COUNTED_INDEX_BYTES {
         return Ok(None);

@@ -122,7 +122,7 @@ impl Node {
                 let mut found = false;
                 match (subject.number(facts)?, values.as_slice()) {
                     (Some(number), values) => {
-                        found |= values.iter().any(|value| *value == Value::Number(number));
+                        found |= values.contains(&Value::Number(number));
                     }
                     (None, values) => subject.text(facts, classes, &mut |text| {
                         let is = |value: &Value| matches!(value, Value::Text(t) if t == text);

@@ -88,7 +88,7 @@ fn has_data(dir: &Path, remote: &RemoteBundle) -> Result<bool, Error> {
     let data = dir.join(DATA_DIR);
     let shards = &remote.manifest().shards;
     let mut ours = HashSet::new();
-    for file in shards.iter().flat_map(|shard| shard.files()) {
+    for file in shards.iter().flat_map(gular_bundle::ShardEntry::files) {
         let path = data.join(file.name.as_str());
         let temp = Partial::temp_of(&path);
         // Of a file in a folder of its own, that folder.
