@@ -156,12 +156,11 @@ pub(crate) fn values(
     Ok((values, Some(tiff.geo)))
 }
 
-/// (Columns, rows) and numbers of a mask that is an array; `None` for other files.
-pub(crate) fn mask(
-    file: &[u8],
-    dtype: Dtype,
-    limits: &Limits,
-) -> Result<Option<((u32, u32), Vec<u8>)>, Fault> {
+/// (Columns, rows) and numbers of a mask.
+pub(crate) type Mask = ((u32, u32), Vec<u8>);
+
+/// A mask that is an array; `None` for other files.
+pub(crate) fn mask(file: &[u8], dtype: Dtype, limits: &Limits) -> Result<Option<Mask>, Fault> {
     let size = if is_tiff_file(file) {
         let tiff = Tiff::read(file, limits)?;
         (tiff.width, tiff.height)

@@ -108,7 +108,9 @@ pub(crate) fn warnings(
     if !unpacked.is_empty() {
         let kinds: Vec<String> = unpacked.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
         let kinds = kinds.join(", ");
-        warnings.push(format!("images left out, only JPEG, PNG and WebP are packed yet: {kinds}"));
+        warnings.push(format!(
+            "images left out, only JPEG, PNG and WebP are packed as pictures: {kinds}"
+        ));
     }
     let files = plan.shards.len() * 2 + 1;
     if files > MANY_FILES {

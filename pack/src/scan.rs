@@ -27,7 +27,7 @@ const ARRAYS: [(&str, &str); 4] = [
     ("tif", "image/tiff"),
     ("tiff", "image/tiff"),
 ];
-/// Extensions, in lower case, of images that are not packed yet. Other loaders
+/// Extensions, in lower case, of images that are not packed as pictures. Other loaders
 /// may read them, so that leaving them out deserves a warning.
 const UNPACKED: [&str; 11] =
     ["tif", "tiff", "bmp", "gif", "ppm", "pgm", "jp2", "jxl", "avif", "heic", "heif"];
@@ -59,7 +59,7 @@ pub(crate) fn is_image_extension(extension: &str) -> bool {
         || UNPACKED.contains(&extension.as_str())
 }
 
-/// Kinds of images, of those ignored, that are not packed yet, with their numbers.
+/// Kinds of images, of those ignored, that are not packed as pictures, with their numbers.
 pub(crate) fn unpacked(ignored: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     let found = ignored.iter().filter(|(e, _)| UNPACKED.contains(&e.as_str()));
     found.map(|(e, n)| (e.as_str(), *n)).collect()

@@ -45,8 +45,10 @@ fn arrays() -> PlanOptions {
     PlanOptions { inputs: Inputs::Arrays, labels: Labels::None, ..small_shards() }
 }
 
-/// (split, key) and values.
-fn samples(dir: &Path) -> (Bundle, BTreeMap<String, (Split, Vec<Vec<u8>>)>) {
+/// Split and values of each key.
+type Samples = BTreeMap<String, (Split, Vec<Vec<u8>>)>;
+
+fn samples(dir: &Path) -> (Bundle, Samples) {
     let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
     let mut found = BTreeMap::new();
     for split in Split::ALL {

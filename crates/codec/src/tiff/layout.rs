@@ -99,7 +99,7 @@ impl Tiff {
         let tables = of.bytes(347)?.unwrap_or_default();
         let samples = if planar { 1 } else { bands };
         let kind = of.integer(259)?.unwrap_or(1);
-        let compression = unpack::Compression::new(kind, photometric, samples, bits, tables)?;
+        let compression = unpack::Compression::new(kind, photometric, samples, bits, &tables)?;
         // Of others libtiff does not look at it.
         let predictor = match compression.has_predictor() {
             true => of.integer(317)?.unwrap_or(1),

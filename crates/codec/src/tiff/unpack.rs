@@ -23,7 +23,7 @@ impl Compression {
         photometric: u64,
         samples: u16,
         bits: u64,
-        tables: Vec<u8>,
+        tables: &[u8],
     ) -> Result<Self, Error> {
         let name = match kind {
             1 => return Ok(Self::None),
@@ -148,7 +148,7 @@ fn jpeg_start(
     photometric: u64,
     samples: u16,
     bits: u64,
-    tables: Vec<u8>,
+    tables: &[u8],
 ) -> Result<Compression, Error> {
     if bits != 8 || !matches!(samples, 1 | 3) {
         let detail = format!("JPEG of {samples} samples of {bits} bits");
