@@ -24,7 +24,7 @@ fn make(dir: &Path) {
 }
 
 fn counts(report: &Value, names: [&str; 4]) -> [u64; 4] {
-    names.map(|name| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}")))
+    names.map(|name| report[name].as_u64().expect(name))
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Walk<'_> {
 
 fn names(dir: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
     let mut names = fs::read_dir(dir)?
-        .map(|entry| entry.map(|entry| entry.file_name()))
+        .map(|entry| Ok(entry?.file_name()))
         .collect::<std::io::Result<Vec<_>>>()?;
     names.sort();
     Ok(names)
