@@ -340,6 +340,12 @@ fn cut_archives_are_named() {
         assert!(matches!(error, Error::BadArchive { .. }), "{error}");
     };
     check("x.tar", &tar[..514]);
+    // Each member takes 1024 bytes: cut between them, and before the end.
+    check("x.tar", &tar[..1024]);
+    check("x.tar", &tar[..3072]);
+    check("x.tar.zst", &zstd::encode_all(&tar[..2048], 1).unwrap());
+    let error = refused("x.tar", &tar[..2048], ArchiveLimits::default()).to_string();
+    assert!(error.contains("cut after member `a/x.jpg`"), "{error}");
     let gz = gzipped(&tar);
     check("x.tar.gz", &gz[..gz.len() - 10]);
     let zst = zstd::encode_all(tar.as_slice(), 1).unwrap();

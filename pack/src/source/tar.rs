@@ -11,6 +11,7 @@ use super::limits::ArchiveLimits;
 use super::members::{Found, Gather, Members, damaged, safe};
 use crate::Error;
 
+const BLOCK: u64 = 512;
 /// Headers of one member, long names and extensions among them, take at most this many bytes.
 const MOST_HEADER_BYTES: u64 = 1 << 20;
 
@@ -87,6 +88,7 @@ fn each(
         reason: e.to_string(),
     };
     let left = std::cell::Cell::new(MOST_HEADER_BYTES);
+    let (mut end, mut last) = (0, String::new());
     let reader = Bounded { file, position: 0, left: &left };
     let mut archive = tar::Archive::new(reader);
     for entry in archive.entries_with_seek().map_err(bad)? {
@@ -98,6 +100,8 @@ fn each(
             let reason = format!("it is cut: member `{name}` ends past its {len} bytes");
             return Err(Error::BadArchive { path: path.display().to_string(), reason });
         }
+        end = (offset + bytes).next_multiple_of(BLOCK);
+        last = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let found = match entry.header().entry_type() {
             EntryType::Regular | EntryType::Continuous => {
                 Found::File { packed: bytes, unpacked: bytes }
@@ -109,6 +113,13 @@ fn each(
             _ => Found::Refused("it is not a plain file"),
         };
         each(&Member { name: &entry.path_bytes(), found, place: Place { offset, len: bytes } })?;
+    }
+    // Two of them end an archive; some programs write one.
+    let mut zeros = [1; BLOCK as usize];
+    if file.read_exact_at(&mut zeros, end).is_err() || zeros != [0; BLOCK as usize] {
+        let after = if last.is_empty() { String::new() } else { format!(" after member `{last}`") };
+        let reason = format!("it is cut{after}: the blocks of zeros that end a tar are missing");
+        return Err(Error::BadArchive { path: path.display().to_string(), reason });
     }
     Ok(())
 }
