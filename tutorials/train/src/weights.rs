@@ -61,8 +61,14 @@ impl Weights {
     /// What is in it.
     pub(crate) fn parse(&self, args: &ScoreArgs) -> Result<WeightsFile<'_>> {
         let shown = args.weights.display();
-        WeightsFile::parse(&self.bytes)
-            .with_context(|| format!("`{shown}` is not a safetensors file"))
+        WeightsFile::parse(&self.bytes).with_context(|| {
+            let json = self.bytes.trim_ascii_start().starts_with(b"{");
+            let is = if json { "is JSON and" } else { "is" };
+            format!(
+                "`{shown}` {is} not a safetensors file; name a folder of checkpoints, or the \
+                 `weights.safetensors` that a training leaves there"
+            )
+        })
     }
 
     /// What they say of themselves: in the file's metadata, or in the checkpoint's figures.
@@ -190,6 +196,20 @@ mod tests {
         );
         let refused = read(0, 4).unwrap_err();
         assert!(refused.contains("`block0.conv.weight` of `w` there are 0 channels"), "{refused}");
+    }
+
+    #[test]
+    fn what_are_no_weights_is_said_with_the_next_step() {
+        let cli = Cli::try_parse_from(["t", "eval", "b", "--weights", "run.json"]).unwrap();
+        let Verb::Eval(args) = cli.verb else { unreachable!("the verb is `eval`") };
+        for (bytes, expected) in
+            [("{\"accuracy\":0.9}", "is JSON and not"), ("PK\u{3}\u{4}", "`run.json` is not")]
+        {
+            let (bytes, settings) = (bytes.as_bytes().to_vec(), BTreeMap::new());
+            let weights = Weights { digest: Digest::of(&bytes), bytes, settings };
+            let error = weights.parse(&args.score).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("weights.safetensors"), "{error}");
+        }
     }
 
     #[test]
