@@ -260,7 +260,8 @@ impl Work<'_> {
             ..PlanOptions::default()
         };
         let temp_dir = self.scratch.to_owned();
-        let options = PackOptions { plan, jobs: self.options.jobs, dry_run: false, temp_dir };
+        let jobs = self.options.jobs;
+        let options = PackOptions { plan, jobs, dry_run: false, part: None, temp_dir };
         let progress = |p| {
             if let gular_pack::Progress::Packed(_, bytes) = p {
                 self.tell(what, bytes, written);

@@ -506,6 +506,7 @@ mod tests {
             plan: gular_pack::PlanOptions::default(),
             jobs: 1,
             dry_run: false,
+            part: None,
             temp_dir: dir.path().to_owned(),
         };
         gular_pack::pack(&images, &bundle, &options, &|_| {}, &never).unwrap();

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use gular_pack::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 
+use crate::about::AboutArgs;
 use crate::convert::{stopped, with_bar};
 use crate::exit::{Exit, Failure};
-use crate::shared::{AboutArgs, Jobs, Output};
+use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
 use crate::{show, units};
 
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &AdoptArgs, output: &Output) -> Result<Exit, Failure> {
         key: args.key.as_ref().map(|k| (k != "none").then(|| k.clone())),
         split: args.as_split.unwrap_or_default(),
         unknown: args.unknown_labels,
-        about: (&args.about).into(),
+        about: args.about.read()?,
         jobs: args.jobs.count(),
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
         dry_run: args.dry_run,

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use clap::Args;
-use gular_bundle::Envelope;
+use gular_bundle::{Bundle, Envelope, OpenOptions};
 use gular_pack::{ConvertOptions, Error, ExportOptions, Progress, Target};
 use indicatif::ProgressBar;
 
+use crate::duplicates::{self, DuplicatesArgs, With};
 use crate::exit::{Exit, Failure};
 use crate::progress::bytes_bar;
 use crate::shared::{Jobs, Output};
@@ -37,6 +38,8 @@ pub(crate) struct ConvertArgs {
     /// Only show what would be written
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) duplicates: DuplicatesArgs,
 }
 
 /// Parsed `--envelope` of `gular convert`.
@@ -46,21 +49,34 @@ pub(crate) enum ConvertTo {
     Directory,
 }
 
-/// Write a bundle to one file, to carry it elsewhere
+/// Write a bundle to one file, to carry it elsewhere, or describe it for dataset search
 ///
-/// The file is a zstd-compressed tar of the bundle's folder; every byte is checked on the way.
-/// `tar` or any other unpacker restores the bundle. To give samples to other tools, use
-/// `gular convert`.
+/// --tar-zst: a zstd-compressed tar of the bundle's folder, which `tar` or any other unpacker
+/// restores. --croissant: a description in MLCommons' Croissant format. Every byte is checked on
+/// the way. To give samples to other tools, use `gular convert`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gular export bundle/ --tar-zst bundle.tar.zst")]
+#[command(
+    after_help = "Example:\n  gular export bundle/ --tar-zst bundle.tar.zst\n  gular export bundle/ --croissant croissant.json"
+)]
 pub(crate) struct ExportArgs {
     /// The bundle's folder
     pub(crate) bundle: PathBuf,
     /// The new file
     ///
     /// If it holds this bundle already, nothing is done.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tar_zst: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "croissant")]
+    pub(crate) tar_zst: Option<PathBuf>,
+    /// Write a Croissant description of the bundle: name, licence, files, splits, classes
+    ///
+    /// It takes name, description, licence, citation and source from the manifest (`gular pack
+    /// --about`), and needs the SHA-256 of every shard. An earlier one is replaced.
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["tar_zst", "level"])]
+    pub(crate) croissant: Option<PathBuf>,
+    /// Croissant: the URL of the folder that the bundle's files will be in
+    ///
+    /// [default: beside the description]
+    #[arg(long, value_name = "URL", requires = "croissant", hide_short_help = true)]
+    pub(crate) url: Option<String>,
     /// The level of zstd, 1 to 19; images hardly get smaller
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) level: i32,
@@ -82,8 +98,13 @@ pub(crate) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> 
         gular_pack::convert(&args.bundle, &args.out, &options, progress, &stop.flag)
     });
     let report = result.map_err(|e| stopped(e, &stop))?;
+    let found = match report.dry_run {
+        true => None,
+        // Of the source, which has the same samples whatever it became.
+        false => Some(args.duplicates.find_in(&args.bundle, &stop)?),
+    };
     if output.json {
-        show::json(&report)?;
+        show::json(&With { report: &report, duplicates: found.as_ref() })?;
         return Ok(Exit::Done);
     }
     if output.quiet {
@@ -110,23 +131,25 @@ pub(crate) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> 
     if let Some(digest) = &report.digest {
         text.push_str(&format!("{digest}\nnext: gular verify {}\n", args.out.display()));
     }
+    text.push_str(&found.map(|found| duplicates::text(&found)).unwrap_or_default());
     show::text(&text)?;
     Ok(Exit::Done)
 }
 
 pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<Exit, Failure> {
     let stop = Stop::install()?;
+    let Some(tar_zst) = &args.tar_zst else { return describe(args, output, &stop) };
     let options =
         ExportOptions { level: args.level, jobs: args.jobs.count(), dry_run: args.dry_run };
     let result = with_bar("export", output, |progress| {
-        gular_pack::export(&args.bundle, &args.tar_zst, &options, progress, &stop.flag)
+        gular_pack::export(&args.bundle, tar_zst, &options, progress, &stop.flag)
     });
     let report = result.map_err(|e| stopped(e, &stop))?;
     if output.json {
         show::json(&report)?;
     } else if !output.quiet {
         let (files, size) = (show::count(report.files, "file"), show::size(report.bytes));
-        let to = args.tar_zst.display();
+        let to = tar_zst.display();
         show::text(&match report.written {
             None => format!("dry run: {files}, {size} before compression; nothing was written\n"),
             Some(written) if report.already_done => format!(
@@ -142,6 +165,33 @@ pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<Exit, Failure
             ),
         })?;
     }
+    Ok(Exit::Done)
+}
+
+/// Writes the description that was asked for.
+fn describe(args: &ExportArgs, output: &Output, stop: &Stop) -> Result<Exit, Failure> {
+    let Some(to) = args.croissant.as_ref().filter(|_| !args.dry_run) else {
+        let manifest = Bundle::open(&args.bundle, OpenOptions::default())?.manifest().clone();
+        let n = manifest.shards.len() as u64 + 1;
+        let text =
+            format!("dry run: {} to describe; nothing was written\n", show::count(n, "file"));
+        let value = serde_json::json!({"dry_run": true, "files": n});
+        show::value(&value, if output.quiet { "" } else { &text }, output)?;
+        return Ok(Exit::Done);
+    };
+    let result = with_bar("export", output, |progress| {
+        gular_pack::croissant(&args.bundle, args.url.as_deref(), progress, &stop.flag)
+    });
+    let description = result.map_err(|e| stopped(e, stop))?;
+    let n_files = description["distribution"].as_array().map_or(0, Vec::len) as u64;
+    gular_files::write_file(to, format!("{description:#}\n").as_bytes())?;
+    let (files, shown) = (show::count(n_files, "file"), to.display());
+    let mut text = format!("described {files} in {shown}\n");
+    if description.get("license").is_none() {
+        text.push_str("the manifest has no licence: see `gular pack --about`\n");
+    }
+    let value = serde_json::json!({"dry_run": false, "files": n_files, "written": to});
+    show::value(&value, if output.quiet { "" } else { &text }, output)?;
     Ok(Exit::Done)
 }
 

@@ -174,8 +174,14 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
             ArchiveLimit::Member => "if you trust the archive, raise `--max-member`",
             ArchiveLimit::Ratio => "if you trust the archive, raise `--max-ratio`",
         },
+        E::Unlabelled { table: true, .. } => {
+            "add the missing rows; `--unlabelled skip` leaves these images out"
+        }
+        E::Unlabelled { all: true, .. } => {
+            "correct the expression: it is searched in the path below SRC, or below the split's folder; `^(cat|dog)` matches `cat.0.jpg`"
+        }
         E::Unlabelled { .. } => {
-            "add the missing rows, or correct the expression; `--unlabelled skip` leaves these images out"
+            "correct the expression; `--unlabelled skip` leaves these images out"
         }
         E::NoTable { .. } => {
             "`--labels` takes `folder`, `none`, or a table in one of these formats"
@@ -229,6 +235,18 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NotEmpty { .. } => "name a new or empty folder",
         E::OtherPlan { .. } => {
             "run the command that was interrupted, or remove the folder and start again"
+        }
+        E::BadPart { .. } => {
+            "name folders that `gular pack --part` has finished; where it was interrupted, run it again"
+        }
+        E::Parts { .. } => {
+            "name each part of one pack once, as in `gular pack --merge part-* bundle/`; pack those that differ again with the same source and options"
+        }
+        E::AlreadyPart { .. } => {
+            "give every part a folder of its own, and `--merge` them into a new one"
+        }
+        E::OtherPart { .. } => {
+            "run the command that was interrupted, or give every part a folder of its own"
         }
         E::NotInPlace { .. } => {
             "write the file again uncompressed, or unpack it to a folder of images and `gular pack` that"

@@ -1,6 +1,7 @@
 //! The `gular` program: arguments, progress, exit codes. What it does is in
 //! the rooms; here it is only joined and shown.
 
+mod about;
 mod adopt;
 mod bench;
 mod class_table;
@@ -9,6 +10,7 @@ mod convert;
 mod derive;
 mod diff;
 mod doctor;
+mod duplicates;
 mod exit;
 mod federation;
 mod fetch;
@@ -20,6 +22,7 @@ mod inspect;
 mod job;
 mod login;
 mod ls;
+mod merge;
 mod network;
 mod pack;
 mod pack_url;
@@ -35,7 +38,9 @@ mod units;
 mod unknown;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
@@ -103,7 +108,7 @@ pub(crate) enum Verb {
 }
 
 fn main() -> std::process::ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             if let Some(failure) = unknown::failure(&error, std::env::args_os()) {
@@ -141,10 +146,23 @@ fn main() -> std::process::ExitCode {
     exit.unwrap_or_else(Failure::report).into()
 }
 
+/// Reads arguments; refuses those of `pack` that `--merge` would not use.
+pub(crate) fn parse(
+    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(args)?;
+    let pack = matches.subcommand().filter(|(verb, _)| *verb == "pack");
+    if let Some(unused) = pack.and_then(|(_, pack)| merge::unused(pack)) {
+        let flag = unused.replace('_', "-");
+        let text = format!("`--merge` takes what the parts were packed with, and no `{flag}`");
+        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
+    }
+    Cli::from_arg_matches(&matches)
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -10,16 +10,19 @@ use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
     ArchiveLimits, Check, Error, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels, Layout,
-    NamePattern, OnBadInput, PackOptions, PackOrder, PlanOptions, Progress, Report, SplitReport,
-    TableOptions, TileOptions, Unlabelled,
+    NamePattern, OnBadInput, PackOptions, PackOrder, Part, PlanOptions, Progress, Report,
+    SplitReport, TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 
+use crate::about::AboutArgs;
+use crate::duplicates::{self, DuplicatesArgs, With};
 use crate::exit::{Exit, Failure};
+use crate::merge::{self, MergeArgs};
 use crate::pack_url::{self, UrlArgs};
 use crate::payload::PayloadArgs;
 use crate::progress::{bytes_bar, counter};
-use crate::shared::{AboutArgs, Jobs, Output};
+use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
 use crate::{class_table, show, units};
 
@@ -33,6 +36,7 @@ use crate::{class_table, show, units};
 /// the same command again: finished shards are kept.
 #[derive(Debug, Args)]
 #[command(
+    override_usage = "gular pack [OPTIONS] <SRC> <OUT>",
     after_help = "\
 Example:
   gular pack photos/ bundle/ --fractions train=0.9,val=0.1",
@@ -41,7 +45,9 @@ Examples:
   gular pack photos/ bundle/ --fractions train=0.9,val=0.1
   gular pack train.zip bundle/ --label-from '^(cat|dog)'       train/cat.0.jpg, train/dog.0.jpg, …
   gular pack images/ bundle/ --labels labels.csv               labels.csv: file_name,label
-  gular pack images/ bundle/ --labels tags.csv --label-separator ' '   id,tags: 17,haze primary"
+  gular pack images/ bundle/ --labels tags.csv --label-separator ' '   id,tags: 17,haze primary
+  gular pack photos/ part-3 --part 3/8                         one of eight machines, then:
+  gular pack --merge part-* bundle/                            the bundle of all eight"
 )]
 pub(crate) struct PackArgs {
     /// The folder of images, a .zip, .tar, .tar.gz, .tgz or .tar.zst of it, or its URL
@@ -53,11 +59,13 @@ pub(crate) struct PackArgs {
     /// all images are below one folder of the archive that is not a split or class, that folder is
     /// packed; `--layout class` says that it is a class. Only a compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in
     /// TMPDIR). Archives inside a folder or an archive are not opened.
-    pub(crate) src: PathBuf,
+    #[arg(required_unless_present = "merge")]
+    pub(crate) src: Option<PathBuf>,
     /// The new bundle's folder
     ///
     /// It must not exist, be empty, or hold the same pack, interrupted or finished.
-    pub(crate) out: PathBuf,
+    #[arg(required_unless_present = "merge")]
+    pub(crate) out: Option<PathBuf>,
     /// What top folders are: `split`, `class` or `auto`
     ///
     /// `split`: split/class/file. `class`: class/file. `auto`: splits if all are named like
@@ -73,7 +81,8 @@ pub(crate) struct PackArgs {
     /// the end of that path, or a longer path that ends with it; the extension may be left out. Several tables are read as one: repeat the option. Labels in words become
     /// classes in sorted order; numbers are taken as they are. A list of classes, in JSON or by
     /// --label-separator, becomes the field `labels`, u8 of shape `[classes]`, with 1 for each
-    /// class.
+    /// class. Boxes: a COCO .json (instances) or a folder of YOLO's .txt files becomes the fields
+    /// `boxes` and `box_labels`, arrays of as many rows as the image has boxes.
     #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels)]
     pub(crate) labels: Vec<LabelsArg>,
     /// Labels are in the file names: such as `^(cat|dog)`
@@ -223,13 +232,20 @@ pub(crate) struct PackArgs {
     /// Memory for sorting paths; larger lists are sorted on disk
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) memory: u64,
+    /// Pack one part of several, such as `3/8`: each on a machine of its own
+    ///
+    /// Every part gets the same SRC and options, and an OUT of its own. A part has whole shards
+    /// of the same plan, so what one of them leaves out changes nothing in the others; --merge
+    /// then makes the bundle that one machine would have made, byte for byte. Parts are numbered
+    /// from 1, as the tasks of a Slurm array can be; with HTCondor's $(Process), add 1.
+    #[arg(long, value_name = "I/N", value_parser = Part::parse, hide_short_help = true)]
+    pub(crate) part: Option<Part>,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
-    /// Only scan and plan: show counts, bytes and shards
-    ///
-    /// No image is decoded and nothing is written.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) duplicates: DuplicatesArgs,
+    #[command(flatten)]
+    pub(crate) merge: MergeArgs,
     #[command(flatten)]
     pub(crate) payload: PayloadArgs,
     #[command(flatten)]
@@ -289,11 +305,14 @@ pub(crate) enum OnErrorArg {
 pub(crate) struct Fractions(pub(crate) Vec<(Split, f64)>);
 
 pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
+    let (Some(src), Some(out)) = (&args.src, &args.out) else {
+        return merge::run(&args.merge, args.jobs, &args.duplicates, output);
+    };
     let stop = Stop::install()?;
     let options = options(args)?;
-    let fetched =
-        pack_url::fetch(&args.src, &args.out, &args.from_url, args.dry_run, output, &stop)?;
-    let src = fetched.as_ref().map_or(&args.src, |fetched| &fetched.dir);
+    let dry_run = args.merge.dry_run;
+    let fetched = pack_url::fetch(src, out, &args.from_url, dry_run, output, &stop)?;
+    let src = fetched.as_ref().map_or(src, |fetched| &fetched.dir);
     let bars = Mutex::new((counter("scan", output), None::<ProgressBar>));
     let progress = |p: Progress| {
         let Ok(mut bars) = bars.lock() else { return };
@@ -301,7 +320,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             Progress::Scanned(n) => bars.0.set_position(n),
             Progress::Planned(_, bytes) => {
                 bars.0.finish_and_clear();
-                bars.1 = (!args.dry_run).then(|| bytes_bar("pack", bytes, output));
+                bars.1 = (!args.merge.dry_run).then(|| bytes_bar("pack", bytes, output));
             }
             Progress::Packed(_, bytes) => {
                 if let Some(bar) = &bars.1 {
@@ -310,7 +329,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             }
         }
     };
-    let result = gular_pack::pack(src, &args.out, &options, &progress, &stop.flag);
+    let result = gular_pack::pack(src, out, &options, &progress, &stop.flag);
     if let Ok(bars) = bars.lock() {
         bars.0.finish_and_clear();
         if let Some(bar) = &bars.1 {
@@ -325,10 +344,15 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             for warning in &report.warnings {
                 show::message("warning", warning);
             }
+            let duplicates = match report.digest {
+                Some(_) => Some(args.duplicates.find_in(out, &stop)?),
+                None => None,
+            };
             if output.json {
-                show::json(&report)?;
+                show::json(&With { report: &report, duplicates: duplicates.as_ref() })?;
             } else if !output.quiet {
-                show::text(&table(&report, args))?;
+                let found = duplicates.map(|found| duplicates::text(&found)).unwrap_or_default();
+                show::text(&(table(&report, out) + &found))?;
             }
             Ok(Exit::Done)
         }
@@ -393,11 +417,12 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
             member: args.max_member,
             ratio: args.max_ratio,
         },
-        about: (&args.about).into(),
+        about: args.about.read()?,
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };
     let temp_dir = std::env::temp_dir();
-    Ok(PackOptions { plan, jobs: args.jobs.count(), dry_run: args.dry_run, temp_dir })
+    let (jobs, dry_run, part) = (args.jobs.count(), args.merge.dry_run, args.part);
+    Ok(PackOptions { plan, jobs, dry_run, part, temp_dir })
 }
 
 fn further_fields(args: &PackArgs) -> Vec<FieldFiles> {
@@ -455,7 +480,7 @@ fn several_sources() -> Failure {
     Failure::new(text, Some("repeat `--labels` for tables alone".to_owned()))
 }
 
-fn table(report: &Report, args: &PackArgs) -> String {
+fn table(report: &Report, out: &Path) -> String {
     let mut text =
         format!("{:<8}{:>12}{:>12}{:>9}{:>9}\n", "split", "samples", "source", "shards", "classes");
     for (split, s) in &report.splits {
@@ -491,7 +516,11 @@ fn table(report: &Report, args: &PackArgs) -> String {
             text,
             "left out: {}, listed in `{}`",
             report.skipped,
-            args.out.join(gular_pack::SKIPPED_NAME).display()
+            match report.part {
+                None => out.join(gular_pack::SKIPPED_NAME),
+                Some(_) => out.join(gular_pack::PART_NAME),
+            }
+            .display()
         );
     }
     if report.empty_tiles > 0 {
@@ -522,6 +551,7 @@ fn table(report: &Report, args: &PackArgs) -> String {
         );
     }
     match &report.digest {
+        None if !report.dry_run => text.push_str(&of_part(report, out)),
         None => {
             let _ = writeln!(
                 text,
@@ -538,7 +568,7 @@ fn table(report: &Report, args: &PackArgs) -> String {
                  their bytes were not compared: if an image changed, pack into a new folder\n\
                  {digest}\nnext: gular verify {}",
                 show::count(report.samples, "sample"),
-                args.out.display()
+                out.display()
             );
         }
         Some(digest) => {
@@ -549,11 +579,27 @@ fn table(report: &Report, args: &PackArgs) -> String {
                 show::size(report.bytes),
                 show::count(report.shards, "shard"),
                 show::pace(report.bytes, report.seconds),
-                args.out.display()
+                out.display()
             );
         }
     }
     text
+}
+
+/// The end of a finished part's summary.
+fn of_part(report: &Report, out: &Path) -> String {
+    let part = report.part.map(|part| part.to_string()).unwrap_or_default();
+    let samples = show::count(report.samples, "sample");
+    if report.already_done {
+        return format!("nothing to do: part {part} with {samples} was packed before\n");
+    }
+    format!(
+        "packed part {part}: {samples}, {} in {}{}\nnext, when all parts are done: gular pack --merge {} … bundle/\n",
+        show::size(report.bytes),
+        show::count(report.shards, "shard"),
+        show::pace(report.bytes, report.seconds),
+        out.display()
+    )
 }
 
 /// What would become of the folders: a wrong layout shows itself here.
@@ -584,10 +630,12 @@ fn labels(text: &str) -> Result<LabelsArg, String> {
     Ok(match text {
         "folder" => LabelsArg::Folder,
         "none" => LabelsArg::None,
-        path if path.contains(['.', '/']) => LabelsArg::Table(path.into()),
+        path if path.contains(['.', '/']) || Path::new(path).is_dir() => {
+            LabelsArg::Table(path.into())
+        }
         _ => {
             return Err("expected `folder`, `none`, or a table: a file that ends in .csv, .tsv, \
-                        .jsonl or .parquet"
+                        .jsonl or .parquet, a COCO .json, or a folder of YOLO's texts"
                 .to_owned());
         }
     })
@@ -632,6 +680,26 @@ mod tests {
         };
         assert!(parse("").is_err());
         assert!(parse(" ").is_ok());
+    }
+
+    #[test]
+    fn what_a_merge_does_not_use_it_refuses() {
+        let parse = |rest: &[&str]| {
+            let args = ["gular", "pack"].iter().chain(rest);
+            crate::parse(args).map(drop).map_err(|e| e.kind())
+        };
+        parse(&["--merge", "a", "b", "out", "--json", "--jobs", "2", "--dry-run"]).unwrap();
+        parse(&["src", "out", "--part", "1/2", "--dry-run"]).unwrap();
+        use clap::error::ErrorKind;
+        assert_eq!(parse(&["src", "out", "--merge", "a", "b"]), Err(ErrorKind::ArgumentConflict));
+        assert_eq!(parse(&["--merge", "a", "b", "--seed", "1"]), Err(ErrorKind::ArgumentConflict));
+        assert_eq!(
+            parse(&["--merge", "a", "b", "--licence", "x"]),
+            Err(ErrorKind::ArgumentConflict)
+        );
+        assert_eq!(parse(&["--merge", "a", "b", "--size", "9"]), Err(ErrorKind::ArgumentConflict));
+        assert_eq!(parse(&["src"]), Err(ErrorKind::MissingRequiredArgument));
+        assert!(parse(&["--merge", "a"]).is_err(), "there is no output");
     }
 
     #[test]

@@ -31,32 +31,3 @@ impl Jobs {
         self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from)
     }
 }
-
-/// Texts for the manifest.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Manifest")]
-pub(crate) struct AboutArgs {
-    /// The dataset's name
-    #[arg(long, value_name = "TEXT", hide_short_help = true)]
-    pub(crate) name: Option<String>,
-    /// What it contains
-    #[arg(long, value_name = "TEXT", hide_short_help = true)]
-    pub(crate) description: Option<String>,
-    /// Its licence, as an SPDX expression if there is one
-    #[arg(long, value_name = "SPDX", hide_short_help = true)]
-    pub(crate) licence: Option<String>,
-    /// How to cite it
-    #[arg(long, value_name = "TEXT", hide_short_help = true)]
-    pub(crate) citation: Option<String>,
-}
-
-impl From<&AboutArgs> for gular_bundle::About {
-    fn from(args: &AboutArgs) -> Self {
-        Self {
-            name: args.name.clone(),
-            description: args.description.clone(),
-            licence: args.licence.clone(),
-            citation: args.citation.clone(),
-        }
-    }
-}

@@ -6,7 +6,7 @@ use std::io;
 use gular_bundle::Digest;
 use gular_files::Size;
 
-use crate::ArchiveLimit;
+use crate::{ArchiveLimit, Part};
 
 /// Why a directory was not packed.
 #[derive(Debug, thiserror::Error)]
@@ -112,9 +112,15 @@ pub enum Error {
         images: String,
         /// Where labels were looked for.
         why: String,
+        /// Whether that is a table and not the paths.
+        table: bool,
+        /// Whether no image at all has one.
+        all: bool,
     },
     /// A file that is not a table.
-    #[error("`{path}` is not a table; its name must end in .csv, .tsv, .jsonl or .parquet")]
+    #[error(
+        "`{path}` is not a table; its name must end in .csv, .tsv, .jsonl or .parquet, or in .json for COCO's boxes"
+    )]
     NoTable {
         /// The file.
         path: String,
@@ -288,6 +294,38 @@ pub enum Error {
         /// The folder.
         path: String,
         /// The present plan's digest, or the present source.
+        expected: String,
+        /// The same of the run there.
+        found: String,
+    },
+    /// A folder that is not a finished part.
+    #[error("`{path}` is not a finished part of a pack: {reason}")]
+    BadPart {
+        /// The folder, or its `part.json`.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Parts that are not one bundle.
+    #[error("these parts do not make a bundle: {}", faults.join("\n  also "))]
+    Parts {
+        /// Each part that is missing, doubled or of another pack.
+        faults: Vec<String>,
+    },
+    /// The folder holds a finished part, not a place for something else.
+    #[error("`{path}` already holds part {part} of a pack")]
+    AlreadyPart {
+        /// The folder.
+        path: String,
+        /// The part in it.
+        part: Part,
+    },
+    /// An interrupted run of another part, or of the whole.
+    #[error("`{path}` holds an interrupted run of {found}, now {expected} is to be packed")]
+    OtherPart {
+        /// The folder.
+        path: String,
+        /// `part i/N`, or `all parts`.
         expected: String,
         /// The same of the run there.
         found: String,

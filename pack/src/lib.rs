@@ -14,14 +14,17 @@ mod adopt;
 mod array;
 mod beside;
 mod convert;
+mod croissant;
 mod derive;
 mod diff;
+mod duplicates;
 mod error;
 mod export;
 mod input;
 mod labels;
 mod options;
 mod out;
+mod parts;
 mod payload;
 mod plan;
 mod read_ahead;
@@ -36,8 +39,13 @@ mod work;
 
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
+pub use croissant::croissant;
 pub use derive::{DeriveOptions, DeriveReport, DeriveSplit, Limit, NamedKeys, Unlisted, derive};
 pub use diff::{DiffOptions, DiffReport, Difference, Differing, diff};
+pub use duplicates::{
+    Among, DuplicateGroup, DuplicateOptions, DuplicateSample, Duplicates, LookOptions, LookPair,
+    Looks, find_duplicates, find_looks,
+};
 pub use error::{BadInput, BadInputs, Error, Remedy};
 pub use export::{ExportOptions, ExportReport, export};
 pub use labels::{FieldColumns, LabelColumn, NamePattern, TableColumns, TableOptions};
@@ -46,6 +54,7 @@ pub use options::{
     Unlabelled,
 };
 pub use out::{SKIPPED_NAME, STATE_DIR};
+pub use parts::{MergeOptions, MergeReport, PART_NAME, Part, merge};
 pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
 pub use report::{Report, SplitReport};

@@ -3,6 +3,7 @@
 //! ```text
 //! OUT/.gular-pack/lock            held while a process packs here
 //! OUT/.gular-pack/plan            the plan of this run
+//! OUT/.gular-pack/part            which part of the plan, when not all of it
 //! OUT/.gular-pack/shard-N.json    what became of planned shard N, once it is durable
 //! OUT/data/…                      finished shards and indexes
 //! OUT/skipped.jsonl               inputs left out
@@ -15,6 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -27,10 +29,11 @@ use gular_files::{Free, Lock, LockMode, TEMP_PREFIX, write_file};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BadInput, BadInputs};
+use crate::parts::PartFile;
 use crate::plan::Plan;
 use crate::report::skipped_lines;
 use crate::sums::Sums;
-use crate::{Error, OnBadInput};
+use crate::{Error, OnBadInput, PART_NAME, Part};
 
 /// The folder of an unfinished run.
 pub const STATE_DIR: &str = ".gular-pack";
@@ -107,6 +110,32 @@ impl OutDir {
         plan.rename(path)
     }
 
+    /// Notes which part of the plan is packed here; an interrupted run must have been of the
+    /// same one if it finished anything.
+    pub(crate) fn keep_part(&self, part: Option<Part>) -> Result<(), Error> {
+        let path = self.state.join("part");
+        let found = match fs::read_to_string(&path) {
+            Ok(found) => Some(found),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::io("read", &path, e)),
+        };
+        let expected = part.map(|part| part.to_string());
+        if found == expected {
+            return Ok(());
+        }
+        if self.holds_shards() || self.path.join(PART_NAME).exists() {
+            let shown = |part: Option<String>| {
+                part.map_or_else(|| "all parts".to_owned(), |part| format!("part {part}"))
+            };
+            let (path, expected, found) = (self.shown(), shown(expected), shown(found));
+            return Err(Error::OtherPart { path, expected, found });
+        }
+        match expected {
+            Some(part) => Ok(write_file(&path, part.as_bytes())?),
+            None => fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e)),
+        }
+    }
+
     /// Notes what is converted into this folder; an interrupted run's must be
     /// the same if it wrote anything. Whether there was one.
     pub(crate) fn keep_source(&self, id: &str) -> Result<bool, Error> {
@@ -138,7 +167,7 @@ impl OutDir {
             return Ok(manifest.digest());
         }
         self.check_no_bundle()?;
-        self.remove_strays(manifest)?;
+        self.remove_strays(manifest.files())?;
         let list = self.path.join(SKIPPED_NAME);
         match fs::remove_file(&list) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -150,6 +179,14 @@ impl OutDir {
             write_file(&list, &skipped_lines(skipped))?;
         }
         Ok(write_manifest(&self.path, manifest)?)
+    }
+
+    /// Makes a finished part of the folder.
+    pub(crate) fn publish_part(&self, part: &PartFile) -> Result<(), Error> {
+        self.check_no_bundle()?;
+        let entries = part.shards.iter().filter_map(|shard| shard.done.entry.as_ref());
+        self.remove_strays(entries.flat_map(|entry| [&entry.file, &entry.index]))?;
+        part.write(&self.path)
     }
 
     /// The digest of a manifest that is already there.
@@ -165,15 +202,15 @@ impl OutDir {
         }
     }
 
-    /// Shards that an earlier run finished and that are still there in full length.
+    /// Of `shards`, those that an earlier run finished and that are still there in full length.
     pub(crate) fn finished(
         &self,
         run: &str,
-        n_shards: usize,
+        shards: Range<usize>,
         on_error: OnBadInput,
     ) -> Result<BTreeMap<usize, Done>, Error> {
         let mut finished = BTreeMap::new();
-        for number in 0..n_shards {
+        for number in shards {
             let path = self.done_path(number);
             let bytes = match fs::read(&path) {
                 Ok(bytes) => bytes,
@@ -204,12 +241,11 @@ impl OutDir {
         self.state.join(format!("shard-{number}.json"))
     }
 
-    /// Removes shards that the manifest does not name: of another envelope, or
+    /// Removes shards that are not among the result's `files`: of another envelope, or
     /// of inputs that changed between a kill and the next run without changing
     /// their size.
-    fn remove_strays(&self, manifest: &Manifest) -> Result<(), Error> {
-        let entries = manifest.shards.iter().flat_map(ShardEntry::files);
-        let named: BTreeSet<&str> = entries.map(|file| file.name.as_str()).collect();
+    fn remove_strays<'f>(&self, files: impl Iterator<Item = &'f FileEntry>) -> Result<(), Error> {
+        let named: BTreeSet<&str> = files.map(|file| file.name.as_str()).collect();
         remove_where(&self.data, |name| !named.contains(name))
     }
 
@@ -227,8 +263,8 @@ impl OutDir {
 
     /// After an error: leaves what a later run can use, or the place as it was.
     pub(crate) fn abandon(self) {
-        let is_bundle = self.path.join(MANIFEST_NAME).exists();
-        if self.holds_work() && !is_bundle {
+        let is_done = [MANIFEST_NAME, PART_NAME].iter().any(|name| self.path.join(name).exists());
+        if self.holds_work() && !is_done {
             return;
         }
         let gone = gone(&self.path);
@@ -236,7 +272,7 @@ impl OutDir {
             drop(self.lock);
             let _ = remove_gone(&gone);
         }
-        if is_bundle {
+        if is_done {
             return;
         }
         let _ = fs::remove_dir(&self.data);
@@ -325,6 +361,9 @@ fn check_free(out: &Path) -> Result<(), Error> {
         if let Some(digest) = digest {
             return Err(Error::AlreadyBundle { path, digest });
         }
+    }
+    if let Ok(Some(part)) = PartFile::finished(out) {
+        return Err(Error::AlreadyPart { path, part: part.part });
     }
     other.map_or(Ok(()), |found| Err(Error::NotEmpty { path, found }))
 }

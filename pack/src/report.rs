@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::error::{BadInput, BadInputs, counted};
 use crate::scan::Scan;
-use crate::{Plan, TableColumns};
+use crate::{Part, Plan, TableColumns};
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// Whether nothing was written.
     pub dry_run: bool,
-    /// The bundle digest, `blake3:…`; absent in a dry run.
+    /// The bundle digest, `blake3:…`; absent in a dry run, and of a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
     /// Samples packed, or planned.
@@ -48,6 +48,9 @@ pub struct Report {
     /// How closely images were looked at: `header`, `full`, `strict` or `none`; with a
     /// payload that decodes them `full` at least.
     pub checked: &'static str,
+    /// Which part of the plan this was, when it was not all of it; `splits` are of the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
     /// Whether all was done before, and nothing was left to do.
     pub already_done: bool,
     /// Files that are no images of a packed kind, by extension.

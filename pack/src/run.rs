@@ -2,24 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Field, MadeValue, Manifest, ShardEntry, Statistics};
+use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
 use gular_files::TEMP_PREFIX;
 
 use crate::beside::Beside;
 use crate::error::BadInputs;
 use crate::labels::Table;
 use crate::out::{self, Done, OutDir};
+use crate::parts::{Gathered, PartFile, PartShard, Planned};
 use crate::payload::Recipe;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::report::{self, Report};
 use crate::source::Source;
-use crate::sums::Sums;
 use crate::work::Work;
-use crate::{Check, Error, Inputs, Labels, OnBadInput, PlanOptions, scan};
+use crate::{Check, Error, Inputs, Labels, OnBadInput, Part, PlanOptions, scan};
 
 /// How to run; nothing here changes a byte of the bundle.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub struct PackOptions {
     pub jobs: usize,
     /// Only scan and plan.
     pub dry_run: bool,
+    /// Pack this part of the plan's shards alone; [`merge`](crate::merge) makes the bundle.
+    pub part: Option<Part>,
     /// Where a dry run sorts what memory does not hold; other runs do so in the output folder.
     pub temp_dir: PathBuf,
 }
@@ -120,8 +123,11 @@ fn dry_run(
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
     let source = open(source, &options.plan, temp.path(), cancel)?;
     let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
-    progress(Progress::Planned(plan.samples, plan.bytes));
-    Ok(Report { dry_run: true, ..report_of(&plan, &found, &options.plan) })
+    let shards = part_of(&plan, options);
+    let (samples, bytes) = planned(&plan, shards.clone());
+    progress(Progress::Planned(samples, bytes));
+    let report = report_of(&plan, &found, options);
+    Ok(Report { dry_run: true, samples, bytes, shards: shards.len() as u64, ..report })
 }
 
 /// The report of a bundle in folder `out` that is what this run would make: of the same
@@ -133,7 +139,14 @@ fn finished(
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
 ) -> Result<Option<Report>, Error> {
-    let Some(bundle) = out::finished_bundle(out)? else { return Ok(None) };
+    let bundle = out::finished_bundle(out)?;
+    // A file of that name that is something else is in the way, which `OutDir` says.
+    let part = PartFile::finished(out).ok().flatten().filter(|_| bundle.is_none());
+    let template = match (&bundle, &part, options.part) {
+        (Some(bundle), _, None) => bundle.manifest().clone(),
+        (None, Some(part), Some(wanted)) if part.part == wanted => part.template(out)?,
+        _ => return Ok(None),
+    };
     // Beside the bundle, where the run had room to unpack an archive; the bundle is left alone.
     let beside = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let temp = tempfile::Builder::new()
@@ -143,28 +156,37 @@ fn finished(
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
     let source = open(source, &options.plan, temp.path(), cancel)?;
     let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
-    let made = |name: &str| bundle.manifest().made.get(name);
-    let skipped = match made("skipped") {
-        Some(MadeValue::Number(skipped)) => *skipped,
-        _ => 0,
+    let made = |name: &str| template.made.get(name);
+    let report = report_of(&plan, &found, options);
+    let report = match (&bundle, &part) {
+        (Some(bundle), _) => {
+            let manifest = bundle.manifest();
+            Report {
+                digest: Some(bundle.digest()),
+                samples: manifest.shards.iter().map(|s| s.samples).sum(),
+                bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
+                shards: manifest.shards.len() as u64,
+                skipped: match made("skipped") {
+                    Some(MadeValue::Number(skipped)) => *skipped,
+                    _ => 0,
+                },
+                already_done: true,
+                ..report
+            }
+        }
+        (None, Some(part)) => Report { already_done: true, ..of_part(part, report) },
+        (None, None) => return Ok(None),
     };
-    let manifest = bundle.manifest();
     if made("plan") != Some(&MadeValue::Text(plan.digest.to_string()))
-        || manifest.envelope != options.plan.envelope
-        || (skipped > 0 && options.plan.on_error == OnBadInput::Fail)
+        || template.envelope != options.plan.envelope
+        || (report.skipped > 0 && options.plan.on_error == OnBadInput::Fail)
     {
         return Ok(None);
     }
-    bundle.check_lengths()?;
-    Ok(Some(Report {
-        digest: Some(bundle.digest()),
-        samples: manifest.shards.iter().map(|s| s.samples).sum(),
-        bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
-        shards: manifest.shards.len() as u64,
-        skipped,
-        already_done: true,
-        ..report_of(&plan, &found, &options.plan)
-    }))
+    if let Some(bundle) = bundle {
+        bundle.check_lengths()?;
+    }
+    Ok(Some(report))
 }
 
 fn run(
@@ -177,47 +199,73 @@ fn run(
     let source = &open(source, &options.plan, &out.state, cancel)?;
     let (mut plan, mut found) = make_plan(source, &out.state, &options.plan, progress, cancel)?;
     out.keep_plan(&mut plan)?;
-    progress(Progress::Planned(plan.samples, plan.bytes));
-    let done =
-        out.finished(&run_id(&plan, &options.plan), plan.shards.len(), options.plan.on_error)?;
+    out.keep_part(options.part)?;
+    let shards = part_of(&plan, options);
+    let (samples, bytes) = planned(&plan, shards.clone());
+    progress(Progress::Planned(samples, bytes));
+    let run_id = run_id(&plan, &options.plan);
+    let done = out.finished(&run_id, shards.clone(), options.plan.on_error)?;
     let resumed_shards = done.len() as u64;
-    check_space(out, &plan, &done)?;
+    check_space(out, &plan, shards.clone(), &done)?;
     for shard in done.keys().filter_map(|number| plan.shards.get(*number)) {
         progress(Progress::Packed(shard.samples, shard.bytes));
     }
     let fields = fields(&plan);
-    let work = Work { source, out, options, plan: &plan, fields: &fields, progress, cancel };
-    let mut shards = Vec::new();
-    let mut sums = Sums::default();
-    let (mut tolerated, mut empty_tiles) = (BadInputs::default(), 0);
-    for mut done in work.run(done)?.into_values() {
-        shards.extend(done.entry);
-        if let Some(of_shard) = &done.sums {
-            sums.add(of_shard);
-        }
-        found.skipped.append(&mut done.skipped);
-        tolerated.add(done.tolerated);
-        empty_tiles += done.empty_tiles;
+    let work =
+        Work { source, out, options, plan: &plan, shards, fields: &fields, progress, cancel };
+    let done = work.run(done)?;
+    let template = template(&plan, &options.plan, fields);
+    let before = std::mem::take(&mut found.skipped);
+    if let Some(part) = options.part {
+        let planned =
+            Planned { shards: plan.shards.len() as u64, samples: plan.samples, bytes: plan.bytes };
+        let shards = done.into_iter().map(|(number, done)| PartShard { number, done }).collect();
+        let file = PartFile::new(part, planned, plan.header()?, &template, before, shards);
+        out.publish_part(&file)?;
+        return Ok(of_part(&file, Report { resumed_shards, ..report_of(&plan, &found, options) }));
     }
-    if shards.is_empty() {
-        let n = found.skipped.len() as u64 + empty_tiles;
+    let gathered = Gathered::new(before, done.into_values());
+    if gathered.shards.is_empty() {
+        let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
         let ignored = format!("; all {n} inputs were left out");
         let what = "image";
         return Err(Error::NoImages { what, path: source.path().display().to_string(), ignored });
     }
-    let contents = Contents { fields, shards, statistics: sums.statistics() };
-    let manifest = manifest(&plan, &options.plan, contents, found.skipped.len() as u64);
-    let digest = out.publish(&manifest, &found.skipped)?;
+    let manifest = gathered.manifest(template);
+    let digest = out.publish(&manifest, &gathered.skipped)?;
     Ok(Report {
         digest: Some(digest),
         samples: manifest.shards.iter().map(|s| s.samples).sum(),
         bytes: manifest.shards.iter().map(ShardEntry::bytes).sum(),
         shards: manifest.shards.len() as u64,
+        skipped: gathered.skipped.len() as u64,
         resumed_shards,
-        tolerated,
-        empty_tiles,
-        ..report_of(&plan, &found, &options.plan)
+        tolerated: gathered.tolerated,
+        empty_tiles: gathered.empty_tiles,
+        ..report_of(&plan, &found, options)
     })
+}
+
+/// The shards that this run packs.
+fn part_of(plan: &Plan, options: &PackOptions) -> Range<usize> {
+    let n = plan.shards.len();
+    options.part.map_or(0..n, |part| part.shards(n))
+}
+
+/// Samples of these shards, and bytes of their source files.
+fn planned(plan: &Plan, shards: Range<usize>) -> (u64, u64) {
+    let shards = plan.shards.get(shards).unwrap_or_default().iter();
+    shards.fold((0, 0), |(samples, bytes), s| (samples + s.samples, bytes + s.bytes))
+}
+
+/// The report of a finished part.
+fn of_part(part: &PartFile, report: Report) -> Report {
+    let (shards, samples, bytes) = part.written();
+    let done = part.shards.iter().map(|shard| shard.done.clone());
+    let Gathered { skipped, tolerated, empty_tiles, .. } =
+        Gathered::new(part.skipped.clone(), done);
+    let skipped = skipped.len() as u64;
+    Report { shards, samples, bytes, skipped, tolerated, empty_tiles, ..report }
 }
 
 /// Scans and plans; sorts and writes in folder `dir`.
@@ -275,28 +323,34 @@ pub(crate) fn run_id(plan: &Plan, options: &PlanOptions) -> String {
     format!("{} {}", plan.digest.hex(), options.envelope)
 }
 
-fn check_space(out: &OutDir, plan: &Plan, done: &BTreeMap<usize, Done>) -> Result<(), Error> {
-    let (free, needed) = (out.free()?.bytes, still_needed(plan, done));
+fn check_space(
+    out: &OutDir,
+    plan: &Plan,
+    shards: Range<usize>,
+    done: &BTreeMap<usize, Done>,
+) -> Result<(), Error> {
+    let (free, needed) = (out.free()?.bytes, still_needed(plan, shards, done));
     if free < needed {
         return Err(Error::NoSpace { path: out.shown(), needed, free });
     }
     Ok(())
 }
 
-/// Bytes that the shards not in `done` will take, about.
-pub(crate) fn still_needed(plan: &Plan, done: &BTreeMap<usize, Done>) -> u64 {
-    let left = plan.shards.iter().enumerate().filter(|(i, _)| !done.contains_key(i));
+/// Bytes that those of `shards` which are not in `done` will take, about.
+pub(crate) fn still_needed(plan: &Plan, shards: Range<usize>, done: &BTreeMap<usize, Done>) -> u64 {
+    let left = plan.shards.iter().enumerate();
+    let left = left.filter(|(i, _)| shards.contains(i) && !done.contains_key(i));
     // A sample takes some 40 bytes in a shard beside its image and 93 in the
     // index; a shard two headers.
     left.map(|(_, s)| plan.stored(s.samples, s.bytes) + s.extra + s.samples * 150 + 16_384).sum()
 }
 
-fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
+fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> Report {
     let splits = report::splits(plan);
     // To make pixels of an image is to decode it.
     let decodes = plan.recipe != Recipe::Encoded;
-    let check = match options.check {
-        _ if options.inputs != Inputs::Images => Check::None,
+    let check = match options.plan.check {
+        _ if options.plan.inputs != Inputs::Images => Check::None,
         Check::Header | Check::None if decodes => Check::Full,
         check => check,
     };
@@ -317,6 +371,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PlanOptions) -> Report {
         tolerated: BadInputs::default(),
         empty_tiles: 0,
         checked: check.name(),
+        part: options.part,
         already_done: false,
         ignored: found.ignored.clone(),
         resumed_shards: 0,
@@ -330,15 +385,8 @@ fn fields(plan: &Plan) -> Vec<Field> {
     [image].into_iter().chain(label).chain(plan.fields.iter().cloned()).collect()
 }
 
-/// What the shards of a run came to.
-struct Contents {
-    fields: Vec<Field>,
-    shards: Vec<ShardEntry>,
-    statistics: Option<Statistics>,
-}
-
-fn manifest(plan: &Plan, options: &PlanOptions, contents: Contents, skipped: u64) -> Manifest {
-    let Contents { fields, shards, statistics } = contents;
+/// The manifest, but for what becomes known when all shards are written.
+fn template(plan: &Plan, options: &PlanOptions, fields: Vec<Field>) -> Manifest {
     // Larger numbers are not the same in every reader of JSON.
     let number = |n: u64| {
         if n < 1 << 53 { MadeValue::Number(n) } else { MadeValue::Text(n.to_string()) }
@@ -350,7 +398,6 @@ fn manifest(plan: &Plan, options: &PlanOptions, contents: Contents, skipped: u64
         ("seed".to_owned(), number(options.seed)),
         ("shard_bytes".to_owned(), MadeValue::Number(options.shard_bytes)),
         ("check".to_owned(), text(options.check.name())),
-        ("skipped".to_owned(), MadeValue::Number(skipped)),
     ]);
     if let Labels::Name(pattern) = &options.labels {
         made.insert("label_from".to_owned(), text(pattern.as_str()));
@@ -368,7 +415,7 @@ fn manifest(plan: &Plan, options: &PlanOptions, contents: Contents, skipped: u64
         classes: plan.classes.clone(),
         made,
         about: options.about.clone(),
-        statistics,
-        shards,
+        statistics: None,
+        shards: Vec::new(),
     }
 }

@@ -170,6 +170,8 @@ pub(crate) fn scan(
             n: scan.unlabelled.n,
             images: scan.unlabelled.to_string(),
             why: format!("their paths do not match `{}`", pattern.as_str()),
+            table: false,
+            all: scan.files == 0,
         });
     }
     if scan.files == 0 {

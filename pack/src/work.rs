@@ -4,6 +4,7 @@
 //! shards, several readers feed it. Which thread does what shows nowhere.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -34,6 +35,8 @@ pub(crate) struct Work<'a> {
     pub(crate) out: &'a OutDir,
     pub(crate) options: &'a PackOptions,
     pub(crate) plan: &'a Plan,
+    /// Numbers of the shards to be written.
+    pub(crate) shards: Range<usize>,
     pub(crate) fields: &'a [Field],
     pub(crate) progress: &'a (dyn Fn(Progress) + Sync),
     pub(crate) cancel: &'a AtomicBool,
@@ -42,8 +45,8 @@ pub(crate) struct Work<'a> {
 impl Work<'_> {
     /// Writes all shards that are not in `done`.
     pub(crate) fn run(&self, done: BTreeMap<usize, Done>) -> Result<BTreeMap<usize, Done>, Error> {
-        let n_shards = self.plan.shards.len();
-        let left: Vec<usize> = (0..n_shards).filter(|i| !done.contains_key(i)).collect();
+        let n_shards = self.shards.len();
+        let left: Vec<usize> = self.shards.clone().filter(|i| !done.contains_key(i)).collect();
         let jobs = self.options.jobs.max(1);
         let writers = match self.plan.recipe {
             Recipe::Encoded | Recipe::Bytes => jobs,
@@ -171,7 +174,8 @@ impl Work<'_> {
 
     fn full(&self, source: gular_bundle::Error, done: &BTreeMap<usize, Done>) -> Error {
         let Free { bytes: free, files } = self.out.free().unwrap_or_default();
-        Error::Full { needed: still_needed(self.plan, done), free, files, source }
+        let needed = still_needed(self.plan, self.shards.clone(), done);
+        Error::Full { needed, free, files, source }
     }
 }
 

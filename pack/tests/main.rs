@@ -4,12 +4,15 @@
 
 mod adopt;
 mod archives;
+mod boxes;
 mod convert;
 mod derive;
+mod duplicates;
 mod fields;
 mod interrupted;
 mod labels;
 mod pack;
+mod parts;
 mod payload;
 mod refused;
 mod scenes;

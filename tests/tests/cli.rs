@@ -414,6 +414,62 @@ fn the_reference_page_is_up_to_date() {
 }
 
 #[test]
+fn parts_of_two_machines_make_the_bundle_of_one_and_leaks_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("images");
+    for i in 0..12 {
+        let split = if i % 4 == 0 { "val" } else { "train" };
+        put(&source, format!("{split}/c{}/{i}.png", i % 2), &noisy_png(i, 400));
+    }
+    put(&source, "val/c0/leak.png", &noisy_png(2, 400));
+    let at = |name: &str| dir.path().join(name);
+    let pack = |out: &Path, more: &[&str]| {
+        let args = ["pack", text(&source), text(out), "--shard-size", "1MiB"];
+        let outcome = run(args.into_iter().chain(more.iter().copied()));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        outcome.stdout
+    };
+    let [whole, one, two, out] = ["whole", "one", "two", "out"].map(at);
+    let shown = pack(&whole, &["--duplicates-out", text(&at("list.csv"))]);
+    assert!(shown.contains("duplicates: 1 image occurs more than once, in 2 samples; 1 in train and val\n  train/c0/2.png (train) = val/c0/leak.png (val)"), "{shown}");
+    assert_eq!(fs::read_to_string(at("list.csv")).unwrap().lines().count(), 3);
+    assert!(pack(&one, &["--part", "1/2"]).contains("packed part 1/2: "));
+    let merge = |parts: &[&Path]| {
+        let paths = parts.iter().copied().chain([out.as_path()]).map(text);
+        run(["pack", "--merge"].into_iter().chain(paths))
+    };
+    let missing = merge(&[&one]);
+    assert_eq!(missing.code, Some(2));
+    let expected = "error: these parts do not make a bundle: 1 part is missing: 2/2\nhint: ";
+    assert!(missing.stderr.starts_with(expected), "{missing:?}");
+    pack(&two, &["--part", "2/2"]);
+    let merged = merge(&[&two, &one]);
+    assert!(merged.stdout.starts_with("merged 2 parts: 13 samples, "), "{merged:?}");
+    assert!(merged.stdout.contains("duplicates: 1 image occurs"), "{merged:?}");
+    assert!(files(&out) == files(&whole));
+    assert!(merge(&[&one, &two]).stdout.starts_with("nothing to do: 2 parts were merged before"));
+    let inspect = |more: &[&str]| {
+        let args = ["inspect", text(&out)].into_iter().chain(more.iter().copied());
+        let outcome = run(args.chain(["--json"]));
+        serde_json::from_str::<Value>(&outcome.stdout).unwrap()["duplicates"].clone()
+    };
+    let found = inspect(&[]);
+    assert_eq!((&found["pictures"], &found["across"]["train and val"]), (&1.into(), &1.into()));
+    assert_eq!(inspect(&["--against", text(&whole)])["pictures"], 12);
+    let [page, pairs, croissant] = ["page.html", "pairs.html", "croissant.json"].map(at);
+    let looks = ["--near", "--pixels", "--pairs", text(&pairs), "--page", text(&page)];
+    let outcome = run(["inspect", text(&out)].into_iter().chain(looks));
+    assert!(outcome.stdout.contains("0 pairs with the same pixels in other bytes"), "{outcome:?}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("<h2>Class balance</h2>") && page.contains("<td>c1<td>"), "{page}");
+    assert!(fs::read_to_string(pairs).unwrap().contains("0 of 0 pairs"));
+    let outcome = run(["export", text(&out), "--croissant", text(&croissant)]);
+    assert!(outcome.stdout.starts_with("described "), "{outcome:?}");
+    let said: Value = serde_json::from_slice(&fs::read(croissant).unwrap()).unwrap();
+    assert_eq!(said["recordSet"][1]["data"][1]["classes/name"], "c1");
+}
+
+#[test]
 fn derive_and_diff_say_what_they_did() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::duplicates::DuplicatesArgs;
+
 /// Show what a bundle, manifest, shard or index contains
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular inspect bundle/ --sheet sheet.png")]
@@ -15,15 +17,39 @@ pub(crate) struct InspectArgs {
     /// Each class has a row.
     #[arg(long, value_name = "PNG")]
     pub(crate) sheet: Option<PathBuf>,
-    /// Seed that chooses the images of the sheet
+    /// Write a page: class balance, histograms, bands, and images beside their class names
+    #[arg(long, value_name = "HTML", hide_short_help = true)]
+    pub(crate) page: Option<PathBuf>,
+    /// Seed that chooses the images of the sheet and the page
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
+    /// Find images that this bundle shares with another one, such as a test set
+    ///
+    /// By the digests in both indexes; no image is read.
+    #[arg(long, value_name = "BUNDLE")]
+    pub(crate) against: Option<PathBuf>,
+    /// Find copies that were encoded again: the same pixels in other bytes
+    ///
+    /// Every image is decoded. With --against, between the two bundles.
+    #[arg(long)]
+    pub(crate) pixels: bool,
+    /// Find similar images, such as smaller copies, as candidates
+    ///
+    /// Every image is decoded; those whose difference hashes (dHash) differ in at most 3 of 64
+    /// bits are similar. With --against, between the two bundles.
+    #[arg(long)]
+    pub(crate) near: bool,
+    /// Write a page of the pairs that --pixels and --near find, as pictures
+    #[arg(long, value_name = "HTML", hide_short_help = true)]
+    pub(crate) pairs: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) duplicates: DuplicatesArgs,
     /// List the first N samples and where each is stored (bundles only)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) samples: usize,
     /// Write one sample to stdout (bundles only)
     ///
     /// The stored bytes, or an npy file of pixels.
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["json", "sheet", "samples"])]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["json", "sheet", "page", "samples", "against", "pixels", "near", "duplicates_out"])]
     pub(crate) extract: Option<String>,
 }

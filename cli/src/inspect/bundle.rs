@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gular_bundle::{Bundle, ShardIdx, Split};
+use gular_pack::{Among, Duplicates, Looks};
 use serde_json::{Value, json};
 
 use super::args::InspectArgs;
 use super::describe::{self, COUNTED_INDEX_BYTES, Counts, text_of};
 use super::here::Here;
-use super::{samples, sheet};
+use super::pairs::{self, Wanted};
+use super::run::open;
+use super::{page, samples, sheet};
 use crate::exit::{Exit, Failure};
 use crate::progress::counter;
 use crate::shared::Output;
-use crate::show;
+use crate::stop::Stop;
+use crate::{duplicates, show};
 
 /// Everything about the bundle that was asked for.
 pub(super) fn bundle(
@@ -34,6 +38,25 @@ pub(super) fn bundle(
         let missing: BTreeMap<String, u64> = Split::ALL.iter().map(missing).collect();
         value["missing_files"] = json!(missing);
         let _ = write!(text, "\n{}", here.text(manifest));
+    }
+    let index_bytes: u64 = manifest.shards.iter().map(|s| s.index.bytes).sum();
+    let wanted = args.against.is_some() || args.duplicates.duplicates_out.is_some();
+    if wanted || index_bytes <= COUNTED_INDEX_BYTES {
+        let found = duplicates(bundle, &here, args)?;
+        text.push_str(&match &args.against {
+            Some(other) => duplicates::text_against(&found, other),
+            None => duplicates::text(&found),
+        });
+        value["duplicates"] = json!(found);
+    }
+    let wanted = Wanted { pixels: args.pixels, near: args.near };
+    if wanted.pixels || wanted.near {
+        let looks = looks(bundle, &here, args, wanted, output)?;
+        text.push_str(&pairs::text(&looks, wanted));
+        value["candidates"] = json!(looks);
+    } else if args.pairs.is_some() {
+        let hint = "`--pixels`, `--near` or both".to_owned();
+        return Err(Failure::new("`--pairs` shows what is looked for, and nothing is", Some(hint)));
     }
     if args.samples > 0 {
         let rows = samples::rows(bundle, &here, args.samples)?;
@@ -59,8 +82,42 @@ pub(super) fn bundle(
         let _ = writeln!(text, "\ncontact sheet: {images} images in `{}`", out.display());
         value["sheet"] = json!({"path": out, "images": images, "left_out": left_out});
     }
+    if let Some(to) = &args.page {
+        page::write(bundle, &here, counts.as_ref(), to, args.seed)?;
+        let _ = writeln!(text, "\npage: `{}`", to.display());
+        value["page"] = json!(to);
+    }
     show::value(&value, &text, output)?;
     Ok(Exit::Done)
+}
+
+fn looks(
+    bundle: &Bundle,
+    here: &Here,
+    args: &InspectArgs,
+    wanted: Wanted,
+    output: &Output,
+) -> Result<Looks, Failure> {
+    let among = Among { bundle, has: &|shard| here.has(shard) };
+    let other = args.against.as_deref().map(open).transpose()?;
+    let other_here = other.as_ref().map(Here::of);
+    let has = |shard| other_here.as_ref().is_some_and(|here| here.has(shard));
+    let shelf = other.as_ref().map(|bundle| Among { bundle, has: &has });
+    let looks = pairs::find(&among, shelf.as_ref(), wanted, output)?;
+    if let Some(page) = &args.pairs {
+        pairs::page(&looks, [bundle, other.as_ref().unwrap_or(bundle)], page)?;
+    }
+    Ok(looks)
+}
+
+fn duplicates(bundle: &Bundle, here: &Here, args: &InspectArgs) -> Result<Duplicates, Failure> {
+    let stop = Stop::install()?;
+    let among = Among { bundle, has: &|shard| here.has(shard) };
+    let Some(other) = &args.against else { return args.duplicates.find(&among, None, &stop) };
+    let other = open(other)?;
+    let other_here = Here::of(&other);
+    let other = Among { bundle: &other, has: &|shard| other_here.has(shard) };
+    args.duplicates.find(&among, Some(&other), &stop)
 }
 
 /// Of the splits that are here whole.

@@ -61,6 +61,7 @@ pub(super) fn text(manifest: &Manifest, digest: Digest, counts: Option<&Counts>)
         ("description", &about.description),
         ("licence", &about.licence),
         ("citation", &about.citation),
+        ("source", &about.source),
     ] {
         if let Some(value) = value {
             let _ = writeln!(text, "{name}: {}", show::plain(value));

@@ -5,6 +5,8 @@ mod bundle;
 mod describe;
 mod file;
 mod here;
+mod page;
+mod pairs;
 mod run;
 mod samples;
 mod sheet;

@@ -53,12 +53,17 @@ fn only_for_bundles(args: &InspectArgs) -> Option<&'static str> {
         (args.sheet.is_some(), "--sheet"),
         (args.extract.is_some(), "--extract"),
         (args.samples > 0, "--samples"),
+        (args.against.is_some(), "--against"),
+        (args.page.is_some(), "--page"),
+        (args.pixels, "--pixels"),
+        (args.near, "--near"),
+        (args.duplicates.duplicates_out.is_some(), "--duplicates-out"),
     ];
     given.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
 }
 
 /// Opens a folder, or says why it holds no bundle as `gular verify` says it.
-fn open(dir: &Path) -> Result<Bundle, Failure> {
+pub(super) fn open(dir: &Path) -> Result<Bundle, Failure> {
     match Bundle::open(dir, OpenOptions::default()) {
         Err(Error::Io(error))
             if error.kind() == ErrorKind::NotFound && !dir.join(MANIFEST_NAME).exists() =>

@@ -68,7 +68,7 @@ pub(super) fn write(bundle: &Bundle, here: &Here, out: &Path, seed: u64) -> Resu
 }
 
 /// The image at a size that fits a cell.
-fn thumbnail(
+pub(super) fn thumbnail(
     decoder: &mut Decoder,
     kind: Option<(Dtype, &[u64])>,
     bytes: &[u8],
@@ -85,7 +85,11 @@ fn thumbnail(
 }
 
 /// Samples by rows: one row a class, or plain rows where there are none.
-fn choose(bundle: &Bundle, here: &Here, seed: u64) -> Result<Vec<Vec<SampleId>>, Failure> {
+pub(super) fn choose(
+    bundle: &Bundle,
+    here: &Here,
+    seed: u64,
+) -> Result<Vec<Vec<SampleId>>, Failure> {
     let classes = bundle.manifest().classes.len();
     let n_rows = if classes == 0 { COLUMNS } else { classes.min(MOST_ROWS) };
     let mut rows = vec![Vec::new(); n_rows];

@@ -156,6 +156,9 @@ pub struct About {
     /// How to cite it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub citation: Option<String>,
+    /// Where it is from, such as a URL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// Exact sums over the pixels of split `train`, one entry per channel.

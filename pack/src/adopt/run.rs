@@ -483,7 +483,7 @@ impl Adopt<'_> {
         let roles = &found.roles;
         let id = self.id(found)?;
         out.keep_source(&id)?;
-        let done = out.finished(&id, found.parts.len(), OnBadInput::Fail)?;
+        let done = out.finished(&id, 0..found.parts.len(), OnBadInput::Fail)?;
         for number in done.keys() {
             (self.progress)(Progress::Packed(0, self.sources[found.parts[*number].source].bytes));
         }

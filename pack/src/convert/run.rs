@@ -144,7 +144,7 @@ fn run(
     let id = format!("{} {target}", source.digest().hex());
     let shards = &source.manifest().shards;
     let resumed = out.keep_source(&id)?;
-    let done = out.finished(&id, shards.len(), OnBadInput::Fail)?;
+    let done = out.finished(&id, 0..shards.len(), OnBadInput::Fail)?;
     report.resumed_shards = done.len() as u64;
     let left = shards.iter().enumerate().filter(|(i, _)| !done.contains_key(i));
     let needed = left.map(|(i, s)| needed(source, ShardIdx(i), s));

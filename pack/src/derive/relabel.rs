@@ -145,7 +145,13 @@ impl NewLabels {
                 let files: Vec<String> =
                     self.table.files().iter().map(|p| format!("`{}`", p.display())).collect();
                 let why = format!("{} has no row with a label for them", files.join(" or "));
-                Err(Error::Unlabelled { n, images: without.to_string(), why })
+                Err(Error::Unlabelled {
+                    n,
+                    images: without.to_string(),
+                    why,
+                    table: true,
+                    all: false,
+                })
             }
         }
     }

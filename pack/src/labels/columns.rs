@@ -39,6 +39,9 @@ const LABEL_NAMES: [&str; 11] = [
     "y",
 ];
 
+/// The media type of arrays that say their own shape. Format: `FORMAT.md`, "Fields".
+pub(super) const NPY: &str = "application/x-npy";
+
 /// What a column holds, in all rows together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -53,6 +56,11 @@ pub(super) enum Kind {
     },
     /// Lists of texts or integers, of any length.
     Lists {
+        integers: bool,
+    },
+    /// Lists of numbers, of any length; `row`: lists of lists of so many numbers each.
+    Arrays {
+        row: Option<u64>,
         integers: bool,
     },
     /// Nothing that becomes a field: why.
@@ -83,6 +91,32 @@ struct List {
     floats: u64,
     texts: u64,
     others: u64,
+    /// Of the lists in lists.
+    rows: u64,
+    row_lens: BTreeSet<usize>,
+}
+
+impl List {
+    /// Takes a list in a list, which may hold numbers alone.
+    fn row(&mut self, cells: &[Cell]) {
+        self.rows += 1;
+        if self.row_lens.len() < 2 {
+            self.row_lens.insert(cells.len());
+        }
+        for cell in cells {
+            match cell {
+                Cell::Integer(_) => self.integers += 1,
+                Cell::Float(_) => self.floats += 1,
+                _ => self.others += 1,
+            }
+        }
+    }
+
+    /// The one length of the lists in its lists.
+    fn row_len(&self) -> Option<u64> {
+        let row = self.row_lens.first().copied().filter(|len| self.row_lens.len() == 1 && *len > 0);
+        row.map(|len| len as u64)
+    }
 }
 
 impl Seen {
@@ -113,6 +147,7 @@ impl Seen {
                         Cell::Integer(_) => self.list.integers += 1,
                         Cell::Float(_) => self.list.floats += 1,
                         Cell::Text(_) => self.list.texts += 1,
+                        Cell::List(row) => self.list.row(row),
                         Cell::Written(_) if cell.integer().is_some() => self.list.integers += 1,
                         Cell::Written(_) => {
                             self.written = true;
@@ -161,7 +196,17 @@ impl Seen {
     }
 
     fn list(&self, rows: u64) -> Kind {
-        let List { lens, integers, floats, texts, others } = &self.list;
+        let List { lens, integers, floats, texts, others, rows: of_rows, .. } = &self.list;
+        if *of_rows > 0 {
+            return match self.list.row_len() {
+                _ if *others + *texts > 0 => {
+                    Kind::Unusable("its lists hold more than lists of numbers".into())
+                }
+                None => Kind::Unusable("the lists in its lists are not all of one length".into()),
+                row if self.whole(rows) => Kind::Arrays { row, integers: *floats == 0 },
+                _ => Kind::Unusable("it holds lists of lists, and some are missing".into()),
+            };
+        }
         let one = lens.first().copied().filter(|len| lens.len() == 1 && *len > 0);
         match (integers + floats > 0, *texts > 0) {
             _ if *others > 0 => Kind::Unusable("its lists hold more than numbers or texts".into()),
@@ -171,8 +216,11 @@ impl Seen {
                 let len = one.unwrap_or(0) as u64;
                 Kind::Numbers { len, integers: *floats == 0 }
             }
+            (true, false) if *floats > 0 && self.whole(rows) => {
+                Kind::Arrays { row: None, integers: false }
+            }
             (true, false) if *floats > 0 => {
-                Kind::Unusable("its lists of numbers are not all of one length".into())
+                Kind::Unusable("it holds lists of numbers, and some are missing".into())
             }
             (integers, _) => Kind::Lists { integers },
         }
@@ -245,7 +293,10 @@ pub(super) fn field(column: &str, kind: &Kind) -> Result<Field, String> {
         Kind::Numbers { len, integers } => {
             Field::fixed(name, if *integers { Dtype::I64 } else { Dtype::F64 }, vec![*len])
         }
-        Kind::Lists { .. } => return Err("its lists are not all of one length".to_owned()),
+        Kind::Lists { integers: true } | Kind::Arrays { .. } => {
+            Field::bytes(name, vec![NPY.to_owned()])
+        }
+        Kind::Lists { .. } => return Err("it holds lists of texts".to_owned()),
         Kind::Unusable(reason) => return Err(reason.clone()),
     })
 }

@@ -9,7 +9,9 @@
 //! Tables are read row by row, three times: for what their columns hold, for the names of the
 //! classes, for the rows. What joins rows and images sorts outside memory, as the plan does.
 
+mod boxes;
 mod cell;
+mod coco;
 mod columns;
 mod csv;
 mod join;
@@ -20,7 +22,9 @@ mod parquet;
 mod rows;
 mod table;
 mod values;
+mod yolo;
 
+pub(crate) use boxes::BOXES;
 pub(crate) use join::{Join, Joined, Said};
 pub use name::NamePattern;
 pub(crate) use names::Names;

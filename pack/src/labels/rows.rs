@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::cell::Cell;
-use super::{csv, jsonl, parquet};
+use super::{coco, csv, jsonl, parquet, yolo};
 use crate::Error;
 
 /// What a table's rows are handed to: the number of the line or row, the names of the columns so
@@ -25,23 +25,40 @@ pub(super) enum Format {
     Tsv,
     JsonLines,
     Parquet,
+    /// Boxes, in one JSON.
+    Coco,
+    /// Boxes, in a folder of texts.
+    Yolo,
 }
 
 impl Format {
     pub(super) fn of(path: &Path) -> Result<Self, Error> {
+        if path.is_dir() {
+            return Ok(Self::Yolo);
+        }
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match &*extension {
             "csv" => Ok(Self::Csv),
             "tsv" | "tab" => Ok(Self::Tsv),
             "jsonl" | "ndjson" => Ok(Self::JsonLines),
             "parquet" => Ok(Self::Parquet),
+            "json" => Ok(Self::Coco),
             _ => Err(Error::NoTable { path: path.display().to_string() }),
         }
     }
 
     /// What numbers of rows count.
     pub(super) fn unit(self) -> &'static str {
-        if self == Self::Parquet { "row" } else { "line" }
+        match self {
+            Self::Csv | Self::Tsv | Self::JsonLines => "line",
+            Self::Parquet => "row",
+            Self::Coco | Self::Yolo => "image",
+        }
+    }
+
+    /// Whether it is one of boxes, of which each has a class.
+    pub(super) fn is_of_boxes(self) -> bool {
+        matches!(self, Self::Coco | Self::Yolo)
     }
 }
 
@@ -52,6 +69,17 @@ pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
         Format::Tsv => csv::read(path, Some(b'\t'), each),
         Format::JsonLines => jsonl::read(path, each),
         Format::Parquet => parquet::read(path, each),
+        Format::Coco => coco::read(path, each),
+        Format::Yolo => yolo::read(path, each),
+    }
+}
+
+/// The classes that a file of boxes names, if it does.
+pub(super) fn box_classes(path: &Path) -> Result<Option<Vec<String>>, Error> {
+    match Format::of(path)? {
+        Format::Coco => coco::classes(path).map(Some),
+        Format::Yolo => yolo::classes(path),
+        _ => Ok(None),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::cell::Cell;
 use super::columns::{Kind, LabelKind, Seen, field, find_key, find_label};
-use super::rows::{fault, read};
+use super::rows::{Format, box_classes, fault, read};
 use super::values::planned;
 use crate::Error;
 
@@ -35,6 +35,29 @@ pub struct TableOptions {
     pub separator: Option<String>,
     /// Which further columns become fields.
     pub fields: FieldColumns,
+}
+
+impl TableOptions {
+    /// Whether all tables are of boxes, which have classes of their own.
+    fn is_of_boxes(&self) -> bool {
+        self.files.iter().all(|file| Format::of(file).is_ok_and(Format::is_of_boxes))
+    }
+
+    /// The classes that the tables name; several must agree.
+    fn box_classes(&self) -> Result<Vec<String>, Error> {
+        let mut classes: Option<(&PathBuf, Vec<String>)> = None;
+        for file in &self.files {
+            let Some(found) = box_classes(file)? else { continue };
+            match &classes {
+                Some((first, known)) if *known != found => {
+                    let reason = format!("its classes are not those of `{}`", first.display());
+                    return Err(fault(file, None, reason));
+                }
+                _ => classes = Some((file, found)),
+            }
+        }
+        Ok(classes.map(|(_, classes)| classes).unwrap_or_default())
+    }
 }
 
 /// The column of labels.
@@ -132,7 +155,14 @@ impl Table {
             key: key.clone(),
             label: label.clone(),
         };
-        table.name_classes(classes)?;
+        if options.is_of_boxes() && table.label.is_none() {
+            table.classes = match classes {
+                Some(given) => given,
+                None => options.box_classes()?,
+            };
+        } else {
+            table.name_classes(classes)?;
+        }
         let several = matches!(label, Some((_, LabelKind::Names | LabelKind::Numbers)));
         if several {
             let name = FieldName::parse(LABELS).expect("it is a field's name");
@@ -417,6 +447,7 @@ impl Survey {
     ) -> Result<Option<(String, LabelKind)>, Error> {
         let name = match &options.label {
             LabelColumn::None => return Ok(None),
+            LabelColumn::Find if options.is_of_boxes() => return Ok(None),
             LabelColumn::Named(name) if self.columns.contains(name) => name.clone(),
             LabelColumn::Named(name) => return Err(self.no_column("labels", Some(name))),
             LabelColumn::Find => {

@@ -1,10 +1,10 @@
 //! Values of further fields: from a cell to the plan, from the plan to a shard.
 
-use gular_bundle::{Dtype, Field};
+use gular_bundle::{Dtype, Field, FieldKind, FieldName, file_head};
 use serde_json::Value;
 
 use super::cell::Cell;
-use super::columns::Kind;
+use super::columns::{Kind, NPY};
 
 /// What the plan has for a cell; `None` when the cell is not of that kind.
 pub(super) fn planned(cell: &Cell, kind: &Kind) -> Option<Value> {
@@ -20,8 +20,46 @@ pub(super) fn planned(cell: &Cell, kind: &Kind) -> Option<Value> {
             let number = |cell| if *integers { integer(cell) } else { cell.number().map(float) };
             Value::Array(cells.iter().map(number).collect::<Option<_>>()?)
         }
+        (Kind::Arrays { row, integers }, Cell::List(cells)) => array(cells, *row, *integers)?,
+        (Kind::Lists { integers: true }, Cell::List(cells)) => array(cells, None, true)?,
+        (Kind::Lists { integers: true }, Cell::Missing) => array(&[], None, true)?,
         _ => return None,
     })
+}
+
+/// Type, shape and numbers of an array: what an empty one does not say by itself.
+fn array(cells: &[Cell], row: Option<u64>, integers: bool) -> Option<Value> {
+    let mut numbers = Vec::new();
+    for cell in cells {
+        let of_row = match (cell, row) {
+            (Cell::List(of_row), Some(len)) if of_row.len() as u64 == len => of_row.as_slice(),
+            (cell, None) => std::slice::from_ref(cell),
+            _ => return None,
+        };
+        for cell in of_row {
+            numbers.push(match integers {
+                true => Value::from(cell.integer()?),
+                false => float(cell.number()?),
+            });
+        }
+    }
+    let shape: Vec<u64> = std::iter::once(cells.len() as u64).chain(row).collect();
+    let dtype = if integers { Dtype::I64 } else { Dtype::F64 };
+    Some(serde_json::json!([dtype, shape, numbers]))
+}
+
+/// An npy file of an array as it was planned.
+fn npy(value: &Value) -> Option<Vec<u8>> {
+    let (dtype, shape, numbers): (Dtype, Vec<u64>, Vec<Value>) =
+        serde_json::from_value(value.clone()).ok()?;
+    let n = shape.iter().try_fold(1_u64, |n, dim| n.checked_mul(*dim))?;
+    (n == numbers.len() as u64).then_some(())?;
+    // A field of that type and shape says how such a file begins.
+    let mut file = file_head(&Field::fixed(FieldName::image(), dtype, shape));
+    for value in &numbers {
+        file.extend(number(dtype, value)?);
+    }
+    Some(file)
 }
 
 /// JSON has no name for what is no finite number.
@@ -51,6 +89,9 @@ pub(crate) fn hot_classes(planned: &str) -> Vec<usize> {
 
 fn bytes(field: &Field, value: &Value) -> Option<Vec<u8>> {
     let Some((dtype, shape)) = field.as_fixed() else {
+        if matches!(&field.kind, FieldKind::Bytes { media_types } if media_types == &[NPY]) {
+            return npy(value);
+        }
         return value.as_str().map(|text| text.as_bytes().to_vec());
     };
     match (dtype, shape) {

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gular_bundle::{BundlePath, Digest, Field, Split};
+use gular_codec::Fit;
 
 use super::file::{FORMAT, Plan, PlanShard, VERSION};
 use crate::beside::{Beside, FilesOf};
 use crate::error::{BadInput, BadInputs};
-use crate::labels::{Join, Joined, Names, Said, Table, TableColumns, hot_classes};
+use crate::labels::{BOXES, Join, Joined, Names, Said, Table, TableColumns, hot_classes};
 use crate::payload::{Depths, Recipe};
 use crate::scan::{Scan, place};
 use crate::scenes;
@@ -146,6 +147,7 @@ impl PlanBuilder {
                 by_name.push(folded(record.key).as_bytes(), &record.encode()).map_err(io)
             })?;
         }
+        check_boxes(&from_table.fields, &recipe)?;
         let mut by_order = Sorter::new(&dir, options.memory / 2);
         let labels: HashMap<&str, i64> = classes.iter().map(String::as_str).zip(0..).collect();
         let mut last: Option<(Vec<u8>, String)> = None;
@@ -230,6 +232,8 @@ impl Joining {
                 n: unlabelled.n,
                 images: unlabelled.to_string(),
                 why: format!("{} has no row with a label for them", files.join(" or ")),
+                table: true,
+                all: false,
             });
         }
         let (labelled, several) = (table.labelled(), table.several());
@@ -431,6 +435,18 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
         return fail("a table gives labels to images, and tiles have none in it".to_owned());
     }
     Ok(())
+}
+
+/// Boxes are fractions of the whole image: what is cut or framed they do not fit.
+fn check_boxes(fields: &[Field], recipe: &Recipe) -> Result<(), Error> {
+    let boxes = fields.iter().any(|field| field.name.as_str() == BOXES);
+    match recipe {
+        Recipe::Raw { fit: Fit::Crop | Fit::Pad, .. } if boxes => Err(Error::Option(
+            "the boxes are fractions of the whole image, which is cut or framed; stretch it, or pack images as they are"
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The class list: the user's file, or the folders found.

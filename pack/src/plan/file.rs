@@ -95,6 +95,15 @@ impl Plan {
         self.recipe.value_bytes().map_or(bytes, |value| samples.saturating_mul(value))
     }
 
+    /// The file's first line: the options that chose the content.
+    pub(crate) fn header(&self) -> Result<String, Error> {
+        let io = |e| Error::io("read", &self.path, e);
+        let mut header = String::new();
+        BufReader::new(File::open(&self.path).map_err(io)?).read_line(&mut header).map_err(io)?;
+        header.truncate(header.trim_end_matches('\n').len());
+        Ok(header)
+    }
+
     /// Gives the file another name on the same file system.
     pub(crate) fn rename(&mut self, path: PathBuf) -> Result<(), Error> {
         std::fs::rename(&self.path, &path).map_err(|e| Error::io("rename to", &path, e))?;

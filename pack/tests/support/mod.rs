@@ -40,7 +40,7 @@ pub fn images(dir: &Path) {
 
 /// How tests run.
 pub fn options(plan: PlanOptions, jobs: usize) -> PackOptions {
-    PackOptions { plan, jobs, dry_run: false, temp_dir: std::env::temp_dir() }
+    PackOptions { plan, jobs, dry_run: false, part: None, temp_dir: std::env::temp_dir() }
 }
 
 /// Packs.

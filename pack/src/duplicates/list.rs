@@ -1,0 +1,46 @@
+//! All of them, as a table.
+
+use std::path::{Path, PathBuf};
+
+use gular_bundle::Digest;
+use gular_files::{folder_of, persist, temp_in};
+use tempfile::NamedTempFile;
+
+use super::report::DuplicateSample;
+use crate::Error;
+
+/// A CSV that appears when it is whole.
+pub(super) struct List {
+    path: PathBuf,
+    table: csv::Writer<NamedTempFile>,
+}
+
+impl List {
+    /// A file that becomes `path`; one of an earlier run is replaced.
+    pub(super) fn create(path: &Path) -> Result<Self, Error> {
+        let mut table = csv::Writer::from_writer(temp_in(folder_of(path))?);
+        let header = ["digest", "bundle", "split", "key", "label"];
+        table.write_record(header).map_err(|e| Error::io("write", path, e.into()))?;
+        Ok(Self { path: path.to_owned(), table })
+    }
+
+    pub(super) fn push(
+        &mut self,
+        digest: &Digest,
+        bundle: &str,
+        sample: &DuplicateSample,
+    ) -> Result<(), Error> {
+        let (split, label) = (sample.split.to_string(), sample.label.map(|l| l.to_string()));
+        let row = [&digest.hex(), bundle, &split, &sample.key, label.as_deref().unwrap_or("")];
+        self.table.write_record(row).map_err(|e| Error::io("write", &self.path, e.into()))
+    }
+
+    pub(super) fn finish(self) -> Result<(), Error> {
+        let path = &self.path;
+        let temp = self.table.into_inner();
+        let temp =
+            temp.map_err(|e| Error::io("write", path, std::io::Error::other(e.to_string())))?;
+        persist(temp, path)?;
+        Ok(())
+    }
+}

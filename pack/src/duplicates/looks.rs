@@ -1,0 +1,347 @@
+//! Pictures that look alike though their bytes differ: candidates for a person to look at.
+//!
+//! Every image is decoded. The same pixels in other bytes are found by their digest. Similar
+//! pictures have difference hashes (dHash: of 9 x 8 grey pixels, whether each is darker than the
+//! one to its right) that differ in at most 3 of 64 bits. Such hashes agree in at least one of
+//! their four quarters, so only pictures that share a quarter are compared.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use gular_bundle::{Digest, Dtype, Field, Row, SampleId, ShardIdx};
+use gular_codec::{DecodeOptions, Decoder, Image, Resize, resize};
+use gular_files::parallel;
+use serde::Serialize;
+
+use super::find::Among;
+use super::join::Place;
+use super::report::DuplicateSample;
+use crate::sort::{Sorted, Sorter};
+use crate::{Error, Progress};
+
+/// Pairs that are kept; all are counted.
+const MOST_PAIRS: usize = 200;
+/// Bits in which hashes of similar pictures may differ: one less than there are quarters.
+const MOST_BITS: u32 = 3;
+/// Samples of one shard that a thread takes at a time.
+const AT_ONCE: usize = 256;
+/// Of pictures that share a quarter of their hash, each is compared with so many before it:
+/// plain pictures have few hashes.
+const MOST_COMPARED: usize = 4096;
+
+/// What to look for.
+#[derive(Debug, Clone)]
+pub struct LookOptions {
+    /// The same pixels in other bytes.
+    pub pixels: bool,
+    /// Similar pictures.
+    pub near: bool,
+    /// Worker threads.
+    pub jobs: usize,
+    /// Bytes of memory for sorting.
+    pub memory: usize,
+    /// Where to sort what memory does not hold.
+    pub temp_dir: PathBuf,
+}
+
+/// Candidates.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Looks {
+    /// Images that were decoded and compared.
+    pub compared: u64,
+    /// Samples that are not images that can be decoded.
+    pub undecodable: u64,
+    /// Pairs with the same pixels in other bytes.
+    pub same_pixels: u64,
+    /// Pairs of similar pictures.
+    pub near: u64,
+    /// The first of them, those with the same pixels first.
+    pub pairs: Vec<LookPair>,
+}
+
+/// Two samples that look alike.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LookPair {
+    /// Bits of 64 in which their hashes differ; absent where the pixels are the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bits: Option<u32>,
+    /// They.
+    pub samples: [DuplicateSample; 2],
+    /// Where they are, each in its bundle.
+    #[serde(skip)]
+    pub places: [SampleId; 2],
+}
+
+/// Finds pairs among the images of a bundle; with `other`, pairs of one image of each.
+///
+/// # Errors
+/// Those of reading; a sample whose bytes are not those of its digest; [`Error::Cancelled`].
+pub fn find_looks(
+    among: &Among<'_>,
+    other: Option<&Among<'_>>,
+    options: &LookOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Looks, Error> {
+    let both: Vec<&Among<'_>> = std::iter::once(among).chain(other).collect();
+    let mut jobs = Vec::new();
+    let mut total = 0;
+    for (bundle, shelf) in both.iter().enumerate() {
+        for (shard, samples, _) in shelf.shards() {
+            total += samples;
+            let samples = usize::try_from(samples).unwrap_or(usize::MAX);
+            let starts = (0..samples).step_by(AT_ONCE);
+            jobs.extend(starts.map(|from| (bundle, shard, from..(from + AT_ONCE).min(samples))));
+        }
+    }
+    progress(Progress::Planned(total, total));
+    let sorter = || Mutex::new(Sorter::new(&options.temp_dir, options.memory / 2));
+    let (by_pixels, by_quarter) = (sorter(), sorter());
+    let (compared, undecodable) = (AtomicU64::new(0), AtomicU64::new(0));
+    let io = |e| Error::io("sort in", &options.temp_dir, e);
+    parallel(&jobs, options.jobs.max(1), cancel, |(bundle, shard, rows), stop| {
+        let Some(shelf) = both.get(*bundle) else { return Ok(()) };
+        let mut decoder = Decoder::new(DecodeOptions::default());
+        let mut bytes = Vec::new();
+        for row in rows.clone() {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let sample = SampleId { shard: *shard, row: Row(row) };
+            shelf.bundle.read(sample, shelf.field(), &mut bytes)?;
+            progress(Progress::Packed(1, 1));
+            let Some(image) = shelf.picture(&mut decoder, &bytes) else {
+                undecodable.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            compared.fetch_add(1, Ordering::Relaxed);
+            let look = Look {
+                place: Place::new(*bundle, shard.0, row),
+                hash: difference_hash(&image).unwrap_or(0),
+                pixels: digest_of(&image),
+            };
+            let record = look.encode();
+            if options.pixels {
+                let mut sorter = by_pixels.lock().unwrap_or_else(PoisonError::into_inner);
+                sorter.push(&look.pixels, &record).map_err(io)?;
+            }
+            if options.near {
+                let mut sorter = by_quarter.lock().unwrap_or_else(PoisonError::into_inner);
+                for quarter in 0..4_u8 {
+                    let [a, b] = part(look.hash, quarter).to_be_bytes();
+                    sorter.push(&[quarter, a, b], &record).map_err(io)?;
+                }
+            }
+        }
+        Ok::<(), Error>(())
+    })?;
+    if cancel.load(Ordering::Relaxed) {
+        let path = among.bundle.dir().display().to_string();
+        return Err(Error::Cancelled { path, done: 0, total: 0 });
+    }
+    let mut looks = Looks {
+        compared: compared.into_inner(),
+        undecodable: undecodable.into_inner(),
+        ..Looks::default()
+    };
+    let finish = |sorter: Mutex<Sorter>| {
+        sorter.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(io)
+    };
+    let mut pairs = Pairs { both: &both, looks: &mut looks };
+    groups(finish(by_pixels)?, &io, &mut |_, group| pairs.same(group))?;
+    groups(finish(by_quarter)?, &io, &mut |key, group| pairs.near(key, group))?;
+    Ok(looks)
+}
+
+impl Among<'_> {
+    /// A stored value as a picture.
+    fn picture(&self, decoder: &mut Decoder, bytes: &[u8]) -> Option<Image> {
+        let field = self.field().of(&self.bundle.manifest().fields);
+        let Some((dtype, shape)) = field.and_then(Field::as_fixed) else {
+            return decoder.decode(bytes).ok();
+        };
+        let [height, width, channels @ (1 | 3)] = *shape else { return None };
+        let size = match dtype {
+            Dtype::U8 => 1,
+            Dtype::U16 => 2,
+            _ => return None,
+        };
+        // Of two bytes the higher one.
+        let values = bytes.iter().skip(size - 1).step_by(size).copied();
+        let rgb: Vec<u8> =
+            if channels == 1 { values.flat_map(|v| [v; 3]).collect() } else { values.collect() };
+        Image::new(u32::try_from(width).ok()?, u32::try_from(height).ok()?, rgb).ok()
+    }
+}
+
+/// What is known of a decoded image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    place: Place,
+    hash: u64,
+    pixels: [u8; 16],
+}
+
+impl Look {
+    fn encode(&self) -> Vec<u8> {
+        let place = [self.place.bundle(), self.place.shard(), self.place.row()];
+        let place = place.into_iter().flat_map(|n| (n as u64).to_be_bytes());
+        place.chain(self.hash.to_be_bytes()).chain(self.pixels).collect()
+    }
+
+    fn parse(record: &[u8]) -> Option<Self> {
+        let (numbers, pixels) = record.split_at_checked(32)?;
+        let [bundle, shard, row, hash] = *numbers.as_chunks::<8>().0 else { return None };
+        let number = |bytes| usize::try_from(u64::from_be_bytes(bytes)).ok();
+        Some(Self {
+            place: Place::new(number(bundle)?, number(shard)?, number(row)?),
+            hash: u64::from_be_bytes(hash),
+            pixels: pixels.try_into().ok()?,
+        })
+    }
+}
+
+/// Hands on all records of each key.
+fn groups(
+    sorted: Sorted,
+    io: &dyn Fn(std::io::Error) -> Error,
+    each: &mut dyn FnMut(&[u8], &[Look]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (mut key, mut group) = (Vec::new(), Vec::<Look>::new());
+    for pair in sorted {
+        let (next, record) = pair.map_err(io)?;
+        if next != key {
+            each(&key, &group)?;
+            group.clear();
+            key = next;
+        }
+        group.extend(Look::parse(&record));
+    }
+    each(&key, &group)
+}
+
+struct Pairs<'a> {
+    both: &'a [&'a Among<'a>],
+    looks: &'a mut Looks,
+}
+
+impl Pairs<'_> {
+    /// Of images with the same pixels, each that has other bytes than the first.
+    fn same(&mut self, group: &[Look]) -> Result<(), Error> {
+        let [first, others @ ..] = group else { return Ok(()) };
+        if others.is_empty() {
+            return Ok(());
+        }
+        let stored = self.stored(first)?;
+        for other in others {
+            let one_of_each = first.place.bundle() != other.place.bundle();
+            if (self.both.len() == 1 || one_of_each) && self.stored(other)? != stored {
+                self.looks.same_pixels += 1;
+                self.keep(first, other, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of images that share quarter `key` of their hash, those whose whole hashes are close.
+    fn near(&mut self, key: &[u8], group: &[Look]) -> Result<(), Error> {
+        let quarter = key.first().copied().unwrap_or(0);
+        for (i, b) in group.iter().enumerate() {
+            for a in &group[i.saturating_sub(MOST_COMPARED)..i] {
+                let bits = (a.hash ^ b.hash).count_ones();
+                // A pair that shares several quarters is met in each of them.
+                let met = (0..quarter).any(|q| part(a.hash, q) == part(b.hash, q));
+                let one_of_each = self.both.len() == 1 || a.place.bundle() != b.place.bundle();
+                if bits <= MOST_BITS && !met && one_of_each && a.pixels != b.pixels {
+                    self.looks.near += 1;
+                    self.keep(a, b, Some(bits))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn stored(&self, look: &Look) -> Result<Option<Digest>, Error> {
+        let Some(shelf) = self.both.get(look.place.bundle()) else { return Ok(None) };
+        let shard = shelf.bundle.shard(ShardIdx(look.place.shard()))?;
+        Ok(shard.digest(Row(look.place.row()), shelf.field())?)
+    }
+
+    fn keep(&mut self, a: &Look, b: &Look, bits: Option<u32>) -> Result<(), Error> {
+        if self.looks.pairs.len() == MOST_PAIRS {
+            return Ok(());
+        }
+        let (mut a, mut b) = (a, b);
+        if b.place < a.place {
+            std::mem::swap(&mut a, &mut b);
+        }
+        let at = |look: &Look| SampleId {
+            shard: ShardIdx(look.place.shard()),
+            row: Row(look.place.row()),
+        };
+        let sample = |look: &Look| {
+            let shelf = self.both.get(look.place.bundle()).ok_or_else(|| {
+                Error::Option("a sample is of no bundle that was compared".to_owned())
+            })?;
+            shelf.sample(look.place)
+        };
+        let pair = LookPair { bits, samples: [sample(a)?, sample(b)?], places: [at(a), at(b)] };
+        self.looks.pairs.push(pair);
+        Ok(())
+    }
+}
+
+/// 16 of the 64 bits.
+fn part(hash: u64, quarter: u8) -> u16 {
+    (hash >> (16 * u32::from(quarter))) as u16
+}
+
+/// Whether each of 8 x 8 grey pixels is darker than the one to its right.
+fn difference_hash(image: &Image) -> Option<u64> {
+    let small = resize(image, &Resize::to(9, 8)).ok()?;
+    let grey: Vec<u32> = small
+        .data()
+        .as_chunks::<3>()
+        .0
+        .iter()
+        .map(|[r, g, b]| 299 * u32::from(*r) + 587 * u32::from(*g) + 114 * u32::from(*b))
+        .collect();
+    let bits = grey.chunks_exact(9).flat_map(|row| row.windows(2).map(|pair| pair[0] < pair[1]));
+    Some(bits.fold(0, |hash, bit| hash << 1 | u64::from(bit)))
+}
+
+fn digest_of(image: &Image) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&image.width().to_le_bytes()).update(&image.height().to_le_bytes());
+    let digest = hasher.update(image.data()).finalize();
+    digest.as_bytes().first_chunk().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(side: u32, shift: u32) -> Image {
+        let pixel = |i: u32| {
+            let (x, y) = (i % side * 64 / side, i / side * 64 / side);
+            let v = ((x * x + 3 * y * shift + x * y) / 7 % 256) as u8;
+            [v, v.wrapping_mul(3), 255 - v]
+        };
+        Image::new(side, side, (0..side * side).flat_map(pixel).collect()).unwrap()
+    }
+
+    #[test]
+    fn a_smaller_copy_has_nearly_the_hash_and_another_picture_has_not() {
+        let hash = |side, shift| difference_hash(&image(side, shift)).unwrap();
+        let bits = (hash(256, 1) ^ hash(128, 1)).count_ones();
+        assert!(bits <= MOST_BITS, "{bits}");
+        assert!((hash(256, 1) ^ hash(256, 9)).count_ones() > 10);
+    }
+
+    #[test]
+    fn a_look_comes_back_as_it_was() {
+        let look = Look { place: Place::new(1, 7, 9), hash: u64::MAX / 3, pixels: [5; 16] };
+        assert_eq!(Look::parse(&look.encode()), Some(look));
+    }
+}

@@ -1,0 +1,16 @@
+//! Pictures that a bundle has twice, or that two bundles share: found by joining the digests
+//! in their indexes. No byte of an image is read.
+//!
+//! ```text
+//! indexes ─ digest, place of each sample ─▶ sorted by digest ─▶ neighbours with one digest
+//! ```
+
+mod find;
+mod join;
+mod list;
+mod looks;
+mod report;
+
+pub use find::{Among, DuplicateOptions, find_duplicates};
+pub use looks::{LookOptions, LookPair, Looks, find_looks};
+pub use report::{DuplicateGroup, DuplicateSample, Duplicates};

@@ -1,0 +1,34 @@
+//! Boxes around the things in an image, as cells of a table.
+
+use super::cell::Cell;
+
+/// Columns, and fields, of boxes. Format: `FORMAT.md`, "Fields".
+const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
+/// The field of boxes.
+pub(crate) const BOXES: &str = "boxes";
+
+/// One box.
+pub(super) struct Boxed {
+    /// Left, top, right, bottom, as fractions of the image's width and height.
+    pub(super) corners: [f64; 4],
+    pub(super) class: i64,
+    /// Whether it is around many things; `None` where the format does not say.
+    pub(super) crowd: Option<bool>,
+}
+
+/// The columns' names; with that of crowds where the format has them.
+pub(super) fn columns(crowds: bool) -> Vec<String> {
+    COLUMNS.iter().take(if crowds { 4 } else { 3 }).map(|&name| name.to_owned()).collect()
+}
+
+/// The row of an image.
+pub(super) fn cells(name: &str, boxes: impl Iterator<Item = Boxed>) -> Vec<Cell> {
+    let (mut corners, mut classes, mut crowds) = (Vec::new(), Vec::new(), Vec::new());
+    for boxed in boxes {
+        corners.push(Cell::List(boxed.corners.map(Cell::Float).to_vec()));
+        classes.push(Cell::Integer(boxed.class));
+        crowds.push(Cell::Integer(i64::from(boxed.crowd.unwrap_or_default())));
+    }
+    let lists = [corners, classes, crowds].map(Cell::List);
+    std::iter::once(Cell::Text(name.to_owned())).chain(lists).collect()
+}

@@ -1,0 +1,42 @@
+//! What shards came to, put together in the plan's order.
+
+use gular_bundle::{MadeValue, Manifest, ShardEntry};
+
+use crate::error::{BadInput, BadInputs};
+use crate::out::Done;
+use crate::sums::Sums;
+
+/// Of all shards of a plan, or of a part.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) shards: Vec<ShardEntry>,
+    pub(crate) sums: Sums,
+    pub(crate) skipped: Vec<BadInput>,
+    pub(crate) tolerated: BadInputs,
+    /// Tiles that were left out because too few of their pixels are valid.
+    pub(crate) empty_tiles: u64,
+}
+
+impl Gathered {
+    /// Of shards in the plan's order; `skipped` were left out before there was a plan.
+    pub(crate) fn new(skipped: Vec<BadInput>, done: impl IntoIterator<Item = Done>) -> Self {
+        let mut gathered = Self { skipped, ..Self::default() };
+        for mut done in done {
+            gathered.shards.extend(done.entry);
+            if let Some(of_shard) = &done.sums {
+                gathered.sums.add(of_shard);
+            }
+            gathered.skipped.append(&mut done.skipped);
+            gathered.tolerated.add(done.tolerated);
+            gathered.empty_tiles += done.empty_tiles;
+        }
+        gathered
+    }
+
+    /// `template` with these shards, their sums, and how many inputs were left out.
+    pub(crate) fn manifest(&self, mut template: Manifest) -> Manifest {
+        let skipped = MadeValue::Number(self.skipped.len() as u64);
+        template.made.insert("skipped".to_owned(), skipped);
+        Manifest { shards: self.shards.clone(), statistics: self.sums.statistics(), ..template }
+    }
+}

@@ -1,0 +1,160 @@
+//! Boxes of COCO and YOLO, as fields whose values have as many rows as an image has boxes.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{jpeg, put, run};
+use gular_bundle::{Bundle, FieldIdx, OpenOptions, Row, ShardIdx};
+use gular_pack::{Fit, Labels, PayloadOptions, PlanOptions, RawOptions, TableOptions, Unlabelled};
+
+fn plan(file: &Path) -> PlanOptions {
+    let labels =
+        Labels::Table(TableOptions { files: vec![file.to_owned()], ..TableOptions::default() });
+    PlanOptions { labels, ..PlanOptions::default() }
+}
+
+/// Type, shape and numbers of an npy file.
+fn array(npy: &[u8]) -> (String, Vec<f64>) {
+    assert_eq!(&npy[..8], b"\x93NUMPY\x01\x00");
+    let end = 10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]));
+    let header = std::str::from_utf8(&npy[10..end]).unwrap().trim_end().to_owned();
+    let chunks = npy[end..].as_chunks::<8>().0.iter();
+    let numbers = match header.contains("<f8") {
+        true => chunks.map(|b| f64::from_le_bytes(*b)).collect(),
+        false => chunks.map(|b| i64::from_le_bytes(*b) as f64).collect(),
+    };
+    (header, numbers)
+}
+
+/// Of each sample in order of keys: key, and the arrays of `fields`.
+fn arrays(out: &Path, fields: &[&str]) -> Vec<(String, Vec<(String, Vec<f64>)>)> {
+    let bundle = Bundle::open(out, OpenOptions::default()).unwrap();
+    let shard = bundle.shard(ShardIdx(0)).unwrap();
+    let mut samples: Vec<_> = Row::first(shard.n_samples())
+        .map(|row| {
+            let of = |name: &&str| {
+                let field: FieldIdx = bundle.manifest().field(name).unwrap();
+                let mut value = Vec::new();
+                shard.read(row, field, &mut value).unwrap();
+                array(&value)
+            };
+            (shard.key(row).unwrap().unwrap(), fields.iter().map(of).collect())
+        })
+        .collect();
+    samples.sort_by(|a: &(String, _), b| a.0.cmp(&b.0));
+    samples
+}
+
+fn coco() -> serde_json::Value {
+    let annotation = |image: i64, category: i64, bbox: [f64; 4], crowd: u8| {
+        serde_json::json!({"image_id": image, "category_id": category, "bbox": bbox,
+            "iscrowd": crowd, "id": image * 100 + category, "segmentation": [[1, 2, 3]]})
+    };
+    serde_json::json!({
+        "info": {"year": 2017},
+        "images": [
+            {"id": 9, "file_name": "b.jpg", "width": 640, "height": 480},
+            {"id": 4, "file_name": "a.jpg", "width": 200, "height": 100},
+            {"id": 5, "file_name": "none.jpg", "width": 10, "height": 10},
+        ],
+        "annotations": [
+            annotation(9, 90, [64.0, 48.0, 320.0, 240.0], 0),
+            annotation(4, 1, [50.0, 25.0, 100.0, 50.0], 1),
+            annotation(9, 1, [0.0, 0.0, 640.0, 480.0], 0),
+        ],
+        "categories": [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}],
+    })
+}
+
+#[test]
+fn boxes_of_coco_become_corners_with_classes() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, name) in ["a.jpg", "b.jpg", "none.jpg"].iter().enumerate() {
+        put(dir.path(), &format!("images/{name}"), &jpeg(i as u32));
+    }
+    let (images, json) = (dir.path().join("images"), dir.path().join("instances.json"));
+    fs::write(&json, coco().to_string()).unwrap();
+    let out = dir.path().join("out");
+    run(&images, &out, plan(&json), 1).unwrap();
+    let bundle = Bundle::open(&out, OpenOptions::default()).unwrap();
+    assert_eq!(bundle.manifest().classes, ["person", "toothbrush"]);
+    assert!(!bundle.manifest().has_labels());
+    let found = arrays(&out, &["boxes", "box_labels", "box_crowd"]);
+    let [a, b, none] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(a.1[0].1, [0.25, 0.25, 0.75, 0.75]);
+    assert!(a.1[0].0.contains("'shape': (1, 4)") && a.1[0].0.contains("<f8"), "{}", a.1[0].0);
+    assert_eq!((&a.1[1].1, &a.1[2].1), (&vec![0.0], &vec![1.0]));
+    assert_eq!(b.1[0].1, [0.1, 0.1, 0.6, 0.6, 0.0, 0.0, 1.0, 1.0]);
+    assert_eq!(b.1[1].1, [1.0, 0.0]);
+    assert!(none.1[0].0.contains("'shape': (0, 4)"), "{}", none.1[0].0);
+    assert!(none.1[1].0.contains("'shape': (0,)") && none.1[1].0.contains("<i8"));
+    // What is cut has other boxes.
+    let raw = |fit| {
+        let raw = RawOptions { width: 8, height: 8, fit, channels: 3, depth: None };
+        let plan = PlanOptions { payload: PayloadOptions::Raw(raw), ..plan(&json) };
+        run(&images, &dir.path().join("raw"), plan, 1)
+    };
+    assert!(raw(Fit::Crop).unwrap_err().to_string().contains("fractions of the whole image"));
+    raw(Fit::Stretch).unwrap();
+    assert_eq!(arrays(&dir.path().join("raw"), &["boxes"])[1].1, [b.1[0].clone()]);
+}
+
+#[test]
+fn what_a_coco_file_does_not_list_is_counted_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "images/a.jpg", &jpeg(0));
+    let (images, json) = (dir.path().join("images"), dir.path().join("instances.json"));
+    let fault = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut coco = coco();
+        change(&mut coco);
+        fs::write(&json, coco.to_string()).unwrap();
+        run(&images, &dir.path().join("out"), plan(&json), 1).unwrap_err().to_string()
+    };
+    for (error, expected) in [
+        (
+            fault(&|c| c["annotations"][1]["image_id"] = 77.into()),
+            "1 annotations are of images that it does not list: `77`",
+        ),
+        (
+            fault(&|c| c["annotations"][0]["category_id"] = 2.into()),
+            "categories that it does not list: `2`",
+        ),
+        (fault(&|c| c["images"][1]["id"] = 9.into()), "have one id, 9"),
+        (fault(&|c| c["categories"][1]["id"] = 90.into()), "two categories have the id 90"),
+        (fault(&|c| c["categories"][1]["name"] = "toothbrush".into()), "the name `toothbrush`"),
+        (fault(&|c| c["images"][1]["width"] = 0.into()), "`a.jpg` is 0 x 100 pixels"),
+        (fault(&|c| *c = serde_json::json!([])), "it is not a COCO file of boxes"),
+    ] {
+        assert!(error.contains(expected) && error.contains("instances.json"), "{error}");
+    }
+    fs::write(&json, coco().to_string()).unwrap();
+    put(dir.path(), "images/new.jpg", &jpeg(5));
+    let error = run(&images, &dir.path().join("out"), plan(&json), 1).unwrap_err().to_string();
+    assert!(error.contains("1 image has no label: `new.jpg`"), "{error}");
+    let skip = PlanOptions { unlabelled: Unlabelled::Skip, ..plan(&json) };
+    let report = run(&images, &dir.path().join("out"), skip, 1).unwrap();
+    assert_eq!((report.samples, report.unlabelled, report.unused_rows), (1, 1, 2));
+}
+
+#[test]
+fn boxes_of_yolo_are_found_beside_the_images() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, name) in ["train/1.jpg", "train/2.jpg", "val/3.jpg"].iter().enumerate() {
+        put(dir.path(), &format!("images/{name}"), &jpeg(i as u32));
+    }
+    put(dir.path(), "labels/train/1.txt", b"1 0.5 0.5 0.5 0.25\n0 0.25 0.75 0.5 0.5\n\n");
+    put(dir.path(), "labels/train/2.txt", b"");
+    put(dir.path(), "labels/val/3.txt", b"1 0.5 0.5 1 1\n");
+    put(dir.path(), "labels/classes.txt", b"cat\ndog\n");
+    let (images, labels, out) =
+        (dir.path().join("images"), dir.path().join("labels"), dir.path().join("out"));
+    run(&images, &out, plan(&labels), 1).unwrap();
+    let bundle = Bundle::open(&out, OpenOptions::default()).unwrap();
+    assert_eq!((bundle.manifest().classes.len(), bundle.manifest().shards.len()), (2, 2));
+    let found = arrays(&out, &["boxes", "box_labels"]);
+    assert_eq!(found[0].1[0].1, [0.25, 0.375, 0.75, 0.625, 0.0, 0.5, 0.5, 1.0]);
+    assert_eq!((&found[0].1[1].1, found[1].1[0].1.len()), (&vec![1.0, 0.0], 0));
+    put(dir.path(), "labels/val/3.txt", b"1 0.5 0.5 1 1\n2 0.5 0.5 1 1\n");
+    let error = run(&images, &dir.path().join("o"), plan(&labels), 1).unwrap_err().to_string();
+    assert!(error.contains("3.txt` line 2: its class is 2, and `classes.txt` lists 2"), "{error}");
+}
