@@ -129,6 +129,21 @@ def fewer_ranks():
     check("the second job has two ranks", "begun with `--world-size 4`, now it is 2" in said[1], said[1])
 
 
+def packs():
+    """Two jobs of an array pack a part each, and the one that waits for them makes the bundle of one machine."""
+    run(GULAR, "pack", "images", "one", "--shard-size", "1MiB")
+    options = ["--parts", "2", "--site", "slurm", "--cpus", "1", "--memory", "100MB", "--time", "10min"]
+    run(GULAR, "job", "pack", "pack2", "images", "two", *options, "--", "--shard-size", "1MiB")
+    folder = HERE / "pack2"
+    for name in ("pack2.sbatch", "merge.sbatch"):
+        lint = subprocess.run([GULAR, "job", "lint", "--strict", name], cwd=folder, capture_output=True, text=True)
+        check(f"{name} has no trap", lint.returncode == 0, lint.stdout + lint.stderr)
+    parts = submit(folder)
+    wait(run("sbatch", "--parsable", f"--dependency=afterok:{parts}", "merge.sbatch", cwd=folder).strip())
+    bundles = [{str(path.relative_to(bundle)): path.read_bytes() for path in bundle.rglob("*") if path.is_file()} for bundle in (HERE / "one", HERE / "two/bundle")]
+    check("two jobs pack the bundle of one machine", bundles[0] == bundles[1] and len(bundles[0]) > 4, f"{[sorted(bundle) for bundle in bundles]} {logs(folder)}")
+
+
 def lists_of_nodes():
     lists = ["n[1-3]", "jwb[0021-0023,0045]", "a,b[08-11]", "r[1-2]n[01-02]", "jrc0850", "n[9-11]", "p[001-003]q[7,9]",
              "n[1,3,5-6]", "gpu-a100-[1-2]", "n[098-101]", "a1,a2,b[3]", "a[1-3],b,c[10-12,20]", "x[0-9]"]
@@ -165,10 +180,12 @@ def what_lint_says_of_options():
 
 make_images()
 gular("pack", "images", "bundle")
+# As a user has it.
+os.environ["PATH"] = f"{pathlib.Path(GULAR).parent}:{os.environ['PATH']}"
 state = HERE / "slurm"
 try:
     os.environ["SLURM_CONF"] = run(LOCAL, "up", state, 2, 2, 2).strip()
-    for test in [lists_of_nodes, what_lint_says_of_options, array, ranks, checkpoint, training_resumes, fewer_ranks]:
+    for test in [lists_of_nodes, what_lint_says_of_options, array, ranks, checkpoint, training_resumes, fewer_ranks, packs]:
         try:
             test()
         except Exception as error:  # whatever a tool says is the finding

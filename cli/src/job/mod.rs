@@ -5,6 +5,7 @@ mod lint;
 mod measure;
 mod new;
 mod overlay;
+mod pack;
 mod plan;
 
 use clap::{Args, Subcommand};
@@ -26,6 +27,7 @@ pub(crate) struct JobArgs {
 #[derive(Debug, Subcommand)]
 enum JobVerb {
     New(Box<new::NewArgs>),
+    Pack(Box<pack::PackArgs>),
     Lint(lint::LintArgs),
     Measure(measure::MeasureArgs),
     Plan(plan::PlanArgs),
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &JobArgs, output: &Output) -> Result<Exit, Failure> {
         JobVerb::Measure(args) => measure::run(args, output),
         JobVerb::Plan(args) => plan::run(args, output),
         JobVerb::New(args) => new::run(args, output),
+        JobVerb::Pack(args) => pack::run(args, output),
         JobVerb::Hosts(args) => hosts::run(args, output),
     }
 }

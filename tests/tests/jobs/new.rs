@@ -116,6 +116,25 @@ fn requests_are_read_from_the_facts_of_an_image() {
 }
 
 #[test]
+fn parts_of_a_pack_are_written_for_both_batch_systems() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("photos")).unwrap();
+    for (site, name) in [("generic", "pack.dag"), ("slurm", "pack.sbatch")] {
+        let args =
+            ["pack", "pack", "photos", "out", "--parts", "3", "--site", site, "--", "--seed", "1"];
+        let made = job(dir.path(), &args);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let run = dir.path().join("pack");
+        let lint = job(&run, &["lint", name, "--strict"]);
+        assert_eq!(lint.code, Some(0), "{lint:?}");
+        assert_eq!(fs::read_to_string(run.join("parameters.txt")).unwrap(), "1\n2\n3\n");
+        fs::remove_dir_all(run).unwrap();
+    }
+    let gone = job(dir.path(), &["pack", "pack", "gone", "out", "--parts", "3"]);
+    assert_eq!(gone.code, Some(2), "{gone:?}");
+}
+
+#[test]
 fn a_plan_says_jobs_hours_and_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let args = [

@@ -1,0 +1,121 @@
+//! `gular job pack`.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gular_jobs::write::{Order, Parameters, Site, Stages, write};
+
+use super::new::{SiteArg, Source, finish};
+use super::plan::seconds;
+use crate::exit::{Exit, Failure};
+use crate::shared::Output;
+use crate::units;
+
+/// Write a job's folder that packs one bundle on several machines
+///
+/// Each job packs a part, `gular pack --part 3/8`, and a last one merges them: the bundle is the
+/// one that a single machine makes, byte for byte. With HTCondor it is a DAG, with Slurm an array
+/// and a job that waits for it. All machines must see SRC and OUT.
+///
+/// Options behind `--` go to `gular pack`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  gular job pack pack8 /scratch/photos /scratch/birds --parts 8 --site slurm -- --payload reencoded")]
+pub(super) struct PackArgs {
+    /// The folder to make; its name is the job's
+    dir: PathBuf,
+    /// The images, as `gular pack` takes them
+    src: PathBuf,
+    /// Where the parts go, and `bundle`: a folder that all machines see
+    out: PathBuf,
+    /// Options of `gular pack`
+    #[arg(last = true, value_name = "OPTION")]
+    options: Vec<String>,
+    /// How many jobs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    parts: u32,
+    /// chtc, jsc, slurm or generic (HTCondor) [default: generic]
+    #[arg(long, value_enum, default_value_t = SiteArg::Generic, hide_default_value = true, hide_possible_values = true)]
+    site: SiteArg,
+    /// Cores of each job
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    cpus: u64,
+    /// Memory of each job
+    #[arg(long, value_name = "SIZE", default_value = "4GB", value_parser = units::bytes)]
+    memory: u64,
+    /// How long one job may take
+    #[arg(long, value_name = "TIME", default_value = "10h", value_parser = seconds)]
+    time: f64,
+    /// Slurm's account
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    account: Option<String>,
+    /// Slurm's partition
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    partition: Option<String>,
+    /// Show the files and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
+    let site = Site::from(args.site);
+    let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
+    let src = fs::canonicalize(&args.src).map_err(|e| failed("read", &args.src, e))?;
+    // It may not be there yet.
+    let out = std::path::absolute(&args.out).map_err(|e| failed("find", &args.out, e))?;
+    // HTCondor brings this very program; on Slurm PATH is that of the shell that submits.
+    let (sources, program) = if site.is_slurm() {
+        (Vec::new(), "gular")
+    } else {
+        let path = env::current_exe().map_err(|e| failed("find", Path::new("gular"), e))?;
+        let bytes = fs::metadata(&path).map_err(|e| failed("read", &path, e))?.len();
+        (vec![Source { path, name: "gular".to_owned(), bytes }], "./gular")
+    };
+    let place = |name: &str| out.join(name).to_string_lossy().into_owned();
+    let of = args.parts;
+    let mut command =
+        vec![program.to_owned(), "pack".to_owned(), src.to_string_lossy().into_owned()];
+    command.extend([place("part-{part}"), "--part".to_owned(), format!("{{part}}/{of}")]);
+    command.extend(["--jobs".to_owned(), args.cpus.to_string()]);
+    command.extend(args.options.iter().cloned());
+    let mut merge = vec![program.to_owned(), "pack".to_owned(), "--merge".to_owned()];
+    merge.extend((1..=of).map(|part| place(&format!("part-{part}"))));
+    merge.push(place("bundle"));
+    let name = args.dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    let order = Order {
+        name: name.unwrap_or_default(),
+        site,
+        command,
+        image: None,
+        data: None,
+        inputs: sources.iter().map(|source| (source.name.clone(), source.bytes)).collect(),
+        checkpoint: None,
+        parameters: Some(Parameters {
+            names: vec!["part".to_owned()],
+            rows: (1..=of).map(|part| vec![part.to_string()]).collect(),
+        }),
+        stages: Stages { merge: Some(merge), ..Stages::default() },
+        cpus: args.cpus,
+        memory_bytes: args.memory,
+        shm_bytes: 0,
+        scratch_bytes: 0,
+        gpus: 0,
+        gpu_memory_bytes: None,
+        capability: None,
+        cuda: None,
+        hours: args.time / 3600.0,
+        nodes: 1,
+        tasks: 1,
+        account: args.account.clone(),
+        partition: args.partition.clone(),
+        stay: false,
+        credentials: None,
+        shared: true,
+    };
+    let folder =
+        write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
+    finish(&args.dir, &folder, &sources, args.dry_run, output)
+}
