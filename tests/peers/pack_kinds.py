@@ -115,13 +115,13 @@ def what_a_geotiff_says():
         profile = {"crs": f"EPSG:{epsg}", "transform": transform, "nodata": -9999}
         with rasterio.open(source / f"{i}.tif", "w", driver="GTiff", width=83, height=61, count=2, dtype="int16", **profile) as file:
             file.write(pixels("int16", 2).transpose(2, 0, 1))
-            file.descriptions = ("B04", "B08 NIR")
+            file.descriptions = ("B04", "B08 & more")
         transforms[f"{i}.tif"] = transform.to_gdal(), f"EPSG:{epsg}"
     gular("pack", source, "bundle geo", "--as", "arrays", *LABELS)
     fields = json.loads(pathlib.Path("bundle geo/manifest.json").read_text())["fields"]
     image = fields[0]
     names = [band["name"] for band in image["bands"]]
-    check("names of bands and nodata are in the manifest", names == ["B04", "B08 NIR"] and image["nodata"] == "-9999", image)
+    check("names of bands and nodata are in the manifest", names == ["B04", "B08 & more"] and image["nodata"] == "-9999", image)
     crs, moved = values("bundle geo", "image_crs"), values("bundle geo", "image_transform")
     found = {key: (tuple(np.asarray(moved[key])), bytes(crs[key]).decode()) for key in moved}
     check("transform and CRS are GDAL's", found == transforms, (found, transforms))

@@ -127,7 +127,7 @@ fn band_names(xml: &str, bands: u16) -> Vec<String> {
             || item.attribute("name") == Some("DESCRIPTION");
         let sample = item.attribute("sample").and_then(|n| n.parse::<usize>().ok());
         if let (true, Some(name)) = (is_name, sample.and_then(|n| names.get_mut(n))) {
-            item.text().unwrap_or_default().trim().clone_into(name);
+            *name = unescaped(item.text().unwrap_or_default().trim());
         }
     }
     if names.iter().all(String::is_empty) {
@@ -138,6 +138,13 @@ fn band_names(xml: &str, bands: u16) -> Vec<String> {
         *name = format!("band_{}", i + 1);
     }
     names
+}
+
+/// GDAL escapes what it writes twice, and so reads it twice.
+fn unescaped(text: &str) -> String {
+    let entities =
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
+    entities.iter().fold(text.to_owned(), |text, (entity, c)| text.replace(entity, c))
 }
 
 impl Number {
@@ -175,6 +182,8 @@ mod tests {
         let xml = "<GDALMetadata><Item name=\"DESCRIPTION\" sample=\"1\" role=\"description\">B04</Item>\
             <Item name=\"x\">7</Item></GDALMetadata>";
         assert_eq!(band_names(xml, 3), ["band_1", "B04", "band_3"]);
+        let twice = xml.replace("B04", "red &amp;amp; &amp;lt;NIR");
+        assert_eq!(band_names(&twice, 2)[1], "red & <NIR");
         assert!(band_names("<GDALMetadata/>", 3).is_empty());
         assert!(band_names("<no", 3).is_empty());
     }

@@ -234,10 +234,15 @@ fn differences(row: &mut [u8], samples: usize, bytes: usize) {
 
 fn metadata(bands: &[String]) -> String {
     let items = bands.iter().enumerate().map(|(i, name)| {
-        let name = name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        // Twice, as GDAL reads it.
+        let name = escaped(&escaped(name));
         format!("<Item name=\"DESCRIPTION\" sample=\"{i}\" role=\"description\">{name}</Item>")
     });
     format!("<GDALMetadata>{}</GDALMetadata>", items.collect::<String>())
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Entries in the order of their tags.
