@@ -64,7 +64,7 @@ pub(crate) struct DeriveArgs {
     /// Only so many samples: a number, or a share such as `1%`
     ///
     /// They are chosen by hashing --seed and key: the same ones each time, and a larger limit takes
-    /// those of a smaller one too, unless it is --stratified. Takes 8 bytes of memory per sample.
+    /// those of a smaller one too, unless it is --stratified. Takes 32 bytes of memory per sample.
     #[arg(long, value_name = "N|P%", value_parser = limit)]
     pub(crate) limit: Option<Limit>,
     /// With --limit, each class keeps its share of each split

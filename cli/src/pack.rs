@@ -9,8 +9,8 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
-    ArchiveLimits, Check, Error, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels, Layout,
-    NamePattern, OnBadInput, PackOptions, PackOrder, Part, PlanOptions, Progress, Report,
+    ArchiveLimits, BaseReport, Check, Error, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels,
+    Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part, PlanOptions, Progress, Report,
     SplitReport, TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
@@ -248,6 +248,14 @@ pub(crate) struct PackArgs {
     pub(crate) merge: MergeArgs,
     #[command(flatten)]
     pub(crate) payload: PayloadArgs,
+    /// Make a new version of this bundle: pack only what is new or changed
+    ///
+    /// Images whose files have the bytes that the bundle in BASE has under their key stay in its
+    /// shards, which OUT gets links to; those that SRC does not have are left out, and new classes
+    /// are added behind its own. Published beside BASE, only new shards are sent. Reads all of SRC
+    /// to compare. For payload `encoded`, with labels from folders or file names.
+    #[arg(long, value_name = "BASE", hide_short_help = true)]
+    pub(crate) base: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) about: AboutArgs,
     #[command(flatten)]
@@ -329,7 +337,13 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             }
         }
     };
-    let result = gular_pack::pack(src, out, &options, &progress, &stop.flag);
+    let result = match &args.base {
+        None => gular_pack::pack(src, out, &options, &progress, &stop.flag).map(Made::New),
+        Some(base) => {
+            let made = gular_pack::pack_onto(base, src, out, &options, &progress, &stop.flag);
+            made.map(|report| Made::Version(Box::new(report)))
+        }
+    };
     if let Ok(bars) = bars.lock() {
         bars.0.finish_and_clear();
         if let Some(bar) = &bars.1 {
@@ -337,7 +351,22 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         }
     }
     match result {
-        Ok(report) => {
+        Ok(Made::Version(report)) => {
+            if let Some(fetched) = fetched {
+                fetched.done_with();
+            }
+            let packed = report.packed.iter();
+            for warning in packed.flat_map(|packed| &packed.warnings) {
+                show::message("warning", warning);
+            }
+            if output.json {
+                show::json(&report)?;
+            } else if !output.quiet {
+                show::text(&version(&report, args))?;
+            }
+            Ok(Exit::Done)
+        }
+        Ok(Made::New(report)) => {
             if let Some(fetched) = fetched {
                 fetched.done_with();
             }
@@ -365,6 +394,30 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             Err(failure)
         }
     }
+}
+
+/// What a run made.
+enum Made {
+    New(Report),
+    /// A new version of a bundle.
+    Version(Box<BaseReport>),
+}
+
+fn version(report: &BaseReport, args: &PackArgs) -> String {
+    let mut text = format!(
+        "{} unchanged, {} changed, {} added, {} removed\n",
+        report.unchanged, report.changed, report.added, report.removed
+    );
+    let packed = report.packed.as_ref();
+    let (samples, bytes) = packed.map_or((0, 0), |packed| (packed.samples, packed.bytes));
+    let (samples, bytes) = (show::count(samples, "sample"), show::size(bytes));
+    let Some(made) = &report.bundle else {
+        return text + &format!("dry run: {samples}, {bytes} to pack; nothing was written\n");
+    };
+    let (linked, seconds) = (show::size(made.bytes_linked), report.seconds);
+    text.push_str(&format!("packed {samples}, {bytes}, {linked} in all shards, {seconds:.2} s\n"));
+    let out = show::quoted(&args.out.display().to_string());
+    text + &format!("{}\nnext: gular verify {out}\n", made.digest)
 }
 
 fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
@@ -417,6 +470,7 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
             member: args.max_member,
             ratio: args.max_ratio,
         },
+        leave_out: Vec::new(),
         about: args.about.read()?,
         memory: usize::try_from(args.memory).unwrap_or(usize::MAX),
     };

@@ -40,7 +40,10 @@ mod work;
 pub use adopt::{AdoptOptions, AdoptReport, AdoptSplit, UnknownLabels, adopt};
 pub use convert::{ConvertOptions, ConvertReport, Target, convert};
 pub use croissant::croissant;
-pub use derive::{DeriveOptions, DeriveReport, DeriveSplit, Limit, NamedKeys, Unlisted, derive};
+pub use derive::{
+    BaseReport, DeriveOptions, DeriveReport, DeriveSplit, Limit, NamedKeys, Unlisted, derive,
+    pack_onto,
+};
 pub use diff::{DiffOptions, DiffReport, Difference, Differing, diff};
 pub use duplicates::{
     Among, DuplicateGroup, DuplicateOptions, DuplicateSample, Duplicates, LookOptions, LookPair,

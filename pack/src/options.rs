@@ -45,6 +45,8 @@ pub struct PlanOptions {
     pub archive: ArchiveLimits,
     /// Texts for the manifest.
     pub about: About,
+    /// Files that list keys, one per line, which are not packed.
+    pub leave_out: Vec<PathBuf>,
     /// Bytes of memory for sorting; what does not fit is sorted on disk.
     pub memory: usize,
 }
@@ -70,6 +72,7 @@ impl Default for PlanOptions {
             max_pixels: gular_codec::Limits::default().max_pixels,
             archive: ArchiveLimits::default(),
             about: About::default(),
+            leave_out: Vec::new(),
             memory: 256 << 20,
         }
     }

@@ -11,6 +11,7 @@ use gular_bundle::{Field, MadeValue, Manifest, ShardEntry};
 use gular_files::TEMP_PREFIX;
 
 use crate::beside::Beside;
+use crate::derive::KeyList;
 use crate::error::BadInputs;
 use crate::labels::Table;
 use crate::out::{self, Done, OutDir};
@@ -102,7 +103,7 @@ pub(crate) fn check_apart(source: &Path, out: &Path) -> Result<(), Error> {
 }
 
 /// Opens the source; what is unpacked for that is in folder `temp`.
-fn open(
+pub(crate) fn open_source(
     source: &Path,
     options: &PlanOptions,
     temp: &Path,
@@ -121,7 +122,7 @@ fn dry_run(
 ) -> Result<Report, Error> {
     let temp = tempfile::tempdir_in(&options.temp_dir)
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
-    let source = open(source, &options.plan, temp.path(), cancel)?;
+    let source = open_source(source, &options.plan, temp.path(), cancel)?;
     let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
     let shards = part_of(&plan, options);
     let (samples, bytes) = planned(&plan, shards.clone());
@@ -154,7 +155,7 @@ fn finished(
         .tempdir_in(beside)
         .or_else(|_| tempfile::tempdir_in(&options.temp_dir))
         .map_err(|e| Error::io("create a folder in", &options.temp_dir, e))?;
-    let source = open(source, &options.plan, temp.path(), cancel)?;
+    let source = open_source(source, &options.plan, temp.path(), cancel)?;
     let (plan, found) = make_plan(&source, temp.path(), &options.plan, progress, cancel)?;
     let made = |name: &str| template.made.get(name);
     let report = report_of(&plan, &found, options);
@@ -196,7 +197,7 @@ fn run(
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
 ) -> Result<Report, Error> {
-    let source = &open(source, &options.plan, &out.state, cancel)?;
+    let source = &open_source(source, &options.plan, &out.state, cancel)?;
     let (mut plan, mut found) = make_plan(source, &out.state, &options.plan, progress, cancel)?;
     out.keep_plan(&mut plan)?;
     out.keep_part(options.part)?;
@@ -285,6 +286,7 @@ fn make_plan(
         builder.join(table, folders);
     }
     let mut n = 0_u64;
+    let leave_out = KeyList::read(&options.leave_out)?;
     builder.files(Beside::open(options, dir, cancel)?);
     let mut found = scan::scan(source, options, &mut |key, bytes| {
         n += 1;
@@ -294,6 +296,9 @@ fn make_plan(
                 let path = dir.display().to_string();
                 return Err(Error::Cancelled { path, done: 0, total: 0 });
             }
+        }
+        if leave_out.has(key.as_str()) {
+            return Ok(());
         }
         builder.look(source, key, bytes)
     })?;

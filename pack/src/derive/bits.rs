@@ -14,6 +14,15 @@ impl Bits {
         Self { words: vec![0; n.div_ceil(64)] }
     }
 
+    /// All of `n`.
+    pub(super) fn all(n: usize) -> Self {
+        let mut words = vec![u64::MAX; n.div_ceil(64)];
+        if let (Some(last), used @ 1..) = (words.last_mut(), n % 64) {
+            *last = (1 << used) - 1;
+        }
+        Self { words }
+    }
+
     pub(super) fn set(&mut self, row: Row, to: bool) {
         let bit = 1_u64 << (row.0 % 64);
         if let Some(word) = self.words.get_mut(row.0 / 64) {
@@ -47,6 +56,8 @@ mod tests {
         rows.iter().for_each(|row| bits.set(Row(*row), true));
         bits.set(Row(64), false);
         assert_eq!(bits.rows().map(|row| row.0).collect::<Vec<_>>(), [0, 63, 130, 199]);
-        assert_eq!(Bits::none(0).rows().count(), 0);
+        for n in [0, 1, 63, 64, 65, 128] {
+            assert_eq!((Bits::none(n).rows().count(), Bits::all(n).rows().count()), (0, n));
+        }
     }
 }

@@ -49,7 +49,12 @@ impl Chooser {
     ) -> Result<Taken, Error> {
         let image = bases.fields.iter().position(Field::is_image).unwrap_or(0);
         each_line(lines, jobs, cancel, |_, line| {
-            let (index, entry) = (bases.index(line)?, bases.entry(line));
+            let entry = bases.entry(line);
+            if self.filter.is_none() && self.keys.is_none() && self.remove.is_none() {
+                progress(Progress::Packed(entry.samples, entry.index.bytes));
+                return Ok(Bits::all(usize::try_from(entry.samples).unwrap_or(usize::MAX)));
+            }
+            let index = bases.index(line)?;
             let mut bits = Bits::none(index.n_samples());
             for row in index.rows() {
                 let key = index.key(row).unwrap_or_default();

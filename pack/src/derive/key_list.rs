@@ -10,7 +10,7 @@ use crate::labels::Names;
 
 /// The keys of some files, as hashes: 17 bytes per key, however long it is.
 #[derive(Debug)]
-pub(super) struct KeyList {
+pub(crate) struct KeyList {
     files: Vec<PathBuf>,
     /// Ascending.
     hashes: Vec<u128>,
@@ -18,7 +18,7 @@ pub(super) struct KeyList {
 }
 
 impl KeyList {
-    pub(super) fn read(files: &[PathBuf]) -> Result<Self, Error> {
+    pub(crate) fn read(files: &[PathBuf]) -> Result<Self, Error> {
         let mut hashes = Vec::new();
         each_line(files, &mut |key| hashes.push(hash(key)))?;
         hashes.sort_unstable();
@@ -28,7 +28,7 @@ impl KeyList {
     }
 
     /// Whether `key` is listed, which is noted.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         let at = self.hashes.binary_search(&hash(key));
         at.is_ok_and(|at| {
             self.seen[at].store(true, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use crate::plan::hash;
 /// Samples that share a quota: all, or those of a class and split.
 type Stratum = Option<(Split, Option<i32>)>;
 
-/// Takes out of `taken` what is over the limit. Takes 8 bytes per sample for that.
+/// Takes out of `taken` what is over the limit. Takes 32 bytes per sample for that.
 pub(super) fn apply(
     bases: &Bases,
     lines: &[Line],
@@ -38,19 +38,17 @@ pub(super) fn apply(
             (split.unwrap_or(bases.entry(line).split), label.or_else(own))
         })
     };
-    let place =
-        |index: &Index, row: Row| hash(b"limit", options.seed, index.key(row).unwrap_or_default());
     let found = each_line(lines, options.jobs, cancel, |number, line| {
         let index = bases.index(line)?;
-        let mut places: BTreeMap<Stratum, Vec<u64>> = BTreeMap::new();
-        for row in taken[number].rows() {
-            places.entry(stratum(number, &index, row)).or_default().push(place(&index, row));
-        }
-        Ok(places)
+        let place = |row: Row| {
+            let key = index.key(row).unwrap_or_default();
+            (stratum(number, &index, row), hash(b"limit", options.seed, key))
+        };
+        Ok(taken[number].rows().map(place).collect::<Vec<_>>())
     })?;
     let mut places: BTreeMap<Stratum, Vec<u64>> = BTreeMap::new();
-    for (stratum, more) in found.into_iter().flatten() {
-        places.entry(stratum).or_default().extend(more);
+    for (stratum, place) in found.iter().flatten() {
+        places.entry(*stratum).or_default().push(*place);
     }
     let counts: Vec<u64> = places.values().map(|places| places.len() as u64).collect();
     let quotas = quotas(&counts, limit);
@@ -62,18 +60,14 @@ pub(super) fn apply(
             last.insert(*stratum, *places.select_nth_unstable(at).1);
         }
     }
-    let fewer = each_line(lines, options.jobs, cancel, |number, line| {
-        let index = bases.index(line)?;
-        let mut bits = taken[number].clone();
-        for row in taken[number].rows() {
-            let last = last.get(&stratum(number, &index, row));
-            if last.is_none_or(|last| place(&index, row) > *last) {
+    for (bits, places) in taken.iter_mut().zip(&found) {
+        let rows: Vec<Row> = bits.rows().collect();
+        for (row, (stratum, place)) in rows.into_iter().zip(places) {
+            if last.get(stratum).is_none_or(|last| place > last) {
                 bits.set(row, false);
             }
         }
-        Ok(bits)
-    })?;
-    *taken = fewer;
+    }
     Ok(())
 }
 

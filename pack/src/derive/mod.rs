@@ -9,6 +9,7 @@
 //!
 //! No shard is read or written. Format: `FORMAT.md`, "View".
 
+mod base;
 mod bases;
 mod bits;
 mod choose;
@@ -22,6 +23,8 @@ mod report;
 mod run;
 mod views;
 
+pub use base::{BaseReport, pack_onto};
+pub(crate) use key_list::KeyList;
 pub use options::{DeriveOptions, Limit, Unlisted};
 pub use report::{DeriveReport, DeriveSplit, NamedKeys};
 pub use run::derive;

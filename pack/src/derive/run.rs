@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use gular_bundle::{Bundle, MadeValue, Manifest, Split};
+use gular_bundle::{Bundle, Digest, MadeValue, Manifest, Split};
 use gular_files::write_file;
 
 use super::bases::{Bases, Line};
@@ -31,6 +31,18 @@ pub fn derive(
     bases: &[PathBuf],
     out: &Path,
     options: &DeriveOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<DeriveReport, Error> {
+    derive_from(bases, out, options, None, progress, cancel)
+}
+
+/// As [`derive`]; the manifest says that it is made of bundle `made_of`, where one is given.
+pub(super) fn derive_from(
+    bases: &[PathBuf],
+    out: &Path,
+    options: &DeriveOptions,
+    made_of: Option<Digest>,
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
 ) -> Result<DeriveReport, Error> {
@@ -78,7 +90,10 @@ pub fn derive(
     if lines.is_empty() {
         return Err(Error::NothingTaken { of: samples });
     }
-    let manifest = manifest(&joined, &all, &lines, options);
+    let mut manifest = manifest(&joined, &all, &lines, options);
+    if let Some(base) = made_of {
+        manifest.made.insert("base".to_owned(), MadeValue::Text(base.to_string()));
+    }
     let mut report = report(&joined, &manifest, &lines, samples, options);
     report.new_classes = joined.classes.iter().skip(n_classes).take(MOST_NAMED).cloned().collect();
     report.unknown_keys = NamedKeys::of(&unknown);
@@ -203,7 +218,7 @@ fn report(
     DeriveReport {
         dry_run: options.dry_run,
         bases: bases.bundles().map(Bundle::digest).collect(),
-        digest: gular_bundle::Digest::of(&bytes),
+        digest: Digest::of(&bytes),
         base_samples,
         samples: manifest.shards.iter().map(|entry| entry.samples).sum(),
         splits,
