@@ -34,6 +34,9 @@ pub(crate) struct Files {
     stream: Here<Stream>,
 }
 
+/// Names of folders; names of samples and the bytes of each.
+type Listing = (Vec<String>, Vec<(String, u64)>);
+
 /// What keeps a shard where it is while it is read.
 struct Held {
     bundle: Arc<Bundle>,
@@ -79,23 +82,17 @@ impl Files {
 
     /// The names of folders among the keys right below `folder` (which is empty, or ends with
     /// `/`), and those of samples with the bytes of `field`.
-    fn list(
-        &self,
-        py: Python<'_>,
-        folder: &str,
-        field: &str,
-    ) -> PyResult<(Vec<String>, Vec<(String, u64)>)> {
+    fn list(&self, py: Python<'_>, folder: &str, field: &str) -> PyResult<Listing> {
         let field = self.field(py, field)?;
         let listed = py.detach(|| {
             let (mut folders, mut samples) = (BTreeSet::new(), Vec::new());
             self.each(|index, row| {
                 let below = index.key(row).and_then(|key| key.strip_prefix(folder));
                 match below.map(|below| below.split_once('/').ok_or(below)) {
+                    // Most keys share the folder of the one before.
+                    Some(Ok((folder, _))) if folders.contains(folder) => {}
                     Some(Ok((folder, _))) => {
-                        // Most keys share the folder of the one before.
-                        if !folders.contains(folder) {
-                            folders.insert(folder.to_owned());
-                        }
+                        folders.insert(folder.to_owned());
                     }
                     Some(Err(name)) => {
                         let len = index.range(row, field).map_or(0, |(_, len)| len as u64);

@@ -195,6 +195,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::single_range_in_vec_init, reason = "one range is meant")]
     fn neighbours_come_together_and_strangers_do_not() {
         check(&[], &[]);
         check(&[0..100, 100..200], &[0..200]);

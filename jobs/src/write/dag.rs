@@ -104,7 +104,7 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
     if let Some(select) = &stages.select
-        && !(select.metric.chars().all(plain) && !select.metric.is_empty())
+        && (select.metric.is_empty() || !select.metric.chars().all(plain))
     {
         return Err(refuse(
             format!("`{}` cannot be a metric's name", select.metric),

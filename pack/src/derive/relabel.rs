@@ -10,11 +10,14 @@ use super::options::{DeriveOptions, Unlisted};
 use crate::Error;
 use crate::labels::{FieldColumns, Join, Joined, Names, Said, Table, TableOptions};
 
+/// A sample, and the label and split that a table gives to it.
+type OfRow = (Row, Option<i32>, Option<Split>);
+
 /// What a table says of the samples of one line.
 #[derive(Debug, Default)]
 pub(super) struct SaidOf {
     /// By row.
-    said: Vec<(Row, Option<i32>, Option<Split>)>,
+    said: Vec<OfRow>,
 }
 
 impl SaidOf {
@@ -94,7 +97,7 @@ impl NewLabels {
         }
         join.rows(&self.table, &[])?;
         let labelled = self.table.labelled();
-        let mut said: HashMap<usize, Vec<(Row, Option<i32>, Option<Split>)>> = HashMap::new();
+        let mut said: HashMap<usize, Vec<OfRow>> = HashMap::new();
         let Joined { unlabelled, unused, .. } =
             join.finish(&self.table, &mut |_, place, of_row: &Said| {
                 let row = Row((place & u64::from(u32::MAX)) as usize);

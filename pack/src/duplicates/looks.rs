@@ -149,8 +149,8 @@ pub fn find_looks(
         sorter.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(io)
     };
     let mut pairs = Pairs { both: &both, looks: &mut looks };
-    groups(finish(by_pixels)?, &io, &mut |_, group| pairs.same(group))?;
-    groups(finish(by_quarter)?, &io, &mut |key, group| pairs.near(key, group))?;
+    groups(finish(by_pixels)?, &io, |_, group| pairs.same(group))?;
+    groups(finish(by_quarter)?, &io, |key, group| pairs.near(key, group))?;
     Ok(looks)
 }
 
@@ -206,7 +206,7 @@ impl Look {
 fn groups(
     sorted: Sorted,
     io: &dyn Fn(std::io::Error) -> Error,
-    each: &mut dyn FnMut(&[u8], &[Look]) -> Result<(), Error>,
+    mut each: impl FnMut(&[u8], &[Look]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (mut key, mut group) = (Vec::new(), Vec::<Look>::new());
     for pair in sorted {
