@@ -126,16 +126,16 @@ pub(crate) struct PackArgs {
     /// one band, or .npy files of integers, `[height, width]`, each of its image's size. They
     /// become the field `mask`, and loaders move them with the image. With `--payload raw` they
     /// are brought to the images' size; their values are never mixed.
-    #[arg(long, value_name = "DIR", help_heading = "Further fields")]
+    #[arg(long, value_name = "DIR")]
     pub(crate) mask: Option<PathBuf>,
     /// What names of masks have after the image's, such as `_mask`
-    #[arg(long, value_name = "TEXT", requires = "mask", help_heading = "Further fields")]
+    #[arg(long, value_name = "TEXT", requires = "mask", hide_short_help = true)]
     pub(crate) mask_suffix: Option<String>,
     /// Another field, from files as those of --mask: such as `depth=depths/`
     ///
     /// .npy files of one type and shape become numbers, all others are stored byte for byte. May
     /// be repeated.
-    #[arg(long, value_name = "NAME=DIR", value_parser = field_files, help_heading = "Further fields")]
+    #[arg(long, value_name = "NAME=DIR", value_parser = field_files, hide_short_help = true)]
     pub(crate) field: Vec<FieldFiles>,
     /// Which files of SRC to pack: `images`, `arrays` or `bytes`
     ///
@@ -148,10 +148,10 @@ pub(crate) struct PackArgs {
     ///
     /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
     /// split. The last tiles of a row and of a column end with the scene.
-    #[arg(long, value_name = "N", help_heading = "Scenes")]
+    #[arg(long, value_name = "N")]
     pub(crate) tile: Option<u32>,
     /// Pixels that neighbouring tiles share
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "tile", help_heading = "Scenes")]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "tile", hide_short_help = true)]
     pub(crate) overlap: u32,
     /// Leave out tiles with a smaller part of pixels that have a value: 0 to 1
     ///
@@ -161,7 +161,7 @@ pub(crate) struct PackArgs {
         value_name = "PART",
         default_value_t = 0.0,
         requires = "tile",
-        help_heading = "Scenes"
+        hide_short_help = true
     )]
     pub(crate) min_valid: f64,
     /// What to do with images that get no label from the table or --label-from
@@ -362,7 +362,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             if output.json {
                 show::json(&report)?;
             } else if !output.quiet {
-                show::text(&version(&report, args))?;
+                show::text(&version(&report, out))?;
             }
             Ok(Exit::Done)
         }
@@ -403,7 +403,7 @@ enum Made {
     Version(Box<BaseReport>),
 }
 
-fn version(report: &BaseReport, args: &PackArgs) -> String {
+fn version(report: &BaseReport, out: &Path) -> String {
     let mut text = format!(
         "{} unchanged, {} changed, {} added, {} removed\n",
         report.unchanged, report.changed, report.added, report.removed
@@ -416,7 +416,7 @@ fn version(report: &BaseReport, args: &PackArgs) -> String {
     };
     let (linked, seconds) = (show::size(made.bytes_linked), report.seconds);
     text.push_str(&format!("packed {samples}, {bytes}, {linked} in all shards, {seconds:.2} s\n"));
-    let out = show::quoted(&args.out.display().to_string());
+    let out = show::quoted(&out.display().to_string());
     text + &format!("{}\nnext: gular verify {out}\n", made.digest)
 }
 

@@ -26,8 +26,11 @@ fn array(npy: &[u8]) -> (String, Vec<f64>) {
     (header, numbers)
 }
 
+/// The header of an array, and its numbers.
+type Array = (String, Vec<f64>);
+
 /// Of each sample in order of keys: key, and the arrays of `fields`.
-fn arrays(out: &Path, fields: &[&str]) -> Vec<(String, Vec<(String, Vec<f64>)>)> {
+fn arrays(out: &Path, fields: &[&str]) -> Vec<(String, Vec<Array>)> {
     let bundle = Bundle::open(out, OpenOptions::default()).unwrap();
     let shard = bundle.shard(ShardIdx(0)).unwrap();
     let mut samples: Vec<_> = Row::first(shard.n_samples())

@@ -136,7 +136,7 @@ fn a_part_that_was_stopped_goes_on() {
         assert!(matches!(error, Err(Error::OtherPart { .. })), "{error:?}");
         assert!(files(&first) == before);
     }
-    let error = merged(&[first.clone()], &dir.path().join("m")).unwrap_err();
+    let error = merged(std::slice::from_ref(&first), &dir.path().join("m")).unwrap_err();
     assert!(error.to_string().contains("interrupted"), "{error}");
     let report = pack(source.path(), &first, &of("1/2"), &|_| {}, &AtomicBool::new(false)).unwrap();
     assert!(report.resumed_shards > 0);
