@@ -81,7 +81,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Pack(pack::PackArgs),
+    Pack(Box<pack::PackArgs>),
     Adopt(adopt::AdoptArgs),
     Convert(convert::ConvertArgs),
     Derive(derive::DeriveArgs),

@@ -338,7 +338,8 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         }
     };
     let result = match &args.base {
-        None => gular_pack::pack(src, out, &options, &progress, &stop.flag).map(Made::New),
+        None => gular_pack::pack(src, out, &options, &progress, &stop.flag)
+            .map(|report| Made::New(Box::new(report))),
         Some(base) => {
             let made = gular_pack::pack_onto(base, src, out, &options, &progress, &stop.flag);
             made.map(|report| Made::Version(Box::new(report)))
@@ -398,7 +399,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
 
 /// What a run made.
 enum Made {
-    New(Report),
+    New(Box<Report>),
     /// A new version of a bundle.
     Version(Box<BaseReport>),
 }
