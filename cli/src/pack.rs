@@ -148,7 +148,7 @@ pub(crate) struct PackArgs {
     ///
     /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
     /// split. The last tiles of a row and of a column end with the scene.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) tile: Option<u32>,
     /// Pixels that neighbouring tiles share
     #[arg(long, value_name = "N", default_value_t = 0, requires = "tile", hide_short_help = true)]
@@ -205,7 +205,7 @@ pub(crate) struct PackArgs {
     ///
     /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full` decodes every image, which takes several times as long as packing it. It refuses what
     /// Pillow and torchvision cannot decode, and counts damaged images that they can.
-    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true)]
+    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true, hide_short_help = true)]
     pub(crate) check_images: CheckArg,
     /// Refuse damaged images also where Pillow and torchvision decode them
     ///
