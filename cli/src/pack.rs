@@ -192,7 +192,7 @@ pub(crate) struct PackArgs {
     /// Bytes of source files per shard
     ///
     /// With --payload raw, bytes of pixels. Units: KiB, MiB, GiB, KB, MB, GB, or plain bytes.
-    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = units::bytes)]
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = units::bytes, hide_short_help = true)]
     pub(crate) shard_size: u64,
     /// The shards' file format
     ///
@@ -205,7 +205,7 @@ pub(crate) struct PackArgs {
     ///
     /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full` decodes every image, which takes several times as long as packing it. It refuses what
     /// Pillow and torchvision cannot decode, and counts damaged images that they can.
-    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true, hide_short_help = true)]
+    #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true)]
     pub(crate) check_images: CheckArg,
     /// Refuse damaged images also where Pillow and torchvision decode them
     ///
