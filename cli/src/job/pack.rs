@@ -63,9 +63,9 @@ pub(super) struct PackArgs {
 pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let site = Site::from(args.site);
     let failed = |action, path: &Path, e| Failure::from(gular_files::Error::new(action, path, e));
-    let src = fs::canonicalize(&args.src).map_err(|e| failed("read", &args.src, e))?;
+    let src = text(&fs::canonicalize(&args.src).map_err(|e| failed("read", &args.src, e))?)?;
     // It may not be there yet.
-    let out = std::path::absolute(&args.out).map_err(|e| failed("find", &args.out, e))?;
+    let out = text(&std::path::absolute(&args.out).map_err(|e| failed("find", &args.out, e))?)?;
     // HTCondor brings this very program; on Slurm PATH is that of the shell that submits.
     let (sources, program) = if site.is_slurm() {
         (Vec::new(), "gular")
@@ -74,10 +74,9 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         let bytes = fs::metadata(&path).map_err(|e| failed("read", &path, e))?.len();
         (vec![Source { path, name: "gular".to_owned(), bytes }], "./gular")
     };
-    let place = |name: &str| out.join(name).to_string_lossy().into_owned();
+    let place = |name: &str| format!("{}/{name}", out.trim_end_matches('/'));
     let of = args.parts;
-    let mut command =
-        vec![program.to_owned(), "pack".to_owned(), src.to_string_lossy().into_owned()];
+    let mut command = vec![program.to_owned(), "pack".to_owned(), src];
     command.extend([place("part-{part}"), "--part".to_owned(), format!("{{part}}/{of}")]);
     command.extend(["--jobs".to_owned(), args.cpus.to_string()]);
     command.extend(args.options.iter().cloned());
@@ -118,4 +117,26 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let folder =
         write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
     finish(&args.dir, &folder, &sources, args.dry_run, output)
+}
+
+/// A path that the files of a job can hold.
+fn text(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let message = format!("`{}` is not UTF-8, and a job's files are", path.display());
+        Failure::new(message, Some("rename it".to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_passed_on_as_it_is_or_refused() {
+        assert_eq!(text(Path::new("/a b/ü")).unwrap(), "/a b/ü");
+        assert!(text(Path::new(OsStr::from_bytes(b"/a\xff"))).is_err());
+    }
 }

@@ -380,6 +380,14 @@ fn accept(order: &Order) -> Result<(), Refusal> {
             "name the pool's service for HTCondor; on Slurm fetch the data before, on a login node",
         ));
     }
+    if let Some(word) = open_word(order) {
+        return Err(refuse(
+            format!(
+                "`{word}` has a parameter and `$`, a backtick, `\"` or `\\`: the job's shell would read them"
+            ),
+            "rename what has them, or put them into a script of yours, and name that",
+        ));
+    }
     dag::accept(order)?;
     if order.stay && order.site == Site::Ospool {
         return Err(refuse(
@@ -403,14 +411,31 @@ fn accept(order: &Order) -> Result<(), Refusal> {
     site::accept(order)
 }
 
-/// A command as a shell reads it, with the places of data and results, and parameters.
+/// A word that would be double-quoted for what is filled in, with a character that a shell reads
+/// inside double quotes.
+fn open_word(order: &Order) -> Option<&str> {
+    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+    let mut filled: Vec<String> = names.map(|name| format!("{{{name}}}")).collect();
+    if order.site.is_slurm() {
+        filled.push("{data}".to_owned());
+    }
+    let mut words = Stage::of(order).into_iter().flat_map(|stage| stage.command);
+    let is_open = |word: &&String| {
+        word.contains(['$', '`', '"', '\\']) && filled.iter().any(|place| word.contains(place))
+    };
+    words.find(is_open).map(String::as_str)
+}
+
+/// A command as a shell reads it, with the places of data and results, and parameters. A place
+/// may be a variable of the shell.
 fn shell_command(order: &Order, command: &[String], places: &[(&str, &str)]) -> String {
     let word = |word: &String| {
         let mut text = word.clone();
+        let mut variables = false;
         for (place, path) in places {
+            variables |= path.contains('$') && text.contains(place);
             text = text.replace(place, path);
         }
-        let mut variables = false;
         for name in order.parameters.iter().flat_map(|parameters| &parameters.names) {
             let place = format!("{{{name}}}");
             variables |= text.contains(&place);

@@ -84,8 +84,7 @@ pub(super) fn script(order: &Order) -> String {
             "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1){suffix}\nMASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))\nexport MASTER_ADDR MASTER_PORT"
         );
     }
-    let command = shell_command(order, &order.command, &[("{data}", "\"$submitted/data\"")])
-        .replace("'\"$submitted/data\"'", "\"$submitted/data\"");
+    let command = shell_command(order, &order.command, &[("{data}", "$submitted/data")]);
     let bind = if order.data.is_some() || !order.inputs.is_empty() {
         " --bind \"$submitted\""
     } else {

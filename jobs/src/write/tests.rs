@@ -286,6 +286,17 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
         }),
         "in a DAG",
     );
+    // What is double-quoted for its parameter must not be read by the shell.
+    for word in ["$HOME/{lr}", "`id`{lr}", "\"{lr}", "{lr}\\"] {
+        let command = ["a", word, "{seed}"].map(str::to_owned).to_vec();
+        check(Order { command, parameters: Some(sweep()), ..base() }, "backtick");
+    }
+    let command = vec!["a".to_owned(), "--in={data}/$x".to_owned()];
+    check(Order { command: command.clone(), ..order(Site::Slurm) }, "backtick");
+    assert!(text_of(&Order { command, ..base() }, "run.sh").contains("'--in=./$x'"));
+    let command = vec!["a".to_owned(), "--in={data}/x".to_owned()];
+    let slurm = text_of(&Order { command, ..order(Site::Slurm) }, "pets.sbatch");
+    assert!(slurm.contains(" \"--in=$submitted/data/x\"\n"), "{slurm}");
     let mut odd = sweep();
     odd.rows[0][0] = "$(rm)".to_owned();
     check(Order { parameters: Some(odd), ..base() }, "parameter");
