@@ -20,12 +20,17 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         let _ = match order.stages.merge {
             Some(_) => write!(
                 text,
-                "gular job lint {file} merge.sbatch\njob=$(sbatch --parsable {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\nsqueue --me\n```\n\nA part that failed is started again by its number, `sbatch --array=NUMBER {file}`.\n\n"
+                "gular job lint {file} merge.sbatch\njob=$(sbatch --parsable {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\nsqueue --me\n```\n\n## If a part fails\n\nThe merge then never starts (`DependencyNeverSatisfied` in `squeue`). When the other parts have ended, cancel it, and submit the failed part and the merge again. `PART` is the last number in the name of its log, `MERGE` the merge's job:\n\n```sh\nscancel MERGE\njob=$(sbatch --parsable --array=PART {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\n```\n\nSeveral parts: `--array=3,7`.\n\n"
             ),
             None => {
                 write!(text, "gular job lint {file}\nsbatch {file}\nsqueue --me\n```\n\n")
             }
         };
+        if jobs > 1 {
+            text.push_str(
+                "The number of a job in the array is its line in `parameters.txt`, counted from 1. ",
+            );
+        }
         text.push_str("Each job works in a folder of its own below `output/`; what it prints is in `logs/`.\n");
     } else {
         let submit = if Stage::in_dag(order) { "condor_submit_dag" } else { "condor_submit" };

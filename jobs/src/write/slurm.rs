@@ -40,7 +40,8 @@ pub(super) fn script(order: &Order) -> String {
     option("time", &time(order.hours));
     let array = order.parameters.as_ref().map(|parameters| parameters.rows.len().max(1));
     if let Some(n) = array {
-        option("array", &format!("0-{}", n - 1));
+        // The number of a job is its line in the parameters, and of a pack the number of its part.
+        option("array", &format!("1-{n}"));
     }
     option("output", if array.is_some() { "logs/%x-%A_%a.out" } else { "logs/%x-%j.out" });
     if order.checkpoint.is_some() {
@@ -61,7 +62,7 @@ pub(super) fn script(order: &Order) -> String {
         let names = parameters.names.join(" ");
         let _ = writeln!(
             text,
-            "IFS=', ' read -r {names} < <(sed -n \"$((SLURM_ARRAY_TASK_ID + 1))p\" parameters.txt)"
+            "IFS=', ' read -r {names} < <(sed -n \"${{SLURM_ARRAY_TASK_ID}}p\" parameters.txt)"
         );
         folder = "output/$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID".to_owned();
     }

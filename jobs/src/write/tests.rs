@@ -191,7 +191,13 @@ fn parts_of_a_pack_are_jobs_and_their_merge_follows() {
     for site in [Site::Chtc, Site::Generic, Site::Slurm, Site::Jsc] {
         assert_eq!(findings(&pack(site)), [""; 0]);
     }
-    assert!(text_of(&pack(Site::Slurm), "pack.sbatch").contains("--array=0-1"));
+    assert!(text_of(&pack(Site::Slurm), "pack.sbatch").contains("--array=1-2\n"));
+    // A part is started again by its own number: job 2 of the array reads line 2.
+    assert!(
+        text_of(&pack(Site::Slurm), "pack.sbatch").contains("sed -n \"${SLURM_ARRAY_TASK_ID}p\" ")
+    );
+    let page = text_of(&pack(Site::Slurm), "README.md");
+    assert!(page.contains("scancel MERGE\njob=$(sbatch --parsable --array=PART pack.sbatch)\n"));
     let merge = text_of(&pack(Site::Slurm), "merge.sbatch");
     assert!(merge.contains("gular pack --merge /data/out/part-1 ") && !merge.contains("--array"));
     assert!(text_of(&pack(Site::Chtc), "merge.sub").contains("HasCHTCStaging"));
