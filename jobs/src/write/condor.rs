@@ -90,7 +90,10 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
         let files = if folder == "output" { folder.clone() } else { format!("{folder}, output") };
         line("transfer_checkpoint_files", &files);
     }
-    line("max_retries", "3");
+    // In a DAG its nodes are tried again; both together would multiply.
+    if !in_dag {
+        line("max_retries", "3");
+    }
     line("log", "logs/$(Cluster).log");
     let said = if in_dag { "$(JOB)-$(Cluster)" } else { "$(Cluster)-$(Process)" };
     line("output", &format!("logs/{said}.out"));

@@ -158,6 +158,11 @@ fn an_ensemble_is_a_graph_without_a_trap() {
         assert!(graph.lines().any(|found| found == line), "{line}\n{graph}");
     }
     assert!(text_of(&whole, "pets.sub").contains("\"results.tar = results/$(JOB).tar\""));
+    // A node is run three times, and not three times four times.
+    for name in ["pets.sub", "evaluate.sub", "merge.sub"] {
+        assert!(!text_of(&whole, name).contains("max_retries"), "{name}");
+    }
+    assert!(text_of(&order(Site::Chtc), "pets.sub").contains("max_retries = 3"));
     let merge = text_of(&whole, "merge.sh");
     assert!(merge.contains(" --merge all/job0/output/w all/job1/output/w\n"), "{merge}");
     // A stage gets the bundle if its command uses it.
