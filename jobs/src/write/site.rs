@@ -44,15 +44,15 @@ impl Site {
         }
     }
 
-    /// What a user has there unless more was asked for, by the sites' pages of 2026.
+    /// What users of the site commonly have unless they asked for more. Sites change it.
     fn quotas(self) -> Quotas {
         match self {
             Self::Chtc => {
-                Quotas { results: 40 << 30, data: 100 << 30, items: 1000, place: "/staging" }
+                Quotas { results: 40 * GB, data: 100 * GB, items: 1000, place: "/staging" }
             }
             Self::Ospool => Quotas {
-                results: 50 << 30,
-                data: 500 << 30,
+                results: 50 * GB,
+                data: 100 * GB,
                 items: usize::MAX,
                 place: "the access point's OSDF folder",
             },
@@ -68,6 +68,9 @@ impl Site {
         }
     }
 }
+
+/// As quotas count.
+const GB: u64 = 1_000_000_000;
 
 struct Quotas {
     /// Bytes of the folder that jobs are submitted from.
@@ -87,7 +90,7 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
         );
         return Err(refuse(
             what,
-            "save checkpoints (`--checkpoint DIR`) and ask for less time: the job goes on where it was",
+            "save checkpoints (`--checkpoint DIR`) and ask for less time: the job resumes where it was",
         ));
     }
     if order.shared && order.site == Site::Ospool {
@@ -105,6 +108,13 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
         return Err(refuse(what, "publish it, and name it by `osdf:///`"));
     }
     Ok(())
+}
+
+/// Of every quota.
+const UNLESS: &str = "unless you asked for more, and sites change this";
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / GB as f64)
 }
 
 /// What its users should know.
@@ -144,13 +154,13 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
         }
         let Quotas { data: most, items, place, .. } = order.site.quotas();
         if data.bytes > most {
-            let (has, most) = (words(data.bytes), words(most));
-            note(&format!("the data has {has}: {place} holds {most} unless more is granted"));
+            let (has, most) = (gigabytes(data.bytes), gigabytes(most));
+            note(&format!("the data has {has}: {place} commonly holds {most} {UNLESS}"));
         }
         if data.files.len() > items {
             let n = data.files.len();
             note(&format!(
-                "the data is {n} files: {place} holds {items} unless more is granted; larger shards are fewer"
+                "the data is {n} files: {place} commonly holds {items} {UNLESS}; larger shards are fewer files"
             ));
         }
     }
@@ -158,9 +168,9 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
     let results = n_jobs.saturating_mul(order.scratch_bytes);
     let most = order.site.quotas().results;
     if results > most {
-        let (has, most) = (words(results), words(most));
+        let (has, most) = (gigabytes(results), gigabytes(most));
         note(&format!(
-            "the results of all {n_jobs} jobs may be {has} (`--disk`): the folder that they come back to holds {most} unless more is granted"
+            "the results of all {n_jobs} jobs may be {has} (`--disk`): the folder that they come back to commonly holds {most} {UNLESS}"
         ));
     }
     if order.shared {

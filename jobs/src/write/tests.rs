@@ -215,13 +215,15 @@ fn quotas_of_a_site_are_compared_with_data_and_results() {
     let notes = |order: &Order| write(order).map(|folder| folder.notes.join("\n"));
     let has = |order: &Order, word: &str| notes(order).is_ok_and(|notes| notes.contains(word));
     let mut many = order(Site::Chtc);
-    assert!(!has(&many, "unless more is granted"));
+    assert!(!has(&many, "commonly"));
     many.data.iter_mut().for_each(|data| data.files = vec![data.files[0].clone(); 1001]);
-    assert!(has(&many, "the data is 1001 files: /staging holds 1000"));
+    assert!(has(&many, "the data is 1001 files: /staging commonly holds 1000 unless"));
     let mut large = order(Site::Ospool);
-    large.data.iter_mut().for_each(|data| data.bytes = 600 << 30);
-    assert!(has(&large, "holds 500.0 GB"));
-    let results = Order { scratch_bytes: 41 << 30, ..order(Site::Chtc) };
+    large.data.iter_mut().for_each(|data| data.bytes = 101_000_000_000);
+    assert!(has(&large, "the data has 101.0 GB: "));
+    large.data.iter_mut().for_each(|data| data.bytes = 100_000_000_000);
+    assert!(!has(&large, "the data has"));
+    let results = Order { scratch_bytes: 41_000_000_000, ..order(Site::Chtc) };
     assert!(has(&results, "the results of all 1 jobs"));
 }
 
