@@ -183,9 +183,33 @@ impl From<SiteArg> for Site {
     }
 }
 
+/// Commands of the stages, in words.
+struct Later {
+    evaluate: Option<Vec<String>>,
+    merge: Option<Vec<String>>,
+}
+
+impl Later {
+    fn of(args: &NewArgs) -> Result<Self, Failure> {
+        Ok(Self {
+            evaluate: args.evaluate.as_deref().map(words).transpose()?,
+            merge: args.merge.as_deref().map(words).transpose()?,
+        })
+    }
+}
+
+/// Splits a command as a shell does.
+fn words(command: &str) -> Result<Vec<String>, Failure> {
+    shlex::split(command).ok_or_else(|| {
+        let message = format!("`{command}` has a quote that does not end, or ends with `\\`");
+        Failure::new(message, Some("quote it as for a shell".to_owned()))
+    })
+}
+
 pub(super) fn run(args: &NewArgs, output: &Output) -> Result<Exit, Failure> {
-    let sources = sources(args)?;
-    let order = order(args, &sources)?;
+    let later = Later::of(args)?;
+    let sources = sources(args, &later)?;
+    let order = order(args, &later, &sources)?;
     let folder =
         write(&order).map_err(|refusal| Failure::new(&refusal, Some(refusal.fix.clone())))?;
     finish(&args.dir, &folder, &sources, args.dry_run, output)
@@ -227,13 +251,11 @@ pub(super) struct Source {
 }
 
 /// Files that are named with `--input`, and those of the command that are here.
-fn sources(args: &NewArgs) -> Result<Vec<Source>, Failure> {
+fn sources(args: &NewArgs, later: &Later) -> Result<Vec<Source>, Failure> {
     let mut found: Vec<Source> = Vec::new();
     let named = args.input.iter().map(|path| (path.clone(), true));
-    let later = [&args.evaluate, &args.merge].into_iter().flatten();
-    let later = later.flat_map(|command| command.split_whitespace());
-    let words = args.command.iter().map(String::as_str).chain(later);
-    let words = words.map(|word| (PathBuf::from(word), false));
+    let later = [&later.evaluate, &later.merge].into_iter().flatten().flatten();
+    let words = args.command.iter().chain(later).map(|word| (PathBuf::from(word), false));
     for (path, wanted) in named.chain(words) {
         let length = match fs::metadata(&path) {
             Ok(about) if about.is_file() => about.len(),
@@ -260,7 +282,7 @@ fn sources(args: &NewArgs) -> Result<Vec<Source>, Failure> {
     Ok(found)
 }
 
-fn order(args: &NewArgs, sources: &[Source]) -> Result<Order, Failure> {
+fn order(args: &NewArgs, later: &Later, sources: &[Source]) -> Result<Order, Failure> {
     let site = Site::from(args.site);
     let name =
         args.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -283,21 +305,21 @@ fn order(args: &NewArgs, sources: &[Source]) -> Result<Order, Failure> {
             },
         )
     };
-    let words = |text: &str| text.split_whitespace().map(in_folder).collect();
+    let all = |command: &[String]| command.iter().map(|word| in_folder(word)).collect();
     let inputs = sources.iter().map(|source| (source.name.clone(), source.bytes));
     Ok(Order {
         name,
         site,
-        command: args.command.iter().map(|word| in_folder(word)).collect(),
+        command: all(&args.command),
         image,
         data: data(args, site)?,
         inputs: inputs.collect(),
         checkpoint: args.checkpoint.clone(),
         parameters: parameters(&args.sweep)?,
         stages: Stages {
-            evaluate: args.evaluate.as_ref().map(|command| words(command)),
+            evaluate: later.evaluate.as_deref().map(all),
             select: args.select.as_deref().map(select),
-            merge: args.merge.as_ref().map(|command| words(command)),
+            merge: later.merge.as_deref().map(all),
         },
         cpus: args.cpus,
         memory_bytes: args.memory,
@@ -501,6 +523,15 @@ fn version(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_is_split_as_a_shell_does() {
+        assert_eq!(
+            words("python3 'my eval.py' --title \"a b\"").unwrap(),
+            ["python3", "my eval.py", "--title", "a b"]
+        );
+        assert!(words("python3 'eval.py").is_err());
+    }
 
     #[test]
     fn a_sweep_has_every_combination() {
