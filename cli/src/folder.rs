@@ -41,7 +41,7 @@ pub(crate) fn report<R: Serialize>(
     text: &str,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    let FolderReport { report, failed, not_tried } = done;
+    let FolderReport { report, failed, not_tried, .. } = done;
     failures(failed, *not_tried);
     if output.json {
         let failed = failed.iter().map(|failed| {

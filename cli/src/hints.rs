@@ -355,6 +355,7 @@ pub(crate) fn transfer(error: &gular_transfer::Error) -> Option<String> {
              fetches a collection that is not a bundle"
         }
         E::TooMany { .. } => "name a folder in it, or raise `--max-objects`",
+        E::NotCollection { .. } => "fetch it without `-r`, or name the collection that holds it",
         E::NoBundleUrl { .. } => "give the URL that `gular publish` printed",
         E::AnotherBundle { .. } => {
             "check the version in the URL, and that the digest is all of the one that `gular publish` printed for it: a published version never changes"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gular_files::TEMP_PREFIX;
-use gular_transfer::{FolderOptions, Watch, fetch_folder};
+use gular_transfer::{Error, FolderLock, FolderOptions, Watch, fetch_folder};
 
 use crate::exit::{Exit, Failure};
 use crate::network::Access;
@@ -22,7 +22,7 @@ pub(crate) struct UrlArgs {
     ///
     /// Files that are there are compared and not fetched again. Without it they go to a temporary
     /// folder beside OUT, which is removed when OUT is packed; an interrupted run leaves it, and the
-    /// same command goes on there.
+    /// same command resumes there.
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) cache: Option<PathBuf>,
     /// A file with a bearer token; may be repeated, each is sent where it fits
@@ -37,6 +37,9 @@ pub(crate) struct UrlArgs {
 pub(crate) struct Fetched {
     pub(crate) dir: PathBuf,
     is_temporary: bool,
+    /// Nobody else writes there until it is packed.
+    #[expect(dead_code, reason = "held until it is dropped")]
+    lock: Option<FolderLock>,
 }
 
 impl Fetched {
@@ -90,25 +93,55 @@ pub(crate) fn fetch(
         bar.set_length(total);
         bar.set_position(done);
     };
-    let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
+    let waiting = |dir: &Path| {
+        if !output.quiet {
+            let note = format!("waiting for another process that uses `{}`", dir.display());
+            bar.suspend(|| show::message("note", &note));
+        }
+    };
+    let watch = Watch { progress: &progress, waiting: &waiting, cancel: &stop.flag };
     let options = FolderOptions { alone: true, ..FolderOptions::default() };
     let fetched = fetch_folder(&client, &url, &dir, &options, watch);
     bar.finish_and_clear();
-    let fetched = fetched.map_err(|error| network::ended(error, stop))?;
+    let fetched = fetched.map_err(|error| {
+        let hint = hint(&error, &url.to_string(), out);
+        let failure = network::ended(error, stop);
+        match hint {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    })?;
     folder::failures(&fetched.failed, fetched.not_tried);
     if fetched.failed.is_empty() {
-        return Ok(Some(Fetched { dir, is_temporary }));
+        return Ok(Some(Fetched { dir, is_temporary, lock: fetched.lock }));
     }
     let n = show::count((fetched.failed.len() + fetched.not_tried) as u64, "object");
     let message = format!("{n} of `{url}` could not be fetched, so nothing was packed");
     let hint =
-        format!("what was fetched is in `{}`; the same command goes on there", dir.display());
+        format!("what was fetched is in `{}`; the same command resumes there", dir.display());
     let mut failure = Failure::new(message, Some(hint));
     failure.exit = match folder::exit(&fetched.failed) {
         Exit::Done => Exit::Failed,
         exit => exit,
     };
     Err(failure)
+}
+
+/// What `gular fetch` can do for what `gular pack` cannot fetch.
+fn hint(error: &Error, url: &str, out: &Path) -> Option<String> {
+    let out = out.display();
+    match error {
+        Error::NotCollection { .. } => {
+            let name = url.rsplit('/').next().unwrap_or_default();
+            Some(format!(
+                "fetch it with `gular fetch {url} DIR`, then `gular pack DIR/{name} {out}`"
+            ))
+        }
+        Error::TooMany { limit, .. } => Some(format!(
+            "name a folder in it, or fetch it with `gular fetch -r --max-objects N {url} DIR`, N above {limit}, then `gular pack DIR {out}`"
+        )),
+        _ => None,
+    }
 }
 
 /// A folder beside `out` that the next run with the same OUT finds again.
@@ -120,6 +153,21 @@ fn beside(out: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_names_commands_that_work() {
+        let check = |error: Error, expected: &str| {
+            assert_eq!(hint(&error, "pelican://h/photos.zip", Path::new("out")).unwrap(), expected);
+        };
+        check(
+            Error::NotCollection { url: String::new() },
+            "fetch it with `gular fetch pelican://h/photos.zip DIR`, then `gular pack DIR/photos.zip out`",
+        );
+        check(
+            Error::TooMany { place: String::new(), limit: 7 },
+            "name a folder in it, or fetch it with `gular fetch -r --max-objects N pelican://h/photos.zip DIR`, N above 7, then `gular pack DIR out`",
+        );
+    }
 
     #[test]
     fn fetched_files_go_beside_the_output() {

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{BundlePath, Split, media_type_of_extension};
+use gular_files::TEMP_PREFIX;
 
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::labels::Names;
@@ -322,7 +323,12 @@ impl Folder {
 impl Walk<'_> {
     /// Takes an entry of a folder; metadata when it is a folder to go into.
     fn entry(&mut self, path: &Path) -> Result<Option<fs::Metadata>, Error> {
-        if path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b".")) {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        // Such as the lock of what is fetched there.
+        if name.starts_with(TEMP_PREFIX.as_bytes()) {
+            return Ok(None);
+        }
+        if name.starts_with(b".") {
             self.ignore("hidden");
             return Ok(None);
         }

@@ -313,7 +313,7 @@ impl Error {
             Self::Strangers { .. } => Some("use a new or empty folder, or remove them"),
             Self::NoFiles { .. } => Some("name the folder that holds the files"),
             Self::NotCollection { .. } => {
-                Some("fetch it without `-r`, or name the collection that holds it")
+                Some("fetch it alone, or name the collection that holds it")
             }
             Self::UnsafeNames { .. } => Some("whoever owns the collection can rename them"),
             Self::NoLength { .. } => Some("ask whoever runs the server"),

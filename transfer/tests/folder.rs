@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gular_pelican::{Client, ClientOptions, Env, Url};
 use gular_transfer::{
-    Error, FolderFetch, FolderOptions, FolderReport, Watch, fetch_folder, publish_folder,
+    Error, FolderFetch, FolderLock, FolderOptions, FolderReport, Watch, fetch_folder,
+    publish_folder,
 };
 
 use crate::find::serve;
@@ -97,7 +98,13 @@ fn a_folder_for_one_collection_holds_nothing_else() {
     let to = tempfile::tempdir().unwrap();
     let alone = FolderOptions { alone: true, ..FolderOptions::default() };
     for _ in 0..2 {
-        fetch(&url, to.path(), &alone).unwrap();
+        let held = fetch(&url, to.path(), &alone).unwrap();
+        // Nobody else may write there until the caller is done with it.
+        let cancel = AtomicBool::new(true);
+        let lock = || FolderLock::wait(to.path(), Watch::silent(&cancel));
+        assert!(lock().is_err());
+        drop(held);
+        assert!(lock().is_ok());
     }
     fs::remove_file(from.path().join("a/2")).unwrap();
     let error = fetch(&url, to.path(), &alone).unwrap_err();

@@ -112,6 +112,7 @@ fn what_cannot_be_a_folder_is_one_error() {
         (["publish", "-r", text(&file), &url], "Not a directory"),
         (["publish", "-r", text(&empty), &url], "holds no file"),
         (["fetch", "-r", &object, text(&to)], "is an object"),
+        (["pack", &object, text(&to), "--quiet"], "`gular pack DIR/file "),
         (["fetch", "-r", &digest, text(&to)], "a folder has none"),
         (["fetch", "-r", &format!("{url}/none"), text(&to)], "does not exist"),
     ] {
@@ -170,6 +171,7 @@ fn a_folder_is_packed_from_its_url_as_from_the_disk() {
     let packed = site.json(["pack", &url, text(&out)]);
     assert_eq!(packed["digest"], local["digest"]);
     assert!(packed["digest"].is_string());
+    assert_eq!(packed["ignored"], local["ignored"], "its own lock is not named");
     assert_same(&out, &dir.path().join("local"));
     let others: Vec<_> =
         fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();

@@ -65,13 +65,13 @@ pub fn fetch_folder(
             report.add(got.len, got.fetched, got.was_here, got.has_checksum);
             Ok(())
         })?;
-    drop(lock);
     failed.extend(refused);
     failed.sort_by(|a: &Failed, b| a.name.cmp(&b.name));
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.wrong_copies = wrong_copies(client);
     report.seconds = start.elapsed().as_secs_f64();
-    Ok(FolderReport { report, failed, not_tried })
+    let lock = lock.filter(|_| options.alone);
+    Ok(FolderReport { report, failed, not_tried, lock })
 }
 
 /// What all objects of a run share.

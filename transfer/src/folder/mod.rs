@@ -30,7 +30,8 @@ pub struct FolderOptions {
     pub dry_run: bool,
     /// How many files and folders there may be in all.
     pub max_objects: usize,
-    /// When fetching: whether the folder may hold nothing else.
+    /// When fetching: whether the folder may hold nothing else. It stays locked until the report
+    /// is dropped.
     pub alone: bool,
     /// When publishing: how what the origin has is compared with what is here.
     pub check: gular_pelican::Check,

@@ -64,7 +64,7 @@ pub fn publish_folder(
     failed.sort_by(|a, b| a.name.cmp(&b.name));
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.seconds = start.elapsed().as_secs_f64();
-    Ok(FolderReport { report: report.judged()?, failed, not_tried })
+    Ok(FolderReport { report: report.judged()?, failed, not_tried, lock: None })
 }
 
 /// What there is below `url`, as far as can be listed, in the collections that the files go to:

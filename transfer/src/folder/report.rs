@@ -6,7 +6,7 @@ use gular_pelican::Url;
 use serde::{Serialize, Serializer};
 
 use super::each::Failed;
-use crate::WrongCopy;
+use crate::{FolderLock, WrongCopy};
 
 /// What was done with a folder's objects, and what failed.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct FolderReport<R> {
     pub failed: Vec<Failed>,
     /// Objects that were not begun, since all before them had failed.
     pub not_tried: usize,
+    /// With [`FolderOptions::alone`](super::FolderOptions::alone): keeps other fetches out of the folder while it is held.
+    pub lock: Option<FolderLock>,
 }
 
 /// What was fetched of a folder.
