@@ -13,7 +13,7 @@ mod torch {
     use std::path::PathBuf;
 
     const FILES: [&str; 3] = ["src/torch/autocast.cpp", "src/torch/grad.cpp", "src/torch/lend.cpp"];
-    /// The kernel of `cuda`, for the test that runs it on the processor.
+    /// The kernel of `cuda`, for the test that runs it on the CPU.
     const KERNEL: [&str; 2] = ["src/cuda/convert.cu", "src/cuda/convert_on_host.cpp"];
 
     /// With the headers beside the library that `torch-sys` found.

@@ -333,7 +333,7 @@ impl Work<'_> {
     }
 }
 
-/// A stop that was asked for is no failure of packing.
+/// A stop that was asked for is not a failure of packing.
 fn cancelled(error: gular_pack::Error) -> Error {
     match error {
         gular_pack::Error::Cancelled { .. } => Error::Cancelled,

@@ -29,7 +29,7 @@ use crate::{class_table, show, units};
 /// Pack a folder or archive of images into a new bundle
 ///
 /// SRC holds `split/class/file` (when its folders are named train, val or valid or validation,
-/// test) or `class/file`, as JPEG, PNG or WebP; class names become labels in sorted order. Labels may also stand in file
+/// test) or `class/file`, as JPEG, PNG or WebP; class names become labels in sorted order. Labels may also be in file
 /// names (--label-from) or in a table (--labels FILE). Images are stored byte for
 /// byte, unless --payload asks for pixels or for JPEG of a chosen size. The same images and
 /// options give the same bundle digest on any machine and with any --jobs. If interrupted, run

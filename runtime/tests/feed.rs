@@ -1,4 +1,4 @@
-//! Batches as tensors, on the processor; `gpu check` holds the same against a GPU.
+//! Batches as tensors, on the CPU; `gpu check` holds the same against a GPU.
 
 #![cfg(feature = "torch")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -243,14 +243,14 @@ fn nothing_ahead_is_refused() {
 }
 
 #[test]
-fn without_a_gpu_auto_is_the_processor_and_says_why() {
+fn without_a_gpu_auto_is_the_cpu_and_says_why() {
     let ranks = gular_runtime::Ranks::discover(None, &Default::default()).unwrap();
     match Compute::Cuda(None).open(&ranks) {
         Ok(gpu) => assert!(gpu.device().is_cuda()),
         Err(error) => {
             let place = Compute::Auto.open(&ranks).unwrap();
-            assert_eq!(place.to_string(), format!("the processor: {error}"));
+            assert_eq!(place.to_string(), format!("the CPU: {error}"));
         }
     }
-    assert_eq!(Compute::Cpu.open(&ranks).unwrap().to_string(), "the processor");
+    assert_eq!(Compute::Cpu.open(&ranks).unwrap().to_string(), "the CPU");
 }

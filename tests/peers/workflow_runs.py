@@ -21,7 +21,7 @@ HERE = pathlib.Path.cwd()
 shutil.copytree(pathlib.Path(__file__).parent.parent.parent / "tutorials/workflow", HERE, dirs_exist_ok=True)
 make_pets("photos.zip")
 configuration = pathlib.Path("config.yaml")
-configuration.write_text(configuration.read_text().replace("file:///tmp/pets.zip", (HERE / "photos.zip").as_uri()))
+configuration.write_text(configuration.read_text().replace("https://example.org/pets.zip", (HERE / "photos.zip").as_uri()))
 programs = HERE / "bin"
 programs.mkdir()
 (programs / "gular").symlink_to(GULAR)

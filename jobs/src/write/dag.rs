@@ -26,7 +26,7 @@ pub(super) fn results(order: &Order) -> Vec<String> {
 pub(super) fn graph(order: &Order) -> String {
     let name = &order.name;
     let mut text = format!(
-        "# Written by `gular job new`; `gular job lint {name}.dag` checks it after a change.\n# After a failure `condor_submit_dag {name}.dag` goes on with what is not done.\n"
+        "# Written by `gular job new`; `gular job lint {name}.dag` checks it after a change.\n# After a failure `condor_submit_dag {name}.dag` runs what is not done.\n"
     );
     let stages = &order.stages;
     let parameters = order.parameters.as_ref();

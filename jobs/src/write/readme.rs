@@ -107,7 +107,7 @@ fn stages(order: &Order, jobs: usize, text: &mut String) {
     }
     let _ = writeln!(
         text,
-        "\nA node that fails is run again, up to two times. When the DAG ends with a failure, DAGMan leaves `{0}.dag.rescue001`: mend what is wrong and run `condor_submit_dag {0}.dag` again, and it goes on with what is not done.",
+        "\nA node that fails is run again, up to two times. When the DAG ends with a failure, DAGMan leaves `{0}.dag.rescue001`: correct what is wrong and run `condor_submit_dag {0}.dag` again: it runs what is not done.",
         order.name
     );
 }

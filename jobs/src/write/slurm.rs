@@ -103,7 +103,7 @@ pub(super) fn script(order: &Order) -> String {
     };
     let _ = writeln!(text, "\nsrun --kill-on-bad-exit=1 {run}\ncode=$?");
     if order.checkpoint.is_some() {
-        text.push_str("# It saved: wait again, and go on from there.\n[ \"$code\" -eq 85 ] && scontrol requeue \"$SLURM_JOB_ID\"\n");
+        text.push_str("# It saved: wait again, and resume there.\n[ \"$code\" -eq 85 ] && scontrol requeue \"$SLURM_JOB_ID\"\n");
     }
     text.push_str("exit \"$code\"\n");
     text

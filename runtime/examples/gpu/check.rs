@@ -47,13 +47,13 @@ pub(crate) fn run(bundles: &[String], base: FeedOptions, sanitized: bool) -> Res
         }
         for numbers in [Numbers::F32, Numbers::Bf16, Numbers::F16, Numbers::Stored] {
             for layout in [Layout::Contiguous, Layout::ChannelsLast] {
-                let name = format!("{dir}: {numbers:?} {layout:?} are the processor's bits");
+                let name = format!("{dir}: {numbers:?} {layout:?} are the CPU's bits");
                 let options = FeedOptions { numbers, layout, ..base };
                 tell(&name, same_bits(&gpu, &bundle, options, Depth::Stored));
             }
         }
         for (depth, convert) in [(Depth::U16, Convert::Kernel), (Depth::Stored, Convert::Torch)] {
-            let name = format!("{dir}: {depth:?} by {convert:?} are the processor's bits");
+            let name = format!("{dir}: {depth:?} by {convert:?} are the CPU's bits");
             let options = FeedOptions { numbers: Numbers::Bf16, convert, ..base };
             tell(&name, same_bits(&gpu, &bundle, options, depth));
         }
@@ -192,7 +192,7 @@ fn same_bits(
 }
 
 /// An epoch is left after some batches; another feed goes on from the state of the last one
-/// with the very samples and bytes that follow on the processor.
+/// with the very samples and bytes that follow on the CPU.
 fn left_anywhere(gpu: &Gpu, bundle: &Arc<Bundle>, base: FeedOptions) -> Result<(), Failure> {
     let options = FeedOptions { numbers: Numbers::Stored, poison: true, ..base };
     let mut first = feed(gpu, bundle, options)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! gpu look               what is there: driver, GPU, libtorch's CUDA half, NVRTC
-//! gpu check BUNDLE...    batches arrive whole, numbers are the processor's, NCCL adds up
+//! gpu check BUNDLE...    batches arrive whole, numbers are the CPU's, NCCL adds up
 //! gpu sanitize BUNDLE... the part of it that `compute-sanitizer` is to look at
 //! gpu copies             bytes a second beside a plain copy, as JSON on stdout; so are
 //! gpu images BUNDLE...   images a second, and
@@ -36,7 +36,7 @@ use gular_runtime::{
 /// Whatever went wrong, in words.
 type Failure = Box<dyn Error>;
 
-/// What libtorch computes with on the processor: beside the loader's threads, more of its own
+/// What libtorch computes with on the CPU: beside the loader's threads, more of its own
 /// would wait for each other in busy loops.
 const TORCH_THREADS: usize = 4;
 

@@ -223,7 +223,7 @@ fn driver() -> Result<(i32, i32), CudaError> {
     if let Some(name) = FUNCTIONS.iter().find(lacks) {
         return Err(CudaError::NoGpu {
             reason: format!("the driver's library has no function `{name}`"),
-            hint: "it is too old, or one for building only (`stubs`): `ldconfig -p | grep libcuda` shows where it lies",
+            hint: "it is too old, or one for building only (`stubs`): `ldconfig -p | grep libcuda` shows where it is",
             driver: true,
         });
     }

@@ -57,7 +57,7 @@ impl Conversion {
         let planar = self.layout == Layout::Contiguous;
         vec![
             format!("--gpu-architecture=sm_{major}{minor}"),
-            // Exact division, and numbers near zero as they are: the processor's bits.
+            // Exact division, and numbers near zero as they are: the CPU's bits.
             "--prec-div=true".into(),
             "--ftz=false".into(),
             "--fmad=false".into(),

@@ -1,4 +1,4 @@
-//! Page-locked memory: what a GPU reads by itself, while the processor does other things.
+//! Page-locked memory: what a GPU reads by itself, while the CPU does other things.
 
 use std::ffi::c_void;
 use std::sync::Arc;

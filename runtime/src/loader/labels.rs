@@ -15,7 +15,7 @@ pub(super) const LOOKED_THROUGH: usize = 256;
 
 /// What to do about samples whose class is unknown.
 ///
-/// Such a label is no class: taken for one, it ends a training on the processor, and on a GPU
+/// Such a label is no class: taken for one, it ends a training on the CPU, and on a GPU
 /// every later call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownLabels {

@@ -21,7 +21,7 @@ mod foreign {
 /// on `device` compute in bf16, with copies of the weights, and what needs more stays in `f32`.
 /// Weights, their gradients and the optimiser are `f32`.
 ///
-/// For the forward pass and the loss; a backward pass belongs behind it. On a processor without
+/// For the forward pass and the loss; a backward pass belongs behind it. On a CPU without
 /// instructions for bf16 it is slower than `f32`.
 ///
 /// # Errors

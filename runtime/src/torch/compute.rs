@@ -11,10 +11,10 @@ use crate::{Error, Ranks};
 /// Where to compute, as an option says it: `auto`, `cpu`, `cuda` or `cuda:N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compute {
-    /// On a GPU if one can be used, else on the processor.
+    /// On a GPU if one can be used, else on the CPU.
     #[default]
     Auto,
-    /// On the processor.
+    /// On the CPU.
     Cpu,
     /// On a GPU: this one, else the one of this process.
     Cuda(Option<usize>),
@@ -23,7 +23,7 @@ pub enum Compute {
 /// What [`Compute::open`] found.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// The processor.
+    /// The CPU.
     Cpu {
         /// Why it is no GPU; `None` where none was asked for.
         why: Option<String>,
@@ -72,13 +72,13 @@ impl FromStr for Compute {
 }
 
 impl Place {
-    /// The processor, where nobody asked for a GPU.
+    /// The CPU, where nobody asked for a GPU.
     #[must_use]
     pub fn cpu() -> Self {
         Self::Cpu { why: None, hint: None }
     }
 
-    /// The GPU's name; empty on the processor.
+    /// The GPU's name; empty on the CPU.
     #[must_use]
     pub fn gpu_name(&self) -> String {
         match self {
@@ -102,8 +102,8 @@ impl Place {
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Cpu { why: None, .. } => f.write_str("the processor"),
-            Self::Cpu { why: Some(why), .. } => write!(f, "the processor: {why}"),
+            Self::Cpu { why: None, .. } => f.write_str("the CPU"),
+            Self::Cpu { why: Some(why), .. } => write!(f, "the CPU: {why}"),
             #[cfg(feature = "cuda")]
             Self::Gpu(gpu) => gpu.fmt(f),
         }

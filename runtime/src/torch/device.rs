@@ -30,7 +30,7 @@ pub(super) struct DeviceFeed<V: Views> {
 /// What goes beside a batch on its way.
 pub(super) struct Ahead {
     about: About,
-    /// Fields that are not images: on the processor until their batch is taken.
+    /// Fields that are not images: on the CPU until their batch is taken.
     fields: BTreeMap<String, Tensor>,
 }
 
@@ -246,7 +246,7 @@ mod tests {
 
     const SIDE: u32 = 16;
 
-    /// Slots on the processor, copied to at once and overwritten as soon as they may be.
+    /// Slots on the CPU, copied to at once and overwritten as soon as they may be.
     struct HostLanes {
         slots: Vec<Tensor>,
         /// Whether copies are seen to be done without waiting for them.

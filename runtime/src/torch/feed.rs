@@ -24,7 +24,7 @@ use crate::{Layout, Numbers};
 
 /// A batch on the device.
 ///
-/// The tensors may be kept. On the processor they are the loader's own memory, written by its
+/// The tensors may be kept. On the CPU they are the loader's own memory, written by its
 /// threads and lent until the last tensor that shares it is dropped; where too many are kept for
 /// the loader to go on, the next ones are copies.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl TensorBatch {
 ///
 /// On a GPU a batch is copied there while the one before is computed on: the loader's
 /// slots are page-locked and copied from as they are, and the images become numbers on
-/// the device. On the processor the loader's threads make the numbers.
+/// the device. On the CPU the loader's threads make the numbers.
 pub struct Feed {
     device: Device,
     #[cfg(feature = "cuda")]

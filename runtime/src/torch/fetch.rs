@@ -13,7 +13,7 @@ use crate::Error;
 /// it at once would wait for all that was given to the GPU before.
 #[derive(Debug)]
 pub struct Fetched {
-    /// Without dimensions, on the processor.
+    /// Without dimensions, on the CPU.
     number: Tensor,
     /// After the copy of it.
     #[cfg(feature = "cuda")]
@@ -21,7 +21,7 @@ pub struct Fetched {
 }
 
 impl Place {
-    /// Begins to bring `number`, a tensor of one element, to the processor.
+    /// Begins to bring `number`, a tensor of one element, to the CPU.
     ///
     /// # Errors
     /// [`Error::Torch`]; `CudaError::Gpu`.

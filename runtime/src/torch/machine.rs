@@ -5,7 +5,7 @@ use std::fs;
 use gular_files::Env;
 use serde::{Deserialize, Serialize};
 
-/// What computes. On the processor libtorch, oneDNN and MKL choose their kernels by it, and
+/// What computes. On the CPU libtorch, oneDNN and MKL choose their kernels by it, and
 /// another kernel adds up floats in another order: only on an equal machine does a resumed
 /// training end with the same bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Machine {
     /// The kind of processor: architecture, maker, instruction sets that kernels are chosen by,
     /// and variables that limit them.
     pub processor: String,
-    /// The GPU's name; empty on the processor.
+    /// The GPU's name; empty on the CPU.
     pub gpu: String,
     /// libtorch's version, as far as it is known.
     pub libtorch: String,

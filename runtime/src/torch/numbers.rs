@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    #[expect(unsafe_code, reason = "the kernel, compiled for the processor")]
+    #[expect(unsafe_code, reason = "the kernel, compiled for the CPU")]
     mod foreign {
         use super::c_void;
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// What the kernel makes of `images` images of `pixels` pixels; as bytes.
-    #[expect(unsafe_code, reason = "the kernel, compiled for the processor")]
+    #[expect(unsafe_code, reason = "the kernel, compiled for the CPU")]
     fn on_host(
         (stored, numbers, layout): (Dtype, Numbers, Layout),
         from: &[u8],

@@ -37,7 +37,7 @@ pub trait AllReduce {
     fn wait(&self) -> Result<(), Error>;
 }
 
-/// Over TCP; tensors on the processor.
+/// Over TCP; tensors on the CPU.
 impl AllReduce for Group {
     fn sum(&self, tensor: &mut Tensor) -> Result<(), Error> {
         let kind = tensor.f_kind()?;
@@ -467,7 +467,7 @@ fn define_gradients<'a>(variables: impl Iterator<Item = (usize, &'a Tensor)>) ->
     zero.map_or(Ok(()), |zero| Ok(zero.f_backward()?))
 }
 
-/// The memory of a tensor on the processor.
+/// The memory of a tensor on the CPU.
 #[expect(unsafe_code, reason = "tch lends no memory of a tensor")]
 fn host_numbers<T>(tensor: &mut Tensor, kind: Kind) -> Result<&mut [T], Error> {
     if tensor.device() != Device::Cpu || !tensor.is_contiguous() {
@@ -481,7 +481,7 @@ fn host_numbers<T>(tensor: &mut Tensor, kind: Kind) -> Result<&mut [T], Error> {
         return Ok(&mut []);
     }
     let start = tensor.data_ptr().cast::<T>();
-    // SAFETY: contiguous numbers of that kind on the processor, as checked, aligned by
+    // SAFETY: contiguous numbers of that kind on the CPU, as checked, aligned by
     // libtorch; the borrow is mutable, and libtorch works on them in this thread only.
     Ok(unsafe { std::slice::from_raw_parts_mut(start, len) })
 }

@@ -161,7 +161,7 @@ pub(super) fn assign(named: &mut BTreeMap<String, Tensor>, bytes: &[u8]) -> Resu
     })
 }
 
-/// A tensor of its own with the same values, on the processor.
+/// A tensor of its own with the same values, on the CPU.
 pub(super) fn copy(tensor: &Tensor) -> Result<Tensor, Error> {
     let mut copy = Tensor::f_empty(tensor.size(), (tensor.f_kind()?, tch::Device::Cpu))?;
     copy.f_copy_(&tensor.f_detach()?)?;

@@ -144,7 +144,7 @@ impl FolderLock {
         Ok(Self(lock.removed_when_dropped()))
     }
 
-    /// The gate of `dir`, unless somebody stands in it: for who asks for its lock now and then.
+    /// The gate of `dir`, unless somebody holds it: for those who try its lock now and then.
     pub(super) fn gate(dir: &Path) -> Result<Option<Gate>, Error> {
         let lock = Lock::try_at(&Gate::path(dir), LockMode::Exclusive)?;
         Ok(lock.map(|lock| Gate(lock.removed_when_dropped())))

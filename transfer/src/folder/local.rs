@@ -20,7 +20,7 @@ pub(super) struct File {
     pub(super) len_bytes: u64,
 }
 
-/// The files of a folder, and what in it is none.
+/// The files of a folder, and entries that are not files.
 #[derive(Debug, Default)]
 pub(super) struct Local {
     pub(super) files: Vec<File>,

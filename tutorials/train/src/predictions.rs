@@ -95,7 +95,7 @@ impl Rows {
             message.extend(part.iter().copied().map(f64::from));
             parallel.sum(&mut message)?;
             for (number, sum) in part.iter_mut().zip(&message) {
-                // One rank's number and zeros: no bit of it changes.
+                // One rank's number and zeros: the sum is that number, but that -0.0 becomes 0.0.
                 *number = *sum as f32;
             }
         }

@@ -41,7 +41,7 @@ pub(crate) struct Scorer<'a> {
     env: Env,
 }
 
-/// The scores of a batch, in the processor's memory.
+/// The scores of a batch, in the CPU's memory.
 pub(crate) struct Scores<'a> {
     /// Numbers of the samples within the split.
     pub(crate) sample_ids: &'a [u64],
