@@ -138,7 +138,21 @@ def packs():
     for name in ("pack2.sbatch", "merge.sbatch"):
         lint = subprocess.run([GULAR, "job", "lint", "--strict", name], cwd=folder, capture_output=True, text=True)
         check(f"{name} has no trap", lint.returncode == 0, lint.stdout + lint.stderr)
+    # Part 2 fails at first: a file is in its way. Then what the README says.
+    (HERE / "two").mkdir()
+    (HERE / "two/part-2").write_text("")
     parts = submit(folder)
+    waits = run("sbatch", "--parsable", f"--dependency=afterok:{parts}", "merge.sbatch", cwd=folder).strip()
+    wait(parts)
+    for _ in range(WAIT_SECONDS * 4):
+        why = run("squeue", "-h", "-j", waits, "-o", "%r").strip()
+        if why == "DependencyNeverSatisfied":
+            break
+        time.sleep(0.25)
+    check("the merge of a part that failed never starts", why == "DependencyNeverSatisfied", f"{why} {logs(folder)}")
+    (HERE / "two/part-2").unlink()
+    run("scancel", waits)
+    parts = run("sbatch", "--parsable", "--array=2", "pack2.sbatch", cwd=folder).strip()
     wait(run("sbatch", "--parsable", f"--dependency=afterok:{parts}", "merge.sbatch", cwd=folder).strip())
     bundles = [{str(path.relative_to(bundle)): path.read_bytes() for path in bundle.rglob("*") if path.is_file()} for bundle in (HERE / "one", HERE / "two/bundle")]
     check("two jobs pack the bundle of one machine", bundles[0] == bundles[1] and len(bundles[0]) > 4, f"{[sorted(bundle) for bundle in bundles]} {logs(folder)}")
