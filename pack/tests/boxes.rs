@@ -1,11 +1,15 @@
 //! Boxes of COCO and YOLO, as fields whose values have as many rows as an image has boxes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use crate::support::{jpeg, put, run};
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Row, ShardIdx};
-use gular_pack::{Fit, Labels, PayloadOptions, PlanOptions, RawOptions, TableOptions, Unlabelled};
+use gular_pack::{
+    DeriveOptions, Fit, Labels, PayloadOptions, PlanOptions, RawOptions, TableOptions,
+    Unlabelled, derive,
+};
 
 fn plan(file: &Path) -> PlanOptions {
     let labels =
@@ -160,4 +164,36 @@ fn boxes_of_yolo_are_found_beside_the_images() {
     put(dir.path(), "labels/val/3.txt", b"1 0.5 0.5 1 1\n2 0.5 0.5 1 1\n");
     let error = run(&images, &dir.path().join("o"), plan(&labels), 1).unwrap_err().to_string();
     assert!(error.contains("3.txt` line 2: its class is 2, and `classes.txt` lists 2"), "{error}");
+}
+
+/// A bundle of two images with boxes of these classes.
+fn boxed(dir: &Path, name: &str, classes: &str) -> PathBuf {
+    let at = |what: &str| dir.join(format!("{name}-{what}"));
+    put(&at("images"), &format!("{name}1.jpg"), &jpeg(1));
+    put(&at("labels"), &format!("{name}1.txt"), b"1 0.5 0.5 0.5 0.25\n");
+    put(&at("labels"), "classes.txt", classes.as_bytes());
+    run(&at("images"), &at("out"), plan(&at("labels")), 1).unwrap();
+    at("out")
+}
+
+#[test]
+fn values_that_are_numbers_of_classes_keep_their_classes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cats, dogs) = ("cat\ndog\n", "dog\ncat\n");
+    let (a, b, c) =
+        (boxed(dir.path(), "a", cats), boxed(dir.path(), "b", cats), boxed(dir.path(), "c", dogs));
+    let out = dir.path().join("out");
+    let merge = |bases: &[&PathBuf], options: &DeriveOptions| {
+        let bases: Vec<PathBuf> = bases.iter().map(|base| (*base).clone()).collect();
+        derive(&bases, &out, options, &|_| {}, &AtomicBool::new(false))
+    };
+    let plain = DeriveOptions::new(dir.path().to_owned());
+    assert_eq!(merge(&[&a, &b], &plain).unwrap().samples, 2);
+    let error = merge(&[&a, &c], &plain).unwrap_err().to_string();
+    assert!(error.contains("classes `dog`, `cat`, expected `cat`, `dog`"), "{error}");
+    put(dir.path(), "t.csv", b"file_name,label\na1.jpg,bird\n");
+    let files = vec![dir.path().join("t.csv")];
+    let labels = Some(TableOptions { files, ..TableOptions::default() });
+    let error = merge(&[&a], &DeriveOptions { labels, ..plain }).unwrap_err().to_string();
+    assert!(error.contains("the field `box_labels`"), "{error}");
 }

@@ -137,6 +137,13 @@ impl Field {
         self.name.as_str() == LABEL
     }
 
+    /// Whether its values depend on the order of the classes, as those of `labels` and `box_labels`
+    /// do. Numbers of `label` are apart: a view may give others.
+    #[must_use]
+    pub fn depends_on_classes(&self) -> bool {
+        matches!(self.name.as_str(), "labels" | "box_labels")
+    }
+
     /// Whether this is the input, `image`.
     #[must_use]
     pub fn is_image(&self) -> bool {

@@ -78,6 +78,10 @@ impl Bases {
                 };
                 return unlike("classes", shown(&self.classes), shown(&manifest.classes));
             }
+            let fixed = manifest.fields.iter().any(Field::depends_on_classes);
+            if fixed && manifest.classes != self.classes {
+                return unlike("classes", names(&self.classes), names(&manifest.classes));
+            }
             numbers = self.add_classes(&manifest.classes);
         } else {
             self.fields.clone_from(&manifest.fields);
@@ -178,6 +182,18 @@ fn joined(a: &[Field], b: &[Field]) -> Option<Vec<Field>> {
         (a == b).then_some(both)
     };
     (a.len() == b.len()).then(|| a.iter().zip(b).map(pair).collect())?
+}
+
+/// Classes in words: the first of them.
+fn names(classes: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<String> =
+        classes.iter().take(SHOWN).map(|name| format!("`{}`", name.escape_debug())).collect();
+    match classes.len() {
+        0 => "without names".to_owned(),
+        n if n > SHOWN => format!("{} and {} more", shown.join(", "), n - SHOWN),
+        _ => shown.join(", "),
+    }
 }
 
 fn shown(fields: &[Field]) -> String {

@@ -61,6 +61,13 @@ impl NewLabels {
         if !found.labelled() {
             return Ok(Self { table: found });
         }
+        if let Some(field) = bases.fields.iter().find(|field| field.depends_on_classes()) {
+            let text = format!(
+                "the bundle has the field `{}`, whose values a table of labels cannot change: pack again with this table",
+                field.name
+            );
+            return Err(Error::Option(text));
+        }
         let was_labelled = bases.fields.iter().any(Field::is_label);
         if was_labelled && bases.classes.is_empty() && found.by_name() {
             let text = "the labels of the bundle are numbers without names, and those of the table are names: give numbers";
