@@ -118,6 +118,7 @@ fn text(report: &DiffReport) -> String {
         ("new fields", &report.fields_added),
         ("fields removed", &report.fields_removed),
         ("fields of another type", &report.fields_changed),
+        ("fields of classes in another order", &report.fields_reordered),
         ("new classes", &report.classes_added),
         ("classes removed", &report.classes_removed),
     ];

@@ -49,6 +49,9 @@ pub struct DiffReport {
     pub fields_removed: Vec<String>,
     /// Fields of both that are of another type.
     pub fields_changed: Vec<String>,
+    /// Fields of both whose values depend on the order of the classes, which is another: no value
+    /// of one means what it means in the other.
+    pub fields_reordered: Vec<String>,
     /// Classes of the second alone.
     pub classes_added: Vec<String>,
     /// Classes of the first alone.
@@ -97,8 +100,9 @@ impl DiffReport {
     #[must_use]
     pub fn is_same(&self) -> bool {
         let differing = [&self.added, &self.removed, &self.changed, &self.relabelled, &self.moved];
-        let fields = [&self.fields_added, &self.fields_removed, &self.fields_changed];
-        differing.iter().all(|d| d.n == 0) && fields.iter().all(|f| f.is_empty())
+        differing.iter().all(|d| d.n == 0)
+            && self.fields_alike()
+            && self.fields_reordered.is_empty()
     }
 }
 
@@ -129,6 +133,11 @@ pub fn diff(
     let start = Instant::now();
     let mut report = described(from, to);
     let classes = Classes::new(from, to);
+    if !classes.alike {
+        let fields = from.manifest().fields.iter().filter(|field| field.depends_on_classes());
+        let of_both = fields.filter(|field| to.manifest().field(field.name.as_str()).is_ok());
+        report.fields_reordered = of_both.map(|field| field.name.to_string()).collect();
+    }
     let shared =
         if classes.alike && report.fields_alike() { shared(from, to) } else { <_>::default() };
     let sides = [from, to];
@@ -227,6 +236,7 @@ fn described(from: &Bundle, to: &Bundle) -> DiffReport {
         fields_added: only(&b.fields, &a.fields),
         fields_removed: only(&a.fields, &b.fields),
         fields_changed: a.fields.iter().filter(is_other).map(|f| f.name.to_string()).collect(),
+        fields_reordered: Vec::new(),
         classes_added: classes(&b.classes, &a.classes),
         classes_removed: classes(&a.classes, &b.classes),
         new_bytes: new.values().sum(),

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{jpeg, put, run};
 use gular_bundle::{Bundle, FieldIdx, OpenOptions, Row, ShardIdx};
 use gular_pack::{
-    DeriveOptions, Fit, Labels, PayloadOptions, PlanOptions, RawOptions, TableOptions,
-    Unlabelled, derive,
+    DeriveOptions, DiffOptions, Fit, Labels, PayloadOptions, PlanOptions, RawOptions, TableOptions,
+    Unlabelled, derive, diff,
 };
 
 fn plan(file: &Path) -> PlanOptions {
@@ -196,4 +196,24 @@ fn values_that_are_numbers_of_classes_keep_their_classes() {
     let labels = Some(TableOptions { files, ..TableOptions::default() });
     let error = merge(&[&a], &DeriveOptions { labels, ..plain }).unwrap_err().to_string();
     assert!(error.contains("the field `box_labels`"), "{error}");
+}
+
+#[test]
+fn a_comparison_names_fields_whose_classes_have_another_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = boxed(dir.path(), "a", "cat\ndog\n");
+    let again = tempfile::tempdir().unwrap();
+    let other = boxed(again.path(), "a", "dog\ncat\n");
+    let open = |dir: &Path| Bundle::open(dir, OpenOptions::default()).unwrap();
+    let options = DiffOptions { temp_dir: dir.path(), memory: 1 << 20 };
+    let diff = |to: &Path| {
+        let none = AtomicBool::new(false);
+        diff(&open(&a), &open(to), options, &mut |_, _| Ok(()), &|_| {}, &none).unwrap()
+    };
+    let report = diff(&other);
+    assert_eq!(
+        (report.fields_reordered.as_slice(), report.is_same()),
+        (&["box_labels".to_owned()][..], false)
+    );
+    assert!(diff(&a).is_same());
 }
