@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Cursor};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use crate::support::{files, put, run, small_shards};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
-use gular_pack::{Error, FieldFiles, Inputs, Labels, OnBadInput, PlanOptions, TileOptions};
+use gular_pack::{
+    DeriveOptions, Error, FieldFiles, Inputs, Labels, OnBadInput, PlanOptions, TileOptions, derive,
+};
 
 fn geo(x: f64) -> Geo {
     Geo {
@@ -164,6 +167,17 @@ fn tiles_are_the_windows_of_their_scenes() {
     let again = dir.path().join("again");
     run(&source, &again, plan.clone(), 1).unwrap();
     assert!(files(&again) == files(&out));
+    // Split later, all tiles of a scene come where packing has them.
+    let (whole, later) = (dir.path().join("whole"), dir.path().join("later"));
+    run(&source, &whole, PlanOptions { fractions: Vec::new(), ..plan.clone() }, 1).unwrap();
+    let options = DeriveOptions {
+        fractions: plan.fractions.clone(),
+        ..DeriveOptions::new(dir.path().to_owned())
+    };
+    derive(&[whole], &later, &options, &|_| {}, &AtomicBool::new(false)).unwrap();
+    let split = |(key, (split, _)): (String, (Split, _))| (key, split);
+    let of = |found: Samples| found.into_iter().map(split).collect::<Vec<_>>();
+    assert_eq!(of(samples(&later).1), of(found));
 
     put(&masks, "n/1.tiff", &classes((40, 41)));
     std::fs::write(source.join("n/2.tif"), b"II*\0\x08\0\0\0").unwrap();

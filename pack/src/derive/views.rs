@@ -8,6 +8,7 @@ use super::options::DeriveOptions;
 use super::relabel::{Relabelled, SaidOf};
 use crate::Error;
 use crate::plan::split_by;
+use crate::scenes;
 use std::sync::atomic::AtomicBool;
 
 /// A line of the new manifest.
@@ -50,13 +51,19 @@ fn of_line(
 ) -> Result<Vec<NewLine>, Error> {
     let (index, entry) = (bases.index(line)?, bases.entry(line));
     let labelled = bases.fields.iter().any(Field::is_label);
+    // Neighbours share pixels, so all tiles of a scene are in one split, as packing has them.
+    let tiled = bases.bundle(line).manifest().made.contains_key("tile");
     let split_of = |row: Row| {
         if let Some(split) = said.split(row) {
             return split;
         }
         match options.fractions.as_slice() {
             [] => entry.split,
-            of => split_by(index.key(row).unwrap_or_default(), options.seed, of),
+            of => {
+                let key = index.key(row).unwrap_or_default();
+                let scene = scenes::parse(key).filter(|_| tiled).map(|(scene, _)| scene);
+                split_by(scene.unwrap_or(key), options.seed, of)
+            }
         }
     };
     let mut made = Vec::new();
