@@ -212,9 +212,49 @@ def pixels():
     check("reencoded pixels are near Pillow's", far < 2, str(far))
 
 
+def views():
+    keys = [GularDataset("bundle", "train").key(i) for i in range(5)]
+    pathlib.Path("t.csv").write_text("file_name,label\n" + "".join(f"{key},new\n" for key in keys[1:4]))
+    pathlib.Path("keys").write_text("\n".join(keys))
+    derive = [GULAR, "derive", "bundle", "part", "--labels", "t.csv", "--keys", "keys", "--quiet"]
+    subprocess.run(derive, check=True)
+    data, labels = GularDataset("part", "train"), GularDataset("part", "train", "label")
+    names = {data.key(i): data.classes[data.label(i)] for i in range(len(data))}
+    expected = {key: "new" if key in keys[1:4] else key.split("/")[1] for key in keys}
+    check("labels of a view", names == expected, str(names))
+    check("labels of a view as a field", all(labels[i][0] == data.label(i) for i in range(len(data))))
+    manifest_path = pathlib.Path("part/manifest.json")
+    text = manifest_path.read_text()
+    manifest = json.loads(text)
+    path = pathlib.Path("part/data", manifest["shards"][0]["view"]["name"])
+    whole = path.read_bytes()
+    words = 4 * -(-int.from_bytes(whole[48:52], "little") // 32)
+
+    def refused():
+        try:
+            return GularDataset("part", "train")[0] is None
+        except ValueError:
+            return True
+
+    for what, damaged in [
+        ("of another index", whole[:20] + bytes([whole[20] ^ 1]) + whole[21:]),
+        ("that is longer", whole + b"\0"),
+        ("that is cut", whole[:50]),
+        ("of more samples", whole[:56] + b"\xff" + whole[57:]),
+        ("with a label too far", whole[: 56 + words] + b"\xff" * 4 + whole[60 + words :]),
+    ]:
+        path.write_bytes(damaged)
+        check(f"a view {what} is refused", refused())
+    path.write_bytes(whole)
+    check("a whole view is not", not refused())
+    manifest_path.write_text(text.replace('"version":2', '"version":1', 1))
+    check("a view in version 1 is refused", refused())
+
+
 if __name__ == "__main__":
     make_images()
     bytes_and_labels()
+    views()
     pixels()
     orders()
     tallies()

@@ -39,18 +39,24 @@ def tensors(path):
     return found, metadata
 
 
-def view(path, samples):
+def view(path, samples, entry):
     """Which rows of an index of `samples` count, and the labels of some: FORMAT.md, "View"."""
     with open(path, "rb") as f:
         data = f.read()
-    n, m = np.frombuffer(data, "<u4", 2, 48).tolist()
-    if data[:16] != b"gular-view\0\0\1\0\0\0" or n != samples:
-        raise ValueError(f"{path}: not a view of {samples} samples")
+    n, m = np.frombuffer(data, "<u4", 2, 48).tolist() if len(data) >= 56 else (0, 0)
     words = 4 * -(-n // 32)
-    bits = np.unpackbits(np.frombuffer(data, np.uint8, words, 56), bitorder="little")[:n]
-    rows = np.frombuffer(data, "<u4", m, 56 + words).tolist()
-    labels = np.frombuffer(data, "<i4", m, 56 + words + 4 * m).tolist()
-    return {"view.rows": np.flatnonzero(bits), "view.labels": dict(zip(rows, labels))}
+    if data[:16] != b"gular-view\0\0\1\0\0\0" or n != samples or len(data) != 56 + words + 8 * m:
+        raise ValueError(f"{path}: not a view of {samples} samples")
+    if data[16:48].hex() != entry["index"]["blake3"]:
+        raise ValueError(f"{path}: the view of another index than {entry['index']['name']}")
+    bits = np.unpackbits(np.frombuffer(data, np.uint8, words, 56), bitorder="little")
+    rows = np.frombuffer(data, "<u4", m, 56 + words)
+    labels = np.frombuffer(data, "<i4", m, 56 + words + 4 * m)
+    if bits.sum() != entry["samples"] or bits[n:].any():
+        raise ValueError(f"{path}: {bits.sum()} samples count, the manifest says {entry['samples']}")
+    if (rows[1:] <= rows[:-1]).any() or (rows >= n).any() or not bits[rows].all():
+        raise ValueError(f"{path}: its labels are not of samples that count, in order")
+    return {"view.rows": np.flatnonzero(bits), "view.labels": dict(zip(rows.tolist(), labels.tolist()))}
 
 
 class GularDataset:
@@ -62,6 +68,8 @@ class GularDataset:
             manifest = json.loads(f.read())
         if manifest["format"] != "gular-bundle" or manifest["version"] not in (1, 2):
             raise ValueError(f"{path}: format {manifest['format']} {manifest['version']}, expected gular-bundle 1 or 2")
+        if manifest["version"] == 1 and any("view" in s for s in manifest["shards"]):
+            raise ValueError(f"{path}: version 1 has no views, and a shard lists one")
         self.classes = manifest.get("classes", [])
         self.fields = {f["name"]: f for f in manifest["fields"]}
         if field not in self.fields:
@@ -91,7 +99,7 @@ class GularDataset:
                 raise ValueError(f"{entry['name']}: {len(shard)} bytes, the manifest says {entry['bytes']}")
             at = tensors(os.path.join(data, entry["index"]["name"]))[0]
             if "view" in entry:
-                at.update(view(os.path.join(data, entry["view"]["name"]), len(at["key.offsets"]) - 1))
+                at.update(view(os.path.join(data, entry["view"]["name"]), len(at["key.offsets"]) - 1, entry))
             self._open[number] = shard, at
         return self._open[number]
 
@@ -119,6 +127,9 @@ class GularDataset:
         """The stored value of the field: bytes, or a numpy array when it is fixed."""
         shard, at, row = self._row(index)
         field, name = self.fields[self.field], self.field
+        if name == "label":
+            # A view may give another than the shard has, and some shards have none of 8 bytes.
+            return np.array(self.label(index), np.int64)
         if field["kind"] == "bytes":
             first = int(at[f"{name}.offset"][row])
             return shard[first : first + int(at[f"{name}.length"][row])].tobytes()
