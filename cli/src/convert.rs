@@ -69,12 +69,13 @@ pub(crate) struct ExportArgs {
     /// Write a Croissant description of the bundle: name, licence, files, splits, classes
     ///
     /// It takes name, description, licence, citation and source from the manifest (`gular pack
-    /// --about`), and needs the SHA-256 of every shard. An earlier one is replaced.
+    /// --about`), and needs the SHA-256 of every file. An earlier one is replaced.
     #[arg(long, value_name = "JSON", conflicts_with_all = ["tar_zst", "level"])]
     pub(crate) croissant: Option<PathBuf>,
-    /// Croissant: the URL of the folder that the bundle's files will be in
+    /// Croissant: the URL of the published version, the folder of its manifest.json
     ///
-    /// [default: beside the description]
+    /// The data is in the folder `data` beside it, where `gular publish` puts it. [default: the
+    /// description is in the bundle's folder]
     #[arg(long, value_name = "URL", requires = "croissant", hide_short_help = true)]
     pub(crate) url: Option<String>,
     /// The level of zstd, 1 to 19; images hardly get smaller

@@ -12,9 +12,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Error, Progress};
 
-/// Describes the bundle in folder `source`, whose files are at `url` (or beside the
-/// description): every shard with its SHA-256, the classes and the splits. Every byte is read,
-/// and checked on its way.
+/// Describes the bundle in folder `source`: every file with its SHA-256, the classes and the
+/// splits. The published manifest is in folder `url`, and the data in `data` beside that folder;
+/// without `url` all is as it is in `source`, beside the description. Every byte is read, and
+/// checked on its way.
 ///
 /// # Errors
 /// See [`Error`].
@@ -27,45 +28,43 @@ pub fn croissant(
     let bundle = Bundle::open(source, OpenOptions::default())?;
     bundle.check_lengths()?;
     let manifest = bundle.manifest();
-    let bytes = manifest.shards.iter().map(|s| s.file.bytes).sum();
+    let bytes = manifest.files().map(|file| file.bytes).sum();
     progress(Progress::Planned(manifest.shards.len() as u64, bytes));
-    let base = url.map(|url| format!("{}/", url.trim_end_matches('/'))).unwrap_or_default();
+    let (of_manifest, of_data) = url.map_or((String::new(), "data/".to_owned()), places);
     let mut files = Vec::new();
     let mut seen = HashSet::new();
     for (number, shard) in ShardIdx::first(manifest.shards.len()).zip(&manifest.shards) {
-        if !seen.insert(&shard.file.name) {
-            continue;
+        for file in shard.files().filter(|file| seen.insert(&file.name)) {
+            let mut sha = Sha256::new();
+            let mut take = |piece: &[u8]| {
+                if cancel.load(Ordering::Relaxed) {
+                    let path = source.display().to_string();
+                    return Err(Error::Cancelled { path, done: 0, total: 0 });
+                }
+                sha.update(piece);
+                progress(Progress::Packed(0, piece.len() as u64));
+                Ok(())
+            };
+            let name = file.name.as_str();
+            let (what, encoding) = if file.name == shard.file.name {
+                bundle.copy(number, 0..u64::MAX, |_, piece| take(piece))?;
+                let what = format!("{} samples of {}", shard.samples, shard.split);
+                (what, media_type(manifest.envelope))
+            } else {
+                take(&bundle.read_file(file)?)?;
+                let what = if file.name == shard.index.name { "index" } else { "view" };
+                (format!("{what} of {}", shard.file.name), "application/octet-stream")
+            };
+            let url = format!("{of_data}{name}");
+            files.push(object(name, &what, &url, file.bytes, encoding, &sha.finalize()));
         }
-        let mut sha = Sha256::new();
-        bundle.copy(number, 0..u64::MAX, |_, piece| {
-            if cancel.load(Ordering::Relaxed) {
-                let path = source.display().to_string();
-                return Err(Error::Cancelled { path, done: 0, total: 0 });
-            }
-            sha.update(piece);
-            progress(Progress::Packed(0, piece.len() as u64));
-            Ok(())
-        })?;
-        let name = shard.file.name.as_str();
-        files.push(json!({
-            "@type": "cr:FileObject", "@id": name, "name": name,
-            "description": format!("{} samples of {}", shard.samples, shard.split),
-            "contentUrl": format!("{base}data/{name}"),
-            "contentSize": format!("{} B", shard.file.bytes),
-            "encodingFormat": media_type(manifest.envelope),
-            "sha256": hex(&sha.finalize()),
-        }));
     }
     let json = std::fs::read(source.join(MANIFEST_NAME))
         .map_err(|e| Error::io("read", source.join(MANIFEST_NAME), e))?;
-    files.push(json!({
-        "@type": "cr:FileObject", "@id": MANIFEST_NAME, "name": MANIFEST_NAME,
-        "description": format!("lists all files with their digests; its own is {}", bundle.digest()),
-        "contentUrl": format!("{base}{MANIFEST_NAME}"),
-        "contentSize": format!("{} B", json.len()),
-        "encodingFormat": "application/json",
-        "sha256": hex(&Sha256::digest(&json)),
-    }));
+    let what = format!("lists all files with their digests; its own is {}", bundle.digest());
+    let (url, bytes) = (format!("{of_manifest}{MANIFEST_NAME}"), json.len() as u64);
+    let sha = Sha256::digest(&json);
+    files.push(object(MANIFEST_NAME, &what, &url, bytes, "application/json", &sha));
     let mut text = Map::new();
     text.insert("@context".to_owned(), context());
     text.insert("@type".to_owned(), json!("sc:Dataset"));
@@ -74,6 +73,26 @@ pub fn croissant(
     text.insert("distribution".to_owned(), json!(files));
     text.insert("recordSet".to_owned(), json!(record_sets(manifest)));
     Ok(Value::Object(text))
+}
+
+/// Where the manifest is whose folder is at `url`, and the data: as they are published.
+fn places(url: &str) -> (String, String) {
+    let folder = url.split('#').next().unwrap_or(url).trim_end_matches('/');
+    // A host has nothing above it.
+    let above = folder.rsplit_once('/').filter(|(above, _)| !above.ends_with('/'));
+    let above = above.map_or(folder, |(above, _)| above);
+    (format!("{folder}/"), format!("{above}/data/"))
+}
+
+fn object(name: &str, what: &str, url: &str, bytes: u64, encoding: &str, sha256: &[u8]) -> Value {
+    json!({
+        "@type": "cr:FileObject", "@id": name, "name": name,
+        "description": what,
+        "contentUrl": url,
+        "contentSize": format!("{bytes} B"),
+        "encodingFormat": encoding,
+        "sha256": hex(sha256),
+    })
 }
 
 fn about(text: &mut Map<String, Value>, bundle: &Bundle, source: &Path) {
@@ -213,4 +232,18 @@ fn context() -> Value {
         context.insert(name.to_owned(), value);
     }
     Value::Object(context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_where_publish_puts_them() {
+        let of = |url| places(url);
+        let expected = ("https://h/birds/v1/".to_owned(), "https://h/birds/data/".to_owned());
+        assert_eq!(of("https://h/birds/v1"), expected);
+        assert_eq!(of("https://h/birds/v1/#blake3=ab"), expected);
+        assert_eq!(of("https://h"), ("https://h/".to_owned(), "https://h/data/".to_owned()));
+    }
 }

@@ -20,7 +20,7 @@ pathlib.Path("about.toml").write_text(
 )
 for envelope in ["shards", "parquet"]:
     gular("pack", "images", envelope, "--envelope", envelope, "--about", "about.toml")
-    url = f"https://example.org/data/{envelope}"
+    url = f"https://example.org/birds/{envelope}"
     gular("export", envelope, "--croissant", f"{envelope}.json", "--url", url)
     run(pathlib.Path(sys.executable).parent / "mlcroissant", "validate", "--jsonld", f"{envelope}.json")
     check(f"{envelope}: `mlcroissant validate` ends with 0", True)
@@ -32,7 +32,11 @@ for envelope in ["shards", "parquet"]:
     for path in map(pathlib.Path, shards(envelope)):
         found = described[path.name]
         check(f"{envelope}: sha256", found["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest(), found)
-        check(f"{envelope}: url", found["contentUrl"] == f"{url}/data/{path.name}", found)
+        check(f"{envelope}: url", found["contentUrl"] == f"https://example.org/birds/data/{path.name}", found)
+    files = {path.name for path in pathlib.Path(envelope).rglob("*.*")}
+    check(f"{envelope}: every file", set(described) == files, set(described) ^ files)
+    found = described["manifest.json"]["contentUrl"]
+    check(f"{envelope}: url of the manifest", found == f"{url}/manifest.json", found)
     metadata = dataset.metadata
     check(f"{envelope}: licence", "CC-BY-4.0" in str(metadata.license), metadata.license)
     check(f"{envelope}: citation", metadata.cite_as == "Nobody, 2026.", metadata.cite_as)
