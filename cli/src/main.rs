@@ -153,9 +153,9 @@ pub(crate) fn parse(
     let mut command = Cli::command();
     let matches = command.try_get_matches_from_mut(args)?;
     let pack = matches.subcommand().filter(|(verb, _)| *verb == "pack");
-    if let Some(unused) = pack.and_then(|(_, pack)| merge::unused(pack)) {
-        let flag = unused.replace('_', "-");
-        let text = format!("`--merge` takes what the parts were packed with, and no `{flag}`");
+    let of_pack = command.find_subcommand("pack").zip(pack);
+    if let Some(unused) = of_pack.and_then(|(args, (_, pack))| merge::unused(args, pack)) {
+        let text = format!("`--merge` cannot be combined with `{unused}`");
         return Err(command.error(clap::error::ErrorKind::ArgumentConflict, text));
     }
     Cli::from_arg_matches(&matches)

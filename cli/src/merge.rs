@@ -36,14 +36,16 @@ pub(crate) struct MergeArgs {
 /// What `--merge` may be given with.
 const USED: [&str; 6] = ["merge", "dry_run", "jobs", "duplicates_out", "json", "quiet"];
 
-/// The first argument of `gular pack` that a merge would not use, if it is one.
-pub(crate) fn unused(pack: &ArgMatches) -> Option<String> {
+/// The first argument that a merge would not use, if it is one, as the user gave it.
+pub(crate) fn unused(command: &clap::Command, pack: &ArgMatches) -> Option<String> {
     let given = |id: &str| pack.value_source(id) == Some(ValueSource::CommandLine);
     // The ids of groups are the names of types.
     let is_arg = |id: &str| id.starts_with(|c: char| c.is_ascii_lowercase());
     let ids = pack.ids().map(clap::Id::as_str);
     let mut unused = ids.filter(|id| is_arg(id) && given(id) && !USED.contains(id));
-    if given("merge") { unused.next().map(str::to_owned) } else { None }
+    let id = unused.next().filter(|_| given("merge"))?;
+    let long = command.get_arguments().find(|arg| arg.get_id() == id).and_then(clap::Arg::get_long);
+    Some(long.map_or_else(|| id.to_uppercase(), |long| format!("--{long}")))
 }
 
 pub(crate) fn run(

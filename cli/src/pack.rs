@@ -755,6 +755,9 @@ mod tests {
         assert_eq!(parse(&["--merge", "a", "b", "--size", "9"]), Err(ErrorKind::ArgumentConflict));
         assert_eq!(parse(&["src"]), Err(ErrorKind::MissingRequiredArgument));
         assert!(parse(&["--merge", "a"]).is_err(), "there is no output");
+        let args = ["gular", "pack", "--merge", "a", "out", "--as", "bytes"];
+        let error = crate::parse(args).unwrap_err().to_string();
+        assert!(error.contains("`--merge` cannot be combined with `--as`"), "{error}");
     }
 
     #[test]
