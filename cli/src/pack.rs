@@ -28,12 +28,12 @@ use crate::{class_table, show, units};
 
 /// Pack a folder or archive of images into a new bundle
 ///
-/// SRC holds `split/class/file` (when its folders are named train, val or valid or validation,
-/// test) or `class/file`, as JPEG, PNG or WebP; class names become labels in sorted order. Labels may also be in file
-/// names (--label-from) or in a table (--labels FILE). Images are stored byte for
-/// byte, unless --payload asks for pixels or for JPEG of a chosen size. The same images and
-/// options give the same bundle digest on any machine and with any --jobs. If interrupted, run
-/// the same command again: finished shards are kept.
+/// SRC has JPEG, PNG or WebP images in folders `class/file` or `split/class/file`; a split's folder
+/// is named `train`, `val` (also `valid` or `validation`) or `test`. Class names become labels in
+/// sorted order. Labels may also be in file names (--label-from) or in a table (--labels FILE).
+/// Images are stored byte for byte, unless --payload asks for pixels or for JPEG of a chosen size.
+/// The same images and options give the same bundle digest on any machine and with any --jobs. If
+/// interrupted, run the same command again: finished shards are kept.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "gular pack [OPTIONS] <SRC> <OUT>",
@@ -57,8 +57,9 @@ pub(crate) struct PackArgs {
     ///
     /// Archives are packed without being unpacked, and give the same bundle as the folder would. If
     /// all images are below one folder of the archive that is not a split or class, that folder is
-    /// packed; `--layout class` says that it is a class. Only a compressed tar is unpacked once, into a temporary file in OUT (with --dry-run in
-    /// TMPDIR). Archives inside a folder or an archive are not opened.
+    /// packed; `--layout class` says that it is a class. Only a compressed tar is unpacked once,
+    /// into a temporary file in OUT (with --dry-run in TMPDIR). Archives inside a folder or an
+    /// archive are not opened.
     #[arg(required_unless_present = "merge")]
     pub(crate) src: Option<PathBuf>,
     /// The new bundle's folder
@@ -74,21 +75,22 @@ pub(crate) struct PackArgs {
     pub(crate) layout: LayoutArg,
     /// Where labels come from: `folder`, `none`, a table
     ///
-    /// With `none`, folders have no meaning and files may be anywhere. A
-    /// table (.csv, .tsv, .jsonl or .parquet) has a row per image: a column of file names
-    /// (`file_name`, `path`, `id`, …; see --key-column), one of labels, and further columns, which
-    /// become fields (see --columns). A name matches an image if it is the image's path below SRC,
-    /// the end of that path, or a longer path that ends with it; the extension may be left out. Several tables are read as one: repeat the option. Labels in words become
-    /// classes in sorted order; numbers are taken as they are. A list of classes, in JSON or by
-    /// --label-separator, becomes the field `labels`, u8 of shape `[classes]`, with 1 for each
-    /// class. Boxes: a COCO .json (instances) or a folder of YOLO's .txt files becomes the fields
-    /// `boxes` and `box_labels`, arrays of as many rows as the image has boxes.
+    /// With `none`, folders have no meaning and files may be anywhere. A table (.csv, .tsv, .jsonl
+    /// or .parquet) has a row per image: a column of file names (`file_name`, `path`, `id`, …; see
+    /// --key-column), one of labels, and further columns, which become fields (see --columns). A
+    /// name matches an image if it is the image's path below SRC, the end of that path, or a longer
+    /// path that ends with it; the extension may be left out. Several tables are read as one:
+    /// repeat the option. Labels in words become classes in sorted order; numbers are taken as they
+    /// are. A list of classes, in JSON or by --label-separator, becomes the field `labels`, u8 of
+    /// shape `[classes]`, with 1 for each class. Boxes: a COCO .json (instances) or a folder of
+    /// YOLO's .txt files becomes the fields `boxes` and `box_labels`, arrays of as many rows as the
+    /// image has boxes.
     #[arg(long, default_value = "folder", value_name = "WHERE", value_parser = labels)]
     pub(crate) labels: Vec<LabelsArg>,
     /// Labels are in the file names: such as `^(cat|dog)`
     ///
-    /// The regular expression is searched in each path below SRC, or below the folder of the split; the class is
-    /// group `label`, else the first group, else the whole match.
+    /// The regular expression is searched in each path below SRC, or below the folder of the split;
+    /// the class is group `label`, else the first group, else the whole match.
     #[arg(long, value_name = "REGEX", value_parser = NamePattern::parse, conflicts_with = "labels")]
     pub(crate) label_from: Option<NamePattern>,
     /// The table's column of file names
@@ -203,8 +205,9 @@ pub(crate) struct PackArgs {
     pub(crate) envelope: Envelope,
     /// `header`, `full` (finds cut files) or `none`
     ///
-    /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full` decodes every image, which takes several times as long as packing it. It refuses what
-    /// Pillow and torchvision cannot decode, and counts damaged images that they can.
+    /// How images are checked: `header` reads the first bytes of each, `none` nothing. `full`
+    /// decodes every image, which takes several times as long as packing it. It refuses what Pillow
+    /// and torchvision cannot decode, and counts damaged images that they can.
     #[arg(long, value_enum, default_value_t = CheckArg::Header, value_name = "HOW", hide_possible_values = true)]
     pub(crate) check_images: CheckArg,
     /// Refuse damaged images also where Pillow and torchvision decode them

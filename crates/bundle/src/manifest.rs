@@ -373,7 +373,7 @@ impl Manifest {
             shards: b.shards,
         };
         if head.version == 1 && manifest.is_derived() {
-            return Err(Error::malformed(path, "a shard has a view, which version 1 has not"));
+            return Err(Error::malformed(path, "version 1 has no views, and a shard lists one"));
         }
         match manifest.fault() {
             Some(reason) => Err(Error::malformed(path, reason)),
@@ -684,7 +684,7 @@ pub(crate) mod tests {
             let error = Manifest::parse("m", bad.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(word), "{from} -> {to}: {error}");
         };
-        check("\"version\":2", "\"version\":1", "which version 1 has not");
+        check("\"version\":2", "\"version\":1", "version 1 has no views");
         check("\"bytes\":1234", "\"bytes\":9000000000000", "the view of shard 1");
         check("train-0123456789abcdef.view", "train-0123456789abcde1.safetensors", "is two files");
         check("\"view\":{", "\"view\":{\"name\":\"x\",", "duplicate");
