@@ -90,6 +90,10 @@ pub(crate) fn run(
             }
         };
     }
+    if report.empty_tiles > 0 {
+        let tiles = show::count(report.empty_tiles, "tile");
+        let _ = writeln!(text, "left out: {tiles} with too few values (--min-valid)");
+    }
     let digest = report.digest;
     text.push_str(&match (report.dry_run, report.already_done) {
         (true, _) => format!(

@@ -24,6 +24,8 @@ pub enum Error {
         path: String,
         /// Which other files there were, beginning with `; `, or nothing.
         ignored: String,
+        /// The images that were left out, where that was all of them.
+        left_out: Vec<BadInput>,
     },
     /// Something that is not a place of images.
     #[error(

@@ -230,7 +230,8 @@ fn run(
         let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
         let ignored = format!("; all {n} inputs were left out");
         let what = "image";
-        return Err(Error::NoImages { what, path: source.path().display().to_string(), ignored });
+        let path = source.path().display().to_string();
+        return Err(Error::NoImages { what, path, ignored, left_out: gathered.skipped });
     }
     let manifest = gathered.manifest(template);
     let digest = out.publish(&manifest, &gathered.skipped)?;

@@ -187,7 +187,12 @@ pub(crate) fn scan(
             Inputs::Arrays => "NumPy array or TIFF",
             Inputs::Bytes => "file",
         };
-        return Err(Error::NoImages { what, path: path.display().to_string(), ignored });
+        return Err(Error::NoImages {
+            what,
+            path: path.display().to_string(),
+            ignored,
+            left_out: Vec::new(),
+        });
     }
     Ok(scan)
 }

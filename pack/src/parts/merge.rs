@@ -46,6 +46,8 @@ pub struct MergeReport {
     pub shards: u64,
     /// Inputs left out by all parts, all listed in `skipped.jsonl`.
     pub skipped: u64,
+    /// Tiles that all parts left out, since too few of their pixels have a value.
+    pub empty_tiles: u64,
     /// Images packed although something is wrong with them.
     pub tolerated: BadInputs,
     /// Whether all was done before, and nothing was left to do.
@@ -90,8 +92,10 @@ pub fn merge(
     let gathered = Gathered::new(left_out, shards.map(|shard| shard.done));
     if gathered.shards.is_empty() {
         let path = parts.first().map(|p| p.display().to_string()).unwrap_or_default();
-        let ignored = format!("; all {} inputs were left out", gathered.skipped.len());
-        return Err(Error::NoImages { what: "image", path, ignored });
+        let n = gathered.skipped.len() as u64 + gathered.empty_tiles;
+        let ignored = format!("; all {n} inputs were left out");
+        let left_out = gathered.skipped;
+        return Err(Error::NoImages { what: "image", path, ignored, left_out });
     }
     let manifest = gathered.manifest(template);
     let mut report = MergeReport {
@@ -103,6 +107,7 @@ pub fn merge(
         copied: 0,
         shards: manifest.shards.len() as u64,
         skipped: gathered.skipped.len() as u64,
+        empty_tiles: gathered.empty_tiles,
         tolerated: gathered.tolerated.clone(),
         already_done: false,
         seconds: 0.0,
