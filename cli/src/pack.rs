@@ -9,9 +9,9 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
-    ArchiveLimits, BaseReport, Check, Error, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels,
-    Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part, PlanOptions, Progress, Report,
-    SplitReport, TableOptions, TileOptions, Unlabelled,
+    ArchiveLimits, BadInputs, BaseReport, Check, Error, FieldColumns, FieldFiles, Inputs,
+    LabelColumn, Labels, Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part,
+    PlanOptions, Progress, Report, SplitReport, TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 
@@ -363,10 +363,15 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             for warning in packed.flat_map(|packed| &packed.warnings) {
                 show::message("warning", warning);
             }
+            let duplicates = match report.bundle {
+                Some(_) => Some(args.duplicates.find_in(out, &stop)?),
+                None => None,
+            };
             if output.json {
-                show::json(&report)?;
+                show::json(&With { report: &report, duplicates: duplicates.as_ref() })?;
             } else if !output.quiet {
-                show::text(&version(&report, out))?;
+                let found = duplicates.map(|found| duplicates::text(&found)).unwrap_or_default();
+                show::text(&(version(&report, out) + &found))?;
             }
             Ok(Exit::Done)
         }
@@ -418,6 +423,17 @@ fn version(report: &BaseReport, out: &Path) -> String {
     let Some(made) = &report.bundle else {
         return text + &format!("dry run: {samples}, {bytes} to pack; nothing was written\n");
     };
+    text.push_str(&flaws(
+        report.skipped,
+        &out.join(gular_pack::SKIPPED_NAME),
+        packed.map(|packed| &packed.tolerated),
+    ));
+    if made.symbolic_links > 0 {
+        let links = show::count(made.symbolic_links, "file");
+        text.push_str(&format!(
+            "{links} could only be linked symbolically: the base must stay where it is\n"
+        ));
+    }
     let (linked, seconds) = (show::size(made.bytes_linked), report.seconds);
     text.push_str(&format!("packed {samples}, {bytes}, {linked} in all shards, {seconds:.2} s\n"));
     let out = show::quoted(&out.display().to_string());
@@ -538,6 +554,24 @@ fn several_sources() -> Failure {
     Failure::new(text, Some("repeat `--labels` for tables alone".to_owned()))
 }
 
+/// What was left out, as file `list` lists it, and what was packed although it is damaged.
+fn flaws(skipped: u64, list: &Path, tolerated: Option<&BadInputs>) -> String {
+    let mut text = String::new();
+    if skipped > 0 {
+        let _ = writeln!(text, "left out: {skipped}, listed in `{}`", list.display());
+    }
+    if let Some(tolerated) = tolerated.filter(|tolerated| tolerated.n > 0) {
+        let first = tolerated.named.first().map(ToString::to_string);
+        let _ = writeln!(
+            text,
+            "damaged, but readable (`--strict` refuses them): {}, such as {}",
+            show::count(tolerated.n, "image"),
+            first.unwrap_or_default()
+        );
+    }
+    text
+}
+
 fn table(report: &Report, out: &Path) -> String {
     let mut text =
         format!("{:<8}{:>12}{:>12}{:>9}{:>9}\n", "split", "samples", "source", "shards", "classes");
@@ -569,30 +603,14 @@ fn table(report: &Report, out: &Path) -> String {
         text.push_str(&classes(report));
     }
     text.push('\n');
-    if report.skipped > 0 {
-        let _ = writeln!(
-            text,
-            "left out: {}, listed in `{}`",
-            report.skipped,
-            match report.part {
-                None => out.join(gular_pack::SKIPPED_NAME),
-                Some(_) => out.join(gular_pack::PART_NAME),
-            }
-            .display()
-        );
-    }
+    let list = match report.part {
+        None => out.join(gular_pack::SKIPPED_NAME),
+        Some(_) => out.join(gular_pack::PART_NAME),
+    };
+    text.push_str(&flaws(report.skipped, &list, Some(&report.tolerated)));
     if report.empty_tiles > 0 {
         let tiles = show::count(report.empty_tiles, "tile");
         let _ = writeln!(text, "left out: {tiles} with too few values (--min-valid)");
-    }
-    if report.tolerated.n > 0 {
-        let first = report.tolerated.named.first().map(ToString::to_string);
-        let _ = writeln!(
-            text,
-            "damaged, but readable (`--strict` refuses them): {}, such as {}",
-            show::count(report.tolerated.n, "image"),
-            first.unwrap_or_default()
-        );
     }
     if report.checked == "header" && !report.dry_run && !report.already_done {
         text.push_str("checked: the images' headers; `--check-images full` decodes every image\n");

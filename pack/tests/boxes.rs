@@ -166,7 +166,7 @@ fn boxes_of_yolo_are_found_beside_the_images() {
     assert!(error.contains("3.txt` line 2: its class is 2, and `classes.txt` lists 2"), "{error}");
 }
 
-/// A bundle of two images with boxes of these classes.
+/// A bundle of one image with a box, of these classes.
 fn boxed(dir: &Path, name: &str, classes: &str) -> PathBuf {
     let at = |what: &str| dir.join(format!("{name}-{what}"));
     put(&at("images"), &format!("{name}1.jpg"), &jpeg(1));

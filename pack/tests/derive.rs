@@ -13,8 +13,8 @@ use gular_bundle::{
 };
 use gular_pack::{
     ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference, Error, Limit,
-    PackOptions, PlanOptions, Progress, TableOptions, Target, Unlisted, convert, derive, diff,
-    pack_onto,
+    OnBadInput, PackOptions, PlanOptions, Progress, SKIPPED_NAME, TableOptions, Target, Unlisted,
+    convert, derive, diff, pack_onto,
 };
 
 /// Everything as it is.
@@ -545,4 +545,43 @@ fn a_new_version_packs_what_is_new_and_keeps_the_shards_of_the_rest() {
     fs::remove_dir_all(at("v1")).unwrap();
     assert_eq!(samples(&at("v2")).len(), 403);
     assert!(before.len() == 400);
+}
+
+#[test]
+fn a_new_version_says_what_its_base_says_and_what_was_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for i in 0..4 {
+        put(&at("images"), &format!("c/{i}.jpg"), &jpeg(i));
+    }
+    let text = |text: &str| Some(text.to_owned());
+    let about = About { name: text("Birds"), licence: text("MIT"), ..About::default() };
+    run(&at("images"), &at("v1"), PlanOptions { about, ..PlanOptions::default() }, 1).unwrap();
+    let none = AtomicBool::new(false);
+    let onto = |out: &str| {
+        let about = About { licence: text("CC0-1.0"), ..About::default() };
+        let plan = PlanOptions { about, on_error: OnBadInput::Skip, ..PlanOptions::default() };
+        let (base, source) = (at("v1"), at("images"));
+        pack_onto(&base, &source, &at(out), &options(plan, 1), &|_| {}, &none).unwrap()
+    };
+    // All that is new is bad.
+    put(&at("images"), "c/bad.jpg", b"no picture");
+    let report = onto("v2");
+    assert_eq!((report.skipped, report.added, report.packed.is_some()), (1, 1, false));
+    let listed = |out: &str| fs::read_to_string(at(out).join(SKIPPED_NAME)).unwrap();
+    assert!(listed("v2").contains("c/bad.jpg"));
+    assert_eq!(samples(&at("v2")).len(), 4);
+    let bundle = Bundle::open(&at("v2"), OpenOptions::default()).unwrap();
+    let about = &bundle.manifest().about;
+    assert_eq!((about.name.as_deref(), about.licence.as_deref()), (Some("Birds"), Some("CC0-1.0")));
+    assert_eq!(bundle.manifest().made["skipped"], MadeValue::Number(1));
+    // A part of it; what an interrupted run of another source left is no hindrance.
+    put(&at("images"), "c/5.jpg", &jpeg(5));
+    let left = at(&format!("{}new-v3", gular_files::TEMP_PREFIX));
+    put(&at("other"), "c/x.jpg", &jpeg(9));
+    run(&at("other"), &left, PlanOptions::default(), 1).unwrap();
+    let report = onto("v3");
+    assert_eq!((report.skipped, report.packed.unwrap().samples), (1, 1));
+    assert!(listed("v3").contains("c/bad.jpg") && !left.exists());
+    assert_eq!(samples(&at("v3")).len(), 5);
 }

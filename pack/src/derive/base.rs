@@ -7,19 +7,23 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use gular_bundle::{Bundle, Digest, FieldIdx, OpenOptions, Payload, Row, ShardIdx};
-use gular_files::{TEMP_PREFIX, parallel};
+use gular_bundle::{
+    About, Bundle, DATA_DIR, Digest, FieldIdx, OpenOptions, Payload, Row, ShardIdx,
+};
+use gular_files::{TEMP_PREFIX, folder_of, parallel, persist, sync_folder, temp_in};
 use serde::Serialize;
 
 use super::options::DeriveOptions;
 use super::report::DeriveReport;
-use super::run::derive_from;
-use crate::out::finished_bundle;
+use super::run::{Version, derive_from};
+use crate::error::BadInput;
+use crate::out::{SKIPPED_NAME, finished_bundle};
 use crate::run::{PackOptions, open_source};
 use crate::source::Source;
 use crate::{Error, Labels, PayloadOptions, Progress, Report, pack, scan};
@@ -37,8 +41,10 @@ pub struct BaseReport {
     pub removed: u64,
     /// Images that it does not have.
     pub added: u64,
-    /// What was packed; nothing where no image is new or changed.
+    /// What was packed; nothing where no image is new or changed, or all of those were left out.
     pub packed: Option<Report>,
+    /// Inputs left out, all listed in `skipped.jsonl`.
+    pub skipped: u64,
     /// The new bundle; nothing in a dry run.
     pub bundle: Option<DeriveReport>,
     /// Wall-clock time.
@@ -71,29 +77,28 @@ pub fn pack_onto(
     let kept = temp.path().join("kept");
     fs::write(&kept, &compared.kept).map_err(|e| Error::io("write", &kept, e))?;
     let digest = bundle.digest();
-    let report = |packed: Option<Report>, made: Option<DeriveReport>| BaseReport {
+    let report = |packed: Option<Report>, skipped: u64, made: Option<DeriveReport>| BaseReport {
         base: digest,
         unchanged: compared.unchanged,
         changed: compared.changed,
         removed: compared.of_base - compared.unchanged - compared.changed,
         added: compared.images - compared.unchanged - compared.changed,
         packed,
+        skipped,
         bundle: made,
         seconds: start.elapsed().as_secs_f64(),
     };
     let derive = DeriveOptions { jobs: options.jobs, ..DeriveOptions::new(temp.path().to_owned()) };
-    let (mut parts, mut packed) = (Vec::new(), None::<Report>);
-    if compared.unchanged > 0 {
-        let part = temp.path().join("base");
-        let some = DeriveOptions { keys: vec![kept.clone()], ..derive.clone() };
-        derive_from(&[base.to_owned()], &part, &some, None, &|_| {}, cancel)?;
-        parts.push(part);
-    }
     // Beside the result, so that its shards are on the same file system and can be linked.
     let new = beside(out);
+    if !options.dry_run {
+        // An earlier run may have ended before it did this.
+        bring(&new, out)?;
+    }
+    let (mut packed, mut skipped) = (None::<Report>, Vec::new());
     if compared.images > compared.unchanged {
         let mut some = options.clone();
-        some.plan.leave_out = vec![kept];
+        some.plan.leave_out = vec![kept.clone()];
         if some.plan.classes.is_none() && bundle.manifest().has_labels() {
             // New classes behind the old ones, whose numbers stay.
             let classes = temp.path().join("classes");
@@ -101,22 +106,130 @@ pub fn pack_onto(
             fs::write(&classes, compared.classes(&bundle)).map_err(io)?;
             some.plan.classes = Some(classes);
         }
-        packed = Some(pack(source, &new, &some, progress, cancel)?);
-        parts.push(new.clone());
+        match pack_new(source, &new, &some, progress, cancel) {
+            Err(Error::NoImages { left_out, .. })
+                if !left_out.is_empty() && compared.unchanged > 0 =>
+            {
+                skipped = left_out;
+            }
+            made => packed = Some(made.map_err(|e| as_of(out, e))?),
+        }
     }
     if options.dry_run {
-        return Ok(report(packed, None));
+        return Ok(report(packed, skipped.len() as u64, None));
     }
-    let made = derive_from(&parts, out, &derive, Some(digest), &|_| {}, cancel)?;
-    if made.symbolic_links > 0 && finished_bundle(&new)?.is_some() {
-        // The new shards would go with their folder.
-        let shown = new.display();
-        return Err(Error::Option(format!(
-            "the file system of the output has no hard links; the new shards stay in `{shown}`, which the output needs"
-        )));
+    let mut parts = Vec::new();
+    let folder = folder_of(out);
+    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+    // Beside the result too: a link to it must not end elsewhere.
+    let nearby = tempfile::Builder::new().prefix(TEMP_PREFIX).tempdir_in(folder);
+    let nearby = nearby.map_err(|e| Error::io("create a folder in", folder, e))?;
+    if compared.unchanged > 0 {
+        let part = nearby.path().join("base");
+        let some = DeriveOptions { keys: vec![kept], ..derive.clone() };
+        let made = derive_from(&[base.to_owned()], &part, &some, None, &|_| {}, cancel);
+        made.map_err(|e| as_of(out, e))?;
+        parts.push(part);
     }
+    if packed.is_some() {
+        skipped = left_out(&new)?;
+        parts.push(new.clone());
+    }
+    let n_skipped = skipped.len() as u64;
+    let about = about(&options.plan.about, &bundle.manifest().about);
+    let version = Version { base: digest, about, skipped };
+    let mut made = derive_from(&parts, out, &derive, Some(&version), &|_| {}, cancel)?;
+    let brought = bring(&new, out)?;
+    made.symbolic_links = made.symbolic_links.saturating_sub(brought);
     remove(&new)?;
-    Ok(report(packed, Some(made)))
+    Ok(report(packed, n_skipped, Some(made)))
+}
+
+/// Packs what is new; what an earlier run left of another source goes first.
+fn pack_new(
+    source: &Path,
+    new: &Path,
+    options: &PackOptions,
+    progress: &(dyn Fn(Progress) + Sync),
+    cancel: &AtomicBool,
+) -> Result<Report, Error> {
+    if options.dry_run {
+        return pack(source, new, options, progress, cancel);
+    }
+    if finished_bundle(new)?.is_some_and(|made| made.check_lengths().is_err()) {
+        // Some of its shards were brought into the result.
+        remove(new)?;
+    }
+    match pack(source, new, options, progress, cancel) {
+        Err(Error::OtherPlan { .. } | Error::AlreadyBundle { .. } | Error::NotEmpty { .. }) => {
+            remove(new)?;
+            pack(source, new, options, progress, cancel)
+        }
+        made => made,
+    }
+}
+
+/// The error of a run in a folder that the user did not name, as of the one that they did.
+fn as_of(out: &Path, error: Error) -> Error {
+    let path = out.display().to_string();
+    match error {
+        Error::Busy { .. } => Error::Busy { path },
+        Error::Cancelled { done, total, .. } => Error::Cancelled { path, done, total },
+        error => error,
+    }
+}
+
+/// What the new version says of itself, else what the base says.
+fn about(new: &About, base: &About) -> About {
+    let or = |new: &Option<String>, base: &Option<String>| new.clone().or_else(|| base.clone());
+    About {
+        name: or(&new.name, &base.name),
+        description: or(&new.description, &base.description),
+        licence: or(&new.licence, &base.licence),
+        citation: or(&new.citation, &base.citation),
+        source: or(&new.source, &base.source),
+    }
+}
+
+/// The inputs that the run which packed into folder `new` left out.
+fn left_out(new: &Path) -> Result<Vec<BadInput>, Error> {
+    let list = new.join(SKIPPED_NAME);
+    let lines = match fs::read_to_string(&list) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        lines => lines.map_err(|e| Error::io("read", &list, e))?,
+    };
+    let input = |line: &str| {
+        serde_json::from_str(line).map_err(|e| Error::io("read", &list, io::Error::from(e)))
+    };
+    lines.lines().map(input).collect()
+}
+
+/// Makes shards in folder `new` those of the bundle in `out`, where that has symbolic links to
+/// them because the file system has no hard ones: `new` is removed. How many these were.
+fn bring(new: &Path, out: &Path) -> Result<u64, Error> {
+    let data = out.join(DATA_DIR);
+    let (Ok(new), Ok(entries)) = (fs::canonicalize(new), fs::read_dir(&data)) else {
+        return Ok(0);
+    };
+    let mut brought = 0;
+    for entry in entries {
+        let to = entry.map_err(|e| Error::io("list", &data, e))?.path();
+        let Some(from) = fs::read_link(&to).ok().filter(|from| from.starts_with(&new)) else {
+            continue;
+        };
+        if fs::rename(&from, &to).is_err() {
+            // `out` is a file system of its own.
+            let mut copy = temp_in(&data)?;
+            let mut file = fs::File::open(&from).map_err(|e| Error::io("read", &from, e))?;
+            io::copy(&mut file, &mut copy).map_err(|e| Error::io("write", &to, e))?;
+            persist(copy, &to)?;
+        }
+        brought += 1;
+    }
+    if brought > 0 {
+        sync_folder(&data)?;
+    }
+    Ok(brought)
 }
 
 /// Where the new shards are until the bundle is made.
@@ -127,7 +240,7 @@ fn beside(out: &Path) -> PathBuf {
 
 fn remove(folder: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", folder, e)),
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", folder, e)),
         _ => Ok(()),
     }
 }
@@ -248,4 +361,85 @@ fn is_same(
 fn hash(key: &str) -> u128 {
     let hash = blake3::hash(key.as_bytes());
     u128::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::link::WITHOUT_HARD_LINKS;
+    use super::*;
+    use crate::{Inputs, PlanOptions};
+
+    fn put(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn options(temp_dir: &Path) -> PackOptions {
+        let plan = PlanOptions { inputs: Inputs::Bytes, ..PlanOptions::default() };
+        PackOptions { plan, jobs: 1, dry_run: false, part: None, temp_dir: temp_dir.to_owned() }
+    }
+
+    fn all_values(dir: &Path) -> Vec<Vec<u8>> {
+        let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
+        let mut values = Vec::new();
+        for i in 0..bundle.n_samples(gular_bundle::Split::Train) {
+            let id = bundle.locate(gular_bundle::Split::Train, i).unwrap();
+            let mut value = Vec::new();
+            bundle.read(id, FieldIdx(0), &mut value).unwrap();
+            values.push(value);
+        }
+        values.sort();
+        values
+    }
+
+    #[test]
+    fn without_hard_links_the_new_shards_move_into_the_result() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let (source, base, out, temp) = (at("src"), at("base"), at("out"), at("tmp"));
+        fs::create_dir(&temp).unwrap();
+        put(&source, "a/1", "one");
+        put(&source, "a/2", "two");
+        let (some, none) = (options(&temp), AtomicBool::new(false));
+        pack(&source, &base, &some, &|_| {}, &none).unwrap();
+        put(&source, "a/3", "three");
+        fs::remove_file(source.join("a/2")).unwrap();
+        let onto = || pack_onto(&base, &source, &out, &some, &|_| {}, &none).unwrap();
+        WITHOUT_HARD_LINKS.set(true);
+        let links = |report: BaseReport| report.bundle.unwrap().symbolic_links;
+        // The base's shard and index.
+        assert_eq!(links(onto()), 2);
+        let expected = vec![b"one".to_vec(), b"three".to_vec()];
+        assert_eq!(all_values(&out), expected);
+        // As if it had ended before they moved: then another run moves them.
+        let new = beside(&out);
+        pack(
+            &source,
+            &new,
+            &{
+                let mut some = some.clone();
+                let kept = at("kept");
+                fs::write(&kept, "a/1\n").unwrap();
+                some.plan.leave_out = vec![kept];
+                some
+            },
+            &|_| {},
+            &none,
+        )
+        .unwrap();
+        for entry in fs::read_dir(new.join(DATA_DIR)).unwrap() {
+            let from = fs::canonicalize(entry.unwrap().path()).unwrap();
+            let to = out.join(DATA_DIR).join(from.file_name().unwrap());
+            fs::remove_file(&to).unwrap();
+            std::os::unix::fs::symlink(&from, &to).unwrap();
+        }
+        assert_eq!(onto().bundle.unwrap().already_done, true);
+        WITHOUT_HARD_LINKS.set(false);
+        assert_eq!(all_values(&out), expected);
+        let hidden = fs::read_dir(dir.path()).unwrap().flatten();
+        let hidden = hidden.filter(|e| e.file_name().to_string_lossy().starts_with('.'));
+        assert_eq!(hidden.count(), 0);
+        assert_eq!(fs::read_dir(&temp).unwrap().count(), 0);
+    }
 }

@@ -25,7 +25,7 @@ pub(super) fn link(from: &Path, to: &Path) -> Result<Linked, Error> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
     }
-    match fs::hard_link(&from, to) {
+    match hard_link(&from, to) {
         Ok(()) => Ok(Linked::Hard),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => again(&from, to),
         // Another file system, one without hard links, too many of them, or a file of somebody
@@ -35,6 +35,24 @@ pub(super) fn link(from: &Path, to: &Path) -> Result<Linked, Error> {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => again(&from, to),
             Err(e) => Err(Error::io("link", to, e)),
         },
+    }
+}
+
+#[cfg(not(test))]
+use fs::hard_link;
+
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread's file system has no hard links.
+    pub(super) static WITHOUT_HARD_LINKS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+#[cfg(test)]
+fn hard_link(from: &Path, to: &Path) -> std::io::Result<()> {
+    match WITHOUT_HARD_LINKS.get() {
+        true if to.symlink_metadata().is_ok() => Err(ErrorKind::AlreadyExists.into()),
+        true => Err(ErrorKind::Unsupported.into()),
+        false => fs::hard_link(from, to),
     }
 }
 

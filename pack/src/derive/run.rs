@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use gular_bundle::{Bundle, Digest, MadeValue, Manifest, Split};
+use gular_bundle::{About, Bundle, Digest, MadeValue, Manifest, Split};
 use gular_files::write_file;
 
 use super::bases::{Bases, Line};
@@ -16,6 +16,7 @@ use super::relabel::{NewLabels, Relabelled};
 use super::report::{DeriveReport, DeriveSplit, NamedKeys};
 use super::views::{self, NewLine};
 use super::{doubles, limit};
+use crate::error::BadInput;
 use crate::out::{OutDir, finished_bundle};
 use crate::plan::check_fractions;
 use crate::{Error, Progress};
@@ -37,12 +38,21 @@ pub fn derive(
     derive_from(bases, out, options, None, progress, cancel)
 }
 
-/// As [`derive`]; the manifest says that it is made of bundle `made_of`, where one is given.
+/// What makes a bundle the new version of another one.
+pub(super) struct Version {
+    /// The digest of that one.
+    pub(super) base: Digest,
+    pub(super) about: About,
+    /// Inputs that were left out.
+    pub(super) skipped: Vec<BadInput>,
+}
+
+/// As [`derive`]; the bundle says of itself what `version` says.
 pub(super) fn derive_from(
     bases: &[PathBuf],
     out: &Path,
     options: &DeriveOptions,
-    made_of: Option<Digest>,
+    version: Option<&Version>,
     progress: &(dyn Fn(Progress) + Sync),
     cancel: &AtomicBool,
 ) -> Result<DeriveReport, Error> {
@@ -91,9 +101,13 @@ pub(super) fn derive_from(
         return Err(Error::NothingTaken { of: samples });
     }
     let mut manifest = manifest(&joined, &all, &lines, options);
-    if let Some(base) = made_of {
+    if let Some(Version { base, about, skipped }) = version {
+        let skipped = MadeValue::Number(skipped.len() as u64);
         manifest.made.insert("base".to_owned(), MadeValue::Text(base.to_string()));
+        manifest.made.insert("skipped".to_owned(), skipped);
+        manifest.about = about.clone();
     }
+    let skipped = version.map_or(&[][..], |version| &version.skipped);
     let mut report = report(&joined, &manifest, &lines, samples, options);
     report.new_classes = joined.classes.iter().skip(n_classes).take(MOST_NAMED).cloned().collect();
     report.unknown_keys = NamedKeys::of(&unknown);
@@ -103,7 +117,7 @@ pub(super) fn derive_from(
         report.already_done = true;
     } else if !options.dry_run {
         let dir = OutDir::open(out)?;
-        match write(&joined, &dir, &manifest, &lines, &mut report) {
+        match write(&joined, &dir, &manifest, &lines, skipped, &mut report) {
             Ok(()) => dir.close()?,
             Err(error) => {
                 dir.abandon();
@@ -242,6 +256,7 @@ fn write(
     out: &OutDir,
     manifest: &Manifest,
     lines: &[NewLine],
+    skipped: &[BadInput],
     report: &mut DeriveReport,
 ) -> Result<(), Error> {
     // Another run's links may be of other bundles.
@@ -265,6 +280,6 @@ fn write(
             write_file(&out.data.join(file.name.as_str()), bytes)?;
         }
     }
-    report.digest = out.publish(manifest, &[])?;
+    report.digest = out.publish(manifest, skipped)?;
     Ok(())
 }
