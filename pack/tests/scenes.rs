@@ -10,7 +10,8 @@ use crate::support::{files, put, run, small_shards};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_pack::{
-    DeriveOptions, Error, FieldFiles, Inputs, Labels, OnBadInput, PlanOptions, TileOptions, derive,
+    DeriveOptions, Error, FieldFiles, Inputs, Labels, NamePattern, OnBadInput, PlanOptions,
+    TileOptions, derive,
 };
 
 fn geo(x: f64) -> Geo {
@@ -186,6 +187,24 @@ fn tiles_are_the_windows_of_their_scenes() {
     let skip = PlanOptions { on_error: OnBadInput::Skip, ..plan };
     let report = run(&source, &dir.path().join("skip"), skip, 2).unwrap();
     assert_eq!((report.samples, report.skipped), (6 + 9, 4 + 1));
+}
+
+#[test]
+fn tiles_have_the_label_of_their_scene() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "s/1_wood.tif", &scene((40, 20), 40, geo(0.0)));
+    put(dir.path(), "s/2_lake.tif", &scene((20, 40), 40, geo(0.0)));
+    let tile = TileOptions { size: 20, overlap: 0, min_valid: 0.0 };
+    // The end of a scene's path, which a tile's key goes on behind.
+    let pattern = NamePattern::parse(r"_([a-z]+)\.tif$").unwrap();
+    let plan = PlanOptions { tile: Some(tile), labels: Labels::Name(pattern), ..arrays() };
+    let out = dir.path().join("out");
+    run(&dir.path().join("s"), &out, plan, 1).unwrap();
+    let (bundle, found) = samples(&out);
+    assert_eq!(bundle.manifest().classes, ["lake", "wood"]);
+    let labels: Vec<i64> =
+        found.values().map(|(_, v)| i64::from_le_bytes(*v[1].first_chunk().unwrap())).collect();
+    assert_eq!(labels, [1, 1, 0, 0]);
 }
 
 #[test]

@@ -160,17 +160,17 @@ impl PlanBuilder {
             if let Some((_, other)) = last.as_ref().filter(|(f, _)| *f == folded) {
                 return Err(Error::CaseCollision { first: other.clone(), second: key.to_owned() });
             }
-            let (folder, class) = place(key, split_layout, &options.labels);
             // Neighbours share pixels, so all tiles of a scene are in one split.
             let scene = options.tile.and_then(|_| scenes::parse(key)).map(|(scene, _)| scene);
             let file = scene.unwrap_or(key);
+            let (folder, class) = place(file, split_layout, &options.labels);
             let split = split
                 .or(folder)
                 .unwrap_or_else(|| split_by(file, options.seed, &options.fractions));
             let label = match class.map(|class| (class, labels.get(class))) {
                 None => label.unwrap_or(-1),
                 Some((_, Some(label))) => *label,
-                Some((class, None)) => return Err(unknown_class(key, class, &options, classes)),
+                Some((class, None)) => return Err(unknown_class(file, class, &options, classes)),
             };
             match beside.planned(file) {
                 Ok((mut files, of_files)) => {
