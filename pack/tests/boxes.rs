@@ -107,6 +107,38 @@ fn boxes_of_coco_become_corners_with_classes() {
 }
 
 #[test]
+fn fields_of_boxes_are_the_same_with_one_box_per_image_and_with_none() {
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), "images/a.jpg", &jpeg(0));
+    put(dir.path(), "images/b.jpg", &jpeg(1));
+    put(dir.path(), "images/none.jpg", &jpeg(2));
+    let (images, json) = (dir.path().join("images"), dir.path().join("instances.json"));
+    let fields = ["boxes", "box_labels", "box_crowd"];
+    let packed = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut coco = coco();
+        change(&mut coco);
+        fs::write(&json, coco.to_string()).unwrap();
+        let out = dir.path().join("out");
+        let skip = PlanOptions { unlabelled: Unlabelled::Skip, ..plan(&json) };
+        run(&images, &out, skip, 1).unwrap();
+        let found = arrays(&out, &fields);
+        fs::remove_dir_all(&out).unwrap();
+        found
+    };
+    let one = packed(&|c| {
+        c["annotations"].as_array_mut().unwrap().pop();
+        c["images"].as_array_mut().unwrap().pop();
+    });
+    let shapes = |values: &[Array], n: usize| {
+        let all = [format!("({n}, 4)"), format!("({n},)"), format!("({n},)")];
+        all.iter().zip(values).all(|(shape, (header, _))| header.contains(shape.as_str()))
+    };
+    assert!(one.len() == 2 && one.iter().all(|(_, values)| shapes(values, 1)), "{one:?}");
+    let none = packed(&|c| c["annotations"] = serde_json::json!([]));
+    assert!(none.len() == 3 && none.iter().all(|(_, values)| shapes(values, 0)), "{none:?}");
+}
+
+#[test]
 fn what_a_coco_file_does_not_list_is_counted_and_named() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "images/a.jpg", &jpeg(0));

@@ -1,6 +1,7 @@
 //! Boxes around the things in an image, as cells of a table.
 
 use super::cell::Cell;
+use super::columns::Kind;
 
 /// Columns, and fields, of boxes. Format: `FORMAT.md`, "Fields".
 const COLUMNS: [&str; 4] = ["file_name", BOXES, "box_labels", "box_crowd"];
@@ -19,6 +20,15 @@ pub(super) struct Boxed {
 /// The columns' names; with that of crowds where the format has them.
 pub(super) fn columns(crowds: bool) -> Vec<String> {
     COLUMNS.iter().take(if crowds { 4 } else { 3 }).map(|&name| name.to_owned()).collect()
+}
+
+/// What a column of boxes holds, however many boxes the images have: none, one each, or several.
+pub(super) fn kind(column: &str) -> Option<Kind> {
+    match column {
+        BOXES => Some(Kind::Arrays { row: Some(4), integers: false }),
+        "box_labels" | "box_crowd" => Some(Kind::Lists { integers: true }),
+        _ => None,
+    }
 }
 
 /// The row of an image.

@@ -7,6 +7,7 @@ use gular_bundle::{Dtype, Field, FieldName, Split};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::boxes;
 use super::cell::Cell;
 use super::columns::{Kind, LabelKind, Seen, field, find_key, find_label};
 use super::rows::{Format, box_classes, fault, read};
@@ -517,7 +518,8 @@ impl Survey {
             let Some(seen) = place.and_then(|place| self.seen.get(place)) else {
                 return Err(self.no_column("values", Some(column)));
             };
-            let kind = seen.kind(self.rows);
+            let of_boxes = options.is_of_boxes().then(|| boxes::kind(column)).flatten();
+            let kind = of_boxes.unwrap_or_else(|| seen.kind(self.rows));
             let field = field(column, &kind).and_then(|field| {
                 let name = field.name.as_str().to_owned();
                 if table.columns.len() == MOST_FIELDS {
