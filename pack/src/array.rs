@@ -86,18 +86,17 @@ pub(crate) struct Start {
 }
 
 /// Type and shape of the array in the file at `path`.
-pub(crate) fn start(source: &Source, path: &str) -> Result<Start, Fault> {
+pub(crate) fn start(source: &Source, path: &str, limits: &Limits) -> Result<Start, Fault> {
     let unreadable = |e| Fault::new(format!("it cannot be read: {e}"), None);
     if is_tiff(path) {
-        let limits = Limits::default();
         let tiff = match source {
             Source::Folder(folder) => {
                 let file = File::open(folder.join(path)).map_err(unreadable)?;
-                Tiff::read(&file, &limits)?
+                Tiff::read(&file, limits)?
             }
             Source::Archive(_) => {
                 let file = source.head(path, usize::MAX).map_err(unreadable)?;
-                Tiff::read(file.as_slice(), &limits)?
+                Tiff::read(file.as_slice(), limits)?
             }
         };
         let shape = vec![tiff.height.into(), tiff.width.into(), tiff.bands.into()];
@@ -254,6 +253,23 @@ mod tests {
         let f = String::from_utf8_lossy(&f[1..128]).replace("<u2", ">u2");
         let f = [b"\x93".as_slice(), f.as_bytes(), &data].concat();
         assert_eq!(npy(&f, Dtype::U16, &[2, 3, 4]).unwrap(), plain);
+    }
+
+    #[test]
+    fn a_tiff_is_planned_within_the_limit_of_pixels() {
+        let out = std::io::Cursor::new(Vec::new());
+        let (geo, packing) = (Geo::default(), gular_codec::tiff::Packing::None);
+        let mut tiff =
+            gular_codec::tiff::GeoTiffWriter::new(out, (8, 4), 1, Number::U8, geo, packing)
+                .unwrap();
+        tiff.push(&[7; 32]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.tif"), tiff.finish().unwrap().get_ref()).unwrap();
+        let source = Source::Folder(dir.path().to_owned());
+        let found = |max_pixels| start(&source, "a.tif", &Limits { max_pixels });
+        assert_eq!(found(32).unwrap().shape, [4, 8, 1]);
+        let refused = found(31).unwrap_err();
+        assert!(matches!(refused.remedy, crate::error::Remedy::AllowMorePixels), "{refused:?}");
     }
 
     #[test]

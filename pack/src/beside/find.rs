@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{Dtype, Field, FieldName, media_type_of_extension};
+use gular_codec::Limits;
 use serde_json::Value;
 
 use super::make::Make;
@@ -35,6 +36,7 @@ struct Finding {
     arrays: bool,
     /// Columns and rows of tiles.
     tile: Option<u32>,
+    limits: Limits,
     seen: Seen,
 }
 
@@ -76,8 +78,9 @@ impl Beside {
             let (name, suffix) = (name.clone(), suffix.clone());
             let arrays = options.inputs == Inputs::Arrays;
             let tile = options.tile.map(|tile| tile.size);
+            let limits = Limits { max_pixels: options.max_pixels };
             let seen = Seen::default();
-            Ok(Finding { name, source, suffix, stems, pixels, arrays, tile, seen })
+            Ok(Finding { name, source, suffix, stems, pixels, arrays, tile, limits, seen })
         };
         let fields: Result<_, Error> = options.fields.iter().map(open).collect();
         Ok(Self { fields: fields? })
@@ -169,7 +172,8 @@ impl Finding {
                 reason: format!("`{name}` is `{path}`: {}", fault.reason),
                 ..fault
             };
-            let Start { dtype, mut shape, .. } = array::start(&self.source, path).map_err(named)?;
+            let start = array::start(&self.source, path, &self.limits).map_err(named)?;
+            let Start { dtype, mut shape, .. } = start;
             if let Some(other) = &self.seen.file {
                 let reason = format!("`{name}` is the array `{path}`, that of `{other}` is none");
                 return fault(reason, Some("keep files of one kind"));

@@ -1,6 +1,7 @@
 //! The type of a set's pixels, found before anything is decided.
 
 use gular_bundle::{Decimal, Dtype};
+use gular_codec::Limits;
 
 use super::{Depth, PayloadOptions};
 use crate::array::{self, Start};
@@ -78,7 +79,7 @@ impl Depths {
         source: &Source,
         key: &str,
     ) -> Option<Start> {
-        let start = array::start(source, key).ok()?;
+        let start = array::start(source, key, &Limits { max_pixels: options.max_pixels }).ok()?;
         let mut shape = start.shape.clone();
         if let (Some(tile), [height, width, _]) = (options.tile, shape.as_mut_slice()) {
             (*height, *width) = (tile.size.into(), tile.size.into());
