@@ -10,7 +10,7 @@ use gular_codec::tiff::{Chunks, Geo, Number, Tiff};
 use rawzip::CompressionMethod;
 
 use crate::error::Fault;
-use crate::input::MOST_BYTES;
+use crate::input::{MOST_BYTES, check_bytes};
 use crate::scan::stem_and_extension;
 use crate::source::Source;
 
@@ -150,7 +150,9 @@ pub(crate) fn values(
         let number = dtype_of(tiff.number);
         return Err(other_array(number, &found, dtype, shape));
     }
-    let mut values = vec![0; tiff.window_bytes(tiff.whole())?];
+    let bytes = tiff.window_bytes(tiff.whole())?;
+    check_bytes(bytes as u64)?;
+    let mut values = vec![0; bytes];
     tiff.read_window(file, 0, tiff.whole(), &mut Chunks::new(0), &mut values)?;
     Ok((values, Some(tiff.geo)))
 }

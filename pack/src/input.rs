@@ -155,12 +155,18 @@ fn further(plan: &Plan, record: &Record) -> Option<Further> {
     Some((stored(plan.fields.get(..n_table)?, &values)?, of_files, scene))
 }
 
-/// All of a planned file.
-pub(crate) fn read_file(source: &Source, path: &str, bytes: u64) -> Result<Vec<u8>, Fault> {
+/// Whether a value may have so many bytes.
+pub(crate) fn check_bytes(bytes: u64) -> Result<(), Fault> {
     if bytes > MOST_BYTES {
         let reason = format!("it is {bytes} bytes, a sample holds at most {MOST_BYTES}");
         return Err(Fault::new(reason, Some("cut it into parts")));
     }
+    Ok(())
+}
+
+/// All of a planned file.
+pub(crate) fn read_file(source: &Source, path: &str, bytes: u64) -> Result<Vec<u8>, Fault> {
+    check_bytes(bytes)?;
     let (file, found) = source.read(path, bytes).map_err(|e: io::Error| {
         let denied = e.kind() == io::ErrorKind::PermissionDenied;
         Fault::new(format!("cannot be read: {e}"), denied.then_some("check its permissions"))

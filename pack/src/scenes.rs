@@ -13,6 +13,7 @@ use gular_codec::{Limits, Rect};
 use crate::TileOptions;
 use crate::array::dtype_of;
 use crate::error::Fault;
+use crate::input::check_bytes;
 use crate::source::Source;
 
 /// Files that one thread keeps open.
@@ -146,10 +147,12 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
     let width = side.min(tiff.width.saturating_sub(x));
     let height = side.min(tiff.height.saturating_sub(y));
     let rect = Rect::new(x, y, width, height);
-    let mut values = vec![0; tiff.window_bytes(rect)?];
-    tiff.read_window(&open.file, open.number, rect, chunks, &mut values)?;
     let bytes = tiff.number.bytes();
     let pixel = bytes * usize::from(tiff.bands);
+    // Also of a tile that the scene fills in part.
+    check_bytes(u64::from(side) * u64::from(side) * pixel as u64)?;
+    let mut values = vec![0; tiff.window_bytes(rect)?];
+    tiff.read_window(&open.file, open.number, rect, chunks, &mut values)?;
     let nodata = tiff.geo.nodata.and_then(|nodata| tiff.number.encode(nodata));
     let has_value = |cell: &[u8]| nodata.as_deref() != Some(cell) && !is_nan(cell, tiff);
     let has_any = |cells: &&[u8]| cells.chunks_exact(bytes).any(&has_value);

@@ -226,6 +226,20 @@ fn tiles_that_make_no_sense_are_refused() {
     check(tile, Inputs::Images, "in TIFF");
 }
 
+#[test]
+fn tiles_larger_than_a_value_may_be_are_refused_before_any_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = Cursor::new(Vec::new());
+    let (size, packing) = ((4, 4), Packing::None);
+    let mut writer = GeoTiffWriter::new(out, size, 8, Number::U8, Geo::default(), packing).unwrap();
+    writer.push(&[7; 4 * 4 * 8]).unwrap();
+    put(dir.path(), "s/a.tif", writer.finish().unwrap().get_ref());
+    let tile = TileOptions { size: 16_384, overlap: 0, min_valid: 0.0 };
+    let plan = PlanOptions { tile: Some(tile), ..arrays() };
+    let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
+    assert!(error.to_string().contains("[16384, 16384, 8] has more than 2147483647"), "{error}");
+}
+
 /// 16 MB here, 10 GB with `GULAR_LONG_TESTS` set; most of it is sparse.
 #[test]
 fn a_scene_larger_than_what_is_kept_in_memory_is_cut() {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::depth::Common;
 use super::{Depth, Depths, PayloadOptions, RawOptions};
+use crate::input::MOST_BYTES;
 use crate::{Error, Inputs, PlanOptions};
 
 /// Fields of what is on the Earth. Format: `FORMAT.md`, "Fields".
@@ -75,6 +76,12 @@ impl Recipe {
             Inputs::Bytes => return Ok(Self::Bytes),
             Inputs::Arrays => {
                 let Common { dtype, shape, is_geo: geo, bands, nodata } = depths.arrays()?;
+                let sides = shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
+                if sides.is_none_or(|bytes| bytes > MOST_BYTES) {
+                    return Err(Error::Option(format!(
+                        "an array of {dtype:?} {shape:?} has more than {MOST_BYTES} bytes, which a value may have at most; cut scenes into smaller tiles"
+                    )));
+                }
                 let tile = options.tile.map(|tile| Tile {
                     overlap: tile.overlap,
                     min_valid: tile.min_valid.to_string(),

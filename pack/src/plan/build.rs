@@ -419,7 +419,7 @@ pub(crate) fn check_fractions(fractions: &[(Split, f64)]) -> Result<(), Error> {
 fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
     let TileOptions { size, overlap, min_valid } = tile;
     let fail = |text: String| Err(Error::Option(text));
-    // Of 4096 bands of 8 bytes a value would still be below 2 GiB.
+    // Of one byte a pixel 256 MiB; how large tiles of more are, is known with the first scene.
     if !(1..=16_384).contains(&size) || overlap >= size {
         return fail(format!(
             "tiles of {size} pixels with an overlap of {overlap}; expected 1 to 16384, and less overlap"
