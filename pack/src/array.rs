@@ -85,8 +85,13 @@ pub(crate) struct Start {
     pub(crate) geo: Option<Geo>,
 }
 
-/// Type and shape of the array in the file at `path`.
-pub(crate) fn start(source: &Source, path: &str, limits: &Limits) -> Result<Start, Fault> {
+/// Type and shape of the array in the file at `path`, which has `bytes` bytes.
+pub(crate) fn start(
+    source: &Source,
+    path: &str,
+    bytes: u64,
+    limits: &Limits,
+) -> Result<Start, Fault> {
     let unreadable = |e| Fault::new(format!("it cannot be read: {e}"), None);
     if is_tiff(path) {
         let tiff = match source {
@@ -95,6 +100,7 @@ pub(crate) fn start(source: &Source, path: &str, limits: &Limits) -> Result<Star
                 Tiff::read(&file, limits)?
             }
             Source::Archive(_) => {
+                check_bytes(bytes)?;
                 let file = source.head(path, usize::MAX).map_err(unreadable)?;
                 Tiff::read(file.as_slice(), limits)?
             }
@@ -102,6 +108,7 @@ pub(crate) fn start(source: &Source, path: &str, limits: &Limits) -> Result<Star
         let shape = vec![tiff.height.into(), tiff.width.into(), tiff.bands.into()];
         return Ok(Start { dtype: dtype_of(tiff.number), shape, geo: Some(tiff.geo) });
     }
+    check_bytes(bytes)?;
     let packed = path.to_ascii_lowercase().ends_with(".npz");
     let most = if packed { usize::MAX } else { Npy::HEAD_BYTES };
     let file = source.head(path, most).map_err(unreadable)?;
@@ -268,10 +275,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.tif"), tiff.finish().unwrap().get_ref()).unwrap();
         let source = Source::Folder(dir.path().to_owned());
-        let found = |max_pixels| start(&source, "a.tif", &Limits { max_pixels });
+        let found = |max_pixels| start(&source, "a.tif", 500, &Limits { max_pixels });
         assert_eq!(found(32).unwrap().shape, [4, 8, 1]);
         let refused = found(31).unwrap_err();
         assert!(matches!(refused.remedy, crate::error::Remedy::AllowMorePixels), "{refused:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read_for_its_header() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("a.npz")).unwrap();
+        file.set_len(MOST_BYTES + 1).unwrap();
+        let source = Source::Folder(dir.path().to_owned());
+        let refused = start(&source, "a.npz", MOST_BYTES + 1, &Limits::default()).unwrap_err();
+        assert!(refused.reason.contains("it is 2147483648 bytes"), "{refused:?}");
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl<'a> InputReader<'a> {
         let key = record.key.as_str();
         let Some((scene, corner)) = scenes::parse(key) else {
             // A scene that could not be read when the plan was made.
-            array::start(source, key, &self.limits)?;
+            array::start(source, key, record.bytes, &self.limits)?;
             let reason = "it could not be read when the run began".to_owned();
             return Err(Fault::new(reason, Some("run again")));
         };

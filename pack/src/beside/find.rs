@@ -158,7 +158,7 @@ impl Finding {
 
     /// Finds what a file is and whether it goes with those before.
     fn look(&mut self, key: &str, found: &Found) -> Result<(), Fault> {
-        let Found { path, .. } = found;
+        let Found { path, bytes } = found;
         let name = &self.name;
         let extension = stem_and_extension(path).1.to_ascii_lowercase();
         let fault = |reason: String, hint| Err(Fault::new(reason, hint));
@@ -172,7 +172,7 @@ impl Finding {
                 reason: format!("`{name}` is `{path}`: {}", fault.reason),
                 ..fault
             };
-            let start = array::start(&self.source, path, &self.limits).map_err(named)?;
+            let start = array::start(&self.source, path, *bytes, &self.limits).map_err(named)?;
             let Start { dtype, mut shape, .. } = start;
             if let Some(other) = &self.seen.file {
                 let reason = format!("`{name}` is the array `{path}`, that of `{other}` is none");

@@ -41,15 +41,16 @@ pub(crate) struct Common {
 const MOST_KINDS: usize = 16;
 
 impl Depths {
-    /// Looks at one file, when `options` leave something to be found; what an array is.
+    /// Looks at one file of `bytes` bytes, when `options` leave something to be found; what an array is.
     pub(crate) fn look(
         &mut self,
         options: &PlanOptions,
         source: &Source,
         key: &str,
+        bytes: u64,
     ) -> Option<Start> {
         if options.inputs == Inputs::Arrays {
-            return self.look_at_array(options, source, key);
+            return self.look_at_array(options, source, key, bytes);
         }
         self.look_at_picture(options, source, key);
         None
@@ -78,8 +79,10 @@ impl Depths {
         options: &PlanOptions,
         source: &Source,
         key: &str,
+        bytes: u64,
     ) -> Option<Start> {
-        let start = array::start(source, key, &Limits { max_pixels: options.max_pixels }).ok()?;
+        let limits = Limits { max_pixels: options.max_pixels };
+        let start = array::start(source, key, bytes, &limits).ok()?;
         let mut shape = start.shape.clone();
         if let (Some(tile), [height, width, _]) = (options.tile, shape.as_mut_slice()) {
             (*height, *width) = (tile.size.into(), tile.size.into());

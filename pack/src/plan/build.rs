@@ -82,7 +82,7 @@ impl PlanBuilder {
         key: &BundlePath,
         bytes: u64,
     ) -> Result<(), Error> {
-        let start = self.depths.look(&self.options, source, key.as_str());
+        let start = self.depths.look(&self.options, source, key.as_str(), bytes);
         let (Some(tile), Some(start)) = (self.options.tile, start) else {
             return self.push(key, bytes);
         };
