@@ -83,6 +83,8 @@ pub(crate) struct Start {
     pub(crate) shape: Vec<u64>,
     /// Of a TIFF.
     pub(crate) geo: Option<Geo>,
+    /// Whether a JPEG decoder makes its numbers.
+    pub(crate) is_jpeg: bool,
 }
 
 /// Type and shape of the array in the file at `path`, which has `bytes` bytes.
@@ -106,7 +108,8 @@ pub(crate) fn start(
             }
         };
         let shape = vec![tiff.height.into(), tiff.width.into(), tiff.bands.into()];
-        return Ok(Start { dtype: dtype_of(tiff.number), shape, geo: Some(tiff.geo) });
+        let (dtype, is_jpeg) = (dtype_of(tiff.number), tiff.is_jpeg());
+        return Ok(Start { dtype, shape, geo: Some(tiff.geo), is_jpeg });
     }
     check_bytes(bytes)?;
     let packed = path.to_ascii_lowercase().ends_with(".npz");
@@ -114,7 +117,7 @@ pub(crate) fn start(
     let file = source.head(path, most).map_err(unreadable)?;
     let npy = header(&unpacked(&file)?)?
         .ok_or_else(|| Fault::new("it is not an .npy or .npz file".to_owned(), None))?;
-    Ok(Start { dtype: npy.dtype, shape: npy.shape, geo: None })
+    Ok(Start { dtype: npy.dtype, shape: npy.shape, geo: None, is_jpeg: false })
 }
 
 /// Whether a name is that of a TIFF.

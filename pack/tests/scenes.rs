@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use crate::support::{files, put, run, small_shards};
 use gular_bundle::{Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
+use gular_codec::{encode_jpeg, jpeg_backend};
 use gular_pack::{
     DeriveOptions, Error, FieldFiles, Inputs, Labels, NamePattern, OnBadInput, PlanOptions,
     TileOptions, derive,
@@ -43,6 +44,33 @@ fn classes(size: (u32, u32)) -> Vec<u8> {
         writer.push(&(0..size.0).map(|x| (x / 7 + y) as u8).collect::<Vec<u8>>()).unwrap();
     }
     writer.finish().unwrap().into_inner()
+}
+
+/// Three bands of 8 bits in one strip, which is a JPEG.
+fn with_jpeg(size: (u32, u32)) -> Vec<u8> {
+    let strip = encode_jpeg(&vec![90; (size.0 * size.1 * 3) as usize], size.0, size.1, 80).unwrap();
+    let at = (8 + strip.len()).next_multiple_of(2);
+    let mut tiff = [b"II*\0".as_slice(), &(at as u32).to_le_bytes(), &strip].concat();
+    tiff.resize(at, 0);
+    let (short, long) = (3_u16, 4_u16);
+    let entries = [
+        (256_u16, long, size.0),
+        (257, long, size.1),
+        (258, short, 8),
+        (259, short, 7),
+        (262, short, 6),
+        (273, long, 8),
+        (277, short, 3),
+        (278, long, size.1),
+        (279, long, strip.len() as u32),
+    ];
+    tiff.extend((entries.len() as u16).to_le_bytes());
+    for (tag, kind, value) in entries {
+        tiff.extend([tag.to_le_bytes(), kind.to_le_bytes()].concat());
+        tiff.extend([1_u32.to_le_bytes(), value.to_le_bytes()].concat());
+    }
+    tiff.extend([0; 4]);
+    tiff
 }
 
 fn arrays() -> PlanOptions {
@@ -103,6 +131,33 @@ fn whole_files_keep_their_numbers_and_what_they_say() {
     put(&source, "3.tif", &scene((30, 21), 25, geo(3.0)));
     let mixed = run(&source, &dir.path().join("mixed"), arrays(), 2).unwrap_err().to_string();
     assert!(mixed.contains("`0.tif` is an array of I16 [20, 30, 2] and `3.tif`"), "{mixed}");
+}
+
+#[test]
+fn of_jpeg_in_tiff_the_decoder_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = |source: &str, fields: Vec<FieldFiles>| {
+        let out = dir.path().join("out");
+        let plan = PlanOptions { fields, ..arrays() };
+        run(&dir.path().join(source), &out, plan, 1).map(|_| {
+            let made = samples(&out).0.manifest().made.get("decoder").cloned();
+            std::fs::remove_dir_all(&out).unwrap();
+            made
+        })
+    };
+    let beside = |name: &str| FieldFiles {
+        name: FieldName::parse(name).unwrap(),
+        files: dir.path().join("jpeg"),
+        suffix: String::new(),
+    };
+    put(dir.path(), "jpeg/a.tif", &with_jpeg((16, 8)));
+    put(dir.path(), "plain/a.tif", &scene((16, 8), 16, geo(0.0)));
+    let decoder = Some(MadeValue::Text(jpeg_backend().to_owned()));
+    assert_eq!(made("plain", Vec::new()).unwrap(), None);
+    assert_eq!(made("jpeg", Vec::new()).unwrap(), decoder);
+    assert_eq!(made("plain", vec![beside("colour")]).unwrap(), decoder);
+    let mask = made("plain", vec![beside("mask")]).unwrap_err().to_string();
+    assert!(mask.contains("mask `a.tif` is compressed by JPEG"), "{mask}");
 }
 
 #[test]

@@ -51,6 +51,8 @@ struct Seen {
     /// Whether a mask has values of 16 bits.
     wide: bool,
     used: u64,
+    /// Whether a JPEG decoder makes the numbers of a file.
+    jpeg: bool,
 }
 
 /// A field whose files are known.
@@ -97,6 +99,11 @@ impl Beside {
             values.push(Value::Array(vec![bytes.into(), path.into()]));
         }
         Ok((values, all))
+    }
+
+    /// Whether a JPEG decoder makes numbers of some field.
+    pub(crate) fn has_jpeg(&self) -> bool {
+        self.fields.iter().any(|field| field.seen.jpeg)
     }
 
     /// The fields, now that all their files are known.
@@ -173,7 +180,12 @@ impl Finding {
                 ..fault
             };
             let start = array::start(&self.source, path, *bytes, &self.limits).map_err(named)?;
-            let Start { dtype, mut shape, .. } = start;
+            let Start { dtype, mut shape, is_jpeg, .. } = start;
+            if is_mask(name) && is_jpeg {
+                let reason = format!("mask `{path}` is compressed by JPEG, which changes values");
+                return fault(reason, Some("save it as TIFF with deflate"));
+            }
+            self.seen.jpeg |= is_jpeg;
             if let Some(other) = &self.seen.file {
                 let reason = format!("`{name}` is the array `{path}`, that of `{other}` is none");
                 return fault(reason, Some("keep files of one kind"));

@@ -21,6 +21,8 @@ pub(crate) struct Depths {
     arrays: Vec<(Dtype, Vec<u64>, String)>,
     /// Whether one of them is on the Earth.
     is_geo: bool,
+    /// Whether a JPEG decoder makes the numbers of one of them.
+    is_jpeg: bool,
     /// What TIFF files say of their bands: not more than two ways.
     bands: Vec<(Vec<String>, Option<String>)>,
 }
@@ -31,6 +33,8 @@ pub(crate) struct Common {
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<u64>,
     pub(crate) is_geo: bool,
+    /// Whether a JPEG decoder makes some of the numbers.
+    pub(crate) is_jpeg: bool,
     /// Names of bands, where all have the same.
     pub(crate) bands: Vec<String>,
     /// The value that is none, where all have the same.
@@ -101,6 +105,7 @@ impl Depths {
             }
             None => {}
         }
+        self.is_jpeg |= start.is_jpeg;
         if let Some(geo) = &start.geo {
             self.is_geo |= geo.crs.is_some() || geo.transform.is_some();
             let bands = (geo.bands.clone(), geo.nodata.and_then(decimal));
@@ -119,10 +124,11 @@ impl Depths {
             [(bands, nodata)] => (bands.clone(), nodata.clone()),
             _ => (Vec::new(), None),
         };
-        let is_geo = self.is_geo;
+        let Self { is_geo, is_jpeg, .. } = self;
         // Where none can be read, each says why when it is packed.
         let Some((dtype, shape, first)) = arrays.next() else {
-            return Ok(Common { dtype: Dtype::U8, shape: Vec::new(), is_geo, bands, nodata });
+            let (dtype, shape) = (Dtype::U8, Vec::new());
+            return Ok(Common { dtype, shape, is_geo, is_jpeg, bands, nodata });
         };
         if let Some((other, other_shape, second)) = arrays.next() {
             return Err(Error::MixedArrays {
@@ -132,7 +138,7 @@ impl Depths {
                 other: format!("{other:?} {other_shape:?}"),
             });
         }
-        Ok(Common { dtype, shape, is_geo, bands, nodata })
+        Ok(Common { dtype, shape, is_geo, is_jpeg, bands, nodata })
     }
 
     /// The depth of all.

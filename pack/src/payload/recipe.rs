@@ -35,6 +35,9 @@ pub(crate) enum Recipe {
         geo: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         tile: Option<Tile>,
+        /// Of TIFF whose chunks are JPEG.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        decoder: Option<&'static str>,
     },
     Reencoded {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,9 +78,11 @@ impl Recipe {
             Inputs::Images => {}
             Inputs::Bytes => return Ok(Self::Bytes),
             Inputs::Arrays => {
-                let Common { dtype, shape, is_geo: geo, bands, nodata } = depths.arrays()?;
-                let sides = shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
-                if sides.is_none_or(|bytes| bytes > MOST_BYTES) {
+                let Common { dtype, shape, is_geo: geo, is_jpeg, bands, nodata } =
+                    depths.arrays()?;
+                let bytes =
+                    shape.iter().try_fold(dtype.size_bytes(), |n, side| n.checked_mul(*side));
+                if bytes.is_none_or(|n| n > MOST_BYTES) {
                     return Err(Error::Option(format!(
                         "an array of {dtype:?} {shape:?} has more than {MOST_BYTES} bytes, which a value may have at most; cut scenes into smaller tiles"
                     )));
@@ -86,7 +91,8 @@ impl Recipe {
                     overlap: tile.overlap,
                     min_valid: tile.min_valid.to_string(),
                 });
-                return Ok(Self::Arrays { dtype, shape, bands, nodata, geo, tile });
+                let decoder = is_jpeg.then(jpeg_backend);
+                return Ok(Self::Arrays { dtype, shape, bands, nodata, geo, tile, decoder });
             }
         }
         // Every decoder makes the same pixels of a PNG.
@@ -105,6 +111,13 @@ impl Recipe {
                 Self::Raw { width, height, fit, channels, depth, decoder }
             }
         })
+    }
+
+    /// Notes that a JPEG decoder makes the numbers of a field beside the arrays.
+    pub(crate) fn with_jpeg(&mut self) {
+        if let Self::Arrays { decoder, .. } = self {
+            *decoder = Some(jpeg_backend());
+        }
     }
 
     /// The manifest's word.
@@ -181,7 +194,10 @@ impl Recipe {
         };
         match *self {
             Self::Encoded | Self::Bytes => {}
-            Self::Arrays { ref shape, ref tile, .. } => {
+            Self::Arrays { ref shape, ref tile, decoder, .. } => {
+                if let Some(decoder) = decoder {
+                    text("decoder", decoder);
+                }
                 if let (Some(tile), [side, ..]) = (tile, shape.as_slice()) {
                     text("min_valid", &tile.min_valid);
                     made.insert("tile".to_owned(), MadeValue::Number(*side));

@@ -135,7 +135,7 @@ impl PlanBuilder {
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
         let Self { dir, options, mut by_name, depths, table, mut beside, scenes } = self;
-        let recipe = Recipe::new(&options, depths, media_types)?;
+        let mut recipe = Recipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits, which fractions would contradict; with the layout `class` they are classes";
             return Err(Error::Option(text.to_owned()));
@@ -203,6 +203,9 @@ impl PlanBuilder {
             Labels::None => false,
             Labels::Table(_) => from_table.labelled,
         };
+        if beside.has_jpeg() {
+            recipe.with_jpeg();
+        }
         let files = beside.finish(&recipe);
         from_table.fields.extend(files.iter().map(|of| of.field.clone()));
         from_table.fields.extend(recipe.of_arrays());

@@ -170,6 +170,11 @@ impl Tiff {
         Ok(tiff)
     }
 
+    /// Whether its chunks are JPEG, whose samples depend on the decoder.
+    pub fn is_jpeg(&self) -> bool {
+        matches!(self.compression, unpack::Compression::Jpeg { .. })
+    }
+
     /// All of it.
     pub fn whole(&self) -> Rect {
         Rect::whole(self.width, self.height)
