@@ -1,11 +1,21 @@
-//! What parses as an index leads nowhere outside its shard.
+//! What parses as an index leads nowhere outside its shard; what parses as a view is of samples
+//! that its index has, and is written again to the same bytes.
 //!
-//! The input is the shard's length, eight bytes with the smallest first, and the index.
+//! The input is a view, or the shard's length, eight bytes with the smallest first, and the index.
 #![no_main]
 
-use gular_bundle::{BundlePath, Dtype, Field, FieldName, Index};
+use gular_bundle::{BundlePath, Dtype, Field, FieldName, Index, Row, View};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Ok((digest, view)) = View::parse("fuzz", bytes) {
+        assert_eq!(view.to_bytes(digest), bytes);
+        for row in Row::first(view.n_samples()) {
+            let stored = view.stored(row).unwrap();
+            assert!(stored.0 < view.n_stored());
+            view.label(stored);
+        }
+        return;
+    }
     let Some((len, index)) = bytes.split_first_chunk() else { return };
     let shard_bytes = u64::from_le_bytes(*len);
     // Those of the golden bundles.

@@ -12,7 +12,8 @@ use std::io::{Cursor, Write as _};
 use std::path::{Path, PathBuf};
 
 use gular_bundle::{
-    Dtype, Envelope, Field, FieldName, Index, Manifest, ReadAt, rebuild_index, survey,
+    Digest, Dtype, Envelope, Field, FieldName, Filter, Index, Manifest, ReadAt, Row, View,
+    rebuild_index, survey,
 };
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_containers::debian::{Archive, relations};
@@ -96,6 +97,16 @@ fn bundles(seeds: &Seeds) -> Result {
         survey(&ReadAt::in_memory(&name, bytes.clone()), envelope)?;
         seeds.put_as("shard", &name, choice, &bytes)?;
     }
+    let view = View::new(40, [0, 7, 39].map(Row), vec![(Row(7), 3), (Row(39), -1)])?;
+    seeds.put("index", "view", &view.to_bytes(Digest::of(b"index")))?;
+    let fields = [
+        Field::bytes(FieldName::image(), vec!["image/jpeg".into()]),
+        Field::label(),
+        Field::fixed(FieldName::parse("cloud").ok_or("a name")?, Dtype::F64, vec![]),
+    ];
+    let filter = "class = cat,'dog' and not key ~ '*/draft/*' and (bytes > 10 or cloud <= 0.5)";
+    Filter::parse(filter, &fields, &["cat".to_owned(), "dog".to_owned()])?;
+    seeds.put("plan", "filter", filter.as_bytes())?;
     seeds.put("plan", "line", "3\t102400\ttrain/kläss 0/a.jpg".as_bytes())
 }
 
