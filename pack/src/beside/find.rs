@@ -187,7 +187,7 @@ impl Finding {
             }
             self.seen.jpeg |= is_jpeg;
             if let Some(other) = &self.seen.file {
-                let reason = format!("`{name}` is the array `{path}`, that of `{other}` is none");
+                let reason = format!("`{name}` is the array `{path}`, that of `{other}` is not an array");
                 return fault(reason, Some("keep files of one kind"));
             }
             if is_mask(name) && matches!(shape.as_slice(), [_, _, 1]) {

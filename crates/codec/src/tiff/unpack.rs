@@ -169,7 +169,7 @@ fn jpeg_start(
 
 fn jpeg_chunk(start: &[u8], packed: &[u8], size: (u32, u32), out: &mut [u8]) -> Result<(), Error> {
     let scans = packed.strip_prefix(b"\xff\xd8");
-    let scans = scans.ok_or_else(|| corrupt("a chunk of JPEG is none"))?;
+    let scans = scans.ok_or_else(|| corrupt("a chunk is not a JPEG"))?;
     let file = [start, scans].concat();
     let in_chunk = |e: Error| corrupt(format!("a chunk of JPEG: {e}"));
     let frame = jpeg::Frame::parse(&file).map_err(in_chunk)?;
