@@ -22,13 +22,15 @@ pub(crate) fn header(file: &[u8]) -> Result<Option<Npy>, Fault> {
     Npy::parse(file).map(Some).map_err(|e| Fault::new(e, None))
 }
 
-/// The numbers of an array of this type and shape: little-endian, the last axis fastest.
+/// The numbers of an array of this type and shape: little-endian, the last axis fastest. `shape`
+/// of a picture of one channel may leave that axis out.
 pub(crate) fn npy(file: &[u8], dtype: Dtype, shape: &[u64]) -> Result<Vec<u8>, Fault> {
     let fail = |reason: String| Err(Fault::new(reason, None));
     let Some(npy) = header(file)? else {
         return fail("it does not begin as an .npy file".to_owned());
     };
-    if npy.dtype != dtype || npy.shape != shape {
+    let one_channel = matches!(npy.shape.as_slice(), [h, w, 1] if *shape == [*h, *w]);
+    if npy.dtype != dtype || (npy.shape != shape && !one_channel) {
         return Err(other_array(npy.dtype, &npy.shape, dtype, shape));
     }
     let data = usize::try_from(npy.data_at).ok().and_then(|at| file.get(at..)).unwrap_or_default();
@@ -300,6 +302,9 @@ mod tests {
         assert!(npy(&good, Dtype::I32, &[3]).is_ok());
         assert!(npy(&good[..good.len() - 1], Dtype::I32, &[3]).is_err());
         assert!(npy(&good, Dtype::I32, &[4]).is_err());
+        let grey = file(Dtype::U8, &[2, 3, 1], ("", ""), &[1; 6]);
+        assert_eq!(npy(&grey, Dtype::U8, &[2, 3]).unwrap(), [1; 6]);
+        assert!(npy(&grey, Dtype::U8, &[3, 2]).is_err());
         assert!(npy(&good, Dtype::U32, &[3]).is_err());
         let huge = file(Dtype::U8, &[3], ("(3,)", "(18446744073709551615, 2)"), &[1; 12]);
         let parsed = header(&huge).unwrap().unwrap();
