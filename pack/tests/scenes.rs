@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{files, put, run, small_shards};
-use gular_bundle::{Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split};
+use gular_bundle::{
+    Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split, npy_header,
+};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_codec::{encode_jpeg, jpeg_backend};
 use gular_pack::{
@@ -279,6 +281,9 @@ fn tiles_that_make_no_sense_are_refused() {
     check(TileOptions { size: 0, ..tile }, Inputs::Arrays, "0 pixels");
     check(TileOptions { min_valid: 1.5, ..tile }, Inputs::Arrays, "1.5");
     check(tile, Inputs::Images, "in TIFF");
+    let numbers = [npy_header(Dtype::U8, &[20, 30, 2]).as_slice(), &[0; 1200]].concat();
+    put(dir.path(), "s/b.npy", &numbers);
+    check(tile, Inputs::Arrays, "`b.npy` is not a TIFF");
 }
 
 #[test]

@@ -86,6 +86,10 @@ impl PlanBuilder {
         let (Some(tile), Some(start)) = (self.options.tile, start) else {
             return self.push(key, bytes);
         };
+        if start.geo.is_none() {
+            let text = format!("`{key}` is not a TIFF, and only TIFF is cut into tiles");
+            return Err(Error::Option(text));
+        }
         let [height, width, bands] = *start.shape.as_slice() else { return self.push(key, bytes) };
         let side = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let pixels = u64::from(tile.size) * u64::from(tile.size);
