@@ -171,6 +171,7 @@ fn tiles_are_the_windows_of_their_scenes() {
         put(&source, &format!("n/{i}.tif"), &scene(size, 60, geo(0.0)));
         put(&masks, &format!("n/{i}.tiff"), &classes(size));
     }
+    put(&masks, "n/none.tiff", &classes((20, 20)));
     let mask = FieldFiles {
         name: FieldName::parse("mask").unwrap(),
         files: masks.clone(),
@@ -184,6 +185,8 @@ fn tiles_are_the_windows_of_their_scenes() {
     };
     let out = dir.path().join("out");
     let report = run(&source, &out, plan.clone(), 3).unwrap();
+    let warned = report.warnings.iter().any(|w| w.contains("1 file belongs to no image"));
+    assert!(warned, "{:?}", report.warnings);
     let (bundle, found) = samples(&out);
     assert_eq!(bundle.manifest().fields[0].as_fixed(), Some((Dtype::I16, &[32, 32, 2][..])));
     assert_eq!(bundle.manifest().fields[1].as_fixed(), Some((Dtype::U8, &[32, 32][..])));

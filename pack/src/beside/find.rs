@@ -37,6 +37,8 @@ struct Finding {
     /// Columns and rows of tiles.
     tile: Option<u32>,
     limits: Limits,
+    /// The last scene and its file: tiles of one scene follow each other.
+    last: Option<(String, Found)>,
     seen: Seen,
 }
 
@@ -81,8 +83,8 @@ impl Beside {
             let arrays = options.inputs == Inputs::Arrays;
             let tile = options.tile.map(|tile| tile.size);
             let limits = Limits { max_pixels: options.max_pixels };
-            let seen = Seen::default();
-            Ok(Finding { name, source, suffix, stems, pixels, arrays, tile, limits, seen })
+            let (last, seen) = (None, Seen::default());
+            Ok(Finding { name, source, suffix, stems, pixels, arrays, tile, limits, last, seen })
         };
         let fields: Result<_, Error> = options.fields.iter().map(open).collect();
         Ok(Self { fields: fields? })
@@ -145,6 +147,9 @@ fn check(options: &PlanOptions) -> Result<(), Error> {
 
 impl Finding {
     fn find(&mut self, key: &str) -> Result<Found, Fault> {
+        if let Some((_, found)) = self.last.as_ref().filter(|(last, _)| last == key) {
+            return Ok(found.clone());
+        }
         let name = &self.name;
         let stem = format!("{}{}", stem_and_extension(key).0, self.suffix);
         let mut found = self.stems.find(&stem);
@@ -160,6 +165,9 @@ impl Finding {
         };
         self.look(key, &found)?;
         self.seen.used += 1;
+        if self.tile.is_some() {
+            self.last = Some((key.to_owned(), found.clone()));
+        }
         Ok(found)
     }
 
@@ -187,7 +195,8 @@ impl Finding {
             }
             self.seen.jpeg |= is_jpeg;
             if let Some(other) = &self.seen.file {
-                let reason = format!("`{name}` is the array `{path}`, that of `{other}` is not an array");
+                let reason =
+                    format!("`{name}` is the array `{path}`, that of `{other}` is not an array");
                 return fault(reason, Some("keep files of one kind"));
             }
             if is_mask(name) && matches!(shape.as_slice(), [_, _, 1]) {
