@@ -177,6 +177,7 @@ fn window(open: &Open, wanted: &Wanted<'_>, chunks: &mut Chunks) -> Result<Windo
 fn is_nan(cell: &[u8], tiff: &Tiff) -> bool {
     use gular_bundle::Dtype;
     match (dtype_of(tiff.number), cell) {
+        (Dtype::F16, [a, b]) => u16::from_le_bytes([*a, *b]) & 0x7fff > 0x7c00,
         (Dtype::F32, [a, b, c, d]) => f32::from_le_bytes([*a, *b, *c, *d]).is_nan(),
         (Dtype::F64, cell) => cell.first_chunk().is_some_and(|b| f64::from_le_bytes(*b).is_nan()),
         _ => false,

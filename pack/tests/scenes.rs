@@ -7,9 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use crate::support::{files, put, run, small_shards};
-use gular_bundle::{
-    Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split, npy_header,
-};
+use gular_bundle::{Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split, npy_header};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_codec::{encode_jpeg, jpeg_backend};
 use gular_pack::{
@@ -301,6 +299,28 @@ fn tiles_larger_than_a_value_may_be_are_refused_before_any_is_read() {
     let plan = PlanOptions { tile: Some(tile), ..arrays() };
     let error = run(&dir.path().join("s"), &dir.path().join("out"), plan, 1).unwrap_err();
     assert!(error.to_string().contains("[16384, 16384, 8] has more than 2147483647"), "{error}");
+}
+
+#[test]
+fn tiles_of_half_floats_without_a_value_are_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, nodata, empty) in [("nan", None, 0x7e01_u16), ("nodata", Some(-9999.0), 0xf0e2)] {
+        let (out, geo) = (Cursor::new(Vec::new()), Geo { nodata, ..Geo::default() });
+        let mut writer =
+            GeoTiffWriter::new(out, (8, 4), 1, Number::F16, geo, Packing::None).unwrap();
+        let row = [[empty; 4], [0x3c00; 4]].concat();
+        for _ in 0..4 {
+            writer
+                .push(&row.iter().flat_map(|bits| bits.to_le_bytes()).collect::<Vec<_>>())
+                .unwrap();
+        }
+        put(dir.path(), &format!("{name}/a.tif"), writer.finish().unwrap().get_ref());
+        let tile = TileOptions { size: 4, overlap: 0, min_valid: 0.5 };
+        let plan = PlanOptions { tile: Some(tile), ..arrays() };
+        let out = dir.path().join(format!("{name}-out"));
+        let report = run(&dir.path().join(name), &out, plan, 1).unwrap();
+        assert_eq!((report.samples, report.empty_tiles), (1, 1), "{name}");
+    }
 }
 
 /// 16 MB here, 10 GB with `GULAR_LONG_TESTS` set; most of it is sparse.

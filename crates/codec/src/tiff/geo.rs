@@ -165,12 +165,33 @@ impl Number {
             Self::U32 => integer!(u32),
             Self::I32 => integer!(i32),
             Self::I64 => integer!(i64),
-            // Nobody writes such files with nodata.
-            Self::F16 => None,
+            Self::F16 => half(value).map(|bits| bits.to_le_bytes().to_vec()),
             Self::F32 => Some((value as f32).to_le_bytes().to_vec()),
             Self::F64 => Some(value.to_le_bytes().to_vec()),
         }
     }
+}
+
+/// The bits of the nearest half-precision float; `None` above all of them.
+fn half(value: f64) -> Option<u16> {
+    let sign = u16::from(value.is_sign_negative()) << 15;
+    if value.is_nan() {
+        return Some(0x7e00);
+    }
+    if value.is_infinite() {
+        return Some(sign | 0x7c00);
+    }
+    // Halfway to what would come next.
+    if value.abs() >= 65_520.0 {
+        return None;
+    }
+    // In units of 2^-24, the smallest of them: from 2048 on a float has steps of two and more.
+    let (mut units, mut exponent) = (value.abs() * f64::from(1 << 24), 0_u16);
+    while units >= 2048.0 {
+        (units, exponent) = (units / 2.0, exponent + 1);
+    }
+    // Where it rounds up to 2048, the carry is the next exponent.
+    Some(sign | (exponent * 1024 + units.round_ties_even() as u16))
 }
 
 #[cfg(test)]
@@ -196,6 +217,21 @@ mod tests {
         assert!(Number::F32.encode(f64::NAN).unwrap() == f32::NAN.to_le_bytes());
         assert_eq!(nodata(" -3.4028234663852886e+38 "), Some(f64::from(f32::MIN)));
         assert_eq!(nodata("none"), None);
+        for (value, bits) in [
+            (1.0, 0x3c00),
+            (-2.5, 0xc100),
+            (65_504.0, 0x7bff),
+            (-9999.0, 0xf0e2),
+            (2047.75, 0x6800),
+            (0.0, 0),
+            (f64::INFINITY, 0x7c00),
+            (2.0_f64.powi(-24), 1),
+            (f64::NAN, 0x7e00),
+        ] {
+            assert_eq!(Number::F16.encode(value), Some(u16::to_le_bytes(bits).to_vec()), "{value}");
+        }
+        assert_eq!(Number::F16.encode(1e6), None);
+        assert_eq!(Number::F16.encode(f64::MAX), None);
     }
 
     #[test]
