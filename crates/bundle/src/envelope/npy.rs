@@ -15,6 +15,8 @@ pub(crate) const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
 /// Dictionaries above this are refused; one of 32 dimensions takes 700 bytes.
 const MAX_HEADER: usize = 4096;
+/// Magic, version, and from version 2.0 on four bytes of length.
+const BEFORE_HEADER: usize = 12;
 
 /// What the header of an `.npy` file says of its array.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +35,7 @@ pub struct Npy {
 
 impl Npy {
     /// As many first bytes of a file as [`Npy::parse`] ever looks at.
-    pub const HEAD_BYTES: usize = MAX_HEADER;
+    pub const HEAD_BYTES: usize = BEFORE_HEADER + MAX_HEADER;
 
     /// Reads a header; `bytes` begin with it, and may end behind it.
     ///
@@ -122,4 +124,17 @@ pub fn header(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
 /// numpy has no bfloat16; void of two bytes is what `ml_dtypes` writes.
 pub(crate) fn descr(dtype: Dtype) -> &'static str {
     dtype.numpy().unwrap_or("<V2")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bytes_of_a_file_hold_the_longest_header() {
+        let dict = "{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }";
+        let file = [&b"\x93NUMPY\x02\0\0\x10\0\0"[..], format!("{dict:<4096}").as_bytes(), b"data"]
+            .concat();
+        assert_eq!(Npy::parse(&file[..Npy::HEAD_BYTES]).unwrap().shape, [3]);
+    }
 }
