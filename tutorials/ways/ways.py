@@ -308,16 +308,30 @@ def all_equal(measured):
     return all(other == losses[0] for other in losses)
 
 
+# What says that a folder is one of this script.
+MARKER = ".gular-ways"
+
+
+def empty(folder):
+    """Empties the folder of an earlier run. Whatever else it holds is left alone."""
+    if folder.exists() and not (folder / MARKER).is_file():
+        if not folder.is_dir() or any(folder.iterdir()):
+            raise SystemExit(f"error: `{folder}` was not made by this script, which deletes what its folder holds\nhint: name a folder that does not exist: --work ways")
+    elif folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKER).touch()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("ways"))
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("ways"), help="a new folder, or that of an earlier run, which is emptied")
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--latency", default="20ms")
     parser.add_argument("--rate", default="100MB/s")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
-    shutil.rmtree(args.work, ignore_errors=True)
-    args.work.mkdir(parents=True)
+    empty(args.work)
     measured = Case(args.work, args.images, args.latency, args.rate, args.threads).measure_all()
     (args.work / "ways.json").write_text(json.dumps(measured))
     print(table(measured))
