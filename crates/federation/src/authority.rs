@@ -16,7 +16,8 @@ use super::folder::Folder;
 
 /// The authority's certificate, in the folder.
 pub(super) const CA_FILE: &str = "ca.pem";
-const KEY_FILE: &str = "ca-key.pem";
+/// And its key.
+pub(super) const KEY_FILE: &str = "ca-key.pem";
 
 /// TLS for a server named `localhost`, under the folder's authority.
 pub(super) fn acceptor(folder: &Folder) -> Result<TlsAcceptor, Error> {

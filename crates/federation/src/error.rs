@@ -40,6 +40,12 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// Copies are to be forgotten, and what has their name is not known to be copies.
+    #[error("`{path}` exists, and no federation was served there before: it is not removed")]
+    NotOurs {
+        /// The folder of copies.
+        path: PathBuf,
+    },
     /// A process has begun to serve this folder, and does not serve yet.
     #[error("the federation in `{path}` is only starting")]
     Starting {
@@ -103,6 +109,7 @@ impl Error {
             Self::Listen { .. } => Some("choose another port, or 0 for any that is free"),
             Self::Served { .. } => Some("use that one, stop it first, or serve another folder"),
             Self::NotServed { .. } => Some("start one that serves this folder"),
+            Self::NotOurs { .. } => Some("serve a new folder, or the folder of a federation"),
             Self::Starting { .. } => Some("try again in a second"),
             Self::Damaged { .. } => Some("remove that file; a new one is made at the next start"),
             Self::NoScope => Some("name at least one path"),

@@ -9,6 +9,7 @@ use gular_files::{Lock, LockMode, persist, temp_with_mode};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use super::authority::{CA_FILE, KEY_FILE};
 
 const STATE_FILE: &str = "federation.json";
 
@@ -67,6 +68,11 @@ impl Folder {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", state)(e)),
             _ => Ok(lock),
         }
+    }
+
+    /// Whether a federation has served it: then what lies below its names is a federation's.
+    pub(super) fn was_served(&self) -> bool {
+        [CA_FILE, KEY_FILE].iter().all(|name| self.path(name).is_file())
     }
 
     /// Whether a living process holds the lock.

@@ -33,7 +33,8 @@ pub struct Options {
     /// The most bytes per second that clients send and are sent, by all connections to its own
     /// servers together. The own cache fetches from the own origin without a limit.
     pub rate: Option<u64>,
-    /// Whether the own cache forgets the copies of earlier runs.
+    /// Whether the own cache forgets the copies of earlier runs: only where a federation was
+    /// served in `dir` before.
     pub cold: bool,
 }
 

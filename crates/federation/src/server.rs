@@ -59,12 +59,17 @@ impl Federation {
     /// Starts a federation; it serves when this returns.
     ///
     /// # Errors
-    /// [`Error::Served`] when a living process serves the folder; [`Error::Listen`]
+    /// [`Error::Served`] when a living process serves the folder; [`Error::NotOurs`] when it
+    /// is to forget copies in a folder that it did not make; [`Error::Listen`]
     /// when the port is taken; [`Error::Namespace`] and [`Error::Options`] when
     /// `options` make no sense; the others when the folder cannot be used.
     pub fn start(options: &Options) -> Result<Self, Error> {
         let namespace = options.check()?;
         let folder = Folder::create(&options.dir)?;
+        let copies = folder.path("cache");
+        if options.cold && copies.exists() && !folder.was_served() {
+            return Err(Error::NotOurs { path: copies });
+        }
         let lock = folder.lock()?;
         let partial = folder.folder(".gular-partial")?;
         // What a process that was killed left behind.

@@ -649,6 +649,21 @@ fn a_cold_start_forgets_the_copies_and_anybody_may_read_the_counts() {
 }
 
 #[test]
+fn a_cold_start_removes_no_folder_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("cache/kept");
+    fs::create_dir(dir.path().join("cache")).unwrap();
+    fs::write(&kept, "kept").unwrap();
+    let options = Options { cold: true, ..Options::new(dir.path()) };
+    for _ in 0..2 {
+        let error = Federation::start(&options).unwrap_err();
+        assert!(matches!(error, Error::NotOurs { .. }), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+    assert!(kept.exists());
+}
+
+#[test]
 fn no_name_leaves_the_folder() {
     let site = Site::start(|options| options.public_read = true);
     let token = site.token(&[], &["/"], &["/"]);
