@@ -12,6 +12,9 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::body::Body;
 
+/// The longest that bytes are on their way.
+const MOST: Duration = Duration::from_secs(365 * 86_400);
+
 /// One way, which all connections to all servers of a federation share.
 #[derive(Debug, Default)]
 pub(super) struct Line {
@@ -47,9 +50,9 @@ impl Line {
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let begin = free_at.map_or(now, |free_at| free_at.max(now));
-        // What no clock can hold is later than anybody waits.
-        let long = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::from_secs(86_400));
-        let passed = begin.checked_add(long).unwrap_or(begin);
+        // A year is longer than anybody waits; more of them a clock may not hold.
+        let long = Duration::try_from_secs_f64(seconds).map_or(MOST, |long| long.min(MOST));
+        let passed = begin.min(now + MOST) + long;
         *free_at = Some(passed);
         Some(passed)
     }
@@ -124,6 +127,10 @@ mod tests {
             assert!(late < Duration::from_secs(1), "{passed:?}");
         }
         assert_eq!(Line::default().take(u64::MAX), None);
-        assert!(Line::new(Duration::ZERO, Some(1)).take(u64::MAX).is_some());
+        // More seconds than any clock has: late, and no overflow.
+        let line = Line::new(Duration::ZERO, Some(1));
+        for _ in 0..3 {
+            assert!(line.take(u64::MAX).unwrap() >= begin + MOST);
+        }
     }
 }
