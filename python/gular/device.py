@@ -28,13 +28,20 @@ class Copies:
         waiting = None
         while True:
             # Nothing here keeps a batch that was handed over.
-            batch = next(batches, None)
-            sent = None if batch is None else self._send(batch)
-            del batch
+            sent = failed = None
+            try:
+                batch = next(batches, None)
+                sent = None if batch is None else self._send(batch)
+                del batch
+            except Exception as error:
+                # It is that of the next batch: this one is good.
+                failed = error
             if waiting is not None:
                 ready = [self._received(*waiting)]
                 waiting = None
                 yield ready.pop()
+            if failed is not None:
+                raise failed
             if sent is None:
                 return
             waiting = sent

@@ -708,6 +708,16 @@ def devices():
     few = loader(device="cpu", as_tuple=["image", "label"], slots=6)
     places = {images.data_ptr() for _ in range(3) for images, labels in few}
     check("memory comes back", len(places) <= 6, str(len(places)))
+    half = pathlib.Path("half/train/a")
+    half.mkdir(parents=True)
+    picture = pathlib.Path("images/train/class 1/1.jpg").read_bytes()
+    (half / "0.jpg").write_bytes(picture)
+    (half / "1.jpg").write_bytes(picture[:900])
+    run(GULAR, "pack", "half", "half.bundle", "--quiet")
+    good = []
+    broken = lambda: good.extend(gular.DataLoader("half.bundle", batch_size=1, size=32, shuffle=False, device="cpu"))
+    check("a broken sample costs no batch before it", *refused(gular.SampleError, "train/a/1.jpg", broken))
+    check("and that comes first", [batch["key"] for batch in good] == [["train/a/0.jpg"]], str(len(good)))
     check("NumPy has no devices", *refused(gular.OptionError, "device", lambda: loader(device="cpu", output="numpy")))
     if torch.cuda.is_available():
         on_gpu = [batch["image"] for batch in loader(device="cuda")]
