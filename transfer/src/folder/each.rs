@@ -9,8 +9,9 @@ use gular_pelican::Error as Pelican;
 
 use crate::{Error, Watch};
 
-/// After so many failures without a success between them no more are begun: what makes all of
-/// them fail, such as a dead network, would take its patience for each.
+/// After so many passing failures without a success between them no more are begun: what makes all
+/// of them fail, such as a dead network, would take its patience for each. Those of one object, such
+/// as a name that is taken, do not count: the next run would meet the same ones first.
 const MOST_IN_A_ROW: usize = 16;
 
 /// What failed of a folder.
@@ -51,8 +52,12 @@ pub(super) fn each<T: Sync>(
             Ok(()) => in_a_row.store(0, Ordering::Relaxed),
             Err(error) if error.is_cancelled() => return Err(error),
             Err(error) => {
-                let lasting = if is_for_all(&error) { MOST_IN_A_ROW } else { 1 };
-                in_a_row.fetch_add(lasting, Ordering::Relaxed);
+                let weight = match () {
+                    () if is_for_all(&error) => MOST_IN_A_ROW,
+                    () if error.is_passing() => 1,
+                    () => 0,
+                };
+                in_a_row.fetch_add(weight, Ordering::Relaxed);
                 let failure = Failed { name: name(item), error };
                 failed.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
             }
@@ -91,12 +96,17 @@ mod tests {
         Error::io("write", "x", kind.into())
     }
 
+    fn passing() -> Error {
+        let (url, director) = ("pelican://h/x".to_owned(), "https://h".to_owned());
+        Pelican::NoOrigin { url, director, said: String::new() }.into()
+    }
+
     /// Runs 100 items one after another, of which `fails` fail; failures and what was not tried.
-    fn run(fails: impl Fn(usize) -> Option<ErrorKind> + Sync) -> (usize, usize) {
+    fn run(fails: impl Fn(usize) -> Option<Error> + Sync) -> (usize, usize) {
         let items: Vec<usize> = (0..100).collect();
         let (cancel, done) = (AtomicBool::new(false), AtomicUsize::new(0));
         let work = |item: &usize, _: &AtomicBool| match fails(*item) {
-            Some(kind) => Err(io(kind)),
+            Some(error) => Err(error),
             None => {
                 done.fetch_add(1, Ordering::Relaxed);
                 Ok(())
@@ -113,13 +123,21 @@ mod tests {
     #[test]
     fn one_failure_leaves_the_others_alone() {
         assert_eq!(run(|_| None), (0, 0));
-        assert_eq!(run(|i| (i % 2 == 0).then_some(ErrorKind::PermissionDenied)), (50, 0));
+        assert_eq!(run(|i| (i % 2 == 0).then(passing)), (50, 0));
+    }
+
+    #[test]
+    fn what_fails_of_single_objects_ends_nothing() {
+        let denied = || io(ErrorKind::PermissionDenied);
+        assert_eq!(run(|i| (i < 99).then(denied)), (99, 0));
+        let occupied = || Error::Occupied { path: "x".into(), url: "file:///x".into() };
+        assert_eq!(run(|_| Some(occupied())), (100, 0));
     }
 
     #[test]
     fn when_all_fail_no_more_are_begun() {
-        assert_eq!(run(|_| Some(ErrorKind::PermissionDenied)), (16, 84));
-        let full = |i| (i >= 10).then_some(ErrorKind::StorageFull);
+        assert_eq!(run(|_| Some(passing())), (16, 84));
+        let full = |i| (i >= 10).then(|| io(ErrorKind::StorageFull));
         assert_eq!(run(full), (1, 89));
     }
 

@@ -15,7 +15,7 @@ pub struct FolderReport<R> {
     pub report: R,
     /// What failed, each with its reason.
     pub failed: Vec<Failed>,
-    /// Objects that were not begun, since all before them had failed.
+    /// Objects that were not begun, since the servers, or the disk, failed for all before them.
     pub not_tried: usize,
     /// With [`FolderOptions::alone`](super::FolderOptions::alone): keeps other fetches out of the folder while it is held.
     pub lock: Option<FolderLock>,
