@@ -4,7 +4,6 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, DriverError, sys};
-use rustix::mm::Advice;
 
 use super::lanes::refused;
 use crate::Error;
@@ -26,10 +25,6 @@ pub(crate) fn pin(context: &Arc<CudaContext>, memory: &[u8]) -> Result<Pinned, E
     let refused = |e: DriverError| refused(index, "page-lock the memory of a batch", e);
     context.bind_to_thread().map_err(refused)?;
     let start = memory.as_ptr().cast_mut().cast::<c_void>();
-    // SAFETY: the range is memory of ours, in whole pages; it keeps its values. Huge pages, where
-    // it is so large and none of it was touched yet: fewer to lock, and fewer for the GPU's reads
-    // to be translated. A kernel without them says so, and nothing is lost.
-    let _ = unsafe { rustix::mm::madvise(start, memory.len(), Advice::LinuxHugepage) };
     // SAFETY: the range is memory of ours; locking neither reads nor writes it. That it
     // outlives the lock is the caller's part; else the driver would hold pages that have
     // become somebody else's, until `cuMemHostUnregister`.

@@ -87,8 +87,7 @@ impl Loader {
     pub fn new(bundle: Arc<Bundle>, options: LoaderOptions) -> Result<Self, Error> {
         let labelled = bundle.manifest().has_labels();
         let digest = bundle.digest();
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads = if options.threads == 0 { cores } else { options.threads };
+        let (threads, cores) = threads_of(&options);
         let n_all = bundle.n_samples(options.split);
         let (mut chosen, shard_samples) = chosen_of(&bundle, &options, threads)?;
         let labels = std::mem::take(&mut chosen.labels);
@@ -300,7 +299,8 @@ impl Loader {
     /// # Errors
     /// [`Error::Option`] naming the option that cannot be; [`Error::Bundle`].
     pub fn n_steps_of(bundle: &Bundle, options: &LoaderOptions) -> Result<u64, Error> {
-        let (_, shard_samples) = chosen_of(bundle, options, options.threads.max(1))?;
+        let (threads, _) = threads_of(options);
+        let (_, shard_samples) = chosen_of(bundle, options, threads)?;
         Ok(span(options, &shard_samples, 0).n_steps())
     }
 
@@ -461,6 +461,12 @@ impl Drop for Stream<'_> {
 }
 
 /// The samples that epochs have, and how many of each shard.
+/// The threads of a loader, and the cores of this machine.
+fn threads_of(options: &LoaderOptions) -> (usize, usize) {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    (if options.threads == 0 { cores } else { options.threads }, cores)
+}
+
 fn chosen_of(
     bundle: &Bundle,
     options: &LoaderOptions,
