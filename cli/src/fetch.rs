@@ -93,7 +93,7 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         let fetched = fetch_folder(&client, &url.url, &args.dir, &options, watch);
         bar.finish_and_clear();
         let fetched = fetched.map_err(|error| network::ended(error, &stop))?;
-        return folder::report(&fetched, &folder::text(&fetched.report), output);
+        return folder::report(&fetched, &folder::text(&fetched), output);
     }
     let fetched = bring(&client, &url, args, watch);
     bar.finish_and_clear();

@@ -99,7 +99,8 @@ pub(crate) fn exit(failed: &[Failed]) -> Exit {
 }
 
 /// What was fetched, in words.
-pub(crate) fn text(report: &FolderFetch) -> String {
+pub(crate) fn text(done: &FolderReport<FolderFetch>) -> String {
+    let report = &done.report;
     let moved = show::size(report.bytes_fetched);
     let files = show::count(report.files as u64, "file");
     let mut text = match (report.dry_run, report.fetched) {
@@ -109,6 +110,10 @@ pub(crate) fn text(report: &FolderFetch) -> String {
             show::count(n as u64, "file"),
             report.kept
         ),
+        (false, 0) if !done.failed.is_empty() => {
+            let kept = show::count(report.kept as u64, "file");
+            format!("fetched nothing; there already: {kept}\n")
+        }
         (false, 0) => format!(
             "nothing to fetch: {files}, {} already in `{}`, {:.2} s\n",
             show::size(report.bytes),

@@ -9,8 +9,8 @@ use clap::Args;
 use gular_bundle::Digest;
 use gular_pelican::{Check, Client, Url};
 use gular_transfer::{
-    DEFAULT_MAX_OBJECTS, FolderOptions, PublishOptions, PublishReport, SoundBundle, Watch, publish,
-    publish_file, publish_folder,
+    DEFAULT_MAX_OBJECTS, Doubtful, FolderOptions, PublishOptions, PublishReport, SoundBundle,
+    Watch, publish, publish_file, publish_folder,
 };
 use gular_verify::{Mode, VerifyOptions};
 
@@ -30,7 +30,8 @@ use crate::{folder, hints, network, show, units};
 /// overwritten. The token needs storage.create, and storage.read to compare; a token for each may
 /// be named (--token twice). Without storage.read objects are stored and not read back: verify the
 /// URL afterwards with a token that may read. With -r each file of any folder becomes the object of
-/// its name below URL; one that fails is named, and the others are still sent.
+/// its name below URL, hidden files and what links lead to included; one that fails is named, and the
+/// others are still sent.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 1 the bundle is not sound, 2 error, 75 try again later
@@ -127,10 +128,28 @@ fn recursive(
         bar.set_position(done);
     };
     let watch = Watch { progress: &progress, ..Watch::silent(&stop.flag) };
-    let published = publish_folder(client, &args.from, url, &options, watch);
+    let doubts = |doubtful: Doubtful| {
+        bar.suspend(|| show::message("warning", &doubts(doubtful)));
+    };
+    let published = publish_folder(client, &args.from, url, &options, &doubts, watch);
     bar.finish_and_clear();
     let published = published.map_err(|error| network::ended(error, stop))?;
     folder::report(&published, &text(&published.report), output)
+}
+
+/// What may not be meant to be published, and cannot be taken back.
+fn doubts(Doubtful { hidden, links_out }: Doubtful) -> String {
+    let hidden_files = show::count(hidden as u64, "hidden file");
+    let links = match links_out {
+        1 => "1 link that leads out of the folder".to_owned(),
+        n => format!("{} that lead out of the folder", show::count(n as u64, "link")),
+    };
+    let what = match (hidden, links_out) {
+        (_, 0) => hidden_files,
+        (0, _) => links,
+        _ => format!("{hidden_files} and {links}"),
+    };
+    format!("this publishes {what}; what is published cannot be taken back")
 }
 
 /// The URL, which has no digest: that is what publishing tells.

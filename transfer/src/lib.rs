@@ -34,7 +34,7 @@ pub use fetch::{
     object_here,
 };
 pub use folder::{
-    DEFAULT_MAX_OBJECTS, Failed, FolderFetch, FolderOptions, FolderReport, fetch_folder,
+    DEFAULT_MAX_OBJECTS, Doubtful, Failed, FolderFetch, FolderOptions, FolderReport, fetch_folder,
     publish_folder,
 };
 pub use gular_pelican::{Client, ClientOptions};

@@ -63,7 +63,8 @@ fn progress_reaches_the_whole_and_files_that_are_there_count() {
     };
     let watch = Watch { progress: &progress, ..Watch::silent(&cancel) };
     let options = FolderOptions::default();
-    let publish = || publish_folder(&client(), from.path(), &url, &options, watch).unwrap();
+    let publish =
+        || publish_folder(&client(), from.path(), &url, &options, &|_| (), watch).unwrap();
     for (uploaded, identical) in [(3, 0), (0, 3)] {
         let done = publish();
         assert!(done.failed.is_empty() && done.not_tried == 0, "{done:?}");

@@ -34,7 +34,10 @@ fn a_folder_comes_back_the_same_and_nothing_is_sent_twice() {
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     make(&from);
     let publish = |more: &[&str]| {
-        let report = site.json([&["publish", "-r", text(&from), &url], more].concat());
+        let args = ["publish", "-r", text(&from), &url, "--json"];
+        let published = site.run([&args[..], more].concat());
+        assert_eq!(published.code, Some(0), "{published:?}");
+        let report: Value = serde_json::from_str(&published.stdout).unwrap();
         assert_eq!(
             (&report["failed"], &report["url"]),
             (&Value::from(Vec::<u8>::new()), &url.as_str().into())
@@ -81,6 +84,8 @@ fn what_differs_is_named_and_left_alone_and_the_others_go_on() {
     assert!(errors.len() == 1 && errors[0].contains("train/list.csv"), "{published:?}");
     assert!(published.stdout.contains("3 sent"), "{published:?}");
     assert!(published.stdout.contains("1 error;"), "{published:?}");
+    let hidden = "warning: this publishes 1 hidden file;";
+    assert!(published.stderr.contains(hidden), "{published:?}");
 
     // Of the file's length, so that only its bytes tell.
     put(&to, "empty.bin", b"mine");
@@ -95,6 +100,8 @@ fn what_differs_is_named_and_left_alone_and_the_others_go_on() {
     assert_eq!(fs::read(to.join("empty.bin")).unwrap(), b"mine");
     assert_eq!(fs::read(to.join("train/list.csv")).unwrap(), b"1,2\n");
     assert_eq!(fs::read(to.join("readme.txt")).unwrap(), b"of several kinds");
+    let fetched = site.run(["fetch", "-r", &url, text(&to)]);
+    assert!(fetched.stdout.contains("fetched nothing; there already: 5 files"), "{fetched:?}");
 }
 
 #[test]

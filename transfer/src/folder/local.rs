@@ -1,5 +1,6 @@
 //! The files of a folder here.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,16 @@ pub(super) struct File {
 pub(super) struct Local {
     pub(super) files: Vec<File>,
     pub(super) failed: Vec<Failed>,
+    pub(super) doubtful: Doubtful,
+}
+
+/// What of a folder may not be meant to be published.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Doubtful {
+    /// Files whose names, or those of folders above them, begin with a dot, such as `.env`.
+    pub hidden: usize,
+    /// Links that lead out of the folder.
+    pub links_out: usize,
 }
 
 /// All regular files below `dir`, links followed, as objects below `url`.
@@ -37,9 +48,11 @@ pub(super) fn files(
     max_objects: usize,
     watch: Watch<'_>,
 ) -> Result<Local, Error> {
-    let mut walk =
-        Walk { dir, url, watch, left: max_objects, max_objects, found: Local::default() };
-    let root = fs::metadata(dir).map_err(|e| Error::io("open", dir, e))?;
+    let open = |e| Error::io("open", dir, e);
+    let real = fs::canonicalize(dir).map_err(open)?;
+    let (left, found) = (max_objects, Local::default());
+    let mut walk = Walk { dir, real: &real, url, watch, left, max_objects, found };
+    let root = fs::metadata(dir).map_err(open)?;
     let names = names(dir).map_err(|e| Error::io("list", dir, e))?;
     walk.entries("", names, &mut vec![(root.dev(), root.ino())])?;
     Ok(walk.found)
@@ -47,6 +60,8 @@ pub(super) fn files(
 
 struct Walk<'a> {
     dir: &'a Path,
+    /// Where it is, links followed.
+    real: &'a Path,
     url: &'a Url,
     watch: Watch<'a>,
     /// How many more there may be.
@@ -61,10 +76,10 @@ impl Walk<'_> {
     fn entries(
         &mut self,
         folder: &str,
-        entries: Vec<std::ffi::OsString>,
+        entries: Vec<(OsString, bool)>,
         above: &mut Vec<(u64, u64)>,
     ) -> Result<(), Error> {
-        for entry in entries {
+        for (entry, is_link) in entries {
             self.watch.check()?;
             if entry.to_string_lossy().starts_with(TEMP_PREFIX) {
                 continue;
@@ -82,6 +97,7 @@ impl Walk<'_> {
             let path = self.dir.join(&name);
             match fs::metadata(&path) {
                 Ok(found) if found.is_file() => {
+                    self.doubt(&name, &path, is_link);
                     self.found.files.push(File { name, len_bytes: found.len() });
                 }
                 Ok(found) if found.is_dir() => {
@@ -93,6 +109,7 @@ impl Walk<'_> {
                     }
                     match names(&path) {
                         Ok(entries) => {
+                            self.doubt("", &path, is_link);
                             above.push(id);
                             self.entries(&name, entries, above)?;
                             above.pop();
@@ -110,14 +127,23 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Counts the file `name`, and a link at `path`, where they may not be meant.
+    fn doubt(&mut self, name: &str, path: &Path, is_link: bool) {
+        let doubtful = &mut self.found.doubtful;
+        doubtful.hidden += usize::from(name.split('/').any(|part| part.starts_with('.')));
+        let leads_out = || fs::canonicalize(path).is_ok_and(|to| !to.starts_with(self.real));
+        doubtful.links_out += usize::from(is_link && leads_out());
+    }
+
     fn fail(&mut self, name: &str, error: Error) {
         self.found.failed.push(Failed { name: name.to_owned(), error });
     }
 }
 
-fn names(dir: &Path) -> std::io::Result<Vec<std::ffi::OsString>> {
+/// The names in a folder, and which of them are links.
+fn names(dir: &Path) -> std::io::Result<Vec<(OsString, bool)>> {
     let mut names = fs::read_dir(dir)?
-        .map(|entry| Ok(entry?.file_name()))
+        .map(|entry| entry.and_then(|e| Ok((e.file_name(), e.file_type()?.is_symlink()))))
         .collect::<std::io::Result<Vec<_>>>()?;
     names.sort();
     Ok(names)
@@ -141,7 +167,7 @@ mod tests {
     fn found(dir: &Path, most: usize) -> Result<(Vec<String>, Vec<String>), Error> {
         let cancel = AtomicBool::new(false);
         let url = Url::parse("file:///to").unwrap();
-        let Local { files, failed } = files(dir, &url, most, Watch::silent(&cancel))?;
+        let Local { files, failed, .. } = files(dir, &url, most, Watch::silent(&cancel))?;
         let names = files.into_iter().map(|file| file.name).collect();
         Ok((names, failed.into_iter().map(|failed| failed.name).collect()))
     }
@@ -162,6 +188,26 @@ mod tests {
         assert_eq!(failed, ["a/b/up", "broken", "what?"]);
         assert!(matches!(found(dir.path(), 5), Err(Error::TooMany { .. })));
         assert!(matches!(found(&at("none"), 5), Err(Error::Io(_))));
+    }
+
+    #[test]
+    fn what_may_not_be_meant_is_counted() {
+        let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at(".git/a")).unwrap();
+        fs::create_dir_all(other.path().join("folder")).unwrap();
+        for name in [".env", ".git/a/1", ".git/.2", "3"] {
+            fs::write(at(name), name).unwrap();
+        }
+        fs::write(other.path().join("folder/secret"), "secret").unwrap();
+        symlink("3", at("inside")).unwrap();
+        symlink(other.path().join("folder"), at("out")).unwrap();
+        symlink(other.path().join("folder/secret"), at("secret")).unwrap();
+        let cancel = AtomicBool::new(false);
+        let url = Url::parse("file:///to").unwrap();
+        let found = files(dir.path(), &url, 100, Watch::silent(&cancel)).unwrap();
+        assert_eq!(found.doubtful, Doubtful { hidden: 3, links_out: 2 });
+        assert_eq!(found.files.len(), 7);
     }
 
     #[test]

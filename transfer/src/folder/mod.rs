@@ -18,6 +18,7 @@ mod report;
 
 pub use each::Failed;
 pub use fetch::fetch_folder;
+pub use local::Doubtful;
 pub use publish::publish_folder;
 pub use report::{FolderFetch, FolderReport};
 

@@ -9,7 +9,7 @@ use gular_pelican::{Client, Error as Pelican, IfTaken, Upload, Url};
 
 use super::each::{Failures, each};
 use super::listed::{self, Listed};
-use super::local::{self, File, Local};
+use super::local::{self, Doubtful, File, Local};
 use super::{FolderOptions, FolderReport};
 use crate::publish::PublishReport;
 use crate::watch::Moved;
@@ -18,22 +18,28 @@ use crate::{BundleUrl, Error, Watch};
 /// Publishes every file below `dir` as the object of its name below `url`.
 ///
 /// What is there already is compared and kept; other bytes under a name are a failure, and are
-/// left alone. The progress is of bytes sent or found to be there.
+/// left alone. The progress is of bytes sent or found to be there. Links are followed, and hidden
+/// files published: `doubts` is told of them before anything is sent.
 ///
 /// # Errors
 /// When `dir` cannot be read, or holds no file: [`Error::NoFiles`]; [`Error::TooMany`];
-/// [`Error::NoneAccepted`]; when it is cancelled. What fails of single files is in the report.
+/// [`Error::NoneAccepted`], where nothing else failed; when it is cancelled. What fails of single files is in the report.
 pub fn publish_folder(
     client: &Client,
     dir: &Path,
     url: &Url,
     options: &FolderOptions,
+    doubts: &dyn Fn(Doubtful),
     watch: Watch<'_>,
 ) -> Result<FolderReport<PublishReport>, Error> {
     let start = Instant::now();
-    let Local { mut files, mut failed } = local::files(dir, url, options.max_objects, watch)?;
+    let Local { mut files, mut failed, doubtful } =
+        local::files(dir, url, options.max_objects, watch)?;
     if files.is_empty() && failed.is_empty() {
         return Err(Error::NoFiles { dir: dir.display().to_string() });
+    }
+    if doubtful != Doubtful::default() {
+        doubts(doubtful);
     }
     // Long ones first: none is left to run alone at the end.
     files.sort_by(|a, b| Reverse(a.len_bytes).cmp(&Reverse(b.len_bytes)).then(a.name.cmp(&b.name)));
@@ -64,7 +70,9 @@ pub fn publish_folder(
     failed.sort_by(|a, b| a.name.cmp(&b.name));
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.seconds = start.elapsed().as_secs_f64();
-    Ok(FolderReport { report: report.judged()?, failed, not_tried, lock: None })
+    // What failed is told, too, and says more than that nothing was accepted.
+    let report = if failed.is_empty() { report.judged()? } else { report };
+    Ok(FolderReport { report, failed, not_tried, lock: None })
 }
 
 /// What there is below `url`, as far as can be listed, in the collections that the files go to:
