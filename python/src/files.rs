@@ -170,9 +170,9 @@ impl Files {
             return Ok(Held { bundle, shard, _hold: None });
         };
         let fetched = opened(py, &self.stream.waits, None, move |watch| {
-            let hold = source.hold(shard).map_err(LoaderError::Shard)?;
+            let hold = source.hold(shard, watch.cancel).map_err(LoaderError::Shard)?;
             // Nobody knows what is read next.
-            let brought = source.bring(shard, &|_| u64::MAX, &|| (), watch.cancel);
+            let brought = source.bring(shard, &|_| u64::MAX, watch.cancel);
             brought.map_err(LoaderError::Shard)?;
             Ok(hold)
         });

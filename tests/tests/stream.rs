@@ -14,9 +14,10 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use gular_bundle::{
     About, BundlePath, DATA_DIR, Digest, Dtype, Envelope, Field, FieldName, MANIFEST_NAME,
@@ -299,6 +300,27 @@ fn what_fits_is_fetched_once_and_the_next_epoch_is_made_ahead() {
         assert!(whole.source().is_none());
         whole.check_lengths().unwrap();
     }
+}
+
+/// As a training does that validates after its first step.
+#[test]
+fn a_loader_that_nobody_asks_gives_room_to_another() {
+    let site = Site::start();
+    let bundle = site.streamed(Some(site.limit(3)));
+    let mut idle = Loader::new(Arc::clone(&bundle), loader_options(windows(1))).unwrap();
+    let mut epoch = idle.epoch(0);
+    let first = epoch.next().unwrap().unwrap();
+    // Until it holds all the room there is: the slots have samples of the first three shards.
+    let begun = Instant::now();
+    while site.fetches().iter().sum::<f64>() < 5.0 && begun.elapsed() < Duration::from_secs(5) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let mut other = Loader::new(bundle, loader_options(windows(1))).unwrap();
+    let (send, got) = mpsc::channel();
+    thread::spawn(move || send.send(batches(&mut other, 0).len()));
+    assert_eq!(got.recv_timeout(Duration::from_secs(30)), Ok(18));
+    drop(first);
+    assert_eq!(epoch.map(Result::unwrap).count(), 17);
 }
 
 #[test]

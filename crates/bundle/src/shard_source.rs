@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::{ShardIdx, Split};
 
@@ -18,20 +19,24 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
     fn room(&self) -> &Room;
 
     /// Keeps the file of a shard, there or still to come, until what is returned is dropped: no
-    /// process on this machine removes it.
+    /// process on this machine removes it. Ends soon once `cancel` is set.
     ///
     /// # Errors
     /// When the folder cannot be written to.
-    fn hold(&self, shard: ShardIdx) -> Result<Box<dyn Any + Send + Sync>, NotBrought>;
+    fn hold(
+        &self,
+        shard: ShardIdx,
+        cancel: &AtomicBool,
+    ) -> Result<Box<dyn Any + Send + Sync>, NotBrought>;
 
     /// As [`ShardSource::hold`], of all shards of a split at once: by one open file, where there
     /// may be thousands of them. `None` where that cannot be; then each is held by itself.
-    fn hold_split(&self, split: Split) -> Option<Box<dyn Any + Send + Sync>>;
+    fn hold_split(&self, split: Split, cancel: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>>;
 
     /// Brings a shard that is held, unless it is there; waits for room, and for another process
     /// that is bringing it. Of the shards that nobody holds, those with the largest `next_use`
-    /// are removed first. `room_changed` is called where room is missing, with [`Room::bytes`] as
-    /// they are now: whoever holds more than that lets go of it. Ends soon once `cancel` is set.
+    /// are removed first. Where room is missing all readers are told, by [`Room::changed`]. Ends
+    /// soon once `cancel` is set.
     ///
     /// # Errors
     /// [`NotBrought`] says why.
@@ -39,7 +44,6 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
         &self,
         shard: ShardIdx,
         next_use: &dyn Fn(ShardIdx) -> u64,
-        room_changed: &dyn Fn(),
         cancel: &AtomicBool,
     ) -> Result<(), NotBrought>;
 
@@ -55,6 +59,14 @@ pub struct Room {
     measured: AtomicU64,
     beside: u64,
     promised: AtomicU64,
+    readers: Mutex<Vec<Weak<dyn RoomReader>>>,
+}
+
+/// Who holds shards as far as there is room for them.
+pub trait RoomReader: fmt::Debug + Send + Sync {
+    /// There may be less room than before: whoever holds more than what is free, and promised to
+    /// them, lets go of it.
+    fn room_changed(&self);
 }
 
 impl Room {
@@ -63,7 +75,23 @@ impl Room {
     #[must_use]
     pub fn new(limit: u64, beside: u64) -> Self {
         let (measured, promised) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
-        Self { limit, measured, beside, promised }
+        Self { limit, measured, beside, promised, readers: Mutex::default() }
+    }
+
+    /// From here on `reader` is told when the room changes, as long as it is there.
+    pub fn tell(&self, reader: Weak<dyn RoomReader>) {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+    }
+
+    /// Tells all readers that the room changed, or that one of them lacks some. The caller holds
+    /// no lock that they take.
+    pub fn changed(&self) {
+        let readers: Vec<Arc<dyn RoomReader>> = {
+            let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            readers.retain(|reader| reader.strong_count() > 0);
+            readers.iter().filter_map(Weak::upgrade).collect()
+        };
+        readers.iter().for_each(|reader| reader.room_changed());
     }
 
     /// The bytes for shards.
@@ -95,7 +123,8 @@ impl Room {
         self.bytes().saturating_sub(self.promised.load(Ordering::Relaxed))
     }
 
-    /// Promises `bytes` to a reader, which gives them back when it ends.
+    /// Promises `bytes` to a reader, which gives them back when it ends, and tells the others, who
+    /// may hold them.
     ///
     /// # Errors
     /// The limit that would be needed.
@@ -106,7 +135,9 @@ impl Room {
         };
         let promised = self.promised.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
         let needed = |promised: u64| promised.saturating_add(bytes).saturating_add(self.beside);
-        promised.map(|_| ()).map_err(needed)
+        promised.map_err(needed)?;
+        self.changed();
+        Ok(())
     }
 
     /// Takes a promise back.
@@ -136,6 +167,30 @@ pub struct NotBrought {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, Default)]
+    struct Reader(AtomicU64);
+
+    impl RoomReader for Reader {
+        fn room_changed(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn readers_are_told_what_is_promised_to_others() {
+        let (room, readers) = (Room::new(100, 0), [0; 2].map(|_| Arc::new(Reader::default())));
+        for reader in &readers {
+            let weak = Arc::downgrade(reader);
+            room.tell(weak);
+        }
+        room.promise(60).unwrap();
+        room.promise(60).unwrap_err();
+        let [gone, there] = readers;
+        drop(gone);
+        room.changed();
+        assert_eq!(there.0.load(Ordering::Relaxed), 2);
+    }
 
     #[test]
     fn room_is_promised_up_to_the_limit() {

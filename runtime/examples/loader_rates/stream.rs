@@ -71,8 +71,8 @@ fn bring(source: &dyn ShardSource, n: usize) -> Result<(), NotBrought> {
             if shard.0 >= n {
                 return Ok(());
             }
-            let _hold = source.hold(shard)?;
-            source.bring(shard, &|_| 0, &|| (), &cancel)?;
+            let _hold = source.hold(shard, &cancel)?;
+            source.bring(shard, &|_| 0, &cancel)?;
         }
     };
     thread::scope(|scope| {

@@ -18,11 +18,11 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use gular_bundle::ShardIdx;
+use gular_bundle::{RoomReader, ShardIdx};
 
 use super::LoaderError;
 use super::batch_slots::Ticket;
@@ -139,7 +139,9 @@ impl Ahead {
         };
         let (fetchers, readers) = (Mutex::default(), Mutex::default());
         let ahead = Self { shared: Arc::new(shared), fetchers, readers };
-        if ahead.shared.shards.brought().is_some() {
+        if let Some(brought) = ahead.shared.shards.brought() {
+            let reader: Weak<Shared> = Arc::downgrade(&ahead.shared);
+            brought.source.room().tell(reader);
             let bring = |shared: &Shared| while shared.bring() {};
             let started = ahead.start(&ahead.fetchers, "gular-fetch", FETCHERS, bring);
             // One brings all of them, if it has to.
@@ -166,10 +168,11 @@ impl Ahead {
 
     /// Sends the readers home.
     pub(super) fn close(&self) {
-        self.shared.lock().closed = true;
+        // First: whoever has the lock may wait for a file's.
         if let Some(brought) = self.shared.shards.brought() {
             brought.close();
         }
+        self.shared.lock().closed = true;
         self.shared.wake();
     }
 
@@ -364,11 +367,7 @@ impl Shared {
         drop(state);
         let next_use = |shard: ShardIdx| uses.get(&shard).copied().unwrap_or(u64::MAX);
         // A panic is this shard's error: others wait for it.
-        let room_changed = || {
-            let State { shards, walk, .. } = &mut *self.lock();
-            brought.plan(shards, walk);
-        };
-        let bring = || brought.source.bring(shard, &next_use, &room_changed, &brought.cancel);
+        let bring = || brought.source.bring(shard, &next_use, &brought.cancel);
         let came = caught(bring).unwrap_or_else(|message| Err(brought.panicked(shard, &message)));
         let mut state = self.lock();
         let State { shards, walk, .. } = &mut *state;
@@ -386,6 +385,19 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that is done with the lock held can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RoomReader for Shared {
+    fn room_changed(&self) {
+        let (Some(brought), mut state) = (self.shards.brought(), self.lock()) else { return };
+        if state.closed {
+            return;
+        }
+        let State { shards, walk, .. } = &mut *state;
+        brought.plan(shards, walk);
+        drop(state);
+        self.wake();
     }
 }
 
@@ -670,11 +682,15 @@ mod tests {
             &self.0
         }
 
-        fn hold(&self, _: ShardIdx) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
+        fn hold(
+            &self,
+            _: ShardIdx,
+            _: &AtomicBool,
+        ) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
             Ok(Box::new(()))
         }
 
-        fn hold_split(&self, _: Split) -> Option<Box<dyn Any + Send + Sync>> {
+        fn hold_split(&self, _: Split, _: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>> {
             None
         }
 
@@ -682,7 +698,6 @@ mod tests {
             &self,
             shard: ShardIdx,
             _: &dyn Fn(ShardIdx) -> u64,
-            _: &dyn Fn(),
             _: &AtomicBool,
         ) -> Result<(), NotBrought> {
             panic!("at shard {}", shard.0)

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! What is held is never removed by anybody. The room of the window that is being made was
-//! promised to this loader, so it always comes where loaders of this process share the room. Other
+//! promised to this loader, so it always comes where loaders of this process share the room: one
+//! that holds more than its own lets go of it when another one needs it (`Room::changed`). Other
 //! processes may hold shards; for those it waits ten minutes.
 
 use std::any::Any;
@@ -160,7 +161,7 @@ impl Brought {
             && all.len() == of_split(&self.bundle, self.split).count()
         {
             pinned.clone_from(all);
-            *split = self.source.hold_split(self.split).map(Hold::from);
+            *split = self.source.hold_split(self.split, &self.cancel).map(Hold::from);
         }
         let first = [urgent.clone(), pinned.clone()];
         let mut n_ahead = 0;
@@ -207,7 +208,7 @@ impl Brought {
     fn hold(&self, shard: ShardIdx, split: Option<&Hold>) -> Held {
         let hold = match split {
             Some(split) => Ok(Arc::clone(split)),
-            None => self.source.hold(shard).map(Hold::from),
+            None => self.source.hold(shard, &self.cancel).map(Hold::from),
         };
         let (hold, state) = match hold {
             Ok(hold) => (Some(hold), State::Wanted),

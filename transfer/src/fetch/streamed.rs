@@ -176,7 +176,6 @@ impl Streamed {
         shard: ShardIdx,
         entry: &ShardEntry,
         next_use: &dyn Fn(ShardIdx) -> u64,
-        room_changed: &dyn Fn(),
         cancel: &AtomicBool,
     ) -> Result<(), Error> {
         let name = entry.file.name.as_str();
@@ -211,9 +210,10 @@ impl Streamed {
                 return Job { client, remote, data, trust, advance, cancel }.shard(entry);
             }
             drop((alone, folder));
-            room_changed();
+            // Readers of this process that hold what they do not need yet.
+            self.room.changed();
             let Some(since) = no_room_since else {
-                // The reader itself may have let go of some.
+                // They may have let go of some.
                 no_room_since = Some(Instant::now());
                 continue;
             };
@@ -297,27 +297,30 @@ impl ShardSource for Streamed {
         &self.room
     }
 
-    fn hold(&self, shard: ShardIdx) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
+    fn hold(
+        &self,
+        shard: ShardIdx,
+        cancel: &AtomicBool,
+    ) -> Result<Box<dyn Any + Send + Sync>, NotBrought> {
         let entry = self.entry(shard)?;
         let to = self.data.join(entry.file.name.as_str());
-        let held = make_folder_of(&to).and_then(|()| Hold::take(beside(&to, "hold")));
+        let held = make_folder_of(&to).and_then(|()| Hold::take(beside(&to, "hold"), cancel));
         Ok(Box::new(held.map_err(|error| self.refused(entry, &error))?))
     }
 
-    fn hold_split(&self, split: Split) -> Option<Box<dyn Any + Send + Sync>> {
+    fn hold_split(&self, split: Split, cancel: &AtomicBool) -> Option<Box<dyn Any + Send + Sync>> {
         fs::create_dir_all(&self.data).ok()?;
-        Some(Box::new(Hold::take(split_lock(&self.data, split)).ok()?))
+        Some(Box::new(Hold::take(split_lock(&self.data, split), cancel).ok()?))
     }
 
     fn bring(
         &self,
         shard: ShardIdx,
         next_use: &dyn Fn(ShardIdx) -> u64,
-        room_changed: &dyn Fn(),
         cancel: &AtomicBool,
     ) -> Result<(), NotBrought> {
         let entry = self.entry(shard)?;
-        let brought = self.try_bring(shard, entry, next_use, room_changed, cancel);
+        let brought = self.try_bring(shard, entry, next_use, cancel);
         brought.map_err(|error| self.refused(entry, &error))
     }
 
@@ -367,10 +370,11 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    fn take(path: PathBuf) -> Result<Self, Error> {
+    fn take(path: PathBuf, cancel: &AtomicBool) -> Result<Self, Error> {
         // Held alone only for the moment of a removal.
-        let lock = Lock::wait_at(&path, LockMode::Shared, &mut |_| true)?;
-        Ok(Self { lock, path })
+        let go_on = &mut |_| !cancel.load(Ordering::Relaxed);
+        let lock = Lock::wait_at(&path, LockMode::Shared, go_on)?.ok_or_else(Error::cancelled)?;
+        Ok(Self { lock: Some(lock), path })
     }
 }
 
@@ -387,7 +391,7 @@ impl Drop for Hold {
 /// Keeps all shards in a cache's folder `dir`, for a bundle that is read as a whole. `None` where
 /// no lock can be taken, as of a cache on a read-only file system: there nobody removes any.
 pub(crate) fn keep_whole(dir: &Path) -> Option<Hold> {
-    Hold::take(whole_lock(&dir.join(DATA_DIR))).ok()
+    Hold::take(whole_lock(&dir.join(DATA_DIR)), &AtomicBool::new(false)).ok()
 }
 
 fn whole_lock(data: &Path) -> PathBuf {
@@ -515,7 +519,8 @@ mod tests {
             let held = HeldSplits::look(dir.path()).unwrap();
             Split::ALL.map(|split| held.has(split))
         };
-        let take = || Hold::take(split_lock(dir.path(), Split::Val)).unwrap();
+        let cancel = AtomicBool::new(false);
+        let take = || Hold::take(split_lock(dir.path(), Split::Val), &cancel).unwrap();
         assert_eq!(held(), [false; 3]);
         let readers = [take(), take()];
         assert_eq!(held(), [false, true, false]);
@@ -525,5 +530,10 @@ mod tests {
         drop(second);
         assert_eq!(held(), [false; 3]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        let removing = HeldSplits::look(dir.path()).unwrap();
+        cancel.store(true, Ordering::Relaxed);
+        let error = Hold::take(split_lock(dir.path(), Split::Val), &cancel).unwrap_err();
+        assert!(error.is_cancelled(), "{error}");
+        drop(removing);
     }
 }
