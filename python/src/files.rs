@@ -1,13 +1,14 @@
 //! A bundle as files: each shard, and each sample by its key, for readers that know no bundles.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gular_runtime::{
-    Bundle, BundleOptions, Digest, Env, Error, FieldIdx, Index, LoaderError, OpenOptions, Row,
-    SampleId, ShardIdx, Watch, open_bundle,
+    Bundle, BundleOptions, Digest, Env, Error, FieldIdx, Index, LoaderError, NotBrought,
+    OpenOptions, Row, SampleId, ShardIdx, Size,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -32,6 +33,11 @@ struct Settings {
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Files {
     stream: Here<Stream>,
+    /// What a loader of the same bundle is found by.
+    source: String,
+    options: BundleOptions,
+    /// Shards that are open; several files of one take its room once.
+    open: Mutex<HashMap<ShardIdx, Weak<Held>>>,
 }
 
 /// Names of folders; names of samples and the bytes of each.
@@ -41,14 +47,55 @@ type Listing = (Vec<String>, Vec<(String, u64)>);
 struct Held {
     bundle: Arc<Bundle>,
     shard: ShardIdx,
-    _hold: Option<Box<dyn Any + Send + Sync>>,
+    /// Room that is promised.
+    promised: u64,
+    hold: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Held {
+    /// Keeps a shard here, after fetching it where it is not.
+    fn new(bundle: Arc<Bundle>, shard: ShardIdx, cancel: &AtomicBool) -> Result<Self, Error> {
+        let mut held = Self { bundle, shard, promised: 0, hold: None };
+        let Some(source) = held.bundle.source().cloned() else { return Ok(held) };
+        let manifest = held.bundle.manifest();
+        let bytes = shard.of(&manifest.shards).map_or(0, |shard| shard.file.bytes);
+        // At once, since loaders would wait for this file, and this file for them.
+        source.room().promise(bytes).map_err(|needed| {
+            let limit = source.room().limit();
+            LoaderError::Shard(no_room(&held.bundle, shard, needed, limit))
+        })?;
+        held.promised = bytes;
+        held.hold = Some(source.hold(shard, cancel).map_err(LoaderError::Shard)?);
+        // Nobody knows what is read next.
+        source.bring(shard, &|_| u64::MAX, cancel).map_err(LoaderError::Shard)?;
+        Ok(held)
+    }
+}
+
+fn no_room(bundle: &Bundle, shard: ShardIdx, needed: u64, limit: u64) -> NotBrought {
+    let shard = shard.of(&bundle.manifest().shards);
+    NotBrought {
+        shard: shard.map_or_else(String::new, |shard| shard.file.name.to_string()),
+        url: bundle.digest().to_string(),
+        reason: format!(
+            "with what the loaders and open files of this process need, that takes a cache of {}, \
+             and the limit is {}",
+            Size(needed),
+            Size(limit)
+        ),
+        hint: Some("raise the loaders' `cache_limit`, or close other files".to_owned()),
+        is_passing: false,
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.bundle.source().is_some() {
-            // A file that is open takes its room after its removal, too.
+        if let Some(source) = self.bundle.source() {
+            // A file that is open takes its room after its removal, too. Unless a loader has it
+            // open: that one opens it again.
             self.bundle.close(self.shard);
+            drop(self.hold.take());
+            source.room().give_back(self.promised);
         }
     }
 }
@@ -60,8 +107,14 @@ impl Files {
         let settings: Settings = serde_json::from_str(settings).map_err(|error| {
             raise(py, &Error::Option { option: "options", reason: error.to_string() })
         })?;
-        let stream = opened(py, &Waits::default(), None, |watch| settings.open(watch))?;
-        Ok(Self { stream: Here::new(stream) })
+        let Settings { source, digest, cache, token_files } = settings;
+        let open = OpenOptions { digest, ..OpenOptions::default() };
+        let options = BundleOptions { open, cache, token_files, ..BundleOptions::default() };
+        let stream = opened(py, &Waits::default(), None, {
+            let (source, options) = (source.clone(), options.clone());
+            move |watch| streams::alone(&source, options, &Env::process(), watch)
+        })?;
+        Ok(Self { stream: Here::new(stream), source, options, open: Mutex::default() })
     }
 
     /// Name, bytes and split of each shard.
@@ -127,23 +180,6 @@ impl Files {
     }
 }
 
-impl Settings {
-    fn open(self, watch: Watch<'_>) -> Result<Stream, Error> {
-        let Self { source, digest, cache, token_files } = self;
-        let open = OpenOptions { digest, ..OpenOptions::default() };
-        let options = BundleOptions { open, cache, token_files, ..BundleOptions::default() };
-        let env = Env::process();
-        if let Some(stream) = streams::shared(&source, &options)? {
-            return Ok(stream);
-        }
-        if source.contains("://") {
-            return streams::open(&source, options, &env, watch);
-        }
-        let bundle = Arc::new(open_bundle(&source, &options, &env, watch)?.bundle);
-        Ok(Stream { bundle, waits: Waits::default() })
-    }
-}
-
 impl Files {
     fn field(&self, py: Python<'_>, name: &str) -> PyResult<FieldIdx> {
         let found = self.stream.bundle.manifest().field(name);
@@ -163,34 +199,39 @@ impl Files {
         Ok(None)
     }
 
-    /// Keeps a shard here, after fetching it where it is not.
-    fn hold(&self, py: Python<'_>, shard: ShardIdx) -> PyResult<Held> {
-        let bundle = Arc::clone(&self.stream.bundle);
-        let Some(source) = bundle.source().cloned() else {
-            return Ok(Held { bundle, shard, _hold: None });
-        };
-        let fetched = opened(py, &self.stream.waits, None, move |watch| {
-            let hold = source.hold(shard, watch.cancel).map_err(LoaderError::Shard)?;
-            // Nobody knows what is read next.
-            let brought = source.bring(shard, &|_| u64::MAX, watch.cancel);
-            brought.map_err(LoaderError::Shard)?;
-            Ok(hold)
-        });
-        Ok(Held { bundle, shard, _hold: Some(fetched?) })
+    /// Keeps a shard here: in the room of the loaders that stream the same bundle, where there
+    /// are any.
+    fn hold(&self, py: Python<'_>, shard: ShardIdx) -> PyResult<Arc<Held>> {
+        let shared = streams::shared(&self.source, &self.options);
+        let shared = shared.map_err(|error| raise(py, &error))?;
+        let is_same = |shared: &Stream| shared.bundle.digest() == self.stream.bundle.digest();
+        let Stream { bundle, waits } =
+            shared.filter(is_same).unwrap_or_else(|| Stream::clone(&self.stream));
+        let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = open().get(&shard).and_then(Weak::upgrade);
+        if let Some(held) = known.filter(|held| Arc::ptr_eq(&held.bundle, &bundle)) {
+            return Ok(held);
+        }
+        let held = opened(py, &waits, None, move |watch| Held::new(bundle, shard, watch.cancel))?;
+        let held = Arc::new(held);
+        let mut open = open();
+        open.retain(|_, held| held.strong_count() > 0);
+        open.insert(shard, Arc::downgrade(&held));
+        Ok(held)
     }
 }
 
 /// A shard as a file. Every byte of it is compared with its block's digest before it is given.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct ShardFile {
-    held: Here<Held>,
+    held: Here<Arc<Held>>,
 }
 
 #[pymethods]
 impl ShardFile {
     /// The bytes from `start` to before `end`, as far as there are.
     fn read<'py>(&self, py: Python<'py>, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
-        let Held { bundle, shard, .. } = &*self.held;
+        let Held { bundle, shard, .. } = &**self.held;
         let read = || {
             let blocks = bundle.index(*shard)?.blocks();
             let range = start..end.min(blocks.len_bytes());

@@ -64,7 +64,7 @@ pub(crate) fn shared(source: &str, options: &BundleOptions) -> Result<Option<Str
     Ok(stream.filter(is_wanted))
 }
 
-/// Opens it, with the indexes of all its splits, for those who come later.
+/// Opens it, with the indexes of all its splits, for the loaders that come later.
 ///
 /// # Errors
 /// Those of [`open_bundle`].
@@ -74,11 +74,8 @@ pub(crate) fn open(
     env: &Env,
     watch: Watch<'_>,
 ) -> Result<Stream, Error> {
-    let waits = Waits::default();
     let (place, limit) = (Place::new(source, &options), options.cache_limit);
-    let options =
-        BundleOptions { splits: Vec::new(), streamed: true, tell: waits.teller(), ..options };
-    let bundle = Arc::new(open_bundle(source, &options, env, watch)?.bundle);
+    let Stream { bundle, waits } = alone(source, options, env, watch)?;
     let mut all = lock();
     // Another thread may have been faster.
     let known = all.iter().find(|one| one.place == place && one.limit == limit);
@@ -88,6 +85,23 @@ pub(crate) fn open(
         return Ok(Stream { bundle, waits });
     }
     all.push(Open { place, limit, bundle: Arc::downgrade(&bundle), waits: waits.clone() });
+    Ok(Stream { bundle, waits })
+}
+
+/// Opens it for one who decides nothing for others. A bundle in a folder has all its shards.
+///
+/// # Errors
+/// Those of [`open_bundle`].
+pub(crate) fn alone(
+    source: &str,
+    options: BundleOptions,
+    env: &Env,
+    watch: Watch<'_>,
+) -> Result<Stream, Error> {
+    let waits = Waits::default();
+    let streamed = source.contains("://");
+    let options = BundleOptions { splits: Vec::new(), streamed, tell: waits.teller(), ..options };
+    let bundle = Arc::new(open_bundle(source, &options, env, watch)?.bundle);
     Ok(Stream { bundle, waits })
 }
 

@@ -33,8 +33,8 @@ pub use deadline::Deadline;
 pub use end_time::EndTime;
 pub use error::Error;
 pub use gular_bundle::{
-    Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Field, FieldIdx, Index, OpenOptions,
-    Row, SampleId, ShardIdx, Split,
+    Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Field, FieldIdx, Index, NotBrought,
+    OpenOptions, Row, SampleId, ShardIdx, Split,
 };
 pub use gular_codec::{
     DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Scaling, jpeg_backend,
