@@ -434,7 +434,7 @@ mod tests {
             fs::remove_file(&to).unwrap();
             std::os::unix::fs::symlink(&from, &to).unwrap();
         }
-        assert_eq!(onto().bundle.unwrap().already_done, true);
+        assert!(onto().bundle.unwrap().already_done);
         WITHOUT_HARD_LINKS.set(false);
         assert_eq!(all_values(&out), expected);
         let hidden = fs::read_dir(dir.path()).unwrap().flatten();
