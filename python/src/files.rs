@@ -91,8 +91,8 @@ fn no_room(bundle: &Bundle, shard: ShardIdx, needed: u64, limit: u64) -> NotBrou
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(source) = self.bundle.source() {
-            // A file that is open takes its room after its removal, too. Unless a loader has it
-            // open: that one opens it again.
+            // A file that is open takes its room after its removal, too. A loader that reads the
+            // same shard opens it again.
             self.bundle.close(self.shard);
             drop(self.hold.take());
             source.room().give_back(self.promised);
