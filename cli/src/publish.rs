@@ -172,7 +172,10 @@ fn check_from(args: &PublishArgs) -> Result<(), Failure> {
         ErrorKind::NotFound => format!("there is no `{from}` to publish"),
         _ => format!("cannot publish `{from}`: {error}"),
     };
-    let hint = "name a bundle's folder, which `gular pack` makes, or a file";
+    let hint = match args.recursive {
+        true => "name a folder",
+        false => "name a bundle's folder, which `gular pack` makes, or a file",
+    };
     Err(Failure::new(message, Some(hint.to_owned())))
 }
 
