@@ -96,10 +96,13 @@ pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
     splits
 }
 
+/// What a user should look at. `is_whole` says whether these are all samples of the bundle: what
+/// is new in a version says nothing of its classes.
 pub(crate) fn warnings(
     plan: &Plan,
     splits: &BTreeMap<Split, SplitReport>,
     found: &Scan,
+    is_whole: bool,
 ) -> Vec<String> {
     let mut warnings = of_labels(plan, found);
     if let (true, Some(class), 1) = (found.deeper, found.classes.first(), found.classes.len()) {
@@ -123,7 +126,7 @@ pub(crate) fn warnings(
             per_shard.div_ceil(1 << 20)
         ));
     }
-    if let Some(train) = splits.get(&Split::Train) {
+    if let Some(train) = splits.get(&Split::Train).filter(|_| is_whole) {
         for (split, report) in splits.iter().filter(|(s, _)| **s != Split::Train) {
             let unseen: Vec<&str> = report
                 .classes

@@ -366,7 +366,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> Report {
         samples: plan.samples,
         bytes: plan.bytes,
         shards: plan.shards.len() as u64,
-        warnings: report::warnings(plan, &splits, found),
+        warnings: report::warnings(plan, &splits, found, options.plan.leave_out.is_empty()),
         splits,
         skipped: found.skipped.len() as u64,
         unlabelled: plan.unlabelled.n + found.unlabelled.n,

@@ -548,6 +548,22 @@ fn a_new_version_packs_what_is_new_and_keeps_the_shards_of_the_rest() {
 }
 
 #[test]
+fn what_is_new_alone_is_not_warned_of_as_if_it_were_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for (i, folder) in ["train/c", "train/d", "val/c"].iter().enumerate() {
+        put(&at("images"), &format!("{folder}/{i}.jpg"), &jpeg(i as u32));
+    }
+    run(&at("images"), &at("v1"), PlanOptions::default(), 1).unwrap();
+    put(&at("images"), "train/d/4.jpg", &jpeg(4));
+    put(&at("images"), "val/c/5.jpg", &jpeg(5));
+    let none = AtomicBool::new(false);
+    let options = options(PlanOptions::default(), 1);
+    let report = pack_onto(&at("v1"), &at("images"), &at("v2"), &options, &|_| {}, &none).unwrap();
+    assert_eq!(report.packed.unwrap().warnings, [""; 0]);
+}
+
+#[test]
 fn a_new_version_says_what_its_base_says_and_what_was_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
