@@ -277,6 +277,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         }
         E::Io(_) => "check the path",
         E::Option(_) => "`--help` lists the options",
+        E::Condition(_) => {
+            "`gular derive --help` says what a condition is; `gular inspect BUNDLE` lists fields and classes"
+        }
         E::Bundle(error) => return bundle(error),
         _ => return None,
     };

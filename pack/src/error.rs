@@ -15,6 +15,9 @@ pub enum Error {
     /// The operating system refused.
     #[error(transparent)]
     Io(gular_files::Error),
+    /// A text that is not a condition on samples.
+    #[error(transparent)]
+    Condition(#[from] gular_bundle::FilterError),
     /// Nothing to pack.
     #[error("no {what} below `{path}`{ignored}")]
     NoImages {

@@ -26,16 +26,12 @@ pub(super) struct Chooser {
 impl Chooser {
     pub(super) fn new(bases: &Bases, options: &DeriveOptions) -> Result<Self, Error> {
         let parse = |text: &String| Filter::parse(text, &bases.fields, &bases.classes);
-        let filter = options.filter.as_ref().map(parse).transpose();
+        let filter = options.filter.as_ref().map(parse).transpose()?;
         let list = |files: &Vec<_>| match files.is_empty() {
             true => Ok(None),
             false => KeyList::read(files).map(Some),
         };
-        Ok(Self {
-            filter: filter.map_err(|e| Error::Option(e.to_string()))?,
-            keys: list(&options.keys)?,
-            remove: list(&options.remove)?,
-        })
+        Ok(Self { filter, keys: list(&options.keys)?, remove: list(&options.remove)? })
     }
 
     /// Looks at every sample of `lines`.
