@@ -40,26 +40,6 @@ fn with(fields: Vec<FieldFiles>) -> PlanOptions {
     PlanOptions { fields, labels: Labels::None, ..small_shards() }
 }
 
-/// Key and values of every sample, field by field.
-fn values(dir: &Path) -> (Bundle, BTreeMap<String, Vec<Vec<u8>>>) {
-    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
-    let mut found = BTreeMap::new();
-    for split in Split::ALL {
-        for i in 0..bundle.n_samples(split) {
-            let id = bundle.locate(split, i).unwrap();
-            let value = |field| {
-                let mut value = Vec::new();
-                bundle.read(id, FieldIdx(field), &mut value).unwrap();
-                value
-            };
-            let fields = bundle.manifest().fields.len();
-            let key = bundle.key(id).unwrap().to_string();
-            found.insert(key, (0..fields).map(value).collect());
-        }
-    }
-    (bundle, found)
-}
-
 /// 12 images of 12 x 9 pixels and their masks, in folders of their own.
 fn masked(dir: &Path) -> (std::path::PathBuf, std::path::PathBuf) {
     let (images, masks) = (dir.join("images"), dir.join("masks"));
@@ -82,7 +62,7 @@ fn masks_go_with_their_images_byte_for_byte_and_as_pixels() {
     assert_eq!((report.samples, report.fields.as_slice()), (12, &["mask".to_owned()][..]));
     let warned = report.warnings.iter().any(|w| w.contains("1 file belongs to no image"));
     assert!(warned, "{:?}", report.warnings);
-    let (bundle, found) = values(&out);
+    let (bundle, found) = samples(&out);
     let mask = &bundle.manifest().fields[1];
     assert!(
         matches!(&mask.kind, FieldKind::Bytes { media_types } if media_types == &["image/png"])
@@ -101,7 +81,7 @@ fn masks_go_with_their_images_byte_for_byte_and_as_pixels() {
         let raw = PayloadOptions::Raw(RawOptions { fit, ..RawOptions::new(8, 16) });
         let out = dir.path().join(format!("{fit:?}"));
         run(&images, &out, PlanOptions { payload: raw, ..plan.clone() }, 2).unwrap();
-        let (bundle, found) = values(&out);
+        let (bundle, found) = samples(&out);
         assert_eq!(bundle.manifest().fields[1].as_fixed(), Some((Dtype::U8, &[16, 8][..])));
         let mut decoder = Decoder::new(DecodeOptions::default());
         for (key, values) in &found {
@@ -189,7 +169,7 @@ fn arrays_and_files_of_any_kind_go_beside_the_image() {
     let plan = PlanOptions { fields, labels, ..small_shards() };
     let out = dir.path().join("out");
     run(&images, &out, plan.clone(), 2).unwrap();
-    let (bundle, found) = values(&out);
+    let (bundle, found) = samples(&out);
     let names: Vec<&str> = bundle.manifest().fields.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["image", "label", "mass", "depth", "note"]);
     assert_eq!(bundle.manifest().fields[3].as_fixed(), Some((Dtype::F32, &[2, 3][..])));
@@ -233,7 +213,7 @@ fn arrays_of_one_type_and_shape_become_pixels() {
     let plan = PlanOptions { inputs: Inputs::Arrays, ..small_shards() };
     let out = dir.path().join("out");
     run(&source, &out, plan.clone(), 2).unwrap();
-    let (bundle, found) = values(&out);
+    let (bundle, found) = samples(&out);
     assert_eq!(bundle.manifest().payload, Payload::Raw);
     assert_eq!(bundle.manifest().fields[0].as_fixed(), Some((Dtype::U16, &[2, 3, 5][..])));
     assert!(found.values().all(|values| values[0] == plain));
@@ -260,7 +240,7 @@ fn files_of_any_kind_become_field_data() {
     let plan = PlanOptions { inputs: Inputs::Bytes, ..small_shards() };
     let out = dir.path().join("out");
     run(&source, &out, plan, 2).unwrap();
-    let (bundle, found) = values(&out);
+    let (bundle, found) = samples(&out);
     let data = &bundle.manifest().fields[0];
     assert_eq!(data.name.as_str(), "data");
     assert!(

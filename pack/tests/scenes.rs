@@ -77,28 +77,6 @@ fn arrays() -> PlanOptions {
     PlanOptions { inputs: Inputs::Arrays, labels: Labels::None, ..small_shards() }
 }
 
-/// Split and values of each key.
-type Samples = BTreeMap<String, (Split, Vec<Vec<u8>>)>;
-
-fn samples(dir: &Path) -> (Bundle, Samples) {
-    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
-    let mut found = BTreeMap::new();
-    for split in Split::ALL {
-        for i in 0..bundle.n_samples(split) {
-            let id = bundle.locate(split, i).unwrap();
-            let value = |field| {
-                let mut value = Vec::new();
-                bundle.read(id, FieldIdx(field), &mut value).unwrap();
-                value
-            };
-            let fields = bundle.manifest().fields.len();
-            let key = bundle.key(id).unwrap().to_string();
-            found.insert(key, (split, (0..fields).map(value).collect()));
-        }
-    }
-    (bundle, found)
-}
-
 fn numbers(bytes: &[u8]) -> Vec<i16> {
     bytes.as_chunks().0.iter().map(|pair| i16::from_le_bytes(*pair)).collect()
 }

@@ -84,3 +84,26 @@ pub fn big_images(dir: &Path) {
 pub fn small_shards() -> PlanOptions {
     PlanOptions { shard_bytes: 1 << 20, ..PlanOptions::default() }
 }
+
+/// Split and values of each key.
+pub type Samples = BTreeMap<String, (Split, Vec<Vec<u8>>)>;
+
+/// Opens a bundle and reads every value of it.
+pub fn samples(dir: &Path) -> (Bundle, Samples) {
+    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
+    let mut found = BTreeMap::new();
+    for split in Split::ALL {
+        for i in 0..bundle.n_samples(split) {
+            let id = bundle.locate(split, i).unwrap();
+            let value = |field| {
+                let mut value = Vec::new();
+                bundle.read(id, FieldIdx(field), &mut value).unwrap();
+                value
+            };
+            let fields = bundle.manifest().fields.len();
+            let key = bundle.key(id).unwrap().to_string();
+            found.insert(key, (split, (0..fields).map(value).collect()));
+        }
+    }
+    (bundle, found)
+}
