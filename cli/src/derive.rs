@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gular_pack::{
-    DeriveOptions, DeriveReport, FieldColumns, LabelColumn, Limit, NamedKeys, TableOptions,
-    Unlisted,
+    DeriveOptions, DeriveReport, FieldColumns, Limit, NamedKeys, TableOptions, Unlisted,
 };
 
 use crate::convert::{stopped, with_bar};
 use crate::exit::{Exit, Failure};
-use crate::pack::{Fractions, fractions};
+use crate::pack::{Fractions, fractions, label_column};
 use crate::shared::{Jobs, Output};
 use crate::show;
 use crate::stop::Stop;
@@ -118,11 +117,7 @@ pub(crate) fn run(args: &DeriveArgs, output: &Output) -> Result<Exit, Failure> {
     let labels = (!args.labels.is_empty()).then(|| TableOptions {
         files: args.labels.clone(),
         key: args.key_column.clone(),
-        label: match args.label_column.as_deref() {
-            None => LabelColumn::Find,
-            Some("none") => LabelColumn::None,
-            Some(name) => LabelColumn::Named(name.to_owned()),
-        },
+        label: label_column(args.label_column.as_deref()),
         split: args.split_column.clone(),
         separator: None,
         fields: FieldColumns::Named(Vec::new()),

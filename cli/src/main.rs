@@ -25,6 +25,7 @@ mod ls;
 mod merge;
 mod network;
 mod pack;
+mod pack_report;
 mod pack_url;
 mod payload;
 mod prestage;

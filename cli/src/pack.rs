@@ -1,7 +1,5 @@
 //! `gular pack`.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -9,13 +7,15 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
-    ArchiveLimits, BadInputs, BaseReport, Check, Error, FieldColumns, FieldFiles, Inputs,
-    LabelColumn, Labels, Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part,
-    PlanOptions, Progress, Report, SplitReport, TableOptions, TileOptions, Unlabelled,
+    ArchiveLimits, BaseReport, Check, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels,
+    Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part, PlanOptions, Progress, Report,
+    TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
+use serde::Serialize;
 
 use crate::about::AboutArgs;
+use crate::convert::stopped;
 use crate::duplicates::{self, DuplicatesArgs, With};
 use crate::exit::{Exit, Failure};
 use crate::merge::{self, MergeArgs};
@@ -24,7 +24,7 @@ use crate::payload::PayloadArgs;
 use crate::progress::{bytes_bar, counter};
 use crate::shared::{Jobs, Output};
 use crate::stop::Stop;
-use crate::{class_table, show, units};
+use crate::{pack_report, show, units};
 
 /// Pack a folder or archive of images into a new bundle
 ///
@@ -243,14 +243,6 @@ pub(crate) struct PackArgs {
     /// from 1, as the tasks of a Slurm array can be; with HTCondor's $(Process), add 1.
     #[arg(long, value_name = "I/N", value_parser = Part::parse, hide_short_help = true)]
     pub(crate) part: Option<Part>,
-    #[command(flatten)]
-    pub(crate) jobs: Jobs,
-    #[command(flatten)]
-    pub(crate) duplicates: DuplicatesArgs,
-    #[command(flatten)]
-    pub(crate) merge: MergeArgs,
-    #[command(flatten)]
-    pub(crate) payload: PayloadArgs,
     /// Make a new version of this bundle: pack only what is new or changed
     ///
     /// Images whose files have the bytes that the bundle in BASE has under their key stay in its
@@ -259,6 +251,14 @@ pub(crate) struct PackArgs {
     /// to compare. For payload `encoded`, with labels from folders or file names.
     #[arg(long, value_name = "BASE", hide_short_help = true)]
     pub(crate) base: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+    #[command(flatten)]
+    pub(crate) duplicates: DuplicatesArgs,
+    #[command(flatten)]
+    pub(crate) merge: MergeArgs,
+    #[command(flatten)]
+    pub(crate) payload: PayloadArgs,
     #[command(flatten)]
     pub(crate) about: AboutArgs,
     #[command(flatten)]
@@ -354,90 +354,42 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
             bar.finish_and_clear();
         }
     }
-    match result {
-        Ok(Made::Version(report)) => {
-            if let Some(fetched) = fetched {
-                fetched.done_with();
-            }
-            let packed = report.packed.iter();
-            for warning in packed.flat_map(|packed| &packed.warnings) {
-                show::message("warning", warning);
-            }
-            let duplicates = match report.bundle {
-                Some(_) => Some(args.duplicates.find_in(out, &stop)?),
-                None => None,
-            };
-            if output.json {
-                show::json(&With { report: &report, duplicates: duplicates.as_ref() })?;
-            } else if !output.quiet {
-                let found = duplicates.map(|found| duplicates::text(&found)).unwrap_or_default();
-                show::text(&(version(&report, out) + &found))?;
-            }
-            Ok(Exit::Done)
-        }
-        Ok(Made::New(report)) => {
-            if let Some(fetched) = fetched {
-                fetched.done_with();
-            }
-            for warning in &report.warnings {
-                show::message("warning", warning);
-            }
-            let duplicates = match report.digest {
-                Some(_) => Some(args.duplicates.find_in(out, &stop)?),
-                None => None,
-            };
-            if output.json {
-                show::json(&With { report: &report, duplicates: duplicates.as_ref() })?;
-            } else if !output.quiet {
-                let found = duplicates.map(|found| duplicates::text(&found)).unwrap_or_default();
-                show::text(&(table(&report, out) + &found))?;
-            }
-            Ok(Exit::Done)
-        }
-        Err(error) => {
-            let cancelled = matches!(error, Error::Cancelled { .. });
-            let mut failure = Failure::from(error);
-            if let Some(exit) = stop.exit().filter(|_| cancelled) {
-                failure.exit = exit;
-            }
-            Err(failure)
-        }
+    let made = result.map_err(|e| stopped(e, &stop))?;
+    if let Some(fetched) = fetched {
+        fetched.done_with();
     }
+    let packed = match &made {
+        Made::New(report) => Some(&**report),
+        Made::Version(report) => report.packed.as_ref(),
+    };
+    for warning in packed.iter().flat_map(|packed| &packed.warnings) {
+        show::message("warning", warning);
+    }
+    let is_bundle = match &made {
+        Made::New(report) => report.digest.is_some(),
+        Made::Version(report) => report.bundle.is_some(),
+    };
+    let found = is_bundle.then(|| args.duplicates.find_in(out, &stop)).transpose()?;
+    if output.json {
+        show::json(&With { report: &made, duplicates: found.as_ref() })?;
+    } else if !output.quiet {
+        let text = match &made {
+            Made::New(report) => pack_report::table(report, out),
+            Made::Version(report) => pack_report::version(report, out),
+        };
+        let found = found.map(|found| duplicates::text(&found)).unwrap_or_default();
+        show::text(&(text + &found))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// What a run made.
+#[derive(Serialize)]
+#[serde(untagged)]
 enum Made {
     New(Box<Report>),
     /// A new version of a bundle.
     Version(Box<BaseReport>),
-}
-
-fn version(report: &BaseReport, out: &Path) -> String {
-    let mut text = format!(
-        "{} unchanged, {} changed, {} added, {} removed\n",
-        report.unchanged, report.changed, report.added, report.removed
-    );
-    let packed = report.packed.as_ref();
-    let (samples, bytes) = packed.map_or((0, 0), |packed| (packed.samples, packed.bytes));
-    let (samples, bytes) = (show::count(samples, "sample"), show::size(bytes));
-    let Some(made) = &report.bundle else {
-        return text + &format!("dry run: {samples}, {bytes} to pack; nothing was written\n");
-    };
-    text.push_str(&flaws(
-        report.skipped,
-        &out.join(gular_pack::SKIPPED_NAME),
-        packed.map(|packed| &packed.tolerated),
-    ));
-    if made.symbolic_links > 0 {
-        let links = show::count(made.symbolic_links, "file");
-        text.push_str(&format!(
-            "{links} could only be linked symbolically: the base must stay where it is\n"
-        ));
-    }
-    let (linked, seconds) = (show::size(made.bytes_linked), report.seconds);
-    text.push_str(&format!("packed {samples}, {bytes}, {linked} in all shards, {seconds:.2} s\n"));
-    let out = show::quoted(&out.display().to_string());
-    text + &format!("{}\nnext: gular verify {out}\n", made.digest)
 }
 
 fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
@@ -534,11 +486,7 @@ fn label_source(args: &PackArgs) -> Result<Labels, Failure> {
     Ok(Labels::Table(TableOptions {
         files,
         key: args.key_column.clone(),
-        label: match args.label_column.as_deref() {
-            None => LabelColumn::Find,
-            Some("none") => LabelColumn::None,
-            Some(name) => LabelColumn::Named(name.to_owned()),
-        },
+        label: label_column(args.label_column.as_deref()),
         split: args.split_column.clone(),
         separator: args.label_separator.clone(),
         fields: match args.columns.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -549,148 +497,18 @@ fn label_source(args: &PackArgs) -> Result<Labels, Failure> {
     }))
 }
 
+/// Parsed `--label-column`.
+pub(crate) fn label_column(text: Option<&str>) -> LabelColumn {
+    match text {
+        None => LabelColumn::Find,
+        Some("none") => LabelColumn::None,
+        Some(name) => LabelColumn::Named(name.to_owned()),
+    }
+}
+
 fn several_sources() -> Failure {
     let text = "labels come from one place: folders, nowhere, or tables";
     Failure::new(text, Some("repeat `--labels` for tables alone".to_owned()))
-}
-
-/// What was left out, as file `list` lists it, and what was packed although it is damaged.
-fn flaws(skipped: u64, list: &Path, tolerated: Option<&BadInputs>) -> String {
-    let mut text = String::new();
-    if skipped > 0 {
-        let _ = writeln!(text, "left out: {skipped}, listed in `{}`", list.display());
-    }
-    if let Some(tolerated) = tolerated.filter(|tolerated| tolerated.n > 0) {
-        let first = tolerated.named.first().map(ToString::to_string);
-        let _ = writeln!(
-            text,
-            "damaged, but readable (`--strict` refuses them): {}, such as {}",
-            show::count(tolerated.n, "image"),
-            first.unwrap_or_default()
-        );
-    }
-    text
-}
-
-fn table(report: &Report, out: &Path) -> String {
-    let mut text =
-        format!("{:<8}{:>12}{:>12}{:>9}{:>9}\n", "split", "samples", "source", "shards", "classes");
-    for (split, s) in &report.splits {
-        let split = split.to_string();
-        let (samples, bytes, shards, classes) =
-            (s.samples, show::size(s.bytes), s.shards, s.classes.len());
-        let _ = writeln!(text, "{split:<8}{samples:>12}{bytes:>12}{shards:>9}{classes:>9}");
-    }
-    if let Some(root) = &report.root {
-        let _ = writeln!(text, "\nall images are in `{root}/`, which was packed as SRC");
-    }
-    if let Some(columns) = &report.columns {
-        let of = |what: &str, column: &Option<String>| {
-            column.as_ref().map(|column| format!(", {what} from `{column}`")).unwrap_or_default()
-        };
-        let _ = writeln!(
-            text,
-            "\nfile names from `{}`{}{}",
-            columns.file_names,
-            of("labels", &columns.labels),
-            of("splits", &columns.splits)
-        );
-    }
-    if !report.fields.is_empty() {
-        let _ = writeln!(text, "further fields: {}", report.fields.join(", "));
-    }
-    if report.dry_run {
-        text.push_str(&classes(report));
-    }
-    text.push('\n');
-    let list = match report.part {
-        None => out.join(gular_pack::SKIPPED_NAME),
-        Some(_) => out.join(gular_pack::PART_NAME),
-    };
-    text.push_str(&flaws(report.skipped, &list, Some(&report.tolerated)));
-    if report.empty_tiles > 0 {
-        let tiles = show::count(report.empty_tiles, "tile");
-        let _ = writeln!(text, "left out: {tiles} with too few values (--min-valid)");
-    }
-    if report.checked == "header" && !report.dry_run && !report.already_done {
-        text.push_str("checked: the images' headers; `--check-images full` decodes every image\n");
-    }
-    if !report.ignored.is_empty() {
-        let ignored: Vec<String> = report.ignored.iter().map(|(e, n)| format!("{n} {e}")).collect();
-        let _ = writeln!(text, "not packed: {}", ignored.join(", "));
-    }
-    if report.resumed_shards > 0 {
-        let _ = writeln!(
-            text,
-            "kept from an interrupted run: {}",
-            show::count(report.resumed_shards, "shard")
-        );
-    }
-    match &report.digest {
-        None if !report.dry_run => text.push_str(&of_part(report, out)),
-        None => {
-            let _ = writeln!(
-                text,
-                "dry run: {} of {} in {}; nothing was written",
-                show::count(report.samples, "sample"),
-                show::size(report.bytes),
-                show::count(report.shards, "shard")
-            );
-        }
-        Some(digest) if report.already_done => {
-            let _ = writeln!(
-                text,
-                "nothing to do: {} of the same names and sizes were packed before\n\
-                 their bytes were not compared: if an image changed, pack into a new folder\n\
-                 {digest}\nnext: gular verify {}",
-                show::count(report.samples, "sample"),
-                out.display()
-            );
-        }
-        Some(digest) => {
-            let _ = writeln!(
-                text,
-                "packed {}, {} in {}{}\n{digest}\nnext: gular verify {}",
-                show::count(report.samples, "sample"),
-                show::size(report.bytes),
-                show::count(report.shards, "shard"),
-                show::pace(report.bytes, report.seconds),
-                out.display()
-            );
-        }
-    }
-    text
-}
-
-/// The end of a finished part's summary.
-fn of_part(report: &Report, out: &Path) -> String {
-    let part = report.part.map(|part| part.to_string()).unwrap_or_default();
-    let samples = show::count(report.samples, "sample");
-    if report.already_done {
-        return format!("nothing to do: part {part} with {samples} was packed before\n");
-    }
-    format!(
-        "packed part {part}: {samples}, {} in {}{}\nnext, when all parts are done: gular pack --merge {} … bundle/\n",
-        show::size(report.bytes),
-        show::count(report.shards, "shard"),
-        show::pace(report.bytes, report.seconds),
-        out.display()
-    )
-}
-
-/// What would become of the folders: a wrong layout shows itself here.
-fn classes(report: &Report) -> String {
-    let names: BTreeSet<&String> = report.splits.values().flat_map(|s| s.classes.keys()).collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    let splits: Vec<Split> = report.splits.keys().copied().collect();
-    let n_classes = names.len();
-    let row = |name: &String| {
-        let of_split = |s: &SplitReport| Some(s.classes.get(name).copied().unwrap_or(0));
-        (name.clone(), report.splits.values().map(of_split).collect())
-    };
-    class_table::classes(&splits, n_classes, names.into_iter().map(row))
 }
 
 impl LabelsArg {
