@@ -4,9 +4,10 @@
 //! gpu look               what is there: driver, GPU, libtorch's CUDA half, NVRTC
 //! gpu check BUNDLE...    batches arrive whole, numbers are the CPU's, NCCL adds up
 //! gpu sanitize BUNDLE... the part of it that `compute-sanitizer` is to look at
-//! gpu copies             bytes a second beside a plain copy, as JSON on stdout; so are
-//! gpu images BUNDLE...   images a second, and
-//! gpu steps BUNDLE...    training steps a second beside the same on data on the GPU
+//! gpu copies             bytes per second beside a plain copy, as JSON on stdout
+//! gpu images BUNDLE...   images per second, as JSON on stdout
+//! gpu steps BUNDLE...    training steps per second beside those on data that stays on the GPU,
+//!                        as JSON on stdout
 //! gpu compile CC...      the kernels for other compute capabilities, such as 7.0; needs no GPU
 //! ```
 //!
@@ -129,7 +130,7 @@ fn feed(
     let loader = loader(bundle, batch_size, size, Depth::Stored)?;
     let feed = Feed::new(loader, &Place::Gpu(gpu.clone()), options)?;
     if let Some(error) = feed.unpinned() {
-        eprintln!("warning: batches are not page-locked where they lie: {error}");
+        eprintln!("warning: batches are not page-locked in place: {error}");
     }
     if let Some(error) = feed.unfused() {
         eprintln!("warning: libtorch's operations make the numbers: {error}");

@@ -21,9 +21,6 @@ use crate::turn::{Answer, Host, Watch};
 /// what shards cost shows ten times as much.
 const SIDE: u32 = 64;
 
-/// The default of [`OpenOptions::index_bytes`].
-const INDEX_BYTES: u64 = 56 << 20;
-
 const SHARDS: usize = 2000;
 const SAMPLES: usize = 500;
 
@@ -36,7 +33,7 @@ pub(crate) fn host(dir: &Path) -> Result<Host, Box<dyn Error>> {
     for (name, backend) in [("pread", Backend::Pread), ("map", Backend::Map)] {
         // The one shard as fast as it can be: its index in memory, pages touched as often.
         for (what, dir, index_bytes) in
-            [("2,000 shards", &many, INDEX_BYTES), ("one shard", &one, u64::MAX)]
+            [("2,000 shards", &many, OpenOptions::default().index_bytes), ("one shard", &one, u64::MAX)]
         {
             let (mut loader, mut epoch) = (loader(dir, backend, false, index_bytes)?, 0);
             // The first turns open all shards, which this is not about.
@@ -65,7 +62,7 @@ pub(crate) fn memory(
     // Of libtorch, which is in this process too.
     let before = anonymous()?;
     write(dir, shards, samples, pixels)?;
-    let (mut loader, mut epoch) = (loader(dir, backend, pixels, INDEX_BYTES)?, 0);
+    let (mut loader, mut epoch) = (loader(dir, backend, pixels, OpenOptions::default().index_bytes)?, 0);
     let mut host = Host::default();
     host.add(name, move |seconds| {
         let mut answer = turn(&mut loader, &mut epoch, seconds)?;

@@ -14,8 +14,7 @@ use std::thread;
 use gular_bundle::{MANIFEST_NAME, NotBrought, ShardIdx, ShardSource};
 use gular_runtime::order::{OrderKind, OrderSpec};
 use gular_runtime::{
-    Bundle, BundleOptions, Env, Loader, LoaderOptions, OpenOptions, Split, UnknownLabels, Watch,
-    open_bundle,
+    Bundle, BundleOptions, Env, Loader, LoaderOptions, Split, UnknownLabels, Watch, open_bundle,
 };
 
 use crate::turn::{Host, Watch as Clock};
@@ -123,7 +122,6 @@ impl Site {
         let options = BundleOptions {
             cache: Some(self.cache.clone()),
             streamed: true,
-            open: OpenOptions::default(),
             ..BundleOptions::default()
         };
         let cancel = AtomicBool::new(false);

@@ -70,7 +70,7 @@ pub struct View<'a> {
     pub sample: u64,
     /// Its key.
     pub key: &'a str,
-    /// What was asked for and cannot be.
+    /// What was asked for and is not possible.
     pub(crate) refused: Option<String>,
 }
 
@@ -96,8 +96,8 @@ impl View<'_> {
         self.each(&mut Mirror { width, rows: true });
     }
 
-    /// Turns counter-clockwise by `turns` quarters, as `torch.rot90` does. A picture that is not
-    /// square keeps its shape by an even number alone: an odd one is an error of the batch.
+    /// Turns counter-clockwise by `turns` quarters, as `torch.rot90` does. An odd number changes
+    /// the shape of a picture that is not square; the batch is then an error.
     pub fn rotate_90(&mut self, turns: u32) {
         let turns = turns % 4;
         if turns % 2 == 1 && self.width != self.height {

@@ -297,7 +297,7 @@ impl Checkpoints {
     /// A failure here does not fail the save: the checkpoint is there, and the
     /// next save tries again.
     fn remove_old(&self, saved: u64) {
-        // Whichever is the best may be named by what cannot be read just now.
+        // While it cannot be read which one is the best, none is removed.
         let (Ok(steps), Ok(best)) = (self.steps(), self.best()) else { return };
         let later = steps.iter().filter(|&&step| step > saved);
         let older = steps.iter().filter(|&&step| step <= saved).skip(self.keep.get());

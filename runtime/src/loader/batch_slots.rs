@@ -54,8 +54,8 @@ impl Ticket {
     }
 }
 
-/// Where a batch is on its way. Split and joined it is by a thread that makes samples, which has
-/// its slot then: others make theirs meanwhile, and whoever takes the batch has nothing to do.
+/// How far a batch is. A thread that makes samples splits and joins its slot, and owns the slot
+/// meanwhile: other threads go on making samples, and whoever takes the batch has nothing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Splitting,
@@ -406,7 +406,7 @@ impl BatchSlots {
         }
     }
 
-    /// The memory of a step's rows, in rows; `None` where there is no memory.
+    /// Splits a slot into the rows of a step; `None` when its memory cannot be allocated.
     fn split(&self, under_way: &UnderWay, step: u64, mut slot: Slot) -> Option<Filling> {
         let run = &under_way.run;
         slot.allocate(self.rows, &self.row_bytes)?;

@@ -294,7 +294,7 @@ impl Loader {
         self.chosen.n_left_out()
     }
 
-    /// As [`Loader::n_steps`] of such a loader, without its memory and its threads.
+    /// What [`Loader::n_steps`] of a loader with these options is, without making one.
     ///
     /// # Errors
     /// [`Error::Option`] naming the option that cannot be; [`Error::Bundle`].
@@ -460,13 +460,13 @@ impl Drop for Stream<'_> {
     }
 }
 
-/// The samples that epochs have, and how many of each shard.
 /// The threads of a loader, and the cores of this machine.
 fn threads_of(options: &LoaderOptions) -> (usize, usize) {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     (if options.threads == 0 { cores } else { options.threads }, cores)
 }
 
+/// The samples that epochs have, and how many of each shard.
 fn chosen_of(
     bundle: &Bundle,
     options: &LoaderOptions,

@@ -15,8 +15,8 @@ pub(super) const LOOKED_THROUGH: usize = 256;
 
 /// What to do about samples whose class is unknown.
 ///
-/// Such a label is no class: taken for one, it ends a training on the CPU, and on a GPU
-/// every later call.
+/// Such a label is not a class. Used as one, it ends a training on the CPU, and on a GPU it
+/// makes every later call fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownLabels {
     /// They are an error: at once, with their number, where the split has at most 256 shards;

@@ -74,9 +74,10 @@ impl Mix {
     }
 
     fn draws(weights: impl ExactSizeIterator<Item = u32>) -> Result<Draws, Error> {
-        let reason = || "all weights of the mix are 0".to_owned();
-        Draws::weighted(weights)
-            .ok_or_else(|| Error::Option { option: "weights", reason: reason() })
+        Draws::weighted(weights).ok_or_else(|| Error::Option {
+            option: "weights",
+            reason: "all weights of the mix are 0".into(),
+        })
     }
 
     /// The loaders, to ask them.

@@ -30,6 +30,32 @@ impl Run {
         let at = after.filter_map(move |i| self.order.sample_at((position + i) % n.max(1)));
         at.map(|nth| self.chosen.sample(nth))
     }
+
+    /// Steps of this rank.
+    pub(super) fn n_steps(&self) -> u64 {
+        self.span.n_steps()
+    }
+
+    /// How many samples this rank has in a window of the order.
+    pub(super) fn n_of_window(&self, window: usize) -> u64 {
+        let Range { start, end } = self.order.positions_of(window);
+        let first = self.span.from.saturating_add(self.rank);
+        let before =
+            |position: u64| position.saturating_sub(first).div_ceil(self.world_size.max(1));
+        before(end.min(self.span.end)).saturating_sub(before(start.min(self.span.end)))
+    }
+
+    /// The position of this rank's first sample of `step`.
+    pub(super) fn first_position(&self, step: u64) -> u64 {
+        self.span.positions(step).0.saturating_add(self.rank)
+    }
+
+    /// This rank's samples of `step`, as numbers of the split.
+    pub(super) fn samples(&self, step: u64) -> impl Iterator<Item = u64> {
+        let (from, to) = self.span.positions(step);
+        let samples = self.order.rank_samples(from, to, self.rank, self.world_size);
+        samples.map(|n| self.chosen.sample(n))
+    }
 }
 
 /// The positions of an epoch that are still to come, cut into steps.
@@ -71,33 +97,5 @@ impl Span {
     /// Positions consumed after `steps` steps: all, after the last.
     pub(super) fn consumed(&self, steps: u64) -> u64 {
         if steps >= self.n_steps() { self.total } else { self.positions(steps).0 }
-    }
-}
-
-impl Run {
-    /// Steps of this rank.
-    pub(super) fn n_steps(&self) -> u64 {
-        self.span.n_steps()
-    }
-
-    /// How many samples this rank has in a window of the order.
-    pub(super) fn n_of_window(&self, window: usize) -> u64 {
-        let Range { start, end } = self.order.positions_of(window);
-        let first = self.span.from.saturating_add(self.rank);
-        let before =
-            |position: u64| position.saturating_sub(first).div_ceil(self.world_size.max(1));
-        before(end.min(self.span.end)).saturating_sub(before(start.min(self.span.end)))
-    }
-
-    /// The position of this rank's first sample of `step`.
-    pub(super) fn first_position(&self, step: u64) -> u64 {
-        self.span.positions(step).0.saturating_add(self.rank)
-    }
-
-    /// This rank's samples of `step`, as numbers of the split.
-    pub(super) fn samples(&self, step: u64) -> impl Iterator<Item = u64> {
-        let (from, to) = self.span.positions(step);
-        let samples = self.order.rank_samples(from, to, self.rank, self.world_size);
-        samples.map(|n| self.chosen.sample(n))
     }
 }

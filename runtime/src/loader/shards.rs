@@ -76,7 +76,7 @@ struct Held {
     n_readers: usize,
     /// Threads that wait for it.
     n_waiting: usize,
-    /// Whether one did when its bringing began.
+    /// Whether a thread was already waiting when its bringing began.
     is_late: bool,
 }
 

@@ -21,11 +21,11 @@ mod foreign {
 /// on `device` compute in bf16, with copies of the weights, and what needs more stays in `f32`.
 /// Weights, their gradients and the optimiser are `f32`.
 ///
-/// For the forward pass and the loss; a backward pass belongs behind it. On a CPU without
-/// instructions for bf16 it is slower than `f32`.
+/// For the forward pass and the loss; call `backward` after it. On a CPU without instructions
+/// for bf16 it is slower than `f32`.
 ///
 /// # Errors
-/// [`Error::Tensors`] where libtorch has none for this device.
+/// [`Error::Tensors`] where libtorch has no mixed precision for this device.
 pub fn in_bf16<T>(device: Device, work: impl FnOnce() -> T) -> Result<T, Error> {
     let gpu = device.is_cuda();
     // SAFETY: sets flags of this thread, which `Casting` sets back.

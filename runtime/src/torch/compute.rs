@@ -25,7 +25,7 @@ pub enum Compute {
 pub enum Place {
     /// The CPU.
     Cpu {
-        /// Why it is no GPU; `None` where none was asked for.
+        /// Why it is not a GPU; `None` if nobody asked for one.
         why: Option<String>,
         /// What to do about it, where a driver made a GPU to be expected.
         hint: Option<String>,

@@ -188,8 +188,8 @@ impl Feed {
         &self.loader
     }
 
-    /// Why batches are not page-locked where they lie although they were to be; copies to the GPU
-    /// are slower.
+    /// Why batches are not page-locked in place, if that was asked for and failed; copies to the
+    /// GPU are slower.
     #[must_use]
     pub fn unpinned(&self) -> Option<&Error> {
         #[cfg(feature = "cuda")]
@@ -198,7 +198,7 @@ impl Feed {
         None
     }
 
-    /// Why no kernel of ours makes numbers of pixels although one was to; libtorch's operations do.
+    /// Why libtorch's operations turn pixels into numbers, if a kernel was asked for and failed.
     #[must_use]
     pub fn unfused(&self) -> Option<&Error> {
         #[cfg(feature = "cuda")]

@@ -9,7 +9,7 @@ use crate::{Layout, Numbers};
 pub struct FeedOptions {
     /// What the images become.
     pub numbers: Numbers,
-    /// How they lie in memory.
+    /// The order of their values in memory.
     pub layout: Layout,
     /// Batches on their way to a GPU, or there, while it computes on another; at least 1,
     /// and the loader needs 2 slots more. Each takes `batch * channels * height * width` times the
@@ -43,8 +43,8 @@ impl Default for FeedOptions {
 /// How the memory of batches is prepared for copies to a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pin {
-    /// Page-locked where it lies, in huge pages where the kernel has them, so that the GPU reads it
-    /// by itself. Some containers and limits of locked memory refuse that: then as `Alloc`, or as
+    /// Page-locked in place, in huge pages where the kernel has them, so that the GPU reads it by
+    /// itself. Some containers and limits of locked memory refuse that: then as `Alloc`, or as
     /// `None` where that is refused too, and [`Feed::unpinned`](super::Feed::unpinned) says why.
     #[default]
     Register,

@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Also where no pixel leads: tiny and huge numbers, and what is none.
+    /// Also of numbers that no pixel becomes: tiny, huge, infinite, and NaN.
     #[test]
     fn the_kernel_rounds_as_the_loader_does() {
         let halves = |scale: f32| {
@@ -276,7 +276,7 @@ mod tests {
                 assert_eq!(half, half::f16::from_f32(number).to_bits(), "{number:e}");
             }
         };
-        // 0 / 0 is no number, others are infinite; then from 2^-149 to 2^100.
+        // 0 / 0 is NaN, the others are infinite; then from 2^-149 to 2^100.
         halves(0.0);
         for scale in [3e-30, 2e-3, 3.7e-3, 0.7, 1e5, 3.3e6, 1.7e7, 4e9, 3e37] {
             halves(scale);

@@ -95,10 +95,10 @@ impl Part {
             Rows::Parquet(rows) => {
                 let Some(row) = rows.next().transpose()? else { return Ok(None) };
                 let (mut texts, mut numbers) = (Vec::new(), Vec::new());
-                for (name, field) in row.get_column_iter() {
+                for (i, (name, field)) in row.get_column_iter().enumerate() {
                     match field {
-                        Field::Str(text) if texts.len() < n_texts => texts.push(text.clone()),
-                        Field::Float(number) => numbers.push(*number),
+                        Field::Str(text) if i < n_texts => texts.push(text.clone()),
+                        Field::Float(number) if i >= n_texts => numbers.push(*number),
                         _ => bail!("column `{name}` is of another type"),
                     }
                 }
