@@ -75,23 +75,7 @@ impl Cache {
         options: &FetchOptions,
         watch: Watch<'_>,
     ) -> Result<FetchReport, Error> {
-        self.fetch_within(client, url, options, None, watch)
-    }
-
-    /// As [`Cache::fetch`], when the bundle takes at most `limit` bytes.
-    ///
-    /// # Errors
-    /// As [`Cache::fetch`]; [`Error::CacheLimit`].
-    pub(crate) fn fetch_within(
-        &self,
-        client: &Client,
-        url: &BundleUrl,
-        options: &FetchOptions,
-        limit: Option<u64>,
-        watch: Watch<'_>,
-    ) -> Result<FetchReport, Error> {
         let remote = self.remote(client, url, watch)?;
-        self.check_limit(&remote, options, limit)?;
         fetch(client, &remote, &self.dir_of(remote.digest()), options, watch)
     }
 
@@ -101,18 +85,16 @@ impl Cache {
         &self,
         remote: &RemoteBundle,
         options: &FetchOptions,
-        limit: Option<u64>,
+        limit: u64,
     ) -> Result<(), Error> {
-        let dir = self.dir_of(remote.digest());
-        if let Some(limit) = limit {
-            let shards = remote.shards_of(&options.splits)?;
-            let bytes = shards.iter().map(|s| s.bytes());
-            let needed = bytes.fold(remote.manifest_bytes().len() as u64, u64::saturating_add);
-            if needed > limit {
-                return Err(Error::CacheLimit { dir: dir.display().to_string(), needed, limit });
-            }
+        let shards = remote.shards_of(&options.splits)?;
+        let bytes = shards.iter().map(|s| s.bytes());
+        let needed = bytes.fold(remote.manifest_bytes().len() as u64, u64::saturating_add);
+        if needed <= limit {
+            return Ok(());
         }
-        Ok(())
+        let dir = self.dir_of(remote.digest()).display().to_string();
+        Err(Error::CacheLimit { dir, needed, limit })
     }
 
     /// As [`Cache::fetch`], and opens the bundle; no process removes shards of it as long as it
@@ -145,7 +127,9 @@ impl Cache {
         watch: Watch<'_>,
     ) -> Result<Opened, Error> {
         let remote = self.remote(client, url, watch)?;
-        self.check_limit(&remote, options, limit)?;
+        if let Some(limit) = limit {
+            self.check_limit(&remote, options, limit)?;
+        }
         let dir = self.dir_of(remote.digest());
         // Before its files are looked at: a streaming training removes those that nobody holds.
         // Where there can be no folder nobody removes any, and `fetch` says so if it needs one.
