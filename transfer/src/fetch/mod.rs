@@ -19,7 +19,7 @@ mod streamed;
 
 pub use disk::FolderLock;
 pub(crate) use disk::{Partial, check_space};
-pub(crate) use object::ObjectJob;
+pub(crate) use object::{ObjectJob, missing};
 pub use object::{fetch_object, object_here};
 pub use report::{Checked, FetchReport};
 pub use run::{FetchOptions, Trust, fetch};

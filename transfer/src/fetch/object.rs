@@ -105,7 +105,7 @@ fn of_object(url: &BundleUrl, digest: Option<Digest>, dir: &Path, len_bytes: u64
 }
 
 /// Bytes that are not there yet: what a killed run left needs no further room.
-fn missing(to: &Path, len: u64) -> u64 {
+pub(crate) fn missing(to: &Path, len: u64) -> u64 {
     let left = std::fs::metadata(Partial::temp_of(to)).map_or(0, |found| found.len());
     len.saturating_sub(left)
 }

@@ -15,7 +15,7 @@ use super::each::{Failed, Failures, each};
 use super::listed::{self, Listed};
 use super::report::FolderFetch;
 use super::{FolderOptions, FolderReport, local};
-use crate::fetch::{FolderLock, ObjectJob, Partial, check_space};
+use crate::fetch::{FolderLock, ObjectJob, Partial, check_space, missing};
 use crate::watch::Moved;
 use crate::{Checked, Error, Watch, wrong_copies};
 
@@ -50,10 +50,12 @@ pub fn fetch_folder(
         fs::create_dir_all(dir).map_err(|e| Error::io("create", dir, e))?;
         lock = Some(FolderLock::wait(dir, watch)?);
     }
-    let missing = objects.iter().fold(0_u64, |sum, (name, len)| {
-        sum.saturating_add(missing(&dir.join(name), len.unwrap_or(0)))
+    let needed = objects.iter().fold(0_u64, |sum, (name, len)| {
+        let to = dir.join(name);
+        let is_there = fs::symlink_metadata(&to).is_ok();
+        sum.saturating_add(if is_there { 0 } else { missing(&to, len.unwrap_or(0)) })
     });
-    check_space(dir, missing)?;
+    check_space(dir, needed)?;
     let report = Mutex::new(FolderFetch::new(url, dir, options.dry_run));
     let moved = Moved::new(watch.progress, total);
     let folder = Folder { client, url, dir, dry_run: options.dry_run, watch, moved: &moved };
@@ -187,15 +189,5 @@ fn check_alone(
             let (dir, url) = (dir.display().to_string(), url.to_string());
             Err(Error::Strangers { dir, url, found, more: others.count() })
         }
-    }
-}
-
-/// Bytes that still need room.
-fn missing(to: &Path, len: u64) -> u64 {
-    let found = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.len());
-    if fs::symlink_metadata(to).is_ok() {
-        0
-    } else {
-        len.saturating_sub(found(&Partial::temp_of(to)))
     }
 }
