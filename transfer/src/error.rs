@@ -166,7 +166,7 @@ pub enum Error {
         dir: String,
     },
     /// A folder for one collection that holds files of others.
-    #[error("`{dir}` holds what `{url}` does not, such as `{found}`{}", and_more(*more))]
+    #[error("`{dir}` holds files that are not in `{url}`, such as `{found}`{}", and_more(*more))]
     Strangers {
         /// The folder.
         dir: String,
@@ -214,7 +214,7 @@ pub enum Error {
         limit: usize,
     },
     /// A sample that the shard does not have.
-    #[error("shard `{shard}` has {samples} samples, and none with number {row}")]
+    #[error("shard `{shard}` has no sample {row}: it has {samples}, counted from 0")]
     NoSample {
         /// The shard.
         shard: String,
@@ -308,7 +308,7 @@ impl Error {
             ),
             Self::Io(error) => error.hint(),
             Self::ObjectName { .. } => Some(
-                "rename it: a name may not hold `?`, `#`, `\\`, control characters or what is not UTF-8, nor begin with `.gular-tmp-`",
+                "rename it: names are UTF-8 without `?`, `#`, `\\` or control characters, and do not begin with `.gular-tmp-`",
             ),
             Self::Strangers { .. } => Some("use a new or empty folder, or remove them"),
             Self::NoFiles { .. } => Some("name the folder that holds the files"),

@@ -43,8 +43,8 @@ pub struct Opened {
 /// which is fetched into the node's cache first.
 ///
 /// # Errors
-/// [`Error::Bundle`]; of a URL also those of [`Cache::fetch`], [`Error::CacheLimit`], and [`Error::ObjectDigest`]
-/// when two digests are asked for.
+/// [`Error::Bundle`]; of a URL also those of [`Cache::fetch`], [`Error::CacheLimit`], and
+/// [`Error::ObjectDigest`] when two digests are asked for.
 pub fn open_bundle(
     place: &str,
     options: &BundleOptions,

@@ -2,7 +2,7 @@
 //! digest.
 //!
 //! ```text
-//! index ─▶ where each value lies ─▶ values near each other: one request ─▶ digest of each
+//! index ─▶ where each value is ─▶ values near each other: one request ─▶ digest of each
 //! ```
 //!
 //! What a client asks for is little more than what it wants. What moves between cache and origin
@@ -18,14 +18,14 @@ use gular_pelican::Client;
 
 use crate::{Error, RemoteBundle};
 
-/// Of all bytes that are asked for, this part may lie between values: a request less is worth
-/// more than the bytes, and a server may send them to nobody's harm.
+/// At most one byte between values is asked for per so many wanted ones: saving a request is worth
+/// that.
 const GAPS_OF: u64 = 16;
 
-/// No gap is longer: to ask once more takes a round trip, in which a good line moves this much.
+/// The longest gap: another request takes a round trip, in which a good line moves this much.
 const MOST_GAP: u64 = 64 << 10;
 
-/// A request for more is made two, so that memory stays bounded; a longer value is one of its own.
+/// The most bytes of one request, so that memory stays bounded; only a longer value is fetched whole.
 const MOST_OF_ONE: u64 = 8 << 20;
 
 /// Samples of one shard, and which of their fields.
@@ -37,7 +37,7 @@ pub struct Sparse<'a> {
     pub index: &'a Index,
     /// The samples, in any order.
     pub rows: &'a [Row],
-    /// The fields; what lies in the index alone is there already, and is not given.
+    /// The fields; values that the index holds are not given.
     pub fields: &'a [FieldIdx],
 }
 
@@ -97,7 +97,7 @@ pub fn read_samples(
     })
 }
 
-/// A wanted value and where it lies in the shard.
+/// A wanted value and where it is in the shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Value {
     row: Row,
@@ -132,7 +132,7 @@ impl Run {
     }
 }
 
-/// The wanted values in the order in which they lie, each once.
+/// The wanted values in the order of the shard's bytes, each once.
 fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
     let mut values = Vec::new();
     for &row in wanted.rows {
@@ -157,7 +157,7 @@ fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
     Ok(values)
 }
 
-/// Joins values that lie near each other, as long as few bytes lie between them.
+/// Joins values that are near each other, as long as few bytes are between them.
 fn runs(values: Vec<Value>) -> Vec<Run> {
     let wanted = values.iter().map(|value| value.range.end - value.range.start).sum::<u64>();
     let mut gaps_left = wanted / GAPS_OF;
@@ -199,7 +199,7 @@ mod tests {
     fn neighbours_come_together_and_strangers_do_not() {
         check(&[], &[]);
         check(&[0..100, 100..200], &[0..200]);
-        // 320 bytes are wanted, so 20 may lie between them.
+        // 320 bytes are wanted, so 20 may be between them.
         check(&[0..160, 170..330], &[0..330]);
         check(&[0..160, 181..341], &[0..160, 181..341]);
         check(&[0..160, 175..255, 265..345], &[0..255, 265..345]);

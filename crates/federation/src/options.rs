@@ -27,8 +27,8 @@ pub struct Options {
     /// Whether clients are told that reading takes a token. The own origin, unless
     /// `public_read`, always says so.
     pub require_token: bool,
-    /// How long every request waits before it is answered; one that the own cache has no copy
-    /// for, twice: the cache asks the origin.
+    /// How long every request waits before it is answered. Where the own cache has no copy, it
+    /// waits twice: the cache asks the origin.
     pub latency: Duration,
     /// The most bytes per second that clients send and are sent, by all connections to its own
     /// servers together. The own cache fetches from the own origin without a limit.

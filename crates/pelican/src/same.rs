@@ -129,7 +129,7 @@ impl Inner {
             let stat = self.judge_head(url, &route, &place, response).await?;
             return Ok(Told { len_bytes: stat.len_bytes, checksum, server });
         }
-        // No digest is no fault, but some refuse the request for one.
+        // Some servers answer HEAD, but refuse it when it asks for a digest.
         response.finish().await;
         let len_bytes = self.head(url).await?.len_bytes;
         Ok(Told { len_bytes, checksum: None, server })

@@ -170,8 +170,8 @@ impl FolderLock {
     }
 }
 
-/// All go through it to the lock of a folder. Whoever waits for that alone stands in it
-/// meanwhile: those who share the lock, one after the other, would keep it from him for ever.
+/// Everyone who wants the lock of a folder takes this one first. Whoever wants the folder alone
+/// keeps it while waiting: otherwise new sharers could take the folder's lock without end.
 #[derive(Debug)]
 pub(super) struct Gate(Lock);
 

@@ -501,7 +501,7 @@ impl<'a> Files<'a> {
         files
     }
 
-    /// Counts a file no more.
+    /// Stops counting a file.
     fn forget(&mut self, file: &There) {
         self.bytes = self.bytes.saturating_sub(file.bytes);
         self.missing = self.missing.saturating_sub(file.missing);

@@ -9,9 +9,9 @@ use gular_pelican::Error as Pelican;
 
 use crate::{Error, Watch};
 
-/// After so many passing failures without a success between them no more are begun: what makes all
-/// of them fail, such as a dead network, would take its patience for each. Those of one object, such
-/// as a name that is taken, do not count: the next run would meet the same ones first.
+/// After so many passing failures in a row no more objects are begun: whatever makes all of them
+/// fail, such as a dead network, would be waited for with each. Failures of one object, such as a
+/// name that is taken, do not count: the next run would meet the same ones first.
 const MOST_IN_A_ROW: usize = 16;
 
 /// What failed of a folder.
@@ -30,7 +30,7 @@ pub(super) struct Failures {
     pub(super) not_tried: usize,
 }
 
-/// Works on `items`. When one fails the others go on, unless all of them would fail.
+/// Works on `items`. When one fails the others are still done, unless all of them would fail.
 ///
 /// # Errors
 /// When it is cancelled.
@@ -52,10 +52,10 @@ pub(super) fn each<T: Sync>(
             Ok(()) => in_a_row.store(0, Ordering::Relaxed),
             Err(error) if error.is_cancelled() => return Err(error),
             Err(error) => {
-                let weight = match () {
-                    () if is_for_all(&error) => MOST_IN_A_ROW,
-                    () if error.is_passing() => 1,
-                    () => 0,
+                let weight = if is_for_all(&error) {
+                    MOST_IN_A_ROW
+                } else {
+                    usize::from(error.is_passing())
                 };
                 in_a_row.fetch_add(weight, Ordering::Relaxed);
                 let failure = Failed { name: name(item), error };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_no_failure() {
+    fn a_stop_is_not_a_failure() {
         let cancel = AtomicBool::new(false);
         let work = |_: &(), _: &AtomicBool| {
             cancel.store(true, Ordering::Relaxed);

@@ -5,9 +5,9 @@
 //! URL ── listed ─▶ names and lengths ── fetch ────▶ temporary name, checksum, rename ──▶ DIR/name
 //! ```
 //!
-//! What fails alone is named, and the others go on (`each`): a folder of a hundred thousand files
-//! is not begun again for one of them. Nothing is overwritten, here or there: what has a name
-//! already is compared, and is right, or is one more failure.
+//! An object that fails is named, and the others are still moved (`each`): a folder of a hundred
+//! thousand files is not begun again for one of them. Nothing is overwritten, here or there: what
+//! already has the name is compared, and a difference is one more failure.
 
 mod each;
 mod fetch;

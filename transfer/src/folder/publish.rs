@@ -23,7 +23,8 @@ use crate::{BundleUrl, Error, Watch};
 ///
 /// # Errors
 /// When `dir` cannot be read, or holds no file: [`Error::NoFiles`]; [`Error::TooMany`];
-/// [`Error::NoneAccepted`], where nothing else failed; when it is cancelled. What fails of single files is in the report.
+/// [`Error::NoneAccepted`], where nothing else failed; when it is cancelled. What fails of single
+/// files is in the report.
 pub fn publish_folder(
     client: &Client,
     dir: &Path,
@@ -70,7 +71,7 @@ pub fn publish_folder(
     failed.sort_by(|a, b| a.name.cmp(&b.name));
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.seconds = start.elapsed().as_secs_f64();
-    // What failed is told, too, and says more than that nothing was accepted.
+    // Failures are reported too, and say more than that nothing was accepted.
     let report = if failed.is_empty() { report.judged()? } else { report };
     Ok(FolderReport { report, failed, not_tried, lock: None })
 }
@@ -86,7 +87,7 @@ fn there(
 ) -> Result<Option<Listed>, Error> {
     let folders = local::folders(files);
     let wanted = |name: &str| folders.contains(Path::new(name));
-    // What others have there is no concern of this folder.
+    // Objects of others in these collections do not count towards the limit.
     let unlimited = FolderOptions { max_objects: usize::MAX, ..options.clone() };
     match listed::list(client, url, &unlimited, &wanted, watch) {
         Ok(listed) if listed.failed.is_empty() => Ok(Some(listed)),

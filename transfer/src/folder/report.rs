@@ -17,7 +17,8 @@ pub struct FolderReport<R> {
     pub failed: Vec<Failed>,
     /// Objects that were not begun, since the servers, or the disk, failed for all before them.
     pub not_tried: usize,
-    /// With [`FolderOptions::alone`](super::FolderOptions::alone): keeps other fetches out of the folder while it is held.
+    /// With [`FolderOptions::alone`](super::FolderOptions::alone): keeps other fetches out of the
+    /// folder while it is held.
     pub lock: Option<FolderLock>,
 }
 

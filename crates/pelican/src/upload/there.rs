@@ -91,8 +91,8 @@ impl Inner {
             Err(fault) => return Ok(Err(fault.to_string())),
         };
         if !matches!(response.status, 200 | 404) {
-            // No digest is no fault: then the bytes themselves are compared. But some
-            // refuse the request for one.
+            // Some servers answer HEAD, but refuse it when it asks for a digest. Without one
+            // the bytes themselves are compared.
             response.finish().await;
             let head = Request::new(Method::HEAD, &place.server, place.target.as_str());
             response = match self.read_at_origin(job.url, route, place, &head).await? {
