@@ -1,11 +1,13 @@
 //! DAGMan files: nodes, what they run, and who waits for whom.
 
+mod programs;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::disk::{Disk, below, folder_of};
 use crate::finding::{Edit, Finding, Report};
 use crate::lines::joined;
-use crate::submit::{self, Given, Variables};
+use programs::programs;
 
 /// Files that include each other end somewhere: so deep, and so many in all.
 const MAX_DEPTH: usize = 8;
@@ -484,128 +486,6 @@ fn cycle(dag: &Dag, report: &mut Report) {
         }
         path.push(at);
     }
-}
-
-/// The nodes that use one submit file.
-#[derive(Debug, Default)]
-struct Users<'a> {
-    nodes: Vec<&'a str>,
-    /// The file's text where the DAG holds it.
-    text: Option<String>,
-}
-
-impl<'a> Users<'a> {
-    fn add(&mut self, node: &'a str, text: Option<&String>) {
-        self.nodes.push(node);
-        self.text = self.text.take().or_else(|| text.cloned());
-    }
-}
-
-/// What the nodes run: each file once, with the variables of all nodes that use it.
-fn programs(file: &str, dag: &Dag, disk: &dyn Disk, seen: &mut BTreeSet<String>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    // By file, and by line where its text is in the DAG.
-    let mut users: BTreeMap<(String, Option<usize>), Users<'_>> = BTreeMap::new();
-    for (name, node) in &dag.nodes {
-        let folder = below(folder_of(file), &node.folder);
-        let mut report = Report::new(&node.file);
-        match &node.runs {
-            _ if node.noop => {}
-            Runs::Submit(path) => match dag.descriptions.get(path) {
-                Some((line, text)) => {
-                    users.entry((file.to_owned(), Some(*line))).or_default().add(name, Some(text));
-                }
-                None => {
-                    let path = below(&folder, path);
-                    if disk.exists(&path) || path.contains('$') {
-                        users.entry((path, None)).or_default().add(name, None);
-                    } else {
-                        missing(&mut report, node.line, &path);
-                    }
-                }
-            },
-            Runs::Inline(text, line) => {
-                users.entry((node.file.clone(), Some(*line))).or_default().add(name, Some(text));
-            }
-            Runs::Dag(path) | Runs::Splice(path) => {
-                let path = below(&folder, path);
-                match disk.text(&path) {
-                    Some(text) if seen.insert(path.clone()) => {
-                        findings.append(&mut check(&path, &text, disk, seen));
-                    }
-                    Some(_) => {}
-                    None => missing(&mut report, node.line, &path),
-                }
-            }
-        }
-        findings.append(&mut report.findings);
-    }
-    let mut brought = Brought { disk, files: BTreeSet::new() };
-    for ((path, _), Users { nodes, text }) in &users {
-        let Some(text) = text.clone().or_else(|| disk.text(path)) else { continue };
-        for node in nodes {
-            let given = given(dag, &[*node]);
-            brought.files.extend(submit::brought_back(path, &text, node, &given));
-        }
-    }
-    for ((path, line), Users { nodes, text }) in users {
-        let Some(text) = text.or_else(|| disk.text(&path)) else { continue };
-        let given = given(dag, &nodes);
-        let mut found = submit::check(&path, &text, &brought, &given, seen);
-        if let Some(line) = line {
-            for finding in found.iter_mut().filter(|finding| finding.file == path) {
-                finding.line = finding.line.saturating_add(line - 1);
-                finding.edit = None;
-            }
-            found.retain(|finding| finding.rule != "no-queue");
-        }
-        findings.append(&mut found);
-    }
-    findings
-}
-
-/// The disk as it will be: with the files that nodes bring back.
-struct Brought<'a> {
-    disk: &'a dyn Disk,
-    files: BTreeSet<String>,
-}
-
-impl Disk for Brought<'_> {
-    fn len(&self, path: &str) -> Option<u64> {
-        self.disk.len(path).or_else(|| self.files.contains(path).then_some(0))
-    }
-
-    fn is_folder(&self, path: &str) -> bool {
-        self.disk.is_folder(path)
-    }
-
-    fn text(&self, path: &str) -> Option<String> {
-        self.disk.text(path)
-    }
-
-    fn list(&self, folder: &str) -> Vec<String> {
-        self.disk.list(folder)
-    }
-}
-
-fn given(dag: &Dag, nodes: &[&str]) -> Given {
-    let of = |name: &str| name.eq_ignore_ascii_case("ALL_NODES") || nodes.contains(&name);
-    let mut variables = Variables::new();
-    let mut per_node = Vec::new();
-    for (_, key, value) in dag.vars.iter().filter(|(node, ..)| of(node)) {
-        if nodes.len() > 1 {
-            per_node.push(key.clone());
-        }
-        variables.insert(key.clone(), value.clone());
-    }
-    if nodes.len() > 1 {
-        // Their values differ: none of them stands for all.
-        for key in &per_node {
-            variables.insert(key.clone(), format!("$(JOB)_{key}"));
-        }
-        per_node.push("job".to_owned());
-    }
-    Given { variables, per_node, nodes: nodes.len() }
 }
 
 #[cfg(test)]

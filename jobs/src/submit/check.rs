@@ -111,10 +111,7 @@ pub(crate) fn check(
 ) -> Vec<Finding> {
     let submit = Submit::parse(text);
     let folder = folder_of(file).to_owned();
-    let mut variables = given.variables.clone();
-    for set in submit.sets.iter().filter(|set| !set.attribute) {
-        variables.insert(set.name.to_ascii_lowercase(), set.value.clone());
-    }
+    let mut variables = submit.variables(given.variables.clone());
     let (mut items, mut n_jobs) = (given.per_node.clone(), 0_u64);
     for queue in &submit.queues {
         items.extend(queue.vars.iter().map(|var| var.to_ascii_lowercase()));

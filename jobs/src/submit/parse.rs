@@ -1,5 +1,6 @@
 //! Statements of a submit file.
 
+use super::expand::Variables;
 use super::queue::Queue;
 use crate::lines::{Line, joined};
 
@@ -123,6 +124,15 @@ impl Submit {
     /// The last statement that sets the attribute `name`.
     pub(crate) fn attribute(&self, name: &str) -> Option<&Set> {
         self.sets.iter().rev().find(|set| set.attribute && set.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The macros of the file: those that a DAG gives, then its own, which win.
+    pub(super) fn variables(&self, given: Variables) -> Variables {
+        let mut variables = given;
+        for set in self.sets.iter().filter(|set| !set.attribute) {
+            variables.insert(set.name.to_ascii_lowercase(), set.value.clone());
+        }
+        variables
     }
 }
 
