@@ -132,7 +132,8 @@ class Pool:
             ad["NumJobCompletions"], ad["ExitBySignal"] = completions, code < 0
             ad["ExitCode" if code >= 0 else "ExitSignal"] = abs(code)
             bring_back(ad, here, self.folder)
-            if ad.eval("OnExitRemove") is True:
+            # Jobs without the expression leave the queue when they end.
+            if "OnExitRemove" not in ad or ad.eval("OnExitRemove") is True:
                 return code
             sandbox = None
 
