@@ -1,12 +1,9 @@
-//! Fields whose values are files: masks, arrays, anything; and inputs that are no pictures.
+//! Fields whose values are files: masks, arrays, anything; and inputs other than pictures.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{files, jpeg, png, put, run, small_shards};
-use gular_bundle::{
-    Bundle, Dtype, FieldIdx, FieldKind, FieldName, OpenOptions, Payload, Split, npy_header,
-};
+use crate::support::{files, jpeg, png, put, run, samples, small_shards};
+use gular_bundle::{Dtype, FieldKind, FieldName, Payload, npy_header};
 use gular_codec::{DecodeOptions, Decoder, Fit, fit_nearest};
 use gular_pack::{
     Error, FieldFiles, Inputs, Labels, OnBadInput, PayloadOptions, PlanOptions, RawOptions,
@@ -67,7 +64,7 @@ fn masks_go_with_their_images_byte_for_byte_and_as_pixels() {
     assert!(
         matches!(&mask.kind, FieldKind::Bytes { media_types } if media_types == &["image/png"])
     );
-    for (key, values) in &found {
+    for (key, (_, values)) in &found {
         let file = format!("{}_mask.png", key.strip_suffix(".png").unwrap());
         assert_eq!(values[0], std::fs::read(images.join(key)).unwrap());
         assert_eq!(values[1], std::fs::read(masks.join(file)).unwrap());
@@ -84,7 +81,7 @@ fn masks_go_with_their_images_byte_for_byte_and_as_pixels() {
         let (bundle, found) = samples(&out);
         assert_eq!(bundle.manifest().fields[1].as_fixed(), Some((Dtype::U8, &[16, 8][..])));
         let mut decoder = Decoder::new(DecodeOptions::default());
-        for (key, values) in &found {
+        for (key, (_, values)) in &found {
             let file = masks.join(format!("{}_mask.png", key.strip_suffix(".png").unwrap()));
             let (size, classes) = decoder.decode_values(&std::fs::read(file).unwrap()).unwrap();
             let classes: Vec<u8> = classes.into_iter().map(|v| v as u8).collect();
@@ -173,7 +170,7 @@ fn arrays_and_files_of_any_kind_go_beside_the_image() {
     let names: Vec<&str> = bundle.manifest().fields.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["image", "label", "mass", "depth", "note"]);
     assert_eq!(bundle.manifest().fields[3].as_fixed(), Some((Dtype::F32, &[2, 3][..])));
-    for (key, values) in found {
+    for (key, (_, values)) in found {
         let i: u32 = key.split(['/', '.']).nth(2).unwrap().parse().unwrap();
         assert_eq!(values[2], (f64::from(i) + 0.5).to_le_bytes());
         assert_eq!(values[3][..4], (i as f32).to_le_bytes());
@@ -216,7 +213,7 @@ fn arrays_of_one_type_and_shape_become_pixels() {
     let (bundle, found) = samples(&out);
     assert_eq!(bundle.manifest().payload, Payload::Raw);
     assert_eq!(bundle.manifest().fields[0].as_fixed(), Some((Dtype::U16, &[2, 3, 5][..])));
-    assert!(found.values().all(|values| values[0] == plain));
+    assert!(found.values().all(|(_, values)| values[0] == plain));
     let statistics = bundle.manifest().statistics.as_ref().unwrap();
     let sum = |c: u64| (0..6).map(|p| (p * 5 + c) * 999).sum::<u64>() * 2;
     assert_eq!((statistics.pixels, statistics.sum[4].as_str()), (12, &*sum(4).to_string()));
@@ -246,6 +243,6 @@ fn files_of_any_kind_become_field_data() {
     assert!(
         matches!(&data.kind, FieldKind::Bytes { media_types } if media_types == &["application/octet-stream", "application/pdf"])
     );
-    assert_eq!(found["a/1.pdf"], [b"%PDF-1.7".to_vec(), 0_i64.to_le_bytes().to_vec()]);
+    assert_eq!(found["a/1.pdf"].1, [b"%PDF-1.7".to_vec(), 0_i64.to_le_bytes().to_vec()]);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["a/1.pdf", "a/read.me", "b/x"]);
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Cursor};
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::support::{files, put, run, small_shards};
-use gular_bundle::{Bundle, Dtype, FieldIdx, FieldName, MadeValue, OpenOptions, Split, npy_header};
+use crate::support::{Samples, files, put, run, samples, small_shards};
+use gular_bundle::{Dtype, FieldName, MadeValue, Split, npy_header};
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_codec::{encode_jpeg, jpeg_backend};
 use gular_pack::{

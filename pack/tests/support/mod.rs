@@ -2,10 +2,12 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses some of it")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use gular_bundle::{Bundle, FieldIdx, OpenOptions, Split};
 use gular_codec::{encode_jpeg, encode_png};
 use gular_pack::{Error, PackOptions, PlanOptions, Report, pack};
 

@@ -32,9 +32,10 @@ pub(crate) fn host(dir: &Path) -> Result<Host, Box<dyn Error>> {
     let mut host = Host::default();
     for (name, backend) in [("pread", Backend::Pread), ("map", Backend::Map)] {
         // The one shard as fast as it can be: its index in memory, pages touched as often.
-        for (what, dir, index_bytes) in
-            [("2,000 shards", &many, OpenOptions::default().index_bytes), ("one shard", &one, u64::MAX)]
-        {
+        for (what, dir, index_bytes) in [
+            ("2,000 shards", &many, OpenOptions::default().index_bytes),
+            ("one shard", &one, u64::MAX),
+        ] {
             let (mut loader, mut epoch) = (loader(dir, backend, false, index_bytes)?, 0);
             // The first turns open all shards, which this is not about.
             turn(&mut loader, &mut epoch, 3.0)?;
@@ -62,7 +63,8 @@ pub(crate) fn memory(
     // Of libtorch, which is in this process too.
     let before = anonymous()?;
     write(dir, shards, samples, pixels)?;
-    let (mut loader, mut epoch) = (loader(dir, backend, pixels, OpenOptions::default().index_bytes)?, 0);
+    let (mut loader, mut epoch) =
+        (loader(dir, backend, pixels, OpenOptions::default().index_bytes)?, 0);
     let mut host = Host::default();
     host.add(name, move |seconds| {
         let mut answer = turn(&mut loader, &mut epoch, seconds)?;
