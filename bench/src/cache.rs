@@ -85,7 +85,7 @@ mod tests {
         std::fs::write(&paths[1], b"").unwrap();
         fill(&paths).unwrap();
         assert_eq!(resident(&paths), Some(1.0));
-        // Whether pages go away is the file system's business; that it is no error, ours.
+        // The file system decides whether pages go away; one that stays is not an error.
         drop(&paths).unwrap();
         assert!(resident(&paths).is_some_and(|share| (0.0..=1.0).contains(&share)));
         assert_eq!(resident(&[dir.path().join("none")]), None);

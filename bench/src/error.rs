@@ -16,7 +16,7 @@ pub enum Error {
     #[error("{0}")]
     Option(String),
     /// There is nothing to measure.
-    #[error("no JPEG or PNG image below `{path}`, and it is no bundle")]
+    #[error("no JPEG or PNG image below `{path}`, and it is not a bundle")]
     Nothing {
         /// The folder.
         path: String,

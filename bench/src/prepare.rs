@@ -38,7 +38,7 @@ pub(crate) struct Set {
     /// The bundle that the others were converted from.
     base: PathBuf,
     bundles: Vec<(Envelope, PathBuf)>,
-    /// One a sample; none of samples that are no files.
+    /// One a sample; none of samples that are not files.
     pub(crate) files: Vec<PathBuf>,
     of: Of,
 }

@@ -61,7 +61,7 @@ const SAMPLE_EXTRA: u64 = 2048;
 const FILE_EXTRA: u64 = 8192;
 /// A link too long for its inode takes a block.
 const LINK_BYTES: u64 = 4096;
-/// Bytes of a shard that are no samples, and room for manifests.
+/// Bytes of a shard that are not samples, and room for manifests.
 const BUNDLE_EXTRA: u64 = 1 << 20;
 
 /// What [`bench`] would do with `source` and a folder below `scratch`; writes nothing.

@@ -1,4 +1,4 @@
-//! Progress bars on stderr; none when it is no terminal or `--quiet` is given.
+//! Progress bars on stderr; none when it is not a terminal or `--quiet` is given.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;

@@ -69,7 +69,7 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
     stdout(printable(text).as_bytes())
 }
 
-/// Bytes on stdout. A reader that went away (`gular … | head`) is no error,
+/// Bytes on stdout. A reader that went away (`gular … | head`) is not an error,
 /// and must not change the verdict that the exit code says.
 pub(crate) fn stdout(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

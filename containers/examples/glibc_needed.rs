@@ -10,10 +10,11 @@ use gular_containers::elf::Facts;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for file in std::env::args().skip(1) {
-        let facts = Facts::open(Path::new(&file))?.ok_or_else(|| format!("`{file}` is no ELF"))?;
+        let facts =
+            Facts::open(Path::new(&file))?.ok_or_else(|| format!("`{file}` is not an ELF"))?;
         let numbers = |version: &str| -> Option<Vec<u32>> {
             let text = version.strip_prefix("GLIBC_")?;
-            // `GLIBC_PRIVATE` is no version that any system promises.
+            // `GLIBC_PRIVATE` is not a version that any system promises.
             Some(text.split('.').map(|n| n.parse().unwrap_or(u32::MAX)).collect())
         };
         let newest = facts.versions_needed.iter().filter_map(|(_, version)| numbers(version)).max();

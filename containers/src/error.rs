@@ -132,7 +132,7 @@ pub enum Error {
         reason: String,
     },
     /// A program or library that `ld.so` would refuse.
-    #[error("`{path}` is no sound ELF file: {reason}")]
+    #[error("`{path}` is not a sound ELF file: {reason}")]
     Elf {
         /// The file.
         path: String,
@@ -273,16 +273,16 @@ pub enum Error {
     /// Somebody asked to stop.
     #[error("stopped")]
     Cancelled,
-    /// A folder or archive that is no whole OCI image.
-    #[error("`{path}` is no sound OCI image: {reason}")]
+    /// A folder or archive that is not a whole OCI image.
+    #[error("`{path}` is not a sound OCI image: {reason}")]
     Oci {
         /// The folder or archive.
         path: String,
         /// The rule broken, with expected and found.
         reason: String,
     },
-    /// A file is no whole SIF.
-    #[error("`{path}` is no sound SIF: {reason}")]
+    /// A file is not a whole SIF.
+    #[error("`{path}` is not a sound SIF: {reason}")]
     Sif {
         /// The file.
         path: String,

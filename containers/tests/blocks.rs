@@ -312,7 +312,7 @@ fn a_cache_on_another_file_system_holds_a_copy() {
     let shm = Path::new("/dev/shm");
     let device = |path: &Path| fs::metadata(path).map(|m| m.dev()).ok();
     if device(shm).is_none() || device(shm) == device(place.dir.path()) {
-        eprintln!("skipped: /dev/shm is no file system of its own");
+        eprintln!("skipped: /dev/shm is not a file system of its own");
         return;
     }
     let dir = tempfile::tempdir_in(shm).unwrap();

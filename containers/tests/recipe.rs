@@ -74,12 +74,12 @@ fn values_out_of_range_are_errors_with_their_line() {
     for (from, to, line, says) in [
         ("\"train\"\nplatform", "\"Train me\"\nplatform", 3, "name `Train me`"),
         ("linux/amd64", "linux/sparc", 4, "`linux/amd64` or `linux/arm64`"),
-        ("\"8.0\"", "\"80\"", 14, "`80` is no compute capability"),
+        ("\"8.0\"", "\"80\"", 14, "`80` is not a compute capability"),
         ("\"2.11.0\"", "\"2.11\"", 12, "torch version `2.11`"),
         ("\"1.4\"", "\"new\"", 15, "Apptainer `new`"),
         ("debian = \"bookworm\"", "debian = \"bookworm\"\nscratch = true", 5, "exclude each other"),
         ("debian = \"bookworm\"", "scratch = true", 5, "`packages` need `debian`"),
-        ("OMP_NUM_THREADS", "2BAD", 16, "`2BAD` is no name"),
+        ("OMP_NUM_THREADS", "2BAD", 16, "`2BAD` is not a name"),
         ("name = \"train\"\n", "", 2, "missing field `name`"),
         ("[env]", "[env", 16, ""),
     ] {

@@ -343,7 +343,7 @@ pub enum Error {
         /// What differs.
         what: String,
     },
-    /// A column whose values are no stored runs of bytes.
+    /// A column whose values are not stored runs of bytes.
     #[error("column `{column}` cannot be read in place: {reason}")]
     NotInPlace {
         /// The column.

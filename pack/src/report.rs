@@ -53,7 +53,7 @@ pub struct Report {
     pub part: Option<Part>,
     /// Whether all was done before, and nothing was left to do.
     pub already_done: bool,
-    /// Files that are no images of a packed kind, by extension.
+    /// Files that are not images of a packed kind, by extension.
     pub ignored: BTreeMap<String, u64>,
     /// Shards that an earlier, interrupted run had finished.
     pub resumed_shards: u64,

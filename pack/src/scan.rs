@@ -38,7 +38,7 @@ const MOST_KINDS: usize = 100;
 /// The longest extension that is counted as one.
 const LONGEST_EXTENSION: usize = 16;
 
-/// The media type that a key's extension stands for; `None` when such files are no inputs.
+/// The media type that a key's extension stands for; `None` when such files are not inputs.
 pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {
     let extension = stem_and_extension(key).1.to_ascii_lowercase();
     let known = |list: &[(&str, &'static str)]| {
@@ -269,7 +269,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-/// The suffixes of fields whose files lie among the images, which are no images then.
+/// The suffixes of fields whose files lie among the images, which are not images then.
 fn beside(source: &Source, fields: &[FieldFiles]) -> Result<Vec<String>, Error> {
     let same = |path: &Path| match (path.canonicalize(), source.path().canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
@@ -377,7 +377,7 @@ impl Walk<'_> {
         let key = match BundlePath::parse(text) {
             Ok(key) => key,
             Err(e) => {
-                self.bad(path, format!("its name is no key: {}", e.reason), Some("rename it"));
+                self.bad(path, format!("its name is not a key: {}", e.reason), Some("rename it"));
                 return Ok(());
             }
         };

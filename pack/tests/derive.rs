@@ -591,7 +591,7 @@ fn a_new_version_says_what_its_base_says_and_what_was_left_out() {
     let about = &bundle.manifest().about;
     assert_eq!((about.name.as_deref(), about.licence.as_deref()), (Some("Birds"), Some("CC0-1.0")));
     assert_eq!(bundle.manifest().made["skipped"], MadeValue::Number(1));
-    // A part of it; what an interrupted run of another source left is no hindrance.
+    // A part of it; what an interrupted run of another source left is not a hindrance.
     put(&at("images"), "c/5.jpg", &jpeg(5));
     let left = at(&format!("{}new-v3", gular_files::TEMP_PREFIX));
     put(&at("other"), "c/x.jpg", &jpeg(9));

@@ -112,7 +112,7 @@ impl Ranks {
     /// it is often started once a node by another launcher, whose ranks then count nodes.
     ///
     /// # Errors
-    /// [`RankError::Value`] for a variable that is no number;
+    /// [`RankError::Value`] for a variable that is not a number;
     /// [`RankError::Half`] for `RANK` or `WORLD_SIZE` alone;
     /// [`RankError::OutOfRange`] when the rank is not below the world size;
     /// [`RankError::Conflict`] when two launchers differ.

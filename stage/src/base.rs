@@ -59,7 +59,7 @@ pub(super) fn bases(
                 bases.push(Base { path, folder });
             }
             _ if !is_last => {}
-            Ok(_) => return Err(no_base(dir, "it is no folder".into())),
+            Ok(_) => return Err(no_base(dir, "it is not a folder".into())),
             Err(e) => return Err(no_base(dir, e.to_string())),
         }
     }

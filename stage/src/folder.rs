@@ -139,7 +139,7 @@ impl Folder {
         };
         let fault = match found {
             _ if found.is_symlink() => "it is a symbolic link",
-            _ if !found.is_dir() => "it is no folder",
+            _ if !found.is_dir() => "it is not a folder",
             _ if found.uid() != rustix::process::getuid().as_raw() => "it belongs to another user",
             _ if found.mode() & 0o077 != 0 => "others may enter it",
             _ => return Ok(true),
@@ -381,11 +381,11 @@ fn open(path: &Path, create: bool) -> io::Result<File> {
     options.mode(0o600).custom_flags(no_links).open(path)
 }
 
-/// Removes a folder of this user with all in it; a link is not followed, and is no folder.
+/// Removes a folder of this user with all in it; a link is not followed, and is not a folder.
 fn remove_tree(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() {
-        return Err(io::Error::other("it is no folder of this user"));
+        return Err(io::Error::other("it is not a folder of this user"));
     }
     fs::remove_dir_all(path)
 }

@@ -83,7 +83,7 @@ impl Version {
         let number = |name: &str| -> Option<u64> {
             fs::read_to_string(dir.join(name)).ok()?.trim().parse().ok()
         };
-        // `max` is no number, so it bounds nothing.
+        // `max` is not a number, so it bounds nothing.
         let (files, usage, stat): (&[_], _, _) = match self {
             Self::V1 => {
                 (&["memory.limit_in_bytes"], "memory.usage_in_bytes", "total_inactive_file")

@@ -176,7 +176,7 @@ impl Directory {
         })?;
         if !path.is_dir() {
             let path = path.display().to_string();
-            return Err(Error::Source { path, reason: "it is no folder" });
+            return Err(Error::Source { path, reason: "it is not a folder" });
         }
         let mut found = Self { path, folders: Vec::new(), files: Vec::new() };
         found.add(Path::new(""))?;
@@ -261,7 +261,7 @@ mod tests {
         check("train", "a/b/c/x.jpg", 5);
         check("train", "a/b/d/x.jpg", 6);
         check("train", "a/e/x.jpg", 7);
-        // Shuffled: back again is no new one.
+        // Shuffled: back again is not a new one.
         check("train", "a/b/c/y.jpg", 7);
         check("val", "a/b/c/x.jpg", 11);
         check("train", "c/x.jpg", 12);

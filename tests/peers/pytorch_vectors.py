@@ -13,7 +13,7 @@ except ImportError as error:
     print(f"skip pytorch_vectors: {error.name} missing, install: pip install torch numpy")
     sys.exit(0)
 
-# Who made the file is no order, and the large permutations take minutes.
+# Who made the file is not an order, and the large permutations take minutes.
 NOT_COMPARED = {"about", "torch", "notes", "randperm_large"}
 
 

@@ -134,7 +134,7 @@ def adopts():
         wrong = [key for key in expected if extract(out, key) != expected[key][0]]
         n = {split: sum(key.startswith(split) for key in expected) for split in ("train", "val")}
         check(f"adopt: {name}", not wrong and report["splits"] == n, (wrong[:3], report))
-        check(f"adopt: {name}: what is no image", "are no images" in report["left_out"].get("other files", ""), report)
+        check(f"adopt: {name}: what is not an image", "are not images" in report["left_out"].get("other files", ""), report)
     gular("convert", "adopted-plain", "adopted-files", "--envelope", "directory")
     rows = samples(pathlib.Path("adopted-files/train")) | samples(pathlib.Path("adopted-files/val"))
     labels = {key: int(row["label"]) for key, row in rows.items()}
@@ -171,7 +171,7 @@ def refuses():
     pathlib.Path("photos/train/class 0/empty.jpg").touch()
     run("mksquashfs", "photos", "empty.squashfs", *STORED, "-no-progress", "-quiet")
     said = gular("adopt", "empty.squashfs", "--out", "none", refused=True)
-    check("adopt: an empty file is no image", "train/class 0/empty.jpg" in said, said)
+    check("adopt: an empty file is not an image", "train/class 0/empty.jpg" in said, said)
 
 
 def without_folders(made):

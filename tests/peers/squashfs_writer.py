@@ -115,7 +115,7 @@ def differences(found, reader):
         if int(ours.st_mtime) != int(theirs.st_mtime):
             yield f"{path!r}: mtime is {theirs.st_mtime}, not {ours.st_mtime}"
         if names.setdefault(ours.st_ino, theirs.st_ino) != theirs.st_ino and not fuse:
-            yield f"{path!r} is no hard link any more"
+            yield f"{path!r} is not a hard link any more"
         a, b = os.path.join(os.fsencode(SOURCE), path), os.path.join(os.fsencode(found), path)
         if stat.S_ISREG(ours.st_mode) and pathlib.Path(os.fsdecode(a)).read_bytes() != pathlib.Path(os.fsdecode(b)).read_bytes():
             yield f"{path!r}: other bytes"

@@ -75,7 +75,7 @@ fn json_says_where_everything_is_and_tokens_stand_alone() {
     for (options, reason) in [
         (&[][..], "the token would allow nothing"),
         (&["--read", "/", "--lifetime", "2h"], "1 s to 3600 s"),
-        (&["--read", "../x"], "is no path below the namespace"),
+        (&["--read", "../x"], "is not a path below the namespace"),
         (&["--read", "/", "--lifetime", "30"], "such as `30m`"),
     ] {
         let refused = token(options);

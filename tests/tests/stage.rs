@@ -255,8 +255,12 @@ fn what_is_no_folder_is_named() {
         &case.dir.path().join("no"),
         ["cannot stage to", "no`: No such", "--to DIR"],
     );
-    check(&case.bundle, &file, ["cannot stage to", "manifest.json`: it is no folder", "--to DIR"]);
-    check(&file, &case.to, ["manifest.json` cannot be staged", "it is no folder", "gular pack"]);
+    check(
+        &case.bundle,
+        &file,
+        ["cannot stage to", "manifest.json`: it is not a folder", "--to DIR"],
+    );
+    check(&file, &case.to, ["manifest.json` cannot be staged", "it is not a folder", "gular pack"]);
 }
 
 #[test]
@@ -498,7 +502,7 @@ fn a_damaged_source_is_refused_and_nothing_is_left() {
         assert!(case.is_clean() && !marker.exists(), "{name:?}");
         fs::write(&path, bytes).unwrap();
     }
-    // Another format by its manifest, or none, is no folder of plain files as long as
+    // Another format by its manifest, or none, is not a folder of plain files as long as
     // there are shards.
     let path = case.bundle.join("manifest.json");
     let manifest = fs::read_to_string(&path).unwrap();
@@ -551,7 +555,7 @@ fn a_folder_that_is_not_ours_is_refused_and_left_alone() {
     check("it is a symbolic link");
     fs::remove_file(&folder).unwrap();
     fs::write(&folder, b"").unwrap();
-    check("it is no folder");
+    check("it is not a folder");
     fs::remove_file(&folder).unwrap();
     put(&folder, "somebody's", b"x");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();

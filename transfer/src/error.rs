@@ -19,14 +19,14 @@ pub enum Error {
     /// A federation, server or token.
     #[error(transparent)]
     Pelican(#[from] gular_pelican::Error),
-    /// What stands behind `#` in a URL is no digest.
-    #[error("`#{text}` is no bundle digest, expected `#blake3=` and 64 hex digits")]
+    /// What stands behind `#` in a URL is not a digest.
+    #[error("`#{text}` is not a bundle digest, expected `#blake3=` and 64 hex digits")]
     Fragment {
         /// The refused text.
         text: String,
     },
     /// A collection without a manifest.
-    #[error("`{url}` is a collection without a `{name}`, so it is no bundle")]
+    #[error("`{url}` is a collection without a `{name}`, so it is not a bundle")]
     NoManifest {
         /// The collection.
         url: String,

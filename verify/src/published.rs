@@ -1,6 +1,6 @@
 //! A published bundle: streamed from whoever has it, kept nowhere.
 //!
-//! A copy that another server has right is no fault: the client passes on what the
+//! A copy that another server has right is not a fault: the client passes on what the
 //! manifest's digests accept, wherever it comes from. A fault here means that no
 //! server has the right bytes.
 

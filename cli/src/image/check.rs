@@ -140,7 +140,7 @@ pub(super) fn host_paths() -> Vec<String> {
     home.map(str::to_owned).into_iter().collect()
 }
 
-/// Findings, on stderr: they are no result but what to do something about.
+/// Findings, on stderr: they are what to act on, and not the result.
 pub(super) fn show_findings(report: &Report, output: &Output) {
     for finding in &report.findings {
         let word = match finding.severity {

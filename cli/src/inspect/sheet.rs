@@ -76,7 +76,7 @@ pub(super) fn thumbnail(
     let image = match kind {
         None => decoder.decode(bytes).map_err(|e| e.to_string())?,
         Some((dtype, shape)) => stored_picture(dtype, shape, bytes)
-            .ok_or_else(|| format!("{dtype:?} {shape:?} is no picture"))?,
+            .ok_or_else(|| format!("{dtype:?} {shape:?} is not a picture"))?,
     };
     let (w, h) = (image.width() as usize, image.height() as usize);
     let long = w.max(h).max(1);

@@ -45,7 +45,7 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
             Ok(found) => found,
             // Said already, of the file itself.
             Err(Error::Elf { path, reason }) => {
-                let reason = format!("`{path}`, which it loads, is no sound ELF file: {reason}");
+                let reason = format!("`{path}`, which it loads, is not a sound ELF file: {reason}");
                 findings.push(Finding::error("elf", elf.path, reason));
                 continue;
             }

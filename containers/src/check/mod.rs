@@ -39,7 +39,7 @@ use crate::rootfs::Rootfs;
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) when a file of the tree cannot be read. What
-/// is wrong with the image is no error but a finding.
+/// is wrong with the image is not an error but a finding.
 pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<Report> {
     let mut findings = Vec::new();
     let inventory = Inventory::take(tree, about, &mut findings)?;

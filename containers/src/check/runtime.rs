@@ -99,7 +99,7 @@ fn runnable(
     findings: &mut Vec<Finding>,
 ) -> Result<()> {
     let What::File(source) = &node.what else {
-        findings.push(Finding::error(rule, path, "it is no file"));
+        findings.push(Finding::error(rule, path, "it is not a file"));
         return Ok(());
     };
     if node.mode & 0o001 == 0 {
@@ -164,7 +164,7 @@ fn file(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) {
         let is_hash = |word: &str| {
             word.len() >= MIN_HASH
                 && word.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-                // A date is no digest.
+                // A date is not a digest.
                 && (word.len() > MIN_HASH || word.bytes().any(|b| b.is_ascii_lowercase()))
         };
         if !words.into_iter().any(is_hash) {

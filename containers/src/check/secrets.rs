@@ -115,7 +115,7 @@ const HINT: &str =
 fn named(subject: &str, name: &str, value: &str) -> Option<Finding> {
     let upper = name.to_ascii_uppercase();
     let part = SECRET_NAMES.iter().find(|part| upper.contains(**part))?;
-    // A file's path, a switch or nothing at all is no secret.
+    // A file's path, a switch or nothing at all is not a secret.
     let harmless = value.len() < 8 || value.starts_with('/');
     (!harmless).then(|| {
         let message = format!("its name has `{part}`, and its value would be in every copy");

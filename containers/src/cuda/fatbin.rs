@@ -57,7 +57,7 @@ impl FromStr for Capability {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no compute capability; one is written `8.6`");
+        let wrong = || format!("`{text}` is not a compute capability; one is written `8.6`");
         let (major, minor) = text.split_once('.').ok_or_else(wrong)?;
         let number = |text: &str| match text.parse() {
             Ok(number) if text.len() <= 2 => Ok(number),

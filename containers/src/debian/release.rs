@@ -63,7 +63,7 @@ impl Release {
         let root = root.trim_end_matches('/');
         let url = format!("{root}/dists/{suite}/InRelease");
         if suite.is_empty() || suite.starts_with('.') || !suite.bytes().all(good) {
-            let reason = format!("`{suite}` is no name of a Debian release");
+            let reason = format!("`{suite}` is not the name of a Debian release");
             return Err(Error::Release { url, reason, hint: nearest(suite) });
         }
         let bytes = match transport.read(&url, MAX_RELEASE) {
@@ -114,7 +114,7 @@ impl Release {
                 (Some(Ok(digest)), Some(bytes), Some(path), None) => {
                     files.push((path.to_owned(), digest, bytes));
                 }
-                _ => return Err(wrong(format!("`{line}` is no line of SHA256"))),
+                _ => return Err(wrong(format!("`{line}` is not a line of SHA256"))),
             }
         }
         Ok(Self {
@@ -190,7 +190,7 @@ fn field_date(text: &str, field: &str, url: &str) -> Result<Option<u64>> {
     match date.and_then(|date| date.duration_since(UNIX_EPOCH).ok()) {
         Some(since) => Ok(Some(since.as_secs())),
         None => {
-            let reason = format!("`{field}: {value}` is no date");
+            let reason = format!("`{field}: {value}` is not a date");
             Err(Error::Release { url: url.to_owned(), reason, hint: None })
         }
     }

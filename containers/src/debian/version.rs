@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Version(String);
 
 impl Version {
-    /// Takes any text: what is no version is ordered like one.
+    /// Takes any text: what is not a version is ordered like one.
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }

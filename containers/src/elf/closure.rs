@@ -64,7 +64,7 @@ pub enum Fault {
 /// `LD_LIBRARY_PATH`. Names in `host` are taken to come from the host.
 ///
 /// # Errors
-/// [`Error::Elf`] for a damaged file or a root that is no ELF file, [`Error::Io`],
+/// [`Error::Elf`] for a damaged file or a root that is not an ELF file, [`Error::Io`],
 /// [`Error::Conflict`] for a root that is not there.
 pub fn closure(
     tree: &Rootfs,

@@ -37,7 +37,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads a file's headers; `None` when it is no ELF file of 64 bits.
+    /// Reads a file's headers; `None` when it is not an ELF file of 64 bits.
     ///
     /// # Errors
     /// [`Error::Elf`] for a damaged one, [`Error::Io`].

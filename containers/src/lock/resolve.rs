@@ -159,7 +159,7 @@ fn deb(package: &debian::Package, sources: &Sources, snapshot: &str) -> Result<P
         urls.push(format!("{SNAPSHOT}/{archive}/{snapshot}/{}", package.filename));
     }
     if urls.iter().any(|url| package::file_name(url).is_none()) {
-        let reason = format!("`{}` is no file's name", package.filename);
+        let reason = format!("`{}` is not a file's name", package.filename);
         return Err(Error::Package { name: package.name.clone(), reason, hint: None });
     }
     Ok(Package {

@@ -72,7 +72,7 @@ impl ImageLock {
     /// of their names, whatever the order of the text.
     ///
     /// # Errors
-    /// [`Error::Lock`] with the line: what is no TOML, a newer version, an unknown
+    /// [`Error::Lock`] with the line: what is not TOML, a newer version, an unknown
     /// key, a digest, name or address that cannot be one.
     pub fn parse(text: &str, path: &str) -> Result<Self> {
         let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
@@ -136,7 +136,7 @@ impl ImageLock {
     /// Where to look, and what is wrong there.
     fn sound(&self) -> std::result::Result<(), (String, String)> {
         if i64::try_from(self.time).is_err() {
-            return Err(("time".to_owned(), format!("time {} is no time", self.time)));
+            return Err(("time".to_owned(), format!("time {} is not a time", self.time)));
         }
         let mut names = BTreeSet::new();
         let mut files = BTreeSet::new();
@@ -147,7 +147,7 @@ impl ImageLock {
             let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
             let first = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
             if !first || !name.bytes().all(good) {
-                return wrong(format!("`{name}` is no package's name"));
+                return wrong(format!("`{name}` is not a package's name"));
             }
             if !names.insert((kind, name)) {
                 return wrong(format!("{kind} `{name}` is there twice"));
@@ -161,7 +161,7 @@ impl ImageLock {
             for url in urls {
                 let scheme = ["https://", "http://", "file://"].iter().any(|s| url.starts_with(s));
                 if !scheme || file_name(url).is_none() {
-                    return Err((url.clone(), format!("`{url}` is no file's address")));
+                    return Err((url.clone(), format!("`{url}` is not a file's address")));
                 }
             }
             match urls.first().and_then(|url| file_name(url)) {
@@ -251,7 +251,7 @@ mod tests {
         for (from, to, line, says) in [
             ("time = ", "tme = ", 4, "unknown field `tme`"),
             ("linux/amd64", "linux/sparc", 6, "platform `linux/sparc`"),
-            ("\"libc6\"", "\"../x\"", 27, "`../x` is no package's name"),
+            ("\"libc6\"", "\"../x\"", 27, "`../x` is not a package's name"),
             ("\"libc6\"", "\"bash\"", 19, "deb `bash` is there twice"),
             ("sha256 = \"01", "sha256 = \"g1", 23, "is not a SHA-256"),
             ("digest = \"sha256:", "digest = \"sha512:", 16, "expected `sha256:` and 64"),
@@ -259,7 +259,7 @@ mod tests {
                 "https://deb.debian.org/debian/pool/bash_2",
                 "ftp://x/bash",
                 24,
-                "is no file's address",
+                "is not a file's address",
             ),
             ("pool/libc6_2", "pool/bash_2", 27, "`bash_2_amd64.deb` is there twice"),
             ("bytes = 77", "bytes = -77", 22, "-77"),

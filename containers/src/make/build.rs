@@ -44,7 +44,7 @@ pub struct Built {
 /// Builds an image: locks the recipe where needed, fetches and unpacks the packages,
 /// adds the program, checks and replays the result, and writes it.
 ///
-/// An image that would not run is no error: [`Built::check`] says so, and nothing is
+/// An image that would not run is not an error: [`Built::check`] says so, and nothing is
 /// written then, unless [`Order::force`] is set.
 ///
 /// # Errors

@@ -112,7 +112,7 @@ pub(super) fn nodes(tree: &Rootfs, layer: Layer) -> Vec<(&RootPath, &Node)> {
         path != &RootPath::ROOT && (node.layer == layer || above.contains(path))
     };
     let nodes: Vec<_> = tree.iter().filter(|(path, node)| of_layer(path, node)).collect();
-    // Directories alone are no layer.
+    // Directories alone are not a layer.
     if nodes.iter().any(|(_, node)| node.layer == layer) { nodes } else { Vec::new() }
 }
 

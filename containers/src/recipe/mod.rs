@@ -76,7 +76,7 @@ impl Recipe {
     /// Reads and checks a recipe's text; `path` names it in errors.
     ///
     /// # Errors
-    /// [`Error::Recipe`] with the line: what is no TOML, an unknown key (with the
+    /// [`Error::Recipe`] with the line: what is not TOML, an unknown key (with the
     /// nearest known one), a value out of its range, parts that exclude each other.
     pub fn parse(text: &str, path: &str) -> Result<Self> {
         let wrong = |at: usize, reason: String, hint: Option<String>| {
@@ -136,7 +136,7 @@ impl Recipe {
                 || !name.chars().all(good)
                 || name.starts_with(|c: char| c.is_ascii_digit())
             {
-                let reason = format!("`{name}` is no name of an environment variable");
+                let reason = format!("`{name}` is not the name of an environment variable");
                 return Err(("env", reason));
             }
         }

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// (`SINGULARITY_RUN_TEST_BEFORE_JOB`, and the job itself).
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Cancelled`]. A line that fails is no error.
+/// [`Error::Io`], [`Error::Cancelled`]. A line that fails is not an error.
 pub fn with_apptainer(sif: &Path, means: &Means<'_>) -> Result<Vec<Replay>> {
     let temp = tempfile::TempDir::with_prefix_in("gular-job-", means.temp);
     let temp = temp.map_err(Error::io("create", means.temp))?;

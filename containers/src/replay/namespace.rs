@@ -44,7 +44,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// util-linux; `mount` and `chroot` of this machine are used, too.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Cancelled`]. A line that fails is no error.
+/// [`Error::Io`], [`Error::Cancelled`]. A line that fails is not an error.
 pub fn in_namespace(
     tree: &Rootfs,
     program: Option<&RootPath>,

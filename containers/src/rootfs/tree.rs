@@ -64,7 +64,7 @@ impl Source {
         let meta = std::fs::metadata(path).map_err(Error::io("read", path))?;
         if !meta.is_file() {
             // Opening a pipe would wait for its other end.
-            let reason = "it is no regular file".to_owned();
+            let reason = "it is not a regular file".to_owned();
             return Err(Error::Conflict { path: path.display().to_string(), reason });
         }
         Ok(Self::File { path: path.to_owned(), bytes: meta.len(), blake3: None })
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// A text of at most so many bytes; `None` for a longer one. What is no UTF-8 is
+    /// A text of at most so many bytes; `None` for a longer one. What is not UTF-8 is
     /// replaced.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl Rootfs {
     /// archive is unpacked over another; a directory and its like are one.
     ///
     /// # Errors
-    /// [`Error::Path`] when something that is no directory stands above it, or
+    /// [`Error::Path`] when something that is not a directory stands above it, or
     /// links lead round in a circle; [`Error::Conflict`] where another kind stands.
     pub fn add(&mut self, layer: Layer, path: &RootPath, mode: u16, what: What) -> Result<()> {
         let Some(parent) = path.parent() else {

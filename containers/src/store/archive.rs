@@ -42,7 +42,7 @@ pub fn unpack_tar(
     let damaged = |reason: String| Error::Archive { path: name.to_owned(), reason };
     filling.name_archive(name);
     let header = Cell::new(MAX_HEADER);
-    // What is no file's bytes is headers: a few for each member.
+    // What is not a file's bytes is headers: a few for each member.
     let most = limits.bytes.saturating_add(limits.entries.saturating_mul(MEMBER_HEADERS));
     let reader = Metered { inner: reader, header: &header, left: most.saturating_add(MAX_HEADER) };
     let mut tar = tar::Archive::new(reader);
@@ -229,7 +229,7 @@ fn with_member<T>(
     let read = reader.read_exact(&mut magic);
     if read.is_err() || &magic != AR_MAGIC {
         return Err(damaged(
-            "it is no Debian package: it does not begin as ar archives do".to_owned(),
+            "it is not a Debian package: it does not begin as ar archives do".to_owned(),
         ));
     }
     loop {

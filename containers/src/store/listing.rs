@@ -138,7 +138,7 @@ impl Filling {
         Error::Limit { path: self.archive.clone(), what, found, limit }
     }
 
-    /// Adds a node that is no file.
+    /// Adds a node that is not a file.
     ///
     /// # Errors
     /// [`Error::Limit`] over the limits.

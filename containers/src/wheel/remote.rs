@@ -23,7 +23,7 @@ const HEADER: u64 = 160 << 10;
 /// The `METADATA` of the wheel at `url`, which has `bytes`.
 ///
 /// # Errors
-/// [`Error::Fetch`]; [`Error::Archive`] for one that is no wheel.
+/// [`Error::Fetch`]; [`Error::Archive`] for one that is not a wheel.
 pub(super) fn metadata(url: &str, bytes: u64, transport: &dyn Transport) -> Result<String> {
     let wrong = |reason: &dyn std::fmt::Display| {
         let reason = format!("no `METADATA` can be read from it: {reason}");

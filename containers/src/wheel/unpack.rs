@@ -26,7 +26,7 @@ pub fn unpack_wheel(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
     let file = File::open(wheel).map_err(Error::io("open", wheel))?;
     // Each entry is a jump, after which a buffer fills anew.
     let mut zip = ZipArchive::new(BufReader::with_capacity(32 << 10, file))
-        .map_err(|e| damaged(format!("it is no whole wheel: {e}")))?;
+        .map_err(|e| damaged(format!("it is not a whole wheel: {e}")))?;
     filling.name_archive(&shown);
     let over = |what: &'static str, found: u64, limit: u64| Error::Limit {
         path: shown.clone(),

@@ -24,7 +24,7 @@ pub enum Error {
         limit: u64,
     },
     /// A file says that it is something else.
-    #[error("`{path}` is no {expected}: its format is {found}")]
+    #[error("`{path}` is not a {expected}: its format is {found}")]
     Format {
         /// The file.
         path: String,
@@ -126,7 +126,7 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
-    /// A file whose values are no stored runs of bytes.
+    /// A file whose values are not stored runs of bytes.
     #[error("`{path}` cannot be read in place: {reason}")]
     NotInPlace {
         /// The file.
@@ -158,7 +158,7 @@ pub enum Error {
         /// Its envelope.
         envelope: Envelope,
     },
-    /// A name or key that is no safe relative path.
+    /// A name or key that is not a safe relative path.
     #[error(transparent)]
     Path(#[from] PathError),
     /// The flag of [`ReadAt::until`](crate::ReadAt::until) was set.
@@ -219,7 +219,7 @@ impl Error {
                 format!("{what} of {found} bytes is over the limit of {limit}")
             }
             Self::Format { expected, found, .. } => {
-                format!("is no {expected}: its format is {found}")
+                format!("is not a {expected}: its format is {found}")
             }
             other => other.to_string(),
         }

@@ -225,7 +225,7 @@ impl TryFrom<String> for FieldName {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("`{}` is no field name", text.escape_debug()))
+        Self::parse(&text).ok_or_else(|| format!("`{}` is not a field name", text.escape_debug()))
     }
 }
 
@@ -277,7 +277,8 @@ impl TryFrom<String> for Decimal {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("`{}` is no decimal number", text.escape_debug()))
+        Self::parse(&text)
+            .ok_or_else(|| format!("`{}` is not a decimal number", text.escape_debug()))
     }
 }
 

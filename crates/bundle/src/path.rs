@@ -14,7 +14,7 @@ use std::fmt;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BundlePath(String);
 
-/// A text that is no safe relative path.
+/// A text that is not a safe relative path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{path}` is not a safe relative path: {reason}")]
 pub struct PathError {

@@ -65,7 +65,7 @@ impl Header {
     /// Reads the header of a shard or an index and checks it against the file's length.
     ///
     /// # Errors
-    /// [`Error::Malformed`] or [`Error::TooLarge`] when it is no safetensors file.
+    /// [`Error::Malformed`] or [`Error::TooLarge`] when it is not a safetensors file.
     pub fn read(file: &ReadAt) -> Result<Self, Error> {
         let bytes = Self::bytes(file, MAX_HEADER)?;
         Self::parse(&file.path(), &bytes, file.len_bytes())

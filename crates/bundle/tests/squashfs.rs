@@ -210,11 +210,11 @@ fn images_of_a_tree_are_samples() {
     assert_eq!(keys(&found), ["c/a.PNG", "c/b.jpg", "d/deep/x.jpeg", "d/empty.jpg"]);
     let Values::Bytes(runs) = &found.column("image").unwrap().values else { panic!("{found:?}") };
     let lens: Vec<Option<u64>> = runs.iter().map(|run| run.map(|Run { len, .. }| len)).collect();
-    assert_eq!(lens, [Some(9000), Some(72), Some(15), None], "an empty file is no image");
+    assert_eq!(lens, [Some(9000), Some(72), Some(15), None], "an empty file is not an image");
     let Values::NotStored(others) = &found.column("other files").unwrap().values else {
         panic!("{found:?}")
     };
-    assert!(others.contains("3 are no images"), "{others}");
+    assert!(others.contains("3 are not images"), "{others}");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_list_of_samples_is_followed() {
     for bad in ["key\timage\na\tx/4\n", "key\timage\na\n", "key\timage\na\tx/1"] {
         assert!(matches!(with(bad).unwrap_err(), Error::Malformed { .. }), "{bad:?}");
     }
-    // A file of that name that is no list is one of the others.
+    // A file of that name that is not a list is one of the others.
     assert_eq!(keys(&with("id\tscore\n").unwrap()), ["x/3.jpg"]);
     assert_eq!(keys(&with("").unwrap()), ["x/3.jpg"]);
 }
@@ -271,7 +271,7 @@ fn what_is_no_stored_run_is_refused_with_what_repacks_it() {
     check(tails, "its end apart");
     let mut holes = stored();
     holes.zeros = Zeros::Holes;
-    check(holes, "1 of its 2 images are no stored runs: `c/z.jpg` has blocks of zeros");
+    check(holes, "1 of its 2 images are not stored runs: `c/z.jpg` has blocks of zeros");
     let none = foreign(stored(), &[("a.txt", b"x".to_vec())]).unwrap_err();
     assert!(none.to_string().contains("no images"), "{none}");
 }

@@ -183,7 +183,7 @@ fn a_wrong_view_is_refused_by_name() {
         let error = refused(&bytes, 3).unwrap_err();
         assert!(error.contains(word), "{at}: {error}");
     };
-    check(0, b"G", "is no view");
+    check(0, b"G", "is not a view");
     check(12, &[2], "newer than 1");
     check(16, &[whole.index.digest.as_bytes()[0] ^ 1], "it is of the index");
     check(48, &[41], "its view is of 41");

@@ -7,7 +7,7 @@ pub enum Error {
     /// There are no bytes at all.
     #[error("the file is empty")]
     Empty,
-    /// The first bytes are no format this crate reads, whatever the name says.
+    /// The first bytes are not a format this crate reads, whatever the name says.
     #[error("neither JPEG, PNG nor WebP: the file starts with {start}")]
     UnknownFormat {
         /// What the file starts with.

@@ -31,7 +31,7 @@ impl Guard {
         })?;
         let claims = match token(parts) {
             None => Err("this needs a token, and there is none"),
-            Some(None) => Err("the authorization is no bearer token"),
+            Some(None) => Err("the authorization is not a bearer token"),
             Some(Some(token)) => self.issuer.check(&token, SystemTime::now()),
         };
         Ok(Admitted { guard: self, path, claims })

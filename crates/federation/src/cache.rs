@@ -63,7 +63,7 @@ impl Cache {
                 .with("allow", "GET, HEAD, PROPFIND"));
         }
         let name = Name::parse(parts.uri.path())
-            .ok_or_else(|| refuse(StatusCode::BAD_REQUEST, "the path is no object's name"))?;
+            .ok_or_else(|| refuse(StatusCode::BAD_REQUEST, "the path is not an object's name"))?;
         self.guard.admit(parts, &name)?.demand(&[Action::Read])?;
         let kept = self.kept(&name).await?;
         if parts.method.as_str() == "PROPFIND" {

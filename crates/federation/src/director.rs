@@ -100,7 +100,7 @@ impl Director {
             );
         }
         let Some(name) = Name::parse(path) else {
-            return fail(StatusCode::BAD_REQUEST, "the path is no object's name");
+            return fail(StatusCode::BAD_REQUEST, "the path is not an object's name");
         };
         if name.below(&self.namespace).is_none() {
             return fail(

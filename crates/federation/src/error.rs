@@ -61,13 +61,15 @@ pub enum Error {
         reason: String,
     },
     /// A namespace that could not be one.
-    #[error("`{namespace}` is no namespace: one or more names of `A-Za-z0-9._-`, each after a `/`")]
+    #[error(
+        "`{namespace}` is not a namespace: one or more names of `A-Za-z0-9._-`, each after a `/`"
+    )]
     Namespace {
         /// As given.
         namespace: String,
     },
     /// A path that a token cannot name.
-    #[error("`{path}` is no path below the namespace that a token can name: {reason}")]
+    #[error("`{path}` is not a path below the namespace that a token can name: {reason}")]
     Scope {
         /// As given.
         path: String,

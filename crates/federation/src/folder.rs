@@ -56,7 +56,7 @@ impl Folder {
     /// The lock, which is held until it is dropped. What an earlier run said of where it serves
     /// is removed: until this one says so, nobody can make a token.
     pub(super) fn lock(&self) -> Result<Lock, Error> {
-        // Who makes a token looks at the lock for a moment, which is no serving.
+        // Who makes a token looks at the lock for a moment, which is not serving.
         let mut briefly = |waited| waited < Duration::from_millis(200);
         let lock = Lock::wait_at(&self.path("lock"), LockMode::Exclusive, &mut briefly);
         let Some(lock) = lock? else {

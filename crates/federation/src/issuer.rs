@@ -71,15 +71,15 @@ impl Issuer {
     /// The claims of a token of this issuer that is valid at `now`; else why it is not.
     pub(super) fn check(&self, token: &Token, now: SystemTime) -> Result<Claims, &'static str> {
         let (signed, signature) =
-            token.secret().rsplit_once('.').ok_or("the token is no JSON Web Token")?;
+            token.secret().rsplit_once('.').ok_or("the token is not a JSON Web Token")?;
         let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).ok();
         let header = signed.split('.').next().and_then(decode);
         let header: Option<Value> = header.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let header = header.ok_or("the token is no JSON Web Token")?;
+        let header = header.ok_or("the token is not a JSON Web Token")?;
         if header.get("alg").and_then(Value::as_str) != Some("ES256") {
             return Err("the token is not signed with ES256");
         }
-        let claims = Claims::decode(token).ok_or("the token is no JSON Web Token")?;
+        let claims = Claims::decode(token).ok_or("the token is not a JSON Web Token")?;
         if claims.issuer.as_deref() != Some(self.url.as_str()) {
             return Err("the token is of another issuer");
         }
@@ -179,8 +179,8 @@ mod tests {
             (of_another_key.secret(), "the token's signature is not of this issuer"),
             (&unsigned, "the token is not signed with ES256"),
             (&parts.join("."), "the token's signature is not of this issuer"),
-            ("garbage", "the token is no JSON Web Token"),
-            ("a.b.c", "the token is no JSON Web Token"),
+            ("garbage", "the token is not a JSON Web Token"),
+            ("a.b.c", "the token is not a JSON Web Token"),
         ] {
             let token = Token::parse(forged).unwrap();
             assert_eq!(issuer.check(&token, now).unwrap_err(), reason, "{forged}");

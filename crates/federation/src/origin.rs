@@ -48,7 +48,7 @@ impl Handler for Origin {
 impl Origin {
     async fn dispatch(&self, parts: &Parts, body: &mut Incoming) -> Result<Answer, Answer> {
         let name = Name::parse(parts.uri.path())
-            .ok_or_else(|| refuse(StatusCode::BAD_REQUEST, "the path is no object's name"))?;
+            .ok_or_else(|| refuse(StatusCode::BAD_REQUEST, "the path is not an object's name"))?;
         let admitted = self.guard.admit(parts, &name)?;
         match parts.method.as_str() {
             "GET" | "HEAD" => self.read(parts, name, &admitted).await,

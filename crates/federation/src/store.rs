@@ -135,7 +135,7 @@ impl Store {
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            // One that vanished meanwhile is no fault.
+            // One that vanished meanwhile is not a fault.
             let Ok(metadata) = entry.metadata() else { continue };
             if gular_pelican::protocol::is_segment(&name)
                 && (metadata.is_dir() || metadata.is_file())

@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// That of the first job to fail; the others have ended by then. A caller that
-/// cancels looks at its own flag: jobs that were not begun are no failure.
+/// cancels looks at its own flag: jobs that were not begun are not a failure.
 pub fn parallel<T: Sync, E: Send>(
     jobs: &[T],
     at_once: usize,

@@ -36,7 +36,7 @@ pub enum Error {
         /// The variable.
         variable: &'static str,
     },
-    /// A variable that is no port.
+    /// A variable that is not a port.
     #[error("environment variable `{variable}` is `{value}`, expected a port from 1 to 65535")]
     Place {
         /// The variable.

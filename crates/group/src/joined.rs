@@ -429,7 +429,7 @@ fn check(about: &str, options: &GroupOptions) -> Result<(), Error> {
         return refuse("rendezvous_timeout, operation_timeout", "no time at all");
     }
     if options.interface.is_some_and(|ip| ip.is_unspecified()) {
-        return refuse("interface", "it is no address of one machine");
+        return refuse("interface", "it is not an address of one machine");
     }
     if about.len() > MAX_ABOUT {
         return refuse("about", "longer than 8 MiB");

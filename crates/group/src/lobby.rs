@@ -108,7 +108,7 @@ fn net_unsupported() -> i32 {
     rustix::io::Errno::AFNOSUPPORT.raw_os_error()
 }
 
-/// Listens on one address. A port that a killed process has just left is no obstacle.
+/// Listens on one address. A port that a killed process has just left is not an obstacle.
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

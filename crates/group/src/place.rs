@@ -23,7 +23,7 @@ impl Rendezvous {
     ///
     /// # Errors
     /// [`Error::NoPlace`] for a variable that is not set, [`Error::Place`]
-    /// for one that is no port.
+    /// for one that is not a port.
     pub fn discover(explicit: Option<(&str, u16)>, env: &Env) -> Result<Self, Error> {
         if let Some((host, port)) = explicit {
             return Ok(Self { host: host.to_owned(), port });

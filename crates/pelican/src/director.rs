@@ -138,7 +138,7 @@ fn parse_link(url: &str, params: &str) -> Option<Source> {
         match key.trim().to_ascii_lowercase().as_str() {
             "pri" => source.priority = value.parse().unwrap_or(LAST_PRIORITY),
             "depth" => source.depth = value.parse().ok(),
-            // Other relations, such as a description of the object, are no copies.
+            // Other relations, such as a description of the object, are not copies.
             "rel" if !value.split(' ').any(|r| r.eq_ignore_ascii_case("duplicate")) => return None,
             _ => {}
         }

@@ -56,7 +56,7 @@ impl Inner {
 
     async fn discover(&self, authority: &str) -> Result<Director, Useless> {
         let url = format!("https://{authority}/.well-known/pelican-configuration");
-        let first = Place::of(&url).ok_or_else(|| Useless::lasting("its name is no host"))?;
+        let first = Place::of(&url).ok_or_else(|| Useless::lasting("its name is not a host"))?;
         let mut retry = Retry::new(Policy::DISCOVERY, self.options.patience);
         let (place, response) = loop {
             let (fault, asked) = match self.ask_discovery(&first).await {
@@ -96,13 +96,13 @@ impl Inner {
         let passing = |fault: Fault| Useless { reason: fault.to_string(), passes: true };
         let body = response.read(MAX_JSON).await.map_err(passing)?;
         let json: serde_json::Value = serde_json::from_slice(&body)
-            .map_err(|e| Useless::lasting(format!("`{target}` is no JSON: {e}")))?;
+            .map_err(|e| Useless::lasting(format!("`{target}` is not JSON: {e}")))?;
         match json.get("director_endpoint").and_then(|v| v.as_str()).filter(|s| !s.is_empty()) {
             None => Ok(Director::Standalone(first.server)),
             Some(url) => {
                 let (server, base) = Server::split(url).ok_or_else(|| {
                     let url = redact(url);
-                    Useless::lasting(format!("its director_endpoint `{url}` is no http(s) URL"))
+                    Useless::lasting(format!("its director_endpoint `{url}` is not an http(s) URL"))
                 })?;
                 Ok(Director::At(server, base.trim_end_matches('/').to_owned()))
             }

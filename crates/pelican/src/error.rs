@@ -79,7 +79,7 @@ impl fmt::Display for Attempts {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text that is no URL.
+    /// A text that is not a URL.
     #[error(transparent)]
     Url(#[from] UrlError),
     /// A setting of the environment that cannot be used.

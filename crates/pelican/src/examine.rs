@@ -102,7 +102,7 @@ pub struct TokenFacts {
     pub from: String,
     /// When it ends, if it says.
     pub expires: Option<SystemTime>,
-    /// Whether it is no JSON Web Token, so that nothing of it can be judged here.
+    /// Whether it is not a JSON Web Token, so that nothing of it can be judged here.
     pub opaque: bool,
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn parse_multistatus(xml: &[u8], request_path: &str) -> Result<Multis
         .map_err(|error| format!("is not sound XML: {error}"))?;
     let root = document.root_element();
     if !is_dav(&root, "multistatus") {
-        return Err(format!("is no list, but `{}`", root.tag_name().name().escape_debug()));
+        return Err(format!("is not a list, but `{}`", root.tag_name().name().escape_debug()));
     }
     let request = segments(request_path);
     let mut found = Multistatus::default();
@@ -175,7 +175,7 @@ fn read_properties(prop: &Node, entry: &mut Entry) -> Result<(), String> {
 /// The segments of an `href`, decoded: those of the request, and one more for a member.
 fn match_href(href: &str, request: &[&str]) -> Result<Vec<String>, String> {
     let shown = href.escape_debug();
-    let path = href_path(href).ok_or_else(|| format!("has `{shown}`, which is no path"))?;
+    let path = href_path(href).ok_or_else(|| format!("has `{shown}`, which is not a path"))?;
     let raw: Vec<String> = segments(path).iter().map(|s| (*s).to_owned()).collect();
     let decoded: Option<Vec<String>> = raw.iter().map(|s| percent_decode(s)).collect();
     let below = |path: &[String]| {

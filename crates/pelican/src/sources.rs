@@ -67,7 +67,7 @@ struct Source {
     /// Of these two, it is other bytes.
     wrong: bool,
     broken: u32,
-    /// Nobody is faster, so its speed is no reason to leave it.
+    /// Nobody is faster, so its speed is not a reason to leave it.
     fast_enough: bool,
 }
 

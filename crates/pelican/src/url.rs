@@ -41,9 +41,9 @@ pub struct Url {
     query: String,
 }
 
-/// A text that is no URL of an object.
+/// A text that is not a URL of an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no usable URL: {reason}")]
+#[error("`{text}` is not a usable URL: {reason}")]
 pub struct UrlError {
     text: String,
     reason: String,
@@ -306,7 +306,7 @@ fn decode_path(path: &str) -> Result<String, String> {
     }
 }
 
-/// Whether `segment` can be one name of a path. Servers cut names at `?` even when it is encoded, so it is no part of a name.
+/// Whether `segment` can be one name of a path. Servers cut names at `?` even when it is encoded, so it is not part of a name.
 #[must_use]
 pub fn is_segment(segment: &str) -> bool {
     !matches!(segment, "" | "." | "..")

@@ -15,7 +15,7 @@ const LABEL_NAMES: [&str; 8] =
 const KEY_NAMES: [&str; 6] = ["key", "__key__", "filename", "file_name", "path", "image.path"];
 /// In place of a column of labels: the folders that keys lie in.
 pub(crate) const FOLDER: &str = "folder";
-/// More class names than this are no classes.
+/// More class names than this are not classes.
 const MOST_CLASSES: usize = 1 << 20;
 
 /// What the user says of columns.
@@ -278,7 +278,7 @@ impl Roles {
             Some(Kind::Texts) => {
                 let words = found.words.get(column).cloned().unwrap_or_default();
                 if words.is_empty() || words.len() > MOST_CLASSES {
-                    self.left_out.insert(column.to_owned(), "its texts are no classes".to_owned());
+                    self.left_out.insert(column.to_owned(), "its texts are not classes".to_owned());
                     return Ok(());
                 }
                 self.classes = words.into_iter().collect();
@@ -313,8 +313,8 @@ impl Roles {
                 return;
             }
             Kind::Fixed(..) => "not every file has it",
-            Kind::Integers => "its integers are no stored values of one type",
-            Kind::Texts => "texts are no fields",
+            Kind::Integers => "its integers are not stored values of one type",
+            Kind::Texts => "texts are not fields",
             Kind::Unusable(reason) => reason,
         };
         self.left_out.insert(column.to_owned(), reason.to_owned());

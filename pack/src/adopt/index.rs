@@ -140,7 +140,7 @@ fn numbers(
     let narrow = |row: usize, wide: i64| {
         i32::try_from(wide).map_err(|_| gular_bundle::Error::Value {
             key: keys.get(row).map(ToString::to_string).unwrap_or_default(),
-            reason: format!("label {wide} is no 32-bit number"),
+            reason: format!("label {wide} is not a 32-bit number"),
         })
     };
     let labels = match column.map(|c| &c.values) {

@@ -7,7 +7,7 @@ use gular_bundle::{BundlePath, Column, Survey, Values};
 
 use crate::adopt::detect::Source;
 
-/// The keys of a file's samples by a column of texts; the reason when one is no key.
+/// The keys of a file's samples by a column of texts; the reason when one is not a key.
 pub(crate) fn by_column(survey: &Survey, column: &str) -> Result<Vec<BundlePath>, String> {
     let texts = match survey.column(column) {
         Some(Column { values: Values::Texts(texts), .. }) => texts,

@@ -152,7 +152,7 @@ pub struct AdoptReport {
 /// indexes, and links to the files.
 ///
 /// # Errors
-/// See [`Error`]; [`Error::NotInPlace`] when images are no stored runs.
+/// See [`Error`]; [`Error::NotInPlace`] when images are not stored runs.
 pub fn adopt(
     paths: &[PathBuf],
     out: &Path,
@@ -252,7 +252,7 @@ impl Adopt<'_> {
             if !roles.key_is_a_guess || column == "key" {
                 return Err(Error::BadKeys { column, reason });
             }
-            roles.left_out.insert(column, format!("it is no key: {reason}"));
+            roles.left_out.insert(column, format!("it is not a key: {reason}"));
             roles.key = None;
         }
         self.parts(roles, &rows, wanted.trees)
@@ -508,7 +508,7 @@ impl Adopt<'_> {
                 *media_types = media.list(column);
                 if field.is_image() && media.unknown > 0 {
                     let text = format!(
-                        "{} values of `{column}` are no images that a loader knows",
+                        "{} values of `{column}` are not images that a loader knows",
                         media.unknown
                     );
                     report.warnings.push(text);

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::scan::stem_and_extension;
 use crate::source::Source;
 
-/// More extensions than this are no extensions: parts of names behind dots.
+/// More extensions than this are not extensions: parts of names behind dots.
 const MOST_EXTENSIONS: usize = 1000;
 
 /// Of each file 128 bits of the digest of its stem, its size and its extension: 32 bytes,

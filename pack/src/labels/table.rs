@@ -14,7 +14,7 @@ use super::rows::{Format, box_classes, fault, read};
 use super::values::planned;
 use crate::Error;
 
-/// More class names than this are no classes.
+/// More class names than this are not classes.
 const MOST_CLASSES: usize = 1 << 20;
 /// A bundle has at most 256 fields; the image and its label or labels are two.
 const MOST_FIELDS: usize = 254;

@@ -62,7 +62,7 @@ fn npy(value: &Value) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// JSON has no name for what is no finite number.
+/// JSON has no name for what is not a finite number.
 fn float(x: f64) -> Value {
     match x {
         f64::INFINITY => Value::from("inf"),

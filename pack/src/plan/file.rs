@@ -128,7 +128,10 @@ impl Plan {
         Ok(lines.take(n).map(move |line| {
             let line = line.map_err(&io)?;
             record(&line).ok_or_else(|| {
-                io(std::io::Error::other(format!("`{}` is no line of a plan", line.escape_debug())))
+                io(std::io::Error::other(format!(
+                    "`{}` is not a line of a plan",
+                    line.escape_debug()
+                )))
             })
         }))
     }

@@ -27,7 +27,7 @@ impl<P> Members<P> {
 /// Hands on the names of all files.
 pub(super) type Names<'n> = dyn FnMut(&mut dyn FnMut(&str)) -> Result<(), Error> + 'n;
 
-/// Takes members as they are found, refuses what is no plain file of a safe name.
+/// Takes members as they are found, refuses what is not a plain file of a safe name.
 #[derive(Debug)]
 pub(super) struct Gather<'a, P> {
     path: String,

@@ -62,14 +62,14 @@ impl Tar {
     }
 
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let place = self.members.get(name).ok_or_else(|| damaged("it is no member"))?;
+        let place = self.members.get(name).ok_or_else(|| damaged("it is not a member"))?;
         let mut bytes = vec![0; usize::try_from(place.len).unwrap_or(usize::MAX)];
         self.file.read_exact_at(&mut bytes, place.offset)?;
         Ok(bytes)
     }
 
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
-        let place = self.members.get(name).ok_or_else(|| damaged("it is no member"))?;
+        let place = self.members.get(name).ok_or_else(|| damaged("it is not a member"))?;
         if place.len < start.len() as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }

@@ -69,7 +69,7 @@ impl Zip {
 
     /// The bytes of a member: as many as the central directory says, of the digest it says.
     pub(super) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let place = self.members.get(name).ok_or_else(|| damaged("it is no member"))?;
+        let place = self.members.get(name).ok_or_else(|| damaged("it is not a member"))?;
         let len = place.way.uncompressed_size_hint();
         let room = usize::try_from(len).unwrap_or(usize::MAX);
         let packed = self.packed(place)?;
@@ -98,7 +98,7 @@ impl Zip {
 
     /// The first bytes of a member.
     pub(super) fn read_start(&self, name: &str, start: &mut [u8]) -> io::Result<()> {
-        let place = self.members.get(name).ok_or_else(|| damaged("it is no member"))?;
+        let place = self.members.get(name).ok_or_else(|| damaged("it is not a member"))?;
         let packed = self.packed(place)?;
         match place.deflated {
             true => flate2::bufread::DeflateDecoder::new(packed.as_slice()).read_exact(start),

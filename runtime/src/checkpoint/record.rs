@@ -35,7 +35,7 @@ pub(crate) struct Record {
     pub(crate) files: Vec<FileRecord>,
 }
 
-/// Why bytes are no record of this version.
+/// Why bytes are not a record of this version.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RecordFault {
     Damaged(String),

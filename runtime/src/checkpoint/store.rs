@@ -408,7 +408,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
         } else if name.starts_with('.') {
             "it begins with a dot"
         } else if name.contains(['/', '\\', '\0']) {
-            "it is no plain file name"
+            "it is not a plain file name"
         } else if name == RECORD_NAME {
             "the checkpoint's own record has it"
         } else if !seen.insert(name) {

@@ -9,7 +9,7 @@ use gular_files::Size;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoaderError {
-    /// A sample is no image that can be decoded.
+    /// A sample is not an image that can be decoded.
     #[error("sample `{key}` (row {row} of shard `{shard}`): {source}")]
     Decode {
         /// The sample.

@@ -179,7 +179,7 @@ fn mask_field(field: &Field, options: &LoaderOptions) -> Result<MaskField, Strin
         return Ok((OtherKind::Mask(None), Some((dtype, result))));
     };
     let pixels = Pixels::of(dtype, shape);
-    let pixels = pixels.ok_or_else(|| format!("`mask` of {dtype:?} {shape:?} is no picture"))?;
+    let pixels = pixels.ok_or_else(|| format!("`mask` of {dtype:?} {shape:?} is not a picture"))?;
     if shape.len() == 3 {
         result.push(pixels.channels);
     }

@@ -350,7 +350,7 @@ pub(super) fn move_mask(
 /// The picture that a sample of payload `raw` holds, to be looked at: 8-bit RGB, of 16-bit
 /// samples the high byte.
 ///
-/// `None` for what is no `u8` or `u16` of shape `[height, width, 3 or 1]`, or for bytes of
+/// `None` for what is not `u8` or `u16` of shape `[height, width, 3 or 1]`, or for bytes of
 /// another length.
 #[must_use]
 pub fn stored_picture(dtype: Dtype, shape: &[u64], stored: &[u8]) -> Option<Image> {

@@ -52,7 +52,7 @@ impl Metrics {
     /// Writes `values` (name, value) as of `step`, the number of steps done.
     ///
     /// Both files have them when this returns. Of the step it was resumed at, what the run before
-    /// has logged of the same names is not logged again. A value that is no number is
+    /// has logged of the same names is not logged again. A value that is not a number is
     /// written as `"NaN"`, `"Infinity"` or `"-Infinity"` in the JSON; TensorBoard's
     /// points are `f32`, rounded from `f64`.
     ///

@@ -341,7 +341,7 @@ impl DataParallel {
         Ok(())
     }
 
-    /// What is no gradient's becomes that of rank 0, bit for bit: the running statistics of batch
+    /// What is not a gradient's becomes that of rank 0, bit for bit: the running statistics of batch
     /// norm, which each rank collects of its own samples. Before a validation in which each rank
     /// has a part, and before a checkpoint; on every rank. PyTorch's `DistributedDataParallel`
     /// does so in every step, which for what rank 0 has comes to the same. Variables that are

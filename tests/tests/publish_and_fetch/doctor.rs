@@ -90,7 +90,7 @@ fn another_bundle_than_the_digest_says_is_named() {
     assert!(outcome.stdout.contains("\n  do: check the version in the URL"), "{outcome:?}");
 }
 
-/// A word that is no token is no token that fits.
+/// A word that is not a token is not a token that fits.
 #[test]
 fn a_file_without_a_token_is_not_called_ok() {
     let site = Site::alone();

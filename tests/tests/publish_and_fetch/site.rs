@@ -155,7 +155,7 @@ impl Site {
     }
 }
 
-/// What of a token must not be seen: the whole of one that is no JWT, claims and
+/// What of a token must not be seen: the whole of one that is not a JWT, claims and
 /// signature of one that is.
 pub(crate) fn secrets_of(token: &str) -> Vec<String> {
     let parts: Vec<&str> = token.trim().split('.').collect();

@@ -1,4 +1,4 @@
-//! One plain object that is no bundle.
+//! One plain object that is not a bundle.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -90,7 +90,7 @@ fn check_room(client: &Client, published: &Published, watch: Watch<'_>) -> Resul
     Err(Error::NoRoomForName { url: published.version().to_string(), namespace })
 }
 
-/// Publishes the file `from`, which is no bundle, as the object `url`.
+/// Publishes the file `from`, which is not a bundle, as the object `url`.
 ///
 /// # Errors
 /// [`gular_pelican::Error::Taken`] when another object has that name; otherwise those of

@@ -172,7 +172,7 @@ pub(super) fn find(workspace: &Workspace, line: Line) -> Result<Option<PathBuf>>
     if let Some(given) = env::var_os("LIBTORCH").filter(|value| !value.is_empty()) {
         // torch-sys resolves it in its own folder, the user meant this one.
         let given = std::path::absolute(&given)
-            .with_context(|| format!("`LIBTORCH={}` is no path", given.display()))?;
+            .with_context(|| format!("`LIBTORCH={}` is not a path", given.display()))?;
         match unsuitable(&given, line) {
             None => return Ok(Some(given)),
             Some(why) => eprintln!("note: LIBTORCH is not used: {why}"),

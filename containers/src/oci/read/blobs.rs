@@ -109,7 +109,7 @@ impl Blobs {
                 };
                 let meta = file.metadata().map_err(Error::io("read", &path))?;
                 if !meta.is_file() {
-                    return Err(self.bad(format!("`{name}` is no file")));
+                    return Err(self.bad(format!("`{name}` is not a file")));
                 }
                 Ok((Box::new(file.take(meta.len())), meta.len()))
             }
@@ -136,7 +136,7 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
     if read == 0 {
         return Err(bad("it is empty".to_owned()));
     }
-    let damaged = |e: io::Error| bad(format!("it is no sound tar: {e}"));
+    let damaged = |e: io::Error| bad(format!("it is not a sound tar: {e}"));
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let mut files = BTreeMap::new();
     let mut tar = tar::Archive::new(file);

@@ -71,7 +71,7 @@ impl Layout {
     /// Opens a folder or archive and reads its index.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io); [`Error::Oci`](crate::Error::Oci) when it is no layout of version 1.
+    /// [`Error::Io`](crate::Error::Io); [`Error::Oci`](crate::Error::Oci) when it is not a layout of version 1.
     pub fn open(path: &Path) -> Result<Self> {
         let blobs = Blobs::open(path)?;
         let entrance: OciLayout = parse(&blobs, "oci-layout", &blobs.entrance("oci-layout")?)?;

@@ -69,8 +69,8 @@ pub enum Seen<'a> {
 /// blocks, and shows `watch` all that it reads; an error of `watch` ends it.
 ///
 /// # Errors
-/// [`Error::Malformed`] when a value lies outside the file or is no value of
-/// its field; [`Error::Path`] for what is no key; [`Error::Io`]; those of `watch`.
+/// [`Error::Malformed`] when a value lies outside the file or is not a value of
+/// its field; [`Error::Path`] for what is not a key; [`Error::Io`]; those of `watch`.
 pub fn index_in_place<E: From<Error>>(
     file: &ReadAt,
     fields: &[Field],
@@ -96,8 +96,9 @@ pub fn index_in_place<E: From<Error>>(
             if is_label {
                 let wide = value.first_chunk::<8>().map(|b| i64::from_le_bytes(*b));
                 let narrow = wide.and_then(|v| i32::try_from(v).ok());
-                label =
-                    Some(narrow.ok_or_else(|| bad(format!("label {wide:?} is no 32-bit number")))?);
+                label = Some(
+                    narrow.ok_or_else(|| bad(format!("label {wide:?} is not a 32-bit number")))?,
+                );
             }
             let len = field.is_bytes().then(|| i32::try_from(run.len).unwrap_or(i32::MAX));
             index.push_value(i, len, (!is_label).then(|| Digest::of(&value)));
@@ -176,7 +177,7 @@ fn places_of(found: &Survey, field: &Field) -> Result<FieldPlaces, String> {
         (Values::Integers(labels), Some(_)) if field.is_label() => {
             let narrow = |l: &Option<i64>| l.and_then(|l| i32::try_from(l).ok());
             let labels: Option<Vec<i32>> = labels.iter().map(narrow).collect();
-            Ok(FieldPlaces::Labels(labels.ok_or("a label is no 32-bit number")?))
+            Ok(FieldPlaces::Labels(labels.ok_or("a label is not a 32-bit number")?))
         }
         (Values::NotStored(reason), _) => Err(format!("column `{name}`: {reason}")),
         _ => Err(format!("column `{name}` is of another kind than the field")),

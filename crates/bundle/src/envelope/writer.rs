@@ -143,7 +143,8 @@ impl ShardWriter {
                 let wide = value.first_chunk::<8>().map(|b| i64::from_le_bytes(*b));
                 let narrow = wide.and_then(|v| i32::try_from(v).ok());
                 label = Some(
-                    narrow.ok_or_else(|| wrong(format!("label {wide:?} is no 32-bit number")))?,
+                    narrow
+                        .ok_or_else(|| wrong(format!("label {wide:?} is not a 32-bit number")))?,
                 );
             }
         }

@@ -224,7 +224,7 @@ impl Index {
             let range = |i: usize| usize::try_from(at(pair.get(i))?).ok();
             let key = range(0).zip(range(1)).and_then(|(start, end)| key_bytes.get(start..end));
             let key = key.and_then(|key| std::str::from_utf8(key).ok()).ok_or_else(|| {
-                Error::malformed(path, format!("the key of sample {row} is no UTF-8 text"))
+                Error::malformed(path, format!("the key of sample {row} is not UTF-8 text"))
             })?;
             BundlePath::check(key)?;
         }

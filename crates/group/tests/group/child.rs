@@ -121,7 +121,7 @@ fn sums(group: &Group) -> Result<String, Error> {
         add_up(group, len, |n| n as i32)?;
         add_up(group, len, |n| n as i64)?;
         add_up(group, len, |n| n)?;
-        // Thirds are no floats, so here the order of adding shows.
+        // Thirds are not floats, so here the order of adding shows.
         let thirds = |i: u64| (i as f32 + group.rank() as f32) / 3.0;
         let mut values: Vec<f32> = (0..len).map(thirds).collect();
         group.all_reduce(&mut values)?;

@@ -312,7 +312,7 @@ fn options_that_cannot_be_are_refused_before_anybody_is_met() {
     let expected = "option `rendezvous_timeout, operation_timeout`: no time at all";
     check(0, "", &never, expected);
     let any = |options: &mut GroupOptions| options.interface = "0.0.0.0".parse().ok();
-    check(1, "", &any, "option `interface`: it is no address of one machine");
+    check(1, "", &any, "option `interface`: it is not an address of one machine");
     let long = "x".repeat((8 << 20) + 1);
     check(1, &long, &|_| {}, "option `about`: longer than 8 MiB");
     let expected = "rank 2 of world size 2: ranks count from 0 and end below it";

@@ -41,7 +41,7 @@ pub(crate) enum Role {
     Data,
     /// A discovery host or a director.
     Director,
-    /// A server that is no part of a federation.
+    /// A server that is not part of a federation.
     Other,
 }
 

@@ -38,7 +38,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// The claims in `token`; `None` when it is no JWT, which is no fault: such a token
+    /// The claims in `token`; `None` when it is not a JWT, which is not a fault: such a token
     /// is opaque to all but the server.
     #[must_use]
     pub fn decode(token: &Token) -> Option<Self> {

@@ -13,7 +13,7 @@ pub enum Error {
     #[error("cannot write what is in the image: {0}")]
     Write(#[source] io::Error),
     /// Another format.
-    #[error("it is no SquashFS image: it does not begin with `hsqs`")]
+    #[error("it is not a SquashFS image: it does not begin with `hsqs`")]
     NotSquashfs,
     /// A variant of the format that is not read.
     #[error("{what} is {found}, {known} can be read")]

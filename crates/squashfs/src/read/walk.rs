@@ -153,7 +153,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
     }
 
     /// Writes the bytes of the file that [`next`](Self::next) returned last, block
-    /// by block, holes as zeros; nothing when that was no file. An image may say
+    /// by block, holes as zeros; nothing when that was not a file. An image may say
     /// that a file of holes is very long: look at its size before.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl<'a, S: Source + ?Sized> Walk<'a, S> {
     }
 
     /// The target of the symbolic link that [`next`](Self::next) returned last, as
-    /// it stands there; `None` when that was no link.
+    /// it stands there; `None` when that was not a link.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -271,7 +271,7 @@ impl Listing {
         let mut name = vec![0; usize::try_from(len).unwrap_or(0)];
         metadata.read(&mut self.place, &mut name)?;
         if matches!(name.as_slice(), b"." | b"..") || name.iter().any(|b| matches!(b, 0 | b'/')) {
-            return Err(damaged(format!("`{}` is no name", name.escape_ascii())));
+            return Err(damaged(format!("`{}` is not a name", name.escape_ascii())));
         }
         // The kernel looks names up by their order.
         if name <= self.last {

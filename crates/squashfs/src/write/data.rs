@@ -40,7 +40,7 @@ impl FileData {
 /// What an inode says of a file's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
-    /// Where its first block that is no hole lies, or [`NO_START`].
+    /// Where its first block that is not a hole lies, or [`NO_START`].
     pub(super) start: u64,
     pub(super) size: u64,
     /// Its first word among [`Data::words`], or [`ALL_STORED`].

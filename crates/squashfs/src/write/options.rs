@@ -21,7 +21,7 @@ pub enum Fragments {
     None,
     /// Files smaller than a block.
     SmallFiles,
-    /// The last bytes of every file whose length is no multiple of a block.
+    /// The last bytes of every file whose length is not a multiple of a block.
     Tails,
 }
 

@@ -37,7 +37,7 @@ pub enum Node {
     Dir,
     /// A symbolic link to this target, which is not looked at.
     Symlink(Vec<u8>),
-    /// Another name of the node at this path, which is no directory and may be
+    /// Another name of the node at this path, which is not a directory and may be
     /// added later. Owner, permissions and time are that node's.
     Hardlink(Vec<u8>),
     /// A character device.
@@ -312,7 +312,7 @@ fn check(path: &[u8]) -> Result<(), Error> {
         let reason = match segment {
             b"" if path.is_empty() => "it is empty",
             b"" => "it starts or ends with `/`, or has two in a row",
-            b"." | b".." => "`.` and `..` are no names",
+            b"." | b".." => "`.` and `..` are not names",
             _ if segment.len() > MAX_NAME => "a segment is over 255 bytes",
             _ if segment.contains(&0) => "it holds a zero byte",
             _ => continue,

@@ -96,7 +96,7 @@ fn train(args: &TrainArgs, stop: &StopFlag, begun: &mut bool) -> Result<End> {
     let steps_per_epoch = train.loader().n_steps();
     ensure!(steps_per_epoch > 0, "the bundle has no training samples");
 
-    // The model. `u64::MAX` is no step, so the weights share no random numbers with one.
+    // The model. `u64::MAX` is not a step, so the weights share no random numbers with one.
     torch::set_step_rng(args.seed, u64::MAX, 0);
     let store = VarStore::new(place.device());
     let channels = i64::try_from(train.n_channels())?;

@@ -270,7 +270,7 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
             ],
             ..row(
                 "memory",
-                "Memory of the loader over 2,000 shards that is no batch and no map",
+                "Memory of the loader over 2,000 shards that is neither a batch nor a map",
                 &[
                     ours("memory", "pread", Needs::Many("pread")),
                     ours("memory", "map", Needs::Many("map")),

@@ -275,7 +275,7 @@ fn peer_line(server: &str, line: &str) -> String {
     match result {
         Some((name, "ok")) => format!("ok {server}::{name}"),
         Some((name, "FAILED")) => format!("fail {server}::{name}: what it said stands below"),
-        // Whatever a failing check prints is no result.
+        // Whatever a failing check prints is not a result.
         _ => format!("| {line}"),
     }
 }

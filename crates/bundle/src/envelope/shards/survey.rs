@@ -167,7 +167,7 @@ fn texts(file: &ReadAt, runs: &[Run]) -> Result<Vec<Option<String>>, Error> {
         let mut bytes = vec![0; usize::try_from(run.len).unwrap_or(0)];
         file.read_at(run.offset, &mut bytes)?;
         String::from_utf8(bytes).map(Some).map_err(|_| {
-            Error::malformed(file.path(), format!("the key of sample {row} is no UTF-8 text"))
+            Error::malformed(file.path(), format!("the key of sample {row} is not UTF-8 text"))
         })
     };
     runs.iter().enumerate().map(read).collect()

@@ -25,7 +25,7 @@ pub(crate) struct Batch {
 /// Reads a batch message; the reason when it lies.
 pub(crate) fn parse(message: &Message) -> Result<Batch, String> {
     let parsed = root_as_message(&message.metadata).map_err(|e| e.to_string())?;
-    let batch = parsed.header_as_record_batch().ok_or("a message is no batch")?;
+    let batch = parsed.header_as_record_batch().ok_or("a message is not a batch")?;
     let rows = u64::try_from(batch.length()).map_err(|_| "a batch has a negative length")?;
     let nodes = nodes(&batch)?;
     let buffers = buffers(&batch, message)?;

@@ -39,9 +39,9 @@ impl<'a> Messages<'a> {
         let bad = |reason: String| Error::malformed(file.path(), reason);
         let first = messages.read()?.ok_or_else(|| bad("it has no schema".into()))?;
         let message = root_as_message(&first.metadata)
-            .map_err(|e| bad(format!("its first message is no Arrow message: {e}")))?;
+            .map_err(|e| bad(format!("its first message is not an Arrow message: {e}")))?;
         let schema = message.header_as_schema();
-        let schema = schema.ok_or_else(|| bad("its first message is no schema".into()))?;
+        let schema = schema.ok_or_else(|| bad("its first message is not a schema".into()))?;
         if schema.endianness() != Endianness::Little {
             let reason = "its numbers are big-endian".to_owned();
             return Err(Error::NotInPlace { path: file.path(), reason });

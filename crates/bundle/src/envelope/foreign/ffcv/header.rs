@@ -9,7 +9,7 @@ const HEADER: usize = 24;
 /// Bytes of a field: its type, its name, its arguments.
 const FIELD: usize = 1 + NAME + 1024;
 const NAME: usize = 16;
-/// More fields than this are no dataset.
+/// More fields than this are not a dataset.
 const MAX_FIELDS: u16 = 256;
 /// The version of FFCV 0.0.2 and later.
 const VERSION: u16 = 2;
@@ -87,7 +87,7 @@ impl Header {
         }
         let page = u32_at(&head, 4).unwrap_or(0);
         if !page.is_power_of_two() {
-            return Err(bad(format!("its pages of {page} bytes are no power of two")));
+            return Err(bad(format!("its pages of {page} bytes are not a power of two")));
         }
         let mut bytes = vec![0; usize::from(n_fields).saturating_mul(FIELD)];
         file.read_at(HEADER as u64, &mut bytes).map_err(|_| cut())?;

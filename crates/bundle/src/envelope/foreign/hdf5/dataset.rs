@@ -27,7 +27,7 @@ pub(super) struct Dataset {
 }
 
 impl Dataset {
-    /// The dataset at `path`; `None` when the object is no dataset.
+    /// The dataset at `path`; `None` when the object is not a dataset.
     pub(super) fn parse(
         file: &Hdf5<'_>,
         heaps: &mut Heaps,

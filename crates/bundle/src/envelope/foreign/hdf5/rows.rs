@@ -17,7 +17,7 @@ pub(super) struct Stored {
     pub(super) places: FixedPlaces,
 }
 
-/// Finds the rows of `dataset`; the reason within, when they are no stored runs.
+/// Finds the rows of `dataset`; the reason within, when they are not stored runs.
 pub(super) fn rows(file: &Hdf5<'_>, dataset: &Dataset) -> Result<Result<Stored, String>, Error> {
     let path = &dataset.path;
     let Some((n, shape)) = dataset.rows() else {

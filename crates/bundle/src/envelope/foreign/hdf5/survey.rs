@@ -14,7 +14,7 @@ use crate::{Dtype, Error, ReadAt};
 
 /// More datasets than this, all alike, are one sample each; fewer are fields.
 const MOST_FIELDS: usize = 16;
-/// Longer paths are no keys.
+/// Longer paths are not keys.
 const MOST_PATH_BYTES: usize = 4095;
 /// Datasets of class names go by these.
 const CLASS_NAMES: [&str; 5] =
@@ -270,7 +270,7 @@ fn texts(file: &Hdf5<'_>, runs: &[Option<Run>]) -> Result<Values, Error> {
         let Some(run) = run else { return Ok(None) };
         String::from_utf8(file.raw(run.offset, run.len)?)
             .map(Some)
-            .map_err(|_| file.bad(format!("the key of sample {row} is no UTF-8 text")))
+            .map_err(|_| file.bad(format!("the key of sample {row} is not UTF-8 text")))
     };
     Ok(Values::Texts(runs.iter().enumerate().map(read).collect::<Result<_, _>>()?))
 }

@@ -10,7 +10,7 @@ use crate::{Error, MAX_SHARD_SAMPLES, ReadAt};
 
 /// Descriptions above this are refused; one of 100 columns takes 8 KB.
 const MAX_CONFIG: u64 = 1 << 20;
-/// More columns than this are no dataset.
+/// More columns than this are not a dataset.
 const MAX_COLUMNS: usize = 256;
 /// The only version there has been under this name.
 const VERSION: u64 = 2;

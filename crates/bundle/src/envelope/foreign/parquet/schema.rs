@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Fixed(u64),
     /// Numbers, each in the first bytes of `stored`.
     Number { dtype: Dtype, stored: u64 },
-    /// u64, which is no type of a field.
+    /// u64, which is not a type of a field.
     Unsigned64,
     /// Nothing that is read: why.
     Other(String),

@@ -46,7 +46,7 @@ pub(crate) struct List<'a> {
     pub(crate) columns: Vec<(&'a str, Vec<&'a str>)>,
 }
 
-/// More columns than this are no list of samples.
+/// More columns than this are not a list of samples.
 const MOST_COLUMNS: usize = 256;
 
 /// Whether a file of these first bytes is a list of samples.

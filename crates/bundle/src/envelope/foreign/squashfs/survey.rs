@@ -175,7 +175,7 @@ impl<'a> Files<'a> {
         let mut not = self.files.iter().filter(|(.., content)| !stored(content));
         if let Some((path, _, content)) = not.next() {
             let reason = format!(
-                "{} of its {} images are no stored runs: `{path}` {}; {REPACK}",
+                "{} of its {} images are not stored runs: `{path}` {}; {REPACK}",
                 not.count().saturating_add(1),
                 self.files.len(),
                 self.fault(*content)
@@ -183,7 +183,7 @@ impl<'a> Files<'a> {
             return Err(self.refused(reason));
         }
         let run = |(_, len, content): &(String, u64, Content)| match content {
-            // An empty file is no image.
+            // An empty file is not an image.
             Content::Run { offset } if *len > 0 => Some(Run { offset: *offset, len: *len }),
             _ => None,
         };
@@ -197,7 +197,7 @@ impl<'a> Files<'a> {
             Column { name: "key".into(), values: Values::Texts(keys) },
         ];
         if others.n > 0 {
-            let reason = format!("{} are no images, such as `{}`", others.n, others.first);
+            let reason = format!("{} are not images, such as `{}`", others.n, others.first);
             columns.push(Column { name: OTHERS.into(), values: Values::NotStored(reason) });
         }
         Ok(Survey { rows, columns, classes: BTreeMap::new() })

@@ -68,7 +68,7 @@ impl<'a> Members<'a> {
             let start = self.position.checked_add(BLOCK).ok_or_else(|| self.bad("overflow"))?;
             let kind = header.get(156).copied().unwrap_or(0);
             let own = number(header.get(124..136).unwrap_or_default());
-            let own = own.ok_or_else(|| self.bad("a size is no number"))?;
+            let own = own.ok_or_else(|| self.bad("a size is not a number"))?;
             let is_extended = matches!(kind, b'x' | b'g' | b'L' | b'K');
             let size = if is_extended { own } else { extended.size.unwrap_or(own) };
             // Links and folders have no data, whatever their size says.

@@ -8,7 +8,7 @@ use crate::envelope::foreign::tar::{Part, part_of};
 use crate::envelope::{Column, Run, Survey, Values};
 use crate::{Error, ReadAt};
 
-/// More kinds of members than this are no dataset.
+/// More kinds of members than this are not a dataset.
 const MOST_PARTS: usize = 256;
 /// Labels are read up to this many bytes.
 const MAX_LABEL_BYTES: u64 = 64;
@@ -46,7 +46,7 @@ struct Groups {
 
 impl Groups {
     fn add(&mut self, file: &ReadAt, member: &Member) -> Result<(), Error> {
-        // Names without a dot, or that begin with one, are no part of a sample.
+        // Names without a dot, or that begin with one, are not part of a sample.
         let Some((stem, suffix)) = cut(&member.name) else { return Ok(()) };
         let refused = |reason: String| Error::NotInPlace { path: file.path(), reason };
         if stem != self.stem || self.keys.is_empty() {
