@@ -110,9 +110,10 @@ def on_fewer_ranks():
     state = torch.load("ranks.pt")["loader"]
     middle = 0 < state["consumed"] < N_TRAIN
     check("4 ranks end with 85 on SIGTERM, in mid-epoch", code == 85 and middle, f"{code}, {state}\n{first}")
-    code, second = ranks(2, "--time-limit", 0.001)
+    # So short that it is over before the first step.
+    code, second = ranks(2, "--time-limit", 1e-9)
     after = torch.load("ranks.pt")["loader"]
-    check("2 ranks end with 85 at the end of their time", code == 85 and after["consumed"] == state["consumed"] + 4, f"{code}, {after}\n{second}")
+    check("2 ranks end with 85 at the end of their time", code == 85 and after["consumed"] == state["consumed"] + 4, f"{code}, {state}, {after}\n{second}")
     code, third = ranks(1)
     # Shares of several ranks add up to this only where none lacks a sample or has one twice.
     once = [f"epoch {epoch}: {N_TRAIN} samples, each once" in third for epoch in range(state["epoch"], 2)]

@@ -792,6 +792,8 @@ def streamed():
 
 
 if __name__ == "__main__":
+    # A shell that starts this in the background has it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     packed()
     numbers_of_rust()
     arrays()
