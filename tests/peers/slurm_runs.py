@@ -133,14 +133,14 @@ def packs():
     """Two jobs of an array pack a part each, and the one that waits for them makes the bundle of one machine."""
     run(GULAR, "pack", "images", "one", "--shard-size", "1MiB")
     options = ["--parts", "2", "--site", "slurm", "--cpus", "1", "--memory", "100MB", "--time", "10min"]
-    run(GULAR, "job", "pack", "pack2", "images", "two", *options, "--", "--shard-size", "1MiB")
+    run(GULAR, "job", "pack", "pack2", "images", "packed", *options, "--", "--shard-size", "1MiB")
     folder = HERE / "pack2"
     for name in ("pack2.sbatch", "merge.sbatch"):
         lint = subprocess.run([GULAR, "job", "lint", "--strict", name], cwd=folder, capture_output=True, text=True)
         check(f"{name} has no trap", lint.returncode == 0, lint.stdout + lint.stderr)
     # Part 2 fails at first: a file is in its way. Then what the README says.
-    (HERE / "two").mkdir()
-    (HERE / "two/part-2").write_text("")
+    (HERE / "packed").mkdir()
+    (HERE / "packed/part-2").write_text("")
     parts = submit(folder)
     waits = run("sbatch", "--parsable", f"--dependency=afterok:{parts}", "merge.sbatch", cwd=folder).strip()
     wait(parts)
@@ -150,11 +150,11 @@ def packs():
             break
         time.sleep(0.25)
     check("the merge of a part that failed never starts", why == "DependencyNeverSatisfied", f"{why} {logs(folder)}")
-    (HERE / "two/part-2").unlink()
+    (HERE / "packed/part-2").unlink()
     run("scancel", waits)
     parts = run("sbatch", "--parsable", "--array=2", "pack2.sbatch", cwd=folder).strip()
     wait(run("sbatch", "--parsable", f"--dependency=afterok:{parts}", "merge.sbatch", cwd=folder).strip())
-    bundles = [{str(path.relative_to(bundle)): path.read_bytes() for path in bundle.rglob("*") if path.is_file()} for bundle in (HERE / "one", HERE / "two/bundle")]
+    bundles = [{str(path.relative_to(bundle)): path.read_bytes() for path in bundle.rglob("*") if path.is_file()} for bundle in (HERE / "one", HERE / "packed/bundle")]
     check("two jobs pack the bundle of one machine", bundles[0] == bundles[1] and len(bundles[0]) > 4, f"{[sorted(bundle) for bundle in bundles]} {logs(folder)}")
 
 
