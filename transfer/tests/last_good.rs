@@ -44,7 +44,7 @@ impl Site {
         site
     }
 
-    /// The client of a new process; whether it has the node's folder.
+    /// The client of a new process; whether it has the node's folder, without which it is to fail.
     fn client(&self, has_folder: bool) -> Client {
         let token = self.dir.path().join("token");
         let env = Env::from_pairs(&[
@@ -52,7 +52,7 @@ impl Site {
             ("BEARER_TOKEN_FILE", token.to_str().unwrap()),
         ]);
         let mut options = ClientOptions::new(env);
-        options.patience = Duration::from_secs(8);
+        options.patience = Duration::from_secs(if has_folder { 8 } else { 3 });
         options.route_folder = has_folder.then(|| self.dir.path().join("node/routes"));
         let told = Arc::clone(&self.told);
         options.tell = Tell::new(move |text| told.lock().unwrap().push(text.to_owned()));

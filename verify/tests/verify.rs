@@ -1,7 +1,7 @@
 //! Nothing that was changed passes, and the report says what it was.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::common::{first, flip, full, kinds, make, run};
 use gular_bundle::{Bundle, DATA_DIR, Digest, OpenOptions, Split};
@@ -24,32 +24,43 @@ fn a_sound_bundle_is_sound_in_every_mode() {
 #[test]
 fn any_flipped_or_cut_byte_of_any_file_is_found() {
     let dir = tempfile::tempdir().unwrap();
+    make(dir.path(), &[60, 90]);
+    let entries = fs::read_dir(dir.path().join(DATA_DIR)).unwrap();
+    let mut names: Vec<PathBuf> =
+        entries.map(|e| Path::new(DATA_DIR).join(e.unwrap().file_name())).collect();
+    names.push("manifest.json".into());
+    // Each in a bundle of its own, all at once.
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| any_flipped_or_cut_byte_is_found(name));
+        }
+    });
+}
+
+fn any_flipped_or_cut_byte_is_found(name: &Path) {
+    let dir = tempfile::tempdir().unwrap();
     let digest = make(dir.path(), &[60, 90]);
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(dir.path().join(DATA_DIR)).unwrap().map(|e| e.unwrap().path()).collect();
-    files.push(dir.path().join("manifest.json"));
     let unsound = |what: &str| match run(dir.path(), Mode::Full, Some(digest)) {
         Ok(report) => assert!(!report.sound && !report.faults.is_empty(), "{what}"),
         Err(Error::TooNew(_)) => {}
         Err(e) => panic!("{what}: {e}"),
     };
-    for file in files {
-        let good = fs::read(&file).unwrap();
-        // Every byte near structures, a stride through the padding of headers.
-        for at in (0..good.len()).filter(|i| *i < 700 || *i > 4000 || i % 41 == 0) {
-            flip(&file, at);
-            unsound(&format!("{} byte {at}", file.display()));
-            flip(&file, at);
-        }
-        for len in [0, 1, good.len() / 2, good.len() - 1] {
-            fs::write(&file, &good[..len]).unwrap();
-            unsound(&format!("{} cut at {len}", file.display()));
-        }
-        let longer = [&good[..], b"x"].concat();
-        fs::write(&file, &longer).unwrap();
-        unsound(&format!("{} longer", file.display()));
-        fs::write(&file, &good).unwrap();
+    let file = dir.path().join(name);
+    let good = fs::read(&file).unwrap();
+    // Every byte near structures, a stride through the padding of headers.
+    for at in (0..good.len()).filter(|i| *i < 700 || *i > 4000 || i % 41 == 0) {
+        flip(&file, at);
+        unsound(&format!("{} byte {at}", file.display()));
+        flip(&file, at);
     }
+    for len in [0, 1, good.len() / 2, good.len() - 1] {
+        fs::write(&file, &good[..len]).unwrap();
+        unsound(&format!("{} cut at {len}", file.display()));
+    }
+    let longer = [&good[..], b"x"].concat();
+    fs::write(&file, &longer).unwrap();
+    unsound(&format!("{} longer", file.display()));
+    fs::write(&file, &good).unwrap();
     assert!(run(dir.path(), Mode::Full, Some(digest)).unwrap().sound);
 }
 
