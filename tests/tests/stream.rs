@@ -26,8 +26,8 @@ use gular_bundle::{
 use gular_federation::{Federation, Options};
 use gular_runtime::order::{LoaderState, OrderKind, OrderSpec};
 use gular_runtime::{
-    Bundle, BundleOptions, Env, Error, Loader, LoaderError, LoaderOptions, OpenOptions, Split,
-    Transform, Watch, open_bundle,
+    Bundle, BundleOptions, Env, Error, Loader, LoaderError, LoaderOptions, OpenOptions, ShardIdx,
+    Split, Transform, Watch, open_bundle,
 };
 use tempfile::TempDir;
 
@@ -489,6 +489,27 @@ fn a_shard_that_does_not_come_is_one_error_that_names_it() {
     fs::write(&object, bytes).unwrap();
     let mut local = Loader::new(site.local(), loader_options(windows(1))).unwrap();
     assert_eq!(batches(&mut loader, 1), batches(&mut local, 1));
+}
+
+#[test]
+fn a_reader_that_is_stopped_does_not_wait_for_the_process_that_fetches_its_shard() {
+    let site = Site::start();
+    let bundle = site.streamed(None);
+    let source = bundle.source().unwrap();
+    let name = &site.manifest.shards[0].file.name;
+    let other = fs::File::create(site.data().join(format!(".gular-tmp-bring-{name}"))).unwrap();
+    other.lock().unwrap();
+    let (stopped, (send, ended)) = (AtomicBool::new(false), mpsc::channel());
+    let ended = thread::scope(|scope| {
+        let stopped = &stopped;
+        scope.spawn(move || send.send(source.bring(ShardIdx(0), &|_| 0, stopped)));
+        thread::sleep(Duration::from_millis(120));
+        stopped.store(true, Ordering::Relaxed);
+        let ended = ended.recv_timeout(Duration::from_secs(5));
+        drop(other);
+        ended
+    });
+    assert!(ended.unwrap().is_err());
 }
 
 #[test]

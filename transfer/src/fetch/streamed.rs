@@ -187,6 +187,9 @@ impl Streamed {
             if has() {
                 return Ok(());
             }
+            if !go_on(Duration::ZERO) {
+                return Err(Error::cancelled());
+            }
             let folder = FolderLock::share(&self.data, go_on)?;
             let alone = Lock::try_at(&beside(&to, "bring"), LockMode::Exclusive)?;
             let Some(alone) = alone.map(Lock::removed_when_dropped) else {
@@ -227,9 +230,6 @@ impl Streamed {
             let why = if is_cut { "on a full disk" } else { "which other processes hold" };
             self.say(shard, &|| format!("room for shard `{name}`, {why}"));
             thread::sleep(PATIENCE);
-            if !go_on(Duration::ZERO) {
-                return Err(Error::cancelled());
-            }
         }
     }
 
