@@ -19,6 +19,7 @@ use gular_files::write_file;
 use gular_pelican::{Client, Env};
 
 use crate::fetch::{Streamed, keep_whole};
+use crate::remote::files_of;
 use crate::{
     BundleUrl, Error, FetchOptions, FetchReport, FolderLock, Opened, RemoteBundle, TellWaiting,
     Watch, fetch,
@@ -88,7 +89,7 @@ impl Cache {
         limit: u64,
     ) -> Result<(), Error> {
         let shards = remote.shards_of(&options.splits)?;
-        let bytes = shards.iter().map(|s| s.bytes());
+        let bytes = files_of(&shards).map(|file| file.bytes);
         let needed = bytes.fold(remote.manifest_bytes().len() as u64, u64::saturating_add);
         if needed <= limit {
             return Ok(());

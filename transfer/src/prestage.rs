@@ -3,14 +3,16 @@
 //! Every byte is read from that cache and checked, and none is kept: what the cache gave
 //! right once it has.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use gular_bundle::{Digest, FileEntry, Index, ShardEntry, Split};
+use gular_bundle::{BundlePath, Digest, FileEntry, Index, ShardEntry, Split};
 use gular_files::parallel;
 use gular_pelican::{Client, Copy};
 use serde::Serialize;
 
+use crate::remote::{by_file, files_of};
 use crate::{BundleUrl, Error, Published, RemoteBundle, Watch};
 
 /// What is brought, and how.
@@ -69,22 +71,24 @@ pub fn prestage(
     let remote = &RemoteBundle::open(client, url, watch.cancel)?;
     let shards = remote.shards_of(&options.splits)?;
     let manifest_len = remote.manifest_bytes().len() as u64;
-    let lens = shards.iter().map(|shard| shard.bytes());
+    let lens = files_of(&shards).map(|file| file.bytes);
     let total = lens.fold(manifest_len, u64::saturating_add);
     let counts = Counts::default();
     counts.of(manifest).fetch_add(manifest_len, Ordering::Relaxed);
     let done = AtomicU64::new(manifest_len);
     let advance = |n: u64| (watch.progress)(done.fetch_add(n, Ordering::Relaxed) + n, total);
-    let work = |shard: &&ShardEntry, stop: &AtomicBool| {
-        Job { client, remote, counts: &counts, advance: &advance, cancel: stop }.shard(shard)
+    let work = |group: &Vec<&ShardEntry>, stop: &AtomicBool| {
+        let job = Job { client, remote, counts: &counts, advance: &advance, cancel: stop };
+        let mut seen = HashSet::new();
+        group.iter().try_for_each(|shard| job.shard(shard, &mut seen))
     };
-    parallel(&shards, options.jobs, watch.cancel, work)?;
+    parallel(&by_file(&shards), options.jobs, watch.cancel, work)?;
     watch.check()?;
     Ok(PrestageReport {
         url: remote.url().clone(),
         digest: remote.digest(),
         cache: cache.to_owned(),
-        files: 2 * shards.len() as u64 + 1,
+        files: files_of(&shards).count() as u64 + 1,
         bytes: total,
         bytes_there: counts.there.into_inner(),
         bytes_brought: counts.brought.into_inner(),
@@ -121,20 +125,20 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn shard(&self, shard: &ShardEntry) -> Result<(), Error> {
+    /// Reads the files of `shard` that are not in `seen`; of the others its index and view alone.
+    fn shard<'a>(
+        &self,
+        shard: &'a ShardEntry,
+        seen: &mut HashSet<&'a BundlePath>,
+    ) -> Result<(), Error> {
         let Self { client, remote, cancel, .. } = self;
-        self.count(&shard.index)?;
-        let bytes = remote.read(client, &shard.index, cancel)?;
-        (self.advance)(bytes.len() as u64);
-        let mut view = None;
-        if let Some(file) = &shard.view {
-            self.count(file)?;
-            let bytes = remote.read(client, file, cancel)?;
-            (self.advance)(bytes.len() as u64);
-            view = Some(bytes);
-        }
+        let bytes = self.listing(&shard.index, seen)?;
+        let view = shard.view.as_ref().map(|view| self.listing(view, seen)).transpose()?;
         let (name, manifest) = (shard.index.name.as_str(), remote.manifest());
         let index = Index::accept(name, bytes, view.as_deref(), manifest, shard)?;
+        if !seen.insert(&shard.file.name) {
+            return Ok(());
+        }
         self.count(&shard.file)?;
         let tree = index.blocks();
         let accepts = |block: u64, bytes: &[u8]| tree.accepts(block, bytes);
@@ -143,6 +147,23 @@ impl Job<'_> {
             Ok(())
         };
         remote.stream(client, &shard.file, &accepts, 0, &mut sink, cancel)
+    }
+
+    /// Reads an index or a view, and counts it unless it was seen.
+    fn listing<'a>(
+        &self,
+        file: &'a FileEntry,
+        seen: &mut HashSet<&'a BundlePath>,
+    ) -> Result<Vec<u8>, Error> {
+        let is_new = seen.insert(&file.name);
+        if is_new {
+            self.count(file)?;
+        }
+        let bytes = self.remote.read(self.client, file, self.cancel)?;
+        if is_new {
+            (self.advance)(bytes.len() as u64);
+        }
+        Ok(bytes)
     }
 
     /// Notes whether the cache has the file, before it is made to.

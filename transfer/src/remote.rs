@@ -1,6 +1,7 @@
 //! A published bundle whose manifest has been read: the one reader of remote manifests.
 
 use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -323,6 +324,28 @@ impl Remote {
             _ => Err(no_bundle),
         }
     }
+}
+
+/// The files of `shards`, each once: a shard may be listed several times, such as once per split.
+pub(crate) fn files_of<'a>(
+    shards: &[&'a ShardEntry],
+) -> impl Iterator<Item = &'a FileEntry> {
+    let mut seen = HashSet::new();
+    shards.iter().flat_map(|shard| shard.files()).filter(move |file| seen.insert(&file.name))
+}
+
+/// `shards` by their files: entries of one file are worked on one after another.
+pub(crate) fn by_file<'a>(shards: &[&'a ShardEntry]) -> Vec<Vec<&'a ShardEntry>> {
+    let mut groups: Vec<Vec<&ShardEntry>> = Vec::new();
+    let mut group_of = HashMap::new();
+    for &shard in shards {
+        let at = *group_of.entry(&shard.file.name).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => group.push(shard),
+            None => groups.push(vec![shard]),
+        }
+    }
+    groups
 }
 
 /// Whether the bundle has a shard of each of `splits`.

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::fixtures::BLOCK;
-use gular_bundle::{Bundle, DATA_DIR, Digest, FieldIdx, MANIFEST_NAME, OpenOptions, Split};
+use gular_bundle::{
+    Bundle, DATA_DIR, Digest, FieldIdx, MANIFEST_NAME, OpenOptions, Row, ShardEntry, Split, View,
+    write_manifest,
+};
 use gular_files::{Lock, LockMode, TEMP_PREFIX};
 use gular_pelican::{Client, ClientOptions, Env};
 use gular_transfer::{
@@ -105,6 +108,43 @@ fn a_fetched_bundle_is_the_published_one() {
     // Again: everything is checked and kept.
     let again = published.fetch(&dir).unwrap();
     assert_eq!((again.bytes_fetched, again.bytes_kept), (0, report.bytes));
+}
+
+/// One shard, of which one sample is of `train` and one of `val`.
+#[test]
+fn a_shard_that_is_listed_twice_is_fetched_and_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = dir.path().join("set");
+    fixtures::make(&set, &[BLOCK + 1000]);
+    let mut manifest = open(&set).manifest().clone();
+    let shard = manifest.shards.swap_remove(0);
+    manifest.shards = [(Split::Train, 0), (Split::Val, 1)]
+        .map(|(split, row)| {
+            let view = View::new(2, [Row(row)], Vec::new()).unwrap();
+            let (file, bytes) = view.file(split, shard.index.digest).unwrap();
+            fs::write(set.join(DATA_DIR).join(file.name.as_str()), bytes).unwrap();
+            ShardEntry { split, samples: 1, view: Some(file), ..shard.clone() }
+        })
+        .to_vec();
+    fs::create_dir(set.join("v1")).unwrap();
+    let digest = write_manifest(&set.join("v1"), &manifest).unwrap();
+    let published = Published { dir, digest, big: shard.file.name.to_string() };
+    let bytes = manifest.files().fold(manifest.to_bytes().len() as u64, |sum, f| sum + f.bytes);
+
+    let to = tempfile::tempdir().unwrap();
+    let to = to.path().join("b");
+    let dry = FetchOptions { dry_run: true, ..FetchOptions::default() };
+    let counts = |report: FetchReport| (report.files, report.bytes_fetched, report.bytes_kept);
+    assert_eq!(counts(published.fetch_with(&to, &dry).unwrap()), (5, bytes, 0));
+    assert_eq!(counts(published.fetch(&to).unwrap()), (5, bytes, 0));
+    assert_eq!(counts(published.fetch(&to).unwrap()), (5, 0, bytes));
+    let found = open(&to);
+    assert_eq!((found.n_samples(Split::Train), found.n_samples(Split::Val)), (1, 1));
+
+    let cache = Some(published.dir.path().join("cache"));
+    let options = BundleOptions { cache, cache_limit: Some(bytes), ..BundleOptions::default() };
+    let (url, cancel) = (published.url().to_string(), AtomicBool::new(false));
+    open_bundle(&url, &options, &Env::default(), Watch::silent(&cancel)).unwrap();
 }
 
 /// As `pelican object put -r` or rclone leave a bundle's folder, and as a job's sandbox does.

@@ -1,6 +1,6 @@
 //! The whole bundle, or some splits of it.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +16,7 @@ use gular_pelican::Client;
 use super::disk::{FolderLock, Partial, check_space};
 use super::folder::Held;
 use super::report::{Checked, FetchReport};
+use crate::remote::{by_file, files_of};
 use crate::{Error, RemoteBundle, Watch, wrong_copies};
 
 /// What is fetched, and how.
@@ -66,12 +67,13 @@ pub fn fetch(
     let start = Instant::now();
     let shards = remote.shards_of(&options.splits)?;
     let manifest_len = remote.manifest_bytes().len() as u64;
-    let total = shards.iter().fold(manifest_len, |sum, shard| sum.saturating_add(shard.bytes()));
+    let bytes = files_of(&shards).map(|file| file.bytes);
+    let total = bytes.fold(manifest_len, u64::saturating_add);
     let report = |fetched: u64, kept: u64, held: Held| FetchReport {
         url: remote.url().clone(),
         digest: Some(remote.digest()),
         dir: dir.to_owned(),
-        files: shards.iter().map(|shard| shard.files().count() as u64).sum::<u64>() + 1,
+        files: files_of(&shards).count() as u64 + 1,
         bytes: total,
         bytes_fetched: fetched,
         bytes_kept: kept,
@@ -111,21 +113,22 @@ pub fn fetch(
         (watch.progress)(done.fetch_add(n, Ordering::Relaxed) + n, total);
     };
     // Entries of one file one after another: two at once would write it at the same time.
-    let mut groups: Vec<Vec<&ShardEntry>> = Vec::new();
-    let mut group_of = HashMap::new();
-    for &shard in &shards {
-        let at = *group_of.entry(&shard.file.name).or_insert(groups.len());
-        match groups.get_mut(at) {
-            Some(group) => group.push(shard),
-            None => groups.push(vec![shard]),
-        }
-    }
     let work = |group: &Vec<&ShardEntry>, stop: &AtomicBool| {
-        let (data, trust, advance) = (data.as_path(), options.trust, &advance);
-        let job = Job { client, remote, data, trust, advance, cancel: stop };
-        group.iter().try_for_each(|shard| job.shard(shard))
+        let mut seen = HashSet::new();
+        group.iter().try_for_each(|shard| {
+            // Files of an entry before this one are there, and were counted with it.
+            let known = shard.files().filter(|file| !seen.insert(&file.name));
+            let counted = AtomicU64::new(known.map(|file| file.bytes).sum());
+            let advance = |n: u64, was_there: bool| {
+                let again = if was_there { counted.load(Ordering::Relaxed).min(n) } else { 0 };
+                counted.fetch_sub(again, Ordering::Relaxed);
+                advance(n - again, was_there);
+            };
+            let (data, trust, advance) = (data.as_path(), options.trust, &advance);
+            Job { client, remote, data, trust, advance, cancel: stop }.shard(shard)
+        })
     };
-    parallel(&groups, options.jobs, watch.cancel, work)?;
+    parallel(&by_file(&shards), options.jobs, watch.cancel, work)?;
     watch.check()?;
 
     let was_there = held == Held::Manifest;
@@ -145,7 +148,7 @@ fn bytes_there(data: &Path, shards: &[&ShardEntry]) -> u64 {
         let len = |path: &Path| fs::metadata(path).map_or(0, |m| m.len());
         len(&to).max(len(&Partial::temp_of(&to))).min(file.bytes)
     };
-    shards.iter().flat_map(|shard| shard.files()).map(there).sum()
+    files_of(shards).map(there).sum()
 }
 
 /// One shard with its index and view.
