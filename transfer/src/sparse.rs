@@ -152,7 +152,7 @@ fn values(wanted: &Sparse<'_>) -> Result<Vec<Value>, Error> {
             values.push(Value { row, field, range: start..end, digest });
         }
     }
-    values.sort_by_key(|value| (value.range.start, value.row.0));
+    values.sort_by_key(|value| (value.range.start, value.row.0, value.field.0));
     values.dedup();
     Ok(values)
 }
