@@ -82,7 +82,9 @@ impl Change {
             }
             Self::QuarterTurns { p } => {
                 if rng.unit() < p {
-                    view.rotate_90(rng.below(4) as u32);
+                    let turns = rng.below(4) as u32;
+                    let is_square = view.width == view.height;
+                    view.rotate_90(if is_square { turns } else { turns / 2 * 2 });
                 }
             }
             Self::Shift { pixels } => view.pad_crop(pixels, rng),
