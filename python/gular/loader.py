@@ -238,6 +238,9 @@ class DataLoader:
             states: Deque[str] = deque()
             # Keeps no batch that the caller let go.
             for one in map(self._shaped, self._copies.ahead(self._noted(iteration, states))):
+                if iteration != self._iterations:
+                    # Another epoch was begun while this batch was on its way.
+                    return
                 made = [one]
                 del one
                 self._handed = states.popleft()

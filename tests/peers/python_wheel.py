@@ -634,6 +634,9 @@ def augmentations():
     turned = made(gular.QuarterTurns())
     turns = [[torch.equal(one, torch.rot90(was, n, (1, 2))) for n in range(4)] for one, was in zip(turned, plain)]
     check("QuarterTurns are torch.rot90's", all(map(any, turns)) and not all(of[0] for of in turns), str(turns))
+    flat, turned = made(size=(24, 16)), made(gular.QuarterTurns(), size=(24, 16))
+    turns = [[torch.equal(one, torch.rot90(was, n, (1, 2))) for n in (0, 2)] for one, was in zip(turned, flat)]
+    check("of pictures that are not square by 0 or 2", all(map(any, turns)) and not all(of[0] for of in turns), str(turns))
     moved = made(gular.Shift(6))
     check("Shift moves, and zeros come in", not torch.equal(moved, plain) and int((moved == 0).all(1).sum()) > 20)
     grey = made(gular.Grayscale(1)).int()
@@ -705,6 +708,10 @@ def devices():
     check("and resumes at the next", len(rest) == len(plain) - 2 and all(map(torch.equal, rest, plain[2:])), str(len(rest)))
     told = again.check_delivered()
     check("each sample once", told.endswith("each once"), told)
+    left = iter(ours)
+    next(left)
+    iter(ours)
+    check("an epoch that another one ended gives no more batches", next(left, None) is None)
     few = loader(device="cpu", as_tuple=["image", "label"], slots=6)
     places = {images.data_ptr() for _ in range(3) for images, labels in few}
     check("memory comes back", len(places) <= 6, str(len(places)))
