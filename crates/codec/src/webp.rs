@@ -34,6 +34,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<WebP, Error> {
     }
     guarded(|| {
         let mut decoder = open(bytes)?;
+        // A chunk may declare 4 GiB; none that is whole has more bytes than the file.
+        decoder.set_memory_limit(bytes.len());
         let (width, height) = decoder.dimensions();
         let (orientation, flaw) = orientation(&mut decoder);
         let channels = if decoder.has_alpha() { 4 } else { 3 };

@@ -214,8 +214,9 @@ impl Tiff {
 fn same(values: Option<Vec<u64>>, default: u64, name: &str) -> Result<u64, Error> {
     let values = values.unwrap_or_default();
     let first = values.first().copied().unwrap_or(default);
-    if values.iter().any(|value| *value != first) {
-        let detail = format!("bands of unlike {name}: {values:?}");
+    // One of them: a damaged file may have millions.
+    if let Some(other) = values.iter().find(|value| **value != first) {
+        let detail = format!("bands of unlike {name}, such as {first} and {other}");
         return Err(Error::unsupported(Format::Tiff, detail));
     }
     Ok(first)
