@@ -168,7 +168,10 @@ impl View {
             bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
         };
         let (version, n, m) = (number(12), number(48), number(52));
-        if version != VERSION {
+        if version == 0 {
+            return Err(bad("its version is 0".into()));
+        }
+        if version > VERSION {
             let (found, supported) = (version.into(), VERSION.into());
             return Err(Error::TooNew { path: path.to_owned(), found, supported });
         }

@@ -185,6 +185,7 @@ fn a_wrong_view_is_refused_by_name() {
     };
     check(0, b"G", "is not a view");
     check(12, &[2], "newer than 1");
+    check(12, &[0], "its version is 0");
     check(16, &[whole.index.digest.as_bytes()[0] ^ 1], "it is of the index");
     check(48, &[41], "its view is of 41");
     check(48, &[200], "its counts say");

@@ -72,8 +72,9 @@ impl Npy {
         let descr = descr.ok_or("it holds records, not one type of numbers")?;
         let (dtype, big_endian) =
             number(descr).ok_or_else(|| format!("a bundle has no type such as `{descr}`"))?;
-        let dims = value("shape")?.strip_prefix('(').and_then(|s| s.split(')').next());
-        let dims = dims.unwrap_or_default().split(',').map(str::trim).filter(|d| !d.is_empty());
+        let dims = value("shape")?.strip_prefix('(').and_then(|s| s.split_once(')'));
+        let (dims, _) = dims.ok_or("its header has no shape")?;
+        let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
         let shape = dims.map(|d| d.parse().ok()).collect::<Option<Vec<u64>>>();
         let shape = shape.ok_or("its header has no shape")?;
         let data_at = u64::try_from(data_at).unwrap_or(u64::MAX);
@@ -129,6 +130,20 @@ pub(crate) fn descr(dtype: Dtype) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shape_that_is_not_a_tuple_is_refused() {
+        let parse = |shape: &str| {
+            let dict = format!("{{'descr': '<u2', 'fortran_order': False, 'shape': {shape}, }}");
+            let len = (dict.len() as u16).to_le_bytes();
+            Npy::parse(&[&b"\x93NUMPY\x01\0"[..], &len, dict.as_bytes()].concat())
+        };
+        assert_eq!(parse("()").unwrap().shape, [0; 0]);
+        assert_eq!(parse("(3, 4)").unwrap().shape, [3, 4]);
+        for shape in ["[3, 4]", "3", "(3, 4", "(3, -4)"] {
+            assert_eq!(parse(shape).unwrap_err(), "its header has no shape", "{shape}");
+        }
+    }
 
     #[test]
     fn the_first_bytes_of_a_file_hold_the_longest_header() {
