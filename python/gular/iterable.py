@@ -116,7 +116,7 @@ class GularIterable(_Iterable):  # type: ignore[misc, valid-type]
             self._state = None
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where this process, or this worker, stands: as :meth:`gular.DataLoader.state_dict`.
+        """The position of this process, or of this worker, as :meth:`gular.DataLoader.state_dict`.
 
         :raises gular.StateError: where this process has not begun the epoch. With workers, they
             have, and the main process does not know how far they are.

@@ -55,8 +55,8 @@ class Mix:
         return _gular.mixed(self.weights, self.seed, self.step)
 
     def state_dict(self) -> Dict[str, Any]:
-        """Where the training stands, after the batches taken so far. :func:`gular.merge_states`
-        makes one of those of all ranks."""
+        """The training's position, after the batches taken so far. :func:`gular.merge_states`
+        merges those of all ranks."""
         loaders = [loader.state_dict() for loader in self.loaders]
         return {"seed": self.seed, "weights": list(self.weights), "step": self.step, "loaders": loaders}
 

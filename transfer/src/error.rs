@@ -19,7 +19,7 @@ pub enum Error {
     /// A federation, server or token.
     #[error(transparent)]
     Pelican(#[from] gular_pelican::Error),
-    /// What stands behind `#` in a URL is not a digest.
+    /// The text after `#` in a URL is not a digest.
     #[error("`#{text}` is not a bundle digest, expected `#blake3=` and 64 hex digits")]
     Fragment {
         /// The refused text.

@@ -32,11 +32,12 @@ pub struct OpenOptions {
     pub check: CheckWhen,
     /// The bundle digest that is wanted; another one is an error.
     pub digest: Option<Digest>,
-    /// Bytes of indexes in memory (93 per sample, and 4 KB per shard). An index that finds no
-    /// room is looked into where it lies, six small reads per sample. Maps are not counted.
+    /// Bytes of indexes in memory (93 per sample, and 4 KB per shard). An index for which there is
+    /// no room is read on the disk, by six small reads per sample. Maps are not counted.
     ///
     /// Beside these, a bundle keeps one bit per sample and field, and a few hundred bytes per
-    /// shard; of one with views two bits per sample of their indexes and 8 bytes per label; and, while a shard is opened for the first time, its whole index.
+    /// shard; for views, two bits per sample of their indexes, and 8 bytes per label; and, while a
+    /// shard is opened for the first time, its whole index.
     pub index_bytes: u64,
     /// Files open at a time, or mapped: one or two per open shard. `None` takes half of what
     /// the system allows this process: of `ulimit -n`, or of Linux's 65,530 maps.

@@ -208,7 +208,7 @@ fn number(dtype: Dtype, bytes: &[u8]) -> Option<f64> {
 /// Whether `text` fits a pattern in which `*` is any text and `?` one character.
 fn is_like(pattern: &[char], text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
-    // The last `*`, and how far the text was when it was met: where to go on after a misfit.
+    // The last `*`, and the text's position at that time: where to try again after a mismatch.
     let (mut p, mut t) = (0_usize, 0_usize);
     let mut star: Option<(usize, usize)> = None;
     while let Some(c) = text.get(t) {

@@ -84,8 +84,8 @@ impl Compression {
                     let status = step.status.map_err(|e| corrupt(format!("a chunk's LZW: {e}")))?;
                     from = &from[step.consumed_in..];
                     at += step.consumed_out;
-                    let stands = step.consumed_in == 0 && step.consumed_out == 0;
-                    if stands || matches!(status, weezl::LzwStatus::Done) {
+                    let is_stuck = step.consumed_in == 0 && step.consumed_out == 0;
+                    if is_stuck || matches!(status, weezl::LzwStatus::Done) {
                         break;
                     }
                 }
