@@ -246,3 +246,26 @@ fn files_of_any_kind_become_field_data() {
     assert_eq!(found["a/1.pdf"].1, [b"%PDF-1.7".to_vec(), 0_i64.to_le_bytes().to_vec()]);
     assert_eq!(found.keys().collect::<Vec<_>>(), ["a/1.pdf", "a/read.me", "b/x"]);
 }
+
+#[test]
+fn a_table_labels_files_of_any_kind_and_of_no_extension() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("files");
+    put(&source, "a/1.pdf", b"1");
+    put(&source, "a/2", b"2");
+    put(&source, "b/2", b"3");
+    let packed = |text: &str| {
+        put(dir.path(), "t.csv", text.as_bytes());
+        let files = vec![dir.path().join("t.csv")];
+        let labels = Labels::Table(TableOptions { files, ..TableOptions::default() });
+        let plan = PlanOptions { inputs: Inputs::Bytes, labels, ..small_shards() };
+        let _ = std::fs::remove_dir_all(dir.path().join("out"));
+        run(&source, &dir.path().join("out"), plan, 1)
+    };
+    packed("file,label\n1.pdf,x\na/2,y\nb/2,x\n").unwrap();
+    let (bundle, found) = samples(&dir.path().join("out"));
+    assert_eq!(bundle.manifest().classes, ["x", "y"]);
+    assert_eq!(found["a/2"].1[1], 1_i64.to_le_bytes());
+    let error = packed("file,label\n1.pdf,x\n2,y\n").unwrap_err();
+    assert!(matches!(error, Error::UnclearRows { n: 1, .. }), "{error}");
+}

@@ -217,7 +217,11 @@ fn group(
     if !rows.is_empty() {
         for (i, image) in images.iter().enumerate() {
             let note = |names: &mut HashMap<_, _>, name| {
-                names.entry(name).and_modify(|w| *w = Which::Several).or_insert(Which::One(i));
+                let which = names.entry(name).or_insert(Which::One(i));
+                // A name without an extension of images is noted twice.
+                if !matches!(which, Which::One(same) if *same == i) {
+                    *which = Which::Several;
+                }
             };
             for name in [image.key.as_str(), without_extension(&image.key)] {
                 note(&mut paths, name);
