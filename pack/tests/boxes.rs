@@ -183,7 +183,10 @@ fn boxes_of_yolo_are_found_beside_the_images() {
     }
     put(dir.path(), "labels/train/1.txt", b"1 0.5 0.5 0.5 0.25\n0 0.25 0.75 0.5 0.5\n\n");
     put(dir.path(), "labels/train/2.txt", b"");
-    put(dir.path(), "labels/val/3.txt", b"1 0.5 0.5 1 1\n");
+    // As of images: folders may be links, and what macOS writes beside a file is passed over.
+    put(dir.path(), "elsewhere/3.txt", b"1 0.5 0.5 1 1\n");
+    std::os::unix::fs::symlink("../elsewhere", dir.path().join("labels/val")).unwrap();
+    put(dir.path(), "labels/train/._1.txt", b"\0\x05\x16\x07\xff");
     put(dir.path(), "labels/classes.txt", b"cat\ndog\n");
     let (images, labels, out) =
         (dir.path().join("images"), dir.path().join("labels"), dir.path().join("out"));

@@ -12,6 +12,7 @@ use std::path::Path;
 use super::boxes::{self, Boxed};
 use super::rows::{Each, MOST_ROW_BYTES, fault};
 use crate::Error;
+use crate::scan::walk;
 
 /// The list of classes, which is of no image.
 const CLASSES: &str = "classes.txt";
@@ -33,51 +34,52 @@ pub(super) fn classes(folder: &Path) -> Result<Option<Vec<String>>, Error> {
 pub(super) fn read(folder: &Path, each: Each<'_>) -> Result<(), Error> {
     let names = classes(folder)?;
     let mut row = 0;
-    // A list and not the call stack, which a deep tree would overflow.
-    let mut folders = vec![folder.to_owned()];
-    while let Some(dir) = folders.pop() {
-        for entry in fs::read_dir(&dir).map_err(|e| Error::io("list", &dir, e))? {
-            let entry = entry.map_err(|e| Error::io("list", &dir, e))?;
-            let path = entry.path();
-            let kind = entry.file_type().map_err(|e| Error::io("read", &path, e))?;
-            if kind.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let relative = path.strip_prefix(folder).unwrap_or(&path);
-            if path.extension().is_none_or(|e| e != "txt") || relative == Path::new(CLASSES) {
-                continue;
-            }
-            let Some(name) = relative.with_extension("").to_str().map(str::to_owned) else {
-                return Err(fault(&path, None, "its name is not UTF-8"));
-            };
-            if entry.metadata().map_err(|e| Error::io("read", &path, e))?.len() > MOST_ROW_BYTES {
-                return Err(fault(&path, None, format!("it has more than {MOST_ROW_BYTES} bytes")));
-            }
-            let text = fs::read_to_string(&path).map_err(|e| Error::io("read", &path, e))?;
-            let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-            let boxed: Vec<Boxed> = lines
-                .map(|(number, line)| {
-                    let boxed = parse(line).and_then(|boxed| match &names {
-                        Some(names) if boxed.class >= names.len() as i64 => Err(format!(
-                            "its class is {}, and `{CLASSES}` lists {} from 0 on",
-                            boxed.class,
-                            names.len()
-                        )),
-                        _ => Ok(boxed),
-                    });
-                    boxed.map_err(|reason| Error::Table {
-                        path: path.display().to_string(),
-                        at: format!(" line {number}"),
-                        reason,
-                    })
-                })
-                .collect::<Result<_, _>>()?;
-            row += 1;
-            each(row, &boxes::columns(false), &boxes::cells(&name, boxed.into_iter()))?;
+    walk(folder, &mut |path| {
+        // As images: hidden files are passed over, and links are followed.
+        if path.file_name().unwrap_or_default().as_encoded_bytes().starts_with(b".") {
+            return Ok(None);
         }
-    }
-    Ok(())
+        let metadata = fs::metadata(path);
+        if let Some(folder) = metadata.as_ref().ok().filter(|found| found.is_dir()) {
+            return Ok(Some(folder.clone()));
+        }
+        let relative = path.strip_prefix(folder).unwrap_or(path);
+        if path.extension().is_none_or(|e| e != "txt") || relative == Path::new(CLASSES) {
+            return Ok(None);
+        }
+        let Some(name) = relative.with_extension("").to_str().map(str::to_owned) else {
+            return Err(fault(path, None, "its name is not UTF-8"));
+        };
+        if metadata.map_err(|e| Error::io("read", path, e))?.len() > MOST_ROW_BYTES {
+            return Err(fault(path, None, format!("it has more than {MOST_ROW_BYTES} bytes")));
+        }
+        let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        row += 1;
+        let boxed = boxed(path, &text, names.as_deref())?;
+        each(row, &boxes::columns(false), &boxes::cells(&name, boxed.into_iter()))?;
+        Ok(None)
+    })
+}
+
+/// The boxes in a file, whose classes are among `names`.
+fn boxed(path: &Path, text: &str, names: Option<&[String]>) -> Result<Vec<Boxed>, Error> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let boxed = lines.map(|(number, line)| {
+        let boxed = parse(line).and_then(|boxed| match names {
+            Some(names) if boxed.class >= names.len() as i64 => Err(format!(
+                "its class is {}, and `{CLASSES}` lists {} from 0 on",
+                boxed.class,
+                names.len()
+            )),
+            _ => Ok(boxed),
+        });
+        boxed.map_err(|reason| Error::Table {
+            path: path.display().to_string(),
+            at: format!(" line {number}"),
+            reason,
+        })
+    });
+    boxed.collect()
 }
 
 fn parse(line: &str) -> Result<Boxed, String> {
