@@ -285,16 +285,19 @@ fn place(
     out.keep_source(&format!("parts {}", manifest.digest().hex()))?;
     let device = |path: &Path| fs::metadata(path).map_or(0, |m| m.dev());
     let here = device(&out.data);
-    let copied = files.iter().filter(|f| device(&f.from) != here);
+    // What an interrupted run brought has its name when it is whole.
+    let to = |file: &PlacedFile| out.data.join(file.entry.name.as_str());
+    let is_there =
+        |file: &PlacedFile| fs::metadata(to(file)).is_ok_and(|m| m.len() == file.entry.bytes);
+    let copied = files.iter().filter(|f| device(&f.from) != here && !is_there(f));
     let (needed, free) = (copied.map(|f| f.entry.bytes).sum(), out.free()?.bytes);
     if free < needed {
         return Err(Error::NoSpace { path: out.shown(), needed, free });
     }
     let copied = std::sync::atomic::AtomicU64::new(0);
     parallel(files, jobs.max(1), cancel, |file, stop| {
-        let to = out.data.join(file.entry.name.as_str());
-        let there = fs::metadata(&to).is_ok_and(|m| m.len() == file.entry.bytes);
-        if !there && !link(&file.from, &to) {
+        let to = to(file);
+        if !is_there(file) && !link(&file.from, &to) {
             copy(&file.from, &to, &file.entry, stop, out)?;
             copied.fetch_add(file.entry.bytes, Ordering::Relaxed);
         }
