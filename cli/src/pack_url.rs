@@ -1,6 +1,7 @@
 //! `gular pack` of a URL: its folder is fetched, then packed as any other.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -38,17 +39,27 @@ pub(crate) struct Fetched {
     pub(crate) dir: PathBuf,
     is_temporary: bool,
     /// Nobody else writes there until it is packed.
-    #[expect(dead_code, reason = "held until it is dropped")]
     lock: Option<FolderLock>,
 }
 
 impl Fetched {
     /// Removes what nobody asked to keep.
     pub(crate) fn done_with(self) {
-        if self.is_temporary
-            && let Err(error) = fs::remove_dir_all(&self.dir)
-        {
-            let dir = self.dir.display();
+        let Self { dir, is_temporary, lock } = self;
+        if !is_temporary {
+            return;
+        }
+        // First another name, so that nobody resumes in half of it; then without the lock, since an
+        // open file that is removed stays in its folder on NFS.
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        let gone = dir.with_file_name(format!("{TEMP_PREFIX}done{name}"));
+        let moved = match fs::remove_dir_all(&gone) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => fs::rename(&dir, &gone),
+        };
+        drop(lock);
+        if let Err(error) = moved.and_then(|()| fs::remove_dir_all(&gone)) {
+            let dir = dir.display();
             show::message("warning", &format!("cannot remove `{dir}`: {error}"));
         }
     }
@@ -167,6 +178,19 @@ mod tests {
             Error::TooMany { place: String::new(), limit: 7 },
             "name a folder in it, or fetch it with `gular fetch -r --max-objects N pelican://h/photos.zip DIR`, N above 7, then `gular pack DIR out`",
         );
+    }
+
+    #[test]
+    fn a_temporary_folder_is_removed_and_one_to_keep_is_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let check = |is_temporary: bool| {
+            let dir = parent.path().join("fetched");
+            fs::create_dir_all(dir.join("a")).unwrap();
+            Fetched { dir, is_temporary, lock: None }.done_with();
+            fs::read_dir(parent.path()).unwrap().count()
+        };
+        assert_eq!(check(true), 0);
+        assert_eq!(check(false), 1);
     }
 
     #[test]
