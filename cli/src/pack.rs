@@ -241,7 +241,7 @@ pub(crate) struct PackArgs {
     /// of the same plan, so what one of them leaves out changes nothing in the others; --merge
     /// then makes the bundle that one machine would have made, byte for byte. Parts are numbered
     /// from 1, as the tasks of a Slurm array can be; with HTCondor's $(Process), add 1.
-    #[arg(long, value_name = "I/N", value_parser = Part::parse, hide_short_help = true)]
+    #[arg(long, value_name = "I/N", value_parser = Part::parse, conflicts_with_all = ["base", "duplicates_out"], hide_short_help = true)]
     pub(crate) part: Option<Part>,
     /// Make a new version of this bundle: pack only what is new or changed
     ///

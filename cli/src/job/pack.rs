@@ -19,7 +19,7 @@ use crate::units;
 /// one that a single machine makes, byte for byte. With HTCondor it is a DAG, with Slurm an array
 /// and a job that waits for it. All machines must see SRC and OUT.
 ///
-/// Options behind `--` go to `gular pack`.
+/// Options behind `--` go to `gular pack`; paths among them are made absolute.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -79,7 +79,8 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     let mut command = vec![program.to_owned(), "pack".to_owned(), src];
     command.extend([place("part-{part}"), "--part".to_owned(), format!("{{part}}/{of}")]);
     command.extend(["--jobs".to_owned(), args.cpus.to_string()]);
-    command.extend(args.options.iter().cloned());
+    command.extend(options(&args.options)?);
+    check(&command)?;
     let mut merge = vec![program.to_owned(), "pack".to_owned(), "--merge".to_owned()];
     merge.extend((1..=of).map(|part| place(&format!("part-{part}"))));
     merge.push(place("bundle"));
@@ -119,6 +120,55 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
     finish(&args.dir, &folder, &sources, args.dry_run, output)
 }
 
+/// Options of `gular pack` that name files.
+const OF_FILES: [&str; 5] = ["--labels", "--classes", "--mask", "--field", "--about"];
+
+/// Options for jobs, which run in folders of their own: their paths from the root.
+fn options(given: &[String]) -> Result<Vec<String>, Failure> {
+    let mut options = Vec::with_capacity(given.len());
+    let mut of = None;
+    for word in given {
+        let (option, value) = match (of.take(), word.split_once('=')) {
+            (Some(option), _) => (option, Some(word.as_str())),
+            (None, Some((option, value))) => (option, Some(value)),
+            (None, None) => (word.as_str(), None),
+        };
+        let Some(value) = value.filter(|_| OF_FILES.contains(&option)) else {
+            of = Some(word.as_str()).filter(|word| OF_FILES.contains(word));
+            options.push(word.clone());
+            continue;
+        };
+        let start = word.strip_suffix(value).unwrap_or_default();
+        options.push(format!("{start}{}", from_root(option, value)?));
+    }
+    Ok(options)
+}
+
+/// A value that names a file: of `--field` behind the name, of `--labels` unless it is a word.
+fn from_root(option: &str, value: &str) -> Result<String, Failure> {
+    let (name, path) = match (option, value) {
+        ("--labels", "folder" | "none") => return Ok(value.to_owned()),
+        ("--field", value) => value.split_once('=').unwrap_or(("", value)),
+        _ => ("", value),
+    };
+    let failed = |e| Failure::from(gular_files::Error::new("find", path, e));
+    let from_root = text(&std::path::absolute(path).map_err(failed)?)?;
+    Ok(if name.is_empty() { from_root } else { format!("{name}={from_root}") })
+}
+
+/// Whether `gular pack` takes these arguments: now, and not when the jobs run.
+fn check(command: &[String]) -> Result<(), Failure> {
+    let command = command.iter().map(|word| word.replace("{part}", "1"));
+    let args = std::iter::once("gular".to_owned()).chain(command.skip(1));
+    let Err(error) = crate::parse(args) else { return Ok(()) };
+    let error = error.to_string();
+    let first = error.lines().next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    let message = format!("`gular pack` does not take these options: {first}");
+    let hint = "`gular pack --help` lists them; SRC, OUT, `--part` and `--jobs` are set here";
+    Err(Failure::new(message, Some(hint.to_owned())))
+}
+
 /// A path that the files of a job can hold.
 fn text(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
@@ -133,6 +183,42 @@ mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
     use super::*;
+
+    #[test]
+    fn paths_in_options_are_those_of_the_folder_that_they_were_given_in() {
+        let here = env::current_dir().unwrap().display().to_string();
+        let check = |given: &[&str], expected: &[&str]| {
+            let given: Vec<String> = given.iter().map(|&word| word.to_owned()).collect();
+            let expected: Vec<String> =
+                expected.iter().map(|word| word.replace("HERE", &here)).collect();
+            assert_eq!(options(&given).unwrap(), expected);
+        };
+        check(
+            &["--payload", "raw", "--labels", "t.csv"],
+            &["--payload", "raw", "--labels", "HERE/t.csv"],
+        );
+        check(
+            &["--labels=t.csv", "--labels", "none"],
+            &["--labels=HERE/t.csv", "--labels", "none"],
+        );
+        check(&["--field", "depth=d", "--mask=/m"], &["--field", "depth=HERE/d", "--mask=/m"]);
+        check(
+            &["--field=depth=d", "--label-from=a=b"],
+            &["--field=depth=HERE/d", "--label-from=a=b"],
+        );
+    }
+
+    #[test]
+    fn options_that_no_job_would_take_are_refused() {
+        let refused = |options: &[&str]| {
+            let fixed = ["./gular", "pack", "src", "out", "--part", "{part}/2", "--jobs", "4"];
+            let command: Vec<String> = fixed.iter().chain(options).map(|&w| w.to_owned()).collect();
+            check(&command).err().map(|failure| format!("{failure:?}"))
+        };
+        assert!(refused(&["--payload", "reencoded", "--on-error", "skip"]).is_none());
+        assert!(refused(&["--payloads"]).unwrap().contains("--payloads"));
+        assert!(refused(&["--jobs", "8"]).unwrap().contains("--jobs"));
+    }
 
     #[test]
     fn a_path_is_passed_on_as_it_is_or_refused() {
