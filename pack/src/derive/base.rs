@@ -19,6 +19,7 @@ use gular_bundle::{
 use gular_files::{TEMP_PREFIX, folder_of, parallel, persist, sync_folder, temp_in};
 use serde::Serialize;
 
+use super::key_list::hash;
 use super::options::DeriveOptions;
 use super::report::DeriveReport;
 use super::run::{Version, derive_from};
@@ -26,7 +27,7 @@ use crate::error::BadInput;
 use crate::out::{SKIPPED_NAME, finished_bundle};
 use crate::run::{PackOptions, open_source};
 use crate::source::Source;
-use crate::{Error, Labels, PayloadOptions, Progress, Report, pack, scan};
+use crate::{Error, Inputs, Labels, PayloadOptions, Progress, Report, pack, scan};
 
 /// What became of the base.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,7 +38,7 @@ pub struct BaseReport {
     pub unchanged: u64,
     /// Samples of it that are packed again, since their file has other bytes.
     pub changed: u64,
-    /// Samples of it that the source has no more.
+    /// Samples of it that the source no longer has.
     pub removed: u64,
     /// Images that it does not have.
     pub added: u64,
@@ -56,7 +57,7 @@ pub struct BaseReport {
 ///
 /// # Errors
 /// Those of [`pack`](crate::pack) and [`derive`](super::derive); [`Error::Option`] for bundles
-/// whose values are not files as they were found. The same call goes on from an interrupted one.
+/// whose values are not files as they were found. The same call resumes an interrupted one.
 pub fn pack_onto(
     base: &Path,
     source: &Path,
@@ -73,7 +74,8 @@ pub fn pack_onto(
     check(&bundle, options)?;
     let io = |e| Error::io("create a folder in", &options.temp_dir, e);
     let temp = tempfile::tempdir_in(&options.temp_dir).map_err(io)?;
-    let compared = Compared::new(&bundle, source, options, temp.path(), cancel)?;
+    let compared = Compared::new(&bundle, source, options, temp.path(), cancel);
+    let compared = compared.map_err(|e| as_of(out, e))?;
     let kept = temp.path().join("kept");
     fs::write(&kept, &compared.kept).map_err(|e| Error::io("write", &kept, e))?;
     let digest = bundle.digest();
@@ -95,7 +97,8 @@ pub fn pack_onto(
         // An earlier run may have ended before it did this.
         bring(&new, out)?;
     }
-    let (mut packed, mut skipped) = (None::<Report>, Vec::new());
+    // What is packed below says of these too.
+    let (mut packed, mut skipped) = (None::<Report>, compared.skipped.clone());
     if compared.images > compared.unchanged {
         let mut some = options.clone();
         some.plan.leave_out = vec![kept.clone()];
@@ -248,8 +251,28 @@ fn remove(folder: &Path) -> Result<(), Error> {
 fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
     let manifest = bundle.manifest();
     let fail = |text: &str| Err(Error::Option(text.to_owned()));
-    if manifest.payload != Payload::Encoded || options.plan.payload != PayloadOptions::Encoded {
+    let encoded =
+        options.plan.payload == PayloadOptions::Encoded && options.plan.inputs != Inputs::Arrays;
+    if manifest.payload != Payload::Encoded || !encoded {
         return fail("a base needs payload `encoded`: only there can files and values be compared");
+    }
+    let (old, new) = (manifest.envelope, options.plan.envelope);
+    if old != new {
+        return fail(&format!(
+            "the base has envelope `{old}` and its new version `{new}`: both need the same"
+        ));
+    }
+    let (old, new) = (manifest.has_labels(), options.plan.labels != Labels::None);
+    if old != new {
+        let labels = |are: bool| if are { "labels" } else { "no labels" };
+        return fail(&format!(
+            "the base has {} and its new version {}: both need the same",
+            labels(old),
+            labels(new)
+        ));
+    }
+    if manifest.image().is_some() != (options.plan.inputs == Inputs::Images) {
+        return fail("the base and its new version need files of the same kind");
     }
     let other = options.plan.tile.is_some() || !options.plan.fields.is_empty();
     if other || manifest.fields.len() > 1 + usize::from(manifest.has_labels()) {
@@ -278,6 +301,8 @@ struct Compared {
     of_base: u64,
     /// The classes of the source.
     classes: Vec<String>,
+    /// Files that cannot be inputs.
+    skipped: Vec<BadInput>,
 }
 
 impl Compared {
@@ -335,8 +360,8 @@ impl Compared {
         let unchanged = same.len() as u64;
         let changed = known.len() as u64 - unchanged;
         let kept = same.iter().map(|key| format!("{key}\n")).collect();
-        let classes = found.classes.into_iter().collect();
-        Ok(Self { kept, images, unchanged, changed, of_base, classes })
+        let (classes, skipped) = (found.classes.into_iter().collect(), found.skipped);
+        Ok(Self { kept, images, unchanged, changed, of_base, classes, skipped })
     }
 }
 
@@ -358,16 +383,11 @@ fn is_same(
     Ok(shard.digest(row, image)? == Some(Digest::of(&found)))
 }
 
-fn hash(key: &str) -> u128 {
-    let hash = blake3::hash(key.as_bytes());
-    u128::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::link::WITHOUT_HARD_LINKS;
     use super::*;
-    use crate::{Inputs, PlanOptions};
+    use crate::PlanOptions;
 
     fn put(dir: &Path, name: &str, text: &str) {
         let path = dir.join(name);

@@ -51,12 +51,15 @@ impl KeyList {
                     names.push(key);
                 }
             })?;
+            // A key that is listed twice is one.
+            names.n = n;
         }
         Ok(names)
     }
 }
 
-fn hash(key: &str) -> u128 {
+/// What stands for a key in memory.
+pub(super) fn hash(key: &str) -> u128 {
     let hash = blake3::hash(key.as_bytes());
     u128::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
 }
