@@ -88,7 +88,7 @@ pub(crate) struct DeriveArgs {
     /// What to do with samples that the table does not list
     ///
     /// `keep` leaves their label and split as they are; `skip` leaves them out.
-    #[arg(long, value_enum, default_value_t = UnlistedArg::Keep, value_name = "WHAT", hide_short_help = true)]
+    #[arg(long, value_enum, default_value_t = UnlistedArg::Keep, value_name = "WHAT", hide_short_help = true, requires = "labels")]
     pub(crate) unlisted: UnlistedArg,
     /// New splits, such as `train=0.8,val=0.1,test=0.1`
     ///
@@ -160,7 +160,12 @@ fn text(report: &DeriveReport, args: &DeriveArgs) -> String {
         }
     };
     warn(&report.unknown_keys, "key", "of the lists that no sample has");
-    warn(&report.unused_rows, "row", "of the table that no sample has");
+    let chosen = args.filter.is_some() || !args.keys.is_empty() || !args.remove.is_empty();
+    let unused = match chosen {
+        true => "of the table that no chosen sample has",
+        false => "of the table that no sample has",
+    };
+    warn(&report.unused_rows, "row", unused);
     let unlisted = match args.unlisted {
         UnlistedArg::Keep => "that the table does not list, kept as before",
         UnlistedArg::Skip => "that the table does not list, left out",

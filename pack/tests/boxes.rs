@@ -229,8 +229,12 @@ fn values_that_are_numbers_of_classes_keep_their_classes() {
     put(dir.path(), "t.csv", b"file_name,label\na1.jpg,bird\n");
     let files = vec![dir.path().join("t.csv")];
     let labels = Some(TableOptions { files, ..TableOptions::default() });
-    let error = merge(&[&a], &DeriveOptions { labels, ..plain }).unwrap_err().to_string();
+    let error = merge(&[&a], &DeriveOptions { labels, ..plain.clone() }).unwrap_err().to_string();
     assert!(error.contains("the field `box_labels`"), "{error}");
+    let files = vec![dir.path().join("a-labels")];
+    let labels = Some(TableOptions { files, ..TableOptions::default() });
+    let error = merge(&[&a], &DeriveOptions { labels, ..plain }).unwrap_err().to_string();
+    assert!(error.contains("the table is one of boxes"), "{error}");
 }
 
 #[test]

@@ -175,7 +175,9 @@ fn listed_keys_are_taken_or_left_out_and_unknown_ones_named() {
     let less = DeriveOptions { remove: vec![list], ..plain() };
     assert_eq!(case.derive("less", &less).samples, 58);
     assert!(!samples(&case.at("less")).contains_key(&all[3]));
-    let none = case.put("none", "a\nb\n");
+    let nothing = DeriveOptions { remove: vec![case.put("nothing", "\n")], ..plain() };
+    assert_eq!(case.derive("all", &nothing).samples, 60);
+    let none = case.put("none", "a\nb\na\n");
     let none = DeriveOptions { remove: vec![none], ..plain() };
     let error = derived(&[&case.at("base")], &case.at("x"), &none).unwrap_err();
     assert_eq!(error.to_string(), "no sample has 2 keys of the list: `a`, `b`");
@@ -277,6 +279,7 @@ fn several_bundles_become_one_with_classes_by_name() {
     let options = plain();
     let report = derived(&[&at("a"), &at("b")], &at("both"), &options).unwrap();
     assert_eq!((report.samples, report.new_classes), (20, vec!["ape".to_owned()]));
+    assert_eq!(report.relabelled, 0, "classes have other numbers and the same names");
     let mut expected = samples(&at("a"));
     expected.extend(samples(&at("b")));
     assert_eq!(samples(&at("both")), expected);
@@ -561,6 +564,57 @@ fn what_is_new_alone_is_not_warned_of_as_if_it_were_all() {
     let options = options(PlanOptions::default(), 1);
     let report = pack_onto(&at("v1"), &at("images"), &at("v2"), &options, &|_| {}, &none).unwrap();
     assert_eq!(report.packed.unwrap().warnings, [""; 0]);
+}
+
+#[test]
+fn a_version_of_another_kind_is_refused_before_anything_is_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    put(&at("images"), "c/0.jpg", &jpeg(0));
+    run(&at("images"), &at("v1"), PlanOptions::default(), 1).unwrap();
+    put(&at("images"), "c/1.jpg", &jpeg(1));
+    let none = AtomicBool::new(false);
+    let check = |plan: PlanOptions, expected: &str| {
+        let (base, source) = (at("v1"), at("images"));
+        let made = pack_onto(&base, &source, &at("v2"), &options(plan, 1), &|_| {}, &none);
+        let error = made.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    };
+    let plan = PlanOptions::default;
+    check(PlanOptions { envelope: Envelope::Tar, ..plan() }, "envelope `shards`");
+    check(PlanOptions { labels: gular_pack::Labels::None, ..plan() }, "the base has labels");
+    check(PlanOptions { inputs: gular_pack::Inputs::Bytes, ..plan() }, "the same kind");
+    check(PlanOptions { inputs: gular_pack::Inputs::Arrays, ..plan() }, "payload `encoded`");
+}
+
+#[test]
+fn files_left_out_are_listed_also_where_nothing_is_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    put(&at("images"), "c/0.jpg", &jpeg(0));
+    run(&at("images"), &at("v1"), PlanOptions::default(), 1).unwrap();
+    std::os::unix::fs::symlink("nowhere", at("images/c/1.jpg")).unwrap();
+    let none = AtomicBool::new(false);
+    let plan = PlanOptions { on_error: OnBadInput::Skip, ..PlanOptions::default() };
+    let options = options(plan, 1);
+    let report = pack_onto(&at("v1"), &at("images"), &at("v2"), &options, &|_| {}, &none).unwrap();
+    assert_eq!((report.skipped, report.packed), (1, None));
+    let listed = fs::read_to_string(at("v2").join(SKIPPED_NAME)).unwrap();
+    assert!(listed.contains("c/1.jpg"), "{listed}");
+}
+
+#[test]
+fn a_bundle_whose_links_lead_nowhere_is_not_said_to_be_done() {
+    let case = Case::new(Envelope::Shards);
+    let options = DeriveOptions { limit: Some(Limit::Share(0.07)), ..plain() };
+    case.derive("part", &options);
+    let part = Bundle::open(&case.at("part"), OpenOptions::default()).unwrap();
+    assert_eq!(part.manifest().made["derive_limit"], MadeValue::Text("7%".to_owned()));
+    let shard = part.path_of(&part.manifest().shards[0].file);
+    fs::remove_file(&shard).unwrap();
+    std::os::unix::fs::symlink("nowhere", &shard).unwrap();
+    assert!(derived(&[&case.at("base")], &case.at("part"), &options).is_err());
 }
 
 #[test]

@@ -481,7 +481,7 @@ fn derive_and_diff_say_what_they_did() {
     let shown = masked(&derived, dir.path());
     let expected = "\
 exit Some(0)
-warning: 1 row of the table that no sample has: `x.jpg`
+warning: 1 row of the table that no chosen sample has: `x.jpg`
 warning: 17 samples that the table does not list, kept as before: ";
     assert!(shown.starts_with(expected), "{shown}");
     for line in [

@@ -58,6 +58,10 @@ impl NewLabels {
             let text = "the table has several classes for one sample, which would be a field of its own: pack again with this table";
             return Err(Error::Option(text.to_owned()));
         }
+        if found.is_of_boxes() && !found.labelled() {
+            let text = "the table is one of boxes, which are fields of their own: pack again with this table";
+            return Err(Error::Option(text.to_owned()));
+        }
         if !found.labelled() {
             return Ok(Self { table: found });
         }

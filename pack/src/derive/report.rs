@@ -22,7 +22,7 @@ pub struct DeriveReport {
     pub samples: u64,
     /// By split.
     pub splits: BTreeMap<String, DeriveSplit>,
-    /// Samples with another label than they had.
+    /// Samples of another class than they were.
     pub relabelled: u64,
     /// Samples in another split than they were.
     pub moved: u64,
@@ -39,7 +39,7 @@ pub struct DeriveReport {
     /// Keys of lists that no sample has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_keys: Option<NamedKeys>,
-    /// Rows of the table that no sample has.
+    /// Rows of the table that no sample has of those that condition and lists of keys chose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unused_rows: Option<NamedKeys>,
     /// Samples that the table does not list.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use gular_bundle::{About, Bundle, Digest, MadeValue, Manifest, Split};
-use gular_files::write_file;
+use gular_files::{sync_folder, write_file};
 
 use super::bases::{Bases, Line};
 use super::choose::Chooser;
@@ -82,7 +82,7 @@ pub(super) fn derive_from(
     let mut unknown = crate::labels::Names::default();
     for list in [&chooser.keys, &chooser.remove].into_iter().flatten() {
         let unseen = list.unseen()?;
-        if unseen.n == list.len() as u64 {
+        if unseen.n > 0 && unseen.n == list.len() as u64 {
             return Err(Error::NoSuchKeys { n: unseen.n, keys: unseen.to_string() });
         }
         unknown.add(&unseen);
@@ -113,7 +113,10 @@ pub(super) fn derive_from(
     report.unknown_keys = NamedKeys::of(&unknown);
     report.unused_rows = NamedKeys::of(&relabelled.unused);
     report.unlisted = NamedKeys::of(&relabelled.unlisted);
-    if finished_bundle(out)?.is_some_and(|made| made.digest() == report.digest) {
+    let made = finished_bundle(out)?.filter(|made| made.digest() == report.digest);
+    if let Some(made) = made {
+        // Symbolic links may have lost the bundle that they lead to.
+        made.check_lengths()?;
         report.already_done = true;
     } else if !options.dry_run {
         let dir = OutDir::open(out)?;
@@ -165,7 +168,8 @@ fn manifest(bases: &Bases, all: &[Line], lines: &[NewLine], options: &DeriveOpti
     }
     match options.limit {
         Some(Limit::Samples(n)) => note("limit", text(&n.to_string())),
-        Some(Limit::Share(share)) => note("limit", text(&format!("{}%", share * 100.0))),
+        // 0.07 times 100 is 7.000000000000001 as f64, and 7 as f32.
+        Some(Limit::Share(share)) => note("limit", text(&format!("{}%", (share * 100.0) as f32))),
         None => {}
     }
     if options.stratified {
@@ -280,6 +284,8 @@ fn write(
             write_file(&out.data.join(file.name.as_str()), bytes)?;
         }
     }
+    // The links are there before the manifest that lists them.
+    sync_folder(&out.data)?;
     report.digest = out.publish(manifest, skipped)?;
     Ok(())
 }

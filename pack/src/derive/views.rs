@@ -18,7 +18,7 @@ pub(super) struct NewLine {
     pub(super) entry: ShardEntry,
     /// The view's bytes, where there is one.
     pub(super) view: Option<(FileEntry, Vec<u8>)>,
-    /// Samples whose label is another than it was.
+    /// Samples whose class is another than it was.
     pub(super) n_relabelled: u64,
 }
 
@@ -74,10 +74,12 @@ fn of_line(
         let (mut labels, mut n_relabelled) = (Vec::new(), 0);
         for (row, stored) in rows().zip(stored.clone()).filter(|_| labelled) {
             let old = index.label(row);
-            let new = said.label(row).or_else(|| old.map(|label| bases.label(line, label)));
+            // The same class may have another number among those of all bundles.
+            let same = old.map(|label| bases.label(line, label));
+            let new = said.label(row).or(same);
             let kept = index.view().and_then(|view| view.label(stored));
             let changed = new != old;
-            n_relabelled += u64::from(changed);
+            n_relabelled += u64::from(new != same);
             // A label of an earlier view stays one: the index has another.
             if let Some(label) = new.filter(|_| changed || kept.is_some()) {
                 labels.push((stored, label));

@@ -188,6 +188,11 @@ impl Table {
         matches!(self.label, Some((_, LabelKind::Names | LabelKind::Numbers)))
     }
 
+    /// Whether all tables are of boxes.
+    pub(crate) fn is_of_boxes(&self) -> bool {
+        self.options.is_of_boxes()
+    }
+
     /// Which columns were taken for what.
     pub(crate) fn taken(&self) -> TableColumns {
         TableColumns {
