@@ -127,7 +127,7 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
             let _ = writeln!(
                 text,
                 "nothing to do: these files were adopted before, and have not changed since\n{digest}\nnext: gular verify {}",
-                args.out.display()
+                show::quoted(&args.out.display().to_string())
             );
         }
         Some(digest) => {
@@ -135,7 +135,7 @@ fn table(report: &AdoptReport, args: &AdoptArgs) -> String {
                 text,
                 "adopted in {:.2} s; nothing was copied, the files must stay as they are\n{digest}\nnext: gular verify {}",
                 report.seconds,
-                args.out.display()
+                show::quoted(&args.out.display().to_string())
             );
         }
     }

@@ -130,7 +130,8 @@ pub(crate) fn run(args: &ConvertArgs, output: &Output) -> Result<Exit, Failure> 
         text.push_str("every sample has the digest it had\n");
     }
     if let Some(digest) = &report.digest {
-        text.push_str(&format!("{digest}\nnext: gular verify {}\n", args.out.display()));
+        let out = show::quoted(&args.out.display().to_string());
+        text.push_str(&format!("{digest}\nnext: gular verify {out}\n"));
     }
     text.push_str(&found.map(|found| duplicates::text(&found)).unwrap_or_default());
     show::text(&text)?;
@@ -173,7 +174,7 @@ pub(crate) fn export(args: &ExportArgs, output: &Output) -> Result<Exit, Failure
 fn describe(args: &ExportArgs, output: &Output, stop: &Stop) -> Result<Exit, Failure> {
     let Some(to) = args.croissant.as_ref().filter(|_| !args.dry_run) else {
         let manifest = Bundle::open(&args.bundle, OpenOptions::default())?.manifest().clone();
-        let n = manifest.shards.len() as u64 + 1;
+        let n = manifest.files().count() as u64 + 1;
         let text =
             format!("dry run: {} to describe; nothing was written\n", show::count(n, "file"));
         let value = serde_json::json!({"dry_run": true, "files": n});

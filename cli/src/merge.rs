@@ -108,7 +108,7 @@ pub(crate) fn run(
             format!(
                 "merged {n_parts}: {samples}, {size} in {shards}{how}, {:.2} s\n{digest}\nnext: gular verify {}\n",
                 report.seconds,
-                out.display()
+                show::quoted(&out.display().to_string())
             )
         }
     });

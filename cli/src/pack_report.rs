@@ -82,7 +82,7 @@ pub(crate) fn table(report: &Report, out: &Path) -> String {
                  their bytes were not compared: if an image changed, pack into a new folder\n\
                  {digest}\nnext: gular verify {}",
                 show::count(report.samples, "sample"),
-                out.display()
+                show::quoted(&out.display().to_string())
             );
         }
         Some(digest) => {
@@ -93,7 +93,7 @@ pub(crate) fn table(report: &Report, out: &Path) -> String {
                 show::size(report.bytes),
                 show::count(report.shards, "shard"),
                 show::pace(report.bytes, report.seconds),
-                out.display()
+                show::quoted(&out.display().to_string())
             );
         }
     }
@@ -112,7 +112,7 @@ fn of_part(report: &Report, out: &Path) -> String {
         show::size(report.bytes),
         show::count(report.shards, "shard"),
         show::pace(report.bytes, report.seconds),
-        out.display()
+        show::quoted(&out.display().to_string())
     )
 }
 
