@@ -50,6 +50,6 @@ pub(crate) struct InspectArgs {
     /// Write one sample to stdout (bundles only)
     ///
     /// The stored bytes, or an npy file of pixels.
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["json", "sheet", "page", "samples", "against", "pixels", "near", "duplicates_out"])]
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["json", "sheet", "page", "samples", "against", "pixels", "near", "pairs", "duplicates_out"])]
     pub(crate) extract: Option<String>,
 }

@@ -57,6 +57,7 @@ fn only_for_bundles(args: &InspectArgs) -> Option<&'static str> {
         (args.page.is_some(), "--page"),
         (args.pixels, "--pixels"),
         (args.near, "--near"),
+        (args.pairs.is_some(), "--pairs"),
         (args.duplicates.duplicates_out.is_some(), "--duplicates-out"),
     ];
     given.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
