@@ -29,10 +29,11 @@ pub(crate) enum FederationVerb {
 
 /// Serve discovery, director, origin and cache from one process until it is stopped
 ///
-/// For development only: it listens on 127.0.0.1 and nowhere else. When it is ready it prints
-/// its URL on stdout, and on stderr what to paste into another shell. Objects are files below
-/// DIR/origin. With --latency and --rate it is as far away as a real one. When it is stopped it says
-/// what was asked of it; meanwhile https://localhost:PORT/.well-known/gular-counts does.
+/// For development only: it listens on 127.0.0.1 and nowhere else. When it is ready it prints its
+/// URL on stdout, and on stderr what to paste into another shell. Objects are files below
+/// DIR/origin. With --latency and --rate it is as slow as one far away. When it is stopped it says
+/// how many requests it answered; while it runs, https://localhost:PORT/.well-known/gular-counts
+/// says so.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular federation serve federation/")]
 pub(crate) struct ServeArgs {
@@ -47,10 +48,10 @@ pub(crate) struct ServeArgs {
     /// Allow reading without a token; writing always needs one
     #[arg(long)]
     pub(crate) public_read: bool,
-    /// Answer each request so much later, such as `20ms`
+    /// Delay each answer by this time, such as `20ms`
     ///
-    /// As over a long way to a real federation. A request that the cache has no copy for waits
-    /// twice, since the cache asks the origin.
+    /// As a distant federation does. A request that the cache has no copy for waits twice, since the
+    /// cache asks the origin.
     #[arg(long, value_name = "TIME", value_parser = units::delay)]
     pub(crate) latency: Option<Duration>,
     /// The most bytes per second, such as `100MB/s`

@@ -20,12 +20,13 @@ use crate::{folder, hints, network, show, units};
 ///
 /// DIR becomes a local bundle; it must be new, empty, or hold this bundle. If interrupted, even by
 /// kill -9, run the same command again: what is already there is checked and kept, and when all of
-/// it is there and the URL has a digest, no server is asked. An object that is not a bundle is stored in DIR under
-/// its own name; an incomplete one is kept if the URL has a digest; without one it is compared
-/// with the checksum that its server tells, and said to be not checked where there is none. With
-/// -r every object below a collection is fetched so, to the file of its name below DIR; files that
-/// are there are compared and never overwritten, and one that fails is named while the others are
-/// still fetched. Exit code 1: the bytes do not match their digest.
+/// it is there and the URL has a digest, no server is asked. An object that is not a bundle is
+/// stored in DIR under its own name; an incomplete one is kept if the URL has a digest. Without a
+/// digest it is compared with the checksum that its server reports; where there is none, the output
+/// says that it was not checked. With -r each object below a collection is fetched in this way, to
+/// the file of its name below DIR. Files that exist are compared and never overwritten; an object
+/// that fails is named, and the others are still fetched. Exit code 1: the bytes do not match their
+/// digest.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again later

@@ -244,7 +244,8 @@ fn described(from: &Bundle, to: &Bundle) -> DiffReport {
     }
 }
 
-/// Whether values of both mean the same; media types tell of no single value.
+/// Whether values of both mean the same. Media types are not compared: they are of all values
+/// together.
 fn alike(a: &Field, b: &Field) -> bool {
     match (a.as_fixed(), b.as_fixed()) {
         (None, None) => true,

@@ -236,7 +236,7 @@ pub enum Error {
         /// The first ones.
         keys: String,
     },
-    /// A list of keys that are of no sample.
+    /// A list of keys that no sample has.
     #[error("no sample has {} of the list: {keys}", counted(*n, "key", "keys"))]
     NoSuchKeys {
         /// How many are listed.

@@ -149,7 +149,7 @@ fn plot(histogram: &[[u64; 256 / BIN]; 3]) -> String {
     svg + "</svg>\n"
 }
 
-/// Text in which HTML finds no markup.
+/// Text that HTML shows as it is.
 pub(super) fn escaped(text: &str) -> String {
     let text = show::printable(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

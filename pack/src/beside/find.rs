@@ -132,7 +132,7 @@ fn check(options: &PlanOptions) -> Result<(), Error> {
             return fail(format!("field `{name}` says where images are, and comes from them"));
         }
         if name == "mask" && options.inputs == Inputs::Bytes {
-            return fail("a mask is moved with its image, and there are none".to_owned());
+            return fail("a mask is moved with its image, and no images are packed".to_owned());
         }
         if let PayloadOptions::Reencoded(reencode) = options.payload
             && name == "mask"

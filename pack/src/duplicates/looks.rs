@@ -282,7 +282,7 @@ impl Pairs<'_> {
         };
         let sample = |look: &Look| {
             let shelf = self.both.get(look.place.bundle()).ok_or_else(|| {
-                Error::Option("a sample is of no bundle that was compared".to_owned())
+                Error::Option("a sample is not of a bundle that was compared".to_owned())
             })?;
             shelf.sample(look.place)
         };

@@ -37,7 +37,7 @@ pub(crate) struct Common {
     pub(crate) is_jpeg: bool,
     /// Names of bands, where all have the same.
     pub(crate) bands: Vec<String>,
-    /// The value that is none, where all have the same.
+    /// The value that means there is none, where all have the same.
     pub(crate) nodata: Option<String>,
 }
 

@@ -439,7 +439,7 @@ fn check_tile(tile: TileOptions, options: &PlanOptions) -> Result<(), Error> {
         return fail("only scenes of numbers, in TIFF, are cut into tiles".to_owned());
     }
     if matches!(options.labels, Labels::Table(_)) {
-        return fail("a table gives labels to images, and tiles have none in it".to_owned());
+        return fail("tiles cannot take labels from a table, which names images".to_owned());
     }
     Ok(())
 }
