@@ -172,13 +172,18 @@ pub(super) fn facts_text(report: &Report, facts: &Facts) -> String {
     if let Some(driver) = &facts.minimum_driver {
         line("driver from", driver);
     }
+    for row in report.drivers.iter().rev().filter(|row| !row.runs) {
+        let below = row.below.unwrap_or("the next");
+        let instead = row.instead.map(|what| format!(": {what}")).unwrap_or_default();
+        line("not with", &format!("drivers from {} to before {below}{instead}", row.from));
+    }
     if !facts.capabilities.is_empty() {
         line("GPU code for", &facts.capabilities.join(" "));
     }
     if report.gpus.rows.is_empty() {
         return text;
     }
-    let _ = writeln!(text, "\n{:<14}{:<6}{:<6}where", "GPU", "CC", "runs");
+    let _ = writeln!(text, "\n{:<17}{:<6}{:<6}where", "GPU", "CC", "runs");
     for row in &report.gpus.rows {
         let runs = match row.runs {
             Runs::Yes => "yes",
@@ -186,9 +191,9 @@ pub(super) fn facts_text(report: &Report, facts: &Facts) -> String {
             Runs::No => "no",
         };
         let _ =
-            write!(text, "{:<14}{:<6}{runs:<6}{}", row.name, row.capability, row.sites.join(", "));
+            write!(text, "{:<17}{:<6}{runs:<6}{}", row.name, row.capability, row.sites.join(", "));
         if row.runs != Runs::Yes {
-            let _ = write!(text, "\n{:>20}{}", "", row.why);
+            let _ = write!(text, "\n{:>23}{}", "", row.why);
         }
         text.push('\n');
     }

@@ -13,6 +13,43 @@ use super::inventory::Inventory;
 /// NVIDIA's CUDA compatibility guide, table of minimum required drivers).
 const DRIVERS: [(u32, &str); 3] = [(11, "450.80.02"), (12, "525.60.13"), (13, "580.65.06")];
 
+/// What serves drivers for an older CUDA than an image has, by CUDA's major number.
+const OLDER: [(u32, &str); 2] = [
+    // The last that PyTorch built for it; other indexes than the usual one have it.
+    (
+        11,
+        "drivers for CUDA 11 only are not supported; libtorch 2.7.0 built for CUDA 11.8 (`torch==2.7.0+cu118`) runs there",
+    ),
+    (12, "libtorch 2.7.0, which is built for CUDA 12.6, runs there: `torch = \"2.7.0\"`"),
+];
+
+/// What drivers for one CUDA make of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DriverRow {
+    /// CUDA's major number.
+    pub cuda: u32,
+    /// The first driver.
+    pub from: &'static str,
+    /// The first driver of the next; `None` for the newest that is known.
+    pub below: Option<&'static str>,
+    /// Whether they run the image.
+    pub runs: bool,
+    /// What would run there.
+    pub instead: Option<&'static str>,
+}
+
+/// A row for each CUDA that there are drivers for; none without GPU code.
+pub(super) fn rows(cuda: Option<&CudaRuntime>) -> Vec<DriverRow> {
+    let Some(cuda) = cuda else { return Vec::new() };
+    let below = DRIVERS.iter().skip(1).map(|(_, driver)| Some(*driver)).chain([None]);
+    let rows = DRIVERS.iter().zip(below).map(|((major, from), below)| {
+        let runs = *major >= cuda.major;
+        let older = OLDER.iter().find(|(older, _)| !runs && older == major);
+        DriverRow { cuda: *major, from: *from, below, runs, instead: older.map(|(_, what)| *what) }
+    });
+    rows.collect()
+}
+
 /// CUDA's runtime in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CudaRuntime {

@@ -23,7 +23,7 @@ mod secrets;
 mod sites;
 
 pub use self::about::{About, Form};
-pub use self::driver::{CudaRuntime, minimum_driver};
+pub use self::driver::{CudaRuntime, DriverRow, minimum_driver};
 pub use self::finding::{Finding, Severity};
 pub use self::gpus::{GpuLibrary, GpuRow, GpuTable, Runs};
 pub use self::report::Report;
@@ -54,6 +54,7 @@ pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<Report
     let minimum_driver = cuda_runtime.as_ref().and_then(|cuda| minimum_driver(cuda.major));
     Ok(Report {
         glibc: inventory.glibc(),
+        drivers: driver::rows(cuda_runtime.as_ref()),
         cuda_runtime,
         minimum_driver: minimum_driver.map(str::to_owned),
         bytes: tree.bytes(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::driver::CudaRuntime;
+use super::driver::{CudaRuntime, DriverRow};
 use super::finding::{Finding, Severity};
 use super::gpus::GpuTable;
 
@@ -20,6 +20,8 @@ pub struct Report {
     pub cuda_runtime: Option<CudaRuntime>,
     /// The oldest driver that runs it, such as `525.60.13`.
     pub minimum_driver: Option<String>,
+    /// What older drivers make of it, the oldest first; none without GPU code.
+    pub drivers: Vec<DriverRow>,
     /// Bytes of all files, before compression.
     pub bytes: u64,
 }
