@@ -55,6 +55,11 @@ impl Sha256 {
         Ok(Self::of_all(hasher))
     }
 
+    /// Its 32 bytes.
+    pub(crate) fn bytes(&self) -> [u8; 32] {
+        self.0
+    }
+
     /// Of all that a hasher was given.
     pub(crate) fn of_all(hasher: sha2::Sha256) -> Self {
         Self(hasher.finalize().into())

@@ -200,6 +200,14 @@ pub enum Error {
         /// What may help.
         hint: Option<String>,
     },
+    /// Byte code that could not be made.
+    #[error("byte code of `{name}`: {reason}")]
+    ByteCode {
+        /// The package.
+        name: String,
+        /// What is in the way.
+        reason: String,
+    },
     /// An `image.lock` of another recipe.
     #[error("`{path}` is out of date: the recipe has changed")]
     Stale {

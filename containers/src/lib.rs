@@ -13,6 +13,7 @@
 //! | [`lock`] | `image.lock`: the exact archives |
 //! | [`make`] | all of it: from a recipe and its lock to an image and its files |
 //! | [`oci`] | images as registries know them |
+//! | [`python`] | Python packages: which wheels, their files, their byte code |
 //! | [`recipe`] | what is asked for |
 //! | [`replay`] | HTCondor's lines, tried on an image |
 //! | [`rootfs`] | the files of an image, before they are written |
@@ -40,6 +41,7 @@ pub mod make;
 pub mod oci;
 mod openpgp;
 mod package;
+pub mod python;
 pub mod recipe;
 pub mod replay;
 mod rfc3339;

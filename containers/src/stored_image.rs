@@ -175,6 +175,7 @@ fn layer(path: &RootPath) -> Layer {
     match () {
         () if within(BIN) || within(".singularity.d") => Layer::App,
         () if within(LIB) => Layer::Libtorch,
+        () if path.as_str().starts_with("usr/local/lib/python3.") => Layer::Python,
         () => Layer::Base,
     }
 }

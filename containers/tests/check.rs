@@ -265,6 +265,48 @@ fn what_is_opened_only_later_must_be_there() {
     fires(&image, &[]);
 }
 
+/// Python loads one package before another that needs its libraries, and some wheels
+/// bring libraries for what few machines have.
+#[test]
+fn libraries_of_python_packages_may_come_from_one_another() {
+    const SITE: &str = "usr/local/lib/python3.11/dist-packages";
+    let mut image = Image::sound();
+    let at = |name: &str| format!("{SITE}/{name}");
+    let needs = || patched("libgcc_s.so.1", "libother.so.1");
+    image.add(&at("mine/_C.cpython-311-x86_64-linux-gnu.so"), 0o755, needs());
+    image.add(&at("mine/plugin.so"), 0o755, needs());
+    let found = fires(
+        &image,
+        &[
+            (
+                Error,
+                "missing-library",
+                "/usr/local/lib/python3.11/dist-packages/mine/_C.cpython-311-x86_64-linux-gnu.so",
+            ),
+            (Warning, "missing-library", "/usr/local/lib/python3.11/dist-packages/mine/plugin.so"),
+        ],
+    );
+    assert!(found[1].message.ends_with("; what uses it fails"), "{found:?}");
+    let arch = image.arch;
+    image.add(&at("torch/lib/libother.so.1"), 0o755, What::File(Source::Bytes(elf(arch).into())));
+    fires(&image, &[]);
+    // What is opened later may be in another package too.
+    for name in [
+        "adv",
+        "cnn",
+        "engines_precompiled",
+        "engines_runtime_compiled",
+        "graph",
+        "heuristic",
+        "ops",
+    ] {
+        let name = at(&format!("nvidia/cudnn/lib/libcudnn_{name}.so.9"));
+        image.add(&name, 0o755, What::File(Source::Bytes(elf(arch).into())));
+    }
+    image.add(&at("mine/libcudnn.so.9"), 0o755, What::File(Source::Bytes(elf(arch).into())));
+    fires(&image, &[]);
+}
+
 #[test]
 fn the_host_s_libraries_and_stubs_are_refused() {
     let mut image = Image::sound();
@@ -316,7 +358,7 @@ fn gpus_without_code_are_refused_and_the_table_says_why() {
     let report = image.check();
     let row = |name: &str| report.gpus.rows.iter().find(|row| row.name == name).unwrap();
     if image.arch == Arch::Amd64 {
-        for name in ["RTX 2080 Ti", "A100", "RTX 3090", "L40S", "H100"] {
+        for name in ["Quadro RTX 6000", "RTX 2080 Ti", "A100", "A40", "RTX 3090", "L40S", "H200"] {
             assert_eq!(row(name).runs, Runs::Yes, "{name}");
         }
         assert_eq!(row("GH200").runs, Runs::No);
@@ -328,6 +370,13 @@ fn gpus_without_code_are_refused_and_the_table_says_why() {
     }
     assert_eq!(report.gpus.minimum.as_deref(), Some("7.5"));
     assert_eq!(report.minimum_driver.as_deref(), Some("580.65.06"));
+    let older: Vec<_> = report.drivers.iter().map(|row| (row.cuda, row.from, row.runs)).collect();
+    let expected = [(11, "450.80.02", false), (12, "525.60.13", false), (13, "580.65.06", true)];
+    assert_eq!(older, expected);
+    let instead = |row: usize| report.drivers[row].instead.unwrap_or_default();
+    assert!(instead(0).contains("not supported; libtorch 2.7.0 built for CUDA 11.8"));
+    assert!(instead(1).contains("libtorch 2.7.0, which is built for CUDA 12.6"));
+    assert_eq!(report.drivers[2].instead, None);
     let cuda = report.cuda_runtime.unwrap();
     assert_eq!((cuda.major, cuda.minor), (13, Some(0)));
 

@@ -96,6 +96,7 @@ fn a_lock_is_of_one_recipe_but_not_of_one_program() {
     for other in [
         "[base]\npackages = [\"dash\"]",
         "[base]\npackages = [\"bash\"]\n[cuda]\ntorch = \"2.7.1\"",
+        "[base]\npackages = [\"bash\"]\n[python]\nlock = \"pylock.toml\"",
     ] {
         let error = found.check(&recipe(other), "image.lock").unwrap_err();
         assert!(matches!(error, Error::Stale { .. }));

@@ -16,6 +16,7 @@ mod make;
 mod oci;
 mod oci_read;
 mod openpgp;
+mod python;
 mod recipe;
 mod replay;
 mod sbom;

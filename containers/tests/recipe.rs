@@ -16,6 +16,9 @@ package = "train"
 features = ["cuda"]
 [cuda]
 torch = "2.11.0"
+[python]
+requirements = "requirements.txt"
+wheels = ["gular-*.whl"]
 [target]
 gpus = ["8.0", "9.0", "12.0"]
 apptainer = "1.4"
@@ -45,6 +48,8 @@ fn a_whole_recipe_is_read() {
     assert_eq!(recipe.base.packages.unwrap(), ["bash", "coreutils"]);
     assert_eq!(recipe.app.unwrap().package.unwrap(), "train");
     assert_eq!(recipe.cuda.unwrap().torch.unwrap().0, "2.11.0");
+    let python = recipe.python.unwrap();
+    assert!(python.bytecode && python.lock.is_none() && python.wheels.len() == 1);
     assert_eq!(recipe.target.gpus.iter().map(|gpu| gpu.sm()).collect::<Vec<_>>(), [80, 90, 120]);
     assert_eq!(recipe.target.apptainer, Runtime(1, 4));
     assert_eq!(recipe.env["OMP_NUM_THREADS"], "1");
@@ -63,7 +68,7 @@ fn unknown_keys_are_errors_with_the_nearest_known_one() {
     assert_eq!((line, reason.as_str()), (7, "unknown key `package` in `[base]`"));
     assert_eq!(hint, "did you mean `packages`?");
     let (line, reason, hint) = wrong(&WHOLE.replace("[labels]", "[label]"));
-    assert_eq!((line, reason.as_str()), (18, "unknown section `label`"));
+    assert_eq!((line, reason.as_str()), (21, "unknown section `label`"));
     assert_eq!(hint, "did you mean `labels`?");
     let (_, _, hint) = wrong("[image]\nname = \"a\"\n[cuda]\nversion = \"12\"\n");
     assert_eq!(hint, "known here: torch, libtorch");
@@ -74,14 +79,32 @@ fn values_out_of_range_are_errors_with_their_line() {
     for (from, to, line, says) in [
         ("\"train\"\nplatform", "\"Train me\"\nplatform", 3, "name `Train me`"),
         ("linux/amd64", "linux/sparc", 4, "`linux/amd64` or `linux/arm64`"),
-        ("\"8.0\"", "\"80\"", 14, "`80` is not a compute capability"),
+        ("\"8.0\"", "\"80\"", 17, "`80` is not a compute capability"),
         ("\"2.11.0\"", "\"2.11\"", 12, "torch version `2.11`"),
-        ("\"1.4\"", "\"new\"", 15, "Apptainer `new`"),
+        ("\"1.4\"", "\"new\"", 18, "Apptainer `new`"),
         ("debian = \"bookworm\"", "debian = \"bookworm\"\nscratch = true", 5, "exclude each other"),
         ("debian = \"bookworm\"", "scratch = true", 5, "`packages` need `debian`"),
-        ("OMP_NUM_THREADS", "2BAD", 16, "`2BAD` is not a name"),
+        ("OMP_NUM_THREADS", "2BAD", 19, "`2BAD` is not a name"),
         ("name = \"train\"\n", "", 2, "missing field `name`"),
-        ("[env]", "[env", 16, ""),
+        ("[env]", "[env", 19, ""),
+        (
+            "debian = \"bookworm\"\npackages = [\"bash\", \"coreutils\"]",
+            "oci = \"base\"",
+            12,
+            "`[python]` needs a Debian base",
+        ),
+        (
+            "requirements =",
+            "lock = \"pylock.toml\"\nrequirements =",
+            13,
+            "`lock` and `requirements` exclude",
+        ),
+        (
+            "requirements = \"requirements.txt\"\nwheels = [\"gular-*.whl\"]",
+            "bytecode = false",
+            13,
+            "expected `lock`, `requirements` or `wheels`",
+        ),
     ] {
         let (found, reason, _) = wrong(&WHOLE.replacen(from, to, 1));
         assert!(reason.contains(says), "{to}: {reason}");

@@ -1,13 +1,15 @@
-//! Recipes, locks and Debian's lists are read or refused; a lock that was read is written the same again.
+//! Recipes, locks, requirements and Debian's lists are read or refused; a lock that was read is written the same again.
 #![no_main]
 
 use gular_containers::debian::{Archive, relations};
 use gular_containers::lock::ImageLock;
+use gular_containers::python::count_pinned;
 use gular_containers::recipe::Recipe;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = Recipe::parse(text, "fuzz");
+    let _ = (count_pinned(text, "fuzz", true), count_pinned(text, "fuzz", false));
     let _ = relations(text);
     let _ = Archive::default().add(text, "fuzz", "https://deb.debian.org/debian");
     if let Ok(lock) = ImageLock::parse(text, "fuzz") {

@@ -26,6 +26,9 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
         }
         Error::Lock { .. } | Error::LockVersion { .. } => "make it again with `gular image lock`",
         Error::BaseChanged { .. } => "it changed: `gular image lock` takes it as it is now",
+        Error::ByteCode { .. } => {
+            "build on a machine with the image's processor, or set `bytecode = false` in `[python]`"
+        }
         Error::Stale { .. } => {
             "make it again with `gular image lock`, or undo the change to the recipe"
         }

@@ -18,8 +18,8 @@ use crate::stop::Stop;
 
 /// Resolve the packages of an image and write them to image.lock
 ///
-/// Resolves Debian packages (the archive's signature is checked) and the wheels of torch
-/// with NVIDIA's libraries; writes names, versions, lengths, SHA-256 and URLs. Nothing large
+/// Resolves Debian packages (the archive's signature is checked), the wheels of torch
+/// with NVIDIA's libraries, and Python packages; writes names, versions, lengths, SHA-256 and URLs. Nothing large
 /// is fetched unless --vendor asks for it.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gular image lock image.toml --vendor vendor/")]
@@ -108,7 +108,7 @@ fn report(args: &LockArgs, locked: &Locked) -> Report {
         dry_run: args.dry_run,
         written: locked.written,
         debian_packages: lock.debs.len(),
-        wheels: lock.wheels.len(),
+        wheels: lock.all_wheels().count(),
         bytes: lock.bytes(),
         added: changes.added.iter().map(shown).collect(),
         removed: changes.removed.iter().map(shown).collect(),

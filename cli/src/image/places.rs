@@ -95,6 +95,7 @@ impl SourceArgs {
             debian_security: self.security.clone(),
             keyrings: self.keyring.clone(),
             index: self.index.clone(),
+            uv: on_path("uv"),
             now,
         }
     }

@@ -18,19 +18,21 @@ pub enum Base {
     Image(Rootfs, BTreeMap<String, String>),
 }
 
-/// The base's files and environment.
-pub(super) fn lay(base: &Base) -> Result<(Rootfs, BTreeMap<String, String>)> {
-    match base {
-        Base::Scratch => Ok((Rootfs::default(), BTreeMap::new())),
-        Base::Image(tree, env) => Ok((tree.clone(), env.clone())),
-        Base::Debian(debs) => {
-            let mut tree = Rootfs::default();
-            debian::prepare(&mut tree, Layer::Base)?;
-            for files in debs {
-                files.add_some_to(&mut tree, Layer::Base, is_wanted)?;
+impl Base {
+    /// Its files and environment.
+    pub(crate) fn lay(&self) -> Result<(Rootfs, BTreeMap<String, String>)> {
+        match self {
+            Self::Scratch => Ok((Rootfs::default(), BTreeMap::new())),
+            Self::Image(tree, env) => Ok((tree.clone(), env.clone())),
+            Self::Debian(debs) => {
+                let mut tree = Rootfs::default();
+                debian::prepare(&mut tree, Layer::Base)?;
+                for files in debs {
+                    files.add_some_to(&mut tree, Layer::Base, is_wanted)?;
+                }
+                debian::finish(&mut tree, Layer::Base)?;
+                Ok((tree, BTreeMap::new()))
             }
-            debian::finish(&mut tree, Layer::Base)?;
-            Ok((tree, BTreeMap::new()))
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{LIB, Parts};
 use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{self, Closure, Facts, Fault};
+use crate::python::installed_path;
 use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
 use crate::store::Kind;
 use crate::{Error, Package, Result};
@@ -45,7 +46,8 @@ pub(super) fn add(
     }
     for (name, candidate) in &candidates {
         let path = RootPath::new(&format!("{LIB}/{name}"))?;
-        tree.add(candidate.layer, &path, 0o755, candidate.what.clone())?;
+        let mode = if let What::Symlink(_) = candidate.what { 0o777 } else { 0o755 };
+        tree.add(candidate.layer, &path, mode, candidate.what.clone())?;
     }
     let gpu = candidates.contains_key("libtorch_cuda.so") && !parts.recipe.is_cpu_only();
     // A script loads nothing.
@@ -70,7 +72,7 @@ pub(super) fn add(
     let mut wheels = BTreeSet::new();
     for (name, candidate) in &candidates {
         let path = RootPath::new(&format!("{LIB}/{name}"))?;
-        if closure.loaded.contains_key(&path) {
+        if is_loaded(tree, &closure, &path) {
             wheels.extend(candidate.wheel.clone());
         } else {
             tree.remove(&path);
@@ -84,21 +86,36 @@ pub(super) fn add(
     })
 }
 
-/// All shared libraries that stand in a folder `lib` of a wheel.
+/// Whether a file, or what a link leads to, is among what is loaded.
+fn is_loaded(tree: &Rootfs, closure: &Closure, path: &RootPath) -> bool {
+    tree.follow(path).is_some_and(|(real, _)| closure.loaded.contains_key(&real))
+}
+
+/// All shared libraries that stand in a folder `lib` of a wheel: files, or links to those
+/// that are there for Python.
 fn of_wheels(parts: &Parts<'_>) -> Result<BTreeMap<String, Candidate>> {
     let mut candidates: BTreeMap<String, Candidate> = BTreeMap::new();
-    for (Package { name: wheel, .. }, files) in &parts.wheels {
+    let torch = parts.recipe.cuda.as_ref().is_some_and(|cuda| cuda.torch.is_some());
+    let shares = |wheel: &str| torch && (wheel == "torch" || wheel.starts_with("nvidia-"));
+    let of_python = parts.python.iter().flat_map(|python| {
+        let shared = python.wheels.iter().filter(|(wheel, _)| shares(&wheel.name));
+        shared.map(|(wheel, files)| (*wheel, files, Some(python.minor)))
+    });
+    let alone = parts.wheels.iter().map(|(wheel, files)| (*wheel, files, None));
+    for (Package { name: wheel, .. }, files, python) in alone.chain(of_python) {
         for entry in &files.entries {
             let Kind::File(..) = entry.kind else { continue };
             let Some((folder, name)) = entry.path.rsplit_once('/') else { continue };
             if folder.rsplit('/').next() != Some("lib") || !is_library(name) || from_host(name) {
                 continue;
             }
-            let candidate = Candidate {
-                what: files.what(entry)?,
-                layer: layer_of(wheel),
-                wheel: Some(wheel.clone()),
+            let what = match python {
+                Some(minor) => {
+                    What::Symlink(format!("/{}", installed_path(&entry.path, minor, wheel)))
+                }
+                None => files.what(entry)?,
             };
+            let candidate = Candidate { what, layer: layer_of(wheel), wheel: Some(wheel.clone()) };
             if let Some(there) = candidates.insert(name.to_owned(), candidate) {
                 let other = there.wheel.unwrap_or_default();
                 let reason = format!("both `{other}` and `{wheel}` have it");
@@ -173,7 +190,7 @@ fn with_opened(
             for opened in opened_by(loaded.name()) {
                 for name in candidates.keys().filter(|name| matches(opened, name)) {
                     let path = RootPath::new(&format!("{LIB}/{name}"))?;
-                    if !closure.loaded.contains_key(&path) {
+                    if !is_loaded(tree, &closure, &path) {
                         more.push(path);
                     }
                 }

@@ -4,7 +4,9 @@
 //! /                    the base: Debian packages, another image, or nothing
 //! /app/bin/PROGRAM     finds its libraries in `$ORIGIN/../lib`
 //! /app/lib/*.so*       libtorch and NVIDIA's libraries, flat: those that the program
-//!                      loads at its start, and those that libtorch opens later
+//!                      loads at its start, and those that libtorch opens later; links to
+//!                      those of `[python]` where that has the same torch
+//! /usr/local           Python packages (see [`python`](crate::python))
 //! /usr/share/licenses  what the wheels say about copying them
 //! ```
 
@@ -17,6 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use self::base::Base;
+use crate::python::{self, Python};
 use crate::recipe::Recipe;
 use crate::rootfs::{RootPath, Rootfs};
 use crate::store::Listing;
@@ -36,6 +39,8 @@ pub struct Parts<'a> {
     pub base: Base,
     /// Wheels, and their files.
     pub wheels: Vec<(&'a Package, Listing)>,
+    /// Python packages.
+    pub python: Option<Python<'a>>,
     /// The program, built; `None` when the recipe has none or does not embed it.
     pub program: Option<&'a Path>,
     /// The folder that relative paths of the recipe start from.
@@ -66,7 +71,10 @@ const PATH: &str = "/app/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 /// [`Error::Conflict`](crate::Error::Conflict) for two things at one path, and what
 /// reading the parts gives.
 pub fn assemble(parts: &Parts<'_>) -> Result<Assembled> {
-    let (mut tree, mut env) = base::lay(&parts.base)?;
+    let (mut tree, mut env) = parts.base.lay()?;
+    if let Some(python) = &parts.python {
+        python::install(&mut tree, python)?;
+    }
     let program = app::add(&mut tree, parts)?;
     let libraries = libraries::add(&mut tree, parts, program.as_ref())?;
     licences::add(&mut tree, parts, &libraries.wheels)?;
@@ -74,7 +82,10 @@ pub fn assemble(parts: &Parts<'_>) -> Result<Assembled> {
     if libraries.need_path {
         env.insert("LD_LIBRARY_PATH".to_owned(), format!("/{LIB}"));
     }
-    if libraries.gpu {
+    let of_python = parts.python.iter().flat_map(|python| &python.wheels);
+    let cuda =
+        of_python.into_iter().any(|(wheel, _)| wheel.name.starts_with("nvidia-cuda-runtime"));
+    if libraries.gpu || cuda {
         // What NVIDIA's container toolkit looks for; Apptainer has `--nv` instead.
         env.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "all".to_owned());
         env.insert("NVIDIA_DRIVER_CAPABILITIES".to_owned(), "compute,utility".to_owned());

@@ -2,6 +2,7 @@
 
 use super::{About, Finding};
 use crate::elf::Facts;
+use crate::python::is_site;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
 use crate::{Error, Result};
 
@@ -21,6 +22,11 @@ pub(super) struct Elf<'a> {
     pub(super) facts: Facts,
 }
 
+/// Ends of names that no ELF file has: most files of Python packages, each of which would
+/// be opened for its first bytes.
+const TEXTS: [&str; 10] =
+    [".py", ".pyc", ".pyi", ".h", ".hpp", ".cuh", ".txt", ".json", ".html", ".js"];
+
 impl<'a> Inventory<'a> {
     pub(super) fn take(
         tree: &'a Rootfs,
@@ -30,6 +36,9 @@ impl<'a> Inventory<'a> {
         let mut inventory = Self { tree, about, elves: Vec::new() };
         for (path, node) in tree.iter() {
             let What::File(source) = &node.what else { continue };
+            if TEXTS.iter().any(|end| path.name().ends_with(end)) {
+                continue;
+            }
             match Facts::read(source) {
                 Ok(Some(facts)) => inventory.elves.push(Elf { path, node, source, facts }),
                 Ok(None) => {}
@@ -60,6 +69,15 @@ impl<'a> Inventory<'a> {
         let set = set.split(':').filter(|folder| folder.starts_with('/')).map(str::to_owned);
         set.chain(["/.singularity.d/libs".to_owned()]).collect()
     }
+}
+
+/// The folder of Python packages that a path is below, such as
+/// `usr/local/lib/python3.11/dist-packages`.
+pub(super) fn site(path: &RootPath) -> Option<&str> {
+    let text = path.as_str();
+    let ends = text.match_indices('/').map(|(at, _)| at);
+    let mut folders = ends.filter_map(|end| text.get(..end));
+    folders.find(|folder| is_site(folder.rsplit('/').next().unwrap_or(folder)))
 }
 
 /// Whether the build put a node in, and answers for it; the base is the

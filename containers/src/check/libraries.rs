@@ -1,9 +1,9 @@
 //! Libraries: what `ld.so` would stop at, what is opened only later, and what
 //! the host must bring.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::inventory::{Elf, Inventory, numbers, ours};
+use super::inventory::{Elf, Inventory, numbers, ours, site};
 use super::{Finding, Severity};
 use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{Fault, closure};
@@ -34,8 +34,14 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
     let program = inventory.about.program.and_then(|path| inventory.tree.follow(path));
     let program = program.map(|(path, _)| path);
     let library_path = inventory.library_path();
+    let of_sites = of_sites(inventory);
     let mut said = BTreeSet::new();
-    for elf in &inventory.elves {
+    // What Python imports comes first: what it lacks is an error, whoever else lacks it.
+    let (plugins, others): (Vec<_>, Vec<_>) =
+        inventory.elves.iter().partition(|elf| is_plugin(elf.path));
+    for (elf, plugin) in
+        others.into_iter().map(|elf| (elf, false)).chain(plugins.into_iter().map(|elf| (elf, true)))
+    {
         let is_program = program.as_ref() == Some(elf.path);
         if !is_program && !ours(elf.node) {
             continue;
@@ -62,9 +68,49 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
                 other => (format!("{other:?}"), elf.path.clone()),
             })
         };
-        findings.extend(found.faults.iter().filter(new).map(fault));
+        let counts = |fault: &&Fault| match fault {
+            Fault::Missing { library, by, .. } => !site(by)
+                .and_then(|site| of_sites.get(site))
+                .is_some_and(|names| names.contains(library.as_str())),
+            _ => true,
+        };
+        let faults = found.faults.iter().filter(counts).filter(new).map(fault);
+        findings.extend(faults.map(|finding| match plugin {
+            true => softened(elf.path, finding),
+            false => finding,
+        }));
     }
     Ok(())
+}
+
+/// Whether this is a library of a Python package that Python does not import by itself:
+/// some package may open it, and some wheels bring such for what few machines have.
+fn is_plugin(path: &RootPath) -> bool {
+    let name = path.name();
+    let imported = name.contains(".cpython-") || name.ends_with(".abi3.so");
+    site(path).is_some() && !imported
+}
+
+fn softened(path: &RootPath, finding: Finding) -> Finding {
+    let of_nvidia = site(path).is_some_and(|site| {
+        path.as_str().strip_prefix(site).is_some_and(|rest| rest.starts_with("/nvidia/"))
+    });
+    // NVIDIA's wheels bring ways over InfiniBand and MPI that no other library asks for.
+    let severity = if of_nvidia { Severity::Note } else { Severity::Warning };
+    let message = format!("{}; what uses it fails", finding.message);
+    Finding { severity, message, ..finding }
+}
+
+/// The libraries in each folder of Python packages. One package loads what another one
+/// brings before it needs it, as all that is built on torch does, and no header says so.
+fn of_sites<'a>(inventory: &Inventory<'a>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
+    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (path, _) in inventory.tree.iter().filter(|(path, _)| path.name().contains(".so")) {
+        if let Some(site) = site(path) {
+            found.entry(site).or_default().insert(path.name());
+        }
+    }
+    found
 }
 
 fn fault(fault: &Fault) -> Finding {
@@ -104,7 +150,8 @@ fn opened(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>)
             let folder = path.parent().unwrap_or(RootPath::ROOT);
             let folders = searched.iter().map(String::as_str);
             let mut folders = folders.chain(["/lib", "/usr/lib"]);
-            folder == here || folders.any(|known| folder.to_string().starts_with(known))
+            let beside = site(path).is_some() && site(path) == site(elf.path);
+            folder == here || beside || folders.any(|known| folder.to_string().starts_with(known))
         };
         let is_there = inventory.tree.iter().any(|(path, _)| {
             matches(name, path.name()) && near(path) && inventory.tree.follow(path).is_some()
@@ -127,10 +174,12 @@ fn processor(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Findin
     if elf.facts.machine != expected {
         let (found, expected) = (machine(elf.facts.machine), machine(expected));
         let message = format!("it is for {found}, the image is for {expected}");
-        findings.push(
-            Finding::error("processor", elf.path, message)
-                .hint("build it for the image's platform"),
-        );
+        let finding = Finding::error("processor", elf.path, message)
+            .hint("build it for the image's platform");
+        findings.push(match is_plugin(elf.path) {
+            true => softened(elf.path, finding),
+            false => finding,
+        });
     }
 }
 

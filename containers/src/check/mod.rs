@@ -5,6 +5,7 @@
 //! | `libraries` | libraries missing, too old, for another processor, or the host's own |
 //! | `gpus` | GPUs without code, CUDA's version against drivers |
 //! | `runtime` | what Apptainer and HTCondor look for, and the file itself |
+//! | `python` | Python packages that are missing, or of another version than others need |
 //! | `modes` | modes and links that stop a plain user |
 //! | `secrets` | tokens, and paths of the machine that built |
 //!
@@ -17,6 +18,7 @@ mod gpus;
 mod inventory;
 mod libraries;
 mod modes;
+mod python;
 mod report;
 mod runtime;
 mod secrets;
@@ -47,6 +49,7 @@ pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<Report
     let gpus = gpus::check(&inventory, target, &mut findings)?;
     let cuda_runtime = driver::check(&inventory, &gpus, &mut findings);
     runtime::check(&inventory, target, &mut findings)?;
+    python::check(tree, &mut findings)?;
     modes::check(&inventory, &mut findings);
     secrets::check(about, tree, &mut findings);
     findings.sort();

@@ -33,6 +33,9 @@ pub(super) fn script(lock: &ImageLock) -> Script {
         ));
         format!("debian:{suite}-slim")
     });
+    if lock.python.is_some() {
+        commands.push("apt-get install -y --no-install-recommends python3-pip".to_owned());
+    }
     for wheel in &lock.wheels {
         let Some(url) = wheel.urls.first() else { continue };
         let file = format!("/tmp/{}.whl", wheel.name);
@@ -42,6 +45,18 @@ pub(super) fn script(lock: &ImageLock) -> Script {
         commands.push(format!("mkdir -p /{LIB} {licences}"));
         commands.push(format!("unzip -q -o -j {file} '*/lib/*.so*' -d /{LIB}"));
         commands.push(format!("unzip -q -o -j {file} '*.dist-info/*' -d {licences} && rm {file}"));
+    }
+    // Those beside the recipe have no place that a build elsewhere could fetch from.
+    let of_python = lock.python.iter().flat_map(|python| &python.wheels);
+    let of_python = of_python.filter_map(|wheel| Some((wheel, wheel.urls.first()?)));
+    for (wheel, url) in of_python.filter(|(_, url)| !url.starts_with("./")) {
+        let file = format!("/tmp/{}", wheel.file_name().unwrap_or_default());
+        commands.push(format!("curl -fsSL -o {} {}", quoted(&file), quoted(url)));
+        commands.push(format!("echo '{}  {file}' | sha256sum -c -", wheel.sha256));
+        commands.push(format!(
+            "python3 -m pip install --break-system-packages --no-deps --no-index {0} && rm {0}",
+            quoted(&file)
+        ));
     }
     Script { from, commands }
 }

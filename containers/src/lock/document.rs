@@ -1,12 +1,12 @@
 //! What an image is made of.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::recipe::{Platform, Recipe};
-use crate::{Error, OciDigest, Package, Result, Sha256};
+use crate::{Error, OciDigest, Package, Result, Sha256, python};
 
 /// What an image is made of: from `image.lock`, or just found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,22 @@ pub struct ImageLock {
     pub oci: Option<Oci>,
     /// Debian packages, by name.
     pub debs: Vec<Package>,
-    /// Wheels, by name.
+    /// Wheels that libraries are taken from, by name.
+    pub wheels: Vec<Package>,
+    /// Python packages.
+    pub python: Option<LockedPython>,
+}
+
+/// Python packages of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LockedPython {
+    /// The Python they are for: `3.11.2`.
+    pub version: String,
+    /// Digest of the files that they were found by.
+    pub inputs: OciDigest,
+    /// Wheels, by name; one whose URL begins with `./` is beside the recipe.
+    #[serde(rename = "wheel", default)]
     pub wheels: Vec<Package>,
 }
 
@@ -64,6 +79,21 @@ impl ImageLock {
         }
     }
 
+    /// As [`check`](Self::check), of the files that the recipe names too; `dir` is its
+    /// folder.
+    ///
+    /// # Errors
+    /// [`Error::Stale`]; [`Error::Io`] for a file that is not there.
+    pub fn check_files(&self, recipe: &Recipe, dir: &Path, path: &str) -> Result<()> {
+        self.check(recipe, path)?;
+        let inputs = python_inputs(recipe, dir)?;
+        if inputs == self.python.as_ref().map(|python| python.inputs) {
+            Ok(())
+        } else {
+            Err(Error::Stale { path: path.to_owned() })
+        }
+    }
+
     /// Bytes of all packages' files.
     pub fn bytes(&self) -> u64 {
         self.packages().map(|package| package.bytes).sum()
@@ -71,8 +101,21 @@ impl ImageLock {
 
     /// All packages: Debian's, then wheels.
     pub fn packages(&self) -> impl Iterator<Item = &Package> {
-        self.debs.iter().chain(&self.wheels)
+        self.debs.iter().chain(self.all_wheels())
     }
+
+    /// Wheels that libraries are taken from, then Python packages.
+    pub fn all_wheels(&self) -> impl Iterator<Item = &Package> {
+        self.wheels.iter().chain(self.python.iter().flat_map(|python| &python.wheels))
+    }
+}
+
+/// Digest of the files that `[python]` of a recipe names; `dir` is the recipe's folder.
+///
+/// # Errors
+/// [`Error::Io`] for a file that is not there, [`Error::Limit`].
+pub fn python_inputs(recipe: &Recipe, dir: &Path) -> Result<Option<OciDigest>> {
+    recipe.python.as_ref().map(|python| python::digest(python, dir)).transpose()
 }
 
 /// Digest of the parts of a recipe that decide which archives are needed: base,
@@ -80,7 +123,7 @@ impl ImageLock {
 /// new lock.
 pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
     let base = &recipe.base;
-    let parts = json!({
+    let mut parts = json!({
         "platform": recipe.image.platform.to_string(),
         "scratch": base.scratch,
         "debian": base.debian,
@@ -88,5 +131,14 @@ pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
         "packages": base.packages,
         "torch": recipe.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref()).map(|torch| &torch.0),
     });
+    // Locks made before there was `[python]` stay as good as they are.
+    if let Some(python) = &recipe.python {
+        let shown = |path: &PathBuf| path.display().to_string();
+        parts["python"] = json!({
+            "lock": python.lock.as_ref().map(shown),
+            "requirements": python.requirements.as_ref().map(shown),
+            "wheels": python.wheels.iter().map(shown).collect::<Vec<_>>(),
+        });
+    }
     Sha256::of(parts.to_string().as_bytes()).into()
 }

@@ -7,6 +7,7 @@ use super::document::{Debian, ImageLock, recipe_digest};
 use super::oci;
 use crate::debian::{self, Archive, DEFAULT_PACKAGES, Keyring, Release, snapshot};
 use crate::fetch::Transport;
+use crate::python::{self, DEBIAN_PACKAGE, Interpreter};
 use crate::recipe::Recipe;
 use crate::wheel;
 use crate::{Error, Package, Result, package};
@@ -32,6 +33,8 @@ pub struct Sources {
     pub keyrings: Vec<PathBuf>,
     /// The index of wheels (PEP 503).
     pub index: String,
+    /// The program `uv`, which finds versions where requirements have none.
+    pub uv: Option<PathBuf>,
     /// Seconds since 1970 now: a Release file that is no longer valid is refused.
     pub now: u64,
 }
@@ -44,6 +47,7 @@ impl Sources {
             debian_security: "https://deb.debian.org/debian-security".to_owned(),
             keyrings: Vec::new(),
             index: "https://pypi.org/simple".to_owned(),
+            uv: None,
             now,
         }
     }
@@ -71,6 +75,7 @@ pub fn resolve(
         oci: None,
         debs: Vec::new(),
         wheels: Vec::new(),
+        python: None,
     };
     if let Some(path) = &recipe.base.oci {
         progress(&path.display().to_string());
@@ -80,10 +85,35 @@ pub fn resolve(
     } else if !recipe.base.scratch {
         debian_base(recipe, sources, transport, progress, &mut lock)?;
     }
+    if let Some(asked) = &recipe.python {
+        let interpreter = Interpreter::of_debs(&lock.debs, platform.0)?;
+        let found = python::resolve(asked, dir, &interpreter, sources, transport, progress)?;
+        lock.python = Some(found);
+    }
     if let Some(torch) = recipe.cuda.as_ref().and_then(|cuda| cuda.torch.as_ref()) {
-        lock.wheels = wheel::torch(&torch.0, platform.0, &sources.index, transport, progress)?;
+        let of_python = lock.python.iter().flat_map(|python| &python.wheels);
+        match of_python.into_iter().find(|wheel| wheel.name == "torch") {
+            Some(there) => same_torch(&torch.0, there)?,
+            None => {
+                lock.wheels =
+                    wheel::torch(&torch.0, platform.0, &sources.index, transport, progress)?;
+            }
+        }
     }
     Ok(lock)
+}
+
+/// One torch serves programs and Python alike, so it must be one version.
+fn same_torch(asked: &str, there: &Package) -> Result<()> {
+    let number = |version: &str| version.split('+').next().unwrap_or_default().to_owned();
+    if number(asked) == number(&there.version) {
+        return Ok(());
+    }
+    Err(Error::Wheel {
+        name: there.name.clone(),
+        reason: format!("`[cuda]` asks for {asked}, and `[python]` for {}", there.version),
+        hint: Some("the image has one torch: give both the same version".to_owned()),
+    })
 }
 
 /// Stands in `packages` for those of a base that names none.
@@ -127,6 +157,9 @@ fn debian_base(
     let mut wanted = asked.unwrap_or_else(|| vec![DEFAULT.to_owned()]);
     if let Some(at) = wanted.iter().position(|name| name == DEFAULT) {
         wanted.splice(at..=at, DEFAULT_PACKAGES.iter().map(|(name, _)| (*name).to_owned()));
+    }
+    if recipe.python.is_some() && !wanted.iter().any(|name| name == DEBIAN_PACKAGE) {
+        wanted.push(DEBIAN_PACKAGE.to_owned());
     }
     let packages = debian::resolve(&archive, &wanted)?;
     let newest = releases.iter().map(|release| release.date).max().unwrap_or(0);

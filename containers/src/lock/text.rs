@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{Debian, ImageLock, Oci};
+use super::document::{Debian, ImageLock, LockedPython, Oci};
 use crate::package::file_name;
 use crate::recipe::Platform;
 use crate::{Error, OciDigest, Package, Result};
@@ -51,6 +51,8 @@ struct Text {
     deb: Vec<Package>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     wheel: Vec<Package>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    python: Option<LockedPython>,
 }
 
 impl ImageLock {
@@ -102,6 +104,7 @@ impl ImageLock {
             oci: read.oci,
             debs: read.deb,
             wheels: read.wheel,
+            python: read.python,
         };
         if let Err((place, reason)) = lock.sound() {
             return Err(wrong(text.find(&place).unwrap_or(0), reason));
@@ -123,6 +126,7 @@ impl ImageLock {
             oci: self.oci.clone(),
             deb: sorted.debs,
             wheel: sorted.wheels,
+            python: sorted.python,
         };
         // All of it is plain text, numbers and tables, which TOML has.
         format!("{HEAD}{}", toml::to_string_pretty(&text).unwrap_or_default())
@@ -131,6 +135,9 @@ impl ImageLock {
     fn sort(&mut self) {
         self.debs.sort_by(|a, b| a.name.cmp(&b.name));
         self.wheels.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(python) = &mut self.python {
+            python.wheels.sort_by(|a, b| a.name.cmp(&b.name));
+        }
     }
 
     /// Where to look, and what is wrong there.
@@ -141,7 +148,7 @@ impl ImageLock {
         let mut names = BTreeSet::new();
         let mut files = BTreeSet::new();
         let debs = self.debs.iter().map(|deb| ("deb", deb));
-        for (kind, package) in debs.chain(self.wheels.iter().map(|wheel| ("wheel", wheel))) {
+        for (kind, package) in debs.chain(self.all_wheels().map(|wheel| ("wheel", wheel))) {
             let Package { name, urls, .. } = package;
             let wrong = |reason: String| Err((format!("\"{name}\""), reason));
             let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+-.".contains(&b);
@@ -159,8 +166,11 @@ impl ImageLock {
                 _ => return wrong(format!("wheel `{name}` has an `arch`")),
             }
             for url in urls {
-                let scheme = ["https://", "http://", "file://"].iter().any(|s| url.starts_with(s));
-                if !scheme || file_name(url).is_none() {
+                let schemes = ["https://", "http://", "file://"];
+                let scheme = schemes.iter().any(|scheme| url.starts_with(scheme));
+                // Beside the recipe, as only a wheel can be.
+                let here = kind == "wheel" && url.starts_with("./");
+                if !(scheme || here) || file_name(url).is_none() {
                     return Err((url.clone(), format!("`{url}` is not a file's address")));
                 }
             }
@@ -213,6 +223,19 @@ mod tests {
                 urls: vec!["https://files.pythonhosted.org/packages/torch-2.11.0.whl".to_owned()],
                 license: Some("BSD-3-Clause".to_owned()),
             }],
+            python: Some(LockedPython {
+                version: "3.11.2".to_owned(),
+                inputs: sha256.into(),
+                wheels: vec![Package {
+                    name: "mine".to_owned(),
+                    version: "1.0".to_owned(),
+                    arch: None,
+                    bytes: 7,
+                    sha256,
+                    urls: vec!["./dist/mine-1.0-py3-none-any.whl".to_owned()],
+                    license: None,
+                }],
+            }),
         }
     }
 
@@ -229,7 +252,8 @@ mod tests {
         sorted.debs.reverse();
         assert_eq!(read, sorted);
         let files: Vec<_> = read.packages().filter_map(Package::file_name).collect();
-        assert_eq!(files, ["bash_2_amd64.deb", "libc6_2_amd64.deb", "torch-2.11.0.whl"]);
+        let wheels = ["torch-2.11.0.whl", "mine-1.0-py3-none-any.whl"];
+        assert_eq!(files, [&["bash_2_amd64.deb", "libc6_2_amd64.deb"][..], &wheels].concat());
     }
 
     #[test]

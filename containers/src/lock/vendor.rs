@@ -9,7 +9,7 @@ use gular_files::{persist, temp_in};
 
 use super::ImageLock;
 use crate::fetch::{Archives, Told, Transport};
-use crate::{Error, Result};
+use crate::{Error, Package, Result};
 
 /// Puts every file of a lock into `dir` under its own name, and nothing else; one that
 /// is there and right stays. `progress` hears an archive's name, and how many bytes of
@@ -28,7 +28,9 @@ pub fn vendor(
 ) -> Result<()> {
     fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
     let mut before = 0;
-    for package in lock.packages() {
+    // Wheels beside the recipe are taken along with it.
+    let is_here = |package: &&Package| package.urls.iter().any(|url| url.starts_with("./"));
+    for package in lock.packages().filter(|package| !is_here(package)) {
         let progress = |done: u64| progress(&package.name, before + done);
         let told = Told { progress: &progress, waiting };
         // Archives refuse one without.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use super::byte_code::byte_code;
 use super::program::program;
 use super::{
     Asked, Format, Image, Note, Order, Output, Places, Program, Project, Step, Watch, Writing,
@@ -94,11 +95,19 @@ fn assembled(
     let archives = order.cache.archives(&order.vendor, order.offline);
     let (store, limits) = (order.cache.store(), &order.limits);
     let places = Places { dir: &project.dir, archives: &archives, store: &store, limits };
-    let (base, wheels) = unpack(lock, &places, transport, watch)?.into_parts();
+    let unpacked = unpack(lock, &places, transport, watch)?;
+    let sources = unpacked.sources()?;
+    let (base, wheels, mut python) = unpacked.into_parts();
+    if let (Some(python), Some(asked)) = (&mut python, &project.recipe.python)
+        && asked.bytecode
+    {
+        python.byte_code = byte_code(order, lock, &base, python.minor, &sources, watch)?;
+    }
     let parts = Parts {
         recipe: &project.recipe,
         base,
         wheels,
+        python,
         program: program.map(|program| program.path.as_path()),
         dir: &project.dir,
     };

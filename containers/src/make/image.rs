@@ -10,7 +10,8 @@ use crate::rootfs::{Layer, RootPath, Rootfs};
 use crate::sbom::{self, Sbom};
 use crate::sif::Arch;
 use crate::singularity::{self, Description};
-use crate::{Result, Sha256};
+use crate::wheel::Metadata;
+use crate::{Package, Result, Sha256, python};
 
 /// An image: its files, and what is said about them.
 #[derive(Debug)]
@@ -125,6 +126,12 @@ fn contents(
     cargo_lock: Option<&str>,
 ) -> Result<String> {
     let taken = lock.wheels.iter().filter(|wheel| assembled.wheels.contains(&wheel.name));
+    let mut of_python = Vec::new();
+    for (package, files) in parts.python.iter().flat_map(|python| &python.wheels) {
+        let metadata = python::metadata(files)?.unwrap_or_default();
+        let license = Metadata::parse(&metadata).license;
+        of_python.push(Package { license, ..(*package).clone() });
+    }
     let package = parts.recipe.app.as_ref().and_then(|app| app.package.as_deref());
     let crates = cargo_lock.map(|text| sbom::crates(text, package)).transpose()?;
     let program = parts.program.map(|path| -> Result<_> {
@@ -136,7 +143,7 @@ fn contents(
         time: lock.time,
         tool: concat!("gular-", env!("CARGO_PKG_VERSION")),
         debs: &lock.debs,
-        wheels: &taken.collect::<Vec<_>>(),
+        wheels: &taken.chain(&of_python).collect::<Vec<_>>(),
         base: lock.oci.as_ref().map(|oci| oci.digest),
         program: program.transpose()?.as_ref(),
         crates: &crates.unwrap_or_default(),
@@ -145,7 +152,7 @@ fn contents(
 
 /// CUDA's version, as the wheel of its runtime says: 13.0 of 13.0.96.
 fn cuda(lock: &ImageLock) -> Option<(u32, u32)> {
-    let runtime = lock.wheels.iter().find(|wheel| wheel.name.starts_with("nvidia-cuda-runtime"))?;
+    let runtime = lock.all_wheels().find(|wheel| wheel.name.starts_with("nvidia-cuda-runtime"))?;
     let mut numbers = runtime.version.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

@@ -55,6 +55,7 @@
 //! ```
 
 mod build;
+mod byte_code;
 mod cache;
 mod image;
 mod lock;

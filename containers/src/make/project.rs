@@ -57,7 +57,7 @@ impl Project {
     pub fn current_lock(&self) -> Result<ImageLock> {
         let path = self.lock_path.display().to_string();
         let Some(lock) = self.lock()? else { return Err(Error::NoLock { path }) };
-        lock.check(&self.recipe, &path)?;
+        lock.check_files(&self.recipe, &self.dir, &path)?;
         Ok(lock)
     }
 

@@ -10,6 +10,7 @@ use crate::debian;
 use crate::fetch::{Archives, Told, Transport};
 use crate::lock::{ImageLock, Oci};
 use crate::oci::{Layout, Parts};
+use crate::python::{Interpreter, Python, Unit, local_path, unpack_whole};
 use crate::rootfs::Rootfs;
 use crate::store::{Filling, Limits, Listing, Store, unpack_deb};
 use crate::wheel::unpack_wheel;
@@ -18,8 +19,9 @@ use crate::{Error, Package, Result, Sha256};
 /// All packages of a lock.
 #[derive(Debug)]
 pub struct Unpacked<'a> {
-    debs: Vec<Listing>,
+    debs: Vec<(&'a Package, Listing)>,
     wheels: Vec<(&'a Package, Listing)>,
+    python: Option<Python<'a>>,
     image: Option<(Rootfs, BTreeMap<String, String>)>,
 }
 
@@ -71,19 +73,50 @@ fn fetch(
     watch: &dyn Watch,
 ) -> Result<Fetched> {
     let Places { archives, store, .. } = *places;
+    let of_python = lock.python.iter().flat_map(|python| &python.wheels);
+    let keys = lock.debs.iter().chain(&lock.wheels).map(|package| (package, Key::of(package)));
+    let keys = keys.chain(of_python.map(|package| (package, Key::whole(package))));
     let missing: Vec<&Package> =
-        lock.packages().filter(|package| !store.has(&package.sha256)).collect();
+        keys.filter(|(_, key)| !store.has(&key.0)).map(|(package, _)| package).collect();
     let total: u64 = missing.iter().map(|package| package.bytes).sum();
     let mut fetched = Fetched::default();
     for package in missing {
         watch.working_on(Step::Fetch, &package.name);
         let progress = |done: u64| watch.progress(Step::Fetch, fetched.bytes + done, total);
         let told = Told { progress: &progress, waiting: &|dir| watch.note(&Note::Waiting(dir)) };
-        let path = archives.get(package, transport, told, watch.cancel())?;
+        let path = match local(package, places.dir)? {
+            Some(path) => path,
+            None => archives.get(package, transport, told, watch.cancel())?,
+        };
         fetched.paths.insert(package.sha256, path);
         fetched.bytes += package.bytes;
     }
     Ok(fetched)
+}
+
+/// The name of an unpacked package in the store.
+struct Key(String);
+
+impl Key {
+    fn of(package: &Package) -> Self {
+        Self(package.sha256.to_string())
+    }
+
+    /// Of a wheel with all its files, not its libraries alone.
+    fn whole(package: &Package) -> Self {
+        Self(format!("{}-whole", package.sha256))
+    }
+}
+
+/// A wheel that is beside the recipe and is the one that was locked.
+fn local(package: &Package, dir: &Path) -> Result<Option<PathBuf>> {
+    let Some(path) = local_path(package, dir) else { return Ok(None) };
+    let found = Sha256::of_file(&path)?;
+    if found != package.sha256 {
+        let (path, expected) = (path.display().to_string(), package.sha256);
+        return Err(Error::Digest { path, found, expected });
+    }
+    Ok(Some(path))
 }
 
 struct Work<'a> {
@@ -101,29 +134,42 @@ impl Work<'_> {
     fn all<'l>(&mut self, lock: &'l ImageLock) -> Result<Unpacked<'l>> {
         let mut debs = Vec::new();
         for deb in &lock.debs {
-            debs.push(self.listing(deb, unpack_package)?);
+            debs.push((deb, self.listing(deb, &Key::of(deb), unpack_package)?));
         }
         let mut wheels = Vec::new();
         for wheel in &lock.wheels {
-            wheels.push((wheel, self.listing(wheel, unpack_wheel)?));
+            wheels.push((wheel, self.listing(wheel, &Key::of(wheel), unpack_wheel)?));
+        }
+        let mut python = None;
+        if let Some(locked) = &lock.python {
+            let minor = Interpreter::of_debs(&lock.debs, lock.platform.0)?.minor;
+            let mut wheels = Vec::new();
+            for wheel in &locked.wheels {
+                wheels.push((wheel, self.listing(wheel, &Key::whole(wheel), unpack_whole)?));
+            }
+            python = Some(Python::new(minor, wheels));
         }
         let image = lock.oci.as_ref().map(|oci| base(lock, oci, self.places)).transpose()?;
-        Ok(Unpacked { debs, wheels, image })
+        Ok(Unpacked { debs, wheels, python, image })
     }
 
     /// A package's files: from the store, or unpacked into it.
-    fn listing(&mut self, package: &Package, fill: Fill) -> Result<Listing> {
+    fn listing(&mut self, package: &Package, key: &Key, fill: Fill) -> Result<Listing> {
         let cancel = self.watch.cancel();
         if cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
         let Places { archives, store, limits, .. } = *self.places;
         let found = self.fetched.paths.get(&package.sha256);
-        let listing = store.listing(&package.sha256, |filling| match found {
+        let listing = store.listing(&key.0, |filling| match found {
             Some(path) => fill(filling, path, limits),
             // Its listing was there a moment ago, and is damaged.
             None => {
-                let path = archives.get(package, self.transport, Told::NOBODY, cancel)?;
+                let here = local(package, self.places.dir)?;
+                let path = match here {
+                    Some(path) => path,
+                    None => archives.get(package, self.transport, Told::NOBODY, cancel)?,
+                };
                 fill(filling, &path, limits)
             }
         })?;
@@ -159,13 +205,23 @@ fn base(
 }
 
 impl<'a> Unpacked<'a> {
-    /// What is under everything else, and the wheels.
-    pub fn into_parts(self) -> (Base, Vec<(&'a Package, Listing)>) {
+    /// What is under everything else, the wheels, and the Python part.
+    pub fn into_parts(self) -> (Base, Vec<(&'a Package, Listing)>, Option<Python<'a>>) {
         let base = match self.image {
             Some((tree, env)) => Base::Image(tree, env),
             None if self.debs.is_empty() => Base::Scratch,
-            None => Base::Debian(self.debs),
+            None => Base::Debian(self.debs.into_iter().map(|(_, files)| files).collect()),
         };
-        (base, self.wheels)
+        (base, self.wheels, self.python)
+    }
+
+    /// Sources of Python that byte code is made of.
+    pub(super) fn sources(&self) -> Result<Vec<Unit>> {
+        let Some(python) = &self.python else { return Ok(Vec::new()) };
+        let debs = self.debs.iter().map(|(deb, files)| Unit::of_deb(deb, files, python.minor));
+        let wheels = python.wheels.iter();
+        let wheels = wheels.map(|(wheel, files)| Unit::of_wheel(wheel, files, python.minor));
+        let units = debs.chain(wheels).collect::<Result<Vec<_>>>()?;
+        Ok(units.into_iter().filter(|unit| !unit.is_empty()).collect())
     }
 }

@@ -44,7 +44,7 @@ pub struct Output {
 /// A layer of an OCI image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OutputLayer {
-    /// `base`, `cuda`, `libtorch`, `app`.
+    /// `base`, `cuda`, `libtorch`, `python`, `app`.
     pub name: &'static str,
     /// Of the uncompressed tar.
     pub diff_id: OciDigest,

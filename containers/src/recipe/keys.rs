@@ -3,11 +3,12 @@
 use toml::de::{DeTable, DeValue};
 
 /// Sections with their keys; a section without any takes all.
-const KNOWN: [(&str, &[&str]); 7] = [
+const KNOWN: [(&str, &[&str]); 8] = [
     ("image", &["name", "platform"]),
     ("base", &["scratch", "debian", "oci", "packages"]),
     ("app", &["package", "bin", "manifest", "features", "path", "embed", "files"]),
     ("cuda", &["torch", "libtorch"]),
+    ("python", &["lock", "requirements", "wheels", "bytecode"]),
     ("target", &["gpus", "apptainer"]),
     ("env", &[]),
     ("labels", &[]),

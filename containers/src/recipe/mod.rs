@@ -25,7 +25,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-pub use self::sections::{App, Base, Cuda, Image, Platform, Runtime, Target, Torch};
+pub use self::sections::{App, Base, Cuda, Image, Platform, Python, Runtime, Target, Torch};
 use crate::{Error, Result};
 
 /// Largest recipe read.
@@ -46,6 +46,9 @@ pub struct Recipe {
     /// `[cuda]`: libtorch, and with it NVIDIA's libraries.
     #[serde(default)]
     pub cuda: Option<Cuda>,
+    /// `[python]`: Python packages.
+    #[serde(default)]
+    pub python: Option<Python>,
     /// `[target]`: the GPUs and container runtimes it must run on.
     #[serde(default)]
     pub target: Target,
@@ -129,6 +132,19 @@ impl Recipe {
                 "image",
                 "nothing would be inside: `[app]` or a base is missing".to_owned(),
             ));
+        }
+        if let Some(python) = &self.python {
+            if *scratch || oci.is_some() {
+                let reason = "`[python]` needs a Debian base, whose Python it is for";
+                return Err(("python", reason.to_owned()));
+            }
+            if python.lock.is_some() && python.requirements.is_some() {
+                return Err(("python", "`lock` and `requirements` exclude each other".to_owned()));
+            }
+            if python.lock.is_none() && python.requirements.is_none() && python.wheels.is_empty() {
+                let reason = "expected `lock`, `requirements` or `wheels`";
+                return Err(("python", reason.to_owned()));
+            }
         }
         for name in self.env.keys() {
             let good = |c: char| c.is_ascii_alphanumeric() || c == '_';

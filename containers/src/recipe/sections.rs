@@ -113,6 +113,24 @@ pub struct Cuda {
     pub libtorch: Option<PathBuf>,
 }
 
+/// `[python]`: packages for Debian's Python, of a lock file or requirements.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Python {
+    /// A `pylock.toml` (PEP 751).
+    #[serde(default)]
+    pub lock: Option<PathBuf>,
+    /// A `requirements.txt` with versions and hashes; without them `uv` finds them.
+    #[serde(default)]
+    pub requirements: Option<PathBuf>,
+    /// Wheels of this machine.
+    #[serde(default)]
+    pub wheels: Vec<PathBuf>,
+    /// Whether byte code is made for all sources.
+    #[serde(default = "yes")]
+    pub bytecode: bool,
+}
+
 /// A version of `torch`, such as `2.11.0` or `2.11.0+cpu`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torch(pub String);

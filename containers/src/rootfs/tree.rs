@@ -20,20 +20,23 @@ pub enum Layer {
     Cuda,
     /// libtorch.
     Libtorch,
+    /// Python packages.
+    Python,
     /// The program, and what describes the image.
     App,
 }
 
 impl Layer {
     /// All, in the order of the image.
-    pub const ALL: [Self; 4] = [Self::Base, Self::Cuda, Self::Libtorch, Self::App];
+    pub const ALL: [Self; 5] = [Self::Base, Self::Cuda, Self::Libtorch, Self::Python, Self::App];
 
-    /// Name in tables: `base`, `cuda`, `libtorch`, `app`.
+    /// Name in tables: `base`, `cuda`, `libtorch`, `python`, `app`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Base => "base",
             Self::Cuda => "cuda",
             Self::Libtorch => "libtorch",
+            Self::Python => "python",
             Self::App => "app",
         }
     }

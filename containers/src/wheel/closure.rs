@@ -19,6 +19,10 @@ const MAX_PAGE: u64 = 64 << 20;
 /// Wheels followed at most; torch has 16.
 const MAX_WHEELS: usize = 200;
 
+/// The one Python whose wheels are taken where there are many: only what does not depend
+/// on it is taken.
+const PYTHON: &str = "3.11.0";
+
 /// NVIDIA's package that only names others.
 const TOOLKIT: &str = "cuda-toolkit";
 
@@ -71,7 +75,8 @@ pub fn torch(
             continue;
         }
         let found = search.find(&need)?;
-        let environment = Environment { machine: machine(arch), extras: &need.extras };
+        let environment =
+            Environment { machine: machine(arch), extras: &need.extras, python: PYTHON };
         let counts = |next: &&Requirement| {
             (next.name == TOOLKIT || wanted_names(&next.name))
                 && next.marker.as_ref().is_none_or(|marker| marker.holds(&environment))

@@ -10,12 +10,12 @@ use super::requirement::normal;
 
 /// A wheel that an index offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Offer {
-    pub(super) version: Version,
-    pub(super) url: String,
-    pub(super) sha256: Sha256,
+pub(crate) struct Offer {
+    pub(crate) version: Version,
+    pub(crate) url: String,
+    pub(crate) sha256: Sha256,
     /// Taken back by who made it (PEP 592).
-    pub(super) yanked: bool,
+    pub(crate) yanked: bool,
     tags: Tags,
 }
 
@@ -30,7 +30,7 @@ struct Tags {
 impl Offer {
     /// How well it suits: `None` for another machine or system. The Python matters
     /// little, since only what does not depend on it is taken.
-    pub(super) fn rank(&self, arch: Arch) -> Option<u32> {
+    pub(crate) fn rank(&self, arch: Arch) -> Option<u32> {
         let machine = machine(arch);
         let suits = |tag: &String| {
             tag == "any" || tag.starts_with("manylinux") && tag.ends_with(&format!("_{machine}"))
@@ -49,7 +49,7 @@ impl Offer {
 }
 
 /// As tags of wheels and markers name it.
-pub(super) fn machine(arch: Arch) -> &'static str {
+pub(crate) fn machine(arch: Arch) -> &'static str {
     match arch {
         Arch::Amd64 => "x86_64",
         Arch::Arm64 => "aarch64",
@@ -58,7 +58,7 @@ pub(super) fn machine(arch: Arch) -> &'static str {
 
 /// The wheels of `project` that a page links to, each with its SHA-256. Links to
 /// anything else, and those whose digest is missing, are passed over.
-pub(super) fn offers(html: &str, page: &str, project: &str) -> Vec<Offer> {
+pub(crate) fn offers(html: &str, page: &str, project: &str) -> Vec<Offer> {
     let mut offers = Vec::new();
     for attributes in anchors(html) {
         let attribute = |name: &str| {

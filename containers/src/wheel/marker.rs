@@ -15,21 +15,21 @@ const MAX_DEPTH: usize = 32;
 
 /// An expression of PEP 508.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Marker {
+pub(crate) enum Marker {
     Any(Vec<Marker>),
     All(Vec<Marker>),
     Is { left: Value, relation: Relation, right: Value },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Variable(String),
     Text(String),
 }
 
 /// How two values are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(crate) enum Relation {
     /// As versions where both are, else as texts.
     Is(Operator),
     /// The left is a part of the right.
@@ -39,23 +39,25 @@ pub(super) enum Relation {
 
 /// Where it is asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Environment<'a> {
+pub(crate) struct Environment<'a> {
     /// `x86_64`, `aarch64`.
-    pub(super) machine: &'a str,
+    pub(crate) machine: &'a str,
     /// The extras asked for.
-    pub(super) extras: &'a [String],
+    pub(crate) extras: &'a [String],
+    /// The Python's whole version: `3.11.2`.
+    pub(crate) python: &'a str,
 }
 
 impl Marker {
     /// `None` for what is none.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let tokens = tokens(text)?;
         let mut rest = tokens.as_slice();
         let marker = any(&mut rest, 0)?;
         rest.is_empty().then_some(marker)
     }
 
-    pub(super) fn holds(&self, environment: &Environment<'_>) -> bool {
+    pub(crate) fn holds(&self, environment: &Environment<'_>) -> bool {
         match self {
             Self::Any(parts) => parts.iter().any(|part| part.holds(environment)),
             Self::All(parts) => parts.iter().all(|part| part.holds(environment)),
@@ -74,7 +76,6 @@ impl Marker {
 }
 
 impl Environment<'_> {
-    /// The one Python whose wheels are taken where there are many.
     fn value<'a>(&'a self, value: &'a Value) -> &'a str {
         match value {
             Value::Text(text) => text,
@@ -83,14 +84,20 @@ impl Environment<'_> {
                 "sys_platform" => "linux",
                 "platform_system" => "Linux",
                 "platform_machine" => self.machine,
-                "python_version" => "3.11",
-                "python_full_version" => "3.11.0",
+                "python_version" => short(self.python),
+                "python_full_version" | "implementation_version" => self.python,
                 "implementation_name" => "cpython",
                 "platform_python_implementation" => "CPython",
                 _ => "",
             },
         }
     }
+}
+
+/// `3.11` of `3.11.2`.
+fn short(version: &str) -> &str {
+    let dots = version.match_indices('.').map(|(at, _)| at);
+    dots.skip(1).next().and_then(|at| version.get(..at)).unwrap_or(version)
 }
 
 impl Relation {
@@ -215,13 +222,14 @@ mod tests {
     #[test]
     fn markers_hold_where_they_say() {
         let extras = ["cublas".to_owned()];
-        let here = Environment { machine: "x86_64", extras: &extras };
+        let here = Environment { machine: "x86_64", extras: &extras, python: "3.11.2" };
         for (text, expected) in [
             ("platform_system == \"Linux\" and platform_machine == \"x86_64\"", true),
             ("(sys_platform == 'linux' or sys_platform == 'win32') and extra == 'cublas'", true),
             ("(sys_platform == 'linux') and extra == 'all'", false),
             ("sys_platform == 'win32' or 'linux' in sys_platform", true),
             ("python_version >= \"3.12\"", false),
+            ("python_full_version >= '3.11.1' and python_full_version < '3.11.3'", true),
             ("python_version < \"3.9\" or python_version >= \"3.10\"", true),
             ("platform_machine not in 'aarch64 arm64'", true),
             ("extra == 'CUBLAS'", true),

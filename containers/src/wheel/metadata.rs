@@ -6,15 +6,15 @@ use super::requirement::Requirement;
 const MAX_LICENSE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Metadata {
-    pub(super) license: Option<String>,
-    pub(super) needs: Vec<Requirement>,
+pub(crate) struct Metadata {
+    pub(crate) license: Option<String>,
+    pub(crate) needs: Vec<Requirement>,
 }
 
 impl Metadata {
     /// Requirements that are none are passed over: those that count are checked by
     /// what is found in the end.
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut needs = Vec::new();
         let (mut expression, mut license, mut classifier) = (None, None, None);
         for line in text.lines().take_while(|line| !line.trim().is_empty()) {

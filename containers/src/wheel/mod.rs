@@ -13,4 +13,8 @@ mod unpack;
 mod version;
 
 pub use self::closure::torch;
+pub(crate) use self::index::{Offer, machine, offers};
+pub(crate) use self::marker::{Environment, Marker};
+pub(crate) use self::metadata::Metadata;
+pub(crate) use self::requirement::{Requirement, normal};
 pub use self::unpack::unpack_wheel;

@@ -5,18 +5,18 @@ use super::version::Versions;
 
 /// What one distribution needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Requirement {
+pub(crate) struct Requirement {
     /// As [`normal`] writes it.
-    pub(super) name: String,
-    pub(super) extras: Vec<String>,
-    pub(super) versions: Versions,
+    pub(crate) name: String,
+    pub(crate) extras: Vec<String>,
+    pub(crate) versions: Versions,
     /// When it is needed.
-    pub(super) marker: Option<Marker>,
+    pub(crate) marker: Option<Marker>,
 }
 
 impl Requirement {
     /// `None` for what is none, and for one with an address of its own (`name @ URL`).
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (what, marker) = match text.split_once(';') {
             Some((what, marker)) => (what, Some(Marker::parse(marker)?)),
             None => (text, None),
@@ -39,7 +39,7 @@ impl Requirement {
 }
 
 /// A name as indexes write it: `nvidia_cudnn.cu13` is `nvidia-cudnn-cu13` (PEP 503).
-pub(super) fn normal(name: &str) -> String {
+pub(crate) fn normal(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for c in name.trim().chars() {
         if !"-_.".contains(c) {

@@ -7,7 +7,7 @@ use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers};
 
 /// `==13.0.2`, `==13.1.0.3.*`, `>=1,<2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Versions {
+pub(crate) enum Versions {
     /// This one alone: of `2.7.1` no build such as `2.7.1+cu126`.
     Exactly(Version),
     /// All for which this holds.
@@ -16,7 +16,7 @@ pub(super) enum Versions {
 
 impl Versions {
     /// `None` for a text that does not say any.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let clauses = text.split(',').map(str::trim).filter(|clause| !clause.is_empty());
         clauses
             .map(|clause| VersionSpecifier::from_str(clause).ok())
@@ -24,15 +24,28 @@ impl Versions {
             .map(Self::Like)
     }
 
-    pub(super) fn holds(&self, version: &Version) -> bool {
+    pub(crate) fn holds(&self, version: &Version) -> bool {
         match self {
             Self::Exactly(wanted) => version == wanted,
             Self::Like(specifiers) => specifiers.contains(version),
         }
     }
 
+    /// The one version that is meant, where it is written out.
+    pub(crate) fn only(&self) -> Option<Version> {
+        match self {
+            Self::Exactly(version) => Some(version.clone()),
+            Self::Like(specifiers) => match &**specifiers {
+                [one] if matches!(one.operator(), Operator::Equal | Operator::ExactEqual) => {
+                    Some(one.version().clone())
+                }
+                _ => None,
+            },
+        }
+    }
+
     /// Whether one version alone is meant.
-    pub(super) fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         let exact = |one: &VersionSpecifier| {
             matches!(one.operator(), Operator::Equal | Operator::ExactEqual)
         };
@@ -102,7 +115,8 @@ mod tests {
             let read = Versions::parse(text).unwrap();
             assert!(read.holds(&version(yes)), "{text} {yes}");
             assert!(!read.holds(&version(no)), "{text} {no}");
-            assert_eq!(read.is_exact(), text.starts_with("==") && !text.ends_with('*'), "{text}");
+            let exact = text.starts_with("==") && !text.ends_with('*');
+            assert_eq!((read.is_exact(), read.only().is_some()), (exact, exact), "{text}");
         }
         assert!(Versions::parse("").unwrap().holds(&version("7")));
         let exactly = Versions::Exactly(version("2.7.1"));

@@ -1,0 +1,42 @@
+//! Byte code of an image's Python sources, from the store or made now.
+
+use super::{Order, Step, Watch};
+use crate::assemble::Base;
+use crate::lock::ImageLock;
+use crate::python::{Compiler, Unit};
+use crate::store::Listing;
+use crate::{Error, Result};
+
+/// The byte code of each package.
+pub(super) fn byte_code(
+    order: &Order<'_>,
+    lock: &ImageLock,
+    base: &Base,
+    minor: u32,
+    sources: &[Unit],
+    watch: &dyn Watch,
+) -> Result<Vec<Listing>> {
+    let (tree, _) = base.lay()?;
+    let store = order.cache.store();
+    let own = format!("python3.{minor}-minimal");
+    let interpreter = lock.debs.iter().find(|deb| deb.name == own).ok_or_else(|| {
+        let reason = "the lock has no such package".to_owned();
+        Error::ByteCode { name: own, reason }
+    })?;
+    let compiler = Compiler {
+        tree: &tree,
+        minor,
+        interpreter: interpreter.sha256,
+        store: &store,
+        limits: &order.limits,
+        temp: order.cache.folder()?,
+        cancel: watch.cancel(),
+    };
+    let mut made = Vec::new();
+    for unit in sources {
+        watch.working_on(Step::Unpack, &format!("byte code of {}", unit.name()));
+        made.push(compiler.compile(unit)?);
+    }
+    watch.ended(Step::Unpack);
+    Ok(made)
+}

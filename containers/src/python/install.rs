@@ -1,0 +1,295 @@
+//! Wheels laid into an image, as an installer does.
+
+use std::collections::HashMap;
+
+use crate::rootfs::{Layer, RootPath, Rootfs, What};
+use crate::store::{Entry, Kind, Listing};
+use crate::wheel::normal;
+use crate::{Error, Package, Result, Sha256};
+
+use super::unpack::{DATA, HEADERS, SCRIPTS, SHEBANG, SITE};
+
+/// What an administrator of a Debian installs below; packages of Debian are in `/usr`.
+const PREFIX: &str = "usr/local";
+/// Says who installed a package (PEP 376): pip leaves what is not its own.
+const INSTALLER: &str = "gular\n";
+/// Longest `RECORD` and `entry_points.txt` read; torch 2.11 has 1.3 MB.
+const MAX_TEXT: u64 = 64 << 20;
+
+/// The Python part of an image.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Python<'a> {
+    /// Its minor number: 11 of 3.11.
+    pub minor: u32,
+    /// Wheels, and their files as [`unpack_whole`](super::unpack_whole) sorts them.
+    pub wheels: Vec<(&'a Package, Listing)>,
+    /// Byte code by its path in the image.
+    pub byte_code: Vec<Listing>,
+}
+
+impl<'a> Python<'a> {
+    pub(crate) fn new(minor: u32, wheels: Vec<(&'a Package, Listing)>) -> Self {
+        Self { minor, wheels, byte_code: Vec::new() }
+    }
+
+    /// The folder of packages.
+    pub(crate) fn site(&self) -> String {
+        site(self.minor)
+    }
+}
+
+fn site(minor: u32) -> String {
+    format!("{PREFIX}/lib/python3.{minor}/dist-packages")
+}
+
+/// Whether wheels are in such a folder, here or in images of others.
+pub(crate) fn is_site(folder: &str) -> bool {
+    matches!(folder, "dist-packages" | "site-packages")
+}
+
+/// Where a file of a wheel is in an image.
+pub(crate) fn installed_path(entry: &str, minor: u32, wheel: &str) -> String {
+    let of = |folder: &str| entry.strip_prefix(folder);
+    if let Some(rest) = of(SCRIPTS) {
+        format!("{PREFIX}/bin/{rest}")
+    } else if let Some(rest) = of(HEADERS) {
+        format!("{PREFIX}/include/python3.{minor}/{wheel}/{rest}")
+    } else if let Some(rest) = of(DATA) {
+        format!("{PREFIX}/{rest}")
+    } else {
+        format!("{}/{}", site(minor), of(SITE).unwrap_or(entry))
+    }
+}
+
+/// The layer of a wheel's files: what is large and seldom changes is apart.
+fn layer_of(wheel: &str) -> Layer {
+    match wheel {
+        "torch" => Layer::Libtorch,
+        // Triton is as large as a library of CUDA, and comes with the same torch.
+        "triton" => Layer::Cuda,
+        _ if wheel.starts_with("nvidia-") => Layer::Cuda,
+        _ => Layer::Python,
+    }
+}
+
+/// Adds the wheels, their programs, and their byte code. Where two wheels have one path
+/// the later name has it, as with pip: NVIDIA's all bring an empty `nvidia/__init__.py`.
+///
+/// # Errors
+/// [`Error::Archive`] for a wheel that says wrong things of itself; as [`Rootfs::add`].
+pub(crate) fn install(tree: &mut Rootfs, python: &Python<'_>) -> Result<()> {
+    for (package, files) in &python.wheels {
+        wheel(tree, python, package, files)?;
+    }
+    for files in &python.byte_code {
+        for entry in &files.entries {
+            let path = RootPath::new(&entry.path)?;
+            let source = path.parent().and_then(|dir| dir.parent());
+            let layer = match source.and_then(|dir| tree.get(&dir).map(|node| node.layer)) {
+                Some(layer) => layer,
+                None => Layer::Python,
+            };
+            tree.add(layer, &path, entry.mode, files.what(entry)?)?;
+        }
+    }
+    let python = RootPath::new(&format!("{PREFIX}/bin/python"))?;
+    if tree.get(&python).is_none() {
+        tree.add(Layer::Python, &python, 0o777, What::Symlink("/usr/bin/python3".to_owned()))?;
+    }
+    Ok(())
+}
+
+fn wheel(tree: &mut Rootfs, python: &Python<'_>, package: &Package, files: &Listing) -> Result<()> {
+    let layer = layer_of(&package.name);
+    let said = DistInfo::of(package, files)?;
+    for entry in &files.entries {
+        if said.record == entry.path || !matches!(entry.kind, Kind::File(..)) {
+            continue;
+        }
+        let path = RootPath::new(&installed_path(&entry.path, python.minor, &package.name))?;
+        tree.add(layer, &path, entry.mode, files.what(entry)?)?;
+    }
+    let scripts = said.scripts(files)?;
+    for (name, text) in &scripts {
+        let path = RootPath::new(&format!("{PREFIX}/bin/{name}"))?;
+        tree.add_text(layer, &path, 0o755, text)?;
+    }
+    let at = |name: &str| RootPath::new(&format!("{}/{}/{name}", python.site(), said.folder));
+    tree.add_text(layer, &at("INSTALLER")?, 0o644, INSTALLER)?;
+    let record = said.record_text(python, package, files, &scripts)?;
+    tree.add_text(layer, &at("RECORD")?, 0o644, &record)
+}
+
+/// A wheel's `.dist-info`.
+struct DistInfo<'a> {
+    /// Its name: `torch-2.11.0.dist-info`.
+    folder: &'a str,
+    /// The path of its `RECORD`.
+    record: &'a str,
+    shown: String,
+}
+
+impl<'a> DistInfo<'a> {
+    fn of(package: &Package, files: &'a Listing) -> Result<Self> {
+        let shown = package.file_name().unwrap_or_else(|| package.name.clone());
+        let record = files.entries.iter().find_map(|entry| {
+            let folder = entry.path.strip_prefix(SITE)?.strip_suffix("/RECORD")?;
+            let name = folder.strip_suffix(".dist-info")?.split('-').next()?;
+            (normal(name) == package.name).then_some((folder, entry.path.as_str()))
+        });
+        let Some((folder, record)) = record else {
+            let reason = format!("it has no `RECORD` of `{}`", package.name);
+            return Err(Error::Archive { path: shown, reason });
+        };
+        Ok(Self { folder, record, shown })
+    }
+
+    /// A text beside `RECORD`.
+    fn text(&self, files: &Listing, name: &str) -> Result<Option<String>> {
+        let path = format!("{SITE}{}/{name}", self.folder);
+        let Some(entry) = files.entries.iter().find(|entry| entry.path == path) else {
+            return Ok(None);
+        };
+        let What::File(source) = files.what(entry)? else { return Ok(None) };
+        source.text(MAX_TEXT)
+    }
+
+    /// Programs that its `entry_points.txt` names, and their texts.
+    fn scripts(&self, files: &Listing) -> Result<Vec<(String, String)>> {
+        let Some(text) = self.text(files, "entry_points.txt")? else { return Ok(Vec::new()) };
+        let mut scripts = Vec::new();
+        let mut wanted = false;
+        for line in text.lines().map(str::trim) {
+            if line.starts_with('[') {
+                wanted = matches!(line, "[console_scripts]" | "[gui_scripts]");
+            } else if wanted
+                && !line.starts_with(['#', ';'])
+                && let Some((name, object)) = line.split_once('=')
+            {
+                let name = name.trim();
+                let script = script(object).filter(|_| crate::package::is_file_name(name));
+                let script = script.ok_or_else(|| Error::Archive {
+                    path: self.shown.clone(),
+                    reason: format!("`entry_points.txt` has `{line}`, which is no program"),
+                })?;
+                scripts.push((name.to_owned(), script));
+            }
+        }
+        Ok(scripts)
+    }
+
+    /// `RECORD` of what is in the image: the wheel's own lines, and what was added.
+    fn record_text(
+        &self,
+        python: &Python<'_>,
+        package: &Package,
+        files: &Listing,
+        scripts: &[(String, String)],
+    ) -> Result<String> {
+        let of_wheel = self.text(files, "RECORD")?.unwrap_or_default();
+        let of_wheel: HashMap<&str, &str> = of_wheel.lines().filter_map(parts).collect();
+        let mut lines = Vec::new();
+        for entry in &files.entries {
+            if self.record == entry.path {
+                continue;
+            }
+            let path = installed_path(&entry.path, python.minor, &package.name);
+            // Its first line may be another now.
+            let known = entry.path.strip_prefix(SITE).and_then(|name| of_wheel.get(name));
+            lines.push(format!("{}{}", from_site(&path), known.unwrap_or(&",,")));
+        }
+        let mut add = |path: &str, text: &str| {
+            let (digest, bytes) = (base64(Sha256::of(text.as_bytes())), text.len());
+            lines.push(format!("{},sha256={digest},{bytes}", from_site(path)));
+        };
+        for (name, text) in scripts {
+            add(&format!("{PREFIX}/bin/{name}"), text);
+        }
+        add(&format!("{}/{}/INSTALLER", python.site(), self.folder), INSTALLER);
+        lines.push(format!("{}/RECORD,,", self.folder));
+        lines.sort();
+        Ok(lines.join("\n") + "\n")
+    }
+}
+
+/// A line of `RECORD`: the path, and digest and length with the comma before them.
+fn parts(line: &str) -> Option<(&str, &str)> {
+    let (at, _) = line.rmatch_indices(',').nth(1)?;
+    Some(line.split_at(at))
+}
+
+/// A path as `RECORD` has it: from the folder of packages, or up from it.
+fn from_site(path: &str) -> String {
+    let text = match path.split_once("/dist-packages/") {
+        Some((_, inside)) => inside.to_owned(),
+        // `usr/local/lib/python3.11/dist-packages` is three folders below the prefix.
+        None => format!("../../../{}", path.trim_start_matches(PREFIX).trim_start_matches('/')),
+    };
+    match text.contains([',', '"']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
+}
+
+fn base64(digest: Sha256) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(digest.bytes())
+}
+
+/// The program that starts `module:object`.
+fn script(object: &str) -> Option<String> {
+    // Extras behind it, `[x]`, count for nothing any more.
+    let object = object.split('[').next().unwrap_or_default().trim();
+    let (module, object) = object.split_once(':')?;
+    let (module, object) = (module.trim(), object.trim());
+    let is_name = |text: &str| {
+        let good = |c: char| c.is_alphanumeric() || c == '_';
+        text.split('.').all(|part| !part.is_empty() && part.chars().all(good))
+    };
+    let first = object.split('.').next().unwrap_or_default();
+    (is_name(module) && is_name(object)).then(|| {
+        format!("{SHEBANG}\nimport sys\nfrom {module} import {first}\nif __name__ == \"__main__\":\n    sys.exit({object}())\n")
+    })
+}
+
+/// What a wheel says of itself, without unpacking it again.
+pub(crate) fn metadata(files: &Listing) -> Result<Option<String>> {
+    let found = files.entries.iter().find(|entry: &&Entry| {
+        entry.path.starts_with(SITE) && entry.path.ends_with(".dist-info/METADATA")
+    });
+    let Some(entry) = found else { return Ok(None) };
+    let What::File(source) = files.what(entry)? else { return Ok(None) };
+    source.text(MAX_TEXT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_made_of_its_entry_point() {
+        let text = script(" torch.distributed.run:main [extra]").unwrap();
+        assert_eq!(
+            text,
+            "#!/usr/bin/python3\nimport sys\nfrom torch.distributed.run import main\nif __name__ == \"__main__\":\n    sys.exit(main())\n"
+        );
+        assert!(script("a:B.c").unwrap().contains("from a import B\n"));
+        for bad in ["a", "a:", ":b", "a:b;import os", "a b:c", "a:b()\nx", "a..b:c"] {
+            assert_eq!(script(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn record_names_files_from_the_folder_of_packages() {
+        for (path, expected) in [
+            ("usr/local/lib/python3.11/dist-packages/a/b.py", "a/b.py"),
+            ("usr/local/bin/run", "../../../bin/run"),
+            ("usr/local/share/a,b", "\"../../../share/a,b\""),
+        ] {
+            assert_eq!(from_site(path), expected);
+        }
+        assert_eq!(parts("a/b.py,sha256=x,7"), Some(("a/b.py", ",sha256=x,7")));
+        assert_eq!(parts("a/b.py,7"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! A whole wheel into the store, sorted by where its files go (PEP 427, "Installing").
+//!
+//! ```text
+//! site/NAME/__init__.py    beside other packages
+//! scripts/NAME             into `bin`
+//! headers/NAME.h           into `include`
+//! data/share/x             below the prefix
+//! ```
+
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
+use std::path::Path;
+
+use zip::ZipArchive;
+
+use crate::rootfs::RootPath;
+use crate::store::{Filling, Limits};
+use crate::{Error, Result};
+
+/// Of files beside other packages.
+pub(super) const SITE: &str = "site/";
+/// Of programs.
+pub(super) const SCRIPTS: &str = "scripts/";
+/// Of headers of C.
+pub(super) const HEADERS: &str = "headers/";
+/// Of files below the prefix.
+pub(super) const DATA: &str = "data/";
+
+/// Entries looked at; torch 2.11 has 13,000.
+const MAX_ENTRIES: u64 = 1_000_000;
+/// Longest script whose first line is changed.
+const MAX_SCRIPT: u64 = 16 << 20;
+
+/// What a wheel's scripts begin with in place of a Python's path.
+const PLACEHOLDER: &[u8] = b"#!python";
+/// Debian's.
+pub(super) const SHEBANG: &str = "#!/usr/bin/python3";
+
+/// Unpacks all files of a wheel but byte code, which is made for the image's Python.
+///
+/// # Errors
+/// [`Error::Archive`] for a damaged one, one without `RECORD`, an encrypted entry, a
+/// link, a path that leads outside or is there twice; [`Error::Limit`], [`Error::Io`].
+pub fn unpack_whole(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Result<()> {
+    let shown = wheel.display().to_string();
+    let damaged = |reason: String| Error::Archive { path: shown.clone(), reason };
+    let file = File::open(wheel).map_err(Error::io("open", wheel))?;
+    let mut zip = ZipArchive::new(BufReader::with_capacity(32 << 10, file))
+        .map_err(|e| damaged(format!("it is no whole wheel: {e}")))?;
+    filling.name_archive(&shown);
+    let over = |what: &'static str, found: u64, limit: u64| Error::Limit {
+        path: shown.clone(),
+        what,
+        found,
+        limit,
+    };
+    if zip.len() as u64 > MAX_ENTRIES {
+        return Err(over("entries", zip.len() as u64, MAX_ENTRIES));
+    }
+    // The directory and the headers before the files say the same, each name once.
+    zip.validate_header_consistency().map_err(|e| damaged(e.to_string()))?;
+    let mut record = false;
+    for number in 0..zip.len() {
+        let mut entry = zip.by_index(number).map_err(|e| damaged(e.to_string()))?;
+        let name = entry.name().map_err(|e| damaged(e.to_string()))?.into_owned();
+        if entry.is_dir() || is_byte_code(&name) {
+            continue;
+        }
+        if entry.encrypted() {
+            return Err(damaged(format!("`{name}` is encrypted")));
+        }
+        if entry.is_symlink() {
+            return Err(damaged(format!("`{name}` is a link")));
+        }
+        if entry.size() > limits.bytes {
+            return Err(over("bytes", entry.size(), limits.bytes));
+        }
+        let place = place(&name).ok_or_else(|| damaged(format!("`{name}` has no known place")))?;
+        let path = RootPath::new(&place)?;
+        if !path.as_str().contains('/') {
+            return Err(damaged(format!("`{name}` is no file's path")));
+        }
+        record |= name
+            .split_once('/')
+            .is_some_and(|(top, rest)| rest == "RECORD" && top.ends_with(".dist-info"));
+        let is_script = place.starts_with(SCRIPTS);
+        let started = is_script || entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0);
+        let mode = if started { 0o755 } else { 0o644 };
+        let added = match is_script && entry.size() <= MAX_SCRIPT {
+            true => {
+                let mut bytes = Vec::new();
+                let read = (&mut entry).take(MAX_SCRIPT + 1).read_to_end(&mut bytes);
+                read.map_err(|e| damaged(format!("`{name}`: {e}")))?;
+                filling.add_file(&path, mode, &mut Cursor::new(script(bytes)), limits)
+            }
+            false => filling.add_file(&path, mode, &mut entry, limits),
+        };
+        added.map_err(|e| match e {
+            Error::Read { path, source } => damaged(format!("{path}: {source}")),
+            other => other,
+        })?;
+    }
+    record
+        .then_some(())
+        .ok_or_else(|| damaged("it is no whole wheel: it has no `RECORD`".to_owned()))
+}
+
+/// A script whose first line names the image's Python.
+fn script(bytes: Vec<u8>) -> Vec<u8> {
+    let Some(rest) = bytes.strip_prefix(PLACEHOLDER) else { return bytes };
+    // `#!pythonw` is for windows alone.
+    let rest = rest.strip_prefix(b"w").unwrap_or(rest);
+    [SHEBANG.as_bytes(), rest].concat()
+}
+
+fn is_byte_code(name: &str) -> bool {
+    name.ends_with(".pyc") || name.ends_with(".pyo")
+}
+
+/// Where a wheel's file goes; `None` for a folder of `.data` that nobody knows.
+fn place(name: &str) -> Option<String> {
+    let Some((top, rest)) = name.split_once('/') else { return Some(format!("{SITE}{name}")) };
+    if !top.ends_with(".data") {
+        return Some(format!("{SITE}{name}"));
+    }
+    let (scheme, rest) = rest.split_once('/')?;
+    let folder = match scheme {
+        "purelib" | "platlib" => SITE,
+        "scripts" => SCRIPTS,
+        "headers" => HEADERS,
+        "data" => DATA,
+        _ => return None,
+    };
+    Some(format!("{folder}{rest}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_where_their_scheme_says() {
+        for (name, expected) in [
+            ("a/__init__.py", Some("site/a/__init__.py")),
+            ("a.pth", Some("site/a.pth")),
+            ("a-1.data/purelib/a/b.py", Some("site/a/b.py")),
+            ("a-1.data/scripts/run", Some("scripts/run")),
+            ("a-1.data/headers/a.h", Some("headers/a.h")),
+            ("a-1.data/data/share/a", Some("data/share/a")),
+            ("a-1.data/other/a", None),
+            ("a-1.data/scripts", None),
+        ] {
+            assert_eq!(place(name).as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn scripts_name_the_python_of_the_image() {
+        let of = |text: &str| String::from_utf8(script(text.as_bytes().to_vec())).unwrap();
+        assert_eq!(of("#!python\nx"), "#!/usr/bin/python3\nx");
+        assert_eq!(of("#!pythonw -u\nx"), "#!/usr/bin/python3 -u\nx");
+        assert_eq!(of("#!/bin/sh\nx"), "#!/bin/sh\nx");
+    }
+}
