@@ -149,7 +149,7 @@ fn shown(tree: &Rootfs) -> Vec<String> {
     tree.iter().skip(1).map(|(path, node)| format!("{path} {}", show(&node.what))).collect()
 }
 
-use EntryType::{Block, Directory, GNUSparse, Link, Regular, Symlink};
+use EntryType::{Block, Directory, Fifo, GNUSparse, Link, Regular, Symlink, XHeader};
 
 #[test]
 fn what_we_write_comes_back_layer_by_layer() {
@@ -301,7 +301,6 @@ fn what_layers_should_not_hold_is_refused() {
         ("leads outside", vec![(Link, "x", "../../etc/passwd", b"")]),
         ("hard link to /etc/passwd, where no file", vec![(Link, "x", "/etc/passwd", b"")]),
         ("hard link to /d, where no file", vec![(Directory, "d", "", b""), (Link, "x", "d", b"")]),
-        ("/dev/sda is a device", vec![(Block, "dev/sda", "", b"")]),
         ("nodes, over the limit of 50", many),
         ("hides nothing", vec![(Regular, "etc/.wh.", "", b"")]),
         ("hides nothing", vec![(Regular, ".wh...", "", b"")]),
@@ -314,13 +313,7 @@ fn what_layers_should_not_hold_is_refused() {
             vec![(Regular, "f", "", b""), (Regular, "f/x", "", b"")],
         ),
         ("bytes, over the limit of 1048576", vec![(Regular, "x", "", &[1; (1 << 20) + 1])]),
-        (
-            "sparse",
-            vec![
-                (EntryType::XHeader, "x", "", b"22 GNU.sparse.major=1\n"),
-                (Regular, "x", "", &long),
-            ],
-        ),
+        ("sparse", vec![(XHeader, "x", "", b"22 GNU.sparse.major=1\n"), (Regular, "x", "", &long)]),
     ] {
         let made = Made::of(&[tar(&members)]);
         let error = made.read(None).unwrap_err().to_string();
@@ -335,6 +328,50 @@ fn what_layers_should_not_hold_is_refused() {
     let other = tar(&[(Regular, "y", "", &[2; 600_000])]);
     let error = Made::of(&[half, other]).read(None).unwrap_err().to_string();
     assert!(error.contains("bytes, over the limit of 1048576"), "{error}");
+}
+
+#[test]
+fn what_is_not_kept_is_named_and_gives_way() {
+    let capability = b"38 SCHILY.xattr.security.capability=x\n";
+    let label = b"35 SCHILY.xattr.security.selinux=x\n";
+    let below = tar(&[
+        (Regular, "dev/null", "", b"a file"),
+        (XHeader, "x", "", &capability[..]),
+        (Regular, "bin/ping", "", b"ping"),
+        (XHeader, "x", "", &label[..]),
+        (Regular, "bin/sh", "", b"sh"),
+        (XHeader, "x", "", &capability[..]),
+        (Regular, "bin/gone", "", b"gone"),
+    ]);
+    let above = tar(&[
+        (Block, "dev/null", "", b""),
+        (Fifo, "run/pipe", "", b""),
+        (Regular, "bin/.wh.gone", "", b""),
+        // Linux links to the link itself.
+        (Symlink, "lib", "usr/lib", b""),
+        (Link, "lib64", "lib", b""),
+    ]);
+    let made = Made::of(&[below, above]);
+    let layout = Layout::open(&made.path()).unwrap();
+    let image = layout.image(None, Arch::Amd64).unwrap();
+    let (tree, left_out) = layout.laid(&image, &made.store(), &LIMITS, Parts::Base).unwrap();
+    let expected = [
+        "/bin dir",
+        "/bin/ping ping",
+        "/bin/sh sh",
+        "/dev dir",
+        "/lib -> usr/lib",
+        "/lib64 -> usr/lib",
+    ];
+    assert_eq!(shown(&tree), expected);
+    let left_out: Vec<_> =
+        left_out.iter().map(|left| format!("{} {}", left.path, left.what)).collect();
+    let expected = [
+        "/bin/ping attribute security.capability",
+        "/dev/null block device 0:0",
+        "/run/pipe named pipe",
+    ];
+    assert_eq!(left_out, expected);
 }
 
 #[test]

@@ -30,8 +30,8 @@ impl Default for Limits {
 /// Unpacks a tar, an OCI layer's when `whiteouts` count. `name` is what errors call it.
 ///
 /// # Errors
-/// [`Error::Archive`] for a damaged one, or a device, a path that leads outside,
-/// a name that is not UTF-8; [`Error::Limit`], [`Error::Io`].
+/// [`Error::Archive`] for a damaged one, or a device outside a layer, a path that leads
+/// outside, a name that is not UTF-8; [`Error::Limit`], [`Error::Io`].
 pub fn unpack_tar(
     filling: &mut Filling,
     reader: &mut dyn Read,
@@ -126,8 +126,12 @@ fn member<R: Read>(
         let (path, found) = (name.to_owned(), entry.size());
         return Err(Error::Limit { path, what: "bytes", found, limit: limits.bytes });
     }
-    if sparse(entry).map_err(|e| damaged(format!("{path}: {e}")))? {
+    let attributes = attributes(entry).map_err(|e| damaged(format!("{path}: {e}")))?;
+    if attributes.sparse {
         return Err(damaged(format!("{path} is a sparse file in a form that is not read")));
+    }
+    for attribute in attributes.extended {
+        filling.add(&path, mode, Kind::Attribute(attribute), limits)?;
     }
     let target = || link.clone().ok_or_else(|| damaged(format!("link {path} without a target")));
     match kind {
@@ -143,20 +147,51 @@ fn member<R: Read>(
             let first = RootPath::new(&target()?)?;
             filling.add(&path, mode, Kind::Hardlink(first.as_str().to_owned()), limits)
         }
+        EntryType::Char | EntryType::Block | EntryType::Fifo if whiteouts => {
+            filling.add(&path, mode, Kind::Special(special(entry.header())), limits)
+        }
         other => Err(damaged(format!("{path} is a device or pipe (type {other:?})"))),
     }
 }
 
-/// Whether a file is sparse as GNU's tar writes it in attributes: its bytes begin
-/// with a map then.
-fn sparse<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<bool> {
-    let Some(attributes) = entry.pax_extensions()? else { return Ok(false) };
+/// What a node is that no plain user can make: `character device 1:3`, `named pipe`.
+fn special(header: &tar::Header) -> String {
+    let kind = match header.entry_type() {
+        EntryType::Char => "character device",
+        EntryType::Block => "block device",
+        _ => return "named pipe".to_owned(),
+    };
+    let number = |part: io::Result<Option<u32>>| part.ok().flatten();
+    match number(header.device_major()).zip(number(header.device_minor())) {
+        Some((major, minor)) => format!("{kind} {major}:{minor}"),
+        None => kind.to_owned(),
+    }
+}
+
+/// What the attributes before a member say of it.
+#[derive(Default)]
+struct Attributes {
+    /// A sparse file as GNU's tar writes it: its bytes begin with a map then.
+    sparse: bool,
+    /// Names of its extended attributes.
+    extended: Vec<String>,
+}
+
+fn attributes<R: Read>(entry: &mut tar::Entry<'_, R>) -> io::Result<Attributes> {
+    let mut found = Attributes::default();
+    let Some(attributes) = entry.pax_extensions()? else { return Ok(found) };
     for attribute in attributes {
-        if attribute?.key_bytes().starts_with(b"GNU.sparse.") {
-            return Ok(true);
+        let attribute = attribute?;
+        let key = String::from_utf8_lossy(attribute.key_bytes());
+        found.sparse |= key.starts_with("GNU.sparse.");
+        let name = ["SCHILY.xattr.", "LIBARCHIVE.xattr."];
+        let name = name.iter().find_map(|prefix| key.strip_prefix(prefix));
+        // A label of the machine that packed it, which means nothing elsewhere.
+        if let Some(name) = name.filter(|name| *name != "security.selinux") {
+            found.extended.push(name.to_owned());
         }
     }
-    Ok(false)
+    Ok(found)
 }
 
 const AR_MAGIC: &[u8; 8] = b"!<arch>\n";

@@ -10,7 +10,7 @@ impl Listing {
     /// (image-spec, `layer.md`, "Applying Changesets").
     ///
     /// # Errors
-    /// [`Error::Conflict`] for a hard link to no file, or something below a file;
+    /// [`Error::Conflict`] for a hard link to nothing, or something below a file;
     /// [`Error::Path`] for links in a circle.
     pub fn lay_over(&self, tree: &mut Rootfs, layer: Layer) -> Result<()> {
         for entry in &self.entries {
@@ -26,33 +26,54 @@ impl Listing {
         }
         for entry in &self.entries {
             let path = RootPath::new(&entry.path)?;
+            let mut mode = entry.mode;
             let what = match &entry.kind {
-                Kind::Whiteout | Kind::Opaque => continue,
-                Kind::Hardlink(first) => linked(tree, &path, first)?,
+                Kind::Whiteout | Kind::Opaque | Kind::Attribute(_) => continue,
+                // What it stands over is gone, too.
+                Kind::Special(_) => {
+                    tree.remove(&path);
+                    continue;
+                }
+                Kind::Hardlink(first) => {
+                    let what = linked(tree, &path, first)?;
+                    // One file has one mode, whatever a further name of it says.
+                    if let What::Hardlink(first) = &what {
+                        mode = tree.get(first).map_or(mode, |node| node.mode);
+                    }
+                    what
+                }
                 Kind::Dir | Kind::File(..) | Kind::Symlink(_) => self.what(entry)?,
             };
             if let Some(there) = tree.get(&path) {
                 match (&there.what, &what) {
-                    (What::Dir, What::Dir) if there.mode == entry.mode => continue,
+                    (What::Dir, What::Dir) if there.mode == mode => continue,
                     (What::Dir, What::Dir)
                     | (What::Symlink(_), What::Symlink(_))
                     | (What::File(_) | What::Hardlink(_), What::File(_) | What::Hardlink(_)) => {}
                     _ => tree.remove(&path),
                 }
             }
-            tree.add(layer, &path, entry.mode, what)?;
+            tree.add(layer, &path, mode, what)?;
         }
         Ok(())
     }
 }
 
+/// What a hard link adds: a further name of a file, or a symbolic link like the one that
+/// it names, since Linux does not follow that.
 fn linked(tree: &Rootfs, path: &RootPath, first: &str) -> Result<What> {
     let first = RootPath::new(first)?;
-    match tree.follow(&first) {
-        Some((real, node)) if matches!(node.what, What::File(_)) => Ok(What::Hardlink(real)),
-        _ => {
-            let reason = format!("a hard link to {first}, where no file stands");
-            Err(Error::Conflict { path: path.to_string(), reason })
-        }
+    let nothing = || {
+        let reason = format!("a hard link to {first}, where no file stands");
+        Error::Conflict { path: path.to_string(), reason }
+    };
+    let node = tree.get(&first).ok_or_else(nothing)?;
+    match &node.what {
+        What::Symlink(target) => Ok(What::Symlink(target.clone())),
+        What::File(_) | What::Hardlink(_) => match tree.follow(&first) {
+            Some((real, node)) if matches!(node.what, What::File(_)) => Ok(What::Hardlink(real)),
+            _ => Err(nothing()),
+        },
+        What::Dir => Err(nothing()),
     }
 }

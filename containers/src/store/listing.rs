@@ -56,6 +56,20 @@ pub enum Kind {
     Whiteout,
     /// All that lower layers have in this directory is gone (OCI's `.wh..wh..opq`).
     Opaque,
+    /// A device or pipe, which is not kept: `character device 1:3`. Runtimes mount
+    /// `/dev` of their own.
+    Special(String),
+    /// An extended attribute of the node that follows, which is not kept: its name.
+    Attribute(String),
+}
+
+/// Something of an archive that is not in the tree made of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct LeftOut {
+    /// The path in the image.
+    pub path: String,
+    /// What it is: `character device 1:3`, `attribute security.capability`.
+    pub what: String,
 }
 
 impl Store {
@@ -306,10 +320,23 @@ impl Listing {
                     inside.iter().for_each(|child| tree.remove(child));
                     continue;
                 }
+                Kind::Special(_) | Kind::Attribute(_) => continue,
             };
             tree.add(layer, &path, entry.mode, what)?;
         }
         Ok(())
+    }
+
+    /// What the archive has and a tree of it has not.
+    pub fn left_out(&self) -> impl Iterator<Item = LeftOut> {
+        self.entries.iter().filter_map(|entry| {
+            let what = match &entry.kind {
+                Kind::Special(what) => what.clone(),
+                Kind::Attribute(name) => format!("attribute {name}"),
+                _ => return None,
+            };
+            Some(LeftOut { path: format!("/{}", entry.path), what })
+        })
     }
 
     /// An entry as a node of a tree: a directory, a file, or a symbolic link.
@@ -325,7 +352,11 @@ impl Listing {
                 blake3: blake3::Hash::from_hex(blake3).ok().map(Into::into),
             })),
             Kind::Symlink(target) => Ok(What::Symlink(target.clone())),
-            Kind::Hardlink(_) | Kind::Whiteout | Kind::Opaque => {
+            Kind::Hardlink(_)
+            | Kind::Whiteout
+            | Kind::Opaque
+            | Kind::Special(_)
+            | Kind::Attribute(_) => {
                 let reason = "it stands for another file".to_owned();
                 Err(Error::Conflict { path: entry.path.clone(), reason })
             }

@@ -14,4 +14,4 @@ mod layer;
 mod listing;
 
 pub use self::archive::{Control, Limits, deb_control, unpack_deb, unpack_tar};
-pub use self::listing::{Entry, Filling, Kind, Listing, Store};
+pub use self::listing::{Entry, Filling, Kind, LeftOut, Listing, Store};

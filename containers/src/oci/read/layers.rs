@@ -1,11 +1,12 @@
 //! Layers unpacked into the store, and laid over each other.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 
 use super::blobs::{Blobs, Expected, Hashing};
 use super::image::{Image, LayerBlob, Layout};
-use crate::rootfs::{Layer, Rootfs};
-use crate::store::{Kind, Limits, Listing, Store, unpack_tar};
+use crate::rootfs::{Layer, RootPath, Rootfs};
+use crate::store::{Kind, LeftOut, Limits, Listing, Store, unpack_tar};
 use crate::{Error, Result, Sha256};
 
 /// What may follow a layer's last member: tar pads to records of some kilobytes.
@@ -65,13 +66,35 @@ impl Layout {
         limits: &Limits,
         parts: Parts,
     ) -> Result<Rootfs> {
+        Ok(self.laid(image, store, limits, parts)?.0)
+    }
+
+    /// The image's files, and what its layers have that no file of ours can: each path
+    /// once, of those that are in the image or would be.
+    ///
+    /// # Errors
+    /// As [`rootfs`](Self::rootfs).
+    pub fn laid(
+        &self,
+        image: &Image,
+        store: &Store,
+        limits: &Limits,
+        parts: Parts,
+    ) -> Result<(Rootfs, Vec<LeftOut>)> {
         let mut tree = Rootfs::default();
+        let mut left_out = BTreeSet::new();
         let listings = self.unpack(image, store, limits)?;
         for (listing, layer) in listings.iter().zip(&image.layers) {
             let part = layer.part.filter(|_| parts == Parts::AsWritten).unwrap_or(Layer::Base);
             listing.lay_over(&mut tree, part)?;
+            left_out.extend(listing.left_out());
         }
-        Ok(tree)
+        // An attribute of what a later layer removed is missed by nobody.
+        left_out.retain(|left: &LeftOut| {
+            let is_there = |path| tree.get(&path).is_some();
+            !left.what.starts_with("attribute ") || RootPath::new(&left.path).is_ok_and(is_there)
+        });
+        Ok((tree, left_out.into_iter().collect()))
     }
 
     /// Gives a layer's tar to `unpack`, and compares both digests with what was read.
