@@ -7,6 +7,7 @@
 //! Client ─ stream, read ─▶ read ┐
 //!        ─ upload ───────▶ upload ├─▶ ask (discovery, director) ─▶ http
 //!        ─ stat, list ───▶ stat ┘      token (found, diagnosed)
+//!        ─ exchange ───▶ exchange: one request to any server, for protocols of others
 //!        ─ examine ────▶ examine: what each server does, for those who look for a fault
 //! ```
 
@@ -21,6 +22,7 @@ mod director;
 mod discovery;
 mod error;
 mod examine;
+mod exchange;
 mod flight;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -53,6 +55,7 @@ mod url;
 pub use client::{Client, ClientOptions, Tell};
 pub use error::{Attempt, Attempts, Error};
 pub use examine::{Copy, Examination, Probe, ProbeFault, Role, TokenFacts};
+pub use exchange::{Answered, Exchange, ExchangeFault, Trials};
 pub use gular_files::Env;
 pub use keep::usual_token_file;
 pub use listing::{Entry, Listing, Stat};

@@ -1,0 +1,233 @@
+//! One request to a server that is no part of a federation, for protocols that this crate
+//! does not know: a registry of images. Connections, proxies, certificates, stalls and the
+//! policy of trials are those of all other transfers.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{AUTHORIZATION, HeaderName};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::client::{Client, Inner};
+use crate::error::Error;
+use crate::http::{Fault, Request, Response, Role, Server, Upload};
+use crate::retry::{Policy, Retry};
+use crate::route::retry_after;
+
+/// Bytes of a body that are handed to the connection at a time.
+const PIECE: usize = 256 << 10;
+/// What is kept of an answer that is no success.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// A request.
+#[derive(Clone)]
+pub struct Exchange<'a> {
+    /// `GET`, `HEAD`, `POST`, `PATCH` or `PUT`.
+    pub method: &'a str,
+    /// `http[s]://HOST[:PORT]/PATH[?QUERY]`.
+    pub url: &'a str,
+    /// Names in lower case.
+    pub headers: &'a [(&'static str, String)],
+    /// The value of `Authorization`, which is sent over TLS or to this machine alone.
+    pub authorization: Option<&'a str>,
+    /// What it carries.
+    pub body: Option<Arc<[u8]>>,
+}
+
+impl fmt::Debug for Exchange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let url = self.url.split('?').next().unwrap_or_default();
+        write!(f, "{} {url}", self.method)
+    }
+}
+
+/// The answer to it.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    /// The status.
+    pub status: u16,
+    /// Names in lower case, in order, repeats kept.
+    pub headers: Vec<(String, String)>,
+    /// The body of an answer that is no success, at most 64 KiB of it.
+    pub body: Vec<u8>,
+    /// How long the server wants to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+/// Why there is no whole answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeFault {
+    /// The cancel flag was set.
+    #[error("stopped")]
+    Cancelled,
+    /// Who took the bytes could not keep them.
+    #[error("{0}")]
+    Sink(io::Error),
+    /// It may be better at another time.
+    #[error("{0}")]
+    Passing(String),
+    /// It will not.
+    #[error("{0}")]
+    Lasting(String),
+}
+
+/// The trials of one operation.
+pub struct Trials {
+    client: Client,
+    retry: Retry,
+}
+
+impl fmt::Debug for Trials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.retry.fmt(f)
+    }
+}
+
+impl Client {
+    /// Sends a request and waits for all of its answer. The body of a success goes to `sink`,
+    /// in order; a redirect is an answer like others.
+    ///
+    /// # Errors
+    /// When there is no whole answer.
+    pub fn exchange(
+        &self,
+        exchange: &Exchange<'_>,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        cancel: &AtomicBool,
+    ) -> Result<Answered, ExchangeFault> {
+        let done = self.block(cancel, async { Ok(self.0.exchange(exchange, sink).await) });
+        done.unwrap_or(Err(ExchangeFault::Cancelled))
+    }
+
+    /// The first trial of an operation begins now.
+    #[must_use]
+    pub fn trials(&self) -> Trials {
+        let retry = Retry::new(Policy::EXCHANGE, self.0.options.patience);
+        Trials { client: self.clone(), retry }
+    }
+}
+
+impl Trials {
+    /// Waits before the next trial; `false`: that was the last.
+    ///
+    /// # Errors
+    /// [`ExchangeFault::Cancelled`].
+    pub fn again(
+        &mut self,
+        asked: Option<Duration>,
+        cancel: &AtomicBool,
+    ) -> Result<bool, ExchangeFault> {
+        let Some(wait) = self.retry.again(asked) else { return Ok(false) };
+        let waited = self.client.block(cancel, async {
+            sleep(wait).await;
+            Ok(())
+        });
+        waited.map(|()| true).map_err(|_: Error| ExchangeFault::Cancelled)
+    }
+
+    /// Something was got for good: all begins again.
+    pub fn progressed(&mut self) {
+        self.retry = Retry::new(Policy::EXCHANGE, self.client.0.options.patience);
+    }
+}
+
+impl Inner {
+    async fn exchange(
+        &self,
+        exchange: &Exchange<'_>,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<Answered, ExchangeFault> {
+        let request = request_of(exchange)?;
+        let answer = match &exchange.body {
+            None => self.http.send(&request).await,
+            Some(body) => {
+                let source = source_of(body).await;
+                let len = body.len() as u64;
+                let storing = self.options.patience;
+                let upload = Upload { len, expect: false, storing, source };
+                self.http.upload(&request, upload).await.0
+            }
+        };
+        let mut answer = answer.map_err(fault)?;
+        let mut answered = Answered {
+            status: answer.status,
+            headers: std::mem::take(&mut answer.headers),
+            body: Vec::new(),
+            retry_after: None,
+        };
+        if !(200..300).contains(&answered.status) {
+            answer.headers.clone_from(&answered.headers);
+            answered.retry_after = retry_after(&answer);
+            answered.body = message(answer).await;
+            return Ok(answered);
+        }
+        while let Some(bytes) = answer.chunk().await.map_err(fault)? {
+            sink(&bytes).map_err(ExchangeFault::Sink)?;
+            self.pace.wait(bytes.len() as u64).await;
+        }
+        Ok(answered)
+    }
+}
+
+/// All pieces of a body, which is in memory.
+async fn source_of(
+    body: &Arc<[u8]>,
+) -> mpsc::Receiver<Result<Bytes, Box<dyn std::error::Error + Send + Sync>>> {
+    let (to, source) = mpsc::channel(body.len().div_ceil(PIECE).max(1));
+    let whole = Bytes::from_owner(Arc::clone(body));
+    for begin in (0..body.len()).step_by(PIECE) {
+        let end = begin.saturating_add(PIECE).min(body.len());
+        // There is room for all of them.
+        let _ = to.send(Ok(whole.slice(begin..end))).await;
+    }
+    source
+}
+
+fn request_of(exchange: &Exchange<'_>) -> Result<Request, ExchangeFault> {
+    let lasting = |reason: String| ExchangeFault::Lasting(reason);
+    let (server, target) = Server::split(exchange.url)
+        .filter(|(_, target)| {
+            target.starts_with('/') && target.bytes().all(|b| b.is_ascii_graphic())
+        })
+        .ok_or_else(|| lasting("it is no URL of a server".to_owned()))?;
+    let method = Method::from_bytes(exchange.method.as_bytes())
+        .map_err(|e| lasting(format!("method `{}`: {e}", exchange.method)))?;
+    let mut request = Request::new(method, &server, target).role(Role::Other);
+    for (name, value) in exchange.headers {
+        request = request.header(HeaderName::from_static(name), value);
+    }
+    if let Some(authorization) = exchange.authorization {
+        if !server.keeps_secrets() {
+            let reason = "it wants a password or a token, which are sent over TLS alone";
+            return Err(lasting(reason.to_owned()));
+        }
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    Ok(request)
+}
+
+/// The beginning of a body that tells of an error.
+async fn message(mut answer: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(bytes)) = answer.chunk().await {
+        let room = MAX_MESSAGE.saturating_sub(body.len());
+        body.extend_from_slice(bytes.get(..room).unwrap_or(&bytes));
+        if room < bytes.len() {
+            break;
+        }
+    }
+    body
+}
+
+fn fault(fault: Fault) -> ExchangeFault {
+    match fault {
+        Fault::Tls(_) | Fault::Request(_) => ExchangeFault::Lasting(fault.to_string()),
+        fault => ExchangeFault::Passing(fault.to_string()),
+    }
+}
