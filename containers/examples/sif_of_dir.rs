@@ -67,6 +67,7 @@ fn main() -> Result<()> {
     let description = Description {
         arch: Arch::Amd64,
         command: &command,
+        arguments: &[],
         env: &none,
         labels: &none,
         recipe: RECIPE,

@@ -289,6 +289,16 @@ pub enum Error {
         /// The rule broken, with expected and found.
         reason: String,
     },
+    /// A registry, or what is needed to use one.
+    #[error("`{what}`: {reason}")]
+    Registry {
+        /// A URL without its query, a file, or a program.
+        what: String,
+        /// What it says, or what is wrong with it.
+        reason: String,
+        /// What may help.
+        hint: Option<String>,
+    },
     /// A file is not a whole SIF.
     #[error("`{path}` is not a sound SIF: {reason}")]
     Sif {
@@ -309,6 +319,7 @@ impl Error {
             | Self::Release { hint, .. }
             | Self::Wheel { hint, .. }
             | Self::Program { hint, .. }
+            | Self::Registry { hint, .. }
             | Self::Fetch { hint, .. } => hint.as_deref(),
             _ => None,
         }

@@ -5,6 +5,7 @@
 //! | [`assemble`] | base, libraries and program laid over each other |
 //! | [`blocks`] | what earlier images lend to later ones |
 //! | [`check`] | whether an image could run |
+//! | [`convert`] | an image from elsewhere, as a SIF |
 //! | [`cuda`] | which GPUs a library has code for |
 //! | [`debian`] | which packages are needed |
 //! | [`elf`] | which libraries a program needs, and which of them are there |
@@ -15,6 +16,7 @@
 //! | [`oci`] | images as registries know them |
 //! | [`python`] | Python packages: which wheels, their files, their byte code |
 //! | [`recipe`] | what is asked for |
+//! | [`registry`] | images in registries: pushed and pulled |
 //! | [`replay`] | HTCondor's lines, tried on an image |
 //! | [`rootfs`] | the files of an image, before they are written |
 //! | [`sif`] | Singularity image files: written, and read back |
@@ -29,6 +31,7 @@
 pub mod assemble;
 pub mod blocks;
 pub mod check;
+pub mod convert;
 pub mod cuda;
 pub mod debian;
 mod digest;
@@ -43,6 +46,7 @@ mod openpgp;
 mod package;
 pub mod python;
 pub mod recipe;
+pub mod registry;
 pub mod replay;
 mod rfc3339;
 pub mod rootfs;

@@ -21,6 +21,8 @@ pub struct Description<'a> {
     pub arch: Arch,
     /// What `apptainer run` starts: a program's path inside, and its arguments.
     pub command: &'a [String],
+    /// Arguments of the command when a user gives none; without a command, what starts then.
+    pub arguments: &'a [String],
     /// Environment variables, kept when the outside sets them; `PATH` is set.
     pub env: &'a BTreeMap<String, String>,
     /// Labels, as `apptainer inspect` shows them.
@@ -88,10 +90,7 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
     let shell = tree.follow(&RootPath::new("bin/sh")?).is_some();
     let labels = serde_json::to_string_pretty(of.labels).unwrap_or_default() + "\n";
     let env = environment(of.env);
-    let run = match of.command {
-        [] => NO_COMMAND.to_owned(),
-        command => format!("{SHELL}exec {} \"$@\"\n", words(command)),
-    };
+    let run = run(of.command, of.arguments);
     let mut add = |name: &str, mode, text: &str| {
         tree.add_text(Layer::App, &RootPath::new(&format!("{DIR}/{name}"))?, mode, text)
     };
@@ -110,7 +109,7 @@ pub fn describe(tree: &mut Rootfs, of: &Description<'_>) -> Result<String> {
         // Nothing could read a script: programs themselves stand there.
         let success = What::File(Source::Bytes(Arc::from(success(of.arch))));
         tree.add(Layer::App, &RootPath::new(&format!("{DIR}/test"))?, 0o755, success)?;
-        if let Some(program) = of.command.first() {
+        if let Some(program) = of.command.iter().chain(of.arguments).next() {
             let link = What::Symlink(program.clone());
             tree.add(Layer::App, &RootPath::new(&format!("{DIR}/runscript"))?, 0o777, link)?;
         }
@@ -176,6 +175,22 @@ fn environment(env: &BTreeMap<String, String>) -> String {
         }
     }
     text
+}
+
+/// The script that `apptainer run` starts.
+fn run(command: &[String], arguments: &[String]) -> String {
+    let exec = match command {
+        [] => "exec".to_owned(),
+        command => format!("exec {}", words(command)),
+    };
+    match (command, arguments) {
+        ([], []) => NO_COMMAND.to_owned(),
+        (_, []) => format!("{SHELL}{exec} \"$@\"\n"),
+        (_, arguments) => {
+            let arguments = words(arguments);
+            format!("{SHELL}if [ $# -eq 0 ]; then\n    set -- {arguments}\nfi\n{exec} \"$@\"\n")
+        }
+    }
 }
 
 fn words(command: &[String]) -> String {
@@ -245,6 +260,7 @@ mod tests {
         let of = Description {
             arch: Arch::Amd64,
             command: &["/opt/app/bin/train".to_owned(), "--x y".to_owned()],
+            arguments: &[],
             env: &env,
             labels: &[("a".to_owned(), "b".to_owned())].into(),
             recipe: "[image]\n",
@@ -274,6 +290,23 @@ mod tests {
         assert_eq!(attributes["labels"]["a"], "b");
         assert_eq!(attributes["deffile"], "[image]\n");
         assert_eq!(metadata["type"], "container");
+    }
+
+    #[test]
+    fn arguments_are_those_of_the_image_unless_a_user_gives_some() {
+        let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        for (command, arguments, given, expected) in [
+            (&["printf", "%s,"][..], &["a b", "c"][..], &[][..], "a b,c,"),
+            (&["printf", "%s,"], &["a b"], &["x"], "x,"),
+            (&[], &["printf", "%s.", "a"], &[], "a."),
+            (&[], &["printf", "%s.", "a"], &["echo", "x"], "x\n"),
+            (&["echo"], &[], &["y"], "y\n"),
+        ] {
+            let script = run(&list(command), &list(arguments));
+            let output = Command::new("sh").args(["-c", &script, "sh"]).args(given).output();
+            let output = String::from_utf8(output.unwrap().stdout).unwrap();
+            assert_eq!(output, expected, "{script}");
+        }
     }
 
     #[test]

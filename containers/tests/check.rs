@@ -75,6 +75,7 @@ impl Image {
         let of = Description {
             arch: image.arch,
             command: &[format!("/{PROGRAM}")],
+            arguments: &[],
             env: &image.env,
             labels: &image.labels,
             recipe: &image.recipe,

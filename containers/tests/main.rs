@@ -9,6 +9,7 @@
 
 mod blocks;
 mod check;
+mod convert;
 mod elf;
 mod fetch;
 mod lock;
@@ -18,6 +19,7 @@ mod oci_read;
 mod openpgp;
 mod python;
 mod recipe;
+mod registry;
 mod replay;
 mod sbom;
 mod sif;

@@ -53,6 +53,7 @@ fn image() -> Rootfs {
     let of = Description {
         arch: Arch::Amd64,
         command: &["/opt/app/test".to_owned()],
+        arguments: &[],
         env: &BTreeMap::from([("MARK".to_owned(), "set".to_owned())]),
         labels: &BTreeMap::new(),
         recipe: "",

@@ -111,6 +111,7 @@ fn image(to: &Path, squash: Squash, threads: usize) -> Result<(), Error> {
     let description = Description {
         arch: Arch::Amd64,
         command: &command,
+        arguments: &[],
         env: &none,
         labels: &none,
         recipe: "[image]\n",

@@ -32,6 +32,7 @@ fn tree() -> (Rootfs, String) {
     let of = Description {
         arch: Arch::Amd64,
         command: &["/opt/app/bin/train".to_owned()],
+        arguments: &[],
         env: &BTreeMap::new(),
         labels: &BTreeMap::new(),
         recipe: "[image]\n",

@@ -32,8 +32,14 @@ struct Case {
 impl Case {
     fn new(mut tree: Rootfs, recipe: &str) -> Self {
         let (env, labels) = (BTreeMap::new(), BTreeMap::new());
-        let of =
-            Description { arch: Arch::Amd64, command: &[], env: &env, labels: &labels, recipe };
+        let of = Description {
+            arch: Arch::Amd64,
+            command: &[],
+            arguments: &[],
+            env: &env,
+            labels: &labels,
+            recipe,
+        };
         let metadata = describe(&mut tree, &of).unwrap();
         let contents = Contents {
             arch: Arch::Amd64,

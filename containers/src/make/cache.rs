@@ -12,9 +12,10 @@ use crate::{Error, Result};
 ///
 /// ```text
 /// CACHE/archives   packages as they were fetched
-/// CACHE/store-1    packages, unpacked; the number changes with what they become
+/// CACHE/store-2    packages, unpacked; the number changes with what they become
 /// CACHE/blocks     compressed blocks of SIFs
 /// CACHE/layers     OCI layers
+/// CACHE/uploads    where uploads to registries go on after a kill
 /// ```
 #[derive(Debug, Clone)]
 pub struct Cache {
@@ -34,7 +35,7 @@ impl Cache {
 
     /// Packages, unpacked.
     pub fn store(&self) -> Store {
-        Store::new(&self.dir.join("store-1"))
+        Store::new(&self.dir.join("store-2"))
     }
 
     /// Blocks of SIFs, of at most `limit` bytes.
@@ -45,6 +46,11 @@ impl Cache {
     /// OCI layers, of at most `limit` bytes.
     pub fn layers(&self, limit: u64) -> LayerCache {
         LayerCache::new(&self.dir.join("layers"), limit)
+    }
+
+    /// Where uploads to registries go on after a kill.
+    pub fn uploads(&self) -> PathBuf {
+        self.dir.join("uploads")
     }
 
     /// The folder itself, which is on one file system with the files in it; made when

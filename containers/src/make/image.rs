@@ -77,8 +77,14 @@ pub fn image(
     assembled.tree.add_text(Layer::App, &place, 0o644, &sbom)?;
     let command: Vec<String> = assembled.program.iter().map(ToString::to_string).collect();
     let given = labels(parts, lock);
-    let mut description =
-        Description { arch, command: &command, env: &assembled.env, labels: &given, recipe: text };
+    let mut description = Description {
+        arch,
+        command: &command,
+        arguments: &[],
+        env: &assembled.env,
+        labels: &given,
+        recipe: text,
+    };
     singularity::describe(&mut assembled.tree, &description)?;
     let about = About {
         arch,

@@ -75,4 +75,5 @@ pub use self::program::{Compile, Program};
 pub use self::project::Project;
 pub use self::unpack::{Places, Unpacked, unpack};
 pub use self::watch::{Note, Relocked, Step, Watch};
-pub use self::write::{Output, OutputLayer, Writing};
+pub(crate) use self::write::{Named, write_sif};
+pub use self::write::{Output, OutputLayer, Writing, name_by_content};

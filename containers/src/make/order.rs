@@ -125,14 +125,14 @@ pub enum Compression {
 }
 
 impl Compression {
-    pub(super) fn squash(self) -> Squash {
+    pub(crate) fn squash(self) -> Squash {
         match self {
             Self::Gzip => Squash::Gzip,
             Self::Zstd => Squash::Zstd,
         }
     }
 
-    pub(super) fn compressor(self) -> Compressor {
+    pub(crate) fn compressor(self) -> Compressor {
         match self {
             Self::Gzip => Compressor::Gzip,
             Self::Zstd => Compressor::Zstd,

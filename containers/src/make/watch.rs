@@ -15,6 +15,8 @@ pub enum Step {
     Unpack,
     /// Images are written: bytes of all files, once per format.
     Write,
+    /// Blobs are sent to a registry: bytes of all of them.
+    Push,
 }
 
 /// Something that a person may want to know, and no error.

@@ -12,7 +12,7 @@ use super::{Format, Image};
 use crate::blocks::BlockCache;
 use crate::digest::blake3_of;
 use crate::oci::{self, Compressor, Config, LayerCache};
-use crate::rootfs::What;
+use crate::rootfs::{Rootfs, What};
 use crate::sif::{self, Contents, Squash};
 use crate::{Error, ImageDigest, OciDigest, Result};
 
@@ -123,24 +123,7 @@ impl Image {
             threads: with.jobs,
             blocks: with.blocks,
         };
-        fs::create_dir_all(with.dir).map_err(Error::io("create", with.dir))?;
-        let scratch = tempfile::Builder::new().prefix(".gular-").tempdir_in(with.dir);
-        let scratch = scratch.map_err(Error::io("create", with.dir))?;
-        let part = scratch.path().join("image.sif");
-        let written = sif::write_image(&self.tree, &contents, &part, with.progress, with.cancel)?;
-        let hash = blake3_of(&part)?;
-        let digest = ImageDigest::Sif(hash);
-        let path = with.dir.join(format!("{}-{}.sif", self.name, short(digest)));
-        let was_there = settle(&part, &path, || Ok(blake3_of(&path)? == hash))?;
-        Ok(Output {
-            format: Format::Sif,
-            path,
-            bytes: written.bytes,
-            digest,
-            layers: Vec::new(),
-            was_there,
-            not_cached: written.not_kept.map(|error| error.to_string()),
-        })
+        write_sif(&self.tree, &contents, Named::ByContent(&self.name), with)
     }
 
     fn write_oci(
@@ -148,7 +131,7 @@ impl Image {
         with: &Writing<'_>,
         format: Format,
         suffix: &str,
-        write: fn(&crate::rootfs::Rootfs, &Config<'_>, &Path) -> Result<oci::Written>,
+        write: fn(&Rootfs, &Config<'_>, &Path) -> Result<oci::Written>,
     ) -> Result<Output> {
         let config = Config {
             tag: "latest",
@@ -185,6 +168,62 @@ impl Image {
             not_cached: None,
         })
     }
+}
+
+/// What an image's file is called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Named<'a> {
+    /// This, and its digest.
+    ByContent(&'a str),
+    /// By whoever asked for it.
+    As(&'a str),
+}
+
+/// Writes a SIF into the folder that `with` names.
+pub(crate) fn write_sif(
+    tree: &Rootfs,
+    contents: &Contents<'_>,
+    named: Named<'_>,
+    with: &Writing<'_>,
+) -> Result<Output> {
+    fs::create_dir_all(with.dir).map_err(Error::io("create", with.dir))?;
+    let scratch = tempfile::Builder::new().prefix(".gular-").tempdir_in(with.dir);
+    let scratch = scratch.map_err(Error::io("create", with.dir))?;
+    let part = scratch.path().join("image.sif");
+    let written = sif::write_image(tree, contents, &part, with.progress, with.cancel)?;
+    let hash = blake3_of(&part)?;
+    let digest = ImageDigest::Sif(hash);
+    let path = with.dir.join(match named {
+        Named::ByContent(name) => format!("{name}-{}.sif", short(digest)),
+        Named::As(name) => name.to_owned(),
+    });
+    let was_there = settle(&part, &path, || Ok(blake3_of(&path)? == hash))?;
+    Ok(Output {
+        format: Format::Sif,
+        path,
+        bytes: written.bytes,
+        digest,
+        layers: Vec::new(),
+        was_there,
+        not_cached: written.not_kept.map(|error| error.to_string()),
+    })
+}
+
+/// What a SIF is called where names are never used again: `NAME-HASH.sif`, of its own name
+/// and its digest. A name that has the digest already stays.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn name_by_content(path: &Path) -> Result<String> {
+    let hash = short(ImageDigest::Sif(blake3_of(path)?));
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let is_hash =
+        |word: &str| word.len() == NAME_DIGITS && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let name = match stem.rsplit_once('-') {
+        Some((name, word)) if is_hash(word) => name,
+        _ => &stem,
+    };
+    Ok(format!("{name}-{hash}.sif"))
 }
 
 /// The part of a digest that goes into a name.

@@ -39,7 +39,10 @@ impl fmt::Display for Platform {
 
 impl Platform {
     /// What [`Display`](fmt::Display) writes; else what is wrong.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// With both platforms that there are.
+    pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "linux/amd64" => Ok(Self(Arch::Amd64)),
             "linux/arm64" => Ok(Self(Arch::Arm64)),

@@ -50,7 +50,8 @@ fn main() -> Result {
     archives(&seeds)?;
     openpgp(&seeds)?;
     answers(&seeds)?;
-    documents(&seeds)
+    documents(&seeds)?;
+    layers(&seeds)
 }
 
 struct Seeds {
@@ -296,6 +297,60 @@ fn documents(seeds: &Seeds) -> Result {
         r#"{{"architecture":"amd64","os":"linux","config":{{"Env":["A=b"],"Cmd":["x"]}},"rootfs":{{"type":"layers","diff_ids":["{digest}"]}},"history":[{{"created_by":"x"}}]}}"#
     );
     seeds.put("oci", "image", [index, &manifest, &config].join("\n\n").as_bytes())
+}
+
+/// Two layers, of which the second hides, links and replaces; and what `docker save` writes.
+fn layers(seeds: &Seeds) -> Result {
+    use tar::EntryType::{Char, Directory, Link, Regular, Symlink};
+    let below = layer_of(&[
+        (Directory, "etc/", ""),
+        (Regular, "etc/a", ""),
+        (Link, "etc/twin", "etc/a"),
+        (Symlink, "lib", "usr/lib"),
+        (Regular, "lib/c", ""),
+    ])?;
+    let above = layer_of(&[
+        (Regular, "etc/.wh.a", ""),
+        (Regular, "usr/.wh..wh..opq", ""),
+        (Char, "dev/null", ""),
+        (Link, "lib64", "lib"),
+        (Directory, "etc/twin/", ""),
+    ])?;
+    let len = u16::try_from(below.len())?.to_le_bytes();
+    seeds.put_as("layers", "two", 0, &[&len, &below[..], &above[..]].concat())?;
+    let digest = gular_containers::Sha256::of(&below);
+    let config = format!(
+        r#"{{"architecture":"amd64","os":"linux","rootfs":{{"type":"layers","diff_ids":["sha256:{digest}"]}}}}"#
+    );
+    let manifest = r#"[{"Config":"c.json","RepoTags":["a:b"],"Layers":["x/layer.tar"]}]"#;
+    let saved = tar_of(&[
+        ("x/layer.tar", &below[..]),
+        ("c.json", config.as_bytes()),
+        ("manifest.json", manifest.as_bytes()),
+    ])?;
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("saved.tar");
+    fs::write(&path, &saved)?;
+    gular_containers::oci::Layout::open(&path)?.image(Some("a:b"), Arch::Amd64)?;
+    seeds.put_as("layers", "docker", 1, &saved)
+}
+
+/// A tar of nodes without bytes: type, path, link target.
+fn layer_of(members: &[(tar::EntryType, &str, &str)]) -> Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (kind, path, link) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_mode(0o755);
+        header.set_path(path)?;
+        header.set_size(0);
+        if !link.is_empty() {
+            header.set_link_name(link)?;
+        }
+        header.set_cksum();
+        archive.append(&header, std::io::empty())?;
+    }
+    Ok(archive.into_inner()?)
 }
 
 fn root() -> &'static Path {

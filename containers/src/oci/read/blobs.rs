@@ -21,6 +21,8 @@ const MAX_FILES: usize = 100_000;
 pub(super) struct Blobs {
     path: PathBuf,
     place: Place,
+    /// Documents that are made of others, by the names that a layout would give them.
+    made: BTreeMap<String, Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -47,7 +49,33 @@ impl Blobs {
             let files = files(path, &file)?;
             Place::Archive(file, files)
         };
-        Ok(Self { path: path.to_owned(), place })
+        Ok(Self { path: path.to_owned(), place, made: BTreeMap::new() })
+    }
+
+    /// Whether this is an archive with a file of this name.
+    pub(super) fn archives(&self, name: &str) -> bool {
+        matches!(&self.place, Place::Archive(_, files) if files.contains_key(name))
+    }
+
+    /// Puts a document where a layout has it.
+    pub(super) fn put(&mut self, name: &str, text: String) {
+        self.made.insert(name.to_owned(), text.into_bytes());
+    }
+
+    /// Puts a blob where a layout has it; SHA-256 is what it should be.
+    pub(super) fn put_blob(&mut self, text: String) -> Expected {
+        let expected = Expected { sha256: Sha256::of(text.as_bytes()), bytes: text.len() as u64 };
+        self.put(&format!("blobs/sha256/{}", expected.sha256), text);
+        expected
+    }
+
+    /// Gives a file of an archive the name of a blob with this digest; its length.
+    pub(super) fn name_blob(&mut self, name: &str, sha256: Sha256) -> Result<u64> {
+        let missing = self.missing(name);
+        let Place::Archive(_, files) = &mut self.place else { return Err(missing) };
+        let found = *files.get(name).ok_or(missing)?;
+        files.insert(format!("blobs/sha256/{sha256}"), found);
+        Ok(found.1)
     }
 
     pub(super) fn bad(&self, reason: String) -> Error {
@@ -100,6 +128,9 @@ impl Blobs {
     }
 
     fn file(&self, name: &str) -> Result<(Box<dyn Read + '_>, u64)> {
+        if let Some(bytes) = self.made.get(name) {
+            return Ok((Box::new(&bytes[..]), bytes.len() as u64));
+        }
         match &self.place {
             Place::Folder => {
                 let path = self.path.join(name);
@@ -116,6 +147,26 @@ impl Blobs {
             Place::Archive(file, files) => {
                 let (start, bytes) = *files.get(name).ok_or_else(|| self.missing(name))?;
                 Ok((Box::new(Part { file, at: start, left: bytes }), bytes))
+            }
+        }
+    }
+
+    /// The file that a blob is in, and where it begins there.
+    pub(super) fn place(&self, expected: &Expected) -> Result<(File, u64)> {
+        let name = format!("blobs/sha256/{}", expected.sha256);
+        let (_, bytes) = self.file(&name)?;
+        if bytes != expected.bytes {
+            let expected = expected.bytes;
+            return Err(self.bad(format!("`{name}` has {bytes} bytes, expected {expected}")));
+        }
+        match &self.place {
+            Place::Folder => {
+                let path = self.path.join(&name);
+                Ok((File::open(&path).map_err(Error::io("open", &path))?, 0))
+            }
+            Place::Archive(file, files) => {
+                let (start, _) = *files.get(&name).ok_or_else(|| self.missing(&name))?;
+                Ok((file.try_clone().map_err(Error::io("open", &self.path))?, start))
             }
         }
     }
@@ -139,14 +190,19 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
     let damaged = |e: io::Error| bad(format!("it is not a sound tar: {e}"));
     let len = file.metadata().map_err(Error::io("read", path))?.len();
     let mut files = BTreeMap::new();
+    let mut links = Vec::new();
     let mut tar = tar::Archive::new(file);
     // Raw: names of blobs are short, and attributes before them are not needed.
     for entry in tar.entries_with_seek().map_err(damaged)?.raw(true) {
         let entry = entry.map_err(damaged)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        if entry.header().entry_type().is_symlink() && links.len() < MAX_FILES {
+            let target = entry.link_name_bytes().unwrap_or_default();
+            links.push((name.clone(), String::from_utf8_lossy(&target).into_owned()));
+        }
         if !entry.header().entry_type().is_file() {
             continue;
         }
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let (start, bytes) = (entry.raw_file_position(), entry.size());
         if start.checked_add(bytes).is_none_or(|end| end > len) {
             return Err(bad(format!("it ends within `{name}`")));
@@ -157,6 +213,16 @@ fn files(path: &Path, file: &File) -> Result<BTreeMap<String, (u64, u64)>> {
         }
         if let Ok(name) = RootPath::new(&name) {
             files.insert(name.as_str().to_owned(), (start, bytes));
+        }
+    }
+    // Docker keeps a layer that two images share once, and links to it.
+    for (name, target) in links {
+        let Ok(name) = RootPath::new(&name) else { continue };
+        let folder = name.parent().unwrap_or(RootPath::ROOT);
+        let target = RootPath::inside(&format!("{}/{target}", folder.as_str()));
+        let found = target.and_then(|target| files.get(target.as_str()).copied());
+        if let Some(found) = found {
+            files.entry(name.as_str().to_owned()).or_insert(found);
         }
     }
     Ok(files)

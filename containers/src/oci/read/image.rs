@@ -11,6 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::blobs::{Blobs, Expected};
+use super::docker;
+use crate::registry::{Blob, Reference};
 use crate::rootfs::Layer;
 use crate::sif::Arch;
 use crate::{OciDigest, Result, Sha256};
@@ -68,12 +70,16 @@ pub struct LayerBlob {
 }
 
 impl Layout {
-    /// Opens a folder or archive and reads its index.
+    /// Opens a folder or archive and reads its index. What `docker save` wrote is taken
+    /// as well.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io); [`Error::Oci`](crate::Error::Oci) when it is not a layout of version 1.
     pub fn open(path: &Path) -> Result<Self> {
-        let blobs = Blobs::open(path)?;
+        let mut blobs = Blobs::open(path)?;
+        if docker::is_archive(&blobs) {
+            docker::complete(&mut blobs)?;
+        }
         let entrance: OciLayout = parse(&blobs, "oci-layout", &blobs.entrance("oci-layout")?)?;
         let version = entrance.image_layout_version();
         if !version.starts_with("1.") {
@@ -90,7 +96,11 @@ impl Layout {
     /// [`Error::Oci`](crate::Error::Oci) when there is none or several, or a document is missing, damaged
     /// or not what it should be; [`Error::Io`](crate::Error::Io).
     pub fn image(&self, tag: Option<&str>, arch: Arch) -> Result<Image> {
-        let tagged = |d: &&Descriptor| tag.is_none() || tag_of(d) == tag;
+        let tagged = |d: &&Descriptor| match (tag, tag_of(d)) {
+            (None, _) => true,
+            (Some(tag), Some(found)) => tag == found || is_same_name(tag, found),
+            (Some(_), None) => false,
+        };
         let from: Vec<_> = self.index.manifests().iter().filter(tagged).cloned().collect();
         if let Some(tag) = tag.filter(|_| from.is_empty()) {
             let known: Vec<_> = self.index.manifests().iter().filter_map(tag_of).collect();
@@ -118,6 +128,35 @@ impl Layout {
             }
             Some(image) => Ok(image),
         }
+    }
+
+    /// An image's manifest as it is stored, and its media type.
+    pub(crate) fn manifest(&self, image: &Image) -> Result<(String, Vec<u8>)> {
+        let text = self.blobs.entrance(&format!("blobs/sha256/{}", image.digest.0))?;
+        let found = OciDigest(Sha256::of(&text));
+        if found != image.digest {
+            let expected = image.digest;
+            return Err(self.blobs.bad(format!("`{expected}` is damaged: its digest is {found}")));
+        }
+        let own = serde_json::from_slice::<Value>(&text).ok();
+        let own = own.as_ref().and_then(|document| document.get("mediaType")?.as_str());
+        let media_type = own.unwrap_or("application/vnd.oci.image.manifest.v1+json").to_owned();
+        Ok((media_type, text))
+    }
+
+    /// The blobs that an image's manifest names, each once.
+    pub(crate) fn blobs_of(&self, image: &Image) -> Result<Vec<Blob>> {
+        let (_, text) = self.manifest(image)?;
+        let manifest: ImageManifest = parse(&self.blobs, "its manifest", &text)?;
+        let mut blobs: Vec<Blob> = Vec::new();
+        for descriptor in manifest.layers().iter().chain([manifest.config()]) {
+            let Expected { sha256, bytes } = self.expected(descriptor)?;
+            if blobs.iter().all(|blob| blob.digest.0 != sha256) {
+                let (file, start) = self.blobs.place(&Expected { sha256, bytes })?;
+                blobs.push(Blob { digest: sha256.into(), bytes, file, start });
+            }
+        }
+        Ok(blobs)
     }
 
     fn document<T: DeserializeOwned>(&self, descriptor: &Descriptor) -> Result<T> {
@@ -252,6 +291,13 @@ impl LayerBlob {
     pub fn compression(&self) -> &str {
         self.media_type.rsplit(['.', '+']).next().unwrap_or_default()
     }
+}
+
+/// Whether two names are one: `lab/x:v1` and `docker.io/lab/x:v1`, as tools write them into
+/// archives of Docker's.
+fn is_same_name(one: &str, other: &str) -> bool {
+    let parse = |name: &str| Reference::parse(name).ok().filter(|_| name.contains(['/', ':']));
+    parse(one).is_some_and(|one| parse(other) == Some(one))
 }
 
 fn tag_of(descriptor: &Descriptor) -> Option<&str> {

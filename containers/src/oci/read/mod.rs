@@ -6,9 +6,11 @@
 //!                                   └▶ layers, each unpacked into the store
 //! ```
 //!
-//! Each arrow is a descriptor: what it names must have its length and its SHA-256.
+//! Each arrow is a descriptor: what it names must have its length and its SHA-256. An
+//! archive of Docker's has other documents, of which those of a layout are made.
 
 mod blobs;
+mod docker;
 mod image;
 mod layers;
 

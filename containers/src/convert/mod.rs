@@ -1,0 +1,16 @@
+//! An image from elsewhere, as a SIF: no root, no daemon, nothing unpacked outside the store.
+//!
+//! ```text
+//! oci:DIR[:TAG] ───────────┐
+//! oci-archive:FILE[:TAG] ──┼─▶ layers, laid over each other ─ describe ▶ NAME-HASH.sif
+//! docker-archive:FILE[:TAG]┘
+//! ```
+//!
+//! Everything belongs to root, as in every SIF. Devices, pipes and extended attributes are
+//! not kept; [`Converted::left_out`] names them.
+
+mod run;
+mod source;
+
+pub use self::run::{Conversion, Converted, convert};
+pub use self::source::{NotASource, Source};

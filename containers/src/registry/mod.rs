@@ -1,0 +1,38 @@
+//! Images in registries: pushed, pulled, and what a SIF is there.
+//!
+//! ```text
+//! docker://HOST/REPOSITORY[:TAG][@DIGEST]   an image: manifest, configuration, layers
+//! oras://HOST/REPOSITORY[:TAG][@DIGEST]     an artifact of one layer: a SIF, as Apptainer has it
+//!
+//! Registry ─ challenge, credentials, token ─▶ Wire (the program's client)
+//!    ├─ pull   manifest by digest, blobs in ranges side by side, each byte hashed as it comes
+//!    └─ push   blobs that are missing: mounted, or in chunks that go on where they were
+//! ```
+//!
+//! Specification: opencontainers/distribution-spec 1.1, and docker's of tokens.
+
+mod answer;
+mod challenge;
+mod credentials;
+mod manifest;
+mod origin;
+mod pull;
+mod push;
+mod ranges;
+mod reference;
+mod session;
+mod sif;
+mod terms;
+mod upload;
+mod wire;
+
+pub use self::challenge::{Challenge, challenges};
+pub use self::credentials::{Credentials, Login, find};
+pub use self::pull::{Pulled, pull_image};
+pub use self::push::{Pushed, Pushing, push_image};
+pub use self::reference::{NotAReference, Reference};
+pub use self::session::{Registry, Scope};
+pub use self::sif::{SIF_LAYER, pull_sif, push_sif};
+pub use self::terms::{NVIDIA_TERMS, nvidia_of_image, nvidia_of_sif};
+pub(crate) use self::upload::Blob;
+pub use self::wire::{Answer, Method, Request, Secret, Trials, Wire, WireFault};

@@ -1,0 +1,229 @@
+//! An image of a registry, as the folder of an OCI layout.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use gular_files::{folder_of, sync_folder, write_file};
+use oci_spec::image::{ANNOTATION_REF_NAME, Descriptor, ImageIndex, ImageManifest, Os};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::manifest::{self, Document, INDEXES, MANIFESTS};
+use super::ranges::Ranges;
+use super::{Reference, Registry};
+use crate::fetch::{Archives, Told};
+use crate::make::{Note, Step, Watch};
+use crate::sif::Arch;
+use crate::{Error, OciDigest, Package, Result};
+
+/// Indexes below each other at most.
+const MAX_DEPTH: usize = 4;
+/// Layers of one image; overlay mounts take 128, Docker 127.
+const MAX_LAYERS: usize = 512;
+
+/// An image that was pulled; as JSON too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Pulled {
+    /// Its name with the digest of what its tag was: an index, or a manifest.
+    pub pinned: String,
+    /// Of what its tag was.
+    #[serde(skip)]
+    pub top: OciDigest,
+    /// Of its manifest.
+    pub digest: OciDigest,
+    /// Bytes of its blobs.
+    pub bytes: u64,
+    /// Blobs that were here already, of all of them.
+    pub kept: usize,
+    /// All blobs.
+    pub blobs: usize,
+}
+
+/// Where blobs go, and how they come.
+#[derive(Clone, Copy)]
+pub(super) struct Means<'a> {
+    pub(super) registry: &'a Registry<'a>,
+    pub(super) archives: &'a Archives,
+    pub(super) threads: NonZeroUsize,
+    pub(super) watch: &'a dyn Watch,
+}
+
+/// Fetches an image for `arch` into the folder `to`, which must not be there. Blobs are kept
+/// by `archives`, where a stopped pull goes on.
+///
+/// # Errors
+/// [`Error::Registry`]; [`Error::Oci`] for documents that are not what they should be;
+/// [`Error::Exists`], those of [`Archives::get`].
+pub fn pull_image(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    arch: Arch,
+    to: &Path,
+    archives: &Archives,
+    threads: NonZeroUsize,
+    watch: &dyn Watch,
+) -> Result<Pulled> {
+    if to.symlink_metadata().is_ok() {
+        return Err(Error::Exists { path: to.display().to_string() });
+    }
+    let top =
+        manifest::get(registry, reference.repository(), &reference.manifest(), reference.digest())?;
+    let top_digest = top.digest;
+    let document = of_platform(registry, reference, top, arch)?;
+    let parsed: ImageManifest = parse(reference, &document)?;
+    if parsed.layers().len() > MAX_LAYERS {
+        let found = parsed.layers().len();
+        return Err(bad(
+            reference,
+            format!("it has {found} layers, at most {MAX_LAYERS} are read"),
+        ));
+    }
+    let parent = folder_of(to);
+    fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    let dir = TempDir::with_prefix_in(".gular-", parent).map_err(Error::io("create", parent))?;
+    let blobs = dir.path().join("blobs/sha256");
+    fs::create_dir_all(&blobs).map_err(Error::io("create", &blobs))?;
+    let means = Means { registry, archives, threads, watch };
+    let wanted: Vec<&Descriptor> = [parsed.config()].into_iter().chain(parsed.layers()).collect();
+    let kept = fetch_all(&means, reference, &wanted, &blobs)?;
+    write_file(&blobs.join(document.digest.0.to_string()), &document.bytes)?;
+    let entry = json!({
+        "mediaType": document.media_type,
+        "digest": document.digest.to_string(),
+        "size": document.bytes.len(),
+        "platform": { "os": "linux", "architecture": arch.name() },
+        "annotations": { ANNOTATION_REF_NAME: reference.tag().unwrap_or("latest") },
+    });
+    let index = json!({ "schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [entry] });
+    write_file(&dir.path().join("index.json"), index.to_string().as_bytes())?;
+    write_file(&dir.path().join("oci-layout"), br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    fs::rename(dir.path(), to).map_err(Error::io("create", to))?;
+    let _ = dir.keep();
+    sync_folder(parent)?;
+    Ok(Pulled {
+        pinned: reference.pinned(top_digest).to_string(),
+        top: top_digest,
+        digest: document.digest,
+        bytes: wanted.iter().map(|descriptor| descriptor.size()).sum(),
+        kept,
+        blobs: wanted.len(),
+    })
+}
+
+/// The manifest for Linux on a processor, through indexes.
+fn of_platform(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    top: Document,
+    arch: Arch,
+) -> Result<Document> {
+    let mut document = top;
+    for _ in 0..MAX_DEPTH {
+        if MANIFESTS.contains(&&*document.media_type) {
+            return Ok(document);
+        }
+        if !INDEXES.contains(&&*document.media_type) {
+            let found = &document.media_type;
+            let reason =
+                format!("it is of type `{found}`, expected an image or an index of images");
+            return Err(bad(reference, reason));
+        }
+        let index: ImageIndex = parse(reference, &document)?;
+        let suits = |descriptor: &&Descriptor| {
+            let platform = descriptor.platform().as_ref();
+            platform.is_some_and(|platform| {
+                *platform.os() == Os::Linux && platform.architecture().to_string() == arch.name()
+            })
+        };
+        let found = index.manifests().iter().find(suits).ok_or_else(|| {
+            let platforms = index.manifests().iter().filter_map(|descriptor| {
+                let platform = descriptor.platform().as_ref()?;
+                Some(format!("{}/{}", platform.os(), platform.architecture()))
+            });
+            let platforms = platforms.collect::<Vec<_>>().join(", ");
+            let name = arch.name();
+            bad(reference, format!("it has no image for linux/{name}, only for: {platforms}"))
+        })?;
+        let digest = digest_of(reference, found)?;
+        let repository = reference.repository();
+        document = manifest::get(registry, repository, &digest.to_string(), Some(digest))?;
+    }
+    Err(bad(reference, format!("its indexes are over {MAX_DEPTH} deep")))
+}
+
+/// Brings blobs into `blobs`; how many were here already.
+fn fetch_all(
+    means: &Means<'_>,
+    reference: &Reference,
+    wanted: &[&Descriptor],
+    blobs: &Path,
+) -> Result<usize> {
+    let total = wanted.iter().map(|descriptor| descriptor.size()).sum();
+    let (mut done, mut kept) = (0, 0);
+    for descriptor in wanted {
+        let digest = digest_of(reference, descriptor)?;
+        let to = blobs.join(digest.0.to_string());
+        // Two layers may be one blob.
+        if to.symlink_metadata().is_err() {
+            let told = |now: u64| means.watch.progress(Step::Fetch, done + now, total);
+            let fetched = means.blob(reference, digest, descriptor.size(), &told);
+            let (path, was_here) = fetched.inspect_err(|_| means.watch.ended(Step::Fetch))?;
+            kept += usize::from(was_here);
+            if fs::hard_link(&path, &to).is_err() {
+                fs::copy(&path, &to).map_err(Error::io("write", &to))?;
+            }
+        }
+        done += descriptor.size();
+    }
+    means.watch.ended(Step::Fetch);
+    Ok(kept)
+}
+
+impl Means<'_> {
+    /// A blob's file, and whether it was here before.
+    pub(super) fn blob(
+        &self,
+        reference: &Reference,
+        digest: OciDigest,
+        bytes: u64,
+        progress: &dyn Fn(u64),
+    ) -> Result<(std::path::PathBuf, bool)> {
+        let Self { registry, archives, threads, watch } = *self;
+        let sha256 = digest.0;
+        let short: String = sha256.to_string().chars().take(12).collect();
+        watch.working_on(Step::Fetch, &short);
+        let package = Package {
+            name: format!("sha256:{short}"),
+            version: String::new(),
+            arch: None,
+            bytes,
+            sha256,
+            urls: vec![registry.url(reference.repository(), &format!("blobs/{sha256}"))],
+            license: None,
+        };
+        let was_here = archives.dir.join(sha256.to_string()).is_file();
+        let repository = reference.repository();
+        let ranges = Ranges { registry, repository, digest, threads };
+        let told = Told { progress, waiting: &|dir| watch.note(&Note::Waiting(dir)) };
+        let path = archives.get(&package, &ranges, told, watch.cancel())?;
+        Ok((path, was_here))
+    }
+}
+
+pub(super) fn parse<T: DeserializeOwned>(reference: &Reference, document: &Document) -> Result<T> {
+    serde_json::from_slice(&document.bytes)
+        .map_err(|e| bad(reference, format!("`{}`: {e}", document.digest)))
+}
+
+pub(super) fn digest_of(reference: &Reference, descriptor: &Descriptor) -> Result<OciDigest> {
+    let text = descriptor.digest().as_ref();
+    text.parse().map_err(|e| bad(reference, format!("{e}")))
+}
+
+pub(super) fn bad(reference: &Reference, reason: String) -> Error {
+    Error::Oci { path: reference.to_string(), reason }
+}

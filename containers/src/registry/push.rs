@@ -1,0 +1,135 @@
+//! An image of this machine, to a registry: its blobs, then its manifest.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use serde::Serialize;
+
+use super::manifest;
+use super::upload::{Blob, Sent, Uploads};
+use super::{Reference, Registry};
+use crate::make::{Step, Watch};
+use crate::oci::{Image, Layout};
+use crate::{Error, OciDigest, Result};
+
+/// How something is pushed.
+#[derive(Clone)]
+pub struct Pushing<'a> {
+    /// The registry of `to`.
+    pub registry: &'a Registry<'a>,
+    /// The name it gets.
+    pub to: &'a Reference,
+    /// A repository of the same registry that may have blobs of it.
+    pub mount_from: Option<&'a str>,
+    /// Where uploads on their way are kept, to go on after a kill.
+    pub uploads: PathBuf,
+    /// Blobs sent at a time.
+    pub jobs: NonZeroUsize,
+    /// Who hears of it, and stops it.
+    pub watch: &'a dyn Watch,
+}
+
+/// What was pushed; as JSON too.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// Its name with its digest.
+    pub pinned: String,
+    /// Of its manifest.
+    pub digest: OciDigest,
+    /// Bytes of its blobs.
+    pub bytes: u64,
+    /// Bytes that this run sent.
+    pub sent: u64,
+    /// Bytes of uploads that this run went on with.
+    pub resumed: u64,
+    /// Blobs in all, those that were there already, and those that were mounted.
+    pub blobs: usize,
+    /// Blobs that were there.
+    pub there: usize,
+    /// Blobs that another repository lent.
+    pub mounted: usize,
+}
+
+/// Pushes an image of a layout. Whoever sees its manifest can fetch all that it names.
+///
+/// # Errors
+/// [`Error::Registry`]; [`Error::Oci`] for a layout that is not whole; [`Error::Cancelled`].
+pub fn push_image(layout: &Layout, image: &Image, with: &Pushing<'_>) -> Result<Pushed> {
+    let (media_type, manifest) = layout.manifest(image)?;
+    let blobs = layout.blobs_of(image)?;
+    push(&blobs, &media_type, &manifest, with)
+}
+
+/// Sends blobs and then the manifest that names them.
+pub(super) fn push(
+    blobs: &[Blob],
+    media_type: &str,
+    manifest: &[u8],
+    with: &Pushing<'_>,
+) -> Result<Pushed> {
+    let Pushing { registry, to, watch, .. } = *with;
+    let uploads = Uploads {
+        registry,
+        repository: to.repository(),
+        mount_from: with.mount_from,
+        dir: with.uploads.clone(),
+        cancel: watch.cancel(),
+    };
+    let bytes: u64 = blobs.iter().map(|blob| blob.bytes).sum();
+    let (there, mounted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (sent, resumed) = (AtomicU64::new(0), AtomicU64::new(0));
+    // Of each blob as much as is there.
+    let done: Vec<AtomicU64> = blobs.iter().map(|_| AtomicU64::new(0)).collect();
+    let numbered: Vec<(&Blob, &AtomicU64)> = blobs.iter().zip(&done).collect();
+    let told = || watch.progress(Step::Push, done.iter().map(load).sum(), bytes);
+    let worked = gular_files::parallel(
+        &numbered,
+        with.jobs.get(),
+        watch.cancel(),
+        |(blob, done), _| -> Result<()> {
+            let progress = |now: u64| {
+                done.store(now, Ordering::Relaxed);
+                told();
+            };
+            match uploads.send(blob, &progress)? {
+                Sent::There => there.fetch_add(1, Ordering::Relaxed),
+                Sent::Mounted => mounted.fetch_add(1, Ordering::Relaxed),
+                Sent::Uploaded { bytes, resumed: before } => {
+                    sent.fetch_add(bytes, Ordering::Relaxed);
+                    resumed.fetch_add(before, Ordering::Relaxed);
+                    0
+                }
+            };
+            progress(blob.bytes);
+            Ok(())
+        },
+    );
+    watch.ended(Step::Push);
+    worked?;
+    if watch.cancel().load(Ordering::Relaxed) {
+        return Err(Error::Cancelled);
+    }
+    let digest = OciDigest(crate::Sha256::of(manifest));
+    let name = to.tag().map_or_else(|| digest.to_string(), str::to_owned);
+    if let Some(expected) = to.digest().filter(|expected| *expected != digest) {
+        let reason = format!("what is pushed has the digest {digest}, the name says {expected}");
+        return Err(Error::Oci { path: to.to_string(), reason });
+    }
+    manifest::put(registry, to.repository(), &name, media_type, manifest)?;
+    Ok(Pushed {
+        pinned: to.pinned(digest).to_string(),
+        digest,
+        bytes,
+        sent: load(&sent),
+        resumed: load(&resumed),
+        blobs: blobs.len(),
+        there: there.into_inner(),
+        mounted: mounted.into_inner(),
+    })
+}
+
+fn load(number: &AtomicU64) -> u64 {
+    number.load(Ordering::Relaxed)
+}

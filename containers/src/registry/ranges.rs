@@ -1,0 +1,258 @@
+//! A blob in ranges, several at a time, handed on in order.
+//!
+//! ```text
+//! threads   0     1     2     3     4 …     each a range, in memory
+//!           ▼     ▼     ▼
+//! sink      in order: hashed and written by whoever takes it
+//! ```
+//!
+//! No thread is further ahead than twice the number of threads, so memory is bounded.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
+use std::thread;
+
+use super::session::{Halt, Scope, again};
+use super::{Method, Registry, Request};
+use crate::fetch::{Fault, Transport};
+use crate::{Error, OciDigest};
+
+/// Bytes of one request: eight at a time are 32 MiB of memory, and a lost one costs little.
+const RANGE: u64 = 4 << 20;
+
+/// Streams one blob.
+pub(super) struct Ranges<'a> {
+    pub(super) registry: &'a Registry<'a>,
+    pub(super) repository: &'a str,
+    pub(super) digest: OciDigest,
+    pub(super) threads: NonZeroUsize,
+}
+
+/// Why a range did not come.
+enum Lost {
+    /// The server sends all or nothing.
+    NoRanges,
+    Fault(Fault),
+}
+
+/// How far the taker is, and whether it stopped.
+#[derive(Default)]
+struct Taken {
+    pieces: u64,
+    stopped: bool,
+}
+
+impl Transport for Ranges<'_> {
+    fn read(&self, url: &str, _limit: u64) -> Result<Vec<u8>, Fault> {
+        Err(Fault::NotFound(format!("`{url}` is a blob, which is streamed")))
+    }
+
+    fn len(&self, _url: &str) -> Result<Option<u64>, Fault> {
+        Ok(None)
+    }
+
+    fn stream(
+        &self,
+        _url: &str,
+        bytes: u64,
+        from: u64,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Fault> {
+        match self.side_by_side(bytes, from, sink) {
+            Err(Lost::NoRanges) => self.whole(from, sink),
+            Err(Lost::Fault(fault)) => Err(fault),
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+impl Ranges<'_> {
+    fn side_by_side(
+        &self,
+        bytes: u64,
+        from: u64,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Lost> {
+        let pieces = bytes.saturating_sub(from).div_ceil(RANGE);
+        let threads = (self.threads.get() as u64).min(pieces);
+        let ahead = threads.saturating_mul(2);
+        let next = AtomicU64::new(0);
+        let (taken, moved) = (Mutex::new(Taken::default()), Condvar::new());
+        let lock = || taken.lock().unwrap_or_else(PoisonError::into_inner);
+        thread::scope(|scope| {
+            let (to, pieces_here) = mpsc::channel();
+            for _ in 0..threads {
+                let (to, next, lock, moved) = (to.clone(), &next, &lock, &moved);
+                scope.spawn(move || {
+                    loop {
+                        let piece = next.fetch_add(1, Ordering::Relaxed);
+                        if piece >= pieces {
+                            return;
+                        }
+                        let waits = |taken: &mut Taken| {
+                            !taken.stopped && piece >= taken.pieces.saturating_add(ahead)
+                        };
+                        let turn = moved.wait_while(lock(), waits);
+                        if turn.unwrap_or_else(PoisonError::into_inner).stopped {
+                            return;
+                        }
+                        let begin = from.saturating_add(piece.saturating_mul(RANGE));
+                        let end = begin.saturating_add(RANGE).min(bytes);
+                        let got = self.range(begin, end, end - begin == bytes);
+                        let failed = got.is_err();
+                        if to.send((piece, got)).is_err() || failed {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(to);
+            let ended = hand_on(&pieces_here, pieces, sink, &mut |n| {
+                lock().pieces = n;
+                moved.notify_all();
+            });
+            lock().stopped = true;
+            moved.notify_all();
+            ended
+        })
+    }
+
+    /// Bytes `begin..end`. What came before a connection was lost is kept.
+    fn range(&self, begin: u64, end: u64, is_whole: bool) -> Result<Vec<u8>, Lost> {
+        let room = usize::try_from(end - begin).unwrap_or(usize::MAX);
+        let mut bytes: Vec<u8> = Vec::new();
+        let mut trials = self.registry.wire().trials();
+        let failed = |reason: String| {
+            let message = self.registry.failed(&self.url(), reason).to_string();
+            Lost::Fault(Fault::Failed { message, hint: None })
+        };
+        loop {
+            let at = begin + bytes.len() as u64;
+            let last = end - 1;
+            let request =
+                Request::new(Method::Get, self.url()).header("range", format!("bytes={at}-{last}"));
+            let before = bytes.len();
+            let answer = self.registry.once(&request, &self.scope(), &mut |piece| {
+                if bytes.len().saturating_add(piece.len()) > room {
+                    return Err(io::ErrorKind::FileTooLarge.into());
+                }
+                bytes.extend_from_slice(piece);
+                Ok(())
+            });
+            let (reason, asked) = match answer {
+                Ok(answer) => match answer.status {
+                    206 if begins(&answer, at) && bytes.len() == room => return Ok(bytes),
+                    206 if begins(&answer, at) => {
+                        ("it sent less than was asked for".to_owned(), None)
+                    }
+                    200 if is_whole && before == 0 && bytes.len() == room => return Ok(bytes),
+                    200 | 206 | 416 => return Err(Lost::NoRanges),
+                    _ if answer.passes() => (answer.said(), answer.retry_after),
+                    _ => {
+                        let error = self.registry.refused(&self.url(), &answer);
+                        let hint = error.hint().map(str::to_owned);
+                        let message = error.to_string();
+                        return Err(Lost::Fault(match answer.status {
+                            404 => Fault::NotFound(message),
+                            _ => Fault::Failed { message, hint },
+                        }));
+                    }
+                },
+                Err(Halt::Passing(reason)) => (reason, None),
+                Err(Halt::Sink(_)) => return Err(Lost::NoRanges),
+                Err(Halt::Fatal(error)) => return Err(Lost::Fault(fault(&error))),
+            };
+            if bytes.len() > before {
+                trials.progressed();
+            }
+            match again(&mut *trials, asked) {
+                Ok(true) => {}
+                Ok(false) => return Err(failed(reason)),
+                Err(_) => return Err(Lost::Fault(Fault::Cancelled)),
+            }
+        }
+    }
+
+    /// All of it, without what is there already.
+    fn whole(&self, from: u64, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), Fault> {
+        let mut skip = from;
+        let request = Request::new(Method::Get, self.url());
+        let answer = self.registry.once(&request, &self.scope(), &mut |piece| {
+            let here = usize::try_from(skip).unwrap_or(usize::MAX).min(piece.len());
+            skip -= here as u64;
+            match piece.get(here..).unwrap_or_default() {
+                [] => Ok(()),
+                rest => sink(rest),
+            }
+        });
+        match answer {
+            Ok(answer) if answer.status == 200 => Ok(()),
+            Ok(answer) => Err(fault(&self.registry.refused(&self.url(), &answer))),
+            Err(Halt::Sink(e)) => Err(Fault::Sink(e)),
+            Err(Halt::Passing(reason)) => Err(fault(&self.registry.failed(&self.url(), reason))),
+            Err(Halt::Fatal(error)) => Err(fault(&error)),
+        }
+    }
+
+    fn url(&self) -> String {
+        self.registry.url(self.repository, &format!("blobs/{}", self.digest))
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::pull(self.repository)
+    }
+}
+
+/// Passes on what comes, in order; `taken` hears how many pieces that is.
+fn hand_on(
+    pieces_here: &mpsc::Receiver<(u64, Result<Vec<u8>, Lost>)>,
+    pieces: u64,
+    sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    taken: &mut dyn FnMut(u64),
+) -> Result<(), Lost> {
+    let mut early = BTreeMap::new();
+    let mut wanted = 0;
+    while wanted < pieces {
+        let Ok((piece, got)) = pieces_here.recv() else {
+            let message = "a thread that fetches ended".to_owned();
+            return Err(Lost::Fault(Fault::Failed { message, hint: None }));
+        };
+        match got {
+            // All is asked for at once then: nothing may have been handed on.
+            Err(Lost::NoRanges) if wanted > 0 => {
+                let message = "the registry sends ranges at times only".to_owned();
+                return Err(Lost::Fault(Fault::Failed { message, hint: None }));
+            }
+            got => drop(early.insert(piece, got?)),
+        }
+        while let Some(bytes) = early.remove(&wanted) {
+            // Takers look between pieces whether to stop.
+            for part in bytes.chunks(1 << 20) {
+                sink(part).map_err(|e| Lost::Fault(Fault::Sink(e)))?;
+            }
+            wanted += 1;
+            taken(wanted);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a partial answer begins where it was asked to.
+fn begins(answer: &super::Answer, at: u64) -> bool {
+    let range = answer.header("content-range").and_then(|range| range.strip_prefix("bytes "));
+    let from = range.and_then(|range| range.split('-').next()?.trim().parse().ok());
+    from == Some(at)
+}
+
+fn fault(error: &Error) -> Fault {
+    match error {
+        Error::Cancelled => Fault::Cancelled,
+        error => {
+            let hint = error.hint().map(str::to_owned);
+            Fault::Failed { message: error.to_string(), hint }
+        }
+    }
+}

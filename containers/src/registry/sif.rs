@@ -1,0 +1,129 @@
+//! A SIF in a registry: an artifact of one layer, as `apptainer push oras://` makes it.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use gular_files::{folder_of, persist_new, temp_with_mode};
+use oci_spec::image::{ANNOTATION_TITLE, ImageManifest};
+use serde_json::json;
+
+use super::manifest;
+use super::pull::{Means, bad, digest_of, parse};
+use super::push::push;
+use super::upload::Blob;
+use super::{Pulled, Pushed, Pushing, Reference, Registry};
+use crate::fetch::Archives;
+use crate::make::{Step, Watch};
+use crate::{Error, OciDigest, Result, Sha256};
+
+/// What a SIF's layer is called.
+pub const SIF_LAYER: &str = "application/vnd.sylabs.sif.layer.v1.sif";
+const SIF_CONFIG: &str = "application/vnd.sylabs.sif.config.v1+json";
+const CONFIG: &[u8] = b"{}";
+const MAGIC: &[u8] = b"SIF_MAGIC";
+
+/// Pushes a SIF. `progress` of reading it is not told: it is hashed once.
+///
+/// # Errors
+/// As [`push_image`](super::push_image); [`Error::Sif`] for a file that is none.
+pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
+    let mut file = File::open(path).map_err(Error::io("open", path))?;
+    let mut magic = [0; 41];
+    let read = file.read_exact(&mut magic);
+    if read.is_err() || !magic.ends_with(MAGIC) {
+        let (path, reason) = (path.display().to_string(), "it does not begin as one".to_owned());
+        return Err(Error::Sif { path, reason });
+    }
+    file.rewind().map_err(Error::io("read", path))?;
+    let bytes = file.metadata().map_err(Error::io("read", path))?.len();
+    let digest = OciDigest(Sha256::of_file(path)?);
+    let config_digest = OciDigest(Sha256::of(CONFIG));
+    let mut config = tempfile::tempfile().map_err(Error::io("create", Path::new("a file")))?;
+    std::io::Write::write_all(&mut config, CONFIG)
+        .map_err(Error::io("write", Path::new("a file")))?;
+    let blobs = [
+        Blob { digest, bytes, file, start: 0 },
+        Blob { digest: config_digest, bytes: CONFIG.len() as u64, file: config, start: 0 },
+    ];
+    let title = path.file_name().unwrap_or_default().to_string_lossy();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": manifest::MANIFESTS[0],
+        "config": { "mediaType": SIF_CONFIG, "digest": config_digest.to_string(), "size": CONFIG.len() },
+        "layers": [{
+            "mediaType": SIF_LAYER, "digest": digest.to_string(), "size": bytes,
+            "annotations": { ANNOTATION_TITLE: title },
+        }],
+    });
+    push(&blobs, manifest::MANIFESTS[0], manifest.to_string().as_bytes(), with)
+}
+
+/// Fetches a SIF to `to`, which must not be there; into a folder, under the name that it was
+/// pushed with. Returns the path.
+///
+/// # Errors
+/// As [`pull_image`](super::pull_image).
+pub fn pull_sif(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    to: &Path,
+    archives: &Archives,
+    threads: NonZeroUsize,
+    watch: &dyn Watch,
+) -> Result<(PathBuf, Pulled)> {
+    let repository = reference.repository();
+    let document = manifest::get(registry, repository, &reference.manifest(), reference.digest())?;
+    let parsed: ImageManifest = parse(reference, &document)?;
+    let sif = |layer: &&oci_spec::image::Descriptor| layer.media_type().as_ref() == SIF_LAYER;
+    let Some(layer) = parsed.layers().iter().find(sif) else {
+        let reason = "it holds no SIF; `docker://` is for images".to_owned();
+        return Err(bad(reference, reason));
+    };
+    let title = layer.annotations().as_ref().and_then(|all| all.get(ANNOTATION_TITLE));
+    let to = if to.is_dir() {
+        to.join(name(reference, title.map(String::as_str)))
+    } else {
+        to.to_owned()
+    };
+    if to.symlink_metadata().is_ok() {
+        return Err(Error::Exists { path: to.display().to_string() });
+    }
+    let means = Means { registry, archives, threads, watch };
+    let total = layer.size();
+    let told = |now: u64| watch.progress(Step::Fetch, now, total);
+    let fetched = means.blob(reference, digest_of(reference, layer)?, total, &told);
+    watch.ended(Step::Fetch);
+    let (path, was_here) = fetched?;
+    let parent = folder_of(&to);
+    fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+    // A copy, which its owner may sign: what the cache has is never changed.
+    let temp = temp_with_mode(parent, 0o755)?;
+    fs::copy(&path, temp.path()).map_err(Error::io("write", &to))?;
+    let mode = fs::Permissions::from_mode(0o755);
+    temp.as_file().set_permissions(mode).map_err(Error::io("write", &to))?;
+    persist_new(temp, &to)?;
+    let pulled = Pulled {
+        pinned: reference.pinned(document.digest).to_string(),
+        top: document.digest,
+        digest: document.digest,
+        bytes: total,
+        kept: usize::from(was_here),
+        blobs: 1,
+    };
+    Ok((to, pulled))
+}
+
+/// The name it was pushed with, when that is a plain one; else one of its repository and tag.
+fn name(reference: &Reference, title: Option<&str>) -> String {
+    let plain = |name: &&str| crate::package::is_file_name(name) && name.ends_with(".sif");
+    match title.filter(plain) {
+        Some(title) => title.to_owned(),
+        None => {
+            let last = reference.repository().rsplit('/').next().unwrap_or_default();
+            format!("{last}_{}.sif", reference.tag().unwrap_or("latest"))
+        }
+    }
+}

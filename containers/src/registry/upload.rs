@@ -1,0 +1,318 @@
+//! One blob on its way to a registry, in chunks.
+//!
+//! ```text
+//! HEAD blob ─ 200 ▶ it is there
+//! POST uploads (mount) ─ 201 ▶ mounted from another repository
+//!        │ 202, Location
+//!        ▼
+//! PATCH chunk, chunk, … each with a new Location, kept in a file of this machine
+//!        │ cut: GET Location ─ 204, Range ▶ go on there
+//!        ▼
+//! PUT digest ─ 201
+//! ```
+//!
+//! A registry may forget an upload that was cut within a chunk (distribution 2 does); then
+//! it begins again.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gular_files::{persist, temp_with_mode};
+use serde::{Deserialize, Serialize};
+
+use super::answer::uploaded;
+use super::origin::next;
+use super::session::{Halt, Scope, again, form};
+use super::{Answer, Method, Registry, Request};
+use crate::{Error, OciDigest, Result};
+
+/// Bytes of one request, unless the registry wants more: what is in memory per thread, and
+/// what a cut costs.
+const CHUNK: u64 = 4 << 20;
+/// The most that a registry may want.
+const MAX_CHUNK: u64 = 64 << 20;
+/// Answers without a body that is of use.
+const NOTHING: usize = 64 << 10;
+
+/// A blob of this machine: a part of a file.
+#[derive(Debug)]
+pub(crate) struct Blob {
+    pub(crate) digest: OciDigest,
+    pub(crate) bytes: u64,
+    pub(crate) file: File,
+    /// Where it begins in the file.
+    pub(crate) start: u64,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// It was there.
+    There,
+    /// Another repository lent it.
+    Mounted,
+    /// It was sent: bytes of this run, and those that were there from one before.
+    Uploaded { bytes: u64, resumed: u64 },
+}
+
+/// Sends blobs to one repository.
+pub(super) struct Uploads<'a> {
+    pub(super) registry: &'a Registry<'a>,
+    pub(super) repository: &'a str,
+    /// A repository of the same registry that may have them.
+    pub(super) mount_from: Option<&'a str>,
+    /// Where uploads on their way are kept.
+    pub(super) dir: PathBuf,
+    pub(super) cancel: &'a AtomicBool,
+}
+
+/// What is kept of an upload. Its place may be a secret, so the file is of its owner alone.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    location: String,
+}
+
+/// An upload on its way.
+struct Upload {
+    location: String,
+    at: u64,
+    chunk: u64,
+}
+
+enum Begun {
+    Mounted,
+    At(Upload),
+}
+
+impl Uploads<'_> {
+    /// Sends a blob unless it is there. `progress` hears how many of its bytes are.
+    pub(super) fn send(&self, blob: &Blob, progress: &dyn Fn(u64)) -> Result<Sent> {
+        if self.has(blob.digest)? {
+            self.forget(blob.digest);
+            return Ok(Sent::There);
+        }
+        let mut trials = self.registry.wire().trials();
+        let mut upload = self.kept(blob)?;
+        let resumed = upload.as_ref().map_or(0, |upload| upload.at);
+        let mut sent = 0;
+        loop {
+            let mut current = match upload.take() {
+                Some(upload) => upload,
+                None => match self.begin(blob.digest)? {
+                    Begun::Mounted => return Ok(Sent::Mounted),
+                    Begun::At(upload) => upload,
+                },
+            };
+            let before = current.at;
+            let (reason, asked) = match self.fill(blob, &mut current, &mut sent, progress) {
+                Ok(()) => {
+                    self.forget(blob.digest);
+                    return Ok(Sent::Uploaded { bytes: sent, resumed });
+                }
+                Err(Cut::Fatal(error)) => return Err(error),
+                Err(Cut::Passing(reason, asked)) => (reason, asked),
+            };
+            if current.at > before {
+                trials.progressed();
+            }
+            if !again(&mut *trials, asked)? {
+                return Err(self.registry.failed(&self.url("blobs/uploads/"), reason));
+            }
+            upload = self.status(&current.location, blob.bytes)?;
+            // It ended, and its answer was lost.
+            if upload.is_none() && self.has(blob.digest)? {
+                self.forget(blob.digest);
+                return Ok(Sent::Uploaded { bytes: sent, resumed });
+            }
+        }
+    }
+
+    fn has(&self, digest: OciDigest) -> Result<bool> {
+        let url = self.url(&format!("blobs/{digest}"));
+        let request = Request::new(Method::Head, &url);
+        let (answer, _) = self.registry.ask(&request, &self.scope(), NOTHING)?;
+        match answer.status {
+            200..=299 => Ok(true),
+            404 => Ok(false),
+            _ => Err(self.registry.refused(&url, &answer)),
+        }
+    }
+
+    /// Begins an upload, or has another repository lend the blob.
+    fn begin(&self, digest: OciDigest) -> Result<Begun> {
+        let digest = digest.to_string();
+        let fields = self.mount_from.map(|from| [("mount", digest.as_str()), ("from", from)]);
+        let query = fields.map_or_else(String::new, |fields| format!("?{}", form(&fields)));
+        let url = self.url(&format!("blobs/uploads/{query}"));
+        let request = Request::new(Method::Post, &url).body(Vec::new());
+        let (answer, _) = self.registry.ask(&request, &self.scope(), NOTHING)?;
+        if answer.status == 201 {
+            return Ok(Begun::Mounted);
+        }
+        if answer.status != 202 {
+            return Err(self.registry.refused(&url, &answer));
+        }
+        let location = self.location(&url, &answer)?;
+        let least = answer.header("oci-chunk-min-length").and_then(|text| text.parse().ok());
+        let chunk = least.unwrap_or(CHUNK).clamp(CHUNK, MAX_CHUNK);
+        Ok(Begun::At(Upload { location, at: 0, chunk }))
+    }
+
+    /// Sends what is missing, and ends the upload.
+    fn fill(
+        &self,
+        blob: &Blob,
+        upload: &mut Upload,
+        sent: &mut u64,
+        progress: &dyn Fn(u64),
+    ) -> Result<(), Cut> {
+        while upload.at < blob.bytes {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(Cut::Fatal(Error::Cancelled));
+            }
+            progress(upload.at);
+            self.chunk(blob, upload, sent)?;
+        }
+        progress(blob.bytes);
+        let mark = if upload.location.contains('?') { '&' } else { '?' };
+        let digest = blob.digest.to_string();
+        let url = format!("{}{mark}{}", upload.location, form(&[("digest", &digest)]));
+        let answer = self.trial(&Request::new(Method::Put, url).body(Vec::new()))?;
+        match answer.status {
+            201 | 204 => Ok(()),
+            // Somebody else's bytes, or those of a file that changed: not to be gone on with.
+            _ => {
+                self.forget(blob.digest);
+                Err(Cut::Fatal(self.registry.refused(&upload.location, &answer)))
+            }
+        }
+    }
+
+    fn chunk(&self, blob: &Blob, upload: &mut Upload, sent: &mut u64) -> Result<(), Cut> {
+        let end = upload.at.saturating_add(upload.chunk).min(blob.bytes);
+        let bytes = blob.read(upload.at, end).map_err(Cut::Fatal)?;
+        let range = format!("{}-{}", upload.at, end - 1);
+        let request = Request::new(Method::Patch, &upload.location)
+            .header("content-type", "application/octet-stream")
+            .header("content-range", range)
+            .body(bytes);
+        let answer = self.trial(&request)?;
+        match answer.status {
+            200..=299 => {}
+            // It has another part than we think, or knows no such upload.
+            400 | 404 | 416 => return Err(Cut::Passing(answer.said(), None)),
+            _ => return Err(Cut::Fatal(self.registry.refused(&upload.location, &answer))),
+        }
+        *sent += end - upload.at;
+        // A registry that took less goes on where it says.
+        let at = uploaded(&answer).unwrap_or(end);
+        if at > end || at <= upload.at {
+            let reason = format!("it has {at} bytes of the upload, {end} were sent");
+            return Err(Cut::Passing(reason, None));
+        }
+        upload.at = at;
+        upload.location =
+            self.location(&upload.location, &answer).unwrap_or_else(|_| upload.location.clone());
+        self.keep(blob.digest, &upload.location);
+        Ok(())
+    }
+
+    /// One trial. What a registry refuses for a while is tried again from where it is then.
+    fn trial(&self, request: &Request) -> Result<Answer, Cut> {
+        match self.registry.once(request, &self.scope(), &mut |_| Ok(())) {
+            Ok(answer) if answer.passes() => Err(Cut::Passing(answer.said(), answer.retry_after)),
+            Ok(answer) => Ok(answer),
+            Err(Halt::Passing(reason)) => Err(Cut::Passing(reason, None)),
+            Err(Halt::Sink(e)) => Err(Cut::Passing(e.to_string(), None)),
+            Err(Halt::Fatal(error)) => Err(Cut::Fatal(error)),
+        }
+    }
+
+    /// How far an upload is; `None` of one that the registry does not know any more.
+    fn status(&self, location: &str, bytes: u64) -> Result<Option<Upload>> {
+        let request = Request::new(Method::Get, location);
+        let (answer, _) = self.registry.ask(&request, &self.scope(), NOTHING)?;
+        if !(200..300).contains(&answer.status) {
+            return Ok(None);
+        }
+        let at = uploaded(&answer).unwrap_or(0);
+        let location = self.location(location, &answer).unwrap_or_else(|_| location.to_owned());
+        Ok((at <= bytes).then_some(Upload { location, at, chunk: CHUNK }))
+    }
+
+    /// What a run before this one left at the registry.
+    fn kept(&self, blob: &Blob) -> Result<Option<Upload>> {
+        let Ok(text) = fs::read(self.file(blob.digest)) else { return Ok(None) };
+        let Ok(kept) = serde_json::from_slice::<Kept>(&text) else { return Ok(None) };
+        // No less safe than the registry, whoever wrote the file.
+        match next(&self.url(""), &kept.location) {
+            Some(location) => self.status(&location, blob.bytes),
+            None => Ok(None),
+        }
+    }
+
+    /// Keeps where the upload goes on. A folder that cannot be written costs the next run a
+    /// new beginning, and this one nothing.
+    fn keep(&self, digest: OciDigest, location: &str) {
+        let kept = Kept { location: location.to_owned() };
+        let _ = (|| -> Result<()> {
+            fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
+            let temp = temp_with_mode(&self.dir, 0o600)?;
+            let text = serde_json::to_vec(&kept).unwrap_or_default();
+            temp.as_file().write_all_at(&text, 0).map_err(Error::io("write", &self.dir))?;
+            persist(temp, &self.file(digest))?;
+            Ok(())
+        })();
+    }
+
+    fn forget(&self, digest: OciDigest) {
+        let _ = fs::remove_file(self.file(digest));
+    }
+
+    fn file(&self, digest: OciDigest) -> PathBuf {
+        let key = blake3::hash(format!("{} {digest}", self.url("")).as_bytes());
+        self.dir.join(format!("{}.json", key.to_hex().chars().take(32).collect::<String>()))
+    }
+
+    fn location(&self, url: &str, answer: &Answer) -> Result<String> {
+        let location = answer.header("location").and_then(|location| next(url, location));
+        location.ok_or_else(|| {
+            self.registry.failed(url, "it does not say where the upload goes on".to_owned())
+        })
+    }
+
+    fn url(&self, rest: &str) -> String {
+        self.registry.url(self.repository, rest)
+    }
+
+    fn scope(&self) -> Scope {
+        let scope = Scope::push(self.repository);
+        match self.mount_from {
+            Some(from) => scope.and_pull(from),
+            None => scope,
+        }
+    }
+}
+
+/// Why an upload did not end.
+enum Cut {
+    Passing(String, Option<std::time::Duration>),
+    Fatal(Error),
+}
+
+impl Blob {
+    fn read(&self, from: u64, to: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(usize::MAX)];
+        let read = self.file.read_exact_at(&mut bytes, self.start.saturating_add(from));
+        read.map_err(|source| match source.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                Error::Changed { path: self.digest.to_string(), found: from, expected: self.bytes }
+            }
+            _ => Error::Read { path: self.digest.to_string(), source },
+        })?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,154 @@
+//! How requests reach a registry: given by the program, since this room opens no socket.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a request wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Bytes.
+    Get,
+    /// What there is.
+    Head,
+    /// A new upload.
+    Post,
+    /// A chunk.
+    Patch,
+    /// A manifest, or the end of an upload.
+    Put,
+}
+
+impl Method {
+    /// As HTTP has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Patch => "PATCH",
+            Self::Put => "PUT",
+        }
+    }
+}
+
+/// A text that no output may show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes it.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text, for a header and for nothing else.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What it wants.
+    pub method: Method,
+    /// `http[s]://HOST[:PORT]/PATH[?QUERY]`.
+    pub url: String,
+    /// Names in lower case.
+    pub headers: Vec<(&'static str, String)>,
+    /// The value of `Authorization`.
+    pub authorization: Option<Secret>,
+    /// What it carries; nothing, and no bytes, are not the same.
+    pub body: Option<Arc<[u8]>>,
+}
+
+impl Request {
+    /// A request with nothing but its method and URL.
+    pub fn new(method: Method, url: impl Into<String>) -> Self {
+        let (headers, authorization, body) = (Vec::new(), None, None);
+        Self { method, url: url.into(), headers, authorization, body }
+    }
+
+    /// With a header more.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// With these bytes.
+    #[must_use]
+    pub fn body(mut self, bytes: impl Into<Arc<[u8]>>) -> Self {
+        self.body = Some(bytes.into());
+        self
+    }
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Names in lower case, in order, repeats kept.
+    pub headers: Vec<(String, String)>,
+    /// The body of an answer that is no success, at most 64 KiB of it. That of a success
+    /// has gone to the sink.
+    pub body: Vec<u8>,
+    /// How long the server wants to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WireFault {
+    /// Somebody asked to stop.
+    #[error("stopped")]
+    Cancelled,
+    /// Who took the bytes could not keep them.
+    #[error("{0}")]
+    Sink(io::Error),
+    /// It may be better at another time: a connection that was refused or lost.
+    #[error("{0}")]
+    Passing(String),
+    /// It will not: a certificate that is not trusted.
+    #[error("{0}")]
+    Lasting(String),
+}
+
+/// Sends requests.
+pub trait Wire: Sync {
+    /// Sends one and waits for all of its answer. The body of a success goes to `sink`, in
+    /// order; a redirect is not followed.
+    ///
+    /// # Errors
+    /// When there is no whole answer.
+    fn send(
+        &self,
+        request: &Request,
+        sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<Answer, WireFault>;
+
+    /// The trials of one operation, by the policy of all other transfers.
+    fn trials(&self) -> Box<dyn Trials + '_>;
+}
+
+/// When to try again.
+pub trait Trials {
+    /// Waits before the next trial, for as long as the server asked for at least. `false`:
+    /// that was the last one.
+    ///
+    /// # Errors
+    /// [`WireFault::Cancelled`].
+    fn again(&mut self, asked: Option<Duration>) -> Result<bool, WireFault>;
+
+    /// Something was got for good.
+    fn progressed(&mut self);
+}

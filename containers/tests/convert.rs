@@ -1,0 +1,248 @@
+//! Images of others made into SIFs: Docker's archives among them, and hostile ones.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use gular_containers::convert::{Conversion, Converted, Source, convert};
+use gular_containers::make::{Cache, Compression};
+use gular_containers::sif::Arch;
+use gular_containers::store::Limits;
+use gular_containers::{Error, StoredImage};
+use serde_json::{Value, json};
+use tar::{EntryType, Header};
+
+use crate::support::sha256;
+
+const LIMITS: Limits = Limits { bytes: 1 << 20, entries: 50 };
+
+/// One member of a tar: type, path, link target, bytes.
+type Member<'a> = (EntryType, &'a str, &'a str, &'a [u8]);
+
+fn tar(members: &[Member<'_>]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (kind, path, link, bytes) in members {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(*kind);
+        header.set_mode(0o755);
+        header.set_size(bytes.len() as u64);
+        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
+        header.set_cksum();
+        tar.append(&header, *bytes).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+use EntryType::{Directory, Regular, Symlink};
+
+/// What `docker save` wrote, to be changed and then stored.
+struct Saved {
+    manifest: Value,
+    config: Value,
+    layers: Vec<(String, Vec<u8>)>,
+    links: Vec<(String, String)>,
+}
+
+impl Saved {
+    fn new(layers: &[Vec<u8>]) -> Self {
+        let ids: Vec<_> = layers.iter().map(|tar| format!("sha256:{}", sha256(tar))).collect();
+        let config = json!({
+            "architecture": "amd64", "os": "linux", "created": "2026-07-11T10:16:37Z",
+            "rootfs": { "type": "layers", "diff_ids": ids },
+            "config": {
+                "Env": ["PATH=/bin", "A=b=c"], "Entrypoint": ["/bin/tool"], "Cmd": ["--help", "me"],
+                "Labels": { "l": "m" },
+            },
+        });
+        let layers: Vec<_> =
+            layers.iter().map(|tar| (format!("{}/layer.tar", sha256(tar)), tar.clone())).collect();
+        let names: Vec<_> = layers.iter().map(|(name, _)| name.clone()).collect();
+        let manifest =
+            json!([{ "Config": "CONFIG", "RepoTags": ["lab/tool:v1"], "Layers": names }]);
+        Self { manifest, config, layers, links: Vec::new() }
+    }
+
+    fn store(&self, path: &Path) {
+        let config = self.config.to_string();
+        let name = format!("{}.json", sha256(config.as_bytes()));
+        let manifest = self.manifest.to_string().replace("CONFIG", &name);
+        let mut members: Vec<Member<'_>> =
+            self.layers.iter().map(|(name, tar)| (Regular, &**name, "", &**tar)).collect();
+        members.extend(self.links.iter().map(|(name, to)| (Symlink, &**name, &**to, &b""[..])));
+        members.push((Regular, &name, "", config.as_bytes()));
+        members.push((Regular, "manifest.json", "", manifest.as_bytes()));
+        fs::write(path, tar(&members)).unwrap();
+    }
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn order(&self, from: &str) -> Conversion {
+        Conversion {
+            from: Source::parse(from).unwrap(),
+            pulled: None,
+            out: self.at("out"),
+            file_name: None,
+            arch: Arch::Amd64,
+            compression: Compression::Gzip,
+            cache: Cache::new(&self.at("cache")),
+            cache_bytes: 1 << 20,
+            limits: LIMITS,
+            jobs: NonZeroUsize::MIN,
+            dry_run: false,
+        }
+    }
+
+    fn convert(&self, saved: &Saved) -> Result<Converted, Error> {
+        saved.store(&self.at("Tool.docker.tar"));
+        let from = format!("docker-archive:{}", self.at("Tool.docker.tar").display());
+        convert(&self.order(&from), &AtomicBool::new(false))
+    }
+
+    /// Says this, and leaves nothing behind.
+    fn refuses(&self, saved: &Saved, says: &str) {
+        let error = self.convert(saved).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}\nexpected: {says}");
+        for folder in ["out", "cache/store-2", "cache/blocks"] {
+            let left = fs::read_dir(self.at(folder)).map_or(0, Iterator::count);
+            assert_eq!(left, 0, "{folder} after {says}");
+        }
+    }
+}
+
+fn layers() -> [Vec<u8>; 2] {
+    [
+        tar(&[
+            (Directory, "bin/", "", b""),
+            (Regular, "bin/tool", "", b"#!/bin/sh\n"),
+            (Regular, "bin/sh", "", b"sh"),
+            (Regular, "etc/old", "", b"old"),
+        ]),
+        tar(&[(Regular, "etc/.wh.old", "", b""), (Regular, "etc/new", "", b"new")]),
+    ]
+}
+
+#[test]
+fn a_docker_archive_becomes_a_sif_that_starts_what_it_did() {
+    let place = Place::new();
+    let converted = place.convert(&Saved::new(&layers())).unwrap();
+    let output = converted.output.unwrap();
+    let name = output.path.file_name().unwrap().to_str().unwrap();
+    assert_eq!(name, format!("tool-{}.sif", &output.digest.hex()[..16]));
+    let store = Cache::new(&place.at("cache")).store();
+    let image = StoredImage::open(&output.path, &store, &Limits::default()).unwrap();
+    assert_eq!(image.created, Some(1_783_764_997));
+    assert_eq!((&*image.env["PATH"], &*image.env["A"]), ("/bin", "b=c"));
+    assert_eq!(image.labels["l"], "m");
+    let digest = converted.source.to_string();
+    assert_eq!(image.labels["org.opencontainers.image.base.digest"], digest);
+    assert!(image.recipe.starts_with("Bootstrap: oci-archive\nFrom: Tool.docker.tar\n"));
+    assert_eq!(image.program.unwrap().to_string(), "/bin/tool");
+    let paths: Vec<_> = image.tree.iter().map(|(path, _)| path.to_string()).collect();
+    assert!(paths.contains(&"/etc/new".to_owned()) && !paths.contains(&"/etc/old".to_owned()));
+
+    // Again, from another file with a link for a layer: the same bytes.
+    let mut twin = Saved::new(&layers());
+    let first = twin.layers[0].0.clone();
+    twin.layers[0].0 = "real.tar".to_owned();
+    twin.links.push((first, "../real.tar".to_owned()));
+    let again = place.convert(&twin).unwrap().output.unwrap();
+    assert_eq!((again.digest, again.was_there), (output.digest, true));
+
+    let mut named = place.order(&place.at("Tool.docker.tar:lab/tool:v1").display().to_string());
+    named.file_name = Some("mine.sif".to_owned());
+    let named = convert(&named, &AtomicBool::new(false)).unwrap().output.unwrap();
+    assert_eq!(named.path, place.at("out/mine.sif"));
+}
+
+#[test]
+fn a_dry_run_and_a_stop_write_nothing() {
+    let place = Place::new();
+    Saved::new(&layers()).store(&place.at("a.tar"));
+    let mut order = place.order(&place.at("a.tar").display().to_string());
+    let stopped = convert(&order, &AtomicBool::new(true)).unwrap_err();
+    assert!(matches!(stopped, Error::Cancelled), "{stopped}");
+    order.dry_run = true;
+    let converted = convert(&order, &AtomicBool::new(false)).unwrap();
+    assert_eq!((converted.files, converted.output), (3, None));
+    assert_eq!(fs::read_dir(place.at("out")).map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn archives_of_docker_that_are_not_sound_are_refused_by_name() {
+    let place = Place::new();
+    let refuses = |change: &dyn Fn(&mut Saved), says: &str| {
+        let mut saved = Saved::new(&layers());
+        change(&mut saved);
+        place.refuses(&saved, says);
+    };
+    refuses(&|saved| saved.manifest = json!({}), "`manifest.json`: ");
+    refuses(&|saved| saved.manifest = json!([]), "it has no image for linux/amd64");
+    refuses(&|saved| saved.manifest[0]["Config"] = json!("none.json"), "`none.json` is not there");
+    refuses(&|saved| saved.manifest[0]["Config"] = json!("../x"), "leads outside");
+    let hex = "ab".repeat(32);
+    refuses(
+        &|saved| {
+            saved.layers.push((format!("{hex}.json"), b"{}".to_vec()));
+            saved.manifest[0]["Config"] = json!(format!("{hex}.json"));
+        },
+        "is damaged: its SHA-256 is",
+    );
+    refuses(&|saved| drop(saved.layers.pop()), "/layer.tar` is not there");
+    refuses(
+        &|saved| saved.manifest[0]["Layers"] = json!(["x"]),
+        "names 1 layers, its configuration 2",
+    );
+    refuses(&|saved| saved.config["rootfs"]["diff_ids"][0] = json!("md5:1"), "is not a SHA-256");
+    // Another layer's bytes, and links that lead outside or in a circle.
+    refuses(&|saved| saved.layers[0].1 = tar(&[]), "is damaged: its SHA-256 is");
+    for to in ["../../../../etc/passwd", "layer.tar"] {
+        refuses(
+            &|saved| {
+                let name = saved.layers.pop().unwrap().0;
+                saved.links.push((name, to.to_owned()));
+            },
+            "/layer.tar` is not there",
+        );
+    }
+    let images: Vec<_> = (0..65).map(|_| Saved::new(&[]).manifest[0].clone()).collect();
+    refuses(&|saved| saved.manifest = json!(images), "it has 65 images, at most 64");
+}
+
+#[test]
+fn layers_that_are_hostile_are_refused_by_name_and_leave_nothing() {
+    let place = Place::new();
+    let many: Vec<String> = (0..51).map(|i| format!("empty/{i}")).collect();
+    let many: Vec<Member<'_>> = many.iter().map(|name| (Regular, &**name, "", &b""[..])).collect();
+    let zeros = vec![0; (1 << 20) + 1];
+    for (members, says) in [
+        (&[(Regular, "a/../../x", "", &b"x"[..])][..], "leads outside"),
+        (&[(EntryType::Link, "x", "../../etc/passwd", b"")], "leads outside"),
+        (&many, "nodes, over the limit of 50"),
+        (&[(Regular, "bomb", "", &zeros)], "bytes, over the limit of 1048576"),
+    ] {
+        place.refuses(&Saved::new(&[tar(members)]), says);
+    }
+    // Link through link: whatever they say, it lands inside.
+    let links = tar(&[
+        (Symlink, "a", "/..", b""),
+        (Symlink, "b", "a/../../tmp", b""),
+        (Regular, "b/landed", "", b"inside"),
+    ]);
+    let converted = place.convert(&Saved::new(&[links])).unwrap();
+    let store = Cache::new(&place.at("cache")).store();
+    let image = StoredImage::open(&converted.output.unwrap().path, &store, &Limits::default());
+    let paths: Vec<_> = image.unwrap().tree.iter().map(|(path, _)| path.to_string()).collect();
+    assert!(paths.contains(&"/tmp/landed".to_owned()), "{paths:?}");
+}
