@@ -7,12 +7,14 @@ use std::time::Instant;
 
 use clap::Args;
 use gular_bundle::Digest;
+use gular_containers::make::name_by_content;
 use gular_pelican::{Check, Client, Url};
 use gular_transfer::{
     DEFAULT_MAX_OBJECTS, Doubtful, FolderOptions, PublishOptions, PublishReport, SoundBundle,
     Watch, publish, publish_file, publish_folder,
 };
 use gular_verify::{Mode, VerifyOptions};
+use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::network::Network;
@@ -42,6 +44,9 @@ pub(crate) struct PublishArgs {
     /// The bundle's folder, or a file; with -r any folder
     pub(crate) from: PathBuf,
     /// Where to: NAME/VERSION for a bundle, the object's name for a file
+    ///
+    /// A .sif goes to NAME-HASH.sif below a URL that ends in `/`, and the line that names it in a
+    /// submit file of HTCondor is printed.
     pub(crate) url: String,
     /// Publish each file of a folder as it is, under its own name
     #[arg(long, short)]
@@ -71,6 +76,13 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     let start = Instant::now();
     let url = target(args)?;
     check_from(args)?;
+    let image = Image::of(args)?;
+    let url = match &image {
+        Some(image) if args.url.ends_with('/') => {
+            network::url(&format!("{}{}", args.url, image.name))?
+        }
+        _ => url,
+    };
     let client = network::client(&args.network.access)?;
     let (jobs, dry_run) = (args.network.jobs.get(), args.dry_run);
     if args.recursive {
@@ -99,12 +111,55 @@ pub(crate) fn run(args: &PublishArgs, output: &Output) -> Result<Exit, Failure> 
     })?;
     // With the time of the proof.
     report.seconds = start.elapsed().as_secs_f64();
+    let container_image = image.as_ref().map(|_| container_image(&url));
     if output.json {
-        show::json(&report)?;
+        show::json(&Published { report: &report, container_image })?;
     } else if !output.quiet {
-        show::text(&text(&report))?;
+        if let Some(image) = image.filter(|image| !url.path().ends_with(&image.name)) {
+            let name = image.name;
+            let note = "caches know an image by its name and never learn of a change";
+            show::message(
+                "note",
+                &format!("{note}: a URL that ends in `/` gives it the name `{name}`"),
+            );
+        }
+        let line = container_image.map(|image| format!("container_image = {image}\n"));
+        show::text(&(text(&report) + &line.unwrap_or_default()))?;
     }
     Ok(Exit::Done)
+}
+
+/// What `--json` shows.
+#[derive(Debug, Serialize)]
+struct Published<'a> {
+    #[serde(flatten)]
+    report: &'a PublishReport,
+    /// What a submit file of HTCondor names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_image: Option<String>,
+}
+
+/// A SIF that is published.
+struct Image {
+    /// Its name with its digest.
+    name: String,
+}
+
+impl Image {
+    fn of(args: &PublishArgs) -> Result<Option<Self>, Failure> {
+        let is_sif = args.from.extension().is_some_and(|end| end == "sif") && args.from.is_file();
+        if !is_sif || args.recursive {
+            return Ok(None);
+        }
+        Ok(Some(Self { name: name_by_content(&args.from)? }))
+    }
+}
+
+/// As a submit file of HTCondor names an image: more machines have the plug-in as `osdf`.
+fn container_image(url: &Url) -> String {
+    let url = url.to_string();
+    let osdf = url.strip_prefix("pelican://osg-htc.org/").map(|path| format!("osdf:///{path}"));
+    osdf.unwrap_or(url)
 }
 
 /// Any folder, file by file.
@@ -267,6 +322,17 @@ fn sentence(dry_run: bool, sent: u64, there: u64, bytes: u64, pace: &str) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_is_named_as_submit_files_name_it() {
+        for (url, expected) in [
+            ("pelican://osg-htc.org/lab/x.sif", "osdf:///lab/x.sif"),
+            ("osdf:///lab/x.sif", "osdf:///lab/x.sif"),
+            ("pelican://other.org/lab/x.sif", "pelican://other.org/lab/x.sif"),
+        ] {
+            assert_eq!(container_image(&Url::parse(url).unwrap()), expected);
+        }
+    }
 
     #[test]
     fn what_was_sent_is_told_apart_from_what_was_there() {

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import zipfile
@@ -92,6 +93,19 @@ def run(*args, **options):
     if result.returncode:
         raise AssertionError(f"{args[0]} ended with {result.returncode}: {result.stdout}{result.stderr}")
     return result.stdout
+
+
+def partition(sif):
+    """Offset of a SIF's root file system, by its descriptors."""
+    with open(sif, "rb") as file:
+        header = file.read(128)
+        total, table = struct.unpack_from("<q", header, 88)[0], struct.unpack_from("<q", header, 96)[0]
+        for number in range(total):
+            file.seek(table + 585 * number)
+            descriptor = file.read(585)
+            if struct.unpack_from("<i", descriptor)[0] == 0x4004 and descriptor[4]:
+                return struct.unpack_from("<q", descriptor, 17)[0]
+    raise AssertionError("no partition")
 
 
 @contextlib.contextmanager

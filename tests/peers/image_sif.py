@@ -4,10 +4,9 @@ import json
 import os
 import pathlib
 import shutil
-import struct
 import subprocess
 
-from _shared import check, finish, gular, make_images, run, sha, skip, squashfs_readers
+from _shared import check, finish, gular, make_images, partition, run, sha, skip, squashfs_readers
 
 BUILT = json.loads(pathlib.Path(os.environ["GULAR_IMAGES"]).read_text())
 SIF = pathlib.Path(next(output["path"] for output in BUILT["outputs"] if output["format"] == "sif"))
@@ -16,19 +15,6 @@ PROGRAM = "/app/bin/gular-train"
 ARGUMENTS = ["--stop-after-steps", "3", "--batch-size", "8", "--size", "32", "--jobs", "1", "--torch-threads", "1"]
 # Checkpointed, to be run again.
 STOPPED = 85
-
-
-def partition():
-    """Offset of the root file system, by the SIF's descriptors."""
-    with SIF.open("rb") as file:
-        header = file.read(128)
-        total, table = struct.unpack_from("<q", header, 88)[0], struct.unpack_from("<q", header, 96)[0]
-        for number in range(total):
-            file.seek(table + 585 * number)
-            descriptor = file.read(585)
-            if struct.unpack_from("<i", descriptor)[0] == 0x4004 and descriptor[4]:
-                return struct.unpack_from("<q", descriptor, 17)[0]
-    raise AssertionError("no partition")
 
 
 def libraries(root):
@@ -105,7 +91,7 @@ def apptainer():
 def main():
     make_images("images", 40)
     gular("pack", "images", "bundle")
-    for name, reader in squashfs_readers(partition()).items():
+    for name, reader in squashfs_readers(partition(SIF)).items():
         with reader(SIF) as root:
             root = pathlib.Path(root).absolute()
             inside(root)

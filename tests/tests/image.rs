@@ -137,6 +137,29 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     assert_eq!(facts["digest"], format!("blake3:{digest}"));
     assert_eq!(facts["bytes"], fs::metadata(&paths[0]).unwrap().len());
     assert!(facts["minimum_capability"].is_null());
+    // Under any name it is published as what it is.
+    fs::copy(&paths[0], case.at("mine.sif")).unwrap();
+    let to = format!("file://{}/", case.at("published").display());
+    let mut publish = Command::new(gular());
+    publish.args(["publish", "mine.sif", &to, "--json"]).current_dir(case.dir.path());
+    let published = finish(&mut publish);
+    assert_eq!(published.code, Some(0), "{}", published.stderr);
+    let published: Value = serde_json::from_str(&published.stdout).unwrap();
+    let name = format!("mine-{}.sif", &digest[..16]);
+    assert_eq!(published["container_image"], format!("{to}{name}"));
+    assert_eq!(blake3(&case.at("published").join(name)), digest);
+    // The layout becomes a SIF with the same files.
+    let oci = paths[1].to_str().unwrap();
+    let converted = case.json(&["convert", oci, "again.sif"]);
+    assert_eq!(converted["left_out"], Value::Array(Vec::new()));
+    let seen = |image: &str| {
+        let files = case.json(&["inspect", image, "--files"])["files"].clone();
+        let files = files.as_array().unwrap().clone();
+        let one =
+            |file: &Value| (file["path"].clone(), file["mode"].clone(), file["target"].clone());
+        files.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(seen("again.sif"), seen(sif));
     let def = case.run(&["export", "def", "image.toml"]).stdout;
     assert!(def.starts_with("Bootstrap: scratch\n") && def.contains("/app/bin/gular"), "{def}");
     let docker = case.run(&["export", "dockerfile", "image.toml"]).stdout;

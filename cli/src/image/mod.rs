@@ -3,11 +3,15 @@
 mod build;
 mod cargo;
 mod check;
+mod convert;
 mod export;
 pub(crate) mod hints;
 mod inspect;
 mod lock;
 mod places;
+mod pull;
+mod push;
+mod registry;
 mod replay;
 mod transport;
 mod watch;
@@ -16,13 +20,16 @@ use clap::{Args, Subcommand};
 
 use self::build::BuildArgs;
 use self::check::CheckArgs;
+use self::convert::ConvertArgs;
 use self::export::ExportArgs;
 use self::inspect::InspectArgs;
 use self::lock::LockArgs;
+use self::pull::PullArgs;
+use self::push::PushArgs;
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 
-/// Build container images from a recipe: SIF for Apptainer, OCI for all others
+/// Build container images from a recipe, or convert them: SIF for Apptainer, OCI for all others
 ///
 /// A recipe is a TOML file: a base, a program, libtorch with NVIDIA's libraries, and the
 /// GPUs it must run on. `image.lock` beside it names every package by its digest, so that
@@ -40,6 +47,9 @@ enum ImageVerb {
     Build(BuildArgs),
     Check(CheckArgs),
     Inspect(InspectArgs),
+    Convert(ConvertArgs),
+    Pull(PullArgs),
+    Push(PushArgs),
     Export(ExportArgs),
 }
 
@@ -49,6 +59,9 @@ pub(crate) fn run(args: &ImageArgs, output: &Output) -> Result<Exit, Failure> {
         ImageVerb::Build(args) => build::run(args, output),
         ImageVerb::Check(args) => check::run(args, output),
         ImageVerb::Inspect(args) => inspect::run(args, output),
+        ImageVerb::Convert(args) => convert::run(args, output),
+        ImageVerb::Pull(args) => pull::run(args, output),
+        ImageVerb::Push(args) => push::run(args, output),
         ImageVerb::Export(args) => export::run(args),
     }
 }

@@ -11,8 +11,8 @@ use crate::stop::Stop;
 /// Fetches by the client for Pelican, which reads plain HTTP as well: retries,
 /// proxies, certificates and stalled servers are its business.
 pub(super) struct Web<'a> {
-    client: Client,
-    cancel: &'a AtomicBool,
+    pub(super) client: Client,
+    pub(super) cancel: &'a AtomicBool,
 }
 
 impl<'a> Web<'a> {

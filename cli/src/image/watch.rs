@@ -49,6 +49,7 @@ fn word(step: Step) -> &'static str {
         Step::Resolve => "resolve",
         Step::Fetch => "fetch",
         Step::Unpack => "unpack",
+        Step::Push => "push",
         _ => "write",
     }
 }

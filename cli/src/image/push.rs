@@ -1,0 +1,149 @@
+//! `gular image push`.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::Instant;
+
+use clap::Args;
+use gular_containers::convert::Source;
+use gular_containers::oci::Layout;
+use gular_containers::recipe::Platform;
+use gular_containers::registry::{
+    NVIDIA_TERMS, Pushed, Pushing, Reference, Registry, nvidia_of_image, nvidia_of_sif, push_image,
+    push_sif,
+};
+use gular_pelican::Env;
+use serde::Serialize;
+
+use super::places::PlaceArgs;
+use super::pull::reference;
+use super::transport::Web;
+use super::watch::Bars;
+use crate::exit::{Exit, Failure};
+use crate::network::ended;
+use crate::shared::Output;
+use crate::show;
+use crate::stop::Stop;
+
+/// Send an image to a registry
+///
+/// An OCI layout or archive, or what `docker save` wrote, becomes an image; a .sif becomes an
+/// artifact, as `apptainer push` makes it, for `apptainer pull oras://…`. Blobs that are there
+/// are not sent; the others go in chunks, and a push that was killed goes on after the last one
+/// that the registry has. Credentials are found as by `gular image pull`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gular image push train-0123456789abcdef.oci docker://ghcr.io/lab/train:v1
+  gular image push train-0123456789abcdef.sif oras://ghcr.io/lab/train:v1")]
+pub(super) struct PushArgs {
+    /// A .sif, or oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME:TAG], or a path
+    pub(super) from: String,
+    /// docker://HOST/REPOSITORY[:TAG], or oras://… for a SIF
+    pub(super) to: String,
+    /// A repository of the same registry whose blobs may be used, such as lab/base
+    #[arg(long, value_name = "REPOSITORY")]
+    pub(super) mount_from: Option<String>,
+    /// Which image of several to send: linux/amd64 or linux/arm64
+    #[arg(long, value_name = "PLATFORM", default_value = "linux/amd64", value_parser = Platform::parse)]
+    pub(super) platform: Platform,
+    /// Send NVIDIA's libraries to a registry of others, under NVIDIA's terms
+    #[arg(long)]
+    pub(super) accept_nvidia_eula: bool,
+    /// Blobs sent at a time
+    #[arg(long, short, value_name = "N", default_value = "4", value_parser = crate::units::jobs)]
+    pub(super) jobs: NonZeroUsize,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+}
+
+/// What `--json` shows.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    pushed: &'a Pushed,
+    seconds: f64,
+}
+
+pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
+    let start = Instant::now();
+    let stop = Stop::install()?;
+    let web = Web::new(&stop)?;
+    let to = reference(&args.to)?;
+    let bars = Bars::new(output, &stop);
+    let uploads = args.place.cache()?.uploads();
+    let env = Env::process();
+    let sif = args.from.ends_with(".sif").then(|| Path::new(&args.from));
+    let source = match sif {
+        Some(_) => None,
+        None => Some(Source::parse(&args.from).map_err(|error| Failure::new(error, None))?),
+    };
+    let pushed = (|| {
+        let layout = source.as_ref().map(|source| Layout::open(&source.path)).transpose()?;
+        let image = match (&layout, &source) {
+            (Some(layout), Some(source)) => {
+                Some(layout.image(source.tag.as_deref(), args.platform.0)?)
+            }
+            _ => None,
+        };
+        let nvidia = match (&image, sif) {
+            (Some(image), _) => nvidia_of_image(image),
+            (None, Some(sif)) => nvidia_of_sif(sif)?,
+            (None, None) => false,
+        };
+        allowed(nvidia, &to, args.accept_nvidia_eula)?;
+        let registry = Registry::open(&to, &web, &env)?;
+        let with = Pushing {
+            registry: &registry,
+            to: &to,
+            mount_from: args.mount_from.as_deref(),
+            uploads,
+            jobs: args.jobs,
+            watch: &bars,
+        };
+        match (&layout, &image, sif) {
+            (Some(layout), Some(image), _) => Ok(push_image(layout, image, &with)?),
+            (_, _, Some(sif)) => Ok(push_sif(sif, &with)?),
+            _ => Err(Failure::new("there is nothing to push", None)),
+        }
+    })();
+    let pushed = pushed.map_err(|error: Failure| ended(error, &stop))?;
+    let seconds = start.elapsed().as_secs_f64();
+    if output.json {
+        show::json(&Report { pushed: &pushed, seconds })?;
+    } else if !output.quiet {
+        show::text(&words(&pushed, seconds))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// NVIDIA's libraries go to a registry of others only when whoever pushes has read the terms.
+fn allowed(nvidia: bool, to: &Reference, accepted: bool) -> Result<(), Failure> {
+    if !nvidia || accepted || to.is_loopback() {
+        return Ok(());
+    }
+    for line in NVIDIA_TERMS.lines() {
+        show::message("note", line);
+    }
+    let message = format!("`{to}` is not on this machine, and the image holds NVIDIA's libraries");
+    let hint = "`--accept-nvidia-eula` says that you have read the terms and may pass them on";
+    Err(Failure::new(message, Some(hint.to_owned())))
+}
+
+fn words(pushed: &Pushed, seconds: f64) -> String {
+    let Pushed { pinned, bytes, sent, resumed, blobs, there, mounted, .. } = pushed;
+    let blobs = show::count(*blobs as u64, "blob");
+    let mut parts = Vec::new();
+    for (n, what) in [(*there, "there already"), (*mounted, "mounted")] {
+        if n > 0 {
+            parts.push(format!("{n} {what}"));
+        }
+    }
+    if *resumed > 0 {
+        parts.push(format!("{} from a run before", show::size(*resumed)));
+    }
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    let pace = show::pace(*sent, seconds);
+    let (bytes, sent) = (show::size(*bytes), show::size(*sent));
+    format!("{sent} sent of {bytes} in {blobs}{parts}{pace}\n{pinned}\n")
+}
