@@ -12,9 +12,9 @@ pub struct Source {
     pub tag: Option<String>,
 }
 
-/// A text that names no image.
+/// A text that does not name an image.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no image: {reason}")]
+#[error("`{text}` does not name an image: {reason}")]
 pub struct NotASource {
     text: String,
     reason: &'static str,

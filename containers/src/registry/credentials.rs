@@ -157,7 +157,7 @@ fn read(path: &Path) -> Result<Option<File>> {
     // What serde says of it could repeat a part of a password.
     serde_json::from_slice(&text)
         .map(Some)
-        .map_err(|e| wrong(format!("it is no file of credentials (line {})", e.line())))
+        .map_err(|e| wrong(format!("it is not a file of credentials (line {})", e.line())))
 }
 
 /// The names that an image's registry may have in files, the closest first: containers' files
@@ -225,7 +225,7 @@ fn ask(name: &str, key: &str, env: &Env) -> Result<Option<Login>> {
     };
     let good = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     if name.is_empty() || !name.bytes().all(good) {
-        return Err(failed("this is no name of a program".to_owned()));
+        return Err(failed("this is not the name of a program".to_owned()));
     }
     let mut command = Command::new(&program);
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -342,7 +342,7 @@ esac
             ("bad.io/a", "not the JSON of a helper"),
             ("broken.io/a", "it ended with exit status: 3"),
             ("missing.io/a", "`docker-credential-none-such`: it cannot be started"),
-            ("odd.io/a", "no name of a program"),
+            ("odd.io/a", "not the name of a program"),
         ] {
             let error = found(name).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("secret"), "{error}");

@@ -14,9 +14,9 @@ pub struct Reference {
     digest: Option<OciDigest>,
 }
 
-/// A text that names no image of a registry.
+/// A text that is not the name of an image in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no image in a registry: {reason}")]
+#[error("`{text}` is not the name of an image in a registry: {reason}")]
 pub struct NotAReference {
     text: String,
     reason: &'static str,
@@ -56,7 +56,7 @@ impl Reference {
             _ => (DOCKER, name),
         };
         if !is_host(host) {
-            return Err(wrong("its host is none"));
+            return Err(wrong("its host is not valid"));
         }
         let host = if host == "index.docker.io" { DOCKER } else { host };
         let official = host == DOCKER && !repository.contains('/');

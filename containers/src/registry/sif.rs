@@ -28,7 +28,7 @@ const MAGIC: &[u8] = b"SIF_MAGIC";
 /// Pushes a SIF. `progress` of reading it is not told: it is hashed once.
 ///
 /// # Errors
-/// As [`push_image`](super::push_image); [`Error::Sif`] for a file that is none.
+/// As [`push_image`](super::push_image); [`Error::Sif`] for a file that is not one.
 pub fn push_sif(path: &Path, with: &Pushing<'_>) -> Result<Pushed> {
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let mut magic = [0; 41];

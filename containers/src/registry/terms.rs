@@ -26,7 +26,7 @@ pub fn nvidia_of_image(image: &Image) -> bool {
 /// The same of a SIF, by its documents.
 ///
 /// # Errors
-/// [`Error::Sif`](crate::Error::Sif) for a file that is none.
+/// [`Error::Sif`](crate::Error::Sif) for a file that is not one.
 pub fn nvidia_of_sif(path: &Path) -> Result<bool> {
     let sif = Sif::open(path)?;
     for object in &sif.descriptors {

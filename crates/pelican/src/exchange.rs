@@ -195,7 +195,7 @@ fn request_of(exchange: &Exchange<'_>) -> Result<Request, ExchangeFault> {
         .filter(|(_, target)| {
             target.starts_with('/') && target.bytes().all(|b| b.is_ascii_graphic())
         })
-        .ok_or_else(|| lasting("it is no URL of a server".to_owned()))?;
+        .ok_or_else(|| lasting("it is not the URL of a server".to_owned()))?;
     let method = Method::from_bytes(exchange.method.as_bytes())
         .map_err(|e| lasting(format!("method `{}`: {e}", exchange.method)))?;
     let mut request = Request::new(method, &server, target).role(Role::Other);
