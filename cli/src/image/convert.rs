@@ -90,12 +90,17 @@ fn pulled(
     stop: &Stop,
 ) -> Result<Result<Converted, Error>, Failure> {
     let reference = reference(&args.from)?;
+    if args.place.offline {
+        let message = format!("`{}` is in a registry, and `--offline` asks nobody", args.from);
+        let hint = "`gular image pull` it before, and convert the layout";
+        return Err(Failure::new(message, Some(hint.to_owned())));
+    }
     let web = Web::new(stop)?;
     let cache = args.place.cache()?;
     let dir = tempfile::Builder::new().prefix(".pulled-").tempdir_in(cache.folder()?);
     let dir = dir.map_err(|e| Failure::new(format!("cannot create a folder: {e}"), None))?;
     let path = dir.path().join("image");
-    let archives = cache.archives(&[], args.place.offline);
+    let archives = cache.archives(&[], false);
     let pulled = Registry::open(&reference, &web, &Env::process()).and_then(|registry| {
         let (arch, threads) = (args.platform.0, RANGES);
         pull_image(&registry, &reference, arch, &path, &archives, threads, bars)

@@ -48,12 +48,20 @@ pub(super) struct SourceArgs {
 /// Where things are kept.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Places")]
-pub(super) struct PlaceArgs {
+pub(super) struct CacheArgs {
     /// Where packages, unpacked files and compressed blocks are kept, to be used again
     ///
     /// [default: $GULAR_IMAGE_CACHE, else gular/image in $XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "DIR")]
-    pub(super) cache: Option<PathBuf>,
+    cache: Option<PathBuf>,
+}
+
+/// Where things are kept, and how much is fetched and unpacked.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Places")]
+pub(super) struct PlaceArgs {
+    #[command(flatten)]
+    kept: CacheArgs,
     /// Use only what is already cached; fetch nothing
     #[arg(long)]
     pub(super) offline: bool,
@@ -62,7 +70,7 @@ pub(super) struct PlaceArgs {
     pub(super) max_unpacked: u64,
 }
 
-impl PlaceArgs {
+impl CacheArgs {
     /// The cache that is named here, in the environment, or in the user's home.
     pub(super) fn cache(&self) -> Result<Cache, Failure> {
         if let Some(dir) = &self.cache {
@@ -78,6 +86,13 @@ impl PlaceArgs {
             Failure::new("there is no folder for the cache", Some(hint.to_owned()))
         })?;
         Ok(Cache::new(&dir))
+    }
+}
+
+impl PlaceArgs {
+    /// As [`CacheArgs::cache`].
+    pub(super) fn cache(&self) -> Result<Cache, Failure> {
+        self.kept.cache()
     }
 
     /// How much may be unpacked.

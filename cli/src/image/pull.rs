@@ -10,7 +10,7 @@ use gular_containers::registry::{Pulled, Reference, Registry, pull_image, pull_s
 use gular_pelican::Env;
 use serde::Serialize;
 
-use super::places::PlaceArgs;
+use super::places::CacheArgs;
 use super::transport::Web;
 use super::watch::Bars;
 use crate::exit::{Exit, Failure};
@@ -43,7 +43,7 @@ pub(super) struct PullArgs {
     #[arg(long, short, value_name = "N", default_value = "4", value_parser = crate::units::jobs)]
     pub(super) jobs: NonZeroUsize,
     #[command(flatten)]
-    pub(super) place: PlaceArgs,
+    pub(super) kept: CacheArgs,
 }
 
 /// What `--json` shows.
@@ -61,7 +61,7 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
     let web = Web::new(&stop)?;
     let is_sif = args.from.starts_with("oras://");
     let reference = reference(&args.from)?;
-    let archives = args.place.cache()?.archives(&[], args.place.offline);
+    let archives = args.kept.cache()?.archives(&[], false);
     let bars = Bars::new(output, &stop);
     let pulled = Registry::open(&reference, &web, &Env::process()).and_then(|registry| {
         if is_sif {

@@ -15,7 +15,7 @@ use gular_containers::registry::{
 use gular_pelican::Env;
 use serde::Serialize;
 
-use super::places::PlaceArgs;
+use super::places::CacheArgs;
 use super::pull::reference;
 use super::transport::Web;
 use super::watch::Bars;
@@ -54,7 +54,7 @@ pub(super) struct PushArgs {
     #[arg(long, short, value_name = "N", default_value = "4", value_parser = crate::units::jobs)]
     pub(super) jobs: NonZeroUsize,
     #[command(flatten)]
-    pub(super) place: PlaceArgs,
+    pub(super) kept: CacheArgs,
 }
 
 /// What `--json` shows.
@@ -71,7 +71,7 @@ pub(super) fn run(args: &PushArgs, output: &Output) -> Result<Exit, Failure> {
     let web = Web::new(&stop)?;
     let to = reference(&args.to)?;
     let bars = Bars::new(output, &stop);
-    let uploads = args.place.cache()?.uploads();
+    let uploads = args.kept.cache()?.uploads();
     let env = Env::process();
     let sif = args.from.ends_with(".sif").then(|| Path::new(&args.from));
     let source = match sif {

@@ -231,3 +231,37 @@ fn fault(fault: Fault) -> ExchangeFault {
         fault => ExchangeFault::Passing(fault.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_goes_over_tls_or_to_this_machine_and_shows_nowhere() {
+        for (url, sent) in [
+            ("https://q.io/v2/?s=query", true),
+            ("http://127.0.0.1:5000/v2/", true),
+            ("http://q.io/v2/", false),
+        ] {
+            let authorization = Some("Basic s3cret");
+            let (method, headers, body) = ("GET", &[][..], None);
+            let exchange = Exchange { method, url, headers, authorization, body };
+            let shown = match request_of(&exchange) {
+                Ok(request) => {
+                    assert!(sent && request.headers.iter().any(|(_, v)| v == "Basic s3cret"));
+                    format!("{request:?}{exchange:?}")
+                }
+                Err(fault) => {
+                    assert!(!sent, "{url}: {fault}");
+                    format!("{fault}{fault:?}{exchange:?}")
+                }
+            };
+            assert!(!shown.contains("s3cret") && !format!("{exchange:?}").contains("query"));
+        }
+        for url in ["q.io", "ftp://q.io/", "https://q.io", "https://q.io/a b"] {
+            let (method, headers, body) = ("GET", &[][..], None);
+            let exchange = Exchange { method, url, headers, authorization: None, body };
+            assert!(matches!(request_of(&exchange), Err(ExchangeFault::Lasting(_))), "{url}");
+        }
+    }
+}
