@@ -68,7 +68,10 @@ pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
             let to = args.to.as_deref().unwrap_or(Path::new("."));
             return pull_sif(&registry, &reference, to, &archives, args.jobs, &bars);
         }
-        let name = || format!("{}.oci", reference.repository().replace('/', "-"));
+        let name = || {
+            let name = reference.repository().trim_start_matches("library/");
+            format!("{}.oci", name.replace('/', "-"))
+        };
         let to = args.to.clone().unwrap_or_else(|| name().into());
         let arch = args.platform.0;
         let pulled = pull_image(&registry, &reference, arch, &to, &archives, args.jobs, &bars)?;
