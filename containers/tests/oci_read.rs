@@ -559,7 +559,7 @@ fn archives_that_are_none_are_refused() {
     for (says, bytes) in [
         ("compressed as a whole", gzip(&whole)),
         ("is empty", Vec::new()),
-        ("no sound tar", vec![7; 5000]),
+        ("not a sound tar", vec![7; 5000]),
         ("ends within `oci-layout`", whole[..1500].to_vec()),
         ("`oci-layout` is not there", tar(&[(Regular, "a", "", b"")])),
     ] {

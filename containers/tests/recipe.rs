@@ -84,7 +84,7 @@ fn values_out_of_range_are_errors_with_their_line() {
         ("\"1.4\"", "\"new\"", 18, "Apptainer `new`"),
         ("debian = \"bookworm\"", "debian = \"bookworm\"\nscratch = true", 5, "exclude each other"),
         ("debian = \"bookworm\"", "scratch = true", 5, "`packages` need `debian`"),
-        ("OMP_NUM_THREADS", "2BAD", 19, "`2BAD` is not a name"),
+        ("OMP_NUM_THREADS", "2BAD", 19, "`2BAD` is not the name"),
         ("name = \"train\"\n", "", 2, "missing field `name`"),
         ("[env]", "[env", 19, ""),
         (

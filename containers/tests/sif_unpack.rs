@@ -142,7 +142,7 @@ fn what_no_image_should_hold_is_refused_and_nothing_is_left() {
         ("is not UTF-8", squashed(&[(b"a", Node::Symlink(b"\xff".to_vec()))], None)),
         ("bytes, over the limit of 10000", squashed(&[], Some(10_001))),
         ("nodes, over the limit of 5", squashed(&many, None)),
-        ("no SquashFS", vec![7; 5000]),
+        ("not a SquashFS image", vec![7; 5000]),
         ("is damaged", squashed(&[], Some(3))[..100].to_vec()),
     ];
     for (says, image) in cases {

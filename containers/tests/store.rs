@@ -166,7 +166,7 @@ fn debian_packages_of_every_compression_are_unpacked() {
     let whole = deb("data.tar", &plain);
     for (says, bytes) in [
         ("compressed as `.lz`", deb("data.tar.lz", &plain)),
-        ("no Debian package", b"#!/bin/sh".to_vec()),
+        ("not a Debian package", b"#!/bin/sh".to_vec()),
         ("no whole `data.tar`", whole[..100].to_vec()),
         ("x.deb", whole[..whole.len() - 1500].to_vec()),
         ("x.deb", deb("data.tar.xz", b"not xz")),

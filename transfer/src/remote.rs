@@ -327,9 +327,7 @@ impl Remote {
 }
 
 /// The files of `shards`, each once: a shard may be listed several times, such as once per split.
-pub(crate) fn files_of<'a>(
-    shards: &[&'a ShardEntry],
-) -> impl Iterator<Item = &'a FileEntry> {
+pub(crate) fn files_of<'a>(shards: &[&'a ShardEntry]) -> impl Iterator<Item = &'a FileEntry> {
     let mut seen = HashSet::new();
     shards.iter().flat_map(|shard| shard.files()).filter(move |file| seen.insert(&file.name))
 }
