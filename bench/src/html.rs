@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use gular_plot::{Bar, bars, escape};
+
 use crate::matrix::payload_name;
 use crate::report::{Report, Row};
-use crate::svg::{Bar, bars, escape};
 use crate::table::{Block, blocks, column, grouped, size};
 
 const STYLE: &str = "\

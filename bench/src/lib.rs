@@ -27,7 +27,6 @@ mod prepare;
 mod report;
 mod run;
 mod sources;
-mod svg;
 mod table;
 
 pub use cache::{drop as drop_from_page_cache, resident};
@@ -39,5 +38,4 @@ pub use report::{
     Advice, Data, Machine, Method, NextStep, Numbers, Report, Row, SourceBundle, Spread, Stored,
 };
 pub use run::{Estimate, Progress, bench, estimate};
-pub use svg::{Bar, Panel, chart};
 pub use table::{advice, table};

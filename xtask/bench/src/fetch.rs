@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gular_bench::{Panel, chart};
+use gular_plot::{Panel, chart};
 use serde_json::{Value, json};
 
 use xtask::peers::servers::director::Director;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use gular_bench::{Bar, Panel, chart};
+use gular_plot::{Bar, Panel, chart};
 use serde_json::{Value, json};
 
 use xtask::process::{self, find};

@@ -17,7 +17,7 @@ use std::process::{Command, exit};
 
 use anyhow::{Result, bail, ensure};
 use clap::Parser;
-use gular_bench::Bar;
+use gular_plot::Bar;
 use serde_json::{Value, json};
 use xtask::cargo::{self, Set};
 use xtask::peers::venv;

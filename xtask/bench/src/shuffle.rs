@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use gular_bench::{Panel, chart};
+use gular_plot::{Panel, chart};
 use serde_json::{Value, json};
 use xtask::process::{command, stdout_of};
 use xtask::workspace::Workspace;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use gular_bench::{Bar, Panel, chart};
+use gular_plot::{Bar, Panel, chart};
 use serde_json::{Value, json};
 
 use super::rows;

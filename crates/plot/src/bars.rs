@@ -40,7 +40,8 @@ const TITLE: f64 = 48.0;
 const BELOW: f64 = 16.0;
 
 /// Bars from zero on one scale, that of the longest, for a page that has the colours.
-pub(crate) fn bars(bars: &[Bar], label: &str) -> String {
+#[must_use]
+pub fn bars(bars: &[Bar], label: &str) -> String {
     let height = bars.len() as f64 * STEP + 6.0;
     let mut out = format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">\n",
@@ -139,7 +140,8 @@ fn draw(out: &mut String, bars: &[Bar], top: f64, x: impl Fn(f64) -> f64) {
 }
 
 /// `text` as HTML and XML have it.
-pub(crate) fn escape(text: &str) -> String {
+#[must_use]
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -1,0 +1,5 @@
+//! Plots of measurements as SVG: [`chart`] is a picture of its own, [`bars`] a part of a page.
+
+mod bars;
+
+pub use bars::{Bar, Panel, bars, chart, escape};
