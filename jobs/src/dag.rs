@@ -70,6 +70,17 @@ struct Node {
     noop: bool,
 }
 
+/// A program that DAGMan runs before or after a node.
+#[derive(Debug)]
+struct Script {
+    node: String,
+    program: String,
+    /// Before the node runs.
+    is_pre: bool,
+    file: String,
+    line: usize,
+}
+
 /// A whole graph, of one file and those that it includes.
 #[derive(Debug, Default)]
 struct Dag {
@@ -84,6 +95,7 @@ struct Dag {
     categories: BTreeSet<String>,
     limits: Vec<(String, usize)>,
     n_included: usize,
+    scripts: Vec<Script>,
     /// Nodes that no PARENT may name.
     outside: BTreeSet<String>,
 }
@@ -253,7 +265,7 @@ fn read(
                     newer(&mut report, n, "TOLERANCE");
                 }
             }
-            "SCRIPT" => script(file, n, rest, disk, dag, &mut report),
+            "SCRIPT" => script(file, n, rest, dag, &mut report),
             "CATEGORY" => {
                 mention(dag, rest.first());
                 dag.categories.extend(rest.get(1).map(|&name| name.to_owned()));
@@ -342,14 +354,7 @@ fn newer(report: &mut Report, line: usize, command: &str) {
 }
 
 /// `SCRIPT [DEFER status seconds] [DEBUG file type] PRE|POST|HOLD node program …`
-fn script(
-    file: &str,
-    n: usize,
-    words: &[&str],
-    disk: &dyn Disk,
-    dag: &mut Dag,
-    report: &mut Report,
-) {
+fn script(file: &str, n: usize, words: &[&str], dag: &mut Dag, report: &mut Report) {
     let mut words = words;
     while let [first, _, _, rest @ ..] = words
         && (first.eq_ignore_ascii_case("DEFER") || first.eq_ignore_ascii_case("DEBUG"))
@@ -369,13 +374,13 @@ fn script(
         );
     }
     dag.mentions.push(((*node).to_owned(), file.to_owned(), n));
-    let path = below(folder_of(file), program);
-    if (program.contains('/') || program.contains('.'))
-        && !program.contains('$')
-        && !disk.exists(&path)
-    {
-        missing(report, n, &path);
-    }
+    dag.scripts.push(Script {
+        node: (*node).to_owned(),
+        program: (*program).to_owned(),
+        is_pre: when.eq_ignore_ascii_case("PRE"),
+        file: file.to_owned(),
+        line: n,
+    });
 }
 
 /// `name="value"` pairs, with `\"` inside.
@@ -520,6 +525,52 @@ mod tests {
         assert_eq!(rules(dag, &files), []);
         let other = dag.replace("JOB a", "JOB c").replace("PARENT a", "PARENT c");
         assert_eq!(rules(&other, &files), [("missing-file", "taken.sub".to_owned(), 5)]);
+    }
+
+    /// As in the tutorials of HTCondor's own pools.
+    #[test]
+    fn files_that_appear_while_the_graph_runs_are_not_missing() {
+        let head =
+            "executable = a.sh\nrequest_cpus = 1\nrequest_memory = 1 GB\nrequest_disk = 1 GB\n";
+        let check = |dag: &str, first: &str, second: &str, expected: &[(&str, &str)]| {
+            let first = format!("{head}{first}queue\n");
+            let second = format!("{head}{second}queue\n");
+            let files = [
+                ("one/x.sub", first.as_str()),
+                ("two/y.sub", &second),
+                ("x.sub", &first),
+                ("y.sub", &second),
+                ("one/a.sh", "#!/bin/sh\n./a > found.csv\n"),
+                ("two/a.sh", SH),
+                ("a.sh", "#!/bin/sh\n./a > found.csv\n"),
+                ("one/filter.sh", "#!/bin/sh\nsort ../a > ../few.csv\n"),
+                ("one/log/x", ""),
+            ];
+            let found = rules(dag, &files);
+            let found: Vec<_> =
+                found.iter().map(|(rule, file, _)| (*rule, file.as_str())).collect();
+            assert_eq!(found, expected, "{dag}{first}{second}");
+        };
+        let both = "JOB a x.sub DIR one\nJOB b y.sub DIR two\nPARENT a CHILD b\n";
+        let remap = "transfer_output_files = found.csv\ntransfer_output_remaps = \"found.csv = ../all.csv\"\n";
+        check(both, remap, "transfer_input_files = ../all.csv\n", &[]);
+        let missing = [("missing-file", "two/y.sub")];
+        check(both, remap, "transfer_input_files = ../some.csv\n", &missing);
+        // A script runs where its node is submitted from, and may write.
+        let script = format!("{both}SCRIPT POST a ./filter.sh\n");
+        check(&script, remap, "transfer_input_files = ../few.csv\n", &[]);
+        check(both, remap, "transfer_input_files = ../few.csv\n", &missing);
+        // What a job prints, and what it writes without a list.
+        let here = "JOB a x.sub\nJOB b y.sub\nPARENT a CHILD b\n";
+        check(here, "output = a.out\n", "transfer_input_files = a.out, found.csv\n", &[]);
+        let other = [("missing-file", "y.sub")];
+        check(here, "output = a.out\n", "transfer_input_files = b.out\n", &other);
+        // A sub-DAG that a node writes, and what it may leave.
+        let inner = "JOB a x.sub\nSUBDAG EXTERNAL s inner.dag\nJOB b y.sub\nPARENT a CHILD s\nPARENT s CHILD b\n";
+        check(inner, "", "transfer_input_files = parts/\n", &[]);
+        // Submitted from the DAG's folder, not from that of the submit file.
+        check("JOB a one/x.sub\n", "log = one/log/x.log\n", "", &[]);
+        check("JOB a one/x.sub\n", "log = log/x.log\n", "", &[("missing-folder", "one/x.sub")]);
     }
 
     #[test]

@@ -71,6 +71,19 @@ pub(crate) fn below(folder: &str, path: &str) -> String {
     }
 }
 
+/// `path` without `.` and, as far as names stand before them, `..`.
+pub(crate) fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            (".", _) => {}
+            ("..", Some(last)) if !matches!(*last, "" | "..") => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 /// The folder that a file lies in, empty for none.
 pub(crate) fn folder_of(path: &str) -> &str {
     match path.rsplit_once('/') {
@@ -127,6 +140,8 @@ pub(crate) mod tests {
         assert_eq!(below("a/", "./b"), "a/b");
         assert_eq!(below("", "b"), "b");
         assert_eq!(below("a", "/b"), "/b");
+        assert_eq!(normal("a/./b/../../c/"), "c/");
+        assert_eq!([normal("../a"), normal("/a/../b"), normal("x")], ["../a", "/b", "x"]);
         assert_eq!([folder_of("a/b"), folder_of("a"), folder_of("/a")], ["a", "", "/"]);
         assert_eq!(base_name("osdf:///x/y.tar?pack=auto"), "y.tar");
         assert_eq!(base_name("out/"), "out");

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Dag, Runs, check, missing};
-use crate::disk::{Disk, below, folder_of};
+use super::{Dag, Node, Runs, check, missing};
+use crate::disk::{Disk, base_name, below, folder_of, normal};
 use crate::finding::{Finding, Report};
 use crate::submit::{self, Given, Submit, Variables};
 
@@ -13,12 +13,15 @@ struct Users<'a> {
     nodes: Vec<&'a str>,
     /// The file's text where the DAG holds it.
     text: Option<String>,
+    /// Where DAGMan submits it from.
+    folder: String,
 }
 
 impl<'a> Users<'a> {
-    fn add(&mut self, node: &'a str, text: Option<&String>) {
+    fn add(&mut self, node: &'a str, folder: &str, text: Option<&String>) {
         self.nodes.push(node);
         self.text = self.text.take().or_else(|| text.cloned());
+        folder.clone_into(&mut self.folder);
     }
 }
 
@@ -29,29 +32,31 @@ pub(super) fn programs(
     disk: &dyn Disk,
     seen: &mut BTreeSet<String>,
 ) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = scripts(dag, disk);
     // By file, and by line where its text is in the DAG.
     let mut users: BTreeMap<(String, Option<usize>), Users<'_>> = BTreeMap::new();
     for (name, node) in &dag.nodes {
-        let folder = below(folder_of(file), &node.folder);
+        let folder = folder(node, file);
         let mut report = Report::new(&node.file);
         match &node.runs {
             _ if node.noop => {}
             Runs::Submit(path) => match dag.descriptions.get(path) {
                 Some((line, text)) => {
-                    users.entry((file.to_owned(), Some(*line))).or_default().add(name, Some(text));
+                    let users = users.entry((file.to_owned(), Some(*line))).or_default();
+                    users.add(name, &folder, Some(text));
                 }
                 None => {
                     let path = below(&folder, path);
                     if disk.exists(&path) || path.contains('$') {
-                        users.entry((path, None)).or_default().add(name, None);
+                        users.entry((path, None)).or_default().add(name, &folder, None);
                     } else {
                         missing(&mut report, node.line, &path);
                     }
                 }
             },
             Runs::Inline(text, line) => {
-                users.entry((node.file.clone(), Some(*line))).or_default().add(name, Some(text));
+                let users = users.entry((node.file.clone(), Some(*line))).or_default();
+                users.add(name, &folder, Some(text));
             }
             Runs::Dag(path) | Runs::Splice(path) => {
                 let path = below(&folder, path);
@@ -60,31 +65,38 @@ pub(super) fn programs(
                         findings.append(&mut check(&path, &text, disk, seen));
                     }
                     Some(_) => {}
+                    // Of a sub-DAG the nodes before it may write the file.
+                    None if matches!(node.runs, Runs::Dag(_)) && comes_later(dag, name) => {}
                     None => missing(&mut report, node.line, &path),
                 }
             }
         }
         findings.append(&mut report.findings);
     }
-    let texts = users.into_iter().filter_map(|((path, line), Users { nodes, text })| {
-        let text = text.or_else(|| disk.text(&path))?;
-        Some((path, line, nodes, text))
+    let texts = users.into_iter().filter_map(|((path, line), users)| {
+        let text = users.text.clone().or_else(|| disk.text(&path))?;
+        Some((path, line, users, text))
     });
     let texts: Vec<_> = texts.collect();
     let vars = by_node(dag);
-    let mut brought = Brought { disk, files: BTreeSet::new() };
-    for (path, _, nodes, text) in &texts {
+    let mut made = Made::default();
+    for (i, (_, _, users, text)) in texts.iter().enumerate() {
         let submit = Submit::parse(text);
-        for node in nodes {
+        let folder = &users.folder;
+        let first = users.nodes.first().and_then(|node| vars.get(node)).cloned();
+        made.texts.push(submit::writers(&submit, folder, disk, first.unwrap_or_default()));
+        for node in &users.nodes {
             let mut given = vars.get(node).cloned().unwrap_or_default();
             given.insert("job".to_owned(), (*node).to_owned());
-            brought.files.extend(submit::brought_back(path, &submit, given));
+            made.files.extend(submit::brought_back(&submit, folder, given));
+            made.runs.insert(*node, i);
         }
     }
-    for (path, line, nodes, text) in texts {
-        let mut found = submit::check(&path, &text, &brought, &given(&vars, &nodes), seen);
+    for (path, line, users, text) in &texts {
+        let brought = Brought::to(&users.nodes, dag, &made, disk);
+        let mut found = submit::check(path, text, &brought, &given(&vars, users), seen);
         if let Some(line) = line {
-            for finding in found.iter_mut().filter(|finding| finding.file == path) {
+            for finding in found.iter_mut().filter(|finding| finding.file == *path) {
                 finding.line = finding.line.saturating_add(line - 1);
                 finding.edit = None;
             }
@@ -95,15 +107,134 @@ pub(super) fn programs(
     findings
 }
 
-/// The disk as it will be: with the files that nodes bring back.
+/// Where a node of the DAG `file` is submitted from.
+fn folder(node: &Node, file: &str) -> String {
+    below(folder_of(file), &node.folder).trim_end_matches('/').to_owned()
+}
+
+/// Scripts that are not there. They run where their node is submitted from.
+fn scripts(dag: &Dag, disk: &dyn Disk) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for script in &dag.scripts {
+        let program = &script.program;
+        let path = path_of(dag, script);
+        if program.contains(['/', '.']) && !program.contains('$') && !disk.exists(&path) {
+            let mut report = Report::new(&script.file);
+            missing(&mut report, script.line, &path);
+            findings.append(&mut report.findings);
+        }
+    }
+    findings
+}
+
+fn path_of(dag: &Dag, script: &super::Script) -> String {
+    let of = dag.nodes.get(&script.node);
+    let folder = of.map_or_else(|| folder_of(&script.file).to_owned(), |n| folder(n, &script.file));
+    below(&folder, &script.program)
+}
+
+/// Whether something runs before the node.
+fn comes_later(dag: &Dag, node: &str) -> bool {
+    dag.edges.iter().any(|(_, child, ..)| child == node)
+        || dag.scripts.iter().any(|script| script.is_pre && script.node == node)
+}
+
+/// All nodes that end before one of `nodes` begins.
+fn before<'a>(dag: &'a Dag, nodes: &[&'a str]) -> BTreeSet<&'a str> {
+    let mut parents: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (parent, child, ..) in &dag.edges {
+        parents.entry(child).or_default().push(parent);
+    }
+    let mut found = BTreeSet::new();
+    let mut open = nodes.to_vec();
+    while let Some(node) = open.pop() {
+        for parent in parents.get(node).into_iter().flatten() {
+            if found.insert(*parent) {
+                open.push(parent);
+            }
+        }
+    }
+    found
+}
+
+/// What all nodes leave.
+#[derive(Default)]
+struct Made<'a> {
+    files: BTreeSet<String>,
+    /// For each submit file what its jobs write without a list; `None` where nobody knows.
+    texts: Vec<Option<Vec<String>>>,
+    /// The submit file of each node.
+    runs: BTreeMap<&'a str, usize>,
+}
+
+/// The disk as nodes of a DAG will find it: with what those before them leave.
 struct Brought<'a> {
     disk: &'a dyn Disk,
-    files: BTreeSet<String>,
+    files: &'a BTreeSet<String>,
+    /// Programs that write files which nobody lists.
+    texts: Vec<&'a str>,
+    scripts: Vec<String>,
+    /// Whether something that cannot be read may have written any file.
+    anything: bool,
+}
+
+impl<'a> Brought<'a> {
+    fn to(nodes: &[&'a str], dag: &'a Dag, made: &'a Made<'_>, disk: &'a dyn Disk) -> Self {
+        let before = before(dag, nodes);
+        let mut brought = Self {
+            disk,
+            files: &made.files,
+            texts: Vec::new(),
+            scripts: Vec::new(),
+            anything: false,
+        };
+        let runs: BTreeSet<Option<usize>> = before
+            .iter()
+            .filter(|node| !dag.nodes.get(**node).is_some_and(|node| node.noop))
+            .map(|node| made.runs.get(node).copied())
+            .collect();
+        for run in runs {
+            match run.and_then(|run| made.texts.get(run)) {
+                Some(Some(texts)) => brought.texts.extend(texts.iter().map(String::as_str)),
+                _ => brought.anything = true,
+            }
+        }
+        let mut read = BTreeSet::new();
+        for script in &dag.scripts {
+            let node = script.node.as_str();
+            let path = path_of(dag, script);
+            let runs = before.contains(node) || (script.is_pre && nodes.contains(&node));
+            if runs && read.insert(path.clone()) {
+                match disk.text(&path) {
+                    Some(text) => brought.scripts.push(text),
+                    None => brought.anything = true,
+                }
+            }
+        }
+        brought
+    }
+
+    /// Whether something before the nodes may leave `path`.
+    fn may_be(&self, path: &str) -> bool {
+        let inside = format!("{}/", normal(path).trim_end_matches('/'));
+        let first = self.files.range(inside.clone()..).next();
+        if self.files.contains(inside.trim_end_matches('/'))
+            || first.is_some_and(|file| file.starts_with(&inside))
+        {
+            return true;
+        }
+        let name = base_name(path);
+        let texts = self.texts.iter().copied().chain(self.scripts.iter().map(String::as_str));
+        // A bare word, such as `log`, is in many texts and is no file.
+        (name.contains('.') || path.ends_with('/'))
+            && (self.anything || { texts }.any(|text| text.contains(name)))
+    }
 }
 
 impl Disk for Brought<'_> {
     fn len(&self, path: &str) -> Option<u64> {
-        self.disk.len(path).or_else(|| self.files.contains(path).then_some(0))
+        let found = self.disk.len(path);
+        found.or_else(|| (!self.disk.is_folder(path) && self.may_be(path)).then_some(0))
     }
 
     fn is_folder(&self, path: &str) -> bool {
@@ -133,15 +264,16 @@ fn by_node(dag: &Dag) -> BTreeMap<&str, Variables> {
     all
 }
 
-fn given(vars: &BTreeMap<&str, Variables>, nodes: &[&str]) -> Given {
-    if let [node] = nodes {
+fn given(vars: &BTreeMap<&str, Variables>, users: &Users<'_>) -> Given {
+    let (nodes, folder) = (&users.nodes, Some(users.folder.clone()));
+    if let [node] = nodes.as_slice() {
         let variables = vars.get(node).cloned().unwrap_or_default();
-        return Given { variables, per_node: Vec::new(), nodes: 1 };
+        return Given { variables, per_node: Vec::new(), nodes: 1, folder };
     }
     // Their values differ: none of them stands for all.
     let keys = nodes.iter().filter_map(|node| vars.get(node)).flat_map(BTreeMap::keys);
     let keys: BTreeSet<&String> = keys.collect();
     let variables = keys.iter().map(|key| ((*key).clone(), format!("$(JOB)_{key}"))).collect();
     let per_node = keys.into_iter().cloned().chain(["job".to_owned()]).collect();
-    Given { variables, per_node, nodes: nodes.len() }
+    Given { variables, per_node, nodes: nodes.len(), folder }
 }

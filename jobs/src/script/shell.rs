@@ -110,7 +110,7 @@ impl Command {
     fn is_work(&self) -> bool {
         let program = self.program();
         let module = self.call().iter().any(|word| word == "-m")
-            && !self.call().iter().any(|word| word == "pip" || word == "venv");
+            && !self.call().iter().any(|word| ["pip", "venv", "zipfile"].contains(&word.as_str()));
         (self.script().is_some() && !matches!(program, "source" | "."))
             || (program.starts_with("python") && module)
             || matches!(program, "torchrun" | "gular-train" | "accelerate" | "deepspeed" | "srun")
@@ -366,8 +366,13 @@ fn continuations(text: &str, script: &Script, report: &mut Report) {
     for command in &script.commands {
         let Some(first) = command.words.first() else { continue };
         let option = first.starts_with('-') && first.len() > 1 && !first.starts_with("---");
-        let before =
-            command.line.checked_sub(2).and_then(|i| lines.get(i)).copied().unwrap_or_default();
+        let line = |back: usize| {
+            command.line.checked_sub(back).and_then(|i| lines.get(i)).copied().unwrap_or_default()
+        };
+        let before = line(2);
+        if is_case(line(1)) {
+            continue;
+        }
         // The line above is found by its own rule.
         if !option || spaces_after_backslash(before) || before.trim().is_empty() {
             continue;
@@ -384,13 +389,33 @@ fn continuations(text: &str, script: &Script, report: &mut Report) {
     }
 }
 
+/// Whether `line` begins with the words of a `case`, such as `-v|--verbose)`.
+fn is_case(line: &str) -> bool {
+    let words = line.split_once(')').map_or("", |(words, _)| words);
+    let mut words = words.split('|').map(str::trim).peekable();
+    words.peek().is_some_and(|word| !word.is_empty())
+        && words.all(|word| !word.contains(|c: char| c.is_whitespace() || "($=".contains(c)))
+}
+
+/// Whether a word of `[ … ]` asks for a file or folder.
+fn is_question(word: &str) -> bool {
+    matches!(word, "-d" | "-e" | "-f" | "-s")
+}
+
 /// After exit code 85 the same script runs again in the same folder.
 fn restarts(text: &str, script: &Script, job: &Job<'_>, report: &mut Report) {
     let lines: Vec<&str> = text.lines().collect();
     let mut guarded = false;
+    // For each `if` that is open, whether it asks what is there.
+    let mut asked: Vec<bool> = Vec::new();
     for command in &script.commands {
+        match command.words.first().map(String::as_str) {
+            Some("if") => asked.push(command.words.iter().any(|word| is_question(word))),
+            Some("fi") => drop(asked.pop()),
+            _ => {}
+        }
         let words = command.call();
-        let tolerated = guarded || command.next == Next::Or;
+        let tolerated = guarded || command.next == Next::Or || asked.contains(&true);
         guarded = command.next == Next::Or
             || (command.next == Next::And && command.program().starts_with(['[', 't']));
         let line = lines.get(command.line - 1).copied().unwrap_or_default();
@@ -574,6 +599,19 @@ mod tests {
         }
         assert_eq!(rules(&text, &job), []);
         assert!(text.contains("mkdir -p out") && text.contains("--b 2 \\\n"), "{text}");
+    }
+
+    #[test]
+    fn what_looks_first_and_the_words_of_a_case_are_no_traps() {
+        let job = Job { restarts: true, ..Job::default() };
+        let check = |body: &str, expected: &[(&'static str, usize)]| {
+            assert_eq!(rules(&format!("#!/bin/sh\nset -e\n{body}"), &job), expected, "{body}");
+        };
+        check("if [ ! -d env ]\nthen\n mkdir env\nfi\n", &[]);
+        check("if [ ! -d env ]; then mkdir env; fi\nmkdir out\n", &[("restart-mkdir", 4)]);
+        check("if [ \"$1\" = a ]; then\n mkdir env\nfi\n", &[("restart-mkdir", 4)]);
+        check("case $1 in\n  -v|--verbose)\n    V=1 ;;\n  -* | --*)\n    exit 1 ;;\nesac\n", &[]);
+        check("python t.py\n  --rate $(cat rate)\n", &[("no-continuation", 4)]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) struct Given {
     pub(crate) per_node: Vec<String>,
     /// How many nodes use it.
     pub(crate) nodes: usize,
+    /// Where DAGMan submits it from; without a DAG it is the file's own folder.
+    pub(crate) folder: Option<String>,
 }
 
 /// A submit file, and what its checks need.
@@ -110,7 +112,7 @@ pub(crate) fn check(
     seen: &mut BTreeSet<String>,
 ) -> Vec<Finding> {
     let submit = Submit::parse(text);
-    let folder = folder_of(file).to_owned();
+    let folder = given.folder.clone().unwrap_or_else(|| folder_of(file).to_owned());
     let mut variables = submit.variables(given.variables.clone());
     let (mut items, mut n_jobs) = (given.per_node.clone(), 0_u64);
     for queue in &submit.queues {
@@ -132,7 +134,7 @@ pub(crate) fn check(
         Context { submit, raw: text.lines().collect(), folder, disk, variables, items, n_jobs };
     let mut report = Report::new(file);
     texts(&context, &mut report);
-    names(&context, &mut report);
+    names(&context, given.nodes > 0, &mut report);
     statements(&context, given, &mut report);
     values::check(&context, &mut report);
     files::check(&context, &mut report);
@@ -206,7 +208,7 @@ fn texts(context: &Context<'_>, report: &mut Report) {
 }
 
 /// Commands and macros that nobody reads or sets.
-fn names(context: &Context<'_>, report: &mut Report) {
+fn names(context: &Context<'_>, in_dag: bool, report: &mut Report) {
     let all: Vec<String> =
         context.submit.sets.iter().map(|set| set.value.to_ascii_lowercase()).collect();
     let queues: Vec<String> =
@@ -287,6 +289,12 @@ fn names(context: &Context<'_>, report: &mut Report) {
         }
     }
     if context.submit.includes {
+        return;
+    }
+    // A file that is written for the nodes of a DAG gets macros by its VARS.
+    let of_nodes =
+        |text: &String| ["$(job)", "$(retry)", "$(dag_"].iter().any(|name| text.contains(name));
+    if !in_dag && all.iter().any(of_nodes) {
         return;
     }
     let mut said: BTreeSet<String> = BTreeSet::new();

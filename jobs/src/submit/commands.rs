@@ -225,10 +225,13 @@ const KNOWN: &[&str] = &[
     "vm_type",
     "vm_vcpus",
     "vm_vnc",
+    // CHTC's own: they let a job leave its pool.
+    "want_campus_pools",
     "want_graceful_removal",
     "want_io_proxy",
     "want_job_networking",
     "want_name_tag",
+    "want_ospool",
     "want_remote_io",
     "when_to_transfer_output",
     "x509userproxy",

@@ -261,11 +261,19 @@ fn is_versioned(url: &str) -> bool {
         let date = word.len() == 4
             && (word.starts_with("20") || word.starts_with("19"))
             && word.chars().all(|c| c.is_ascii_digit());
-        version || hex || date
+        version || hex || date || is_day(word)
     }) || path
         .as_bytes()
         .windows(3)
         .any(|w| matches!(w, [a, b'.', b] if a.is_ascii_digit() && b.is_ascii_digit()))
+}
+
+/// `22Jan2025`
+fn is_day(word: &str) -> bool {
+    let day = word.trim_start_matches(|c: char| c.is_ascii_digit());
+    let month = day.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = word.len() - day.len() + day.len() - month.len();
+    month.len() == 3 && month.chars().all(|c| c.is_ascii_alphabetic()) && digits >= 5
 }
 
 /// Where an output goes, by its name in the job.
@@ -426,6 +434,7 @@ mod tests {
             "osdf:///lab/train-0123456789abcdef.sif",
             "https://x.org/a-2.11.0.whl",
             "osdf:///a/data-2026-08.zip",
+            "osdf:///a/alphafold3.minimal.22Jan2025.sif",
         ] {
             assert!(is_versioned(url), "{url}");
         }

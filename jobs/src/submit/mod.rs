@@ -17,7 +17,7 @@ mod programs;
 mod queue;
 mod values;
 
-pub(crate) use brought::brought_back;
+pub(crate) use brought::{brought_back, writers};
 pub(crate) use check::{Given, check};
 pub(crate) use expand::Variables;
 pub(crate) use parse::Submit;

@@ -209,11 +209,31 @@ fn gpus(context: &Context<'_>, report: &mut Report) {
             Some(_) => {}
         }
     }
+    // Of a GPU this is the CUDA version that its driver supports, not the driver's own.
+    for set in
+        context.submit.sets.iter().filter(|set| set.name.eq_ignore_ascii_case("require_gpus"))
+    {
+        let lower = set.value.to_ascii_lowercase();
+        let asked = lower.split_once("driverversion").map_or("", |(_, behind)| behind);
+        let number: String = asked
+            .trim_start_matches(|c: char| " =<>!?".contains(c))
+            .chars()
+            .take_while(|c| c.is_ascii_digit() || *c == '.')
+            .collect();
+        if number.parse::<f64>().is_ok_and(|number| number >= 100.0) {
+            let what = format!("`require_gpus` compares `DriverVersion` with {number}");
+            let why = "it is the CUDA version that the driver supports, such as 12.4: the job matches no machine";
+            report.warning(
+                "old-gpu-attribute",
+                set.line,
+                [&what, why, "write `gpus_minimum_runtime = …` with a CUDA version"],
+            );
+        }
+    }
     for (name, old, new) in [
         ("requirements", "CUDADriverVersion", "gpus_minimum_runtime"),
         ("requirements", "CUDACapability", "gpus_minimum_capability"),
         ("requirements", "CUDAGlobalMemoryMb", "gpus_minimum_memory"),
-        ("require_gpus", "DriverVersion", "gpus_minimum_runtime"),
     ] {
         for set in context
             .submit
