@@ -80,7 +80,8 @@ fn words(measured: &Measured, lines: &[(&str, String)], part: Option<Share>) -> 
     );
     if let Some(part) = part {
         let hours = measured.seconds * part.of / part.done / 3600.0;
-        let _ = writeln!(text, "whole   {hours:.1} h");
+        let each = measured.seconds / part.done;
+        let _ = writeln!(text, "whole   {hours:.1} h, {} times {each:.1} s", part.of);
     }
     if measured.exit_code != 0 {
         let _ = writeln!(

@@ -79,9 +79,10 @@ pub fn requests(measured: &Measured, share: Option<Share>) -> Vec<(&'static str,
             _ => "\"long\"",
         };
         lines.push(("+GPUJobLength", class.to_owned()));
+        // What the OSPool expects of each; twice that is the limit.
         lines.push((
             "+JobDurationCategory",
-            if hours <= 20.0 { "\"Medium\"" } else { "\"Long\"" }.to_owned(),
+            if hours <= 10.0 { "\"Medium\"" } else { "\"Long\"" }.to_owned(),
         ));
     }
     lines
@@ -124,7 +125,7 @@ mod tests {
                 "request_gpus = 1",
                 "gpus_minimum_memory = 11 GB",
                 "+GPUJobLength = \"medium\"",
-                "+JobDurationCategory = \"Medium\"",
+                "+JobDurationCategory = \"Long\"",
             ]
         );
     }
