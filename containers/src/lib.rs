@@ -39,6 +39,7 @@ pub mod elf;
 mod error;
 pub mod export;
 pub mod fetch;
+mod labels;
 pub mod lock;
 pub mod make;
 pub mod oci;
@@ -59,5 +60,6 @@ pub mod wheel;
 
 pub use self::digest::{ImageDigest, NotADigest, OciDigest, Sha256};
 pub use self::error::{Error, Result};
+pub use self::labels::Labels;
 pub use self::package::Package;
 pub use self::stored_image::{Part, StoredImage};

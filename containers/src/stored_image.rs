@@ -71,15 +71,7 @@ impl StoredImage {
     /// # Errors
     /// [`Error::Sif`], [`Error::Archive`] and others for a damaged one.
     pub fn open(path: &Path, store: &Store, limits: &Limits) -> Result<Self> {
-        let mut magic = [0; 64];
-        let is_sif = path.is_file() && {
-            let mut file = std::fs::File::open(path).map_err(Error::io("open", path))?;
-            let read = std::io::Read::read(&mut file, &mut magic);
-            read.map_err(Error::io("read", path))?;
-            magic.get(32..41) == Some(&b"SIF_MAGIC"[..])
-        };
-        let named_sif = path.extension().is_some_and(|extension| extension == "sif");
-        if is_sif || named_sif { sif(path, store, limits) } else { layout(path, store, limits) }
+        if Sif::is_meant(path)? { sif(path, store, limits) } else { layout(path, store, limits) }
     }
 
     /// Looks whether it would run on `target`.

@@ -132,6 +132,25 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
         assert!(listed.iter().any(|file| file["path"] == "/.singularity.d/test"), "{path}");
         assert!(seen["recipe"].as_str().unwrap().contains("name = \"tool\""), "{path}");
     }
+    // Jobs take what runs where they do, with its size.
+    let job = |path: &Path, site: &str| {
+        let mut command = Command::new(gular());
+        command.args(["job", "new", "j", "--dry-run", "--site", site, "--image"]).arg(path);
+        finish(command.args(["--", "hostname"]).current_dir(case.dir.path()))
+    };
+    let [sif_path, oci, archive] = [0, 1, 2].map(|i| paths[i].canonicalize().unwrap());
+    let submitted = job(&sif_path, "generic");
+    let line = format!("container_image = {}\n", sif_path.display());
+    assert!(submitted.stdout.contains(&line), "{submitted:?}");
+    assert!(!submitted.stdout.contains("size is not known"), "{submitted:?}");
+    for (path, form) in [(&oci, "oci"), (&archive, "oci-archive")] {
+        let script = job(path, "slurm").stdout;
+        let line = format!("apptainer exec {form}:{} hostname\n", path.display());
+        assert!(script.contains(&line), "{script}");
+        let refused = job(path, "generic");
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains("hint: name a .sif"), "{refused:?}");
+    }
     let facts = case.run(&["export", "facts", sif]);
     let facts: Value = serde_json::from_str(&facts.stdout).unwrap();
     assert_eq!(facts["digest"], format!("blake3:{digest}"));

@@ -1,6 +1,8 @@
 //! `gular job`.
 
+mod data;
 mod hosts;
+mod image;
 mod lint;
 mod measure;
 mod new;

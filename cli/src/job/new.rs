@@ -6,24 +6,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gular_containers::export::Facts;
-use gular_jobs::write::{
-    Data, Fetch, Folder, Image, Order, Parameters, Select, Site, Stages, Written, write,
-};
-use gular_transfer::{BundleUrl, Published, RemoteBundle};
+use gular_jobs::write::{Folder, Order, Parameters, Select, Site, Stages, Written, write};
 use serde_json::json;
 
+use super::data::{self, FetchArg};
+use super::image::Asked;
 use super::plan::seconds;
 use crate::exit::{Exit, Failure};
-use crate::network::{self, Access};
+use crate::network::Access;
 use crate::shared::Output;
-use crate::stop::Stop;
 use crate::{show, units};
-
-/// No submit file of more inputs is of use; the job fetches the bundle itself.
-const MAX_LISTED: usize = 2000;
-/// More than most pools have for one job.
-const MAX_DISK_BYTES: u64 = 200 << 30;
 
 /// Write a job's folder: submit file or batch script, wrapper, README
 ///
@@ -51,6 +43,9 @@ pub(super) struct NewArgs {
     #[arg(long, value_enum, default_value_t = SiteArg::Generic, hide_default_value = true, hide_possible_values = true)]
     site: SiteArg,
     /// The container image: osdf:///….sif, docker://…, or a file
+    ///
+    /// A .sif, or for Slurm also an OCI layout or archive. Its size is counted as disk; one that
+    /// `gular image build` made says by its labels which GPUs and drivers it needs.
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
     /// The image's size, where it cannot be seen here
@@ -65,7 +60,21 @@ pub(super) struct NewArgs {
     /// Who brings the data: `batch` (HTCondor) or `job` [default: batch, if it fits]
     #[arg(long, value_enum, value_name = "WHO", hide_short_help = true)]
     fetch: Option<FetchArg>,
-    /// Another file that travels with the job; may be repeated
+    /// The parameter that counts parts of the data from 1: a job gets the shards of its part alone
+    ///
+    /// For `gular-train predict --part {part}/8` and the like: part 3 of 8 is the third eighth of
+    /// each split in stored order, give or take a batch (`--batch-size` of the command, or 32).
+    /// HTCondor brings each job the indexes of all shards and its own shards.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "data",
+        requires = "sweep",
+        hide_short_help = true
+    )]
+    shards_by: Option<String>,
+    /// Another file that travels with the job; may be repeated. A Python wheel is unpacked in the
+    /// job, for its programs to import
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     input: Vec<PathBuf>,
     /// Told to stop, the program saves to DIR and ends with 85
@@ -161,14 +170,6 @@ pub(super) enum SiteArg {
     Generic,
     /// Any machine with Slurm
     Slurm,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FetchArg {
-    /// HTCondor, before the job starts
-    Batch,
-    /// The job, by `gular`
-    Job,
 }
 
 impl From<SiteArg> for Site {
@@ -286,12 +287,11 @@ fn order(args: &NewArgs, later: &Later, sources: &[Source]) -> Result<Order, Fai
     let site = Site::from(args.site);
     let name =
         args.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let facts = args.facts.as_deref().map(facts).transpose()?;
-    let of_image = facts.as_ref();
-    let size = args.image_size.or(of_image.and_then(|facts| facts.bytes));
-    let image = args.image.as_ref().map(|image| place_of(image, size)).transpose()?;
-    let capability = of_image.and_then(|facts| facts.minimum_capability.clone());
-    let cuda = of_image.and_then(|facts| facts.cuda_runtime.clone());
+    let image = args
+        .image
+        .as_deref()
+        .map(|image| Asked::look(image, args.image_size, args.facts.as_deref(), site));
+    let Asked { image, capability, cuda } = image.transpose()?.unwrap_or_default();
     let in_folder = |word: &str| {
         let source = sources.iter().find(|source| source.path == Path::new(word));
         source.map_or_else(
@@ -307,15 +307,24 @@ fn order(args: &NewArgs, later: &Later, sources: &[Source]) -> Result<Order, Fai
     };
     let all = |command: &[String]| command.iter().map(|word| in_folder(word)).collect();
     let inputs = sources.iter().map(|source| (source.name.clone(), source.bytes));
+    let parameters = parameters(&args.sweep)?;
+    let wanted = data::Wanted {
+        site,
+        fetch: args.fetch,
+        scratch_bytes: args.disk,
+        parts: args.shards_by.as_deref().zip(parameters.as_ref()),
+        command: &args.command,
+    };
+    let data = args.data.as_ref().map(|url| data::of(url, &wanted, &args.access)).transpose()?;
     Ok(Order {
         name,
         site,
         command: all(&args.command),
         image,
-        data: data(args, site)?,
+        data,
         inputs: inputs.collect(),
         checkpoint: args.checkpoint.clone(),
-        parameters: parameters(&args.sweep)?,
+        parameters,
         stages: Stages {
             evaluate: later.evaluate.as_deref().map(all),
             select: args.select.as_deref().map(select),
@@ -336,73 +345,21 @@ fn order(args: &NewArgs, later: &Later, sources: &[Source]) -> Result<Order, Fai
         partition: args.partition.clone(),
         stay: args.stay,
         credentials: args.credentials.clone(),
+        imports_gular: sources.iter().any(imports_gular),
         shared: false,
     })
 }
 
-fn facts(path: &Path) -> Result<Facts, Failure> {
-    let text = fs::read(path).map_err(|e| gular_files::Error::new("read", path, e))?;
-    serde_json::from_slice(&text).map_err(|error| {
-        let what = format!("`{}` does not hold the facts of an image: {error}", path.display());
-        let hint = "write it with `gular image export facts IMAGE.sif`";
-        Failure::new(what, Some(hint.to_owned()))
-    })
-}
-
-/// A URL as it is, a file by its whole path: images are too large to be copied.
-fn place_of(image: &str, bytes: Option<u64>) -> Result<Image, Failure> {
-    if image.contains("://") {
-        return Ok(Image { source: image.to_owned(), bytes });
-    }
-    let failed = |e| Failure::from(gular_files::Error::new("read", image, e));
-    let path = fs::canonicalize(image).map_err(failed)?;
-    let length = fs::metadata(&path).map_err(failed)?.len();
-    Ok(Image { source: path.to_string_lossy().into_owned(), bytes: bytes.or(Some(length)) })
-}
-
-/// Reads the manifest: which files there are, and how much they are.
-fn data(args: &NewArgs, site: Site) -> Result<Option<Data>, Failure> {
-    let Some(text) = &args.data else { return Ok(None) };
-    let stop = Stop::install()?;
-    let url: BundleUrl = text.parse()?;
-    let client = network::client(&args.access)?;
-    let bundle = RemoteBundle::open(&client, &url, &stop.flag)
-        .map_err(|error| network::ended(error, &stop))?;
-    let published: &Published = bundle.published();
-    let manifest = bundle.manifest();
-    let mut files = vec![published.manifest().to_string()];
-    let mut bytes = bundle.manifest_bytes().len() as u64;
-    for shard in &manifest.shards {
-        for file in shard.files() {
-            let url = published.url_of(file)?.to_string();
-            if !files.contains(&url) {
-                files.push(url);
-                bytes = bytes.saturating_add(file.bytes);
-            }
-        }
-    }
-    let fits = files.len() <= MAX_LISTED
-        && bytes.saturating_add(args.disk) <= MAX_DISK_BYTES
-        && !site.is_slurm();
-    let fetch = match args.fetch {
-        Some(FetchArg::Batch) => Fetch::Batch,
-        Some(FetchArg::Job) => Fetch::Runtime,
-        None if fits => Fetch::Batch,
-        None => Fetch::Runtime,
+/// Whether a file is a Python program with a line that imports the package.
+fn imports_gular(source: &Source) -> bool {
+    const MAX_BYTES: u64 = 1 << 20;
+    let is_program = source.name.ends_with(".py") && source.bytes <= MAX_BYTES;
+    let text = is_program.then(|| fs::read_to_string(&source.path).ok()).flatten();
+    let imports = |line: &str| {
+        let line = line.trim_start();
+        ["import gular", "from gular "].iter().any(|start| line.starts_with(start))
     };
-    // More machines have the plug-in under this name.
-    let osdf = |url: String| {
-        url.strip_prefix("pelican://osg-htc.org/")
-            .map_or(url.clone(), |path| format!("osdf:///{path}"))
-    };
-    let url = BundleUrl { url: url.url, digest: Some(bundle.digest()) };
-    Ok(Some(Data {
-        url: url.to_string(),
-        digest: bundle.digest().to_string(),
-        files: files.into_iter().map(osdf).collect(),
-        bytes,
-        fetch,
-    }))
+    text.is_some_and(|text| text.lines().any(imports))
 }
 
 /// All combinations of `name=a,b` and `name=1..8`.
@@ -500,14 +457,15 @@ fn made(dir: &Path, folder: &Folder) -> String {
     for note in &folder.notes {
         let _ = writeln!(text, "note: {note}");
     }
-    let first = folder.files.first().map_or("", |file| &file.name);
-    let submit = match first.rsplit_once('.').map_or("", |(_, end)| end) {
-        "sub" => "condor_submit",
-        "dag" => "condor_submit_dag",
-        _ => "sbatch",
+    let first = folder.files.first().map_or("", |file| file.name.as_str());
+    let has = |name: &str| folder.files.iter().any(|file| file.name == name);
+    let (lint, submit) = match first.rsplit_once('.').map_or("", |(_, end)| end) {
+        "sub" => (first, format!("condor_submit {first}")),
+        "dag" => (first, format!("condor_submit_dag {first}")),
+        _ if has("submit.sh") => ("*.sbatch", "sh submit.sh".to_owned()),
+        _ => (first, format!("sbatch {first}")),
     };
-    let _ =
-        writeln!(text, "next: cd {} && gular job lint {first} && {submit} {first}", dir.display());
+    let _ = writeln!(text, "next: cd {} && gular job lint {lint} && {submit}", dir.display());
     text
 }
 

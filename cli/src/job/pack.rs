@@ -113,6 +113,7 @@ pub(super) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         partition: args.partition.clone(),
         stay: false,
         credentials: None,
+        imports_gular: false,
         shared: true,
     };
     let folder =

@@ -95,6 +95,22 @@ impl Sif {
         Ok(Self { file, path: path.to_owned(), arch, uuid, created, descriptors })
     }
 
+    /// Whether a file is to be read as a SIF: its bytes or its name say that it is one.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn is_meant(path: &Path) -> Result<bool> {
+        if path.extension().is_some_and(|extension| extension == "sif") {
+            return Ok(true);
+        }
+        if !path.is_file() {
+            return Ok(false);
+        }
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let mut magic = [0; MAGIC.len()];
+        Ok(file.read_exact_at(&mut magic, 32).is_ok() && magic[..] == MAGIC[..])
+    }
+
     /// The root file system.
     ///
     /// # Errors

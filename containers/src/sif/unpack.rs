@@ -49,6 +49,29 @@ impl Sif {
         Ok(walk.compressor())
     }
 
+    /// A file of the root file system as text, nothing else unpacked; `None` where there is none.
+    ///
+    /// # Errors
+    /// As [`unpack`](Self::unpack); [`Error::Limit`] above `max_bytes`.
+    pub fn text(&self, name: &str, max_bytes: u64) -> Result<Option<String>> {
+        let part = self.part(self.root()?);
+        let mut walk = Walk::new(&part).map_err(|e| self.damaged("", e))?;
+        while let Some(entry) = walk.next().map_err(|e| self.damaged("", e))? {
+            if entry.path != name.as_bytes() {
+                continue;
+            }
+            let Kind::File { size, .. } = entry.kind else { return Ok(None) };
+            if size > max_bytes {
+                let (path, limit) = (self.path.display().to_string(), max_bytes);
+                return Err(Error::Limit { path, what: "bytes", found: size, limit });
+            }
+            let mut bytes = Vec::new();
+            walk.copy_to(&mut bytes).map_err(|e| self.damaged(name, e))?;
+            return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
+        }
+        Ok(None)
+    }
+
     fn part(&self, root: &Descriptor) -> Part<'_> {
         Part { file: self.file(), start: root.offset, bytes: root.bytes }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, Runs, Site, Stage, dag, shell_command};
+use super::{Fetch, Order, Runs, SHARDS, Site, Stage, dag, shell_command};
 use crate::units::request;
 
 /// For an image of unknown size.
@@ -62,8 +62,13 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
         Runs::Merge if order.shared => {}
         Runs::Merge => inputs.extend(results.iter().map(String::as_str)),
     }
+    let own = format!("$({SHARDS})");
     if let Some(data) = stage.data(order).filter(|data| data.fetch == Fetch::Batch) {
-        inputs.extend(data.files.iter().map(String::as_str));
+        let files: &[String] =
+            if stage.runs == Runs::Merge { &data.files } else { data.of_job().0 };
+        inputs.extend(files.iter().map(String::as_str));
+        inputs
+            .extend(data.shares.iter().filter(|_| stage.runs != Runs::Merge).map(|_| own.as_str()));
     }
     if !inputs.is_empty() {
         line("transfer_input_files", &inputs.join(", "));
@@ -100,7 +105,11 @@ pub(super) fn submit_file(order: &Order, stage: &Stage<'_>) -> String {
     line("error", &format!("logs/{said}.err"));
     match &order.parameters {
         Some(parameters) if !in_dag => {
-            let _ = writeln!(text, "queue {} from parameters.txt", parameters.names.join(", "));
+            let shares = order.data.as_ref().filter(|data| data.shares.is_some());
+            let shards = shares.map(|_| SHARDS);
+            let names: Vec<&str> =
+                parameters.names.iter().map(String::as_str).chain(shards).collect();
+            let _ = writeln!(text, "queue {} from parameters.txt", names.join(", "));
         }
         _ => text.push_str("queue\n"),
     }
@@ -144,7 +153,10 @@ fn site(order: &Order, stage: &Stage<'_>, line: &mut impl FnMut(&str, &str)) {
 fn disk(order: &Order, stage: &Stage<'_>) -> u64 {
     let image = order.image.as_ref().map_or(0, |image| image.bytes.unwrap_or(IMAGE_BYTES));
     let inputs: u64 = order.inputs.iter().map(|(_, bytes)| *bytes).sum();
-    let data = stage.data(order).map_or(0, |data| data.bytes);
+    let data = stage.data(order).map_or(0, |data| match stage.runs {
+        Runs::Merge => data.bytes,
+        _ => data.of_job().1,
+    });
     // Results are packed into one file beside what was written.
     let mut written = order.scratch_bytes.saturating_mul(2);
     // The results of other jobs, packed and unpacked.

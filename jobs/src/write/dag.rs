@@ -37,14 +37,15 @@ pub(super) fn graph(order: &Order) -> String {
             .zip(row.into_iter().flatten())
             .map(|(name, value)| format!(" {name}=\"{value}\""))
             .collect();
+        let shards = order.data.as_ref().and_then(|data| data.macro_of(i)).unwrap_or_default();
         let _ = writeln!(text, "JOB job{i} {name}.sub");
         if !vars.is_empty() {
-            let _ = writeln!(text, "VARS job{i}{vars}");
+            let _ = writeln!(text, "VARS job{i}{vars}{shards}");
         }
         if stages.evaluate.is_some() {
             let _ = write!(
                 text,
-                "JOB evaluate{i} evaluate.sub\nVARS evaluate{i} of=\"job{i}\"{vars}\nPARENT job{i} CHILD evaluate{i}\n"
+                "JOB evaluate{i} evaluate.sub\nVARS evaluate{i} of=\"job{i}\"{vars}{shards}\nPARENT job{i} CHILD evaluate{i}\n"
             );
         }
     }
@@ -76,13 +77,6 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
             "a stage has this name: take another one",
         ));
     }
-    let merge_alone = stages.evaluate.is_none() && order.shared;
-    if order.site.is_slurm() && !merge_alone {
-        return Err(refuse(
-            "stages after the jobs are written for HTCondor",
-            "start them by hand, `sbatch --dependency=afterok:JOB`",
-        ));
-    }
     if stages.select.is_some() && stages.evaluate.is_none() {
         return Err(refuse(
             "there is nothing to select by",
@@ -102,6 +96,17 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
             ));
         }
     }
+    let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+    let of_one = |name: &&String| {
+        let place = format!("{{{name}}}");
+        stages.merge.iter().flatten().any(|word| word.contains(&place))
+    };
+    if let Some(name) = names.clone().find(of_one) {
+        return Err(refuse(
+            format!("the command of `--merge` has `{{{name}}}`, which is another for each job"),
+            "it runs once, for all jobs: `{each}` is where their outputs are",
+        ));
+    }
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
     if let Some(select) = &stages.select
         && (select.metric.is_empty() || !select.metric.chars().all(plain))
@@ -116,8 +121,7 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
         let name = name.to_ascii_lowercase();
         name.starts_with("queue") || matches!(name.as_str(), "job" | "retry" | "of" | "node")
     };
-    if let Some(name) = order.parameters.iter().flat_map(|parameters| &parameters.names).find(taken)
-    {
+    if let Some(name) = names.clone().find(taken) {
         return Err(refuse(
             format!("`{name}` cannot be a parameter's name in a DAG"),
             "HTCondor has a macro of that name: take another one",

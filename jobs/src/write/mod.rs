@@ -8,7 +8,8 @@
 //! logs/ results/            made now: HTCondor and Slurm make no folders
 //! ```
 //!
-//! With [`Stages`] also `NAME.dag`, and a submit file and a wrapper for each stage.
+//! With [`Stages`] also `NAME.dag`, and a submit file and a wrapper for each stage; for Slurm a
+//! batch script for each, and `submit.sh`.
 
 mod condor;
 mod dag;
@@ -16,6 +17,7 @@ mod readme;
 mod select;
 mod site;
 mod slurm;
+mod wheels;
 mod wrapper;
 
 use std::collections::BTreeSet;
@@ -74,6 +76,8 @@ pub struct Order {
     pub stay: bool,
     /// A service whose tokens HTCondor keeps for the user, for data that is not public.
     pub credentials: Option<String>,
+    /// A program of the command imports Gular's Python package.
+    pub imports_gular: bool,
     /// The command names files by paths that all machines see, and stages need no results sent.
     pub shared: bool,
 }
@@ -100,7 +104,39 @@ pub struct Data {
     pub bytes: u64,
     /// Who brings it.
     pub fetch: Fetch,
+    /// Where each job needs some of the shards alone.
+    pub shares: Option<Shares>,
 }
+
+/// What of a bundle each job of a sweep needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shares {
+    /// URLs that all jobs need: manifest and indexes.
+    pub common: Vec<String>,
+    /// For each job, the URLs of its shards.
+    pub each: Vec<Vec<String>>,
+    /// The most bytes that a job has of all these.
+    pub bytes: u64,
+}
+
+impl Data {
+    /// What comes to each job, and the bytes of it.
+    fn of_job(&self) -> (&[String], u64) {
+        match &self.shares {
+            Some(shares) => (&shares.common, shares.bytes),
+            None => (&self.files, self.bytes),
+        }
+    }
+
+    /// The macro that has the shards of job `i`, as DAGMan's VARS take it.
+    fn macro_of(&self, i: usize) -> Option<String> {
+        let shards = self.shares.as_ref()?.each.get(i)?;
+        Some(format!(" {SHARDS}=\"{}\"", shards.join(", ")))
+    }
+}
+
+/// The macro with the shards of a job.
+const SHARDS: &str = "shards";
 
 /// Who brings the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,9 +238,14 @@ pub fn write(order: &Order) -> Result<Folder, Refusal> {
         files.push(Written { name: name.to_owned(), text, executable });
     };
     if slurm {
-        file(&job_file(order), slurm::script(order), false);
-        if let Some(merge) = slurm::merge(order) {
-            file("merge.sbatch", slurm::script(&merge), false);
+        for stage in Stage::of(order) {
+            file(&format!("{}.sbatch", stage.name), slurm::script(order, &stage), false);
+        }
+        if order.stages.select.is_some() {
+            file("select.sbatch", slurm::select(order), false);
+        }
+        if Stage::in_dag(order) && !order.shared {
+            file("submit.sh", slurm::submit(order), true);
         }
     } else {
         if !order.stages.is_empty() {
@@ -214,18 +255,26 @@ pub fn write(order: &Order) -> Result<Folder, Refusal> {
             file(&format!("{}.sub", stage.name), condor::submit_file(order, &stage), false);
             file(&stage.wrapper(), wrapper::script(order, &stage), true);
         }
-        if let Some(select) = &order.stages.select {
-            file("select.py", select::program(order, select), true);
-        }
+    }
+    if let Some(select) = &order.stages.select {
+        file("select.py", select::program(order, select), true);
     }
     if let Some(parameters) = &order.parameters {
-        let rows: Vec<String> =
-            parameters.rows.iter().map(|row| format!("{}\n", row.join(", "))).collect();
-        file("parameters.txt", rows.concat(), false);
+        // In a DAG the nodes' VARS have the shards.
+        let shares = order.data.as_ref().and_then(|data| data.shares.as_ref());
+        let shares = shares.filter(|_| !Stage::in_dag(order));
+        let row = |(i, row): (usize, &Vec<String>)| {
+            let own = shares.and_then(|shares| shares.each.get(i)).into_iter().flatten();
+            let words: Vec<&str> = row.iter().chain(own).map(String::as_str).collect();
+            format!("{}\n", words.join(", "))
+        };
+        let rows: String = parameters.rows.iter().enumerate().map(row).collect();
+        file("parameters.txt", rows, false);
     }
     let notes = site::notes(order);
     file("README.md", readme::page(order, &notes), false);
-    let folders = if slurm { vec!["logs"] } else { vec!["logs", "results"] };
+    let results = !slurm || order.stages.evaluate.is_some();
+    let folders = if results { vec!["logs", "results"] } else { vec!["logs"] };
     Ok(Folder { files, folders, notes })
 }
 
@@ -331,7 +380,10 @@ fn accept(order: &Order) -> Result<(), Refusal> {
     let mut seen = BTreeSet::new();
     if let Some(name) = order.inputs.iter().map(|(name, _)| name.as_str()).find(|name| {
         !seen.insert(*name)
-            || matches!(*name, "run.sh" | "evaluate.sh" | "merge.sh" | "select.py" | "output")
+            || matches!(
+                *name,
+                "run.sh" | "evaluate.sh" | "merge.sh" | "select.py" | "submit.sh" | "output"
+            )
     }) {
         return Err(refuse(
             format!("two files are named `{name}`"),
@@ -367,6 +419,22 @@ fn accept(order: &Order) -> Result<(), Refusal> {
             return Err(refuse(
                 format!("the command does not use the parameter `{name}`"),
                 &format!("write `{{{name}}}` where its value goes"),
+            ));
+        }
+    }
+    let shares = order.data.as_ref().filter(|data| data.shares.is_some());
+    if let Some(data) = shares {
+        if order.site.is_slurm() || data.fetch == Fetch::Runtime {
+            return Err(refuse(
+                "shards by part are what HTCondor brings, and here it brings no data",
+                "leave out `--shards-by`, or `--fetch job`",
+            ));
+        }
+        let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
+        if names.into_iter().any(|name| name.eq_ignore_ascii_case(SHARDS)) {
+            return Err(refuse(
+                format!("`{SHARDS}` cannot be a parameter's name beside `--shards-by`"),
+                "take another one",
             ));
         }
     }
@@ -417,7 +485,7 @@ fn open_word(order: &Order) -> Option<&str> {
     let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
     let mut filled: Vec<String> = names.map(|name| format!("{{{name}}}")).collect();
     if order.site.is_slurm() {
-        filled.push("{data}".to_owned());
+        filled.extend(["{data}", "{trained}", "{each}"].map(str::to_owned));
     }
     let mut words = Stage::of(order).into_iter().flat_map(|stage| stage.command);
     let is_open = |word: &&String| {

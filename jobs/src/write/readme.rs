@@ -18,6 +18,9 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
             let _ = writeln!(text, "gular fetch '{}' data      # once, on a login node", data.url);
         }
         let _ = match order.stages.merge {
+            _ if Stage::in_dag(order) && !order.shared => {
+                write!(text, "gular job lint *.sbatch\nsh submit.sh\nsqueue --me\n```\n\n")
+            }
             Some(_) => write!(
                 text,
                 "gular job lint {file} merge.sbatch\njob=$(sbatch --parsable {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\nsqueue --me\n```\n\n## If a part fails\n\nThe merge then never starts (`DependencyNeverSatisfied` in `squeue`). When the other parts have ended, cancel it, and submit the failed part and the merge again. `PART` is the last number in the name of its log, `MERGE` the merge's job:\n\n```sh\nscancel MERGE\njob=$(sbatch --parsable --array=PART {file})\nsbatch --dependency=afterok:\"$job\" merge.sbatch\n```\n\nSeveral parts: `--array=3,7`.\n\n"
@@ -32,6 +35,9 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
             );
         }
         text.push_str("Each job works in a folder of its own below `output/`; what it prints is in `logs/`.\n");
+        if Stage::in_dag(order) && !order.shared {
+            stages_of_slurm(order, &mut text);
+        }
     } else {
         let submit = if Stage::in_dag(order) { "condor_submit_dag" } else { "condor_submit" };
         let _ = write!(
@@ -74,6 +80,39 @@ pub(super) fn page(order: &Order, notes: &[String]) -> String {
         }
     }
     text
+}
+
+/// The same on Slurm.
+fn stages_of_slurm(order: &Order, text: &mut String) {
+    let stages = &order.stages;
+    text.push_str(
+        "\nJob 1 of the array is `job0`: it works in `output/job0`, and its results are in `output/job0/output`.\n",
+    );
+    if let Some(command) = &stages.evaluate {
+        let _ = writeln!(
+            text,
+            "\nAfter each, `evaluate.sbatch` runs `{}` and keeps the last line that it prints in `results/evaluateN.json`.",
+            command.join(" ")
+        );
+    }
+    if let Some(select) = &stages.select {
+        let _ = writeln!(
+            text,
+            "\nThen `select.py` picks the job with the {} `{}`: `results/selected.csv` lists all, and `results/best` is a copy of the best one's results.",
+            if select.lowest { "lowest" } else { "highest" },
+            select.metric
+        );
+    }
+    if let Some(command) = &stages.merge {
+        let _ = writeln!(
+            text,
+            "\nAfter all jobs, `merge.sbatch` runs `{}`; its results are in `output/merge/output`.",
+            command.join(" ")
+        );
+    }
+    text.push_str(
+        "\n## If a job fails\n\nWhat waits for it then never starts (`DependencyNeverSatisfied` in `squeue`). When the other jobs have ended, correct what is wrong, cancel what waits, by the numbers that `submit.sh` printed, and submit the failed jobs again, by their numbers in the array. What follows them is submitted too:\n\n```sh\nscancel WAITING\nsh submit.sh 3,7\n```\n",
+    );
 }
 
 /// What comes after what, and what it leaves.

@@ -12,14 +12,19 @@ pub(super) fn program(order: &Order, select: &Select) -> String {
         select.metric,
         names.join(", ")
     );
-    [HEAD.replace("WORD", word), of, BODY.to_owned()].concat()
+    let (what, starter, copy) = match order.site.is_slurm() {
+        true => ("best is", "A job starts it in this folder", FOLDER),
+        false => ("best.tar is", "DAGMan starts it in this folder", TAR),
+    };
+    let head = HEAD.replace("WORD", word).replace("WHAT", what).replace("STARTER", starter);
+    [head.as_str(), &of, BODY, copy, TAIL].concat()
 }
 
 const HEAD: &str = r#"#!/usr/bin/env python3
 """Picks the job with the WORD metric: results/selected.csv lists all, best first, and
-results/best.tar is a copy of what the best one brought back.
+results/WHAT a copy of what the best one brought back.
 
-DAGMan starts it in this folder, after the last evaluation. Equal jobs stay in their order.
+STARTER, after the last evaluation. Equal jobs stay in their order.
 """
 import csv
 import json
@@ -52,7 +57,17 @@ with open("results/selected.csv.part", "w", newline="") as file:
         table.writerow(["job%d" % i] + row + [repr(value)])
 os.replace("results/selected.csv.part", "results/selected.csv")
 best = found[0]
-shutil.copyfile("results/job%d.tar" % best[1], "results/best.tar.part")
+"#;
+
+const TAR: &str = r#"shutil.copyfile("results/job%d.tar" % best[1], "results/best.tar.part")
 os.replace("results/best.tar.part", "results/best.tar")
-print("job%d has the best %s, %r" % (best[1], METRIC, best[0]))
+"#;
+
+const FOLDER: &str = r#"for old in ("results/best.part", "results/best"):
+    shutil.rmtree(old, ignore_errors=True)
+shutil.copytree("output/job%d/output" % best[1], "results/best.part")
+os.replace("results/best.part", "results/best")
+"#;
+
+const TAIL: &str = r#"print("job%d has the best %s, %r" % (best[1], METRIC, best[0]))
 "#;

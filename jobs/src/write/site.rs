@@ -1,6 +1,6 @@
 //! What sites allow.
 
-use super::{Fetch, Order, Refusal, refuse};
+use super::{Fetch, Order, Refusal, refuse, wheels};
 use crate::units::words;
 
 /// Where a job runs.
@@ -34,33 +34,58 @@ impl Site {
         matches!(self, Self::Jsc | Self::Slurm)
     }
 
-    /// The longest that a job may run.
-    pub(super) fn max_hours(self) -> f64 {
+    /// The longest that a job may run, in hours.
+    pub(super) fn max_hours(self, gpus: u64) -> f64 {
         match self {
+            // Held after 40 in category `Long`: portal.osg-htc.org, "Indicating your Job Duration".
             Self::Ospool => 40.0,
-            Self::Chtc => 168.0,
+            // GPU Lab, `long`: chtc.cs.wisc.edu, "Use GPUs".
+            Self::Chtc if gpus > 0 => 168.0,
+            // chtc.cs.wisc.edu, "Checkpointing Jobs".
+            Self::Chtc => 72.0,
+            // Not read on a page of JSC's: what its partitions were set to.
             Self::Jsc => 24.0,
             Self::Generic | Self::Slurm => 24.0 * 365.0,
         }
     }
 
-    /// What users of the site commonly have unless they asked for more. Sites change it.
+    /// What users of the site have unless they asked for more, by the site's own pages; docs/jobs.md
+    /// has their dates.
     fn quotas(self) -> Quotas {
+        let none = u64::MAX;
         match self {
-            Self::Chtc => {
-                Quotas { results: 40 * GB, data: 100 * GB, items: 1000, place: "/staging" }
-            }
+            Self::Chtc => Quotas {
+                // "Check Disk Quota and Usage"; the others there and in "Manage large data".
+                results: 40 * GB,
+                data: 100 * GB,
+                items: 1000,
+                place: "/staging",
+                source: "chtc.cs.wisc.edu",
+            },
             Self::Ospool => Quotas {
+                // "Overview: Data Staging and Transfer to Jobs".
                 results: 50 * GB,
                 data: 100 * GB,
                 items: usize::MAX,
                 place: "the access point's OSDF folder",
+                source: "portal.osg-htc.org",
             },
-            _ => Quotas { results: u64::MAX, data: u64::MAX, items: usize::MAX, place: "" },
+            Self::Jsc => Quotas {
+                // "What data quotas do exist": soft limits of $PROJECT.
+                results: 16_000 * GB,
+                data: 16_000 * GB,
+                items: 3_000_000,
+                place: "$PROJECT",
+                source: "fz-juelich.de",
+            },
+            Self::Generic | Self::Slurm => {
+                Quotas { results: none, data: none, items: usize::MAX, place: "", source: "" }
+            }
         }
     }
 
-    /// Files above this must not come from the access point.
+    /// Files above this must not come from the access point: "Overview: Data Staging and Transfer
+    /// to Jobs" of the OSPool, "Manage large data in /staging" of CHTC.
     fn max_input_bytes(self) -> u64 {
         match self {
             Self::Ospool | Self::Chtc => 1 << 30,
@@ -79,14 +104,16 @@ struct Quotas {
     data: u64,
     items: usize,
     place: &'static str,
+    /// Whose pages say so.
+    source: &'static str,
 }
 
 pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
-    if !(0.0..).contains(&order.hours) || order.hours > order.site.max_hours() {
+    if !(0.0..).contains(&order.hours) || order.hours > order.site.max_hours(order.gpus) {
         let what = format!(
             "{} hours are more than the site allows, {}",
             order.hours,
-            order.site.max_hours()
+            order.site.max_hours(order.gpus)
         );
         return Err(refuse(
             what,
@@ -111,7 +138,7 @@ pub(super) fn accept(order: &Order) -> Result<(), Refusal> {
 }
 
 /// Of every quota.
-const UNLESS: &str = "unless you asked for more, and sites change this";
+const UNLESS: &str = "unless you asked for more; sites change this";
 
 fn gigabytes(bytes: u64) -> String {
     format!("{:.1} GB", bytes as f64 / GB as f64)
@@ -152,26 +179,32 @@ pub(super) fn notes(order: &Order) -> Vec<String> {
                 "the job fetches the data itself: the image needs the program `gular`, or add it with `--input`",
             );
         }
-        let Quotas { data: most, items, place, .. } = order.site.quotas();
+        let Quotas { data: most, items, place, source, .. } = order.site.quotas();
         if data.bytes > most {
             let (has, most) = (gigabytes(data.bytes), gigabytes(most));
-            note(&format!("the data has {has}: {place} commonly holds {most} {UNLESS}"));
+            note(&format!("the data has {has}: {place} commonly holds {most} ({source}) {UNLESS}"));
         }
         if data.files.len() > items {
             let n = data.files.len();
             note(&format!(
-                "the data is {n} files: {place} commonly holds {items} {UNLESS}; larger shards are fewer files"
+                "the data is {n} files: {place} commonly holds {items} ({source}) {UNLESS}; larger shards are fewer files"
             ));
         }
     }
     let n_jobs = order.parameters.as_ref().map_or(1, |sweep| sweep.rows.len()) as u64;
     let results = n_jobs.saturating_mul(order.scratch_bytes);
-    let most = order.site.quotas().results;
+    let Quotas { results: most, source, .. } = order.site.quotas();
     if results > most {
         let (has, most) = (gigabytes(results), gigabytes(most));
         note(&format!(
-            "the results of all {n_jobs} jobs may be {has} (`--disk`): the folder that they come back to commonly holds {most} {UNLESS}"
+            "the results of all {n_jobs} jobs may be {has} (`--disk`): the folder that they come back to commonly holds {most} ({source}) {UNLESS}"
         ));
+    }
+    let wheel = order.inputs.iter().any(|(name, _)| wheels::is_wheel(name));
+    if order.imports_gular && !wheel {
+        note(
+            "a program imports `gular`: the image needs it, or send the wheel, `--input gular-….whl`, which the job unpacks without a network",
+        );
     }
     if order.shared {
         note("all machines must see the folders that the command names, by these paths");

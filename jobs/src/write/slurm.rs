@@ -1,34 +1,81 @@
-//! The batch script for Slurm.
+//! The batch scripts for Slurm.
+//!
+//! ```text
+//! NAME.sbatch ─▶ evaluate.sbatch ─▶ select.sbatch      arrays, a job for each line of the sweep
+//!            └─▶ merge.sbatch                          submit.sh has Slurm keep the order
+//! ```
 
 use std::fmt::Write as _;
 
-use super::{Order, Site, Stages, shell_command};
+use super::{Order, Runs, Site, Stage, dag, shell_command, wheels};
 use crate::units::request;
 
-/// The job that follows those of an array.
-pub(super) fn merge(order: &Order) -> Option<Order> {
-    Some(Order {
-        name: "merge".to_owned(),
-        command: order.stages.merge.clone()?,
-        stages: Stages::default(),
-        parameters: None,
-        ..order.clone()
-    })
+/// The batch script of a stage.
+pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
+    let mut text = options(order, stage);
+    let checkpoint = order.checkpoint.as_ref().filter(|_| stage.runs == Runs::Jobs);
+    text.push_str("set -uo pipefail\n");
+    if stage.runs != Runs::Merge
+        && let Some(parameters) = &order.parameters
+    {
+        let names = parameters.names.join(" ");
+        let _ = writeln!(
+            text,
+            "IFS=', ' read -r {names} < <(sed -n \"${{SLURM_ARRAY_TASK_ID}}p\" parameters.txt)"
+        );
+    }
+    // Paths of the command begin where it was submitted: a folder for each job, with its inputs.
+    let folder = folder(order, stage.runs);
+    let _ = writeln!(text, "submitted=$PWD\nmkdir -p \"{folder}\"\ncd \"{folder}\" || exit 2");
+    for (name, _) in &order.inputs {
+        let _ = writeln!(text, "ln -sf \"$submitted/{name}\" .");
+    }
+    text.push_str("mkdir -p output");
+    if let Some(folder) = checkpoint {
+        let _ = write!(text, " {folder}");
+    }
+    text.push('\n');
+    text.push_str(&wheels::unpack(order));
+    text.push_str("# srun does not take it over since Slurm 22.05.\nexport SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n");
+    if stage.runs == Runs::Jobs && order.nodes * order.tasks > 1 {
+        // JSC's names of the InfiniBand network end in `i`.
+        let suffix = if order.site == Site::Jsc { "i" } else { "" };
+        let _ = writeln!(
+            text,
+            "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1){suffix}\nMASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))\nexport MASTER_ADDR MASTER_PORT"
+        );
+    }
+    let _ = writeln!(text, "\n{}\ncode=$?", step(order, &command(order, stage)));
+    if stage.runs == Runs::Evaluate {
+        let _ = write!(
+            text,
+            "cat output/evaluation.txt\n# Its last line is a JSON object.\nresult=\"$submitted/results/evaluate$((SLURM_ARRAY_TASK_ID - 1)).json\"\ntail -n 1 output/evaluation.txt > \"$result.part\" && mv \"$result.part\" \"$result\"\n"
+        );
+    }
+    if checkpoint.is_some() {
+        text.push_str("# It saved: wait again, and resume there.\n[ \"$code\" -eq 85 ] && scontrol requeue \"$SLURM_JOB_ID\"\n");
+    }
+    text.push_str("exit \"$code\"\n");
+    text
 }
 
-pub(super) fn script(order: &Order) -> String {
+/// The lines that Slurm reads.
+fn options(order: &Order, stage: &Stage<'_>) -> String {
+    let jobs = stage.runs == Runs::Jobs;
     let mut text = String::from("#!/bin/bash\n");
     let mut option = |name: &str, value: &str| {
         let _ = writeln!(text, "#SBATCH --{name}={value}");
     };
-    option("job-name", &order.name);
+    option("job-name", stage.name);
     for (name, value) in [("account", &order.account), ("partition", &order.partition)] {
         if let Some(value) = value {
             option(name, value);
         }
     }
-    option("nodes", &order.nodes.to_string());
-    option("ntasks-per-node", &order.tasks.to_string());
+    // What follows the jobs is one process.
+    let (nodes, tasks) = if jobs { (order.nodes, order.tasks) } else { (1, 1) };
+    option("nodes", &nodes.to_string());
+    option("ntasks-per-node", &tasks.to_string());
     option("cpus-per-task", &order.cpus.to_string());
     if order.gpus > 0 {
         option("gres", &format!("gpu:{}", order.gpus));
@@ -39,73 +86,111 @@ pub(super) fn script(order: &Order) -> String {
     );
     option("time", &time(order.hours));
     let array = order.parameters.as_ref().map(|parameters| parameters.rows.len().max(1));
+    let array = array.filter(|_| stage.runs != Runs::Merge);
     if let Some(n) = array {
         // The number of a job is its line in the parameters, and of a pack the number of its part.
         option("array", &format!("1-{n}"));
     }
     option("output", if array.is_some() { "logs/%x-%A_%a.out" } else { "logs/%x-%j.out" });
-    if order.checkpoint.is_some() {
+    if order.checkpoint.is_some() && jobs {
         // TERM to the step, a tenth before the end: in time to save; the program then ends with 85.
         let seconds = (order.hours * 360.0).clamp(60.0, 300.0) as u64;
         option("signal", &format!("TERM@{seconds}"));
         option("open-mode", "append");
         let _ = writeln!(text, "#SBATCH --requeue");
     }
+    let file = if jobs { order.name.as_str() } else { stage.name };
     let _ = writeln!(
         text,
-        "# Written by `gular job new`; `gular job lint {}.sbatch` checks it after a change.",
-        order.name
+        "# Written by `gular job new`; `gular job lint {file}.sbatch` checks it after a change."
     );
-    text.push_str("set -uo pipefail\n");
-    let mut folder = "output/$SLURM_JOB_ID".to_owned();
-    if let Some(parameters) = &order.parameters {
-        let names = parameters.names.join(" ");
-        let _ = writeln!(
-            text,
-            "IFS=', ' read -r {names} < <(sed -n \"${{SLURM_ARRAY_TASK_ID}}p\" parameters.txt)"
-        );
-        folder = "output/$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID".to_owned();
+    text
+}
+
+/// Where a stage works. What others read has the same name when it is run again.
+fn folder(order: &Order, runs: Runs) -> String {
+    let job = "$((SLURM_ARRAY_TASK_ID - 1))";
+    match (runs, order.stages.is_empty() || order.shared) {
+        (Runs::Jobs, false) => format!("output/job{job}"),
+        (Runs::Evaluate, _) => format!("output/evaluate{job}"),
+        (Runs::Merge, false) => "output/merge".to_owned(),
+        (Runs::Jobs, true) if order.parameters.is_some() => {
+            "output/$SLURM_ARRAY_JOB_ID-$SLURM_ARRAY_TASK_ID".to_owned()
+        }
+        _ => "output/$SLURM_JOB_ID".to_owned(),
     }
-    // Paths of the command begin where it was submitted: a folder for each job, with its inputs.
-    let _ = writeln!(text, "submitted=$PWD\nmkdir -p \"{folder}\"\ncd \"{folder}\" || exit 2");
-    for (name, _) in &order.inputs {
-        let _ = writeln!(text, "ln -sf \"$submitted/{name}\" .");
+}
+
+fn command(order: &Order, stage: &Stage<'_>) -> String {
+    let trained = format!("$submitted/{}/output", folder(order, Runs::Jobs));
+    let each = |word: &String| match word.contains("{each}") {
+        true => (0..dag::n_jobs(order))
+            .map(|i| word.replace("{each}", &format!("{{submitted}}/output/job{i}/output")))
+            .collect(),
+        false => vec![word.clone()],
+    };
+    let words: Vec<String> = match stage.runs {
+        Runs::Merge => stage.command.iter().flat_map(each).collect(),
+        _ => stage.command.to_vec(),
+    };
+    let places =
+        [("{data}", "$submitted/data"), ("{trained}", &trained), ("{submitted}", "$submitted")];
+    let command = shell_command(order, &words, &places);
+    match stage.runs {
+        Runs::Evaluate => format!("{command} > output/evaluation.txt"),
+        _ => command,
     }
-    text.push_str("mkdir -p output");
-    if let Some(folder) = &order.checkpoint {
-        let _ = write!(text, " {folder}");
-    }
-    text.push('\n');
-    text.push_str("# srun does not take it over since Slurm 22.05.\nexport SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n");
-    if order.nodes * order.tasks > 1 {
-        // JSC's names of the InfiniBand network end in `i`.
-        let suffix = if order.site == Site::Jsc { "i" } else { "" };
-        let _ = writeln!(
-            text,
-            "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1){suffix}\nMASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))\nexport MASTER_ADDR MASTER_PORT"
-        );
-    }
-    let command = shell_command(order, &order.command, &[("{data}", "$submitted/data")]);
-    let bind = if order.data.is_some() || !order.inputs.is_empty() {
+}
+
+/// The step that runs `command`, in the image where there is one.
+fn step(order: &Order, command: &str) -> String {
+    let bind = if order.data.is_some() || !order.inputs.is_empty() || !order.stages.is_empty() {
         " --bind \"$submitted\""
     } else {
         ""
     };
     let nv = if order.gpus > 0 { " --nv" } else { "" };
     let run = match &order.image {
-        Some(image) if image.source.starts_with('/') || image.source.contains("://") => {
+        Some(image) if image.source.starts_with('/') || image.source.contains(':') => {
             format!("apptainer exec{nv}{bind} {} {command}", image.source)
         }
         Some(image) => {
             format!("apptainer exec{nv}{bind} \"$submitted/{}\" {command}", image.source)
         }
-        None => command,
+        None => command.to_owned(),
     };
-    let _ = writeln!(text, "\nsrun --kill-on-bad-exit=1 {run}\ncode=$?");
-    if order.checkpoint.is_some() {
-        text.push_str("# It saved: wait again, and resume there.\n[ \"$code\" -eq 85 ] && scontrol requeue \"$SLURM_JOB_ID\"\n");
+    format!("srun --kill-on-bad-exit=1 {run}")
+}
+
+/// The job that picks the best one.
+pub(super) fn select(order: &Order) -> String {
+    let mut text = String::from("#!/bin/bash\n#SBATCH --job-name=select\n");
+    for (name, value) in [("account", &order.account), ("partition", &order.partition)] {
+        if let Some(value) = value {
+            let _ = writeln!(text, "#SBATCH --{name}={value}");
+        }
     }
-    text.push_str("exit \"$code\"\n");
+    text.push_str(
+        "#SBATCH --ntasks=1\n#SBATCH --mem=500M\n#SBATCH --time=0-00:10:00\n#SBATCH --output=logs/%x-%j.out\n# Written by `gular job new`; `gular job lint select.sbatch` checks it after a change.\nset -uo pipefail\n./select.py\n",
+    );
+    text
+}
+
+/// Submits all stages: Slurm starts each when those before it ended well.
+pub(super) fn submit(order: &Order) -> String {
+    let name = &order.name;
+    let mut text = format!(
+        "#!/bin/sh\n# Submits all stages: Slurm starts each when the ones before it ended well.\n# `sh submit.sh 3,7` submits jobs 3 and 7 of the array again, and what follows them.\nset -eu\nonly=${{1:+--array=$1}}\njobs=$(sbatch --parsable $only {name}.sbatch)\necho \"jobs $jobs\"\n"
+    );
+    if order.stages.evaluate.is_some() {
+        text.push_str("# Each evaluation waits for its job alone.\nevaluations=$(sbatch --parsable $only --dependency=aftercorr:\"$jobs\" evaluate.sbatch)\necho \"evaluations $evaluations\"\n");
+    }
+    if order.stages.select.is_some() {
+        text.push_str("select=$(sbatch --parsable --dependency=afterok:\"$evaluations\" select.sbatch)\necho \"select $select\"\n");
+    }
+    if order.stages.merge.is_some() {
+        text.push_str("merge=$(sbatch --parsable --dependency=afterok:\"$jobs\" merge.sbatch)\necho \"merge $merge\"\n");
+    }
     text
 }
 

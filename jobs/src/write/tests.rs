@@ -22,6 +22,7 @@ fn order(site: Site) -> Order {
             ],
             bytes: 3 << 30,
             fetch: Fetch::Batch,
+            shares: None,
         }),
         inputs: vec![("train.py".to_owned(), 1000)],
         checkpoint: Some("ckpt".to_owned()),
@@ -42,6 +43,7 @@ fn order(site: Site) -> Order {
         partition: None,
         stay: false,
         credentials: None,
+        imports_gular: false,
         shared: false,
     }
 }
@@ -62,14 +64,20 @@ fn findings(order: &Order) -> Vec<String> {
         ("logs/x", ""),
         ("results/x", ""),
         ("train.sif", ""),
+        ("gular-0.1.0-cp39-abi3-manylinux_2_28_x86_64.whl", ""),
     ]);
     for file in &folder.files {
         files.0.insert(file.name.clone(), file.text.clone());
     }
-    let found = lint(&job_file(order), &files).unwrap_or_else(|| unreachable!("it was written"));
+    // A DAG names the others; no batch script does.
+    let scripts = folder.files.iter().map(|file| file.name.clone());
+    let mut names: Vec<String> = scripts.filter(|name| name.ends_with("sbatch")).collect();
+    if names.is_empty() {
+        names.push(job_file(order));
+    }
+    let found = names.iter().flat_map(|name| lint(name, &files).unwrap_or_default());
     let text = |file: &str| files.0.get(file).cloned().unwrap_or_default();
     found
-        .iter()
         .map(|f| format!("{} {}:{} {}\n{}", f.rule, f.file, f.line, f.what, text(&f.file)))
         .collect()
 }
@@ -173,6 +181,80 @@ fn an_ensemble_is_a_graph_without_a_trap() {
 }
 
 #[test]
+fn an_ensemble_on_slurm_is_scripts_that_wait_for_each_other() {
+    let mut order = Order { gpus: 0, image: None, data: None, ..ensemble(Site::Slurm) };
+    order.command = words("python3 train.py --lr={lr} {seed}");
+    assert_eq!(findings(&order), [""; 0]);
+    let submit = text_of(&order, "submit.sh");
+    for line in [
+        "evaluations=$(sbatch --parsable $only --dependency=aftercorr:\"$jobs\" evaluate.sbatch)",
+        "select=$(sbatch --parsable --dependency=afterok:\"$evaluations\" select.sbatch)",
+        "merge=$(sbatch --parsable --dependency=afterok:\"$jobs\" merge.sbatch)",
+    ] {
+        assert!(submit.lines().any(|found| found == line), "{line}\n{submit}");
+    }
+    // Run again, a job works where it did: its checkpoint is there, and its results are found.
+    let job = "output/job$((SLURM_ARRAY_TASK_ID - 1))";
+    assert!(text_of(&order, "pets.sbatch").contains(&format!("cd \"{job}\" ")));
+    let evaluate = text_of(&order, "evaluate.sbatch");
+    assert!(evaluate.contains(&format!("--weights \"$submitted/{job}/output/w\" ")), "{evaluate}");
+    assert!(!evaluate.contains("requeue") && evaluate.contains("--array=1-2\n"), "{evaluate}");
+    let merge = text_of(&order, "merge.sbatch");
+    let both = "\"$submitted/output/job0/output/w\" \"$submitted/output/job1/output/w\"\n";
+    assert!(merge.contains(both) && !merge.contains("--array"), "{merge}");
+    assert!(text_of(&order, "select.py").contains("copytree(\"output/job%d/output\""));
+    // Without stages nothing of this is there.
+    let alone = Order { stages: Stages::default(), ..order };
+    assert_eq!(text_of(&alone, "submit.sh"), "");
+    assert!(text_of(&alone, "pets.sbatch").contains("output/$SLURM_ARRAY_JOB_ID-"));
+}
+
+#[test]
+fn a_job_gets_the_shards_of_its_part() {
+    let url = |name: &str| format!("osdf:///lab/pets/v1/data/{name}.safetensors");
+    let parts = |stages| {
+        let mut order = Order {
+            parameters: Some(Parameters {
+                names: vec!["part".to_owned()],
+                rows: vec![words("1"), words("2")],
+            }),
+            command: words("python3 train.py {data} --part {part}/2"),
+            stages,
+            ..order(Site::Ospool)
+        };
+        order.data.iter_mut().for_each(|data| {
+            data.shares = Some(Shares {
+                common: vec![url("index")],
+                each: vec![vec![url("a"), url("b")], vec![url("b"), url("c")]],
+                bytes: 2 << 30,
+            });
+        });
+        order
+    };
+    let order = parts(Stages::default());
+    assert_eq!(findings(&order), [""; 0]);
+    let submit = text_of(&order, "pets.sub");
+    let inputs = format!("transfer_input_files = train.py, {}, $(shards)\n", url("index"));
+    assert!(submit.contains(&inputs), "{submit}");
+    assert!(submit.ends_with("queue part, shards from parameters.txt\n"), "{submit}");
+    // (6 + 2 + 2 * 1 + 1) GB and a tenth.
+    assert!(submit.contains("request_disk = 13 GB\n"), "{submit}");
+    let rows = format!("1, {0}, {1}\n2, {1}, {2}\n", url("a"), url("b"), url("c"));
+    assert_eq!(text_of(&order, "parameters.txt"), rows);
+    let merge = words("python3 train.py --merge {each}/w");
+    let graph = parts(Stages { merge: Some(merge), ..Stages::default() });
+    assert_eq!(findings(&graph), [""; 0]);
+    assert_eq!(text_of(&graph, "parameters.txt"), "1\n2\n");
+    let line = format!("VARS job1 part=\"2\" shards=\"{}, {}\"\n", url("b"), url("c"));
+    assert!(text_of(&graph, "pets.dag").contains(&line), "{}", text_of(&graph, "pets.dag"));
+    // HTCondor alone brings data.
+    let mut fetched = parts(Stages::default());
+    fetched.data.iter_mut().for_each(|data| data.fetch = Fetch::Runtime);
+    assert!(write(&fetched).is_err());
+    assert!(write(&Order { site: Site::Slurm, ..order }).is_err());
+}
+
+#[test]
 fn parts_of_a_pack_are_jobs_and_their_merge_follows() {
     let pack = |site| Order {
         name: "pack".to_owned(),
@@ -217,14 +299,41 @@ fn quotas_of_a_site_are_compared_with_data_and_results() {
     let mut many = order(Site::Chtc);
     assert!(!has(&many, "commonly"));
     many.data.iter_mut().for_each(|data| data.files = vec![data.files[0].clone(); 1001]);
-    assert!(has(&many, "the data is 1001 files: /staging commonly holds 1000 unless"));
-    let mut large = order(Site::Ospool);
+    assert!(has(
+        &many,
+        "the data is 1001 files: /staging commonly holds 1000 (chtc.cs.wisc.edu) unless"
+    ));
+    let mut large = order(Site::Chtc);
     large.data.iter_mut().for_each(|data| data.bytes = 101_000_000_000);
     assert!(has(&large, "the data has 101.0 GB: "));
     large.data.iter_mut().for_each(|data| data.bytes = 100_000_000_000);
     assert!(!has(&large, "the data has"));
+    large.data.iter_mut().for_each(|data| data.bytes = 101_000_000_000);
+    let elsewhere = Order { site: Site::Ospool, ..large };
+    assert!(has(&elsewhere, "commonly holds 100.0 GB (portal.osg-htc.org) unless"));
     let results = Order { scratch_bytes: 41_000_000_000, ..order(Site::Chtc) };
     assert!(has(&results, "the results of all 1 jobs"));
+    let jsc = Order { scratch_bytes: 16_001_000_000_000, ..order(Site::Jsc) };
+    assert!(has(&jsc, "commonly holds 16000.0 GB (fz-juelich.de) unless"));
+}
+
+#[test]
+fn wheels_travel_with_the_job() {
+    let says = |order: &Order| {
+        write(order)
+            .is_ok_and(|folder| folder.notes.iter().any(|note| note.contains("gular-….whl")))
+    };
+    let without = Order { imports_gular: true, ..order(Site::Chtc) };
+    assert!(says(&without) && !says(&order(Site::Chtc)));
+    let wheel = "gular-0.1.0-cp39-abi3-manylinux_2_28_x86_64.whl";
+    for (site, script) in [(Site::Chtc, "run.sh"), (Site::Jsc, "pets.sbatch")] {
+        let mut with = Order { imports_gular: true, site, ..without.clone() };
+        with.inputs.push((wheel.to_owned(), 20 << 20));
+        assert_eq!(findings(&with), [""; 0]);
+        let text = text_of(&with, script);
+        assert!(text.contains(&format!("python3 -m zipfile -e {wheel} wheels.part")), "{text}");
+        assert!(!says(&with) && !text_of(&without, "run.sh").contains("zipfile"));
+    }
 }
 
 #[test]
@@ -263,6 +372,8 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
     };
     let base = || order(Site::Ospool);
     check(Order { hours: 50.0, ..base() }, "hours");
+    check(Order { hours: 73.0, gpus: 0, ..order(Site::Chtc) }, "more than the site allows, 72");
+    assert!(write(&Order { hours: 73.0, ..order(Site::Chtc) }).is_ok());
     check(Order { hours: f64::NAN, ..base() }, "hours");
     check(Order { stay: true, ..base() }, "campus");
     check(Order { nodes: 2, ..base() }, "one process");
@@ -283,7 +394,10 @@ fn what_a_site_or_a_shell_cannot_do_is_refused() {
         change(&mut order);
         order
     };
-    check(stages(|order| order.site = Site::Slurm), "HTCondor");
+    check(
+        stages(|order| order.stages.merge = Some(words("merge {each}/w --seed {seed}"))),
+        "another for each job",
+    );
     check(stages(|order| order.stages.evaluate = None), "select by");
     check(stages(|order| order.stages.evaluate = Some(words("eval x"))), "{trained}");
     check(stages(|order| order.stages.merge = Some(words("merge x"))), "{each}");

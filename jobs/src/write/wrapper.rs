@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Fetch, Order, Runs, Stage, condor, dag};
+use super::{Fetch, Order, Runs, Stage, condor, dag, wheels};
 
 pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
     let mut text = String::from(
@@ -20,6 +20,7 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
         let _ = write!(text, " {folder}");
     }
     text.push('\n');
+    text.push_str(&wheels::unpack(order));
     match stage.runs {
         Runs::Jobs => {}
         Runs::Evaluate => text.push_str(

@@ -1,0 +1,229 @@
+//! What `gular job new` knows of a bundle: its files, who brings them, and which job needs which.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use clap::ValueEnum;
+use gular_bundle::{FileEntry, Manifest, ShardEntry, Split};
+use gular_jobs::write::{Data, Fetch, Parameters, Shares, Site};
+use gular_transfer::{BundleUrl, Published, RemoteBundle};
+
+use crate::exit::Failure;
+use crate::network::{self, Access};
+use crate::stop::Stop;
+
+/// No submit file of more inputs is of use; the job fetches the bundle itself.
+const MAX_LISTED: usize = 2000;
+/// More than most pools have for one job.
+const MAX_DISK_BYTES: u64 = 200 << 30;
+/// What `gular-train` has unless it is told.
+const BATCH_SIZE: u64 = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum FetchArg {
+    /// HTCondor, before the job starts
+    Batch,
+    /// The job, by `gular`
+    Job,
+}
+
+/// What is asked of the data.
+pub(super) struct Wanted<'a> {
+    pub(super) site: Site,
+    pub(super) fetch: Option<FetchArg>,
+    pub(super) scratch_bytes: u64,
+    /// The parameter that is the number of a part, and all parameters.
+    pub(super) parts: Option<(&'a str, &'a Parameters)>,
+    pub(super) command: &'a [String],
+}
+
+/// Reads the manifest: which files there are, and how much they are.
+pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data, Failure> {
+    let stop = Stop::install()?;
+    let url: BundleUrl = url.parse()?;
+    let client = network::client(access)?;
+    let bundle = RemoteBundle::open(&client, &url, &stop.flag)
+        .map_err(|error| network::ended(error, &stop))?;
+    let (published, manifest) = (bundle.published(), bundle.manifest());
+    let of_manifest = bundle.manifest_bytes().len() as u64;
+    let mut files = vec![osdf(&published.manifest().to_string())];
+    let mut bytes = of_manifest;
+    for file in manifest.files() {
+        files.push(name_of(published, file)?);
+        bytes = bytes.saturating_add(file.bytes);
+    }
+    let shares = match wanted.parts {
+        None => None,
+        Some((name, parameters)) => {
+            let parts = parts(name, parameters)?;
+            Some(shares(published, manifest, of_manifest, &parts, batch_size(wanted.command))?)
+        }
+    };
+    let (n, of_job) = match &shares {
+        None => (files.len(), bytes),
+        Some(shares) => {
+            let own = shares.each.iter().map(Vec::len).max().unwrap_or(0);
+            (shares.common.len() + own, shares.bytes)
+        }
+    };
+    let fits = n <= MAX_LISTED
+        && of_job.saturating_add(wanted.scratch_bytes) <= MAX_DISK_BYTES
+        && !wanted.site.is_slurm();
+    let fetch = match wanted.fetch {
+        Some(FetchArg::Batch) => Fetch::Batch,
+        Some(FetchArg::Job) => Fetch::Runtime,
+        None if fits => Fetch::Batch,
+        None => Fetch::Runtime,
+    };
+    let url = BundleUrl { url: url.url, digest: Some(bundle.digest()) };
+    let digest = bundle.digest().to_string();
+    Ok(Data { url: url.to_string(), digest, files, bytes, fetch, shares })
+}
+
+fn name_of(published: &Published, file: &FileEntry) -> Result<String, Failure> {
+    Ok(osdf(&published.url_of(file)?.to_string()))
+}
+
+/// More machines have the plug-in under this name.
+fn osdf(url: &str) -> String {
+    url.strip_prefix("pelican://osg-htc.org/")
+        .map_or_else(|| url.to_owned(), |path| format!("osdf:///{path}"))
+}
+
+/// The part of each job, from 0, and how many there are.
+struct Parts {
+    of_jobs: Vec<u64>,
+    n: u64,
+}
+
+/// The values of parameter `name`, which are 1, 2, 3 ….
+fn parts(name: &str, parameters: &Parameters) -> Result<Parts, Failure> {
+    let hint = format!("sweep it: `--sweep {name}=1..8`, with `{{{name}}}/8` in the command");
+    let at = parameters.names.iter().position(|other| other == name).ok_or_else(|| {
+        Failure::new(format!("the sweep has no parameter `{name}`"), Some(hint.clone()))
+    })?;
+    let values = parameters.rows.iter().filter_map(|row| row.get(at));
+    let numbers: Option<Vec<u64>> = values.map(|value| value.parse().ok()).collect();
+    let numbers = numbers.unwrap_or_default();
+    let n = numbers.iter().copied().max().unwrap_or(0);
+    if n == 0 || !(1..=n).all(|part| numbers.contains(&part)) || numbers.contains(&0) {
+        let what = format!("the values of `{name}` are not parts: 1, 2, 3 and so on");
+        return Err(Failure::new(what, Some(hint)));
+    }
+    Ok(Parts { of_jobs: numbers.iter().map(|part| part - 1).collect(), n })
+}
+
+/// `--batch-size N` of the command: parts may be cut between two batches.
+fn batch_size(command: &[String]) -> u64 {
+    let flag = "--batch-size";
+    let mut words = command.iter();
+    while let Some(word) = words.next() {
+        let value = match word.strip_prefix(flag) {
+            Some("") => words.next().map(String::as_str),
+            Some(value) => value.strip_prefix('='),
+            None => continue,
+        };
+        if let Some(n) = value.and_then(|value| value.parse().ok()) {
+            return n;
+        }
+    }
+    BATCH_SIZE
+}
+
+/// The shards of each job's part, and what all jobs need.
+fn shares(
+    published: &Published,
+    manifest: &Manifest,
+    of_manifest: u64,
+    parts: &Parts,
+    batch_size: u64,
+) -> Result<Shares, Failure> {
+    let mut common = vec![osdf(&published.manifest().to_string())];
+    let mut common_bytes = of_manifest;
+    let mut seen = HashSet::new();
+    for listing in manifest.shards.iter().flat_map(ShardEntry::listings) {
+        if seen.insert(&listing.name) {
+            common.push(name_of(published, listing)?);
+            common_bytes = common_bytes.saturating_add(listing.bytes);
+        }
+    }
+    let mut of_parts = Vec::new();
+    for part in 0..parts.n {
+        let (mut names, mut bytes, mut seen) = (Vec::new(), common_bytes, HashSet::new());
+        for split in Split::ALL {
+            let range = samples(part, parts.n, manifest.n_samples(split), batch_size);
+            let mut end = 0_u64;
+            for shard in manifest.of_split(split) {
+                let start = end;
+                end = end.saturating_add(shard.samples);
+                // A shard of two splits is listed by both.
+                if start < range.end && end > range.start && seen.insert(&shard.file.name) {
+                    names.push(name_of(published, &shard.file)?);
+                    bytes = bytes.saturating_add(shard.file.bytes);
+                }
+            }
+        }
+        of_parts.push((names, bytes));
+    }
+    let of_job = |part: &u64| usize::try_from(*part).ok().and_then(|part| of_parts.get(part));
+    let each = parts.of_jobs.iter().filter_map(of_job).map(|(names, _)| names.clone()).collect();
+    let bytes = of_parts.iter().map(|(_, bytes)| *bytes).max().unwrap_or(common_bytes);
+    Ok(Shares { common, each, bytes })
+}
+
+/// Part `part` of `of` of `n` samples, wherever it was rounded to whole batches.
+fn samples(part: u64, of: u64, n: u64, batch_size: u64) -> Range<u64> {
+    let cut = |part: u64| {
+        let cut = u128::from(n) * u128::from(part) / u128::from(of);
+        u64::try_from(cut).unwrap_or(u64::MAX)
+    };
+    let end = cut(part + 1).saturating_add(batch_size).min(n);
+    cut(part).saturating_sub(batch_size)..end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_every_sample_that_whole_batches_may_give_it() {
+        for (n, batch, of) in [(53, 8, 3), (5, 8, 3), (64, 8, 3), (9, 1, 4), (1000, 32, 7)] {
+            let batches = |part: u64| (n_batches(n, batch) * part / of * batch).min(n);
+            for part in 0..of {
+                let found = samples(part, of, n, batch);
+                let (from, to) = (batches(part), batches(part + 1));
+                assert!(
+                    from == to || found.start <= from && to <= found.end,
+                    "{part} of {of}: {n}"
+                );
+            }
+        }
+    }
+
+    fn n_batches(n: u64, batch: u64) -> u64 {
+        n.div_ceil(batch)
+    }
+
+    #[test]
+    fn the_batch_size_is_that_of_the_command() {
+        let of =
+            |command: &str| batch_size(&command.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(of("predict --batch-size 64"), 64);
+        assert_eq!(of("predict --batch-size=8 --part 1/3"), 8);
+        assert_eq!(of("predict --batch-size-of x"), BATCH_SIZE);
+    }
+
+    #[test]
+    fn parts_are_counted_from_1() {
+        let sweep = |values: &[&str]| Parameters {
+            names: vec!["part".to_owned()],
+            rows: values.iter().map(|&value| vec![value.to_owned()]).collect(),
+        };
+        let of = |values: &[&str]| parts("part", &sweep(values)).ok().map(|p| (p.of_jobs, p.n));
+        assert_eq!(of(&["1", "2", "2"]), Some((vec![0, 1, 1], 2)));
+        for wrong in [&["0", "1"][..], &["1", "3"], &["a"], &[]] {
+            assert_eq!(of(wrong), None, "{wrong:?}");
+        }
+        assert!(parts("seed", &sweep(&["1"])).is_err());
+    }
+}

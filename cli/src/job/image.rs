@@ -1,0 +1,77 @@
+//! What a job has to ask for because of its image.
+
+use std::fs;
+use std::path::Path;
+
+use gular_containers::Labels;
+use gular_containers::export::Facts;
+use gular_jobs::write::{Image, Site};
+
+use crate::exit::Failure;
+
+/// An image, and what a GPU needs for it.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) image: Option<Image>,
+    pub(super) capability: Option<String>,
+    pub(super) cuda: Option<String>,
+}
+
+impl Asked {
+    /// A URL as it is, a file by its whole path: images are too large to be copied. What GPUs and
+    /// drivers it needs `facts` say, else its labels, if it is one of ours.
+    pub(super) fn look(
+        image: &str,
+        bytes: Option<u64>,
+        facts: Option<&Path>,
+        site: Site,
+    ) -> Result<Self, Failure> {
+        let mut asked = if image.contains("://") {
+            let image = Image { source: image.to_owned(), bytes: None };
+            Self { image: Some(image), ..Self::default() }
+        } else {
+            Self::of_file(image, site)?
+        };
+        let facts = facts.map(read).transpose()?;
+        if let Some(image) = &mut asked.image {
+            image.bytes = bytes.or(facts.as_ref().and_then(|facts| facts.bytes)).or(image.bytes);
+        }
+        if let Some(facts) = facts {
+            asked.capability = facts.minimum_capability.or(asked.capability);
+            asked.cuda = facts.cuda_runtime.or(asked.cuda);
+        }
+        Ok(asked)
+    }
+
+    fn of_file(image: &str, site: Site) -> Result<Self, Failure> {
+        let failed = |e| Failure::from(gular_files::Error::new("read", image, e));
+        let path = fs::canonicalize(image).map_err(failed)?;
+        let labels = Labels::read(&path)?;
+        let text = path.to_string_lossy();
+        let source = match (labels.is_sif, site.is_slurm()) {
+            (true, _) => text.into_owned(),
+            (false, true) if path.is_dir() => format!("oci:{text}"),
+            (false, true) => format!("oci-archive:{text}"),
+            (false, false) => {
+                let what =
+                    format!("`{image}` is an OCI image, and jobs of HTCondor take a .sif or a URL");
+                let hint = "name a .sif: `gular image build` writes one, and `apptainer build train.sif oci:DIR` makes one of a layout";
+                return Err(Failure::new(what, Some(hint.to_owned())));
+            }
+        };
+        Ok(Self {
+            image: Some(Image { source, bytes: Some(labels.bytes) }),
+            capability: labels.minimum_capability().map(str::to_owned),
+            cuda: labels.cuda_runtime().map(str::to_owned),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Facts, Failure> {
+    let text = fs::read(path).map_err(|e| gular_files::Error::new("read", path, e))?;
+    serde_json::from_slice(&text).map_err(|error| {
+        let what = format!("`{}` does not hold the facts of an image: {error}", path.display());
+        let hint = "write it with `gular image export facts IMAGE.sif`";
+        Failure::new(what, Some(hint.to_owned()))
+    })
+}

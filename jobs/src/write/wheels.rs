@@ -1,0 +1,29 @@
+//! Python packages that travel with a job, so that it needs no network to install them.
+
+use std::fmt::Write as _;
+
+use super::Order;
+
+/// Lines of a script that unpack the wheels among the inputs, once, and have Python and the shell
+/// find what is in them.
+pub(super) fn unpack(order: &Order) -> String {
+    let names = order.inputs.iter().map(|(name, _)| name.as_str());
+    let wheels: Vec<&str> = names.filter(|name| is_wheel(name)).collect();
+    let mut text = String::new();
+    if wheels.is_empty() {
+        return text;
+    }
+    text.push_str("# Python packages, unpacked once: the job may run again in this folder.\nif [ ! -d wheels ]; then\n");
+    for wheel in wheels {
+        let _ = writeln!(text, "  python3 -m zipfile -e {wheel} wheels.part || exit 2");
+    }
+    text.push_str(
+        "  mv wheels.part wheels\nfi\nfor programs in \"$PWD\"/wheels/*.data/scripts; do\n  [ -d \"$programs\" ] && chmod +x \"$programs\"/* && PATH=$programs:$PATH\ndone\nexport PATH PYTHONPATH=\"$PWD/wheels${PYTHONPATH:+:$PYTHONPATH}\"\n",
+    );
+    text
+}
+
+/// Whether a file is a Python package.
+pub(super) fn is_wheel(name: &str) -> bool {
+    name.ends_with(".whl")
+}
