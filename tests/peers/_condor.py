@@ -152,9 +152,9 @@ def stage(ad, sandbox, folder):
     shutil.copy(iwd(ad, folder) / program, sandbox / program.name)
     for item in listed(ad, "TransferInput"):
         name = item.rstrip("/").rsplit("/", 1)[-1]
+        if "ContainerImage" in ad and name == str(ad.eval("ContainerImage")).rsplit("/", 1)[-1]:
+            continue
         if "://" in item:
-            if "ContainerImage" in ad and name == ad.eval("ContainerImage"):
-                continue
             plugin(item, sandbox / name)
             continue
         source = iwd(ad, folder) / item

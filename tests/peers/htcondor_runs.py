@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 
 from _shared import GULAR, check, federation, finish, gular, make_images, run, skip
 
@@ -68,6 +69,26 @@ def killed_at_random(url, digest):
     check("the best is kept", member(calm, "best", "weights.safetensors") == member(calm, best, "weights.safetensors"))
 
 
+def parts(url, digest):
+    """Each of three jobs gets the shards of its part alone, and together they predict what one job does."""
+    with tarfile.open("calm/results/job0.tar") as tar:
+        pathlib.Path("weights.safetensors").write_bytes(tar.extractfile("output/weights.safetensors").read())
+    predict = ["predict", "--weights", "weights.safetensors", "--batch-size", "8", "--device", "cpu", "--torch-threads", "1", "--jobs", "1", "--size", "24"]
+    run(os.environ["GULAR_TRAIN_BIN"], *predict, "many", "--out", "single.csv")
+    options = ["--data", url, "--input", "weights.safetensors", "--sweep", "part=1..3", "--shards-by", "part"]
+    merge = ["--merge", "./gular-train merge {each}/part.csv --out output/all.csv"]
+    command = ["./gular-train", *predict, "{data}", "--digest", digest, "--part", "{part}/3", "--out", "output/part.csv"]
+    folder = new("parts", *options, *merge, command=command)
+    lines = [line for line in (folder / "parts.dag").read_text().splitlines() if line.startswith("VARS")]
+    shards = [line.split('shards="')[1].rstrip('"').split(", ") for line in lines]
+    n = len({shard for own in shards for shard in own})
+    check("no job gets all shards", len(lines) == 3 and max(map(len, shards)) < n, shards)
+    pool = condor.Pool(folder)
+    failed = condor.run_dag(pool, "parts.dag")
+    check("jobs with their shards alone end well", not failed, f"{failed} {pool.events}")
+    check("three jobs predict what one does", member(folder, "merge", "all.csv") == pathlib.Path("single.csv").read_bytes())
+
+
 def a_failed_node_is_rescued():
     pathlib.Path("step.sh").write_text('#!/bin/sh\n[ "$1" = 2 ] && exit 3\necho "$1" > output/part\n')
     pathlib.Path("join.sh").write_text('#!/bin/sh\ncat "$@" > output/all\n')
@@ -105,6 +126,21 @@ def the_choice():
     check("an evaluation without its number is named", result.returncode == 1 and "evaluate2.json" in result.stderr, result.stderr)
 
 
+def a_wheel_travels():
+    """A Python program imports a package that came with the job, and runs what it brings, without pip or network."""
+    with zipfile.ZipFile("hello-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("hello/__init__.py", "WORD = 'hello'\n")
+        wheel.writestr("hello-1.0.data/scripts/say", '#!/bin/sh\necho "$1 world"\n')
+    program = "import hello, subprocess\nopen('output/said', 'w').write(subprocess.check_output(['say', hello.WORD], text=True))\n"
+    pathlib.Path("train.py").write_text(program)
+    folder = new("wheel", "--input", "hello-1.0-py3-none-any.whl", command=["python3", "train.py"])
+    codes = condor.Pool(folder).submit("wheel.sub")
+    [result] = (folder / "results").iterdir()
+    with tarfile.open(result) as tar:
+        said = tar.extractfile("output/said").read()
+    check("a wheel that came with the job is imported", (codes, said) == ([0], b"hello world\n"), f"{codes} {said}")
+
+
 def holds():
     """The starter is as strict as HTCondor: what is listed must be there."""
     pathlib.Path("held").mkdir()
@@ -127,6 +163,7 @@ def main():
     holds()
     a_failed_node_is_rescued()
     the_choice()
+    a_wheel_travels()
     make_images()
     gular("pack", "images", "bundle", "--shard-size", "1MiB")
     with federation("federation") as said:
@@ -135,6 +172,10 @@ def main():
         os.environ["BEARER_TOKEN_FILE"] = said["token"]
         os.environ["BEARER_TOKEN"] = pathlib.Path(said["token"]).read_text().strip()
         killed_at_random(published.get("url") or f"{said['url']}/pets/v1", digest)
+        make_images("many-images", 150)
+        gular("pack", "many-images", "many", "--shard-size", "1MiB")
+        gular("publish", "many", f"{said['url']}/many/v1", "--token", said["token"])
+        parts(f"{said['url']}/many/v1", gular("inspect", "many")["digest"])
 
 
 main()

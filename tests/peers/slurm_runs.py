@@ -27,7 +27,8 @@ def new(name, *options, command):
     """A folder as a user makes it, checked as a user checks it."""
     options = options if "--memory" in options else ("--memory", "100MB", *options)
     run(GULAR, "job", "new", name, "--site", "slurm", "--time", "10min", *options, "--", *command)
-    lint = subprocess.run([GULAR, "job", "lint", "--strict", f"{name}.sbatch"], cwd=name, capture_output=True, text=True)
+    scripts = sorted(path.name for path in pathlib.Path(name).glob("*.sbatch"))
+    lint = subprocess.run([GULAR, "job", "lint", "--strict", *scripts], cwd=name, capture_output=True, text=True)
     check(f"{name} has no trap", lint.returncode == 0, lint.stdout + lint.stderr)
     test = subprocess.run(["sbatch", "--test-only", f"{name}.sbatch"], cwd=name, capture_output=True, text=True)
     check(f"{name} is accepted by sbatch", test.returncode == 0, test.stderr)
@@ -66,6 +67,38 @@ def ranks():
     said = sorted(path.read_text() for path in (folder / "output").glob("*/output/*"))
     expected = [f"{rank} 4 {rank % 2} 1 n1\n" for rank in range(4)]
     check("ranks know each other and where they meet", said == expected, f"{said} {logs(folder)}")
+
+
+def ensemble():
+    """Evaluations, the choice and the merge wait for their jobs; a job that failed is submitted again alone."""
+    pathlib.Path("step.sh").write_text('#!/bin/sh\n[ "$1" = 2 ] && [ ! -e ../../mended ] && exit 3\necho "$1" > output/part\n')
+    pathlib.Path("score.sh").write_text('#!/bin/sh\necho "of $2"\necho "{\\"score\\": $(cat "$1")}"\n')
+    pathlib.Path("join.sh").write_text('#!/bin/sh\ncat "$@" > output/all\n')
+    stages = ["--evaluate", "sh score.sh {trained}/part {n}", "--select", "max:score", "--merge", "sh join.sh {each}/part"]
+    folder = new("ensemble", "--sweep", "n=1..3", *stages, command=["sh", "step.sh", "{n}"])
+
+    def start(*words):
+        return dict(line.split() for line in run("sh", "submit.sh", *words, cwd=folder).splitlines())
+
+    first = start()
+    wait(first["jobs"])
+    result = folder / "results/evaluate2.json"
+    for _ in range(WAIT_SECONDS * 4):
+        left = run("squeue", "-h", "-j", f"{first['evaluations']},{first['merge']}", "-o", "%r").split()
+        if result.exists() and left and set(left) == {"DependencyNeverSatisfied"}:
+            break
+        time.sleep(0.25)
+    made = sorted(path.name for path in (folder / "results").iterdir())
+    check("an evaluation waits for its own job alone", made == ["evaluate0.json", "evaluate2.json"], f"{made} {left} {logs(folder)}")
+    (folder / "mended").write_text("")
+    run("scancel", first["evaluations"], first["select"], first["merge"])
+    again = start("2")
+    wait(again["select"])
+    wait(again["merge"])
+    table = (folder / "results/selected.csv").read_text()
+    check("the best is chosen", table == "job,n,score\njob2,3,3.0\njob1,2,2.0\njob0,1,1.0\n", f"{table} {logs(folder)}")
+    check("the best is kept", (folder / "results/best/part").read_text() == "3\n")
+    check("all are merged in order", (folder / "output/merge/output/all").read_text() == "1\n2\n3\n", logs(folder))
 
 
 def checkpoint():
@@ -199,7 +232,7 @@ os.environ["PATH"] = f"{pathlib.Path(GULAR).parent}:{os.environ['PATH']}"
 state = HERE / "slurm"
 try:
     os.environ["SLURM_CONF"] = run(LOCAL, "up", state, 2, 2, 2).strip()
-    for test in [lists_of_nodes, what_lint_says_of_options, array, ranks, checkpoint, training_resumes, fewer_ranks, packs]:
+    for test in [lists_of_nodes, what_lint_says_of_options, array, ensemble, ranks, checkpoint, training_resumes, fewer_ranks, packs]:
         try:
             test()
         except Exception as error:  # whatever a tool says is the finding

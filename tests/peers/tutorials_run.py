@@ -31,11 +31,13 @@ def blocks(name):
     return "\n".join(re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S))
 
 
-def lesson(name, **variables):
-    """Runs a page in an empty folder; what it left."""
+def lesson(name, *files, **variables):
+    """Runs a page in a folder with nothing but the zip and `files`; what it left."""
     folder = HERE / name
     folder.mkdir()
     make_pets(folder / "pets.zip")
+    for file in files:
+        shutil.copy(file, folder)
     result = subprocess.run(["bash", "-euo", "pipefail", "-x"], input=blocks(name), cwd=folder, capture_output=True, text=True, env={**os.environ, **variables})
     check(f"tutorials/{name} runs as written", result.returncode == 0, f"{result.stdout[-1000:]} {result.stderr[-3000:]}")
     return folder
@@ -52,7 +54,10 @@ def on_condor():
         os.environ["BEARER_TOKEN"] = pathlib.Path(said["token"]).read_text().strip()
         folder = lesson("htcondor", ORIGIN=f"{said['url']}/one", GULAR_HARMS="1")
         check("a training on HTCondor leaves its weights", (folder / "pets/output/weights.safetensors").exists())
-        folder = lesson("ensemble", ORIGIN=f"{said['url']}/many")
+        recipe = [TUTORIALS / "train" / name for name in ("image.toml", "image.lock")]
+        folder = lesson("ensemble", *recipe, ORIGIN=f"{said['url']}/many", TRAINER=os.environ["GULAR_IMAGE_PROGRAM"])
+        submitted = (folder / "sweep/sweep.sub").read_text()
+        check("the jobs ask for the image", f"container_image = {folder}/images/train-" in submitted, submitted)
         answers = folder / "predictions.csv"
         rows = answers.read_text().splitlines() if answers.exists() else [""]
         check("every photograph has an answer", len(rows) == 61 and rows[0].startswith("key,split,label,prediction,"), rows[:3])

@@ -1,7 +1,7 @@
 //! `cargo xtask image`: `gular image` with this workspace's defaults.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
@@ -45,11 +45,15 @@ pub(crate) fn command_of(
     image.env("CARGO", crate::workspace::cargo_program());
     // It starts cargo.
     cargo::forget_own_package(&mut image);
-    if std::env::var_os("GULAR_IMAGE_CACHE").is_none() {
-        image.env("GULAR_IMAGE_CACHE", workspace.target.join("images/cache"));
-    }
+    image.env("GULAR_IMAGE_CACHE", cache(workspace));
     ready.apply(&mut image);
     image
+}
+
+/// Where packages and blocks of images are kept.
+pub(crate) fn cache(workspace: &Workspace) -> PathBuf {
+    let named = std::env::var_os("GULAR_IMAGE_CACHE").map(PathBuf::from);
+    named.unwrap_or_else(|| workspace.target.join("images/cache"))
 }
 
 /// The arguments, with a recipe and an output folder where they name none.

@@ -94,10 +94,12 @@ pub fn peers(
             prepared.variables_of_long.insert("PYTHONPATH", more.into_os_string());
             files.extend(long);
         }
-        let is_image = |file: &PathBuf| {
-            file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("image_"))
+        // A tutorial builds the image again, of the blocks that this leaves in the cache.
+        let has_image = |file: &PathBuf| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("image_") || name == "tutorials_run.py"
         };
-        if files.iter().any(is_image) {
+        if files.iter().any(has_image) {
             prepared.build_image(workspace, ready)?;
         }
         surroundings = Some(prepared);
@@ -216,6 +218,8 @@ impl Surroundings {
         let text = process::stdout_of(&mut image::command_of(workspace, ready, gular, &arguments))?;
         fs::write(&report, text).with_context(|| format!("cannot write `{}`", report.display()))?;
         self.variables.insert("GULAR_IMAGES", report.into_os_string());
+        self.variables.insert("GULAR_IMAGE_CACHE", image::cache(workspace).into_os_string());
+        self.variables.insert("GULAR_IMAGE_PROGRAM", self.train.clone().into_os_string());
         Ok(())
     }
 
