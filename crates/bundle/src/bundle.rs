@@ -281,19 +281,20 @@ impl Bundle {
         self.open.close(shard);
     }
 
-    /// Where the samples of a shard lie. Of a bundle whose shards are brought when they are
-    /// needed, the shard itself is not.
+    /// Where the samples of a shard lie. The shard itself is not needed where it is absent: in a
+    /// job that was sent some of them, and in a bundle whose shards are brought on demand.
     ///
     /// # Errors
     /// Those of [`Bundle::shard`].
     pub fn index(&self, shard: ShardIdx) -> Result<Arc<Index>, Error> {
-        let entry = match (&self.source, shard.of(&self.manifest.shards)) {
-            (Some(_), Some(entry)) => entry,
-            _ => return self.shard(shard)?.index(),
-        };
         if let Some(open) = self.open.opened(shard) {
             return open.index();
         }
+        let entry = match (&self.source, shard.of(&self.manifest.shards)) {
+            (Some(_), Some(entry)) => entry,
+            (None, Some(entry)) if !self.path_of(&entry.file).exists() => entry,
+            _ => return self.shard(shard)?.index(),
+        };
         let file = self.open_entry(&entry.index)?;
         let (path, held) = (file.path(), file.read_whole()?);
         let view = self.read_view(entry)?;
@@ -468,10 +469,9 @@ mod tests {
         assert_eq!(place_of(&[], 0, 0), None);
     }
 
-    #[test]
-    fn when_no_file_is_left_to_open_shards_are_closed_and_it_is_tried_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join(DATA_DIR);
+    /// A bundle of two shards with a sample each.
+    fn two_shards(dir: &Path) -> Bundle {
+        let data = dir.join(DATA_DIR);
         std::fs::create_dir(&data).unwrap();
         let fields = vec![Field::bytes(FieldName::image(), vec!["image/png".into()])];
         let shards = ["a", "b"].map(|key| {
@@ -490,8 +490,24 @@ mod tests {
             statistics: None,
             shards: shards.into(),
         };
-        write_manifest(dir.path(), &manifest).unwrap();
-        let bundle = Bundle::open(dir.path(), OpenOptions::default()).unwrap();
+        write_manifest(dir, &manifest).unwrap();
+        Bundle::open(dir, OpenOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn an_index_is_read_where_its_shard_is_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        let bundle = two_shards(dir.path());
+        std::fs::remove_file(bundle.path_of(&bundle.manifest.shards[1].file)).unwrap();
+        assert_eq!(bundle.index(ShardIdx(1)).unwrap().n_samples(), 1);
+        assert!(matches!(bundle.shard(ShardIdx(1)), Err(Error::Io { .. })));
+        assert_eq!(bundle.index(ShardIdx(0)).unwrap().n_samples(), 1);
+    }
+
+    #[test]
+    fn when_no_file_is_left_to_open_shards_are_closed_and_it_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let bundle = two_shards(dir.path());
         bundle.shard(ShardIdx(0)).unwrap();
         let tries = Cell::new(0);
         let open = |known| {
