@@ -166,7 +166,16 @@ fn a_recipe_becomes_an_image_that_says_what_it_is() {
     let published: Value = serde_json::from_str(&published.stdout).unwrap();
     let name = format!("mine-{}.sif", &digest[..16]);
     assert_eq!(published["container_image"], format!("{to}{name}"));
-    assert_eq!(blake3(&case.at("published").join(name)), digest);
+    assert_eq!(blake3(&case.at("published").join(&name)), digest);
+    let pulled = case.json(&["pull", &format!("{to}{name}"), "pulled"]);
+    assert_eq!(pulled["digest"], format!("blake3:{digest}"));
+    assert_eq!(blake3(&case.at("pulled").join(&name)), digest);
+    // Another image under this name.
+    fs::write(case.at("published").join("mine-0123456789abcdef.sif"), "other").unwrap();
+    let other = case.run(&["pull", &format!("{to}mine-0123456789abcdef.sif"), "pulled"]);
+    assert_eq!(other.code, Some(1), "{}", other.stderr);
+    assert!(other.stderr.contains("its name says that it begins with 0123456789abcdef"));
+    assert_eq!(case.names("pulled"), [name]);
     // The layout becomes a SIF with the same files.
     let oci = paths[1].to_str().unwrap();
     let converted = case.json(&["convert", oci, "again.sif"]);

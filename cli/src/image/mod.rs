@@ -10,6 +10,7 @@ mod inspect;
 mod lock;
 mod places;
 mod pull;
+mod pull_object;
 mod push;
 mod registry;
 mod replay;

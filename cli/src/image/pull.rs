@@ -11,30 +11,35 @@ use gular_pelican::Env;
 use serde::Serialize;
 
 use super::places::CacheArgs;
+use super::pull_object;
 use super::transport::Web;
 use super::watch::Bars;
 use crate::exit::{Exit, Failure};
-use crate::network::ended;
+use crate::network::{Access, ended};
 use crate::shared::Output;
 use crate::show;
 use crate::stop::Stop;
 
-/// Fetch an image from a registry
+/// Fetch an image from a registry or a federation
 ///
 /// `docker://` names an image, which becomes the folder of an OCI layout; `oras://` names a SIF
 /// that was pushed as one. Blobs come in ranges, several at a time, and are hashed as they arrive;
 /// a stopped pull goes on where it was. Credentials are those of docker, podman and skopeo
 /// (`docker login`, `podman login`), their helpers included; they go to the registry and the token
-/// server that it names, and never along with a redirect to another host.
+/// server that it names, and never along with a redirect to another host. A SIF that
+/// `gular publish` stored is fetched by its `pelican://` or `osdf://` URL, and checked by the
+/// digest in its name.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   gular image pull docker://python:3.12-slim python.oci
-  gular image pull oras://ghcr.io/lab/train:v1 train.sif")]
+  gular image pull oras://ghcr.io/lab/train:v1 train.sif
+  gular image pull osdf:///lab/images/train-0123456789abcdef.sif images/")]
 pub(super) struct PullArgs {
-    /// docker://HOST/REPOSITORY[:TAG][@DIGEST], or oras://… for a SIF
+    /// docker://HOST/REPOSITORY[:TAG][@DIGEST], oras://… for a SIF, or the URL of one
     pub(super) from: String,
-    /// The layout's folder, or the SIF [default: named as in the registry, in the current folder]
+    /// The layout's folder, or the SIF; of a URL the folder for it [default: the name there, in the
+    /// current folder]
     pub(super) to: Option<PathBuf>,
     /// Which image of several to take: linux/amd64 or linux/arm64
     #[arg(long, value_name = "PLATFORM", default_value = "linux/amd64", value_parser = Platform::parse)]
@@ -44,6 +49,8 @@ pub(super) struct PullArgs {
     pub(super) jobs: NonZeroUsize,
     #[command(flatten)]
     pub(super) kept: CacheArgs,
+    #[command(flatten)]
+    pub(super) access: Access,
 }
 
 /// What `--json` shows.
@@ -56,9 +63,12 @@ struct Report {
 }
 
 pub(super) fn run(args: &PullArgs, output: &Output) -> Result<Exit, Failure> {
+    if pull_object::is_object(&args.from) {
+        return pull_object::run(args, output);
+    }
     let start = Instant::now();
     let stop = Stop::install()?;
-    let web = Web::new(&stop)?;
+    let web = Web::limited(&stop, args.access.limit_rate)?;
     let is_sif = args.from.starts_with("oras://");
     let reference = reference(&args.from)?;
     let archives = args.kept.cache()?.archives(&[], false);

@@ -17,7 +17,13 @@ pub(super) struct Web<'a> {
 
 impl<'a> Web<'a> {
     pub(super) fn new(stop: &'a Stop) -> Result<Self, Failure> {
+        Self::limited(stop, None)
+    }
+
+    /// With no more bytes per second than this.
+    pub(super) fn limited(stop: &'a Stop, limit_rate: Option<u64>) -> Result<Self, Failure> {
         let mut options = ClientOptions::new(Env::process());
+        options.limit_rate = limit_rate;
         // Packages are public, and their archives are no business of a token for storage.
         options.find_tokens = false;
         let client = Client::new(options)?;
