@@ -1,8 +1,10 @@
 //! One training on several processes: each computes on its part of a batch, and all take
 //! the step that one process would take on the whole of it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -99,6 +101,8 @@ pub struct DataParallel {
     /// Trainable, in the order of their names.
     variables: Vec<Tensor>,
     buckets: Vec<Bucket>,
+    /// What [`DataParallel::synchronised`] gives.
+    synchronised: Cell<Duration>,
 }
 
 /// Gradients side by side.
@@ -127,7 +131,8 @@ impl DataParallel {
         let trainable = named.into_values().filter(Tensor::requires_grad);
         let variables: Vec<Tensor> = trainable.collect();
         if group.world_size() == 1 {
-            return Ok(Self { tensors: None, group, variables, buckets: Vec::new() });
+            let (buckets, synchronised) = (Vec::new(), Cell::default());
+            return Ok(Self { tensors: None, group, variables, buckets, synchronised });
         }
         let tensors: Option<Box<dyn AllReduce>> = match place {
             Place::Cpu { .. } => None,
@@ -141,7 +146,7 @@ impl DataParallel {
             }
         };
         let buckets = buckets(&variables, place.device())?;
-        Ok(Self { tensors, group, variables, buckets })
+        Ok(Self { tensors, group, variables, buckets, synchronised: Cell::default() })
     }
 
     /// The batches of `epoch` of this rank's feed, after all ranks have compared what theirs are:
@@ -250,6 +255,7 @@ impl DataParallel {
         if self.group.world_size() == 1 {
             return Ok(Agreed { n, total: n as u64, used: Vec::new() });
         }
+        let since = Instant::now();
         let has = |v: &Tensor| Ok::<_, Error>(f64::from(u8::from(v.f_grad()?.defined())));
         let mut counts = sums.to_vec();
         counts.push(n as f64);
@@ -257,6 +263,7 @@ impl DataParallel {
             counts.push(has(variable)?);
         }
         self.group.all_reduce(&mut counts)?;
+        self.count(since);
         let (of_caller, counts) = counts.split_at(sums.len());
         sums.copy_from_slice(of_caller);
         let (total, used) = counts.split_first().map_or((0.0, counts), |(n, used)| (*n, used));
@@ -273,6 +280,7 @@ impl DataParallel {
             return Ok(*total);
         }
         let used = |i: usize| used.get(i).is_some_and(|used| *used);
+        let since = Instant::now();
         define_gradients(self.variables.iter().enumerate().filter(|(i, _)| used(*i)))?;
         let reduce: &dyn AllReduce = self.tensors.as_deref().unwrap_or(&self.group);
         tch::no_grad(|| {
@@ -292,7 +300,19 @@ impl DataParallel {
             }
             Ok::<_, Error>(())
         })?;
+        self.count(since);
         Ok(*total)
+    }
+
+    /// How long [`DataParallel::agree`] and [`DataParallel::average`] have taken so far: waiting
+    /// for slower ranks, and adding up. Sums on a GPU run beside this thread and are not in it.
+    #[must_use]
+    pub fn synchronised(&self) -> Duration {
+        self.synchronised.get()
+    }
+
+    fn count(&self, since: Instant) {
+        self.synchronised.set(self.synchronised.get().saturating_add(since.elapsed()));
     }
 
     /// Waits until all sums are done, and sees that no rank was lost in one of them: to be

@@ -16,6 +16,7 @@ mod predict;
 mod predictions;
 mod prepare;
 mod report;
+mod scaling;
 mod score;
 mod table;
 mod train;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Verb::Eval(args) => eval::run(args).map(|()| End::Done),
         Verb::Predict(args) => predict::run(args).map(|()| End::Done),
         Verb::Merge(args) => merge::run(args).map(|()| End::Done),
+        Verb::Scaling(args) => scaling::run(args).map(|()| End::Done),
     };
     match ended {
         Ok(End::Done) => ExitCode::SUCCESS,

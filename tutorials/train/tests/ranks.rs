@@ -241,3 +241,33 @@ fn a_launcher_that_says_half_is_refused() {
     assert_eq!(code(&output), 2, "{told}");
     assert!(told.contains("`RANK` is set and `WORLD_SIZE` is not"), "{told}");
 }
+
+#[test]
+fn scaling_says_what_a_second_process_adds() {
+    let dir = colours();
+    let plot = dir.path().join("scaling.svg");
+    let scaling = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gular-train"));
+        command.arg("scaling").arg(dir.path()).args(["--ranks", "1,2", "--steps", "8", "--json"]);
+        command.arg("--plot").arg(&plot);
+        command.args(["--", "--size", "16", "--device", "cpu", "--batch-size"]).args(more);
+        command.output().unwrap()
+    };
+    let found = report(&scaling(&["3"]));
+    let rows = found["rows"].as_array().unwrap();
+    let of =
+        |name: &str| -> Vec<f64> { rows.iter().map(|row| row[name].as_f64().unwrap()).collect() };
+    assert_eq!(of("ranks"), [1.0, 2.0]);
+    let (rates, efficiency, waited) =
+        (of("images_per_second"), of("efficiency"), of("synchronising"));
+    assert_eq!((efficiency[0], waited[0]), (1.0, 0.0));
+    assert!((efficiency[1] - rates[1] / 2.0 / rates[0]).abs() < 1e-9, "{found}");
+    assert!(waited[1] > 0.0 && waited[1] < 1.0, "{found}");
+    let svg = fs::read_to_string(&plot).unwrap();
+    assert!(svg.contains("2 processes") && svg.ends_with("</svg>\n"), "{svg}");
+    // 44 samples: an epoch of two processes is a step.
+    let few = scaling(&["22"]);
+    assert!(code(&few) == 2 && said(&few).contains("too few steps"), "{}", said(&few));
+    let wrong = scaling(&["0"]);
+    assert!(code(&wrong) == 2 && said(&wrong).contains("--batch-size"), "{}", said(&wrong));
+}

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod augment;
+mod scaling;
 mod score;
 mod train;
 
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use gular_runtime::torch::Compute;
 use gular_runtime::{Depth, Digest};
 
+pub(crate) use scaling::ScalingArgs;
 pub(crate) use score::{EvalArgs, MergeArgs, PredictArgs, ScoreArgs};
 pub(crate) use train::{Drawn, Precision, Resume, Scaled, TrainArgs, Unknown};
 
@@ -30,6 +32,7 @@ pub(crate) enum Verb {
     Eval(Box<EvalArgs>),
     Predict(Box<PredictArgs>),
     Merge(MergeArgs),
+    Scaling(ScalingArgs),
 }
 
 // The bundle, and how it is read.
@@ -141,8 +144,13 @@ pub(crate) fn renamed(error: &clap::Error) -> Option<String> {
     let flag = of(ContextKind::InvalidArg).and_then(|flag| flag.split('=').next());
     match (flag, of(ContextKind::InvalidSubcommand)) {
         (Some("--threads"), _) => Some("`--threads` is now called `--jobs`".into()),
+        (Some("--scaling"), _) => Some(
+            "`--scaling` is an option of `train`, of JPEGs\n\
+             hint: what more processes add, `gular-train scaling BUNDLE --ranks 1,2,4` measures"
+                .into(),
+        ),
         (_, Some(word)) => Some(format!(
-            "`{word}` is not a verb; expected `train`, `eval` or `predict`\n\
+            "`{word}` is not a verb; expected `train`, `eval`, `predict`, `merge` or `scaling`\n\
              hint: what was `gular-train BUNDLE …` is now `gular-train train BUNDLE …`"
         )),
         _ => None,
@@ -176,6 +184,8 @@ mod tests {
         assert!(verb.contains("`bundle` is not a verb") && verb.contains("gular-train train"));
         let flag = said(&["gular-train", "train", "bundle", "--threads=3"]).unwrap();
         assert!(flag.contains("`--jobs`"));
+        let scaling = said(&["gular-train", "--scaling", "1,2,4"]).unwrap();
+        assert!(scaling.contains("gular-train scaling BUNDLE --ranks 1,2,4"), "{scaling}");
         assert_eq!(said(&["gular-train", "train"]), None);
     }
 }

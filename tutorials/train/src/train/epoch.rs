@@ -48,7 +48,9 @@ impl Training<'_> {
                 (mean, n) = (Some(self.place.fetch(&loss)?), batch.n_labelled);
             }
             let (number, rate) = (self.state.step + 1, self.schedule.at(self.state.step));
-            let mut step = Step { number, epoch, rate, mean, n_own: n, n_all: 0 };
+            let mut step =
+                Step { number, epoch, rate, mean, n_own: n, n_all: 0, synchronising: 0.0 };
+            let synchronised = self.parallel.synchronised();
             // In one message: the samples of all ranks, and what all of them are to do.
             let flag = |set: bool| f64::from(u8::from(set));
             let [left, stop] = [batch.is_none(), self.asked_to_stop()];
@@ -67,6 +69,7 @@ impl Training<'_> {
             };
             // From here on all ranks have the gradients of the whole batch.
             step.n_all = self.parallel.average(&agreed)?;
+            step.synchronising = (self.parallel.synchronised() - synchronised).as_secs_f64();
             let n = step.n_all;
             if n > 0 {
                 self.optimiser.step(rate)?;

@@ -21,6 +21,8 @@ pub(super) struct Step {
     pub(super) n_own: usize,
     /// Samples of all ranks.
     pub(super) n_all: u64,
+    /// Seconds of it in which the ranks waited for each other and added up gradients.
+    pub(super) synchronising: f64,
 }
 
 impl Step {
@@ -87,7 +89,11 @@ impl Training<'_> {
         }
         let loss = sum / step.n_all as f64;
         self.count(loss, step.n_all as f64);
-        self.log_at(step.number, step.epoch, &[("loss", loss), ("lr", step.rate)])?;
+        let mut values = vec![("loss", loss), ("lr", step.rate)];
+        if self.ranks.world_size > 1 {
+            values.push(("synchronising", step.synchronising));
+        }
+        self.log_at(step.number, step.epoch, &values)?;
         Ok(Some(loss))
     }
 }
@@ -112,6 +118,7 @@ mod tests {
                     mean: Some(mean),
                     n_own: 2,
                     n_all: 2,
+                    synchronising: 0.0,
                 };
                 let due = losses.due(&step).unwrap();
                 let read = losses.done(step).map(|step| step.number);

@@ -152,7 +152,7 @@ impl Job {
         lines
             .map(|mut line: Value| {
                 let line_of = line.as_object_mut().unwrap();
-                for timed in ["wall", "images_per_second", "waited_for_data"] {
+                for timed in ["wall", "images_per_second", "waited_for_data", "synchronising"] {
                     line_of.remove(timed);
                 }
                 line
