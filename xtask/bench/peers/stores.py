@@ -136,6 +136,33 @@ class Gular(Files):
         return self.data[index]
 
 
+class GularWheel(Peer):
+    """The bundle, by the loader of the wheel, with threads in place of worker processes."""
+
+    title, needs, install = "gular.DataLoader", ("torch", "gular"), "cargo xtask dist"
+    packages, modules = ("gular",), ("torch", "gular")
+    own, decodes = "libjpeg-turbo (gular)", "the crop and its surroundings"
+
+    def samples(self):
+        return None
+
+    def loader(self, collate, settings):
+        import gular
+
+        loader = gular.DataLoader(
+            self.store,
+            batch_size=settings.batch,
+            size=settings.size,
+            workers=settings.workers,
+            drop_last=True,
+            as_tuple=("image", "label"),
+        )
+        # Digests are compared when a sample is first read; a row of its own measures that.
+        for _ in loader:
+            pass
+        return loader
+
+
 class WebDataset(Peer):
     title, needs, install = "webdataset", ("torch", "webdataset"), "pip install torch webdataset"
     order = "shards, then a buffer of 1000"
@@ -562,4 +589,5 @@ PEERS = {
     "grain": Grain,
     "datago": Datago,
     "gular-python": Gular,
+    "gular-wheel": GularWheel,
 }

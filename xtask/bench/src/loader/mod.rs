@@ -65,6 +65,9 @@ pub(crate) struct Settings {
     /// A Python with the peers, instead of the environment of the peer tests
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) python: Option<PathBuf>,
+    /// The wheel of the row `wheel` [default: the one in target/dist, of `cargo xtask dist`]
+    #[arg(long, value_name = "FILE")]
+    wheel: Option<PathBuf>,
 }
 
 impl Settings {
@@ -106,7 +109,7 @@ pub(crate) fn run(
     let out = settings.out.clone().unwrap_or_else(|| workspace.root.join("docs/bench"));
     let mut record = Record::open(&out, &date())?;
     let data = Data::prepare(programs, settings.images.as_deref(), settings.samples, work)?;
-    let peers = Peers::new(workspace, programs, &data, work);
+    let peers = Peers::new(workspace, programs, &data, settings.wheel.as_deref(), work);
     let bench = Bench { workspace, programs, settings, data: &data, peers: &peers, work };
     let begin = Instant::now();
     let planned: f64 = chosen.iter().map(|row| row.planned(settings.peers)).sum();
@@ -249,14 +252,17 @@ fn lack(absent: &mut Vec<Value>, name: &str, error: &anyhow::Error) {
 impl Running {
     fn new(process: Process, start: &Start, answer: &Value, row: &Row) -> Self {
         let names = answer["contestants"].as_array().cloned().unwrap_or_default();
-        let contestant = |own: &str| Contestant {
-            own: own.to_owned(),
+        let contestant = |own: &str| {
             // A process of one contestant gives it its own name.
-            name: if names.len() > 1 { own.to_owned() } else { start.name.clone() },
-            is_ours: start.is_ours && row.is_ours(own),
-            is_peer: !start.is_ours,
-            facts: answer["facts"].clone(),
-            turns: Vec::new(),
+            let name = if names.len() > 1 { own.to_owned() } else { start.name.clone() };
+            Contestant {
+                own: own.to_owned(),
+                is_ours: start.is_ours && row.is_ours(&name),
+                name,
+                is_peer: !start.is_ours,
+                facts: answer["facts"].clone(),
+                turns: Vec::new(),
+            }
         };
         let names = names.iter().filter_map(Value::as_str);
         let contestants = names.filter(|name| row.takes(name)).map(contestant).collect();

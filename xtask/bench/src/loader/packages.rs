@@ -17,15 +17,20 @@ use xtask::workspace::Workspace;
 use super::Programs;
 use super::data::{Data, SIDE, done, files};
 use super::process::Start;
+use super::rows::WHEEL;
 
 /// Peers that read the folder of images as it is.
 const FOLDERS: [&str; 4] = ["files", "litdata-raw", "datago", "grain"];
+/// Peers that read the bundle.
+const BUNDLES: [&str; 2] = ["gular-python", WHEEL];
 
 pub(crate) struct Peers<'a> {
     workspace: &'a Workspace,
     python: &'a std::result::Result<PathBuf, String>,
     images: PathBuf,
     bundle: PathBuf,
+    /// The wheel that is asked for.
+    wheel: Option<&'a Path>,
     work: &'a Path,
     /// What was installed or packed in this run, or why it could not be.
     ready: RefCell<BTreeMap<String, Result<(), String>>>,
@@ -36,6 +41,7 @@ impl<'a> Peers<'a> {
         workspace: &'a Workspace,
         programs: &'a Programs,
         data: &Data,
+        wheel: Option<&'a Path>,
         work: &'a Path,
     ) -> Self {
         Self {
@@ -43,6 +49,7 @@ impl<'a> Peers<'a> {
             python: &programs.python,
             images: data.images(),
             bundle: work.join("envelopes/shards"),
+            wheel,
             work,
             ready: RefCell::default(),
         }
@@ -51,16 +58,20 @@ impl<'a> Peers<'a> {
     /// How a peer is started, after its packages were installed and its store was written.
     pub(crate) fn start(&self, peer: &str, stack: &str, mode: &str, name: &str) -> Result<Start> {
         for group in [group(peer), stack] {
-            self.once(&format!("packages of {group}"), || self.install(group))?;
+            self.once(&format!("packages of {group}"), || match group {
+                WHEEL => self.install_wheel(),
+                _ => self.install(group),
+            })?;
         }
         let store = self.store(peer);
-        if !FOLDERS.contains(&peer) && peer != "gular-python" {
+        if !FOLDERS.contains(&peer) && !BUNDLES.contains(&peer) {
             self.once(&format!("store of {peer}"), || self.pack(peer, stack, &store))?;
         }
         let mut run = self.script("host", peer, stack)?;
         run.args(["--mode", mode]);
         let read = if FOLDERS.contains(&peer) { &self.images } else { &store };
-        Ok(Start { command: run, name: name.to_owned(), is_ours: false, files: files(read)? })
+        let is_ours = peer == WHEEL;
+        Ok(Start { command: run, name: name.to_owned(), is_ours, files: files(read)? })
     }
 
     /// Does `work` unless this run did; what failed is not tried again.
@@ -74,9 +85,9 @@ impl<'a> Peers<'a> {
     }
 
     fn store(&self, peer: &str) -> PathBuf {
-        match peer {
-            "gular-python" => self.bundle.clone(),
-            _ => self.work.join("stores").join(peer),
+        match BUNDLES.contains(&peer) {
+            true => self.bundle.clone(),
+            false => self.work.join("stores").join(peer),
         }
     }
 
@@ -106,6 +117,22 @@ impl<'a> Peers<'a> {
             return Err(error.context(format!("cannot install its packages ({group}.txt)")));
         }
         Ok(fs::write(&stamp, wanted)?)
+    }
+
+    /// The wheel as it is now, again in each run.
+    fn install_wheel(&self) -> Result<()> {
+        let wheel = match self.wheel {
+            Some(wheel) => wheel.to_owned(),
+            None => wheel_in(&self.workspace.target.join("dist"))?,
+        };
+        let folder = self.packages(WHEEL);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        let mut pip = command(self.python()?);
+        pip.args(["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index"]);
+        done(pip.args(["--no-compile", "--no-deps", "--target"]).arg(&folder).arg(wheel))
+            .context("cannot install the wheel")
     }
 
     fn packages(&self, group: &str) -> PathBuf {
@@ -151,6 +178,20 @@ impl<'a> Peers<'a> {
     }
 }
 
+/// The newest wheel in `dir`, where each version leaves one.
+fn wheel_in(dir: &Path) -> Result<PathBuf> {
+    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "whl");
+    let found = fs::read_dir(dir).into_iter().flatten();
+    let wheels = found.filter_map(|entry| Some(entry.ok()?.path())).filter(is_wheel);
+    let newest = wheels.max_by_key(|path| path.metadata().and_then(|found| found.modified()).ok());
+    newest.with_context(|| {
+        format!(
+            "no wheel in `{}`; make it with `cargo xtask dist`, or name it with `--wheel`",
+            dir.display()
+        )
+    })
+}
+
 /// Whose packages a peer uses.
 fn group(peer: &str) -> &str {
     peer.strip_suffix("-raw").unwrap_or(peer)
@@ -179,6 +220,21 @@ fn last_object(run: &mut Command) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_wheel_is_taken_and_none_names_the_command() {
+        let dir = env::temp_dir().join(format!("wheels-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let error = wheel_in(&dir).unwrap_err().to_string();
+        assert!(error.contains("cargo xtask dist"), "{error}");
+        for name in ["gular-2.whl", "gular-1.whl", "gular"] {
+            fs::write(dir.join(name), name).unwrap();
+        }
+        let older = fs::File::options().append(true).open(dir.join("gular-2.whl")).unwrap();
+        older.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(wheel_in(&dir).unwrap().ends_with("gular-1.whl"));
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn the_last_object_counts_and_failures_show_what_was_said() {

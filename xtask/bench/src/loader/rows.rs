@@ -131,6 +131,13 @@ const ALL_PEERS: &[(&str, &str)] = &[
     ("gular-python", "turbo"),
 ];
 
+/// The peer that is ours: the wheel's loader, in Python.
+pub(crate) const WHEEL: &str = "gular-wheel";
+
+/// PyTorch's loader with each decoder, beside the wheel's.
+const WHEEL_PEERS: &[(&str, &str)] =
+    &[(WHEEL, "own"), ("files", "pillow"), ("files", "torchvision"), ("files", "turbo")];
+
 /// Those of which each turn is a new process; without those that are slow warm.
 const COLD_PEERS: &[(&str, &str)] = &[
     ("files", "turbo"),
@@ -192,11 +199,26 @@ pub(crate) fn all(seconds: f64) -> Vec<Row> {
             )
         },
         Row {
+            peers: WHEEL_PEERS,
+            bounds: &["the Rust loader"],
+            targets: vec![
+                target(WHEEL, against("the Rust loader"), AtLeast(0.95)),
+                target(WHEEL, BestPeer, AtLeast(1.3)),
+            ],
+            ..row(
+                "wheel",
+                "JPEG to the batches of `jpeg` as PyTorch tensors, by the wheel that \
+                 `cargo xtask dist` makes; by the Rust loader, and by PyTorch's over files",
+                &[ours("feed", "the Rust loader", Needs::Images)],
+                1,
+            )
+        },
+        Row {
             peers: &[("ffcv", "own")],
             targets: vec![target("gular", BestPeer, AtLeast(1.3))],
             ..row(
                 "jpeg-ffcv",
-                "The same of images encoded again at quality 90, as FFCV stores them",
+                "The same crops of images encoded again at quality 90, as FFCV stores them",
                 &[ours("feed", "gular", Needs::Reencoded)],
                 1,
             )
