@@ -29,6 +29,7 @@ from .errors import (
 )
 from .loader import DataLoader, Sample, merge_states
 from .mix import Mix
+from .samples import read_samples
 from .transforms import CenterCrop, PadCrop, RandomCrop, Resize
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "VerticalFlip",
     "__version__",
     "merge_states",
+    "read_samples",
 ]
 
 if TYPE_CHECKING:

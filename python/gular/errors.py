@@ -38,7 +38,7 @@ class TransferError(Error, OSError):
 
 
 class SampleError(Error, ValueError):
-    """One sample cannot be made into a row of a batch; ``key`` names it."""
+    """One sample cannot be found, or made into a row of a batch; ``key`` names it."""
 
 
 class StateError(Error, ValueError):

@@ -7,20 +7,21 @@
     frame = pandas.read_parquet("gular://pelican://osg-htc.org/ns/set/v1#blake3=…!/shards/train-….parquet")
 
 After ``gular://`` comes a bundle's folder or URL, then ``!/``, then ``shards/NAME`` or
-``samples/KEY``. Every byte is compared with its digest before it is given; of a URL, a shard is
-fetched into the node's cache when something of it is read. Imported when fsspec asks for it.
+``samples/KEY``. Every byte is compared with its digest before it is given. Of a URL, a shard is
+fetched into the node's cache when something of it is read; of samples, only their own bytes are
+asked for until they make a sixteenth of their shard. ``cat`` with a list of samples is one call for
+all of them. Imported when fsspec asks for it.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import os
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from . import _gular
+from .samples import opened
 
 
 class GularFileSystem(AbstractFileSystem):
@@ -45,11 +46,7 @@ class GularFileSystem(AbstractFileSystem):
     ) -> None:
         super().__init__(**options)
         self.field = field
-        self._options = {
-            "digest": digest,
-            "cache": None if cache is None else os.fspath(cache),
-            "token_files": [os.fspath(file) for file in token_files],
-        }
+        self._options = (digest, cache, token_files)
         self._bundles: Dict[Tuple[int, str], Any] = {}
 
     @classmethod
@@ -75,7 +72,7 @@ class GularFileSystem(AbstractFileSystem):
         # Not across a fork, where another thread may have held one of its locks.
         here = (os.getpid(), bundle)
         if here not in self._bundles:
-            self._bundles[here] = _gular.Files(json.dumps({"source": bundle, **self._options}))
+            self._bundles[here] = opened(bundle, *self._options)
         return bundle, self._bundles[here], inside.split("/") if inside else []
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> List[Any]:
@@ -115,12 +112,40 @@ class GularFileSystem(AbstractFileSystem):
             return dict(entries[0])
         return {"name": name, "size": 0, "type": "directory"}
 
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any) -> Any:
+        """The contents of a file, or of each of several as a dictionary, as fsspec has it; samples
+        of a bundle come together."""
+        paths = self.expand_path(path, recursive=recursive)
+        together: Dict[str, List[str]] = {}
+        for one in paths:
+            bundle, _, inside = one.partition("!/")
+            if inside.startswith("samples/"):
+                together.setdefault(bundle, []).append(inside[len("samples/") :])
+        found: Dict[str, Any] = {}
+        for bundle, keys in together.items():
+            try:
+                values = self._split(f"{bundle}!/")[1].samples(keys, self.field)
+            except Exception:
+                # One by one, so that the error is that of its file.
+                continue
+            found.update((f"{bundle}!/samples/{key}", value) for key, value in zip(keys, values) if value is not None)
+        for one in paths:
+            try:
+                found[one] = found[one] if one in found else self.cat_file(one, **options)
+            except Exception as error:
+                if on_error == "raise":
+                    raise
+                if on_error == "return":
+                    found[one] = error
+        several = len(paths) > 1 or isinstance(path, list) or paths[0] != self._strip_protocol(path)
+        return found if several else found[paths[0]]
+
     def _open(self, path: str, mode: str = "rb", block_size: Any = None, **options: Any) -> Any:
         if mode != "rb":
             raise PermissionError(f"bundles never change: `{path}` cannot be opened with mode `{mode}`")
         _, files, inside = self._split(path)
         if len(inside) > 1 and inside[0] == "samples":
-            found = files.sample("/".join(inside[1:]), self.field)
+            found = files.samples(["/".join(inside[1:])], self.field)[0]
             if found is not None:
                 return io.BytesIO(found)
         if len(inside) > 1 and inside[0] == "shards":

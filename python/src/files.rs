@@ -1,14 +1,14 @@
 //! A bundle as files: each shard, and each sample by its key, for readers that know no bundles.
 
 use std::any::Any;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use gular_runtime::{
     Bundle, BundleOptions, Digest, Env, Error, FieldIdx, Index, LoaderError, NotBrought,
-    OpenOptions, Row, SampleId, ShardIdx, Size,
+    OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues, Size,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -19,6 +19,10 @@ use crate::here::Here;
 use crate::streams::{self, Stream};
 use crate::wait::{Waits, opened};
 
+/// Single values are asked for until they are this part of their shard, and then the shard itself:
+/// so many requests take about as long as it, and little is moved twice.
+const SINGLY_AT_MOST: u64 = 16;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -28,8 +32,8 @@ struct Settings {
     token_files: Vec<PathBuf>,
 }
 
-/// The shards and samples of a bundle. Of a URL a shard is fetched when something of it is read,
-/// and stays in the node's cache.
+/// The shards and samples of a bundle. Of a URL a shard is fetched when a part of it is read that
+/// is more than a few samples, and stays in the node's cache.
 #[pyclass(frozen, module = "gular._gular")]
 pub(crate) struct Files {
     stream: Here<Stream>,
@@ -38,6 +42,8 @@ pub(crate) struct Files {
     options: BundleOptions,
     /// Shards that are open; several files of one take its room once.
     open: Mutex<HashMap<ShardIdx, Weak<Held>>>,
+    /// Bytes that were asked for by single values.
+    singly: Mutex<HashMap<ShardIdx, u64>>,
 }
 
 /// Names of folders; names of samples and the bytes of each.
@@ -114,7 +120,8 @@ impl Files {
             let (source, options) = (source.clone(), options.clone());
             move |watch| streams::alone(&source, options, &Env::process(), watch)
         })?;
-        Ok(Self { stream: Here::new(stream), source, options, open: Mutex::default() })
+        let (open, singly) = (Mutex::default(), Mutex::default());
+        Ok(Self { stream: Here::new(stream), source, options, open, singly })
     }
 
     /// Name, bytes and split of each shard.
@@ -139,7 +146,8 @@ impl Files {
         let field = self.field(py, field)?;
         let listed = py.detach(|| {
             let (mut folders, mut samples) = (BTreeSet::new(), Vec::new());
-            self.each(|index, row| {
+            self.each(|index, id| {
+                let row = id.row;
                 let below = index.key(row).and_then(|key| key.strip_prefix(folder));
                 match below.map(|below| below.split_once('/').ok_or(below)) {
                     // Most keys share the folder of the one before.
@@ -153,30 +161,36 @@ impl Files {
                     }
                     None => {}
                 }
-                false
+                true
             })?;
             Ok((folders.into_iter().collect(), samples))
         });
         listed.map_err(|error: Error| raise(py, &error))
     }
 
-    /// The stored bytes of `field` of the sample with this key; `None` where there is none.
-    fn sample<'py>(
+    /// The stored bytes of `field` of the samples with these keys; `None` where there is none.
+    fn samples<'py>(
         &self,
         py: Python<'py>,
-        key: &str,
+        keys: Vec<String>,
         field: &str,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
         let field = self.field(py, field)?;
-        let found = py.detach(|| self.each(|index, row| index.key(row) == Some(key)));
-        let Some(id) = found.map_err(|error| raise(py, &error))? else { return Ok(None) };
-        let held = self.hold(py, id.shard)?;
-        let read = py.detach(|| {
-            let mut bytes = Vec::new();
-            held.bundle.read(id, field, &mut bytes).map(|()| bytes)
-        });
-        let bytes = read.map_err(|error| raise(py, &error.into()))?;
-        Ok(Some(PyBytes::new(py, &bytes)))
+        let found = py.detach(|| self.find(&keys)).map_err(|error| raise(py, &error))?;
+        let mut of_shards = BTreeMap::<ShardIdx, Vec<Row>>::new();
+        for id in found.iter().flatten() {
+            of_shards.entry(id.shard).or_default().push(id.row);
+        }
+        let mut values = HashMap::new();
+        for (shard, mut rows) in of_shards {
+            // Keys that were given twice.
+            rows.sort_unstable();
+            rows.dedup();
+            for (row, bytes) in self.values(py, shard, rows, field)? {
+                values.insert(SampleId { shard, row }, PyBytes::new(py, &bytes));
+            }
+        }
+        Ok(found.into_iter().map(|id| values.get(&id?).cloned()).collect())
     }
 }
 
@@ -186,17 +200,91 @@ impl Files {
         found.map_err(|error| raise(py, &error.into()))
     }
 
-    /// Calls `look` with the index of each shard and each row of it until it says yes, and returns
-    /// that sample.
-    fn each(&self, mut look: impl FnMut(&Index, Row) -> bool) -> Result<Option<SampleId>, Error> {
+    /// The samples with these keys.
+    fn find(&self, keys: &[String]) -> Result<Vec<Option<SampleId>>, Error> {
+        let mut wanted: HashMap<&str, Option<SampleId>> =
+            keys.iter().map(|key| (key.as_str(), None)).collect();
+        let mut left = wanted.len();
+        self.each(|index, id| {
+            if let Some(found @ None) = index.key(id.row).and_then(|key| wanted.get_mut(key)) {
+                *found = Some(id);
+                left -= 1;
+            }
+            left > 0
+        })?;
+        Ok(keys.iter().map(|key| wanted.get(key.as_str()).copied().flatten()).collect())
+    }
+
+    /// Values of one shard: by themselves where they are few and it is not here, else from it.
+    fn values(
+        &self,
+        py: Python<'_>,
+        shard: ShardIdx,
+        rows: Vec<Row>,
+        field: FieldIdx,
+    ) -> PyResult<Vec<(Row, Vec<u8>)>> {
+        let Stream { bundle, waits } = Stream::clone(&self.stream);
+        let index = py.detach(|| bundle.index(shard)).map_err(|error| raise(py, &error.into()))?;
+        if let Some(source) = self.source_of_few(shard, &index, &rows, field).cloned() {
+            return opened(py, &waits, None, move |watch| {
+                let values = SingleValues { shard, index: &index, rows: &rows, field };
+                let read = Mutex::new(Vec::with_capacity(rows.len()));
+                let take = |row: Row, bytes: &[u8]| {
+                    read.lock().unwrap_or_else(PoisonError::into_inner).push((row, bytes.to_vec()));
+                };
+                source.read_values(&values, &take, watch.cancel).map_err(LoaderError::Shard)?;
+                Ok(read.into_inner().unwrap_or_else(PoisonError::into_inner))
+            });
+        }
+        let held = self.hold(py, shard)?;
+        let read = py.detach(|| {
+            let read = |row: Row| {
+                let mut bytes = Vec::new();
+                let id = SampleId { shard, row };
+                held.bundle.read(id, field, &mut bytes).map(|()| (row, bytes))
+            };
+            rows.into_iter().map(read).collect::<Result<Vec<_>, _>>()
+        });
+        read.map_err(|error| raise(py, &error.into()))
+    }
+
+    /// Whom to ask for these values by themselves, which is then counted; `None` where they are to
+    /// be read from their shard.
+    fn source_of_few(
+        &self,
+        shard: ShardIdx,
+        index: &Index,
+        rows: &[Row],
+        field: FieldIdx,
+    ) -> Option<&Arc<dyn ShardSource>> {
+        let bundle = &self.stream.bundle;
+        let source = bundle.source().filter(|source| !source.is_here(shard))?;
+        let limit = shard.of(&bundle.manifest().shards)?.file.bytes / SINGLY_AT_MOST;
+        if rows.iter().any(|row| index.digest(*row, field).is_none()) {
+            return None;
+        }
+        let lengths = rows.iter().filter_map(|row| Some(index.range(*row, field)?.1 as u64));
+        let wanted = lengths.fold(0_u64, u64::saturating_add);
+        let mut singly = self.singly.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = singly.entry(shard).or_default();
+        let all = asked.saturating_add(wanted);
+        if all > limit {
+            return None;
+        }
+        *asked = all;
+        Some(source)
+    }
+
+    /// Calls `look` with each sample and the index of its shard, as long as it says yes.
+    fn each(&self, mut look: impl FnMut(&Index, SampleId) -> bool) -> Result<(), Error> {
         let bundle = &self.stream.bundle;
         for shard in ShardIdx::first(bundle.manifest().shards.len()) {
             let index = bundle.index(shard)?;
-            if let Some(row) = index.rows().find(|row| look(&index, *row)) {
-                return Ok(Some(SampleId { shard, row }));
+            if !index.rows().all(|row| look(&index, SampleId { shard, row })) {
+                break;
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Keeps a shard here: in the room of the loaders that stream the same bundle, where there

@@ -34,7 +34,7 @@ pub use end_time::EndTime;
 pub use error::Error;
 pub use gular_bundle::{
     Backend, Bundle, CheckWhen, Digest, DigestError, Dtype, Field, FieldIdx, Index, NotBrought,
-    OpenOptions, Row, SampleId, ShardIdx, Split,
+    OpenOptions, Row, SampleId, ShardIdx, ShardSource, SingleValues, Split,
 };
 pub use gular_codec::{
     DecodeOptions, Decoder, JpegBackend, Limits, OrientationPolicy, Scaling, jpeg_backend,

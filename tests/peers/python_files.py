@@ -94,16 +94,27 @@ def remote(made):
     fs = fsspec.filesystem("gular", cache="cache")
     digest = json.loads(run(GULAR, "inspect", "bundle", "--json"))["digest"].removeprefix("blake3:")
     url += f"#blake3={digest}"
-    key, (content, _) = next(iter(made.items()))
     names = [pathlib.Path(name).name for name in fs.ls(f"gular://{url}!/shards", detail=False)]
     cached = lambda: sorted(file.name for file in pathlib.Path("cache").rglob("data/*") if file.name in names)
     check("a URL is listed without a shard", len(names) > 4 and not cached(), str(names))
+    # A small one, less than a sixteenth of its shard of 1 MiB.
+    key = min(made, key=lambda key: len(made[key][0]))
+    content = made[key][0]
     check("a sample of a URL is its image", fs.cat_file(f"gular://{url}!/samples/{key}") == content)
-    check("one shard came for it, into the cache", len(cached()) == 1, str(cached()))
+    few = [key, min(made.keys() - {key}, key=lambda key: len(made[key][0]))]
+    found = gular.read_samples(url, few, cache="cache")
+    check("and so are a few", found == {key: made[key][0] for key in few}, str(list(found)))
+    check("no shard came for them", not cached(), str(cached()))
+    check("a key that is not there", *refused(gular.SampleError, "hint:", lambda: gular.read_samples(url, [key, "none"], cache="cache")))
+    paths = [f"{url}!/samples/{one}" for one in made if one.startswith("val/")]
+    whole = fs.cat([*paths, f"{url}!/samples/none"], on_error="omit")
+    check("many come from their shard", sorted(whole) == sorted(paths) and all(value == made[path.partition("!/samples/")[2]][0] for path, value in whole.items()))
+    brought = cached()
+    check("which came into the cache", 0 < len(brought) < len(names), str(brought))
     other = next(name for name in names if name not in cached())
     with fsspec.open(f"gular://{url}!/shards/{other}", cache="cache") as file:
         same = file.read() == pathlib.Path("bundle/data", other).read_bytes()
-    check("a shard of a URL is its file", same and other in cached() and len(cached()) == 2, str(cached()))
+    check("a shard of a URL is its file", same and cached() == sorted([*brought, other]), str(cached()))
     files = json.loads(pathlib.Path("bundle/manifest.json").read_text())["shards"]
     beside = sum(file["index"]["bytes"] for file in files) + os.path.getsize("bundle/manifest.json")
     limit = beside + 2 * max(file["bytes"] for file in files)

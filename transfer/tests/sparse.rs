@@ -7,12 +7,13 @@ use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{
     About, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldIdx, FieldName, Index, Manifest,
-    Payload, Row, ShardSpec, ShardWriter, Split, write_manifest,
+    Payload, Row, ShardIdx, ShardSpec, ShardWriter, SingleValues, Split, write_manifest,
 };
 use gular_federation::{Federation, Options};
 use gular_pelican::{Client, ClientOptions, Env, Error as Pelican};
 use gular_transfer::{
-    BundleUrl, Error, RemoteBundle, Sparse, SparseReport, read_samples, wrong_copies,
+    BundleOptions, BundleUrl, Error, RemoteBundle, Sparse, SparseReport, Watch, open_bundle,
+    read_samples, wrong_copies,
 };
 use tempfile::TempDir;
 
@@ -38,9 +39,12 @@ impl Site {
         Self { dir, federation, url }
     }
 
+    fn env(&self) -> Env {
+        Env::from_pairs(&[("SSL_CERT_FILE", self.federation.ca_file().to_str().unwrap())])
+    }
+
     fn client(&self) -> Client {
-        let ca = self.federation.ca_file().to_str().unwrap();
-        Client::new(ClientOptions::new(Env::from_pairs(&[("SSL_CERT_FILE", ca)]))).unwrap()
+        Client::new(ClientOptions::new(self.env())).unwrap()
     }
 
     /// Reads the images of these samples and compares them.
@@ -157,4 +161,30 @@ fn a_damaged_copy_is_read_around_and_named_and_a_damaged_origin_is_an_error() {
     assert!(error.to_string().contains("`0500.jpg`"), "{error}");
     // The others are sound.
     site.read(&site.client(), &[Row(499), Row(501)]).unwrap();
+}
+
+#[test]
+fn a_bundle_that_is_open_gives_single_values_of_a_shard_that_is_not_here() {
+    let site = Site::start();
+    let cache = Some(site.dir.path().join("node"));
+    let options = BundleOptions { streamed: true, cache, ..BundleOptions::default() };
+    let cancel = AtomicBool::new(false);
+    let watch = Watch::silent(&cancel);
+    let bundle = open_bundle(&site.url.to_string(), &options, &site.env(), watch).unwrap().bundle;
+    let (source, shard) = (bundle.source().unwrap(), ShardIdx(0));
+    let index = bundle.index(shard).unwrap();
+    let rows = one_percent();
+    let wanted = SingleValues { shard, index: &index, rows: &rows, field: FieldIdx(0) };
+    let given = Mutex::new(0);
+    let take = |row: Row, bytes: &[u8]| {
+        assert!(bytes == sample(row.0), "sample {row}");
+        *given.lock().unwrap() += 1;
+    };
+    source.read_values(&wanted, &take, &cancel).unwrap();
+    assert_eq!(given.into_inner().unwrap(), rows.len());
+    assert!(!source.is_here(shard));
+
+    let _hold = source.hold(shard, &cancel).unwrap();
+    source.bring(shard, &|_| u64::MAX, &cancel).unwrap();
+    assert!(source.is_here(shard));
 }

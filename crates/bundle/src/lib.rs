@@ -67,7 +67,7 @@ pub use path::{BundlePath, PathError};
 pub use position::{FieldIdx, Row, ShardIdx};
 pub use read_at::{Backend, ReadAt};
 pub use shard::{CheckWhen, SampleEntry, Shard};
-pub use shard_source::{NotBrought, Room, RoomReader, ShardSource};
+pub use shard_source::{NotBrought, Room, RoomReader, ShardSource, SingleValues, TakeValue};
 pub use split::Split;
 pub use tensors::{Header, Tensor};
 pub use view::View;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::{ShardIdx, Split};
+use crate::{FieldIdx, Index, Row, ShardIdx, Split};
 
 /// Brings shards into the folder of a bundle, and removes them there when room is needed.
 ///
@@ -47,9 +47,40 @@ pub trait ShardSource: fmt::Debug + Send + Sync {
         cancel: &AtomicBool,
     ) -> Result<(), NotBrought>;
 
+    /// Whether the folder has the whole shard at this moment.
+    fn is_here(&self, shard: ShardIdx) -> bool;
+
+    /// Asks the servers for single values of a shard, and for little else of it. Nothing of it is
+    /// kept. Ends soon once `cancel` is set.
+    ///
+    /// # Errors
+    /// [`NotBrought`] says why a value did not come; others may have been given before.
+    fn read_values(
+        &self,
+        values: &SingleValues<'_>,
+        take: &TakeValue<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<(), NotBrought>;
+
     /// Told of the shard that a reader has to wait for; `None` when it waits no more.
     fn waited_for(&self, shard: Option<ShardIdx>);
 }
+
+/// Single values of a shard.
+#[derive(Debug, Clone, Copy)]
+pub struct SingleValues<'a> {
+    /// The shard.
+    pub shard: ShardIdx,
+    /// Its index.
+    pub index: &'a Index,
+    /// The samples, in any order.
+    pub rows: &'a [Row],
+    /// The field; values [without a digest](Index::digest) are not given.
+    pub field: FieldIdx,
+}
+
+/// Takes the value of a sample, whose digest was compared; from any thread.
+pub type TakeValue<'a> = dyn Fn(Row, &[u8]) + Sync + 'a;
 
 /// The bytes that shards may take, and how many of them are promised to readers.
 #[derive(Debug)]

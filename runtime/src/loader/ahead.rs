@@ -466,7 +466,7 @@ mod tests {
 
     use gular_bundle::{
         Backend, Bundle, Dtype, Field, FieldIdx, FieldName, NotBrought, OpenOptions, Room,
-        ShardSource, Split,
+        ShardSource, SingleValues, Split, TakeValue,
     };
 
     use super::super::batch_slots::{BatchSlots, Waiting};
@@ -701,6 +701,19 @@ mod tests {
             _: &AtomicBool,
         ) -> Result<(), NotBrought> {
             panic!("at shard {}", shard.0)
+        }
+
+        fn is_here(&self, _: ShardIdx) -> bool {
+            false
+        }
+
+        fn read_values(
+            &self,
+            values: &SingleValues<'_>,
+            _: &TakeValue<'_>,
+            _: &AtomicBool,
+        ) -> Result<(), NotBrought> {
+            panic!("at shard {}", values.shard.0)
         }
 
         fn waited_for(&self, _: Option<ShardIdx>) {}

@@ -26,7 +26,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gular_bundle::{
-    DATA_DIR, FileEntry, MANIFEST_NAME, NotBrought, Room, ShardEntry, ShardIdx, ShardSource, Split,
+    DATA_DIR, FieldIdx, FileEntry, MANIFEST_NAME, NotBrought, Room, Row, ShardEntry, ShardIdx,
+    ShardSource, SingleValues, Split, TakeValue,
 };
 use gular_files::{Lock, LockMode, Size, TEMP_PREFIX, free, parallel, write_file};
 use gular_pelican::Client;
@@ -34,7 +35,7 @@ use gular_pelican::Client;
 use super::disk::{FolderLock, Partial, check_space};
 use super::folder::Held;
 use super::run::{Job, has_len};
-use crate::{Error, RemoteBundle, Trust, Watch};
+use crate::{Error, RemoteBundle, Sparse, Trust, Watch, read_samples};
 
 /// How long to wait before room, or a shard that another process brings, is looked for again.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -45,8 +46,8 @@ const ROOM_PATIENCE: Duration = Duration::from_secs(600);
 /// How long room is waited for on a disk that is full: others may give it back, or may not.
 const DISK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Indexes at a time: they are small, and each takes a round trip.
-const INDEX_JOBS: usize = 16;
+/// Indexes, or single values, at a time: they are small, and each takes a round trip.
+const SMALL_JOBS: usize = 16;
 
 type Tell = dyn Fn(Option<&str>) + Send + Sync;
 
@@ -324,6 +325,28 @@ impl ShardSource for Streamed {
         brought.map_err(|error| self.refused(entry, &error))
     }
 
+    fn is_here(&self, shard: ShardIdx) -> bool {
+        let entry = self.entry(shard);
+        entry.is_ok_and(|entry| has_len(&self.data.join(entry.file.name.as_str()), &entry.file))
+    }
+
+    fn read_values(
+        &self,
+        values: &SingleValues<'_>,
+        take: &TakeValue<'_>,
+        cancel: &AtomicBool,
+    ) -> Result<(), NotBrought> {
+        let SingleValues { shard, index, rows, field } = *values;
+        let entry = self.entry(shard)?;
+        let wanted = Sparse { shard: entry, index, rows, fields: &[field] };
+        let give = |row: Row, _: FieldIdx, bytes: &[u8]| {
+            take(row, bytes);
+            Ok(())
+        };
+        let read = read_samples(&self.client, &self.remote, &wanted, SMALL_JOBS, &give, cancel);
+        read.map(drop).map_err(|error| self.refused(entry, &error))
+    }
+
     fn waited_for(&self, shard: Option<ShardIdx>) {
         let before = {
             let mut waited_for = self.waited_for.lock().unwrap_or_else(PoisonError::into_inner);
@@ -354,7 +377,7 @@ fn bring_indexes(
     let advance = |n: u64, _| {
         (watch.progress)(done.fetch_add(n, Ordering::Relaxed).saturating_add(n), total);
     };
-    parallel(shards, INDEX_JOBS, watch.cancel, |shard, cancel| {
+    parallel(shards, SMALL_JOBS, watch.cancel, |shard, cancel| {
         make_folder_of(&data.join(shard.index.name.as_str()))?;
         let (trust, advance) = (Trust::Names, &advance);
         Job { client, remote, data, trust, advance, cancel }.index(shard).map(drop)
