@@ -28,6 +28,20 @@ class Sample(NamedTuple):
     """The digest of its image, ``blake3:…``."""
 
 
+class Samples:
+    """What scripts ask of ``loader.dataset``: how many samples there are, and their classes."""
+
+    def __init__(self, n_samples: int, classes: List[str]) -> None:
+        self._n_samples = n_samples
+        #: Names of the classes; a label is a position in this list.
+        self.classes = classes
+        #: The label of each class.
+        self.class_to_idx = {name: label for label, name in enumerate(classes)}
+
+    def __len__(self) -> int:
+        return self._n_samples
+
+
 class DataLoader:
     """Batches of one split, made ahead by threads of Rust; no worker processes.
 
@@ -336,6 +350,17 @@ class DataLoader:
     def classes(self) -> List[str]:
         """Names of the classes; a label is a position in this list."""
         return list(self._about["classes"])
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per batch, on each rank."""
+        return int(self._arguments[1]["batch_size"])
+
+    @property
+    def dataset(self) -> Samples:
+        """For scripts that ask PyTorch's loader for it: ``len(loader.dataset)`` is
+        :attr:`n_samples`, and ``loader.dataset.class_to_idx`` are the labels."""
+        return Samples(self.n_samples, self.classes)
 
     @property
     def n_samples(self) -> int:

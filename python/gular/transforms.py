@@ -70,10 +70,10 @@ class CenterCrop:
 
 @dataclass(frozen=True)
 class Resize:
-    """The whole picture, stretched to ``height`` by ``width`` pixels."""
+    """The whole picture, stretched to ``height`` by ``width`` pixels; without ``width``, a square."""
 
     height: int
-    width: int
+    width: Optional[int] = None
 
     def _json(self) -> Dict[str, Any]:
-        return {"resize": {"width": self.width, "height": self.height}}
+        return {"resize": {"width": self.height if self.width is None else self.width, "height": self.height}}

@@ -117,6 +117,9 @@ def outputs():
     batch = next(iter(loader(output="numpy")))
     check("arrays where NumPy is asked for", isinstance(batch["image"], np.ndarray) and batch["label"].dtype == np.int64)
     images, labels = next(iter(loader(as_tuple=("image", "label"))))
+    data = loader().dataset
+    named = {name: label for label, name in enumerate(loader().classes)}
+    check("what scripts ask of loader.dataset", len(data) == loader().n_samples > 0 and data.class_to_idx == named and len(named) == 3, str(named))
     check("tuples where they are asked for", images.shape == (7, 3, 32, 32) and labels.shape == (7,))
     check("names that a batch lacks", *refused(gular.OptionError, "`label`", lambda: next(iter(loader(as_tuple=["labels"])))))
     check("bfloat16 for NumPy is refused at once", *refused(gular.OptionError, "hint:", lambda: loader(numbers="bf16", output="numpy")))
@@ -649,7 +652,7 @@ def augmentations():
     check("one change after another", torch.equal(both, plain.flip(2, 3)))
     check("a change that cannot be", *refused(gular.OptionError, "augment", lambda: made(gular.VerticalFlip(2))))
     check("a change of one's own", *refused(gular.OptionError, "augment", lambda: made(torch.nn.ReLU())))
-    large = {"split": "train", "numbers": "stored", "size": None, "transform": gular.Resize(16, 16), "jpeg": "turbo"}
+    large = {"split": "train", "numbers": "stored", "size": None, "transform": gular.Resize(16), "jpeg": "turbo"}
     full, reduced = (next(iter(loader(**large, scaling=scaling)))["image"].int() for scaling in ["full", "reduced"])
     far = int((full - reduced).abs().max())
     check("large JPEGs are decoded in full where that is asked for", 0 < far <= 24, str(far))
