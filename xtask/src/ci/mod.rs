@@ -13,7 +13,7 @@ mod older_line;
 use crate::peers::venv;
 use crate::setup::{self, Line, Ready};
 use crate::workspace::Workspace;
-use crate::{demo, lint, peers, test};
+use crate::{demo, dist, lint, peers, test};
 
 /// How long each fuzz target runs: enough to try its seeds and their neighbours, or to search.
 const FUZZ_SHORT: Duration = Duration::from_secs(4);
@@ -25,7 +25,8 @@ const FUZZ_LONG: Duration = Duration::from_secs(60);
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also the long tests, the fuzz targets for a minute each and not for seconds, libtorch
-    /// 2.7.0, and the licences and sources of all crates
+    /// 2.7.0, the program and the wheel compiled for aarch64, and the licences and sources of all
+    /// crates
     #[arg(long)]
     long: bool,
 }
@@ -65,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })?;
     if args.long {
         stages.run("deny", || deny::run(&workspace, &ready))?;
+        stages.run("aarch64", || dist::check_aarch64(&workspace, &ready))?;
         stages.run("libtorch 2.7.0", || older_line::run(&workspace))?;
     }
     stages.summary();

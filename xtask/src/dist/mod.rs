@@ -27,6 +27,8 @@ use crate::workspace::Workspace;
 const TAG: &str = "manylinux_2_28";
 const GLIBC: [u32; 2] = [2, 28];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// 64-bit ARM, which is compiled and not yet handed out.
+const AARCH64: &str = "aarch64-unknown-linux-gnu";
 
 /// The tools, with their versions.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
@@ -57,7 +59,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fs::create_dir_all(&out).with_context(|| format!("cannot make `{}`", out.display()))?;
     empty(&work)?;
 
-    let built = Build { workspace: &workspace, ready: &ready, tools: &tools, args };
+    let profile = &args.profile;
+    let built = Build { workspace: &workspace, ready: &ready, tools: &tools, profile };
     let program = built.program()?;
     let bare = built.wheel(&work)?;
 
@@ -94,22 +97,40 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Compiles program and package for 64-bit ARM, C included. Nothing is linked or run.
+pub(crate) fn check_aarch64(workspace: &Workspace, ready: &Ready) -> Result<()> {
+    let tools = tools(workspace, &workspace.target.join("dist"))?;
+    if process::find("rustup").is_some() {
+        process::run(command("rustup").args(["target", "add", AARCH64]))?;
+    }
+    let built = Build { workspace, ready, tools: &tools, profile: "dev" };
+    let mut check = built.command("cargo-zigbuild");
+    check.args(["check", "-p", "gular", "-p", "gular-python", "--target", &with_glibc(AARCH64)]);
+    built.turbo(&mut check);
+    process::run(&mut check)
+}
+
+/// The target as zig knows it, which compiles for that glibc.
+fn with_glibc(target: &str) -> String {
+    format!("{target}.{}.{}", GLIBC[0], GLIBC[1])
+}
+
 struct Build<'a> {
     workspace: &'a Workspace,
     ready: &'a Ready,
     tools: &'a Path,
-    args: &'a Args,
+    profile: &'a str,
 }
 
 impl Build<'_> {
     /// The program, by cargo-zigbuild.
     fn program(&self) -> Result<PathBuf> {
         let mut build = self.command("cargo-zigbuild");
-        build.args(["zigbuild", "-p", "gular", "--bin", "gular", "--profile", &self.args.profile]);
-        build.args(["--target", &format!("{TARGET}.{}.{}", GLIBC[0], GLIBC[1])]);
+        build.args(["zigbuild", "-p", "gular", "--bin", "gular", "--profile", self.profile]);
+        build.args(["--target", &with_glibc(TARGET)]);
         self.turbo(&mut build);
         process::run(&mut build)?;
-        let profile = if self.args.profile == "dev" { "debug" } else { &self.args.profile };
+        let profile = if self.profile == "dev" { "debug" } else { self.profile };
         Ok(self.workspace.target.join(TARGET).join(profile).join("gular"))
     }
 
@@ -117,7 +138,7 @@ impl Build<'_> {
     fn wheel(&self, work: &Path) -> Result<PathBuf> {
         let mut build = self.command("maturin");
         build.args(["build", "--zig", "--compatibility", TAG, "--target", TARGET]);
-        build.args(["--profile", &self.args.profile, "--out"]).arg(work);
+        build.args(["--profile", self.profile, "--out"]).arg(work);
         build.arg("--manifest-path").arg(self.workspace.root.join("python/Cargo.toml"));
         self.turbo(&mut build);
         process::run(&mut build)?;

@@ -31,7 +31,10 @@ pub(super) fn notices(workspace: &Workspace, packages: &[&str], target: &str) ->
     let text = process::stdout_of(metadata.current_dir(&workspace.root))?;
     let value: Value =
         serde_json::from_str(&text).context("`cargo metadata` did not answer with JSON")?;
-    let mut out = String::from("gular contains these libraries, under the licences that follow.\n");
+    let mut out = String::from(
+        "gular contains these libraries, under the licences that follow.\n\
+         Rust's standard library: Apache-2.0 OR MIT\n",
+    );
     // The same text once, with all crates that have it.
     let mut texts = BTreeMap::<String, BTreeSet<String>>::new();
     for package in value["packages"].as_array().into_iter().flatten() {
