@@ -1,8 +1,9 @@
 //! `gular completions` and `gular man`: what a shell and `man` know of this program.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory as _, ValueEnum};
+use clap::{Args, Command, CommandFactory as _, ValueEnum};
 
 use crate::Cli;
 use crate::exit::{Exit, Failure};
@@ -53,7 +54,38 @@ pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
 
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
     let failed = |error| gular_files::Error::new("write man pages to", &args.dir, error);
-    std::fs::create_dir_all(&args.dir).map_err(failed)?;
-    clap_mangen::generate_to(Cli::command(), &args.dir).map_err(failed)?;
+    fs::create_dir_all(&args.dir).map_err(failed)?;
+    clap_mangen::generate_to(with_long_help(Cli::command()), &args.dir).map_err(failed)?;
+    for entry in fs::read_dir(&args.dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if is_ours(&path) {
+            let page = fs::read_to_string(&path).map_err(failed)?;
+            fs::write(&path, examples_as_they_are(&page)).map_err(failed)?;
+        }
+    }
     Ok(Exit::Done)
+}
+
+fn is_ours(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("gular") && name.ends_with(".1")
+}
+
+/// What `-h` leaves out is in a page only if it has a long help.
+fn with_long_help(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let short = arg.get_help().filter(|_| arg.get_long_help().is_none()).cloned();
+        match short {
+            Some(help) => arg.long_help(help),
+            None => arg,
+        }
+    });
+    command.mut_subcommands(with_long_help)
+}
+
+/// The page with the lines below the options as `--help` has them, not filled like a paragraph.
+fn examples_as_they_are(page: &str) -> String {
+    let Some((before, rest)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
+    let (lines, after) = rest.split_at(rest.find("\n.SH ").map_or(rest.len(), |end| end + 1));
+    format!("{before}.SH NOTES\n.nf\n{lines}.fi\n{after}")
 }

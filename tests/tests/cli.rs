@@ -389,7 +389,13 @@ fn shells_and_man_know_every_verb() {
     }
     let pages = dir.path().join("made/man1");
     run(["man", text(&pages)]);
-    for (page, word) in [("gular.1", "gular\\-fetch"), ("gular-pack.1", "shard\\-size")] {
+    for (page, word) in [
+        ("gular.1", "gular\\-fetch"),
+        ("gular-pack.1", "shard\\-size"),
+        // What `-h` leaves out, and lines that are not to be filled.
+        ("gular-pack.1", "\nThe table\\*(Aqs column of splits"),
+        ("gular-pack.1", "\n.SH NOTES\n.nf\nExamples:\n  gular pack"),
+    ] {
         let written = fs::read_to_string(pages.join(page)).unwrap();
         assert!(written.contains(".TH ") && written.contains(word), "{page}: {written}");
     }
