@@ -34,7 +34,10 @@ class Array(_gular.Array):
 def converter(output: str) -> Tuple[str, Callable[[_gular.Array], Any]]:
     """Whose arrays a batch is to have, and what makes them of lent ones."""
     if output == "auto":
-        output = "torch" if _can_import("torch") else "numpy"
+        output = next((name for name in ("torch", "numpy") if _can_import(name)), "")
+        if not output:
+            hint = 'pip install torch, or pip install numpy; `output="dlpack"` needs neither'
+            raise OptionError("option `output`: neither PyTorch nor NumPy is installed", hint)
     if output == "torch":
         return output, _torch()
     if output == "numpy":
