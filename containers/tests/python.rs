@@ -272,14 +272,14 @@ fn a_package_that_is_missing_is_an_error_and_an_old_one_a_warning() {
 }
 
 #[test]
-fn a_wheel_that_is_none_and_requirements_that_changed_are_refused() {
+fn a_wheel_without_a_record_and_requirements_that_changed_are_refused() {
     let none: Files<'_> = &[("pure/__init__.py", b"")];
     let Some(case) = Case::new(&[("pure-1.0", none)], false) else {
         eprintln!("skipped: there is no Debian Python (/usr/bin/python3)");
         return;
     };
     let error = case.build("out", "cache", &[]).unwrap_err().to_string();
-    assert!(error.contains("it is no whole wheel: it has no `RECORD`"), "{error}");
+    assert!(error.contains("it is not a whole wheel: it has no `RECORD`"), "{error}");
     fs::write(case.dir.path().join("r.txt"), "pure==1.0\n").unwrap();
     let error = case.build("out", "cache", &[]).unwrap_err();
     assert!(matches!(error, Error::Stale { .. }), "{error}");

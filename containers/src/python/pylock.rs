@@ -39,7 +39,7 @@ struct Wheel {
 /// Reads a text; `path` names it in errors.
 ///
 /// # Errors
-/// [`Error::Recipe`] with the line: what is no such file, or has a package without a
+/// [`Error::Recipe`] with the line: what is not such a file, or has a package without a
 /// wheel, a version or a SHA-256.
 pub(super) fn parse(text: &str, path: &str) -> Result<Pins> {
     let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);

@@ -21,7 +21,7 @@ pub(super) enum Requirements {
 /// Reads a text; `path` names it in errors.
 ///
 /// # Errors
-/// [`Error::Recipe`] with the line, for what is no requirement of a wheel.
+/// [`Error::Recipe`] with the line, for what is not a requirement of a wheel.
 pub(super) fn parse(text: &str, path: &str) -> Result<Requirements> {
     let mut pins = Pins::default();
     let mut unpinned = None;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_requirement_is_an_error_with_its_line() {
+    fn what_is_not_a_requirement_is_an_error_with_its_line() {
         for (text, says) in [
             ("-r other.txt", "`-r other.txt` is not read"),
             ("-e .", "`-e .` is not read"),

@@ -30,7 +30,7 @@ pub(super) struct Rank {
 }
 
 impl WheelName {
-    /// `None` for what is no wheel's name.
+    /// `None` for what is not a wheel's name.
     pub(super) fn parse(file: &str) -> Option<Self> {
         let parts: Vec<&str> = file.strip_suffix(".whl")?.split('-').collect();
         let (name, version, build, tags) = match parts.as_slice() {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_none_are_passed_over() {
+    fn names_that_are_not_of_wheels_are_passed_over() {
         let read = WheelName::parse("Nvidia_cuDNN.cu13-9.1+x-py3-none-any.whl").unwrap();
         assert_eq!(
             (read.name.as_str(), read.version.to_string().as_str()),

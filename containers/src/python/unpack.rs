@@ -46,7 +46,7 @@ pub fn unpack_whole(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
     let damaged = |reason: String| Error::Archive { path: shown.clone(), reason };
     let file = File::open(wheel).map_err(Error::io("open", wheel))?;
     let mut zip = ZipArchive::new(BufReader::with_capacity(32 << 10, file))
-        .map_err(|e| damaged(format!("it is no whole wheel: {e}")))?;
+        .map_err(|e| damaged(format!("it is not a whole wheel: {e}")))?;
     filling.name_archive(&shown);
     let over = |what: &'static str, found: u64, limit: u64| Error::Limit {
         path: shown.clone(),
@@ -78,7 +78,7 @@ pub fn unpack_whole(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
         let place = place(&name).ok_or_else(|| damaged(format!("`{name}` has no known place")))?;
         let path = RootPath::new(&place)?;
         if !path.as_str().contains('/') {
-            return Err(damaged(format!("`{name}` is no file's path")));
+            return Err(damaged(format!("`{name}` is not a file's path")));
         }
         record |= name
             .split_once('/')
@@ -102,7 +102,7 @@ pub fn unpack_whole(filling: &mut Filling, wheel: &Path, limits: &Limits) -> Res
     }
     record
         .then_some(())
-        .ok_or_else(|| damaged("it is no whole wheel: it has no `RECORD`".to_owned()))
+        .ok_or_else(|| damaged("it is not a whole wheel: it has no `RECORD`".to_owned()))
 }
 
 /// A script whose first line names the image's Python.
