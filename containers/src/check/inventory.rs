@@ -2,7 +2,6 @@
 
 use super::{About, Finding};
 use crate::elf::Facts;
-use crate::python::is_site;
 use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
 use crate::{Error, Result};
 
@@ -69,15 +68,6 @@ impl<'a> Inventory<'a> {
         let set = set.split(':').filter(|folder| folder.starts_with('/')).map(str::to_owned);
         set.chain(["/.singularity.d/libs".to_owned()]).collect()
     }
-}
-
-/// The folder of Python packages that a path is below, such as
-/// `usr/local/lib/python3.11/dist-packages`.
-pub(super) fn site(path: &RootPath) -> Option<&str> {
-    let text = path.as_str();
-    let ends = text.match_indices('/').map(|(at, _)| at);
-    let mut folders = ends.filter_map(|end| text.get(..end));
-    folders.find(|folder| is_site(folder.rsplit('/').next().unwrap_or(folder)))
 }
 
 /// Whether the build put a node in, and answers for it; the base is the

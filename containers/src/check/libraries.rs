@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::inventory::{Elf, Inventory, numbers, ours, site};
+use super::inventory::{Elf, Inventory, numbers, ours};
 use super::{Finding, Severity};
 use crate::cuda::{from_host, matches, opened_by};
 use crate::elf::{Fault, closure};
+use crate::python::site_of;
 use crate::rootfs::{RootPath, What};
 use crate::sif::Arch;
 use crate::{Error, Result};
@@ -69,7 +70,7 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
             })
         };
         let counts = |fault: &&Fault| match fault {
-            Fault::Missing { library, by, .. } => !site(by)
+            Fault::Missing { library, by, .. } => !site_of(by)
                 .and_then(|site| of_sites.get(site))
                 .is_some_and(|names| names.contains(library.as_str())),
             _ => true,
@@ -88,11 +89,11 @@ fn closures(inventory: &Inventory<'_>, findings: &mut Vec<Finding>) -> Result<()
 fn is_plugin(path: &RootPath) -> bool {
     let name = path.name();
     let imported = name.contains(".cpython-") || name.ends_with(".abi3.so");
-    site(path).is_some() && !imported
+    site_of(path).is_some() && !imported
 }
 
 fn softened(path: &RootPath, finding: Finding) -> Finding {
-    let of_nvidia = site(path).is_some_and(|site| {
+    let of_nvidia = site_of(path).is_some_and(|site| {
         path.as_str().strip_prefix(site).is_some_and(|rest| rest.starts_with("/nvidia/"))
     });
     // NVIDIA's wheels bring ways over InfiniBand and MPI that no other library asks for.
@@ -106,7 +107,7 @@ fn softened(path: &RootPath, finding: Finding) -> Finding {
 fn of_sites<'a>(inventory: &Inventory<'a>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (path, _) in inventory.tree.iter().filter(|(path, _)| path.name().contains(".so")) {
-        if let Some(site) = site(path) {
+        if let Some(site) = site_of(path) {
             found.entry(site).or_default().insert(path.name());
         }
     }
@@ -150,7 +151,7 @@ fn opened(inventory: &Inventory<'_>, elf: &Elf<'_>, findings: &mut Vec<Finding>)
             let folder = path.parent().unwrap_or(RootPath::ROOT);
             let folders = searched.iter().map(String::as_str);
             let mut folders = folders.chain(["/lib", "/usr/lib"]);
-            let beside = site(path).is_some() && site(path) == site(elf.path);
+            let beside = site_of(path).is_some() && site_of(path) == site_of(elf.path);
             folder == here || beside || folders.any(|known| folder.to_string().starts_with(known))
         };
         let is_there = inventory.tree.iter().any(|(path, _)| {

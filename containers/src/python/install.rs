@@ -48,6 +48,15 @@ pub(crate) fn is_site(folder: &str) -> bool {
     matches!(folder, "dist-packages" | "site-packages")
 }
 
+/// The folder of Python packages that a path is below, such as
+/// `usr/local/lib/python3.11/dist-packages`.
+pub(crate) fn site_of(path: &RootPath) -> Option<&str> {
+    let text = path.as_str();
+    let ends = text.match_indices('/').map(|(at, _)| at);
+    let mut folders = ends.filter_map(|end| text.get(..end));
+    folders.find(|folder| is_site(folder.rsplit('/').next().unwrap_or(folder)))
+}
+
 /// Where a file of a wheel is in an image.
 pub(crate) fn installed_path(entry: &str, minor: u32, wheel: &str) -> String {
     let of = |folder: &str| entry.strip_prefix(folder);
@@ -171,7 +180,7 @@ impl<'a> DistInfo<'a> {
                 let script = script(object).filter(|_| crate::package::is_file_name(name));
                 let script = script.ok_or_else(|| Error::Archive {
                     path: self.shown.clone(),
-                    reason: format!("`entry_points.txt` has `{line}`, which is no program"),
+                    reason: format!("`entry_points.txt` has `{line}`, which is not a program"),
                 })?;
                 scripts.push((name.to_owned(), script));
             }

@@ -28,7 +28,7 @@ mod unpack;
 pub(crate) use self::bytecode::{Compiler, Unit};
 pub(crate) use self::input::{Input, digest};
 pub use self::install::Python;
-pub(crate) use self::install::{install, installed_path, is_site, metadata};
+pub(crate) use self::install::{install, installed_path, is_site, metadata, site_of};
 pub(crate) use self::interpreter::{DEBIAN_PACKAGE, Interpreter};
 pub(crate) use self::local::local_path;
 pub use self::resolve::count_pinned;

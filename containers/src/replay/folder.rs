@@ -4,15 +4,25 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
+use crate::python::site_of;
 use crate::rootfs::{Node, RootPath, Rootfs, Source, What};
 use crate::{Error, Result};
 
 /// Fills the empty folder `dir`. Libraries and data are hard links where that is
 /// possible, which nobody may write to; what is started is a copy, to have its mode.
+/// Python packages stay out but for their libraries: nothing here runs Python, and they
+/// are most of an image's files.
 pub(super) fn fill(tree: &Rootfs, dir: &Path) -> Result<()> {
     let mut names = Vec::new();
     for (path, node) in tree.iter().skip(1) {
         let place = dir.join(path.as_str());
+        if site_of(path).is_some() {
+            if !matches!(node.what, What::File(_)) || !path.name().contains(".so") {
+                continue;
+            }
+            let folder = gular_files::folder_of(&place);
+            fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        }
         match &node.what {
             // Always open: other nodes come into it, and it is removed afterwards.
             What::Dir => fs::create_dir(&place).map_err(Error::io("create", &place))?,
@@ -23,7 +33,8 @@ pub(super) fn fill(tree: &Rootfs, dir: &Path) -> Result<()> {
             What::File(source) => file(path, node, source, &place)?,
         }
     }
-    for (place, first) in names {
+    // A first name that was left out leaves out the others.
+    for (place, first) in names.into_iter().filter(|(_, first)| dir.join(first.as_str()).exists()) {
         fs::hard_link(dir.join(first.as_str()), &place).map_err(Error::io("create", &place))?;
     }
     Ok(())
