@@ -109,10 +109,15 @@ struct Case {
 impl Case {
     /// An image with these wheels, by the start of their files' names.
     fn new(wheels: &[(&str, Files<'_>)], bytecode: bool) -> Option<Self> {
+        Self::with(wheels, bytecode, "")
+    }
+
+    /// As [`new`](Self::new), with more in its recipe.
+    fn with(wheels: &[(&str, Files<'_>)], bytecode: bool, more: &str) -> Option<Self> {
         let (minor, files) = python_here()?;
         let dir = tempfile::tempdir().unwrap();
         let recipe = format!(
-            "[image]\nname = \"tool\"\n[python]\nrequirements = \"r.txt\"\nbytecode = {bytecode}\n"
+            "[image]\nname = \"tool\"\n[python]\nrequirements = \"r.txt\"\nbytecode = {bytecode}\n{more}"
         );
         fs::write(dir.path().join("image.toml"), &recipe).unwrap();
         fs::write(dir.path().join("r.txt"), "").unwrap();
@@ -283,4 +288,40 @@ fn a_wheel_without_a_record_and_requirements_that_changed_are_refused() {
     fs::write(case.dir.path().join("r.txt"), "pure==1.0\n").unwrap();
     let error = case.build("out", "cache", &[]).unwrap_err();
     assert!(matches!(error, Error::Stale { .. }), "{error}");
+}
+
+/// A library's header, and nothing behind it.
+fn elf() -> Vec<u8> {
+    let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+    bytes.resize(64, 0);
+    for (at, byte) in [(16, 3), (18, 62), (20, 1), (52, 64), (54, 56), (58, 64)] {
+        bytes[at] = byte;
+    }
+    bytes
+}
+
+#[test]
+fn programs_and_python_share_one_torch() {
+    let library = elf();
+    let torch: Files<'_> = &[
+        ("torch/lib/libtorch_cpu.so", &library),
+        ("torch/lib/libunused.so", &library),
+        ("torch-2.0.0.dist-info/METADATA", b"Name: torch\n"),
+        ("torch-2.0.0.dist-info/RECORD", b""),
+    ];
+    let more = "[cuda]\ntorch = \"2.0.0+cpu\"\n";
+    let Some(case) = Case::with(&[("torch-2.0.0", torch)], false, more) else {
+        eprintln!("skipped: there is no Debian Python (/usr/bin/python3)");
+        return;
+    };
+    let built = case.build("out", "cache", &[Format::Oci]).unwrap();
+    let image = case.open(&built.outputs[0].path);
+    let there = format!("{}/torch/lib/libtorch_cpu.so", case.site());
+    assert_eq!(text(&image, "app/lib/libtorch_cpu.so"), format!("/{there}"));
+    assert_eq!(bytes(&image, &there), library);
+    // Nothing loads it, so programs are not offered it.
+    assert!(image.tree.get(&RootPath::new("app/lib/libunused.so").unwrap()).is_none());
+    let layers: Vec<_> = built.outputs[0].layers.iter().map(|layer| layer.name).collect();
+    // The link `python` is in the layer of Python packages.
+    assert_eq!(layers, ["base", "libtorch", "python", "app"]);
 }
