@@ -1,12 +1,14 @@
 //! `gular fetch`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gular_bundle::{Bundle, OpenOptions, Split};
 use gular_transfer::{
     BundleUrl, Checked, Client, DEFAULT_MAX_OBJECTS, Error, FetchOptions, FetchReport,
-    FolderOptions, Remote, RemoteBundle, Watch, fetch, fetch_folder, fetch_object, object_here,
+    FolderOptions, Remote, RemoteBundle, SampleOptions, SampleReport, Watch, fetch, fetch_folder,
+    fetch_object, fetch_samples, object_here,
 };
 
 use crate::exit::{Exit, Failure};
@@ -32,7 +34,8 @@ use crate::{folder, hints, network, show, units};
 Exit codes: 0 done, 1 the bytes do not match the digest, 2 error, 75 try again later
 
 Example:
-  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/")]
+  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… birds/
+  gular fetch pelican://osg-htc.org/mylab/birds/v1#blake3=0a1b… some/ --keys keys.txt")]
 pub(crate) struct FetchArgs {
     /// NAME/VERSION#DIGEST as `gular publish` prints it, or an object; with -r a collection
     pub(crate) url: String,
@@ -47,6 +50,12 @@ pub(crate) struct FetchArgs {
     /// Only these splits, such as `train,val`
     #[arg(long, value_name = "SPLITS", value_delimiter = ',', value_parser = units::split)]
     pub(crate) splits: Vec<Split>,
+    /// Only the samples whose keys are in this file, one per line; may be repeated
+    ///
+    /// DIR, which must be new or empty, becomes a bundle of these samples alone. Only their bytes
+    /// are asked for, besides the indexes, and each sample is compared with its digest.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["recursive"])]
+    pub(crate) keys: Vec<PathBuf>,
     /// Read from the origin instead of from caches
     #[arg(long)]
     pub(crate) direct: bool,
@@ -96,6 +105,17 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         let fetched = fetched.map_err(|error| network::ended(error, &stop))?;
         return folder::report(&fetched, &folder::text(&fetched), output);
     }
+    if !args.keys.is_empty() {
+        let fetched = samples(&client, &url, args, watch);
+        bar.finish_and_clear();
+        let report = fetched?.map_err(|error| network::ended(error, &stop))?;
+        match output.json {
+            true => show::json(&report)?,
+            false if output.quiet => {}
+            false => show::text(&text_of_samples(&report, args))?,
+        }
+        return Ok(Exit::Done);
+    }
     let fetched = bring(&client, &url, args, watch);
     bar.finish_and_clear();
     let (report, offline) = fetched.map_err(|error| failure(error, &url, args, &stop))?;
@@ -105,6 +125,59 @@ pub(crate) fn run(args: &FetchArgs, output: &Output) -> Result<Exit, Failure> {
         show::text(&text(&report, url.digest.is_some(), offline, &asked))?;
     }
     Ok(Exit::Done)
+}
+
+/// Fetches the samples whose keys are listed; what failed here, and what failed there.
+fn samples(
+    client: &Client,
+    url: &BundleUrl,
+    args: &FetchArgs,
+    watch: Watch<'_>,
+) -> Result<Result<SampleReport, Error>, Failure> {
+    let mut keys = BTreeSet::new();
+    for file in &args.keys {
+        let text =
+            std::fs::read_to_string(file).map_err(|e| gular_files::Error::new("read", file, e))?;
+        keys.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
+    }
+    let (splits, jobs) = (args.splits.clone(), args.network.jobs.get());
+    let options = SampleOptions { keys, splits, jobs, dry_run: args.dry_run };
+    let remote = RemoteBundle::open(client, url, watch.cancel);
+    Ok(remote.and_then(|remote| fetch_samples(client, &remote, &args.dir, &options, watch)))
+}
+
+fn text_of_samples(report: &SampleReport, args: &FetchArgs) -> String {
+    let dir = args.dir.display();
+    let samples = show::count(report.samples, "sample");
+    let mut text = match &report.digest {
+        Some(digest) if report.already_done => {
+            format!("nothing to fetch: {samples} are in `{dir}`\n{digest}\n")
+        }
+        Some(digest) => {
+            let asked = report.bytes_asked as f64 / report.bytes_wanted.max(1) as f64;
+            format!(
+                "fetched {samples} of {} to `{dir}`: {}; asked for {:.2} times as much in {}, and {} \
+                 of indexes\n{digest}\n",
+                report.samples_of,
+                show::size(report.bytes_wanted),
+                asked,
+                show::count(report.requests, "request"),
+                show::size(report.bytes_of_indexes),
+            )
+        }
+        None => format!(
+            "dry run: {samples} of {}, {}, would be fetched; nothing was written\n",
+            report.samples_of,
+            show::size(report.bytes_wanted)
+        ),
+    };
+    if report.unknown_keys > 0 {
+        let keys = show::count(report.unknown_keys, "key");
+        let first: Vec<String> =
+            report.unknown.iter().map(|key| format!("`{}`", show::printable(key))).collect();
+        text.push_str(&format!("no sample has {keys} of the list: {}\n", first.join(", ")));
+    }
+    text
 }
 
 /// What was fetched, and whether it was judged without asking a server.

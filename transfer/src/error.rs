@@ -213,6 +213,14 @@ pub enum Error {
         /// How deep it may be.
         limit: usize,
     },
+    /// Keys that no sample of the bundle has.
+    #[error("no sample has {} of the list: {}", counted(*n), shown(keys, *n))]
+    NoSuchKeys {
+        /// How many are listed.
+        n: u64,
+        /// The first ones.
+        keys: Vec<String>,
+    },
     /// A sample that the shard does not have.
     #[error("shard `{shard}` has no sample {row}: it has {samples}, counted from 0")]
     NoSample {
@@ -319,6 +327,9 @@ impl Error {
             Self::NoLength { .. } => Some("ask whoever runs the server"),
             Self::TooMany { .. } => Some("name a folder in it, or raise the limit"),
             Self::TooDeep { .. } => Some("name a folder in it"),
+            Self::NoSuchKeys { .. } => {
+                Some("keys are the paths that images had when they were packed, one per line")
+            }
             Self::Pelican(_) | Self::NoSample { .. } => None,
         }
     }
@@ -330,6 +341,19 @@ impl Error {
 
 fn and_more(n: usize) -> String {
     if n == 0 { String::new() } else { format!(" and {n} more") }
+}
+
+fn counted(n: u64) -> String {
+    if n == 1 { "1 key".to_owned() } else { format!("{n} keys") }
+}
+
+/// Some of `n` keys.
+fn shown(keys: &[String], n: u64) -> String {
+    let shown: Vec<String> = keys.iter().map(|key| format!("`{}`", key.escape_debug())).collect();
+    match n.saturating_sub(keys.len() as u64) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 fn listed(splits: &[Split]) -> String {

@@ -30,8 +30,8 @@ pub use checkup::{Checkup, examine};
 pub use error::Error;
 // What functions here take: who fetches or stages needs no other part of the client.
 pub use fetch::{
-    Checked, FetchOptions, FetchReport, FolderLock, TellWaiting, Trust, fetch, fetch_object,
-    object_here,
+    Checked, FetchOptions, FetchReport, FolderLock, SampleOptions, SampleReport, TellWaiting,
+    Trust, fetch, fetch_object, fetch_samples, object_here,
 };
 pub use folder::{
     DEFAULT_MAX_OBJECTS, Doubtful, Failed, FolderFetch, FolderOptions, FolderReport, fetch_folder,

@@ -49,3 +49,46 @@ fn a_part_published_beside_its_base_sends_no_shard_and_is_fetched_as_any_bundle(
         assert!(names.iter().all(|name| !bundle.join("data").join(name).exists()));
     }
 }
+
+#[test]
+fn listed_samples_are_fetched_alone_as_a_bundle_of_their_own() {
+    let site = Site::shared();
+    let (base, collection) = (small(&site), site.collection("keys"));
+    let url = publish(&site, &base, &collection);
+    let listed = site.json(["inspect", text(&base), "--samples", "26"]);
+    let samples = listed["sample_list"].as_array().unwrap();
+    let keys: Vec<&str> =
+        samples.iter().step_by(4).map(|sample| sample["key"].as_str().unwrap()).collect();
+    let scratch = site.scratch();
+    let (list, some) = (scratch.path().join("keys.txt"), scratch.path().join("some"));
+    fs::write(&list, format!("{}\nno/such.jpg\n", keys.join("\n"))).unwrap();
+    let fetch = ["fetch", url.as_str(), text(&some), "--keys", text(&list)];
+    let trial = site.json(fetch.into_iter().chain(["--dry-run"]));
+    assert!(!some.exists());
+    let report = site.json(fetch);
+    assert_eq!(report["samples"], keys.len());
+    assert_eq!(
+        (&report["unknown_keys"], &report["unknown"][0]),
+        (&1.into(), &"no/such.jpg".into())
+    );
+    let (wanted, asked) = (&report["bytes_wanted"], &report["bytes_asked"]);
+    assert_eq!(wanted, &trial["bytes_wanted"]);
+    assert!(asked.as_u64().unwrap() * 100 <= wanted.as_u64().unwrap() * 115, "{report}");
+    // A bundle that stands alone, of the same values.
+    assert_eq!(site.run(["verify", text(&some)]).code, Some(0));
+    let diff = site.json(["diff", text(&base), text(&some)]);
+    let removed = 26 - keys.len();
+    assert_eq!((&diff["removed"]["n"], &diff["same"]), (&removed.into(), &keys.len().into()));
+    // Again: it is there. Other samples do not go into its folder, and unknown ones into none.
+    let again = site.json(fetch);
+    assert_eq!((&again["already_done"], &again["digest"]), (&true.into(), &report["digest"]));
+    fs::write(&list, "no/such.jpg\n").unwrap();
+    assert_eq!(site.run(fetch).code, Some(2));
+    let none = scratch.path().join("none");
+    let refused = site.run(["fetch", &url, text(&none), "--keys", text(&list)]);
+    assert!(
+        refused.stderr.contains("no sample has 1 key of the list: `no/such.jpg`"),
+        "{refused:?}"
+    );
+    assert_eq!((refused.code, fs::read_dir(scratch.path()).unwrap().count()), (Some(2), 2));
+}

@@ -15,6 +15,7 @@ mod folder;
 mod object;
 mod report;
 mod run;
+mod samples;
 mod streamed;
 
 pub use disk::FolderLock;
@@ -23,5 +24,6 @@ pub(crate) use object::{ObjectJob, missing};
 pub use object::{fetch_object, object_here};
 pub use report::{Checked, FetchReport};
 pub use run::{FetchOptions, Trust, fetch};
+pub use samples::{SampleOptions, SampleReport, fetch_samples};
 pub use streamed::TellWaiting;
 pub(crate) use streamed::{Streamed, keep_whole};
