@@ -14,7 +14,7 @@ pub(crate) struct InspectArgs {
     pub(crate) path: PathBuf,
     /// Write a contact sheet of some images (bundles only)
     ///
-    /// Each class has a row.
+    /// Each class has a row, with its name.
     #[arg(long, value_name = "PNG")]
     pub(crate) sheet: Option<PathBuf>,
     /// Write a page: class balance, histograms, bands, and images beside their class names

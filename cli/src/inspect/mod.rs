@@ -5,6 +5,7 @@ mod bundle;
 mod describe;
 mod file;
 mod here;
+mod letters;
 mod page;
 mod pairs;
 mod run;

@@ -1,4 +1,4 @@
-//! The contact sheet: a grid of images, a row for each class.
+//! The contact sheet: a grid of images, a row for each class behind its name.
 
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use gular_runtime::order::{KeyedPermutation, key};
 use gular_runtime::stored_picture;
 
 use super::here::Here;
+use super::letters;
 use crate::exit::Failure;
 
 /// Pixels of a cell's side, and between cells.
@@ -15,6 +16,8 @@ const CELL: usize = 96;
 const GAP: usize = 4;
 const COLUMNS: usize = 10;
 const MOST_ROWS: usize = 30;
+/// Letters of a class's name.
+const MOST_LETTERS: usize = 20;
 /// Samples looked at to fill the rows: rare classes may stay short.
 const MOST_LOOKS: u64 = 20_000;
 
@@ -28,9 +31,20 @@ pub(super) struct Shown {
 
 /// Writes a sheet of images chosen by `seed`.
 pub(super) fn write(bundle: &Bundle, here: &Here, out: &Path, seed: u64) -> Result<Shown, Failure> {
-    let rows = choose(bundle, here, seed)?;
-    let rows: Vec<Vec<SampleId>> = rows.into_iter().filter(|r| !r.is_empty()).collect();
-    let width = COLUMNS * (CELL + GAP) + GAP;
+    let classes = &bundle.manifest().classes;
+    let name = |class: usize| classes.get(class).map_or("", String::as_str);
+    let rows: Vec<(&str, Vec<SampleId>)> = choose(bundle, here, seed)?
+        .into_iter()
+        .enumerate()
+        .filter(|(_, samples)| !samples.is_empty())
+        .map(|(class, samples)| (name(class), samples))
+        .collect();
+    let longest = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let names = match longest.min(MOST_LETTERS) {
+        0 => 0,
+        n => GAP + n * letters::WIDTH,
+    };
+    let width = names + COLUMNS * (CELL + GAP) + GAP;
     let height = rows.len() * (CELL + GAP) + GAP;
     let mut sheet = vec![255_u8; width * height * 3];
     let mut decoder = Decoder::new(DecodeOptions::default());
@@ -38,7 +52,9 @@ pub(super) fn write(bundle: &Bundle, here: &Here, out: &Path, seed: u64) -> Resu
     let kind = field.of(&bundle.manifest().fields).and_then(Field::as_fixed);
     let mut bytes = Vec::new();
     let mut shown = Shown { images: 0, left_out: Vec::new() };
-    for (y, row) in rows.iter().enumerate() {
+    for (y, (name, row)) in rows.iter().enumerate() {
+        let middle = GAP + y * (CELL + GAP) + (CELL - letters::HEIGHT) / 2;
+        letters::draw(&mut sheet, width, (GAP, middle), &shortened(name));
         for (x, sample) in row.iter().enumerate() {
             bundle.read(*sample, field, &mut bytes)?;
             let image = match thumbnail(&mut decoder, kind, &bytes) {
@@ -51,7 +67,7 @@ pub(super) fn write(bundle: &Bundle, here: &Here, out: &Path, seed: u64) -> Resu
                 }
             };
             let (w, h) = (image.width() as usize, image.height() as usize);
-            let left = GAP + x * (CELL + GAP) + (CELL - w) / 2;
+            let left = names + GAP + x * (CELL + GAP) + (CELL - w) / 2;
             let top = GAP + y * (CELL + GAP) + (CELL - h) / 2;
             for line in 0..h {
                 let to = ((top + line) * width + left) * 3;
@@ -65,6 +81,14 @@ pub(super) fn write(bundle: &Bundle, here: &Here, out: &Path, seed: u64) -> Resu
     let png = encode_png(&sheet, size(width), size(height)).map_err(|e| Failure::new(e, None))?;
     gular_files::write_file(out, &png)?;
     Ok(shown)
+}
+
+/// A class's name, as far as there is room for it.
+fn shortened(name: &str) -> String {
+    match name.chars().count() > MOST_LETTERS {
+        true => name.chars().take(MOST_LETTERS - 2).chain("..".chars()).collect(),
+        false => name.to_owned(),
+    }
 }
 
 /// The image at a size that fits a cell.
