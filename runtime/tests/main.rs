@@ -4,6 +4,7 @@
 
 mod augmentations;
 mod checkpoint;
+mod derived;
 mod epochs;
 mod fixtures;
 mod loader;
