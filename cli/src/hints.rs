@@ -164,7 +164,9 @@ pub(crate) fn pack(error: &gular_pack::Error) -> Option<String> {
         E::NoClass { .. } => {
             "move it into a class folder, say where labels are (`--label-from REGEX`, `--labels FILE`), or pack without: `--labels none`"
         }
-        E::NoSource { .. } => "unpack it, and name the folder",
+        E::NoSource { .. } => {
+            "unpack it, and name the folder; rows of pixels are packed from a .csv file, or with `--as pixels`"
+        }
         E::BadArchive { .. } => "fetch or copy it again: it may be cut short",
         E::BadMembers { .. } => {
             "nothing was packed; if you trust the archive, unpack it yourself and name the folder"

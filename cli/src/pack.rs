@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use gular_bundle::{Envelope, FieldName, Split};
 use gular_pack::{
     ArchiveLimits, BaseReport, Check, FieldColumns, FieldFiles, Inputs, LabelColumn, Labels,
-    Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part, PlanOptions, Progress, Report,
-    TableOptions, TileOptions, Unlabelled,
+    Layout, NamePattern, OnBadInput, PackOptions, PackOrder, Part, PayloadOptions, PlanOptions,
+    Progress, Report, TableOptions, TileOptions, Unlabelled,
 };
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -31,6 +31,7 @@ use crate::{pack_report, show, units};
 /// SRC has JPEG, PNG or WebP images in folders `class/file` or `split/class/file`; a split's folder
 /// is named `train`, `val` (also `valid` or `validation`) or `test`. Class names become labels in
 /// sorted order. Labels may also be in file names (--label-from) or in a table (--labels FILE).
+/// SRC may also be a CSV of pixels, with a row per image.
 /// Images are stored byte for byte, unless --payload asks for pixels or for JPEG of a chosen size.
 /// The same images and options give the same bundle digest on any machine and with any --jobs. If
 /// interrupted, run the same command again: finished shards are kept.
@@ -50,7 +51,10 @@ Examples:
   gular pack --merge part-* bundle/                            the bundle of all eight"
 )]
 pub(crate) struct PackArgs {
-    /// The folder of images, a .zip, .tar, .tar.gz, .tgz or .tar.zst of it, or its URL
+    /// The folder of images, a .zip, .tar, .tar.gz, .tgz or .tar.zst of it, its URL, or a CSV
+    ///
+    /// A .csv or .tsv file has a row of pixels per image, such as `label,pixel1,…,pixel784` (see
+    /// `--as pixels`).
     ///
     /// The collection at a URL, such as pelican://HOST/folder, is fetched first (see --cache), and
     /// gives the same bundle as the folder would.
@@ -101,7 +105,7 @@ pub(crate) struct PackArgs {
     /// The table's column of labels, or `none`
     ///
     /// [default: one with a name such as label, class or category, or the only one beside the
-    /// file names]
+    /// file names; of a table of pixels without names the first]
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) label_column: Option<String>,
     /// The table's column of splits: train, val (valid, validation) or test
@@ -139,13 +143,23 @@ pub(crate) struct PackArgs {
     /// be repeated.
     #[arg(long, value_name = "NAME=DIR", value_parser = field_files, hide_short_help = true)]
     pub(crate) field: Vec<FieldFiles>,
-    /// Which files of SRC to pack: `images`, `arrays` or `bytes`
+    /// Which files of SRC to pack: `images`, `arrays`, `bytes` or `pixels`
     ///
     /// `arrays`: TIFF and GeoTIFF, .npy files, and .npz files of one array, all of one type and
     /// shape, which become the field `image`. `bytes`: files of any kind, byte for byte, which
-    /// become the field `data`.
-    #[arg(long = "as", value_enum, default_value_t = InputsArg::Images, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
-    pub(crate) inputs: InputsArg,
+    /// become the field `data`. `pixels`: the rows of a CSV, each an image of numbers from 0 to 255,
+    /// row by row, the channels of a pixel together; one column is the label (see --label-column),
+    /// all others are pixels. They become the field `image`, u8 `[height, width, channels]`: a
+    /// square of one channel or three, or --size columns and rows. [default: images; pixels if SRC
+    /// is a .csv or .tsv file]
+    #[arg(
+        long = "as",
+        value_enum,
+        value_name = "WHAT",
+        hide_possible_values = true,
+        hide_short_help = true
+    )]
+    pub(crate) inputs: Option<InputsArg>,
     /// Cut TIFF scenes into tiles of N x N pixels; implies `--as arrays`
     ///
     /// Keys say scene, row and column: `a.tif/r000000_c000480`. All tiles of a scene are in one
@@ -248,7 +262,8 @@ pub(crate) struct PackArgs {
     /// Images whose files have the bytes that the bundle in BASE has under their key stay in its
     /// shards, which OUT gets links to; those that SRC does not have are left out, and new classes
     /// are added behind its own. Published beside BASE, only new shards are sent. Reads all of SRC
-    /// to compare. For payload `encoded`, with labels from folders or file names.
+    /// to compare. For payload `encoded`. A table of labels, with `--columns none`, labels what
+    /// stays again.
     #[arg(long, value_name = "BASE", hide_short_help = true)]
     pub(crate) base: Option<PathBuf>,
     #[command(flatten)]
@@ -283,6 +298,8 @@ pub(crate) enum InputsArg {
     Arrays,
     /// All files
     Bytes,
+    /// The rows of a .csv
+    Pixels,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -320,7 +337,7 @@ pub(crate) fn run(args: &PackArgs, output: &Output) -> Result<Exit, Failure> {
         return merge::run(&args.merge, args.jobs, &args.duplicates, output);
     };
     let stop = Stop::install()?;
-    let options = options(args)?;
+    let options = options(args, src)?;
     let dry_run = args.merge.dry_run;
     let fetched = pack_url::fetch(src, out, &args.from_url, dry_run, output, &stop)?;
     let src = fetched.as_ref().map_or(src, |fetched| &fetched.dir);
@@ -392,14 +409,30 @@ enum Made {
     Version(Box<BaseReport>),
 }
 
-fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
+/// Which files of `src` are inputs.
+fn inputs(args: &PackArgs, src: &Path) -> Result<Inputs, Failure> {
+    let extension = src.extension().unwrap_or_default().to_ascii_lowercase();
+    let is_table = extension == "csv" || extension == "tsv";
+    Ok(match args.inputs {
+        None | Some(InputsArg::Images) if args.tile.is_some() => Inputs::Arrays,
+        None if is_table && src.is_file() => Inputs::Pixels { size: args.payload.of_pixels()? },
+        Some(InputsArg::Pixels) => Inputs::Pixels { size: args.payload.of_pixels()? },
+        None | Some(InputsArg::Images) => Inputs::Images,
+        Some(InputsArg::Arrays) => Inputs::Arrays,
+        Some(InputsArg::Bytes) => Inputs::Bytes,
+    })
+}
+
+fn options(args: &PackArgs, src: &Path) -> Result<PackOptions, Failure> {
+    let inputs = inputs(args, src)?;
+    let is_table = matches!(inputs, Inputs::Pixels { .. });
     let plan = PlanOptions {
         layout: match args.layout {
             LayoutArg::Auto => Layout::Auto,
             LayoutArg::Split => Layout::Split,
             LayoutArg::Class => Layout::Class,
         },
-        labels: label_source(args)?,
+        labels: if is_table { label_of_rows(args)? } else { label_source(args)? },
         unlabelled: match args.unlabelled {
             OnErrorArg::Fail => Unlabelled::Fail,
             OnErrorArg::Skip => Unlabelled::Skip,
@@ -413,18 +446,13 @@ fn options(args: &PackArgs) -> Result<PackOptions, Failure> {
         seed: args.seed,
         shard_bytes: args.shard_size,
         envelope: args.envelope,
-        payload: args.payload.options()?,
+        payload: if is_table { PayloadOptions::Encoded } else { args.payload.options()? },
         tile: args.tile.map(|size| TileOptions {
             size,
             overlap: args.overlap,
             min_valid: args.min_valid,
         }),
-        inputs: match args.inputs {
-            InputsArg::Images if args.tile.is_some() => Inputs::Arrays,
-            InputsArg::Images => Inputs::Images,
-            InputsArg::Arrays => Inputs::Arrays,
-            InputsArg::Bytes => Inputs::Bytes,
-        },
+        inputs,
         fields: further_fields(args),
         check: match args.check_images {
             _ if args.strict => Check::Strict,
@@ -457,6 +485,31 @@ fn further_fields(args: &PackArgs) -> Vec<FieldFiles> {
         FieldFiles { name, files: files.clone(), suffix }
     });
     mask.into_iter().chain(args.field.iter().cloned()).collect()
+}
+
+/// Of a table of pixels.
+fn label_of_rows(args: &PackArgs) -> Result<Labels, Failure> {
+    let others = [
+        ("--label-from", args.label_from.is_some()),
+        ("--key-column", args.key_column.is_some()),
+        ("--split-column", args.split_column.is_some()),
+        ("--label-separator", args.label_separator.is_some()),
+        ("--columns", args.columns != ["all"]),
+    ];
+    if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
+        let text = format!("`{flag}` does not apply to a table of pixels");
+        let hint = "its columns are a label, which `--label-column` names, and pixels".to_owned();
+        return Err(Failure::new(text, Some(hint)));
+    }
+    match args.labels.as_slice() {
+        [LabelsArg::None] => Ok(Labels::None),
+        [LabelsArg::Folder] => Ok(Labels::Column(label_column(args.label_column.as_deref()))),
+        _ => {
+            let text = "labels of a table of pixels are in one of its columns";
+            let hint = "name it with `--label-column`, or pack without: `--labels none`".to_owned();
+            Err(Failure::new(text, Some(hint)))
+        }
+    }
 }
 
 fn label_source(args: &PackArgs) -> Result<Labels, Failure> {

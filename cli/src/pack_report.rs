@@ -34,6 +34,16 @@ pub(crate) fn table(report: &Report, out: &Path) -> String {
             of("splits", &columns.splits)
         );
     }
+    if let Some(columns) = &report.pixels {
+        let [height, width, channels] = columns.shape;
+        let labels = columns.labels.as_ref().map(|column| format!("labels from {column}, "));
+        let _ = writeln!(
+            text,
+            "\n{}pixels of {width} x {height}, {}",
+            labels.unwrap_or_default(),
+            show::count(channels, "channel")
+        );
+    }
     if !report.fields.is_empty() {
         let _ = writeln!(text, "further fields: {}", report.fields.join(", "));
     }

@@ -11,7 +11,7 @@ pub(crate) struct PayloadArgs {
     /// What to store
     #[arg(long, value_enum, default_value_t = PayloadArg::Encoded, value_name = "WHAT")]
     payload: PayloadArg,
-    /// Raw: columns and rows, such as `256x192`; one number for a square
+    /// Raw, and CSV of pixels: columns and rows, such as `256x192`; one number for a square
     #[arg(long, value_name = "WxH", value_parser = size)]
     size: Option<Size>,
     /// Raw: how an image of another shape is made to fit --size
@@ -78,6 +78,24 @@ fn size(text: &str) -> Result<Size, String> {
 }
 
 impl PayloadArgs {
+    /// Columns and rows of the images in a table of pixels, which no other option applies to.
+    pub(crate) fn of_pixels(&self) -> Result<Option<(u32, u32)>, Failure> {
+        let others = [
+            ("--payload", self.payload != PayloadArg::Encoded),
+            ("--fit", self.fit.is_some()),
+            ("--channels", self.channels.is_some()),
+            ("--dtype", self.dtype.is_some()),
+            ("--max-side", self.max_side.is_some()),
+            ("--quality", self.quality.is_some()),
+        ];
+        if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
+            let text = format!("`{flag}` does not apply to a table of pixels");
+            let hint = "they are stored as they are; `--size` says how many columns and rows";
+            return Err(Failure::new(text, Some(hint.to_owned())));
+        }
+        Ok(self.size.map(|Size(width, height)| (width, height)))
+    }
+
     /// Refuses options of a payload that was not asked for: they would do nothing.
     pub(crate) fn options(&self) -> Result<PayloadOptions, Failure> {
         let of_raw = [

@@ -108,6 +108,7 @@ pub(crate) fn start(
                 let file = source.head(path, usize::MAX).map_err(unreadable)?;
                 Tiff::read(file.as_slice(), limits)?
             }
+            Source::Pixels(_) => return Err(Fault::new("it is a row of a table".to_owned(), None)),
         };
         let shape = vec![tiff.height.into(), tiff.width.into(), tiff.bands.into()];
         let (dtype, is_jpeg) = (dtype_of(tiff.number), tiff.is_jpeg());

@@ -73,6 +73,11 @@ impl<'a> InputReader<'a> {
 
     /// The value of a file.
     fn whole(&mut self, source: &Source, record: &Record) -> Result<(Value, OfImage), Fault> {
+        if let Source::Pixels(table) = source {
+            let pixels = table.pixels(record.key.as_str())?;
+            let size = self.plan.recipe.size();
+            return Ok((self.maker.array(pixels, None), OfImage { size, corner: (0, 0) }));
+        }
         let bytes = read_file(source, record.key.as_str(), record.bytes)?;
         let flaw = self.check(record, &bytes)?;
         let size = match self.inputs == Inputs::Images && self.files.compares_sizes() {

@@ -62,4 +62,4 @@ pub use payload::{Depth, Fit, PayloadOptions, RawOptions, ReencodeOptions};
 pub use plan::{Plan, PlanBuilder, PlanShard, parse_plan_line};
 pub use report::{Report, SplitReport};
 pub use run::{PackOptions, Progress, pack};
-pub use source::{ArchiveLimit, ArchiveLimits};
+pub use source::{ArchiveLimit, ArchiveLimits, PixelColumns};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gular_bundle::{About, Envelope, FieldName, Split};
 
-use crate::{ArchiveLimits, NamePattern, PayloadOptions, TableOptions};
+use crate::{ArchiveLimits, LabelColumn, NamePattern, PayloadOptions, TableOptions};
 
 /// Everything that decides what a bundle holds.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,6 +87,11 @@ pub enum Inputs {
     Arrays,
     /// All files, which become field `data` byte for byte.
     Bytes,
+    /// The rows of a CSV, each the pixels of an image, 0 to 255, which become field `image`.
+    Pixels {
+        /// Columns and rows of an image; `None` takes a square of the table's columns.
+        size: Option<(u32, u32)>,
+    },
 }
 
 /// How scenes are cut into tiles, each a sample. All tiles of a scene are in one split.
@@ -134,6 +139,8 @@ pub enum Labels {
     Name(NamePattern),
     /// Tables that name the images.
     Table(TableOptions),
+    /// A column of the table that is the source: that of [`Inputs::Pixels`].
+    Column(LabelColumn),
 }
 
 /// What happens to images that have no label where labels come from names or a table.

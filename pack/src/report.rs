@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::{BadInput, BadInputs, counted};
 use crate::scan::Scan;
-use crate::{Part, Plan, TableColumns};
+use crate::{Part, PixelColumns, Plan, TableColumns};
 
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,6 +37,9 @@ pub struct Report {
     /// Columns of the tables of labels that were taken for file names, labels and splits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub columns: Option<TableColumns>,
+    /// What the columns of a table of pixels were taken for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pixels: Option<PixelColumns>,
     /// Fields beside image and label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
@@ -97,14 +100,14 @@ pub(crate) fn splits(plan: &Plan) -> BTreeMap<Split, SplitReport> {
 }
 
 /// What a user should look at. `is_whole` says whether these are all samples of the bundle: what
-/// is new in a version says nothing of its classes.
+/// is new in a version says nothing of its classes, and rows of a table may be of what stays.
 pub(crate) fn warnings(
     plan: &Plan,
     splits: &BTreeMap<Split, SplitReport>,
     found: &Scan,
     is_whole: bool,
 ) -> Vec<String> {
-    let mut warnings = of_labels(plan, found);
+    let mut warnings = of_labels(plan, found, is_whole);
     if let (true, Some(class), 1) = (found.deeper, found.classes.first(), found.classes.len()) {
         warnings.push(format!(
             "all images have one class, `{class}`, although there are folders in it; if those are the classes, pack the folder that holds them"
@@ -146,7 +149,7 @@ pub(crate) fn warnings(
 }
 
 /// What of names and tables does not show in the bundle.
-fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
+fn of_labels(plan: &Plan, found: &Scan, is_whole: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut unlabelled = plan.unlabelled.clone();
     unlabelled.add(&found.unlabelled);
@@ -154,7 +157,7 @@ fn of_labels(plan: &Plan, found: &Scan) -> Vec<String> {
         let n = unlabelled.n;
         warnings.push(format!("images left out because they have no label: {n}: {unlabelled}"));
     }
-    if plan.unused.n > 0 {
+    if plan.unused.n > 0 && is_whole {
         let rows = counted(plan.unused.n, "row of the table matches", "rows of the table match");
         warnings.push(format!("{rows} no image: {}", plan.unused));
     }

@@ -19,7 +19,7 @@ use crate::parts::{Gathered, PartFile, PartShard, Planned};
 use crate::payload::Recipe;
 use crate::plan::{Plan, PlanBuilder, listed_classes};
 use crate::report::{self, Report};
-use crate::source::Source;
+use crate::source::{PixelTable, Source};
 use crate::work::Work;
 use crate::{Check, Error, Inputs, Labels, OnBadInput, Part, PlanOptions, scan};
 
@@ -109,6 +109,9 @@ pub(crate) fn open_source(
     temp: &Path,
     cancel: &AtomicBool,
 ) -> Result<Source, Error> {
+    if let Inputs::Pixels { .. } = options.inputs {
+        return PixelTable::open(source, options, cancel).map(Source::Pixels);
+    }
     let mut source = Source::open(source, &options.archive, temp, cancel)?;
     scan::enter(&mut source, options)?;
     Ok(source)
@@ -280,6 +283,10 @@ fn make_plan(
 ) -> Result<(Plan, scan::Scan), Error> {
     let mut builder = PlanBuilder::new(dir, options)?;
     let mut table_classes = None;
+    if let Source::Pixels(table) = source {
+        table_classes = Some(table.classes().to_vec());
+        builder.labelled = table.labelled();
+    }
     if let Labels::Table(tables) = &options.labels {
         let table = Table::open(tables, listed_classes(options)?)?;
         table_classes = Some(table.classes.clone());
@@ -373,6 +380,7 @@ fn report_of(plan: &Plan, found: &scan::Scan, options: &PackOptions) -> Report {
         unused_rows: plan.unused.n,
         root: found.root.clone(),
         columns: plan.columns.clone(),
+        pixels: found.pixels.clone(),
         fields: plan.fields.iter().map(|field| field.name.to_string()).collect(),
         tolerated: BadInputs::default(),
         empty_tiles: 0,

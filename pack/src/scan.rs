@@ -11,7 +11,9 @@ use gular_files::TEMP_PREFIX;
 use crate::error::{BadInput, BadInputs, Fault};
 use crate::labels::Names;
 use crate::source::Source;
-use crate::{Error, FieldFiles, Inputs, Labels, Layout, OnBadInput, PlanOptions, Unlabelled};
+use crate::{
+    Error, FieldFiles, Inputs, Labels, Layout, OnBadInput, PixelColumns, PlanOptions, Unlabelled,
+};
 
 /// Extensions, in lower case, of files that are packed, with their media types.
 const PACKED: [(&str, &str); 5] = [
@@ -50,6 +52,7 @@ pub(crate) fn media_type_of(key: &str, inputs: Inputs) -> Option<&'static str> {
         Inputs::Bytes => {
             Some(media_type_of_extension(&extension).unwrap_or("application/octet-stream"))
         }
+        Inputs::Pixels { .. } => Some("text/csv"),
     }
 }
 
@@ -82,6 +85,8 @@ pub(crate) struct Scan {
     pub(crate) deeper: bool,
     /// Images whose names have no label.
     pub(crate) unlabelled: Names,
+    /// What the columns of a table of pixels are.
+    pub(crate) pixels: Option<PixelColumns>,
 }
 
 /// Where a key belongs by its folders.
@@ -100,7 +105,7 @@ pub(crate) fn place<'k>(
     let class = match labels {
         Labels::Folder => rest.split_once('/').map(|(class, _)| class),
         Labels::Name(pattern) => pattern.label(rest),
-        Labels::None | Labels::Table(_) => None,
+        Labels::None | Labels::Table(_) | Labels::Column(_) => None,
     };
     (split, class)
 }
@@ -158,6 +163,11 @@ pub(crate) fn scan(
             }
             walk.file(&path.join(name), size)
         })?,
+        Source::Pixels(table) => {
+            table.files(&mut |name, size| walk.file(&path.join(name), size))?;
+            walk.scan.skipped.extend(table.bad().cloned());
+            walk.scan.pixels = Some(table.columns());
+        }
     }
     if let Some(error) = walk.bad.into_error() {
         return Err(error);
@@ -186,6 +196,7 @@ pub(crate) fn scan(
             Inputs::Images => "JPEG, PNG or WebP image",
             Inputs::Arrays => "NumPy array or TIFF",
             Inputs::Bytes => "file",
+            Inputs::Pixels { .. } => "row of pixels",
         };
         return Err(Error::NoImages {
             what,
@@ -229,6 +240,7 @@ fn split_layout(source: &Source, options: &PlanOptions) -> Result<bool, Error> {
             }
             Ok(())
         })?,
+        Source::Pixels(_) => {}
         Source::Folder(source) => {
             for entry in fs::read_dir(source).map_err(|e| Error::io("list", source, e))? {
                 let path = entry.map_err(|e| Error::io("list", source, e))?.path();

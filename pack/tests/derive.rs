@@ -12,9 +12,9 @@ use gular_bundle::{
     MadeValue, Manifest, OpenOptions, Payload, ShardSpec, ShardWriter, Split, write_manifest,
 };
 use gular_pack::{
-    ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference, Error, Limit,
-    OnBadInput, PackOptions, PlanOptions, Progress, SKIPPED_NAME, TableOptions, Target, Unlisted,
-    convert, derive, diff, pack_onto,
+    ConvertOptions, DeriveOptions, DeriveReport, DiffOptions, DiffReport, Difference, Error,
+    FieldColumns, Labels, Limit, OnBadInput, PackOptions, PlanOptions, Progress, SKIPPED_NAME,
+    TableOptions, Target, Unlabelled, Unlisted, convert, derive, diff, pack_onto,
 };
 
 /// Everything as it is.
@@ -224,8 +224,7 @@ fn a_bundle_without_labels_gets_them_all_or_none() {
     let at = |name: &str| dir.path().join(name);
     (0..4).for_each(|i| put(dir.path(), &format!("images/{i}.jpg"), &jpeg(i)));
     for envelope in [Envelope::Shards, Envelope::Tar] {
-        let plan =
-            PlanOptions { labels: gular_pack::Labels::None, envelope, ..PlanOptions::default() };
+        let plan = PlanOptions { labels: Labels::None, envelope, ..PlanOptions::default() };
         let base = at(&format!("base-{envelope}"));
         run(&at("images"), &base, plan, 1).unwrap();
         let table = |text: &str| {
@@ -583,7 +582,7 @@ fn a_version_of_another_kind_is_refused_before_anything_is_packed() {
     };
     let plan = PlanOptions::default;
     check(PlanOptions { envelope: Envelope::Tar, ..plan() }, "envelope `shards`");
-    check(PlanOptions { labels: gular_pack::Labels::None, ..plan() }, "the base has labels");
+    check(PlanOptions { labels: Labels::None, ..plan() }, "the base has labels");
     check(PlanOptions { inputs: gular_pack::Inputs::Bytes, ..plan() }, "the same kind");
     check(PlanOptions { inputs: gular_pack::Inputs::Arrays, ..plan() }, "payload `encoded`");
 }
@@ -654,4 +653,61 @@ fn a_new_version_says_what_its_base_says_and_what_was_left_out() {
     assert_eq!((report.skipped, report.packed.unwrap().samples), (1, 1));
     assert!(listed("v3").contains("c/bad.jpg") && !left.exists());
     assert_eq!(samples(&at("v3")).len(), 5);
+}
+
+#[test]
+fn a_table_labels_a_new_version_as_it_labels_a_bundle_packed_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let plan = |rows: &str, skip: bool| {
+        put(dir.path(), "labels.csv", format!("file_name,label,fold\n{rows}").as_bytes());
+        let table = TableOptions {
+            files: vec![at("labels.csv")],
+            split: Some("fold".to_owned()),
+            fields: FieldColumns::Named(Vec::new()),
+            ..TableOptions::default()
+        };
+        let unlabelled = if skip { Unlabelled::Skip } else { Unlabelled::Fail };
+        PlanOptions { labels: Labels::Table(table), unlabelled, ..PlanOptions::default() }
+    };
+    for i in 0..12 {
+        put(&at("images"), &format!("{i}.jpg"), &jpeg(i));
+    }
+    let row = |i: u32, class: &str, fold: &str| format!("{i}.jpg,{class},{fold}\n");
+    let old: String = (0..12).map(|i| row(i, ["cat", "dog"][i as usize % 2], "train")).collect();
+    run(&at("images"), &at("v1"), plan(&old, false), 2).unwrap();
+    // One image is new, of a class whose name comes first; one is gone; of those that stay one has
+    // another class and one another split.
+    put(&at("images"), "12.jpg", &jpeg(12));
+    fs::remove_file(at("images").join("5.jpg")).unwrap();
+    let new = old.replace("5.jpg,dog,train\n", "").replace("3.jpg,dog", "3.jpg,cat");
+    let new = new.replace("8.jpg,cat,train", "8.jpg,cat,val") + &row(12, "ape", "test");
+    let onto = |plan: PlanOptions, out: &str| {
+        let options = options(plan, 2);
+        pack_onto(&at("v1"), &at("images"), &at(out), &options, &|_| {}, &AtomicBool::new(false))
+    };
+    let report = onto(plan(&new, false), "v2").unwrap();
+    let (packed, made) = (report.packed.unwrap(), report.bundle.unwrap());
+    assert_eq!((report.unchanged, report.added, report.removed, packed.samples), (11, 1, 1, 1));
+    assert_eq!((made.relabelled, made.moved, packed.unused_rows), (1, 1, 0));
+    assert!(packed.warnings.is_empty(), "{:?}", packed.warnings);
+    run(&at("images"), &at("anew"), plan(&new, false), 2).unwrap();
+    assert_eq!(samples(&at("v2")), samples(&at("anew")));
+    let v2 = Bundle::open(&at("v2"), OpenOptions::default()).unwrap();
+    assert_eq!(v2.manifest().classes, ["cat", "dog", "ape"]);
+    // Without a row an image is an error, or left out, be it new or not.
+    let less = new.replace("2.jpg,cat,train\n", "");
+    let error = onto(plan(&less, false), "v3").unwrap_err();
+    assert!(matches!(error, Error::Unlabelled { n: 1, .. }), "{error}");
+    assert!(!at("v3").exists());
+    onto(plan(&less, true), "v3").unwrap();
+    run(&at("images"), &at("less"), plan(&less, true), 2).unwrap();
+    assert_eq!(samples(&at("v3")), samples(&at("less")));
+    // Of a table with further fields the samples would have others than the base.
+    let mut fields = plan(&new, false);
+    if let Labels::Table(table) = &mut fields.labels {
+        table.fields = FieldColumns::All;
+    }
+    let error = onto(fields, "v4").unwrap_err().to_string();
+    assert!(error.contains("its further columns are no fields"), "{error}");
 }

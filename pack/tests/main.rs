@@ -14,6 +14,7 @@ mod labels;
 mod pack;
 mod parts;
 mod payload;
+mod pixels;
 mod refused;
 mod scenes;
 mod support;

@@ -327,3 +327,30 @@ fn a_scene_larger_than_what_is_kept_in_memory_is_cut() {
     let tiles = u64::from(side / 1000).pow(2);
     assert_eq!((report.samples, report.empty_tiles), (1, tiles - 1));
 }
+
+#[test]
+fn tiles_beside_whole_arrays_stay_in_one_split_when_they_are_derived_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for i in 0..6 {
+        put(&at("scenes"), &format!("{i}.tif"), &scene((60, 50), 60, geo(0.0)));
+    }
+    put(&at("arrays"), "whole.tif", &scene((32, 32), 32, geo(0.0)));
+    let tile = TileOptions { size: 32, overlap: 0, min_valid: 0.0 };
+    run(&at("scenes"), &at("tiles"), PlanOptions { tile: Some(tile), ..arrays() }, 1).unwrap();
+    run(&at("arrays"), &at("whole"), arrays(), 1).unwrap();
+    let never = AtomicBool::new(false);
+    let options = DeriveOptions::new(dir.path().to_owned());
+    derive(&[at("whole"), at("tiles")], &at("both"), &options, &|_| {}, &never).unwrap();
+    let fractions = vec![(Split::Train, 0.5), (Split::Val, 0.5)];
+    let options = DeriveOptions { fractions, ..options };
+    derive(&[at("both")], &at("split"), &options, &|_| {}, &never).unwrap();
+    let (_, found) = samples(&at("split"));
+    let mut splits: BTreeMap<&str, Split> = BTreeMap::new();
+    for (key, (split, _)) in found.iter().filter(|(key, _)| *key != "whole.tif") {
+        let (scene, _) = key.rsplit_once('/').unwrap();
+        assert_eq!(splits.entry(scene).or_insert(*split), split, "{key}");
+    }
+    let train = splits.values().filter(|split| **split == Split::Train).count();
+    assert!(splits.len() == 6 && (1..6).contains(&train), "{splits:?}");
+}

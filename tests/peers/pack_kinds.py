@@ -13,11 +13,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tutorials"
 
 try:
     import numpy as np
+    import pandas as pd
     import rasterio
     import tifffile
     from PIL import Image
 except ImportError as missing:
-    skip("pack_kinds", missing.name, "pip install numpy pillow rasterio tifffile")
+    skip("pack_kinds", missing.name, "pip install numpy pandas pillow rasterio tifffile")
     finish()
 
 from gular_dataset import GularDataset
@@ -230,12 +231,33 @@ def masks_and_webp_of_pillow():
         check(f"{key} decodes as in Pillow", off <= (0 if int(key[0]) % 2 == 0 else 4), off)
 
 
+def pixels_in_a_csv():
+    labels = noise.integers(0, 10, 300)
+    pictures = noise.integers(0, 256, (300, 28, 28), dtype=np.uint8)
+    # As Fashion-MNIST has it, by pandas; then without names, and with three channels.
+    columns = {"label": labels, **{f"pixel{i + 1}": pictures.reshape(300, -1)[:, i] for i in range(784)}}
+    pd.DataFrame(columns).to_csv("fashion.csv", index=False)
+    np.savetxt("bare.csv", np.column_stack([labels, pictures.reshape(300, -1)]), fmt="%d", delimiter=",")
+    colours = noise.integers(0, 256, (40, 12, 12, 3), dtype=np.uint8)
+    pd.DataFrame(colours.reshape(40, -1)).assign(label=[f"class {i % 3}" for i in range(40)]).to_csv("rgb.csv", index=False, sep=";")
+    for name, expected in (("fashion", pictures[..., None]), ("bare", pictures[..., None]), ("rgb", colours)):
+        report = gular("pack", f"{name}.csv", f"bundle {name}")
+        data = GularDataset(f"bundle {name}", "train", "image")
+        rows = [int(data.key(i).rsplit("/", 1)[1]) for i in range(len(data))]
+        good = sorted(rows) == list(range(len(expected)))
+        good &= all(same(data.raw(i), expected[row]) for i, row in enumerate(rows))
+        wanted = [row % 3 for row in rows] if name == "rgb" else [labels[row] for row in rows]
+        good &= [data.label(i) for i in range(len(data))] == wanted
+        check(f"pixels and labels of {name}.csv are pandas' and NumPy's", good and report["samples"] == len(expected), report)
+
+
 for test in (
     tiff_of_every_kind,
     jpeg_in_tiff,
     what_a_geotiff_says,
     scenes_are_cut_as_rasterio_windows,
     arrays_of_numpy,
+    pixels_in_a_csv,
     masks_and_webp_of_pillow,
 ):
     test()

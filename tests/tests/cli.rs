@@ -151,6 +151,32 @@ fn json_is_one_object_and_stderr_is_silent() {
 }
 
 #[test]
+fn a_csv_of_pixels_is_packed_by_its_extension() {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, out) = (dir.path().join("digits.csv"), dir.path().join("bundle"));
+    fs::write(&table, "label,p1,p2,p3,p4,p5,p6\n7,0,1,2,3,4,255\n2,9,9,9,9,9,9\n").unwrap();
+    let pack = ["pack", text(&table), text(&out)];
+    let refused = run(pack);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("it has 6 columns of pixels beside the label"), "{refused:?}");
+    let packed = run(pack.into_iter().chain(["--size", "3x2"]));
+    assert_eq!((packed.code, packed.stderr.as_str()), (Some(0), ""));
+    assert!(
+        packed.stdout.contains("labels from `label`, pixels of 3 x 2, 1 channel"),
+        "{packed:?}"
+    );
+    let shown = run(["inspect", text(&out)]).stdout;
+    assert!(shown.contains("field image: u8 [2, 3, 1]\n"), "{shown}");
+    let wrong = run(pack.into_iter().chain(["--label-from", "x"]));
+    assert!(
+        wrong.stderr.contains("`--label-from` does not apply to a table of pixels"),
+        "{wrong:?}"
+    );
+    let wrong = run(pack.into_iter().chain(["--payload", "raw", "--size", "3x2"]));
+    assert!(wrong.stderr.contains("`--payload` does not apply to a table of pixels"), "{wrong:?}");
+}
+
+#[test]
 fn contact_sheet_and_extract() {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (dir.path().join("images"), dir.path().join("bundle"));
@@ -162,8 +188,9 @@ fn contact_sheet_and_extract() {
     let header =
         gular_codec::read_header(&fs::read(&sheet).unwrap(), &gular_codec::Limits::default())
             .unwrap();
-    // Ten columns and a row for each of three classes.
-    assert_eq!((header.width, header.height), (10 * 100 + 4, 3 * 100 + 4));
+    // Names of seven letters, ten columns, and a row for each of three classes.
+    let names = 4 + 7 * 12;
+    assert_eq!((header.width, header.height), (names + 10 * 100 + 4, 3 * 100 + 4));
     let mut command = Command::new(gular());
     let output =
         command.args(["inspect", text(&out), "--extract", "train/class 1/1.jpg"]).output().unwrap();

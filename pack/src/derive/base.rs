@@ -20,14 +20,18 @@ use gular_files::{TEMP_PREFIX, folder_of, parallel, persist, sync_folder, temp_i
 use serde::Serialize;
 
 use super::key_list::hash;
-use super::options::DeriveOptions;
+use super::options::{DeriveOptions, Unlisted};
 use super::report::DeriveReport;
 use super::run::{Version, derive_from};
 use crate::error::BadInput;
+use crate::labels::Table;
 use crate::out::{SKIPPED_NAME, finished_bundle};
 use crate::run::{PackOptions, open_source};
 use crate::source::Source;
-use crate::{Error, Inputs, Labels, PayloadOptions, Progress, Report, pack, scan};
+use crate::{
+    Error, FieldColumns, Inputs, Labels, PayloadOptions, Progress, Report, TableOptions,
+    Unlabelled, pack, scan,
+};
 
 /// What became of the base.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -115,6 +119,9 @@ pub fn pack_onto(
             {
                 skipped = left_out;
             }
+            // None of what is new is in the table.
+            Err(Error::NothingJoins { .. })
+                if some.plan.unlabelled == Unlabelled::Skip && compared.unchanged > 0 => {}
             made => packed = Some(made.map_err(|e| as_of(out, e))?),
         }
     }
@@ -141,7 +148,21 @@ pub fn pack_onto(
     let n_skipped = skipped.len() as u64;
     let about = about(&options.plan.about, &bundle.manifest().about);
     let version = Version { base: digest, about, skipped };
+    // A table may say something else of what stays.
+    let labels = match &options.plan.labels {
+        Labels::Table(tables) => Some(tables.clone()),
+        _ => None,
+    };
+    let unlisted = match options.plan.unlabelled {
+        Unlabelled::Fail => Unlisted::Fail,
+        Unlabelled::Skip => Unlisted::Skip,
+    };
+    let derive = DeriveOptions { labels, unlisted, ..derive };
     let mut made = derive_from(&parts, out, &derive, Some(&version), &|_| {}, cancel)?;
+    if let Some(packed) = &mut packed {
+        // Rows of what stays are of no image that was packed.
+        packed.unused_rows = made.unused_rows.as_ref().map_or(0, |rows| rows.n);
+    }
     let brought = bring(&new, out)?;
     made.symbolic_links = made.symbolic_links.saturating_sub(brought);
     remove(&new)?;
@@ -283,9 +304,14 @@ fn check(bundle: &Bundle, options: &PackOptions) -> Result<(), Error> {
     if options.part.is_some() {
         return fail("a new version of a bundle is packed in one part");
     }
-    if matches!(options.plan.labels, Labels::Table(_)) {
+    if matches!(options.plan.inputs, Inputs::Pixels { .. }) {
+        return fail("rows of pixels cannot be compared with a base; pack them into a new bundle");
+    }
+    if let Labels::Table(tables) = &options.plan.labels
+        && (tables.fields != FieldColumns::Named(Vec::new()) || tables.separator.is_some())
+    {
         return fail(
-            "with a base, labels come from folders or file names; give those of a table with `gular derive --labels`",
+            "with a base, a table gives one label per image, and splits: its further columns are no fields",
         );
     }
     Ok(())
@@ -355,14 +381,33 @@ impl Compared {
             let path = temp.display().to_string();
             return Err(Error::Cancelled { path, done: 0, total: 0 });
         }
+        let classes = match &options.plan.labels {
+            Labels::Table(tables) => of_table(tables, bundle)?,
+            _ => found.classes.into_iter().collect(),
+        };
         let mut same = same.into_inner().unwrap_or_else(PoisonError::into_inner);
         same.sort_unstable();
         let unchanged = same.len() as u64;
         let changed = known.len() as u64 - unchanged;
         let kept = same.iter().map(|key| format!("{key}\n")).collect();
-        let (classes, skipped) = (found.classes.into_iter().collect(), found.skipped);
+        let skipped = found.skipped;
         Ok(Self { kept, images, unchanged, changed, of_base, classes, skipped })
     }
+}
+
+/// The classes that a table names. Numbers are those of the base's classes.
+fn of_table(tables: &TableOptions, base: &Bundle) -> Result<Vec<String>, Error> {
+    let table = Table::open(tables, None)?;
+    let fail = |text: &str| Err(Error::Option(text.to_owned()));
+    if !table.fields.is_empty() {
+        return fail(
+            "with a base, a table gives one label per image, and this one gives other values too",
+        );
+    }
+    if table.labelled() != base.manifest().has_labels() {
+        return fail("one of the base and the table has labels, and the other has none");
+    }
+    Ok(if table.by_name() { table.classes } else { Vec::new() })
 }
 
 /// Whether a file has the bytes that the base has of it. One that cannot be read is packed, and

@@ -146,6 +146,9 @@ impl Bases {
         // What is true of all. The plan is of other shards, and what was derived before stands
         // in the manifest of that bundle.
         made.retain(|name, value| all.iter().all(|m| m.made.get(name) == Some(value)));
+        // Where some are tiles, neighbours are still to stay in one split.
+        let tile = all.iter().find_map(|m| m.made.get("tile"));
+        made.extend(tile.map(|tile| ("tile".to_owned(), tile.clone())));
         made.retain(|name, _| name != "plan" && name != "base" && !name.starts_with("derive_"));
         let digests: Vec<String> = self.bundles().map(|b| b.digest().to_string()).collect();
         made.insert("base".to_owned(), MadeValue::Text(digests.join(" ")));

@@ -53,6 +53,8 @@ pub enum Unlisted {
     Keep,
     /// They are left out.
     Skip,
+    /// They end the run.
+    Fail,
 }
 
 impl DeriveOptions {

@@ -146,6 +146,7 @@ impl NewLabels {
                 relabelled.unlisted.push(key);
                 match options.unlisted {
                     Unlisted::Skip => bits.set(row, false),
+                    Unlisted::Fail => without.push(key),
                     Unlisted::Keep if index.label(row).is_none() && self.table.labelled() => {
                         without.push(key);
                     }

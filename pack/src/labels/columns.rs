@@ -268,7 +268,7 @@ pub(super) fn find_key(columns: &[String]) -> Option<&String> {
 }
 
 /// The column of labels, by its name.
-pub(super) fn find_label(columns: &[String]) -> Option<&String> {
+pub(crate) fn find_label(columns: &[String]) -> Option<&String> {
     let coordinates = find(columns, &["x"]).is_some();
     find(columns, &LABEL_NAMES).filter(|column| !(coordinates && plain(column) == "y"))
 }

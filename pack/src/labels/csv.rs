@@ -60,7 +60,7 @@ pub(super) fn read(path: &Path, separator: Option<u8>, each: Each<'_>) -> Result
 }
 
 /// The one that the first line has most of; a comma where it has none.
-fn separator_of(start: &[u8]) -> u8 {
+pub(crate) fn separator_of(start: &[u8]) -> u8 {
     let line = start.split(|b| *b == b'\n').next().unwrap_or_default();
     let count = |separator: u8| line.iter().filter(|b| **b == separator).count();
     let mut best = b',';

@@ -2,8 +2,9 @@
 //!
 //! A name in the table is the path of an image below the source, or the end of one, or a longer
 //! path that ends with one; its extension may be left out. Images and rows are sorted by the last
-//! segment of the name without its extension, which both have whatever stands before and behind;
-//! what is equal in it is compared in memory.
+//! segment of the name without its extension, which both have whatever stands before and behind,
+//! then by the segment before it. What is equal in the last one is compared in memory; in both,
+//! where none of these names has a last segment alone, as of `scene17/image.png` in every folder.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use crate::Error;
 use crate::scan::is_image_extension;
 use crate::sort::Sorter;
 
+/// Between a stem and the folder in a key of the sort: below all that names have.
+const FOLDER: u8 = 0;
 const IMAGE: u8 = 0;
 const ROW: u8 = 1;
 /// In place of a split: the table does not say.
@@ -90,9 +93,13 @@ impl Join {
     }
 
     fn push(&mut self, name: &str, record: &[u8]) -> Result<(), Error> {
-        let last = name.rsplit('/').next().unwrap_or(name);
-        let stem = without_extension(last);
-        self.sorter.push(stem.as_bytes(), record).map_err(|e| Error::io("sort in", &self.dir, e))
+        let mut segments = name.rsplit('/');
+        let mut key = without_extension(segments.next().unwrap_or(name)).as_bytes().to_vec();
+        if let Some(folder) = segments.next() {
+            key.push(FOLDER);
+            key.extend_from_slice(folder.as_bytes());
+        }
+        self.sorter.push(&key, record).map_err(|e| Error::io("sort in", &self.dir, e))
     }
 
     /// Hands on each image that has a label.
@@ -104,14 +111,14 @@ impl Join {
         let Self { dir, sorter, images: n_images, rows: n_rows } = self;
         let io = |e| Error::io("sort in", &dir, e);
         let mut joined = Joined::default();
-        let (mut stem, mut images, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut last, mut images, mut rows) = (Vec::new(), Vec::new(), Vec::new());
         for pair in sorter.finish().map_err(io)? {
             let (next, record) = pair.map_err(io)?;
-            if next != stem {
+            if !are_together(&last, &next) {
                 group(&images, &rows, table, &mut joined, each)?;
                 images.clear();
                 rows.clear();
-                stem = next;
+                last = next;
             }
             match record.split_first() {
                 Some((&IMAGE, rest)) => images.extend(Image::parse(rest)),
@@ -203,6 +210,15 @@ fn text(record: &[u8]) -> Option<(String, &[u8])> {
 enum Which {
     One(usize),
     Several,
+}
+
+/// Whether what is sorted by `next` is compared with what began with `first`. Names without a
+/// folder, which begin those of a stem, may be ends of all the others.
+fn are_together(first: &[u8], next: &[u8]) -> bool {
+    match first.contains(&FOLDER) {
+        true => first == next,
+        false => next.split(|b| *b == FOLDER).next() == Some(first),
+    }
 }
 
 /// Joins images and rows whose names have one stem.
@@ -302,6 +318,15 @@ fn without_extension(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_with_folders_are_compared_by_folder_unless_one_has_none() {
+        assert!(are_together(b"image\0a", b"image\0a"));
+        assert!(!are_together(b"image\0a", b"image\0b"));
+        assert!(are_together(b"image", b"image\0b"));
+        assert!(!are_together(b"image", b"image2\0b"));
+        assert!(!are_together(b"", b"image"));
+    }
 
     #[test]
     fn names_are_compared_without_what_means_nothing() {

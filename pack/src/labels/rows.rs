@@ -13,10 +13,10 @@ pub(super) type Each<'a> = &'a mut dyn FnMut(u64, &[String], &[Cell]) -> Result<
 /// Tables with more columns are refused.
 pub(super) const MOST_COLUMNS: usize = 4096;
 /// Longer rows are refused.
-pub(super) const MOST_ROW_BYTES: u64 = 64 << 20;
+pub(crate) const MOST_ROW_BYTES: u64 = 64 << 20;
 
 /// Some programs write it before a text in UTF-8.
-pub(super) const BOM: &[u8] = "\u{feff}".as_bytes();
+pub(crate) const BOM: &[u8] = "\u{feff}".as_bytes();
 
 /// The formats of tables, by extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

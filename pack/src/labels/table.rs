@@ -10,12 +10,11 @@ use serde_json::Value;
 use super::boxes;
 use super::cell::Cell;
 use super::columns::{Kind, LabelKind, Seen, field, find_key, find_label};
+use super::numbering::{MOST_CLASSES, Numbering, Words};
 use super::rows::{Format, box_classes, fault, read};
 use super::values::planned;
 use crate::Error;
 
-/// More class names than this are not classes.
-const MOST_CLASSES: usize = 1 << 20;
 /// A bundle has at most 256 fields; the image and its label or labels are two.
 const MOST_FIELDS: usize = 254;
 /// The field of images that may have several classes. Format: `FORMAT.md`, "Fields".
@@ -241,39 +240,10 @@ impl Table {
             })?;
         }
         let by_number = matches!(kind, LabelKind::Number | LabelKind::Numbers);
-        let too_many = || {
-            let text = format!("column `{column}` has more than {MOST_CLASSES} classes");
-            Error::Option(text)
-        };
-        self.classes = match given {
-            // Numbers are names where the list has them all, else places in the list.
-            Some(given) => {
-                let known: BTreeSet<&String> = given.iter().collect();
-                let names = words.iter().all(|word| word == "-1" || known.contains(word));
-                if by_number && !names {
-                    if most >= given.len() as i64 {
-                        return Err(Error::UnknownClass {
-                            path: self.shown(),
-                            class: most.to_string(),
-                            list: "the list of classes".to_owned(),
-                            n: given.len(),
-                        });
-                    }
-                    self.numbers = (0..given.len() as i64).map(|n| (n.to_string(), n)).collect();
-                }
-                given
-            }
-            // A class's name is its number, so that none moves.
-            None if by_number && most < MOST_CLASSES as i64 => {
-                (0..=most).map(|n| n.to_string()).collect()
-            }
-            None if by_number && kind == LabelKind::Number => Vec::new(),
-            None if by_number || words.len() > MOST_CLASSES => return Err(too_many()),
-            None => words.into_iter().collect(),
-        };
-        if self.numbers.is_empty() {
-            self.numbers = self.classes.iter().cloned().zip(0..).collect();
-        }
+        let words = Words { words, most: by_number.then_some(most) };
+        let lone = matches!(kind, LabelKind::Name | LabelKind::Number);
+        let numbering = Numbering::new(words, given, lone, &column, &self.shown())?;
+        (self.classes, self.numbers) = (numbering.classes, numbering.numbers);
         if self.several() && self.classes.is_empty() {
             let text = format!("no row has a class in column `{column}`");
             return Err(Error::Option(text));

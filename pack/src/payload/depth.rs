@@ -60,6 +60,13 @@ impl Depths {
         None
     }
 
+    /// All inputs are pictures of 8 bits and this shape.
+    pub(crate) fn pixels(&mut self, shape: [u64; 3], key: &str) {
+        if self.arrays.is_empty() {
+            self.arrays.push((Dtype::U8, shape.to_vec(), key.to_owned()));
+        }
+    }
+
     fn look_at_picture(&mut self, options: &PlanOptions, source: &Source, key: &str) {
         let PayloadOptions::Raw(raw) = &options.payload else { return };
         if raw.depth.is_some() {

@@ -77,7 +77,7 @@ impl Recipe {
         match options.inputs {
             Inputs::Images => {}
             Inputs::Bytes => return Ok(Self::Bytes),
-            Inputs::Arrays => {
+            Inputs::Arrays | Inputs::Pixels { .. } => {
                 let Common { dtype, shape, is_geo: geo, is_jpeg, bands, nodata } =
                     depths.arrays()?;
                 let bytes =

@@ -38,6 +38,8 @@ pub struct PlanBuilder {
     beside: Beside,
     /// Bytes of the scenes that are cut.
     scenes: BTreeMap<String, u64>,
+    /// Whether a table of pixels, which is the source, has labels.
+    pub(crate) labelled: bool,
 }
 
 /// A table, and the images that wait for its rows.
@@ -61,7 +63,8 @@ impl PlanBuilder {
         let depths = Depths::default();
         let options = options.clone();
         let (beside, scenes, dir) = (Beside::default(), BTreeMap::new(), dir.to_owned());
-        Ok(Self { dir, options, by_name, depths, table: None, beside, scenes })
+        let (table, labelled) = (None, false);
+        Ok(Self { dir, options, by_name, depths, table, beside, scenes, labelled })
     }
 
     /// Takes labels, splits and values from a table.
@@ -82,6 +85,10 @@ impl PlanBuilder {
         key: &BundlePath,
         bytes: u64,
     ) -> Result<(), Error> {
+        if let Source::Pixels(table) = source {
+            self.depths.pixels(table.shape(), key.as_str());
+            return self.add(key, bytes, Some(table.label(key.as_str())));
+        }
         let start = self.depths.look(&self.options, source, key.as_str(), bytes);
         let (Some(tile), Some(start)) = (self.options.tile, start) else {
             return self.push(key, bytes);
@@ -115,7 +122,11 @@ impl PlanBuilder {
         if let Some(Joining { join, .. }) = &mut self.table {
             return join.image(key.as_str(), bytes);
         }
-        let record = Record { key: key.as_str(), bytes, split: None, label: None, values: "" };
+        self.add(key, bytes, None)
+    }
+
+    fn add(&mut self, key: &BundlePath, bytes: u64, label: Option<i64>) -> Result<(), Error> {
+        let record = Record { key: key.as_str(), bytes, split: None, label, values: "" };
         self.by_name
             .push(folded(key.as_str()).as_bytes(), &record.encode())
             .map_err(|e| Error::io("sort in", &self.dir, e))
@@ -138,7 +149,7 @@ impl PlanBuilder {
         split_layout: bool,
         cancel: &AtomicBool,
     ) -> Result<Plan, Error> {
-        let Self { dir, options, mut by_name, depths, table, mut beside, scenes } = self;
+        let Self { dir, options, mut by_name, depths, table, mut beside, scenes, labelled } = self;
         let mut recipe = Recipe::new(&options, depths, media_types)?;
         if split_layout && !options.fractions.is_empty() {
             let text = "the top-level folders are splits, which fractions would contradict; with the layout `class` they are classes";
@@ -206,6 +217,7 @@ impl PlanBuilder {
             Labels::Folder | Labels::Name(_) => true,
             Labels::None => false,
             Labels::Table(_) => from_table.labelled,
+            Labels::Column(_) => labelled,
         };
         if beside.has_jpeg() {
             recipe.with_jpeg();
@@ -392,6 +404,21 @@ fn check_options(options: &PlanOptions) -> Result<(), Error> {
     }
     if let Some(tile) = options.tile {
         check_tile(tile, options)?;
+    }
+    let of_rows = matches!(options.inputs, Inputs::Pixels { .. });
+    let by_column = matches!(options.labels, Labels::Column(_));
+    if by_column != of_rows && (by_column || options.labels != Labels::None) {
+        let text = match of_rows {
+            true => {
+                "labels of rows of pixels come from a column of the same table, or there are none"
+            }
+            false => "only a table of pixels has a column of labels of its own",
+        };
+        return Err(Error::Option(text.to_owned()));
+    }
+    if of_rows && !options.fields.is_empty() {
+        let text = "rows of pixels have no files beside them, such as masks";
+        return Err(Error::Option(text.to_owned()));
     }
     if options.labels == Labels::None && options.classes.is_some() {
         let text = "a list of classes was given, and that there are no labels";

@@ -1,15 +1,17 @@
-//! Where images come from: a folder, or an archive that stays packed.
+//! Where images come from: a folder, an archive that stays packed, or a table of pixels.
 //!
 //! ```text
 //! folder ─────────────────────────────────▶ files
 //! .zip ─ central directory ───────────────▶ members, each by a positional read and inflated alone
 //! .tar ─ headers, walked once ────────────▶ members, each by a positional read
 //! .tar.gz .tar.zst ─ unpacked once ─ nameless temporary file ─▶ as .tar
+//! .csv ─ every row read once ──────────────▶ rows, each by a positional read
 //! ```
 
 mod archive;
 mod limits;
 mod members;
+mod pixels;
 mod spool;
 mod tar;
 mod zip;
@@ -23,6 +25,8 @@ use rustix::buffer::spare_capacity;
 
 pub(crate) use archive::Archive;
 pub use limits::{ArchiveLimit, ArchiveLimits};
+pub use pixels::PixelColumns;
+pub(crate) use pixels::PixelTable;
 
 use crate::Error;
 use crate::scan::{hidden, walk};
@@ -32,6 +36,7 @@ use crate::scan::{hidden, walk};
 pub(crate) enum Source {
     Folder(PathBuf),
     Archive(Archive),
+    Pixels(PixelTable),
 }
 
 impl Source {
@@ -57,13 +62,14 @@ impl Source {
         match self {
             Self::Folder(path) => path,
             Self::Archive(archive) => archive.path(),
+            Self::Pixels(table) => table.path(),
         }
     }
 
     /// The one folder of an archive that is packed as if it were the source.
     pub(crate) fn root(&self) -> Option<&str> {
         match self {
-            Self::Folder(_) => None,
+            Self::Folder(_) | Self::Pixels(_) => None,
             Self::Archive(archive) => archive.root(),
         }
     }
@@ -87,6 +93,7 @@ impl Source {
                 let len = found.len() as u64;
                 Ok((found, len))
             }
+            Self::Pixels(_) => Err(is_row()),
         }
     }
 
@@ -102,6 +109,7 @@ impl Source {
                     false => each(name, bytes),
                 });
             }
+            Self::Pixels(table) => return table.files(each),
             Self::Folder(folder) => folder,
         };
         walk(folder, &mut |path| {
@@ -131,6 +139,7 @@ impl Source {
                 bytes.truncate(most);
                 Ok(bytes)
             }
+            Self::Pixels(_) => Err(is_row()),
         }
     }
 
@@ -140,9 +149,15 @@ impl Source {
         match self {
             Self::Folder(folder) => File::open(folder.join(key))?.read_exact(&mut start)?,
             Self::Archive(archive) => archive.read_start(key, &mut start)?,
+            Self::Pixels(_) => return Err(is_row()),
         }
         Ok(start)
     }
+}
+
+/// A row has no bytes of its own: [`PixelTable::pixels`] reads it.
+fn is_row() -> io::Error {
+    io::Error::other("it is a row of a table")
 }
 
 /// The first `room` bytes of a file, or all of it: two reads, where
