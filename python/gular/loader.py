@@ -84,7 +84,8 @@ class DataLoader:
         ``torch.distributed`` where it is initialised, else as the launcher says (``RANK`` and
         ``WORLD_SIZE``, Slurm, Open MPI and others).
     :param world_size: How many processes share each epoch.
-    :param workers: Threads that decode; 0 takes as many as this process may use cores.
+    :param workers: Threads that decode; 0 takes one per core that this process may use, and no
+        more than ``OMP_NUM_THREADS``, which batch systems set.
     :param slots: Batches in memory at a time, lent ones included; at least 2.
     :param size: Pixels of the images, a square's side or height and width, where ``transform`` is
         not given.

@@ -224,7 +224,7 @@ impl Settings {
         };
         let only = select.map(Selected::predicate);
         let statistics = || Normalise::of_manifest(bundle.manifest());
-        let options = self.loader(&ranks, only, statistics)?;
+        let options = self.loader(&ranks, &env, only, statistics)?;
         Ok((bundle, options, waits))
     }
 }

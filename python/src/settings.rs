@@ -9,7 +9,7 @@ use gular_runtime::order::{OrderKind, OrderSpec, Weights};
 use gular_runtime::{
     Backend, BundleOptions, CheckWhen, Depth, Digest, Draw, Env, Error, Fold, JpegBackend, Layout,
     Limits, LoaderOptions, Normalise, Numbers, OnBadSample, OpenOptions, OrientationPolicy,
-    Predicate, Ranks, Scaling, Select, Size, Split, Transform, UnknownLabels,
+    Predicate, Ranks, Scaling, Select, Size, Split, Transform, UnknownLabels, available_cores,
 };
 use serde::Deserialize;
 
@@ -229,6 +229,7 @@ impl Settings {
     pub(crate) fn loader(
         self,
         ranks: &Ranks,
+        env: &Env,
         only: Option<Predicate>,
         normalise: impl FnOnce() -> Option<Normalise>,
     ) -> Result<LoaderOptions, Error> {
@@ -274,7 +275,7 @@ impl Settings {
         Ok(LoaderOptions {
             batch_size: self.batch_size,
             order: OrderSpec { kind, seed: self.seed, drop_last: self.drop_last },
-            threads: self.workers,
+            threads: if self.workers == 0 { available_cores(env) } else { self.workers },
             slots: self.slots,
             read_ahead: self.read_ahead.unwrap_or(base.read_ahead),
             transform: self.transform.map_or(base.transform, Shape::transform),
