@@ -190,7 +190,7 @@ class Front(http.server.BaseHTTPRequestHandler):
             if upload in self.states:
                 query = urllib.parse.urlencode({**dict(urllib.parse.parse_qsl(query)), "_state": self.states[upload]})
             if self.command == "PATCH":
-                time.sleep(0.02)
+                time.sleep(0.1)
             headers = {name: value for name, value in self.headers.items() if name.lower() != "content-length"}
             carries = self.command in ("POST", "PUT", "PATCH")
             request = urllib.request.Request(f"http://{self.upstream}{path}?{query}", body if carries else None, headers, method=self.command)
@@ -248,7 +248,7 @@ def killed(host):
     code, out, said, kills = push_and_kill([*command, to], 6)
     server.shutdown()
     check("a push that was killed ends", code == 0, said)
-    check("it was killed", kills >= 3, kills)
+    check("it was killed", kills >= 2, kills)
     check("no chunk goes twice", len(Front.taken) == len(set(Front.taken)), Front.taken)
     # Twelve chunks and the end of the layer, and the configuration.
     check("each chunk goes once", len(Front.taken) == 14, Front.taken)
@@ -358,7 +358,10 @@ def main():
     if not shutil.which("docker-registry"):
         skip("registry", "docker-registry", "apt-get install docker-registry")
         return finish()
+    # Nobody's own credentials.
     os.environ["HOME"] = os.getcwd()
+    for name in ("REGISTRY_AUTH_FILE", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG"):
+        os.environ.pop(name, None)
     plain()
     passwords_and_tls()
     tokens()
