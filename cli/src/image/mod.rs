@@ -30,7 +30,7 @@ use self::push::PushArgs;
 use crate::exit::{Exit, Failure};
 use crate::shared::Output;
 
-/// Build container images from a recipe, or convert them: SIF for Apptainer, OCI for all others
+/// Build, convert, push and pull container images: SIF and OCI
 ///
 /// A recipe is a TOML file: a base, a program, libtorch with NVIDIA's libraries, and the
 /// GPUs it must run on. `image.lock` beside it names every package by its digest, so that
