@@ -280,7 +280,7 @@ impl<'a> Registry<'a> {
             let host = &self.host;
             match &self.login {
                 Some(login) => {
-                    reason.push_str(&format!("; shown were the credentials of `{}`", login.from))
+                    reason.push_str(&format!("; shown were the credentials of `{}`", login.from));
                 }
                 None => reason.push_str("; no credentials for it were found"),
             }

@@ -47,18 +47,16 @@ pub(super) fn complete(blobs: &mut Blobs) -> Result<()> {
     for image in &saved {
         let Expected { sha256, bytes } = manifest(blobs, image)?;
         let media = "application/vnd.oci.image.manifest.v1+json";
-        let entry =
-            json!({ "mediaType": media, "digest": format!("sha256:{sha256}"), "size": bytes });
+        let entry = |annotations: Value| {
+            let digest = format!("sha256:{sha256}");
+            json!({ "mediaType": media, "digest": digest, "size": bytes, "annotations": annotations })
+        };
         let tags = image.repo_tags.iter().flatten();
-        let named = tags.map(|tag| {
-            let mut entry = entry.clone();
-            entry["annotations"] = json!({ ANNOTATION_REF_NAME: tag });
-            entry
-        });
+        let named = tags.map(|tag| entry(json!({ ANNOTATION_REF_NAME: tag })));
         let before = manifests.len();
         manifests.extend(named);
         if manifests.len() == before {
-            manifests.push(entry);
+            manifests.push(entry(json!({})));
         }
     }
     blobs.put("oci-layout", r#"{"imageLayoutVersion":"1.0.0"}"#.to_owned());
