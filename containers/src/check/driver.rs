@@ -45,7 +45,7 @@ pub(super) fn rows(cuda: Option<&CudaRuntime>) -> Vec<DriverRow> {
     let rows = DRIVERS.iter().zip(below).map(|((major, from), below)| {
         let runs = *major >= cuda.major;
         let older = OLDER.iter().find(|(older, _)| !runs && older == major);
-        DriverRow { cuda: *major, from: *from, below, runs, instead: older.map(|(_, what)| *what) }
+        DriverRow { cuda: *major, from, below, runs, instead: older.map(|(_, what)| *what) }
     });
     rows.collect()
 }

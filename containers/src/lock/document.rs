@@ -134,11 +134,14 @@ pub fn recipe_digest(recipe: &Recipe) -> OciDigest {
     // Locks made before there was `[python]` stay as good as they are.
     if let Some(python) = &recipe.python {
         let shown = |path: &PathBuf| path.display().to_string();
-        parts["python"] = json!({
+        let python = json!({
             "lock": python.lock.as_ref().map(shown),
             "requirements": python.requirements.as_ref().map(shown),
             "wheels": python.wheels.iter().map(shown).collect::<Vec<_>>(),
         });
+        if let Some(parts) = parts.as_object_mut() {
+            parts.insert("python".to_owned(), python);
+        }
     }
     Sha256::of(parts.to_string().as_bytes()).into()
 }

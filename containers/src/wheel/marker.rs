@@ -96,8 +96,8 @@ impl Environment<'_> {
 
 /// `3.11` of `3.11.2`.
 fn short(version: &str) -> &str {
-    let dots = version.match_indices('.').map(|(at, _)| at);
-    dots.skip(1).next().and_then(|at| version.get(..at)).unwrap_or(version)
+    let mut dots = version.match_indices('.').map(|(at, _)| at);
+    dots.nth(1).and_then(|at| version.get(..at)).unwrap_or(version)
 }
 
 impl Relation {
