@@ -17,7 +17,7 @@ const SOURCE: &str = include_str!("convert.cu");
 /// Threads of a block. Any multiple of 32 would do: a thread reads and writes one number.
 const BLOCK: u32 = 256;
 
-/// Images of a grid: the most rows it can have.
+/// Images of a batch: the most rows that a grid can have.
 const MOST_IMAGES: i64 = 65_535;
 
 /// What becomes what.
@@ -125,6 +125,11 @@ impl Kernel {
         Ok(kernel)
     }
 
+    /// Whether a batch of `n` images is not too large for it.
+    pub(crate) fn takes(n: i64) -> bool {
+        (0..=MOST_IMAGES).contains(&n)
+    }
+
     /// Gives libtorch's stream the conversion of `from`, `[n, h, w, channels]` as bytes, to `to`,
     /// as many numbers in the layout it is of. `how` is `f32`: scales, means, standard deviations.
     #[expect(unsafe_code, reason = "a launch takes plain pointers")]
@@ -137,7 +142,7 @@ impl Kernel {
         let fits = from.numel() == bytes
             && to.numel() == n as usize * values as usize
             && how.numel() == 3 * self.of.channels as usize
-            && (0..=MOST_IMAGES).contains(&n);
+            && Self::takes(n);
         if !fits {
             let (from, to) = (from.size(), to.size());
             let reason = format!("a kernel for {:?} is given {from:?} to make {to:?} of", self.of);
@@ -205,6 +210,12 @@ mod tests {
         assert!(!of(Dtype::F32, Numbers::F16, 3, 50_176));
         assert!(!of(Dtype::U8, Numbers::F32, 1 << 16, 1 << 16), "more than a grid can count");
         assert!(!of(Dtype::U8, Numbers::F32, 0, 1));
+    }
+
+    #[test]
+    fn batches_of_more_images_than_a_grid_has_rows_are_left_to_libtorch() {
+        assert!([0, 1, 65_535].into_iter().all(Kernel::takes));
+        assert!(!Kernel::takes(65_536));
     }
 
     #[test]

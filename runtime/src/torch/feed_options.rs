@@ -71,7 +71,7 @@ pub enum Slots {
 pub enum Convert {
     /// One kernel for `u8` and `u16`, which NVRTC compiles when a [`Feed`](super::Feed) is made.
     /// Where that library is missing, as `Torch`, and
-    /// [`Feed::unfused`](super::Feed::unfused) says why.
+    /// [`Feed::unfused`](super::Feed::unfused) says why; so are batches of over 65,535 images.
     #[default]
     Kernel,
     /// libtorch's own operations, five of them.

@@ -77,7 +77,9 @@ impl Converter {
     /// `bytes`, `u8` of shape `[n, h, w, channels * size]`, as a tensor of shape
     /// `[n, channels, h, w]` with memory of its own.
     pub(crate) fn convert(&self, bytes: &Tensor) -> Result<Tensor, Error> {
-        if let Some(fused) = &self.kernel {
+        if let Some(fused) = &self.kernel
+            && Kernel::takes(bytes.size4()?.0)
+        {
             return self.fused(fused, bytes);
         }
         tch::no_grad(|| {
