@@ -197,7 +197,7 @@ impl Predictions {
         let mut texts = vec![key.clone(), rows.split.to_string()];
         if self.labels {
             let id = self.bundle.locate(rows.split, rows.first + *nth as u64)?;
-            let label = self.bundle.shard(id.shard)?.index()?.label(id.row);
+            let label = self.bundle.shard(id.shard)?.label(id.row)?;
             let class = label.and_then(|label| usize::try_from(label).ok());
             let classes = &self.bundle.manifest().classes;
             texts.push(class.and_then(|class| classes.get(class)).cloned().unwrap_or_default());
