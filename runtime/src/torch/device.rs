@@ -47,7 +47,7 @@ fn pixel_bytes(loader: &Loader) -> usize {
     loader.image().map_or(0, |(dtype, channels)| channels * dtype.size_bytes() as usize)
 }
 
-/// A batch whose labels stand behind its images, so that one copy brings both.
+/// A batch whose labels follow its images in memory, so that one copy brings both.
 struct Packed {
     batch: Batch,
     /// Of both.

@@ -66,8 +66,8 @@ pub(crate) struct PredictArgs {
     /// What the network gives, before the softmax that makes probabilities of it
     #[arg(long)]
     pub(crate) logits: bool,
-    /// Go on where the weights are for other classes than the bundle's, such as those of
-    /// ImageNet: predicted classes are then numbers, or what the weights call them
+    /// Accept weights for other classes than the bundle's, such as those of ImageNet: predicted
+    /// classes are then numbers, or the names in the weights
     #[arg(long)]
     pub(crate) other_classes: bool,
 }

@@ -44,7 +44,7 @@ pub(super) struct Training<'a> {
     pub(super) saved_at: Instant,
     /// The step to stop after, if any.
     pub(super) last_step: Option<u64>,
-    /// The step of the checkpoint it went on from.
+    /// The step of the checkpoint it was resumed from.
     pub(super) resumed_at: Option<u64>,
     /// Whether the checkpoint to come is the best so far.
     pub(super) is_best: bool,
@@ -63,7 +63,7 @@ impl Training<'_> {
         if self.ranks.rank == 0 {
             self.load()?;
         }
-        // The others learn from rank 0 where it stands.
+        // The others take weights and position from rank 0.
         self.parallel.share(&mut self.store, &mut self.optimiser, &mut self.state)?;
         if self.state.step > 0 {
             self.resumed_at = Some(self.state.step);
