@@ -5,8 +5,8 @@ use std::fs;
 use std::sync::Arc;
 
 use gular_containers::elf::Facts;
-use gular_containers::rootfs::{Layer, Rootfs, Source};
 use gular_containers::python::unpack_whole;
+use gular_containers::rootfs::{Layer, Rootfs, Source};
 use gular_containers::sif::Sif;
 use gular_containers::store::{Limits, Store, unpack_deb, unpack_tar};
 use gular_containers::wheel::unpack_wheel;
@@ -27,7 +27,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             let _ = store.listing("b", |filling| unpack_whole(filling, &file, &limits));
             store.listing("a", |filling| unpack_wheel(filling, &file, &limits))
         }
-        3 => store.listing("a", |filling| unpack_tar(filling, &mut &rest[..], "fuzz", true, &limits)),
+        3 => {
+            store.listing("a", |filling| unpack_tar(filling, &mut &rest[..], "fuzz", true, &limits))
+        }
         _ => Sif::open(&file).and_then(|sif| sif.unpack(&store, &limits)),
     };
     if let Ok(listing) = listing {

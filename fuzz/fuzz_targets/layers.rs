@@ -43,10 +43,8 @@ fn layout(dir: &Path, layers: &[&[u8]]) {
     let config = stored(&blobs, config.as_bytes(), "config.v1+json");
     let layers: Vec<String> =
         layers.iter().map(|layer| stored(&blobs, layer, "layer.v1.tar")).collect();
-    let manifest = format!(
-        r#"{{"schemaVersion":2,"config":{config},"layers":[{}]}}"#,
-        layers.join(",")
-    );
+    let manifest =
+        format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{}]}}"#, layers.join(","));
     let manifest = stored(&blobs, manifest.as_bytes(), "manifest.v1+json");
     let index = format!(r#"{{"schemaVersion":2,"manifests":[{manifest}]}}"#);
     fs::write(dir.join("index.json"), index).expect("a file");
