@@ -117,7 +117,7 @@ pub fn fetch_samples(
     let temp = temp_of(dir);
     let fetched = match options.dry_run {
         true => Fetched::Counted,
-        false => Fetched::Written(Writing::begin(&temp, manifest, watch)?),
+        false => Fetched::Written(Box::new(Writing::begin(&temp, manifest, watch)?)),
     };
     let ended = fetch_into(client, remote, fetched, options, &mut report, watch);
     let ended = ended.and_then(|fetched| {
@@ -190,7 +190,7 @@ fn fetch_into<'a>(
 /// What becomes of the samples that are found.
 enum Fetched<'a> {
     Counted,
-    Written(Writing<'a>),
+    Written(Box<Writing<'a>>),
 }
 
 /// How the new bundle says what it is: what is true of its source, and which samples it has.
