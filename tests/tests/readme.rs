@@ -279,6 +279,7 @@ fn pages() -> Vec<PathBuf> {
         "",
         "docs",
         "docs/bench",
+        "tutorials/earth",
         "tutorials/minimal",
         "tutorials/train",
         "tutorials/htcondor",

@@ -42,6 +42,8 @@ pub struct Artifact {
 const TRAIN_PACKAGE: &str = "gular-train";
 /// The short program beside it, which is empty without its feature `torch`.
 const MINIMAL_PACKAGE: &str = "gular-minimal";
+/// Another such program.
+const EARTH_PACKAGE: &str = "gular-earth";
 /// `turbo` is the one default feature of all that can be built without libjpeg-turbo.
 const WITHOUT_TURBO: &str = "--no-default-features";
 /// Asks for what the other set needs of shared crates; see there.
@@ -63,6 +65,9 @@ pub const GULAR: Artifact = Artifact::new(("gular", "cli"), "bin", "gular", &[])
 /// The tutorial's trainer.
 pub const TRAIN: Artifact =
     Artifact::new((TRAIN_PACKAGE, "tutorials/train"), "bin", "gular-train", &[]);
+/// The tutorial of scenes.
+pub const EARTH: Artifact =
+    Artifact::new((EARTH_PACKAGE, "tutorials/earth"), "bin", "gular-earth", &["torch"]);
 /// The benchmarks.
 pub const BENCH: Artifact =
     Artifact::new(("xtask-bench", "xtask/bench"), "bin", "xtask-bench", &[]);
@@ -77,6 +82,9 @@ pub const LARGE_PHOTOS: Artifact = Artifact::new(CODEC, "example", "large_photos
 /// The loader's turns in its benchmark.
 pub const LOADER_RATES: Artifact =
     Artifact::new(RUNTIME, "example", "loader_rates", &["net", "torch"]);
+/// Times of packing in its benchmark.
+pub const PACK_RATES: Artifact =
+    Artifact::new(("gular-bench", "bench"), "example", "pack_rates", &[]);
 /// Prints the batches of an epoch, for Python to compare.
 pub const PRINT_BATCHES: Artifact = Artifact::new(RUNTIME, "example", "print_batches", &[]);
 /// Prints an order, for Python to compare.
@@ -122,9 +130,11 @@ impl Set {
                 "-p",
                 MINIMAL_PACKAGE,
                 "-p",
+                EARTH_PACKAGE,
+                "-p",
                 FEATURES_PACKAGE,
                 "--features",
-                "gular-runtime/cuda,gular-minimal/torch",
+                "gular-runtime/cuda,gular-earth/torch,gular-minimal/torch",
             ],
             Self::Codec => vec!["-p", "gular-codec"],
         };

@@ -171,7 +171,8 @@ impl Surroundings {
     fn prepare(workspace: &Workspace, ready: &Ready) -> Result<Self> {
         let home = workspace.target.join("peers");
         let venv = venv::prepare(workspace, &home)?;
-        let [train] = cargo::build(workspace, ready, Set::Torch, [&cargo::TRAIN])?;
+        let programs = [&cargo::TRAIN, &cargo::EARTH];
+        let [train, earth] = cargo::build(workspace, ready, Set::Torch, programs)?;
         let programs = [
             &cargo::GULAR,
             &cargo::PRINT_BATCHES,
@@ -192,6 +193,7 @@ impl Surroundings {
         }
         let variables = BTreeMap::from([
             ("GULAR_BIN", gular.into_os_string()),
+            ("GULAR_EARTH_BIN", with_libtorch(&earth, ready, &home)?.into_os_string()),
             ("GULAR_TRAIN_BIN", with_libtorch(&train, ready, &home)?.into_os_string()),
             ("GULAR_PEER_EXAMPLES", examples.into()),
             ("GULAR_PYTHON", package.into_os_string()),

@@ -1,0 +1,22 @@
+//! Land cover from satellite scenes: a U-Net learns tiles and their masks, and draws the map of a
+//! scene. README.md says more.
+
+#![allow(clippy::print_stdout, reason = "a program; it says how far it is")]
+
+mod predict;
+mod train;
+mod unet;
+
+fn main() -> anyhow::Result<()> {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let verb = args.first().map(|verb| verb.to_string_lossy());
+    match (verb.as_deref(), args.get(1..).unwrap_or_default()) {
+        (Some("train"), [bundle, weights]) => train::run(bundle.as_ref(), weights.as_ref()),
+        (Some("predict"), [weights, scene, map]) => {
+            predict::run(weights.as_ref(), scene.as_ref(), map.as_ref())
+        }
+        _ => anyhow::bail!(
+            "usage: gular-earth train BUNDLE WEIGHTS\n       gular-earth predict WEIGHTS SCENE.tif MAP.tif"
+        ),
+    }
+}
