@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use gular_bundle::{
     Digest, Dtype, Envelope, Field, FieldName, Filter, Index, Manifest, ReadAt, Row, View,
-    rebuild_index, survey,
+    npy_header, rebuild_index, survey,
 };
 use gular_codec::tiff::{Geo, GeoTiffWriter, Number, Packing};
 use gular_containers::debian::{Archive, relations};
@@ -48,6 +48,7 @@ fn main() -> Result {
     job_files(&seeds)?;
     wheels(&seeds)?;
     archives(&seeds)?;
+    inputs(&seeds)?;
     openpgp(&seeds)?;
     answers(&seeds)?;
     documents(&seeds)?;
@@ -197,6 +198,38 @@ fn archives(seeds: &Seeds) -> Result {
     seeds.put_as("archives", "wheel", 2, &wheel)?;
     seeds.put_as("archives", "layer", 3, &plain)?;
     seeds.put_as("archives", "sif", 4, &sif()?)
+}
+
+/// What `gular pack` reads, as the target `pack` numbers it.
+fn inputs(seeds: &Seeds) -> Result {
+    let array = [&npy_header(Dtype::U8, &[2, 2, 1])[..], &[1, 2, 3, 4]].concat();
+    let members = [("a/1.npy", array.as_slice()), ("a/2.npy", array.as_slice())];
+    let coco = r#"{"images":[{"id":7,"file_name":"1.jpg","width":40,"height":30}],
+"annotations":[{"id":1,"image_id":7,"category_id":3,"bbox":[1,2,10,12.5],"iscrowd":0}],
+"categories":[{"id":3,"name":"cat"}]}"#;
+    let lines = "{\"file_name\": \"1.jpg\", \"label\": \"cat\", \"box\": [1, 2.5]}\n{\"file_name\": \"2.jpg\", \"label\": null}\n";
+    let seeds_of: [(&str, Vec<u8>); 8] = [
+        ("zip", zip_of(&members)?),
+        ("tar", tar_of(&members)?),
+        ("pixels", b"label,pixel1,pixel2,pixel3,pixel4\n7,0,1,2,255\n\"2\",3,4,5,6\n".to_vec()),
+        ("csv", b"file_name,label,age\n1.jpg,cat,3\n\"2.jpg\",\"a,b\",\n3,dog,0.5\n".to_vec()),
+        ("jsonl", lines.as_bytes().to_vec()),
+        ("parquet", parquet()?),
+        ("coco", coco.as_bytes().to_vec()),
+        ("yolo", b"0 0.5 0.5 0.25 0.125\n3 0.1 0.2 0.1 0.2\n".to_vec()),
+    ];
+    for (choice, (name, bytes)) in (0..).zip(seeds_of) {
+        seeds.put_as("pack", name, choice, &bytes)?;
+    }
+    Ok(())
+}
+
+/// A table of names and labels: the golden shard of that envelope.
+fn parquet() -> Result<Vec<u8>> {
+    let golden = root().join("crates/bundle/tests/golden/v1-parquet/data");
+    let files = fs::read_dir(golden)?.filter_map(|entry| Some(entry.ok()?.path()));
+    let shard = files.filter(|path| path.extension().is_some_and(|e| e == "parquet")).min();
+    Ok(fs::read(shard.ok_or("no golden Parquet shard")?)?)
 }
 
 /// Keys and texts that GnuPG signed.

@@ -1,0 +1,53 @@
+//! What passes for an archive of images, a table of labels or of pixels, or boxes, ends as a plan
+//! or an error.
+#![no_main]
+
+use std::fs;
+use std::sync::atomic::AtomicBool;
+
+use gular_pack::{
+    Inputs, LabelColumn, Labels, PackOptions, PlanOptions, TableOptions, Unlabelled, pack,
+};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, rest)) = bytes.split_first() else { return };
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| dir.path().join(name);
+    let plain = PlanOptions { memory: 1 << 20, ..PlanOptions::default() };
+    let (source, plan) = match choice % 8 {
+        // Arrays of an archive are looked into when the plan is made.
+        0 | 1 => {
+            let name = at(if choice % 8 == 0 { "a.zip" } else { "a.tar" });
+            fs::write(&name, rest).expect("a file");
+            (name, PlanOptions { inputs: Inputs::Arrays, labels: Labels::None, ..plain })
+        }
+        2 => {
+            fs::write(at("t.csv"), rest).expect("a file");
+            let inputs = Inputs::Pixels { size: None };
+            let labels = Labels::Column(LabelColumn::Find);
+            (at("t.csv"), PlanOptions { inputs, labels, ..plain })
+        }
+        kind => {
+            fs::create_dir(at("images")).expect("a folder");
+            for image in ["1.jpg", "2.jpg", "3.jpg"] {
+                fs::write(at("images").join(image), b"x").expect("a file");
+            }
+            let table = match kind {
+                3 => "t.csv",
+                4 => "t.jsonl",
+                5 => "t.parquet",
+                6 => "coco.json",
+                _ => "labels/1.txt",
+            };
+            fs::create_dir(at("labels")).expect("a folder");
+            fs::write(at(table), rest).expect("a file");
+            let table = at(if kind == 7 { "labels" } else { table });
+            let labels =
+                Labels::Table(TableOptions { files: vec![table], ..TableOptions::default() });
+            (at("images"), PlanOptions { labels, unlabelled: Unlabelled::Skip, ..plain })
+        }
+    };
+    let temp_dir = dir.path().to_owned();
+    let options = PackOptions { plan, jobs: 1, dry_run: true, part: None, temp_dir };
+    let _ = pack(&source, &at("out"), &options, &|_| {}, &AtomicBool::new(false));
+});
