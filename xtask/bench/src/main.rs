@@ -38,11 +38,19 @@ struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// `gular pack` against `tar` and `sync` of the same warm files.
+    /// `gular pack` against `tar` and `sync` of the same warm files; pixels against decoding and
+    /// resizing alone; zip and tar against files; tiles against rasterio; a view of 1 % and the join
+    /// of digests of a million samples.
     Pack {
         /// A folder of images, `class/file` or `split/class/file`
         #[arg(long, value_name = "DIR")]
         images: PathBuf,
+        /// Only these: `tar`, `raw`, `archives`, `tiles`, `index`
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        only: Vec<String>,
+        /// The Python with rasterio [default: that of the peer tests]
+        #[arg(long, value_name = "FILE")]
+        python: Option<PathBuf>,
         /// Each image is packed this many times, under other names
         #[arg(long, default_value_t = 8)]
         copies: usize,
@@ -139,9 +147,31 @@ fn run(args: &Args) -> Result<()> {
     std::fs::create_dir_all(&work)?;
     let release = |artifact| cargo::build_release(&workspace, &ready, artifact);
     match &args.what {
-        What::Pack { images, copies, rounds } => {
+        What::Pack { images, only, python, copies, rounds } => {
             ensure!(*rounds > 0 && *copies > 0, "`--rounds` and `--copies` are at least 1");
-            pack::run(&release(&cargo::GULAR)?, images, *copies, *rounds, &work)
+            let known = |name: &&String| *name == "tar" || pack::RATES.contains(&name.as_str());
+            if let Some(name) = only.iter().find(|name| !known(name)) {
+                bail!(
+                    "`{name}` is not a measurement; expected `tar` or {}",
+                    pack::RATES.join(", ")
+                );
+            }
+            let is_wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
+            if is_wanted("tar") {
+                pack::run(&release(&cargo::GULAR)?, images, *copies, *rounds, &work)?;
+            }
+            let rest: Vec<&str> = pack::RATES.into_iter().filter(|name| is_wanted(name)).collect();
+            if rest.is_empty() {
+                return Ok(());
+            }
+            let python = match python {
+                Some(python) => std::path::absolute(python)?,
+                None => {
+                    venv::prepare(&workspace, &workspace.target.join("peers"))?.join("bin/python")
+                }
+            };
+            let programs = pack::Programs { rates: release(&cargo::PACK_RATES)?, python };
+            pack::rates(&programs, images, *rounds, &rest, &work.join("pack"))
         }
         What::Envelopes { images, rounds, seconds } => {
             ensure!(*rounds > 0, "`--rounds` is at least 1");

@@ -1,4 +1,5 @@
-//! `gular pack` against `tar` of the same files followed by `sync` of the result.
+//! `gular pack` against `tar` of the same files followed by `sync` of the result, and its parts
+//! against what bounds them (`bench/examples/pack_rates.rs`).
 //!
 //! Both read warm files and write to the same disk; a round runs one after the
 //! other, so that a noisy minute hits both.
@@ -64,6 +65,118 @@ pub(crate) fn run(
     });
     println!("{record}");
     Ok(())
+}
+
+/// What `pack_rates` measures.
+pub(crate) const RATES: [&str; 4] = ["raw", "archives", "tiles", "index"];
+
+/// Tiles of 256 pixels, cut from scenes of 4096 in blocks of 256; their rate on one thread.
+const SCENES: &str = "
+import pathlib, sys, time
+import numpy as np, rasterio
+from rasterio.windows import Window
+folder, rounds = pathlib.Path(sys.argv[2]), int(sys.argv[3])
+if sys.argv[1] == 'make':
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(2):
+        random = np.random.default_rng(i)
+        hills = np.add.outer(np.arange(4096), np.arange(4096)) // 8
+        with rasterio.open(folder / f'{i}.tif', 'w', driver='GTiff', width=4096, height=4096, count=4, dtype='uint16', tiled=True, blockxsize=256, blockysize=256, compress='deflate', predictor=2) as file:
+            for band in range(1, 5):
+                file.write((hills + random.integers(0, 200, hills.shape) + 1000 * band).astype('uint16'), band)
+else:
+    rates = []
+    for _ in range(rounds + 1):
+        start, n = time.perf_counter(), 0
+        for path in sorted(folder.glob('*.tif')):
+            with rasterio.open(path) as file:
+                for y in range(0, 4096, 256):
+                    for x in range(0, 4096, 256):
+                        file.read(window=Window(x, y, 256, 256))
+                        n += 1
+        rates.append(n / (time.perf_counter() - start))
+    print(sorted(rates[1:])[len(rates[1:]) // 2])
+";
+
+/// What [`rates`] starts.
+pub(crate) struct Programs {
+    pub(crate) rates: PathBuf,
+    /// With rasterio.
+    pub(crate) python: PathBuf,
+}
+
+/// Each of `names`, a record per line.
+pub(crate) fn rates(
+    programs: &Programs,
+    images: &Path,
+    rounds: usize,
+    names: &[&str],
+    work: &Path,
+) -> Result<()> {
+    let _ = fs::remove_dir_all(work);
+    fs::create_dir_all(work)?;
+    let (images, scenes) = (fs::canonicalize(images)?, work.join("scenes"));
+    let python = |verb: &str| {
+        let mut python = Command::new(&programs.python);
+        python.args(["-c", SCENES, verb]).arg(&scenes).arg(rounds.to_string());
+        // GDAL otherwise decodes by all cores.
+        python.env("GDAL_NUM_THREADS", "1");
+        python
+    };
+    for name in names {
+        let source = match *name {
+            "archives" => {
+                run_quiet(
+                    Command::new("tar")
+                        .arg("-cf")
+                        .arg(work.join("images.tar"))
+                        .arg("-C")
+                        .arg(&images)
+                        .arg("."),
+                )?;
+                let zip =
+                    "import shutil, sys; shutil.make_archive(sys.argv[1], 'zip', sys.argv[2])";
+                let base = work.join("images");
+                run_quiet(Command::new(&programs.python).args(["-c", zip]).arg(base).arg(&images))?;
+                &images
+            }
+            "tiles" => {
+                run_quiet(&mut python("make"))?;
+                &scenes
+            }
+            _ => &images,
+        };
+        let mut command = Command::new(&programs.rates);
+        command.arg(name).arg(source).arg(work).arg(rounds.to_string());
+        let mut record: serde_json::Value = serde_json::from_str(&said(&mut command)?)?;
+        if *name == "tiles" {
+            let peer: f64 = said(&mut python("read"))?.trim().parse()?;
+            let ours = record["median"].as_f64().unwrap_or_default();
+            record["rasterio_per_core"] = json!(peer);
+            record["tiles_over_rasterio"] = json!(ours / peer);
+            record["wanted"] = json!(1.0);
+        }
+        record["bench"] = json!(format!("pack {name}"));
+        record["machine"] = machine();
+        eprintln!("{name}: {record:#}");
+        println!("{record}");
+    }
+    fs::remove_dir_all(work)?;
+    Ok(())
+}
+
+/// What a program prints.
+fn said(command: &mut Command) -> Result<String> {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output =
+        output.with_context(|| format!("cannot start `{}`", command.get_program().display()))?;
+    ensure!(
+        output.status.success(),
+        "`{}` ended with {}",
+        command.get_program().display(),
+        output.status
+    );
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Copies images under `to`, each `copies` times; returns files and bytes.
