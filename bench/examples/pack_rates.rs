@@ -89,7 +89,8 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn raw(source: &Path, work: &Path, rounds: usize) -> Result<Value> {
-    let bytes: Vec<Vec<u8>> = files(source)?.iter().map(fs::read).collect::<Result<_, _>>()?;
+    let bytes: Vec<Vec<u8>> =
+        files(source)?.iter().map(fs::read).collect::<std::io::Result<_>>()?;
     let payload = PayloadOptions::Raw(RawOptions::new(SIDE, SIDE));
     let plan = PlanOptions { payload, labels: Labels::None, ..PlanOptions::default() };
     let mut pixels = vec![0; (SIDE * SIDE * 3) as usize];

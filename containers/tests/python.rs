@@ -66,7 +66,7 @@ fn deb(name: &str, files: &[(String, PathBuf)]) -> Vec<u8> {
     ];
     let mut ar = b"!<arch>\n".to_vec();
     for (name, bytes) in members {
-        write!(ar, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, bytes.len()).unwrap();
+        writeln!(ar, "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`", 0, 0, 0, 644, bytes.len()).unwrap();
         ar.extend_from_slice(&bytes);
         ar.resize(ar.len() + bytes.len() % 2, b'\n');
     }

@@ -273,7 +273,7 @@ fn layout(dir: &Path, layers: &[usize]) {
         json!({ "mediaType": media, "digest": format!("sha256:{digest}"), "size": bytes.len() })
     };
     let bytes: Vec<Vec<u8>> =
-        layers.iter().map(|len| (0..*len).map(|i| (i * i >> 7) as u8).collect()).collect();
+        layers.iter().map(|len| (0..*len).map(|i| ((i * i) >> 7) as u8).collect()).collect();
     let ids: Vec<String> = bytes.iter().map(|b| format!("sha256:{}", sha256(b))).collect();
     let config = json!({
         "architecture": "amd64", "os": "linux", "rootfs": { "type": "layers", "diff_ids": ids },

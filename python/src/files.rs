@@ -169,6 +169,7 @@ impl Files {
     }
 
     /// The stored bytes of `field` of the samples with these keys; `None` where there is none.
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes it of a Python list")]
     fn samples<'py>(
         &self,
         py: Python<'py>,

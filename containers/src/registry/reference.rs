@@ -146,7 +146,7 @@ fn is_host(text: &str) -> bool {
     let good = |b: u8| b.is_ascii_alphanumeric() || b".-".contains(&b);
     let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let name = match address {
-        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        Some(address) => address.parse::<core::net::Ipv6Addr>().is_ok(),
         None => {
             let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
             let sound = ends(name.bytes().next()) && ends(name.bytes().last());

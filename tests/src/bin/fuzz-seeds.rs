@@ -127,7 +127,7 @@ fn adopted() -> [(Envelope, Vec<u8>); 2] {
 fn pictures(seeds: &Seeds) -> Result {
     seeds.put("image", "jpeg", &jpeg(1))?;
     seeds.put("image", "png", &noisy_png(1, 24))?;
-    seeds.put("image", "npy", &gular_bundle::npy_header(Dtype::U16, &[3, 4]))?;
+    seeds.put("image", "npy", &npy_header(Dtype::U16, &[3, 4]))?;
     for (name, packing) in [("tiff", Packing::None), ("tiff-deflate", Packing::Deflate)] {
         let out = Cursor::new(Vec::new());
         let geo = Geo {
