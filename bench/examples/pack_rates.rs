@@ -199,7 +199,7 @@ fn index(work: &Path, rounds: usize) -> Result<Value> {
             ..DeriveOptions::new(work.to_owned())
         };
         let start = Instant::now();
-        let report = derive(&[train.clone()], &out, &options, &|_| {}, &never)?;
+        let report = derive(std::slice::from_ref(&train), &out, &options, &|_| {}, &never)?;
         let seconds = start.elapsed().as_secs_f64();
         bytes = report.bytes_written;
         fs::remove_dir_all(&out)?;
