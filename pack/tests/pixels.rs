@@ -122,6 +122,17 @@ fn all_bad_rows_are_named_by_line_in_one_error() {
 }
 
 #[test]
+fn a_header_that_counts_the_columns_is_not_an_image() {
+    let (_, shape, found) = packed(b"0,1,2,3\n9,8,7,6\n", pixels()).unwrap();
+    assert_eq!((shape.as_slice(), found.len()), (&[2, 2, 1][..], 1));
+    assert_eq!(found[0].2, [9, 8, 7, 6]);
+    let labels = Labels::Column(LabelColumn::Named("0".to_owned()));
+    let named = PlanOptions { labels, ..pixels() };
+    let (_, _, found) = packed(b"0,1,2,3,4\n5,9,8,7,6\n", named).unwrap();
+    assert_eq!((found.len(), found[0].2.as_slice()), (1, &[9, 8, 7, 6][..]));
+}
+
+#[test]
 fn what_is_no_table_of_pixels_is_refused() {
     let check = |text: &[u8], plan: PlanOptions, expected: &str| {
         let error = packed(text, plan).unwrap_err().to_string();

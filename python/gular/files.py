@@ -119,7 +119,7 @@ class GularFileSystem(AbstractFileSystem):
         together: Dict[str, List[str]] = {}
         for one in paths:
             bundle, _, inside = one.partition("!/")
-            if inside.startswith("samples/"):
+            if inside.startswith("samples/") and not options:
                 together.setdefault(bundle, []).append(inside[len("samples/") :])
         found: Dict[str, Any] = {}
         for bundle, keys in together.items():

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import crypt
 import http.server
 import json
 import os
@@ -22,6 +21,8 @@ from _shared import GULAR, check, finish, gular, run, sha, skip
 
 MIB = 1 << 20
 USER, PASSWORD = "gular", "pass:word"
+# bcrypt of the password, as `htpasswd -B` makes it.
+HASH = "$2b$04$4lgENpPy5.VCsLGXmQtmBegmhIopHHhE6WtPsMp9KQfaGgcEbm65O"
 
 
 def free_port():
@@ -45,6 +46,8 @@ def registry(name, http_more="", auth=""):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.05)
+        else:
+            raise AssertionError(f"docker-registry does not answer: {(home / 'log').read_text()}")
         yield f"127.0.0.1:{port}", home / "log"
     finally:
         process.kill()
@@ -274,7 +277,7 @@ def passwords_and_tls():
                                            "[ext]\nbasicConstraints=critical,CA:FALSE\nsubjectAltName=IP:127.0.0.1\n")
     run("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-config", "openssl.cnf")
     tls = f"  tls: {{certificate: {os.getcwd()}/cert.pem, key: {os.getcwd()}/key.pem}}\n"
-    pathlib.Path("htpasswd").write_text(f"{USER}:{crypt.crypt(PASSWORD, crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16))}\n")
+    pathlib.Path("htpasswd").write_text(f"{USER}:{HASH}\n")
     auth = f"auth: {{htpasswd: {{realm: r, path: {os.getcwd()}/htpasswd}}}}\n"
     with registry("secure", tls, auth) as (host, log):
         os.environ["SSL_CERT_FILE"] = str(pathlib.Path("cert.pem").absolute())

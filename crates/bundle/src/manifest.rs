@@ -703,7 +703,7 @@ pub(crate) mod tests {
             ("\"samples\":9001", "\"samples\":-1", "invalid value"),
             ("\"bytes\":1073741824", "\"bytes\":9223372036854775807", "overflow"),
             ("\"name\":\"label\"", "\"name\":\"image\"", "occurs twice"),
-            ("\"name\":\"label\"", "\"name\":\"Label\"", "no field name"),
+            ("\"name\":\"label\"", "\"name\":\"Label\"", "not a field name"),
             ("\"dtype\":\"i64\"", "\"dtype\":\"f32\"", "not an i64 scalar"),
             ("dög \\\"x\\\"", "cat", "class `cat` occurs twice"),
             ("\"name\":\"val-", "\"name\":\"../val-", "not a safe relative path"),

@@ -516,8 +516,8 @@ fn refusals_say_why_and_never_echo_the_token() {
     let wrong = site.mint(&["/sub"], &["/"], &[]).secret().to_owned();
     for (authorization, status, reason) in [
         (None, 401, "there is none"),
-        (Some("Basic abcdef".to_owned()), 401, "no bearer token"),
-        (Some("Bearer s3cr3t-garbage".to_owned()), 401, "no JSON Web Token"),
+        (Some("Basic abcdef".to_owned()), 401, "not a bearer token"),
+        (Some("Bearer s3cr3t-garbage".to_owned()), 401, "not a JSON Web Token"),
         (Some(format!("Bearer {foreign}")), 401, "another issuer"),
         (Some(format!("Bearer {wrong}")), 403, "no scope `storage.read`"),
     ] {

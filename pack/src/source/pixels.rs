@@ -233,7 +233,9 @@ impl Columns {
             .map(|cell| String::from_utf8_lossy(cell).into_owned())
             .collect();
         let n = cells.len();
-        let is_row = cells.iter().all(|cell| cell.parse::<i64>().is_ok());
+        // As pandas names columns without names: 0, 1, 2, and so on.
+        let counts = n > 1 && (0_usize..).zip(&cells).all(|(i, cell)| *cell == i.to_string());
+        let is_row = !counts && cells.iter().all(|cell| cell.parse::<i64>().is_ok());
         let names = if is_row { Vec::new() } else { cells };
         let size = size_of(options);
         let find = || match names.as_slice() {

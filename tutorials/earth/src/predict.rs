@@ -1,4 +1,4 @@
-//! Draws the map of a scene: strip by strip, so that memory is bounded by the scene's width.
+//! Draws the map of a scene: strip by strip, so that only the map itself is in memory as a whole.
 
 use std::fs::{self, File};
 use std::io::Cursor;

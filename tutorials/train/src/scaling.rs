@@ -221,8 +221,11 @@ fn caption(train: &TrainArgs, cores: usize) -> String {
     format!("{n} images to a step of each process, on a machine of {cores} cores")
 }
 
+/// The value of a bar, its range, and what is written at it.
+type Shown = (f64, (f64, f64), String);
+
 fn plot(rows: &[Row], caption: &str) -> String {
-    let panel = |title: &str, limit, of: &dyn Fn(&Row) -> (f64, (f64, f64), String)| {
+    let panel = |title: &str, limit, of: &dyn Fn(&Row) -> Shown| {
         let bar = |row: &Row| {
             let (value, range, text) = of(row);
             Bar { name: name(row.ranks), value, range, baseline: false, picked: false, text }
