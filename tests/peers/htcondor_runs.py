@@ -139,6 +139,9 @@ def a_wheel_travels():
     with tarfile.open(result) as tar:
         said = tar.extractfile("output/said").read()
     check("a wheel that came with the job is imported", (codes, said) == ([0], b"hello world\n"), f"{codes} {said}")
+    (folder / "hello-1.0-py3-none-any.whl").write_text("no zip")
+    codes = condor.Pool(folder).submit("wheel.sub")
+    check("a job whose wheel is damaged ends with the code of its program", codes == [1], codes)
 
 
 def holds():

@@ -333,6 +333,10 @@ fn wheels_travel_with_the_job() {
         let text = text_of(&with, script);
         assert!(text.contains(&format!("python3 -m zipfile -e {wheel} wheels.part")), "{text}");
         assert!(!says(&with) && !text_of(&without, "run.sh").contains("zipfile"));
+        // One that cannot be unpacked does not end the job before its results are packed.
+        assert!(text.contains(" wheels.part &&\n  mv wheels.part wheels\nfi\n"), "{text}");
+        // Apptainer replaces PATH.
+        assert!(text.contains("\nexport PATH APPTAINERENV_PREPEND_PATH PYTHONPATH="), "{text}");
     }
 }
 

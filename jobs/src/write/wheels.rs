@@ -14,11 +14,12 @@ pub(super) fn unpack(order: &Order) -> String {
         return text;
     }
     text.push_str("# Python packages, unpacked once: the job may run again in this folder.\nif [ ! -d wheels ]; then\n");
+    // No exit when one fails: the program ends with a code of its own, and its results are sent.
     for wheel in wheels {
-        let _ = writeln!(text, "  python3 -m zipfile -e {wheel} wheels.part || exit 2");
+        let _ = writeln!(text, "  python3 -m zipfile -e {wheel} wheels.part &&");
     }
     text.push_str(
-        "  mv wheels.part wheels\nfi\nfor programs in \"$PWD\"/wheels/*.data/scripts; do\n  [ -d \"$programs\" ] && chmod +x \"$programs\"/* && PATH=$programs:$PATH\ndone\nexport PATH PYTHONPATH=\"$PWD/wheels${PYTHONPATH:+:$PYTHONPATH}\"\n",
+        "  mv wheels.part wheels\nfi\nfor programs in \"$PWD\"/wheels/*.data/scripts; do\n  [ -d \"$programs\" ] || continue\n  chmod +x \"$programs\"/*\n  PATH=$programs:$PATH\n  # In an image Apptainer sets PATH anew, with this in front.\n  APPTAINERENV_PREPEND_PATH=$programs${APPTAINERENV_PREPEND_PATH:+:$APPTAINERENV_PREPEND_PATH}\ndone\nexport PATH APPTAINERENV_PREPEND_PATH PYTHONPATH=\"$PWD/wheels${PYTHONPATH:+:$PYTHONPATH}\"\n",
     );
     text
 }

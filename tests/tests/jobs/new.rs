@@ -71,6 +71,15 @@ fn a_program_that_fails_keeps_its_exit_code_and_sends_what_it_wrote() {
     let outcome = finish(Command::new("./run.sh").current_dir(&run));
     assert_eq!(outcome.code, Some(7), "{outcome:?}");
     assert!(run.join("results.tar").exists());
+    // So does one whose packages are damaged: HTCondor holds a job without its listed outputs.
+    put(dir.path(), "x-1.0-py3-none-any.whl", b"no zip");
+    let wheel = ["new", "b", "--input", "x-1.0-py3-none-any.whl", "--", "sh", "fails.sh"];
+    assert_eq!(job(dir.path(), &wheel).code, Some(0));
+    let run = dir.path().join("b");
+    let outcome = finish(Command::new("./run.sh").current_dir(&run));
+    assert_eq!(outcome.code, Some(7), "{outcome:?}");
+    assert!(outcome.stderr.contains("BadZipFile"), "{outcome:?}");
+    assert!(run.join("results.tar").exists() && !run.join("wheels").exists());
 }
 
 #[test]
