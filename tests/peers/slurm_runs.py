@@ -99,6 +99,11 @@ def ensemble():
     check("the best is chosen", table == "job,n,score\njob2,3,3.0\njob1,2,2.0\njob0,1,1.0\n", f"{table} {logs(folder)}")
     check("the best is kept", (folder / "results/best/part").read_text() == "3\n")
     check("all are merged in order", (folder / "output/merge/output/all").read_text() == "1\n2\n3\n", logs(folder))
+    # The result of an earlier run would be taken for its own.
+    (folder / "score.sh").write_text("#!/bin/sh\necho why\nexit 3\n")
+    wait(run("sbatch", "--parsable", "--array=1", "evaluate.sbatch", cwd=folder).strip())
+    made = sorted(path.name for path in (folder / "results").glob("evaluate*"))
+    check("an evaluation that fails has no result", made == ["evaluate1.json", "evaluate2.json"], f"{made} {logs(folder)}")
 
 
 def checkpoint():

@@ -45,12 +45,12 @@ pub(super) fn script(order: &Order, stage: &Stage<'_>) -> String {
             "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1){suffix}\nMASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))\nexport MASTER_ADDR MASTER_PORT"
         );
     }
+    if stage.runs == Runs::Evaluate {
+        text.push_str("# None of an earlier run.\nresult=\"$submitted/results/evaluate$((SLURM_ARRAY_TASK_ID - 1)).json\"\nrm -f \"$result\"\n");
+    }
     let _ = writeln!(text, "\n{}\ncode=$?", step(order, &command(order, stage)));
     if stage.runs == Runs::Evaluate {
-        let _ = write!(
-            text,
-            "cat output/evaluation.txt\n# Its last line is a JSON object.\nresult=\"$submitted/results/evaluate$((SLURM_ARRAY_TASK_ID - 1)).json\"\ntail -n 1 output/evaluation.txt > \"$result.part\" && mv \"$result.part\" \"$result\"\n"
-        );
+        text.push_str("cat output/evaluation.txt\n# Its last line is a JSON object.\n[ \"$code\" -eq 0 ] && tail -n 1 output/evaluation.txt > \"$result.part\" && mv \"$result.part\" \"$result\"\n");
     }
     if checkpoint.is_some() {
         text.push_str("# It saved: wait again, and resume there.\n[ \"$code\" -eq 85 ] && scontrol requeue \"$SLURM_JOB_ID\"\n");

@@ -199,6 +199,11 @@ fn an_ensemble_on_slurm_is_scripts_that_wait_for_each_other() {
     let evaluate = text_of(&order, "evaluate.sbatch");
     assert!(evaluate.contains(&format!("--weights \"$submitted/{job}/output/w\" ")), "{evaluate}");
     assert!(!evaluate.contains("requeue") && evaluate.contains("--array=1-2\n"), "{evaluate}");
+    // One that failed has no result, and none of an earlier run; it ends with the code of its step.
+    let at = |text: &str| evaluate.find(text).unwrap_or_else(|| unreachable!("{text}: {evaluate}"));
+    let kept = "\n[ \"$code\" -eq 0 ] && tail -n 1 output/evaluation.txt > \"$result.part\" && mv ";
+    let steps = [at("\nrm -f \"$result\"\n"), at("\nsrun "), at("\ncode=$?\n"), at(kept)];
+    assert!(steps.is_sorted() && evaluate.ends_with("\nexit \"$code\"\n"), "{evaluate}");
     let merge = text_of(&order, "merge.sbatch");
     let both = "\"$submitted/output/job0/output/w\" \"$submitted/output/job1/output/w\"\n";
     assert!(merge.contains(both) && !merge.contains("--array"), "{merge}");
