@@ -427,7 +427,7 @@ fn accept(order: &Order) -> Result<(), Refusal> {
         if order.site.is_slurm() || data.fetch == Fetch::Runtime {
             return Err(refuse(
                 "shards by part are what HTCondor brings, and here it brings no data",
-                "leave out `--shards-by`, or `--fetch job`",
+                "leave out `--shards-by` or `--fetch job`, or make more parts",
             ));
         }
         let names = order.parameters.iter().flat_map(|parameters| &parameters.names);
