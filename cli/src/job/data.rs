@@ -55,8 +55,9 @@ pub(super) fn of(url: &str, wanted: &Wanted<'_>, access: &Access) -> Result<Data
     let shares = match wanted.parts {
         None => None,
         Some((name, parameters)) => {
-            let parts = parts(name, parameters)?;
-            Some(shares(published, manifest, of_manifest, &parts, batch_size(wanted.command))?)
+            let parts = parts(name, parameters, wanted.command)?;
+            let batch_size = batch_size(wanted.command)?;
+            Some(shares(published, manifest, of_manifest, &parts, batch_size)?)
         }
     };
     let (n, of_job) = match &shares {
@@ -96,8 +97,8 @@ struct Parts {
     n: u64,
 }
 
-/// The values of parameter `name`, which are 1, 2, 3 ….
-fn parts(name: &str, parameters: &Parameters) -> Result<Parts, Failure> {
+/// The values of parameter `name`, which are 1, 2, 3 …, and as many as the command counts.
+fn parts(name: &str, parameters: &Parameters, command: &[String]) -> Result<Parts, Failure> {
     let hint = format!("sweep it: `--sweep {name}=1..8`, with `{{{name}}}/8` in the command");
     let at = parameters.names.iter().position(|other| other == name).ok_or_else(|| {
         Failure::new(format!("the sweep has no parameter `{name}`"), Some(hint.clone()))
@@ -110,24 +111,45 @@ fn parts(name: &str, parameters: &Parameters) -> Result<Parts, Failure> {
         let what = format!("the values of `{name}` are not parts: 1, 2, 3 and so on");
         return Err(Failure::new(what, Some(hint)));
     }
+    let place = format!("{{{name}}}/");
+    let words = command.iter().flat_map(|word| word.split([' ', '=']));
+    for of in words.filter_map(|word| word.strip_prefix(&place)) {
+        if of.starts_with('{') {
+            let what = format!("all jobs need the same number of parts: `{place}{of}`");
+            return Err(Failure::new(what, Some(hint)));
+        }
+        // Else it is a path.
+        if let Ok(of) = of.parse::<u64>()
+            && of != n
+        {
+            let what =
+                format!("the sweep has {n} parts, and the command counts {of}: `{place}{of}`");
+            let hint =
+                format!("sweep all of them, `--sweep {name}=1..{of}`, or write `{place}{n}`");
+            return Err(Failure::new(what, Some(hint)));
+        }
+    }
     Ok(Parts { of_jobs: numbers.iter().map(|part| part - 1).collect(), n })
 }
 
-/// `--batch-size N` of the command: parts may be cut between two batches.
-fn batch_size(command: &[String]) -> u64 {
+/// The last `--batch-size N` of the command: parts start and end at batch boundaries.
+fn batch_size(command: &[String]) -> Result<u64, Failure> {
     let flag = "--batch-size";
+    let mut found = None;
     let mut words = command.iter();
     while let Some(word) = words.next() {
-        let value = match word.strip_prefix(flag) {
-            Some("") => words.next().map(String::as_str),
-            Some(value) => value.strip_prefix('='),
-            None => continue,
-        };
-        if let Some(n) = value.and_then(|value| value.parse().ok()) {
-            return n;
+        match word.strip_prefix(flag) {
+            Some("") => found = words.next().map(String::as_str),
+            Some(value) => found = value.strip_prefix('=').or(found),
+            None => {}
         }
     }
-    BATCH_SIZE
+    let Some(value) = found else { return Ok(BATCH_SIZE) };
+    value.parse().map_err(|_| {
+        let what = format!("all jobs need the same number of samples in a batch: `{flag} {value}`");
+        let hint = format!("shards are chosen by it: write a number, such as `{flag} 64`");
+        Failure::new(what, Some(hint))
+    })
 }
 
 /// The shards of each job's part, and what all jobs need.
@@ -206,24 +228,49 @@ mod tests {
 
     #[test]
     fn the_batch_size_is_that_of_the_command() {
-        let of =
-            |command: &str| batch_size(&command.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(of("predict --batch-size 64"), 64);
-        assert_eq!(of("predict --batch-size=8 --part 1/3"), 8);
-        assert_eq!(of("predict --batch-size-of x"), BATCH_SIZE);
+        let of = |command: &str| batch_size(&words(command)).ok();
+        assert_eq!(of("predict --batch-size 64"), Some(64));
+        assert_eq!(of("predict --batch-size=8 --part 1/3"), Some(8));
+        assert_eq!(of("predict --batch-size-of x"), Some(BATCH_SIZE));
+        assert_eq!(of("predict --batch-size 8 --batch-size=64 --batch-size-of 3"), Some(64));
+        // A parameter of the sweep: each job would need shards of its own.
+        assert_eq!(of("predict --batch-size {bs}"), None);
+        assert_eq!(of("predict --batch-size 8 --batch-size={bs}"), None);
+    }
+
+    fn words(command: &str) -> Vec<String> {
+        command.split(' ').map(str::to_owned).collect()
+    }
+
+    fn sweep(values: &[&str]) -> Parameters {
+        Parameters {
+            names: vec!["part".to_owned()],
+            rows: values.iter().map(|&value| vec![value.to_owned()]).collect(),
+        }
     }
 
     #[test]
     fn parts_are_counted_from_1() {
-        let sweep = |values: &[&str]| Parameters {
-            names: vec!["part".to_owned()],
-            rows: values.iter().map(|&value| vec![value.to_owned()]).collect(),
-        };
-        let of = |values: &[&str]| parts("part", &sweep(values)).ok().map(|p| (p.of_jobs, p.n));
+        let of =
+            |values: &[&str]| parts("part", &sweep(values), &[]).ok().map(|p| (p.of_jobs, p.n));
         assert_eq!(of(&["1", "2", "2"]), Some((vec![0, 1, 1], 2)));
         for wrong in [&["0", "1"][..], &["1", "3"], &["a"], &[]] {
             assert_eq!(of(wrong), None, "{wrong:?}");
         }
-        assert!(parts("seed", &sweep(&["1"])).is_err());
+        assert!(parts("seed", &sweep(&["1"]), &[]).is_err());
+    }
+
+    #[test]
+    fn the_sweep_has_as_many_parts_as_the_command_counts() {
+        let of = |command: &str| {
+            parts("part", &sweep(&["1", "2", "3", "4"]), &words(command)).ok().map(|p| p.n)
+        };
+        for right in ["--part {part}/4", "--part={part}/4", "score.sh {part}", "--out {part}/a.csv"]
+        {
+            assert_eq!(of(right), Some(4), "{right}");
+        }
+        for wrong in ["--part {part}/8", "--part={part}/3", "--part {part}/{n}"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
     }
 }
