@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::network::{self, Access};
 use crate::stop::Stop;
 
-/// No submit file of more inputs is of use; the job fetches the bundle itself.
+/// Above this many inputs the job fetches the bundle itself.
 const MAX_LISTED: usize = 2000;
 /// More than most pools have for one job.
 const MAX_DISK_BYTES: u64 = 200 << 30;

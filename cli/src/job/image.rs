@@ -18,8 +18,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// A URL as it is, a file by its whole path: images are too large to be copied. What GPUs and
-    /// drivers it needs `facts` say, else its labels, if it is one of ours.
+    /// A URL as it is, a file by its whole path: images are too large to be copied. `facts` say
+    /// which GPUs and drivers it needs; without them, the labels of our own images do.
     pub(super) fn look(
         image: &str,
         bytes: Option<u64>,

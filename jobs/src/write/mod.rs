@@ -120,7 +120,7 @@ pub struct Shares {
 }
 
 impl Data {
-    /// What comes to each job, and the bytes of it.
+    /// The files that each job gets, and their bytes.
     fn of_job(&self) -> (&[String], u64) {
         match &self.shares {
             Some(shares) => (&shares.common, shares.bytes),
