@@ -65,15 +65,24 @@ impl Held {
             // Not the bundle's, as far as can be told.
             others.push(MANIFEST_NAME.to_owned());
         }
-        others.sort();
-        match others.first() {
-            None => Ok(held),
-            Some(first) => Err(Error::NotEmpty {
-                dir: dir.display().to_string(),
-                found: first.clone(),
-                more: others.len() - 1,
-            }),
-        }
+        none_of(dir, others)?;
+        Ok(held)
+    }
+}
+
+/// Refuses a folder that has `others`: files that are not of the bundle.
+///
+/// # Errors
+/// [`Error::NotEmpty`].
+pub(super) fn none_of(dir: &Path, mut others: Vec<String>) -> Result<(), Error> {
+    others.sort();
+    match others.first() {
+        None => Ok(()),
+        Some(first) => Err(Error::NotEmpty {
+            dir: dir.display().to_string(),
+            found: first.clone(),
+            more: others.len() - 1,
+        }),
     }
 }
 
@@ -102,7 +111,7 @@ fn has_data(dir: &Path, remote: &RemoteBundle) -> Result<bool, Error> {
 }
 
 /// Files that no fetch makes.
-fn strangers(dir: &Path) -> Result<Vec<String>, Error> {
+pub(super) fn strangers(dir: &Path) -> Result<Vec<String>, Error> {
     let is_ours = |name: &OsString| name.to_string_lossy().starts_with(TEMP_PREFIX);
     let in_data = names(&dir.join(DATA_DIR))?;
     let in_data = in_data.iter().filter(|name| !is_ours(name));
