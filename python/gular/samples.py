@@ -41,8 +41,9 @@ def read_samples(
 
         found = gular.read_samples("pelican://…/set/v1#blake3=…", ["train/cat/1.jpg"])
 
-    Of a URL, no more than these bytes is asked for. Where they are over a sixteenth of a shard, the
-    shard is fetched into the node's cache instead.
+    Of a URL, the indexes and these bytes are asked for, and up to a sixteenth more: what is between
+    neighbours. Where they are over a sixteenth of a shard, the shard is fetched into the node's
+    cache instead.
 
     :param source: A bundle's folder, or a URL.
     :param keys: Paths that samples were packed from: ``batch["key"]`` has them.
