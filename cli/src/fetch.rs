@@ -53,7 +53,8 @@ pub(crate) struct FetchArgs {
     /// Only the samples whose keys are in this file, one per line; may be repeated
     ///
     /// DIR, which must be new or empty, becomes a bundle of these samples alone. Only their bytes
-    /// are asked for, besides the indexes, and each sample is compared with its digest.
+    /// are asked for, besides the indexes, and each sample is compared with its digest. An
+    /// interrupted run begins again.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["recursive"])]
     pub(crate) keys: Vec<PathBuf>,
     /// Read from the origin instead of from caches

@@ -1,23 +1,26 @@
 //! Single samples of a published bundle, from the embedded federation.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use gular_bundle::{
-    About, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldIdx, FieldName, Index, Manifest,
-    Payload, Row, ShardIdx, ShardSpec, ShardWriter, SingleValues, Split, write_manifest,
+    About, Bundle, BundlePath, DATA_DIR, Digest, Envelope, Field, FieldIdx, FieldName, Index,
+    MANIFEST_NAME, Manifest, OpenOptions, Payload, Row, ShardEntry, ShardIdx, ShardSpec,
+    ShardWriter, SingleValues, Split, View, write_manifest,
 };
 use gular_federation::{Federation, Options};
 use gular_pelican::{Client, ClientOptions, Env, Error as Pelican};
 use gular_transfer::{
-    BundleOptions, BundleUrl, Error, RemoteBundle, Sparse, SparseReport, Watch, open_bundle,
-    read_samples, wrong_copies,
+    BundleOptions, BundleUrl, Error, RemoteBundle, SampleOptions, SampleReport, Sparse,
+    SparseReport, Watch, fetch_samples, open_bundle, read_samples, wrong_copies,
 };
 use tempfile::TempDir;
 
-use crate::fixtures::noise;
+use crate::fixtures::{self, noise};
 
 const SAMPLES: usize = 1000;
 
@@ -187,4 +190,150 @@ fn a_bundle_that_is_open_gives_single_values_of_a_shard_that_is_not_here() {
     let _hold = source.hold(shard, &cancel).unwrap();
     source.bring(shard, &|_| u64::MAX, &cancel).unwrap();
     assert!(source.is_here(shard));
+}
+
+/// A bundle as it lies at an origin: `set/v1/manifest.json`, `set/data/…`.
+struct Published {
+    dir: TempDir,
+    manifest: Manifest,
+}
+
+impl Published {
+    /// Two shards of two samples each, `train/0-0.jpg` to `val/1-1.jpg`.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let set = dir.path().join("set");
+        fixtures::make(&set, &[5000]);
+        let manifest = Bundle::open(&set, OpenOptions::default()).unwrap().manifest().clone();
+        fs::create_dir(set.join("v1")).unwrap();
+        fs::rename(set.join(MANIFEST_NAME), set.join("v1").join(MANIFEST_NAME)).unwrap();
+        Self { dir, manifest }
+    }
+
+    fn fetch(&self, to: &Path, keys: &[&str]) -> Result<SampleReport, Error> {
+        let client = Client::new(ClientOptions::new(Env::default())).unwrap();
+        let cancel = AtomicBool::new(false);
+        let url = format!("file://{}/set/v1", self.dir.path().display()).parse().unwrap();
+        let remote = RemoteBundle::open(&client, &url, &cancel).unwrap();
+        let keys: BTreeSet<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        let options = SampleOptions { keys, splits: Vec::new(), jobs: 2, dry_run: false };
+        fetch_samples(&client, &remote, to, &options, Watch::silent(&cancel))
+    }
+}
+
+const CHOSEN: [&str; 2] = ["train/0-1.jpg", "val/1-0.jpg"];
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Whether `dir` holds the bundle of that report, and nothing else.
+fn check_whole(dir: &Path, digest: Option<Digest>) {
+    let bundle = Bundle::open(dir, OpenOptions::default()).unwrap();
+    assert_eq!(Some(bundle.digest()), digest);
+    bundle.check_lengths().unwrap();
+    assert_eq!(names(dir), [DATA_DIR, MANIFEST_NAME]);
+    let mut files: Vec<String> =
+        bundle.manifest().files().map(|file| file.name.to_string()).collect();
+    files.sort();
+    assert_eq!(names(&dir.join(DATA_DIR)), files);
+}
+
+/// So that it may be `.`, or where a file system is mounted.
+#[test]
+fn chosen_samples_are_made_in_the_folder_itself_and_nothing_beside_it() {
+    let (published, to) = (Published::new(), tempfile::tempdir().unwrap());
+    let dir = to.path().join("b");
+    fs::create_dir(&dir).unwrap();
+    let inode = |dir: &Path| fs::metadata(dir).unwrap().ino();
+    let before = inode(&dir);
+    let report = published.fetch(&dir.join("."), &CHOSEN).unwrap();
+    assert_eq!((report.samples, report.bytes_wanted, report.already_done), (2, 500, false));
+    assert_eq!((inode(&dir), names(to.path())), (before, vec!["b".to_owned()]));
+    check_whole(&dir, report.digest);
+    let again = published.fetch(&dir, &CHOSEN).unwrap();
+    assert_eq!((again.already_done, again.digest), (true, report.digest));
+
+    let error = published.fetch(&dir, &CHOSEN[..1]).unwrap_err();
+    assert!(matches!(&error, Error::NotEmpty { .. }), "{error}");
+    check_whole(&dir, report.digest);
+    // No samples: no folder.
+    let none = to.path().join("none");
+    let error = published.fetch(&none, &["no/such.jpg"]).unwrap_err();
+    assert!(matches!(error, Error::NoSuchKeys { n: 1, .. }), "{error}");
+    assert!(!none.exists());
+}
+
+#[test]
+fn after_a_killed_run_chosen_samples_are_fetched_again_or_moved_to_the_end() {
+    let (published, to) = (Published::new(), tempfile::tempdir().unwrap());
+    let dir = to.path().join("b");
+    let (data, work) = (dir.join(DATA_DIR), dir.join(DATA_DIR).join(".gular-tmp-keys"));
+    // Killed while a shard was written.
+    fs::create_dir_all(&work).unwrap();
+    fs::write(work.join(".gular-tmp-abc"), b"half").unwrap();
+    fs::write(work.join("train-0123456789abcdef.safetensors"), b"whole").unwrap();
+    fs::write(data.join(".gular-tmp-fetch.lock"), b"").unwrap();
+    let report = published.fetch(&dir, &CHOSEN).unwrap();
+    assert!(!report.already_done);
+    check_whole(&dir, report.digest);
+
+    // Killed between any two moves: the manifest is the last to go.
+    let files = names(&data);
+    for n in 0..=files.len() {
+        fs::create_dir(&work).unwrap();
+        fs::rename(dir.join(MANIFEST_NAME), work.join(MANIFEST_NAME)).unwrap();
+        for name in &files[n..] {
+            fs::rename(data.join(name), work.join(name)).unwrap();
+        }
+        if n > 0 {
+            // What is there is of other samples.
+            let error = published.fetch(&dir, &CHOSEN[..1]).unwrap_err();
+            assert!(matches!(&error, Error::NotEmpty { .. }), "{error}");
+        }
+        let again = published.fetch(&dir, &CHOSEN).unwrap();
+        assert_eq!((again.already_done, again.digest), (true, report.digest), "{n} moved");
+        check_whole(&dir, report.digest);
+    }
+}
+
+#[test]
+fn of_runs_for_one_folder_one_fetches_the_samples_and_the_others_find_them() {
+    let (published, to) = (Published::new(), tempfile::tempdir().unwrap());
+    for round in 0..8 {
+        let dir = to.path().join(round.to_string());
+        let reports: Vec<SampleReport> = std::thread::scope(|scope| {
+            let run = || published.fetch(&dir, &CHOSEN).unwrap();
+            let runs: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+            runs.into_iter().map(|run| run.join().unwrap()).collect()
+        });
+        assert_eq!(reports.iter().filter(|report| !report.already_done).count(), 1);
+        assert!(reports.iter().all(|report| report.digest == reports[0].digest));
+        check_whole(&dir, reports[0].digest);
+    }
+}
+
+#[test]
+fn an_index_of_two_splits_is_counted_once_and_each_view_too() {
+    let mut published = Published::new();
+    let set = published.dir.path().join("set");
+    let shard = published.manifest.shards[0].clone();
+    let split = |(split, row)| {
+        let view = View::new(2, [Row(row)], Vec::new()).unwrap();
+        let (file, bytes) = view.file(split, shard.index.digest).unwrap();
+        fs::write(set.join(DATA_DIR).join(file.name.as_str()), bytes).unwrap();
+        ShardEntry { split, samples: 1, view: Some(file), ..shard.clone() }
+    };
+    published.manifest.shards = [(Split::Train, 0), (Split::Val, 1)].map(split).to_vec();
+    write_manifest(&set.join("v1"), &published.manifest).unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let report = published.fetch(to.path(), &["train/0-0.jpg", "train/0-1.jpg"]).unwrap();
+    let views: u64 =
+        published.manifest.shards.iter().flat_map(|shard| &shard.view).map(|view| view.bytes).sum();
+    assert_eq!(report.bytes_of_indexes, shard.index.bytes + views);
+    let found = Bundle::open(to.path(), OpenOptions::default()).unwrap();
+    assert_eq!((found.n_samples(Split::Train), found.n_samples(Split::Val)), (1, 1));
 }

@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod samples;
 mod streamed;
+mod work;
 
 pub use disk::FolderLock;
 pub(crate) use disk::{Partial, check_space};

@@ -1,30 +1,29 @@
 //! Chosen samples of a published bundle, as a bundle of their own.
 //!
 //! ```text
-//! keys ─▶ indexes (digest) ─▶ values (digest of each) ─▶ .gular-tmp-keys-DIR/ ─▶ rename to DIR
+//! keys ─▶ indexes (digest): where, how much ─▶ values (digest of each) ─▶ shards, then manifest.json
 //! ```
 //!
 //! Only the bytes of these samples are asked for, and a few between neighbours.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::ErrorKind;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gular_bundle::{
-    Bundle, BundlePath, DATA_DIR, Digest, Envelope, FieldIdx, Index, MadeValue, Manifest,
-    OpenOptions, Row, ShardEntry, ShardSpec, ShardWriter, Split, write_manifest,
+    Bundle, BundlePath, Digest, Envelope, FieldIdx, FileEntry, Index, MadeValue, Manifest, Row,
+    ShardEntry, ShardSpec, ShardWriter, Split, write_manifest,
 };
-use gular_files::{TEMP_PREFIX, folder_of, sync_folder};
 use serde::Serialize;
 
-use super::disk::FolderLock;
+use super::disk::check_space;
+use super::work::{Made, Work, there};
 use crate::sparse::{Sparse, SparseReport, read_samples};
 use crate::{Client, Error, RemoteBundle, Watch};
 
-/// Bytes of values that are held until they are written, about.
+/// Bytes of values that are held until they are written, about; as many of indexes that are read
+/// before it is known how much is wanted.
 const HELD_BYTES: u64 = 64 << 20;
 /// A shard takes samples until it has so many bytes of them.
 const SHARD_BYTES: u64 = 1 << 30;
@@ -64,7 +63,7 @@ pub struct SampleReport {
     pub bytes_asked: u64,
     /// Requests for these.
     pub requests: u64,
-    /// Bytes of the indexes, which say where samples are.
+    /// Bytes of the indexes and views, which say where samples are.
     pub bytes_of_indexes: u64,
     /// Keys that no sample has.
     pub unknown_keys: u64,
@@ -80,9 +79,12 @@ pub struct SampleReport {
 /// Fetches samples of `remote` by their keys; folder `dir`, which must be new or empty, becomes a
 /// bundle of them alone.
 ///
+/// One process at a time writes to a folder; others wait for it.
+///
 /// # Errors
-/// [`Error::NoSuchKeys`] when no sample has any of the keys, [`Error::NotEmpty`]; those of
-/// [`read_samples`] and of writing. Then `dir` is as it was.
+/// [`Error::NoSuchKeys`] when no sample has any of the keys;
+/// [`Error::NotEmpty`]; [`Error::NoSpace`] before any sample is fetched; those of
+/// [`read_samples`] and of writing. What was fetched until then is removed.
 pub fn fetch_samples(
     client: &Client,
     remote: &RemoteBundle,
@@ -109,52 +111,75 @@ pub fn fetch_samples(
     };
     let made = made(remote, options);
     if let Some(there) = there(dir, &made)? {
-        let shards = &there.manifest().shards;
-        report.samples = shards.iter().map(|shard| shard.samples).sum();
-        (report.digest, report.already_done) = (Some(there.digest()), true);
-        return Ok(report);
+        return Ok(already_done(report, &there));
     }
-    let temp = temp_of(dir);
-    let fetched = match options.dry_run {
-        true => Fetched::Counted,
-        false => Fetched::Written(Box::new(Writing::begin(&temp, manifest, watch)?)),
-    };
-    let ended = fetch_into(client, remote, fetched, options, &mut report, watch);
-    let ended = ended.and_then(|fetched| {
-        if let Fetched::Written(writing) = fetched {
-            report.digest = Some(writing.finish(dir, made)?);
+    let found = find(client, remote, options, &mut report, watch)?;
+    if options.dry_run {
+        check_space(dir, report.bytes_wanted)?;
+    } else {
+        let work = Work::begin(dir, &made, watch)?;
+        // Again: whoever had the lock may have written meanwhile.
+        if let Some(there) = there(dir, &made)? {
+            return Ok(already_done(report, &there));
         }
-        Ok(())
-    });
-    if let Err(error) = ended {
-        let _ = fs::remove_dir_all(&temp);
-        return Err(error);
+        check_space(dir, report.bytes_wanted)?;
+        let mut writing = Writing::begin(work.folder()?, manifest);
+        let of_indexes = report.bytes_of_indexes;
+        let (mut done, total) = (of_indexes, of_indexes + report.bytes_wanted);
+        for Found { entry, rows, index } in found {
+            let index = match index {
+                Some(index) => index,
+                None => read_index(client, remote, entry, watch)?,
+            };
+            let shard = Of { client, remote, entry, index: &index, jobs: options.jobs, watch };
+            let read = writing.shard(&shard, &rows)?;
+            report.bytes_asked += read.bytes_asked;
+            report.requests += read.ranges;
+            done += read.bytes_wanted;
+            (watch.progress)(done, total);
+        }
+        let manifest = writing.finish(made)?;
+        report.digest = Some(write_manifest(work.folder()?, &manifest)?);
+        work.publish(&manifest)?;
     }
     report.milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     Ok(report)
 }
 
-/// Where the bundle is made that is to be in `dir`: another run there, or again, finds it.
-fn temp_of(dir: &Path) -> PathBuf {
-    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    folder_of(dir).join(format!("{TEMP_PREFIX}keys-{name}"))
+fn already_done(report: SampleReport, there: &Bundle) -> SampleReport {
+    SampleReport {
+        samples: there.manifest().shards.iter().map(|shard| shard.samples).sum(),
+        digest: Some(there.digest()),
+        already_done: true,
+        ..report
+    }
 }
 
-/// Fetches the samples, or counts them.
-fn fetch_into<'a>(
+/// Samples of one shard that are wanted.
+struct Found<'a> {
+    entry: &'a ShardEntry,
+    rows: Vec<Row>,
+    /// Unless too much would be held.
+    index: Option<Index>,
+}
+
+/// Reads the indexes; counts the samples that are wanted and their bytes.
+fn find<'a>(
     client: &Client,
-    remote: &RemoteBundle,
-    mut fetched: Fetched<'a>,
+    remote: &'a RemoteBundle,
     options: &SampleOptions,
     report: &mut SampleReport,
     watch: Watch<'_>,
-) -> Result<Fetched<'a>, Error> {
+) -> Result<Vec<Found<'a>>, Error> {
     let mut unseen: BTreeSet<&str> = options.keys.iter().map(String::as_str).collect();
     let shards = remote.shards_of(&options.splits)?;
-    let total: u64 = shards.iter().map(|shard| shard.index.bytes).sum();
+    let mut listed = HashSet::new();
+    let total = shards.iter().map(|shard| bytes_of_listings(shard, &mut listed)).sum();
+    listed.clear();
+    let (mut found, mut held) = (Vec::new(), 0_u64);
     for entry in shards {
-        let index = index(client, remote, entry, watch)?;
-        report.bytes_of_indexes += entry.index.bytes;
+        let index = read_index(client, remote, entry, watch)?;
+        report.bytes_of_indexes += bytes_of_listings(entry, &mut listed);
         let is_wanted = |row: &Row| {
             index.key(*row).is_some_and(|key| {
                 unseen.remove(key);
@@ -163,38 +188,29 @@ fn fetch_into<'a>(
         };
         let rows: Vec<Row> = index.rows().filter(is_wanted).collect();
         report.samples += rows.len() as u64;
-        match &mut fetched {
-            Fetched::Counted => {
-                let wanted = rows.iter().map(|row| bytes_of(&index, *row));
-                report.bytes_wanted += wanted.sum::<u64>();
-            }
-            Fetched::Written(writing) => {
-                let shard = Of { client, remote, entry, index: &index, jobs: options.jobs, watch };
-                let read = writing.shard(&shard, &rows)?;
-                report.bytes_wanted += read.bytes_wanted;
-                report.bytes_asked += read.bytes_asked;
-                report.requests += read.ranges;
-            }
+        report.bytes_wanted += rows.iter().map(|row| bytes_of(&index, *row)).sum::<u64>();
+        if !rows.is_empty() {
+            held = held.saturating_add(bytes_of_listings(entry, &mut HashSet::new()));
+            found.push(Found { entry, rows, index: (held <= HELD_BYTES).then_some(index) });
         }
-        let of_values = report.bytes_wanted;
-        (watch.progress)(report.bytes_of_indexes + of_values, total + of_values);
+        (watch.progress)(report.bytes_of_indexes, total);
     }
     report.unknown_keys = unseen.len() as u64;
     report.unknown = unseen.iter().take(MOST_NAMED).map(|key| (*key).to_owned()).collect();
     if report.samples == 0 {
         return Err(Error::NoSuchKeys { n: report.unknown_keys, keys: report.unknown.clone() });
     }
-    Ok(fetched)
+    Ok(found)
 }
 
-/// What becomes of the samples that are found.
-enum Fetched<'a> {
-    Counted,
-    Written(Box<Writing<'a>>),
+/// Bytes of a shard's index and view, less those that are in `listed`, to which both are added.
+fn bytes_of_listings<'a>(shard: &'a ShardEntry, listed: &mut HashSet<&'a BundlePath>) -> u64 {
+    let files = [&shard.index].into_iter().chain(&shard.view);
+    files.filter(|file: &&FileEntry| listed.insert(&file.name)).map(|file| file.bytes).sum()
 }
 
 /// How the new bundle says what it is: what is true of its source, and which samples it has.
-fn made(remote: &RemoteBundle, options: &SampleOptions) -> BTreeMap<String, MadeValue> {
+fn made(remote: &RemoteBundle, options: &SampleOptions) -> Made {
     let mut made = remote.manifest().made.clone();
     made.retain(|name, _| name != "plan" && !name.starts_with("derive_"));
     let mut lines: Vec<u8> = Vec::new();
@@ -211,29 +227,7 @@ fn made(remote: &RemoteBundle, options: &SampleOptions) -> BTreeMap<String, Made
     made
 }
 
-/// The bundle in `dir`, if it is the one that would be made.
-fn there(dir: &Path, made: &BTreeMap<String, MadeValue>) -> Result<Option<Bundle>, Error> {
-    let found = match fs::read_dir(dir) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        found => found.map_err(|e| gular_files::Error::new("list", dir, e))?,
-    };
-    let mut names = found.filter_map(|entry| Some(entry.ok()?.file_name()));
-    let Some(first) = names.next() else { return Ok(None) };
-    let bundle = Bundle::open(dir, OpenOptions::default()).ok();
-    match bundle.filter(|bundle| bundle.manifest().made == *made) {
-        Some(bundle) => {
-            bundle.check_lengths()?;
-            Ok(Some(bundle))
-        }
-        None => Err(Error::NotEmpty {
-            dir: dir.display().to_string(),
-            found: first.to_string_lossy().into_owned(),
-            more: names.count(),
-        }),
-    }
-}
-
-fn index(
+fn read_index(
     client: &Client,
     remote: &RemoteBundle,
     entry: &ShardEntry,
@@ -282,30 +276,15 @@ type Values = BTreeMap<(Row, FieldIdx), Vec<u8>>;
 
 /// The bundle that is being written.
 struct Writing<'a> {
-    temp: PathBuf,
-    /// Nobody else writes there.
-    lock: FolderLock,
+    folder: PathBuf,
     manifest: &'a Manifest,
     shard: Option<(Split, ShardWriter, u64)>,
     finished: Vec<ShardEntry>,
 }
 
 impl<'a> Writing<'a> {
-    fn begin(temp: &Path, manifest: &'a Manifest, watch: Watch<'_>) -> Result<Self, Error> {
-        let io = |e| gular_files::Error::new("create", temp, e);
-        fs::create_dir_all(temp).map_err(io)?;
-        let lock = FolderLock::wait(temp, watch)?;
-        // What a killed run left.
-        let data = temp.join(DATA_DIR);
-        match fs::remove_dir_all(&data) {
-            Err(e) if e.kind() != ErrorKind::NotFound => {
-                return Err(gular_files::Error::new("remove", &data, e).into());
-            }
-            _ => {}
-        }
-        fs::create_dir_all(&data).map_err(io)?;
-        let (temp, shard, finished) = (temp.to_owned(), None, Vec::new());
-        Ok(Self { temp, lock, manifest, shard, finished })
+    fn begin(folder: &Path, manifest: &'a Manifest) -> Self {
+        Self { folder: folder.to_owned(), manifest, shard: None, finished: Vec::new() }
     }
 
     /// Fetches and writes samples of one shard, in its order.
@@ -342,7 +321,7 @@ impl<'a> Writing<'a> {
             none => {
                 let Manifest { fields, classes, .. } = self.manifest;
                 let spec = ShardSpec { envelope: Envelope::Shards, split, fields, classes };
-                let writer = ShardWriter::create(&self.temp.join(DATA_DIR), &spec)?;
+                let writer = ShardWriter::create(&self.folder, &spec)?;
                 none.insert((split, writer, 0))
             }
         };
@@ -366,16 +345,11 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    /// The folder's own name comes last.
-    fn finish(mut self, dir: &Path, made: BTreeMap<String, MadeValue>) -> Result<Digest, Error> {
+    /// Its manifest, when all shards are written.
+    fn finish(mut self, made: Made) -> Result<Manifest, Error> {
         self.end_shard()?;
         let (envelope, shards) = (Envelope::Shards, self.finished);
         let source = self.manifest.clone();
-        let manifest = Manifest { envelope, shards, made, statistics: None, ..source };
-        let digest = write_manifest(&self.temp, &manifest)?;
-        drop(self.lock);
-        fs::rename(&self.temp, dir).map_err(|e| gular_files::Error::new("rename to", dir, e))?;
-        sync_folder(folder_of(dir))?;
-        Ok(digest)
+        Ok(Manifest { envelope, shards, made, statistics: None, ..source })
     }
 }
