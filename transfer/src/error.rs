@@ -213,6 +213,9 @@ pub enum Error {
         /// How deep it may be.
         limit: usize,
     },
+    /// A list of keys without one.
+    #[error("the list of keys is empty")]
+    NoKeys,
     /// Keys that no sample of the bundle has.
     #[error("no sample has {} of the list: {}", counted(*n), shown(keys, *n))]
     NoSuchKeys {
@@ -327,7 +330,7 @@ impl Error {
             Self::NoLength { .. } => Some("ask whoever runs the server"),
             Self::TooMany { .. } => Some("name a folder in it, or raise the limit"),
             Self::TooDeep { .. } => Some("name a folder in it"),
-            Self::NoSuchKeys { .. } => {
+            Self::NoKeys | Self::NoSuchKeys { .. } => {
                 Some("keys are the paths that images had when they were packed, one per line")
             }
             Self::Pelican(_) | Self::NoSample { .. } => None,

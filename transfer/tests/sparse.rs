@@ -264,6 +264,8 @@ fn chosen_samples_are_made_in_the_folder_itself_and_nothing_beside_it() {
     let none = to.path().join("none");
     let error = published.fetch(&none, &["no/such.jpg"]).unwrap_err();
     assert!(matches!(error, Error::NoSuchKeys { n: 1, .. }), "{error}");
+    let error = published.fetch(&none, &[]).unwrap_err();
+    assert_eq!(error.to_string(), "the list of keys is empty");
     assert!(!none.exists());
 }
 

@@ -82,7 +82,7 @@ pub struct SampleReport {
 /// One process at a time writes to a folder; others wait for it.
 ///
 /// # Errors
-/// [`Error::NoSuchKeys`] when no sample has any of the keys;
+/// [`Error::NoKeys`]; [`Error::NoSuchKeys`] when no sample has any of the keys;
 /// [`Error::NotEmpty`]; [`Error::NoSpace`] before any sample is fetched; those of
 /// [`read_samples`] and of writing. What was fetched until then is removed.
 pub fn fetch_samples(
@@ -92,6 +92,9 @@ pub fn fetch_samples(
     options: &SampleOptions,
     watch: Watch<'_>,
 ) -> Result<SampleReport, Error> {
+    if options.keys.is_empty() {
+        return Err(Error::NoKeys);
+    }
     let start = Instant::now();
     let manifest = remote.manifest();
     let mut report = SampleReport {
