@@ -34,6 +34,8 @@ struct Faults {
     stop: Option<usize>,
     /// An upload that was cut is forgotten.
     forgets: bool,
+    /// The least chunk that it takes; said where an upload begins.
+    least: Option<usize>,
     /// Ranges are not known.
     no_ranges: bool,
     /// Each range is cut once, after half of it.
@@ -169,7 +171,10 @@ impl State {
                 None => {
                     let id = format!("u{}", self.uploads.len());
                     self.uploads.insert(id.clone(), Vec::new());
-                    Ok((self.upload(202, &id), Vec::new()))
+                    let mut begun = self.upload(202, &id);
+                    let least = self.faults.least.map(|bytes| bytes.to_string());
+                    begun.headers.extend(least.map(|least| ("oci-chunk-min-length".into(), least)));
+                    Ok((begun, Vec::new()))
                 }
             },
             Method::Patch => self.chunk(&name, body),
@@ -389,6 +394,16 @@ fn an_upload_goes_on_where_it_was() {
 }
 
 #[test]
+fn an_upload_goes_on_in_chunks_that_the_registry_takes() {
+    let least = Some(5 * MIB);
+    let case = Case::new(Faults { stop: Some(1), least, ..Faults::default() });
+    assert!(matches!(case.push(None), Err(Error::Cancelled)));
+    case.shop.state().faults.stop = None;
+    case.push(None).unwrap();
+    assert_eq!(case.shop.state().chunks, [0, 5 * MIB, 10 * MIB, 0, 0]);
+}
+
+#[test]
 fn a_chunk_that_is_cut_goes_on_or_all_begins_again() {
     let case = Case::new(Faults { cut: Some((1, 1000)), ..Faults::default() });
     case.push(None).unwrap();
@@ -446,6 +461,7 @@ fn what_is_wrong_is_named_and_leaves_nothing() {
         fs::read_dir(case.dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".gular")), "{left:?}");
 
+    case.shop.state().faults.flipped = false;
     let text = case.shop.state().manifests["v1"].clone();
     for (manifest, says) in [
         (b"{}".to_vec(), "it is of type ``, expected an image"),
@@ -454,6 +470,7 @@ fn what_is_wrong_is_named_and_leaves_nothing() {
     ] {
         case.shop.state().manifests.insert("v1".to_owned(), manifest);
         let pulled = case.pull("odd").map(drop).map_err(|error| error.to_string());
+        assert_eq!(pulled.is_ok(), says.is_empty(), "{pulled:?}");
         assert!(says.is_empty() || pulled.as_ref().unwrap_err().contains(says), "{pulled:?}");
     }
     // The same tag, by a digest that it does not have any more.

@@ -73,6 +73,9 @@ pub(super) struct Uploads<'a> {
 #[derive(Serialize, Deserialize)]
 struct Kept {
     location: String,
+    /// Bytes of one request, as the registry wants them; 0 where it said nothing.
+    #[serde(default)]
+    chunk: u64,
 }
 
 /// An upload on its way.
@@ -121,7 +124,7 @@ impl Uploads<'_> {
             if !again(&mut *trials, asked)? {
                 return Err(self.registry.failed(&self.url("blobs/uploads/"), reason));
             }
-            upload = self.status(&current.location, blob.bytes)?;
+            upload = self.status(&current.location, blob.bytes, current.chunk)?;
             // It ended, and its answer was lost.
             if upload.is_none() && self.has(blob.digest)? {
                 self.forget(blob.digest);
@@ -156,9 +159,7 @@ impl Uploads<'_> {
             return Err(self.registry.refused(&url, &answer));
         }
         let location = self.location(&url, &answer)?;
-        let least = answer.header("oci-chunk-min-length").and_then(|text| text.parse().ok());
-        let chunk = least.unwrap_or(CHUNK).clamp(CHUNK, MAX_CHUNK);
-        Ok(Begun::At(Upload { location, at: 0, chunk }))
+        Ok(Begun::At(Upload { location, at: 0, chunk: chunk(&answer, CHUNK) }))
     }
 
     /// Sends what is missing, and ends the upload.
@@ -216,7 +217,7 @@ impl Uploads<'_> {
         upload.at = at;
         upload.location =
             self.location(&upload.location, &answer).unwrap_or_else(|_| upload.location.clone());
-        self.keep(blob.digest, &upload.location);
+        self.keep(blob.digest, upload);
         Ok(())
     }
 
@@ -232,7 +233,7 @@ impl Uploads<'_> {
     }
 
     /// How far an upload is; `None` of one that the registry does not know any more.
-    fn status(&self, location: &str, bytes: u64) -> Result<Option<Upload>> {
+    fn status(&self, location: &str, bytes: u64, least: u64) -> Result<Option<Upload>> {
         let request = Request::new(Method::Get, location);
         let (answer, _) = self.registry.ask(&request, &self.scope(), NOTHING)?;
         if !(200..300).contains(&answer.status) {
@@ -240,7 +241,7 @@ impl Uploads<'_> {
         }
         let at = uploaded(&answer).unwrap_or(0);
         let location = self.location(location, &answer).unwrap_or_else(|_| location.to_owned());
-        Ok((at <= bytes).then_some(Upload { location, at, chunk: CHUNK }))
+        Ok((at <= bytes).then_some(Upload { location, at, chunk: chunk(&answer, least) }))
     }
 
     /// What a run before this one left at the registry.
@@ -249,15 +250,15 @@ impl Uploads<'_> {
         let Ok(kept) = serde_json::from_slice::<Kept>(&text) else { return Ok(None) };
         // No less safe than the registry, whoever wrote the file.
         match next(&self.url(""), &kept.location) {
-            Some(location) => self.status(&location, blob.bytes),
+            Some(location) => self.status(&location, blob.bytes, kept.chunk),
             None => Ok(None),
         }
     }
 
     /// Keeps where the upload goes on. A folder that cannot be written costs the next run a
     /// new beginning, and this one nothing.
-    fn keep(&self, digest: OciDigest, location: &str) {
-        let kept = Kept { location: location.to_owned() };
+    fn keep(&self, digest: OciDigest, upload: &Upload) {
+        let kept = Kept { location: upload.location.clone(), chunk: upload.chunk };
         let _ = (|| -> Result<()> {
             fs::create_dir_all(&self.dir).map_err(Error::io("create", &self.dir))?;
             let temp = temp_with_mode(&self.dir, 0o600)?;
@@ -295,6 +296,12 @@ impl Uploads<'_> {
             None => scope,
         }
     }
+}
+
+/// Bytes of one request: the least that an answer asks for, or what was known before.
+fn chunk(answer: &Answer, known: u64) -> u64 {
+    let least = answer.header("oci-chunk-min-length").and_then(|text| text.parse().ok());
+    least.unwrap_or(known).clamp(CHUNK, MAX_CHUNK)
 }
 
 /// Why an upload did not end.
