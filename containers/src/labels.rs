@@ -38,7 +38,7 @@ impl Labels {
         let layout = Layout::open(path)?;
         let of = |arch| layout.image(None, arch);
         let image = of(Arch::Amd64).or_else(|error| of(Arch::Arm64).map_err(|_| error))?;
-        let bytes = image.layers.iter().map(|layer| layer.bytes).sum();
+        let bytes = image.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.bytes));
         Ok(Self { is_sif: false, bytes, values: image.labels })
     }
 

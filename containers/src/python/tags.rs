@@ -98,7 +98,7 @@ fn platform_rank(tag: &str, of: &Interpreter) -> Option<u32> {
         }
     };
     let fits: bool = (major, minor) <= of.glibc;
-    fits.then_some(2 + major * 1000 + minor)
+    fits.then_some(major.saturating_mul(1000).saturating_add(minor).saturating_add(2))
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub fn pull_image(
         pinned: reference.pinned(top_digest).to_string(),
         top: top_digest,
         digest: document.digest,
-        bytes: wanted.iter().map(|descriptor| descriptor.size()).sum(),
+        bytes: sum(&wanted),
         kept,
         blobs: wanted.len(),
     })
@@ -155,6 +155,11 @@ fn of_platform(
     Err(bad(reference, format!("its indexes are over {MAX_DEPTH} deep")))
 }
 
+/// Bytes of all; a manifest may say any number.
+fn sum(blobs: &[&Descriptor]) -> u64 {
+    blobs.iter().fold(0, |sum, blob| sum.saturating_add(blob.size()))
+}
+
 /// Brings blobs into `blobs`; how many were here already.
 fn fetch_all(
     means: &Means<'_>,
@@ -162,14 +167,15 @@ fn fetch_all(
     wanted: &[&Descriptor],
     blobs: &Path,
 ) -> Result<usize> {
-    let total = wanted.iter().map(|descriptor| descriptor.size()).sum();
-    let (mut done, mut kept) = (0, 0);
+    let total = sum(wanted);
+    let (mut done, mut kept) = (0_u64, 0);
     for descriptor in wanted {
         let digest = digest_of(reference, descriptor)?;
         let to = blobs.join(digest.0.to_string());
         // Two layers may be one blob.
         if to.symlink_metadata().is_err() {
-            let told = |now: u64| means.watch.progress(Step::Fetch, done + now, total);
+            let told =
+                |now: u64| means.watch.progress(Step::Fetch, done.saturating_add(now), total);
             let fetched = means.blob(reference, digest, descriptor.size(), &told);
             let (path, was_here) = fetched.inspect_err(|_| means.watch.ended(Step::Fetch))?;
             kept += usize::from(was_here);
@@ -177,7 +183,7 @@ fn fetch_all(
                 fs::copy(&path, &to).map_err(Error::io("write", &to))?;
             }
         }
-        done += descriptor.size();
+        done = done.saturating_add(descriptor.size());
     }
     means.watch.ended(Step::Fetch);
     Ok(kept)
