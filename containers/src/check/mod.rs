@@ -49,7 +49,7 @@ pub fn check(tree: &Rootfs, about: &About<'_>, target: &Target) -> Result<Report
     let gpus = gpus::check(&inventory, target, &mut findings)?;
     let cuda_runtime = driver::check(&inventory, &gpus, &mut findings);
     runtime::check(&inventory, target, &mut findings)?;
-    python::check(tree, &mut findings)?;
+    python::check(tree, about.arch, &mut findings)?;
     modes::check(&inventory, &mut findings);
     secrets::check(about, tree, &mut findings);
     findings.sort();

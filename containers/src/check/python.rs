@@ -9,7 +9,8 @@ use super::inventory::ours;
 use crate::Result;
 use crate::python::is_site;
 use crate::rootfs::{RootPath, Rootfs, What};
-use crate::wheel::{Environment, Metadata, normal};
+use crate::sif::Arch;
+use crate::wheel::{Environment, Marker, Metadata, machine, normal};
 
 /// Longest `METADATA` read.
 const MAX_BYTES: u64 = 4 << 20;
@@ -24,14 +25,17 @@ struct Installed {
 }
 
 /// Looks at the `Requires-Dist` of all packages in each folder of packages.
-pub(super) fn check(tree: &Rootfs, findings: &mut Vec<Finding>) -> Result<()> {
+pub(super) fn check(tree: &Rootfs, arch: Arch, findings: &mut Vec<Finding>) -> Result<()> {
     let packages = installed(tree)?;
     for package in packages.values().filter(|package| !package.of_base) {
-        let python = python(&package.path);
-        // Of the processor little depends that a lock does not know already.
-        let environment = Environment { machine: "x86_64", extras: &[], python: &python };
+        // Which patch the Python has is not known: what only some have is not asked for.
+        let pythons = python(&package.path);
+        let holds = |marker: &Marker, python: &str| {
+            marker.holds(&Environment { machine: machine(arch), extras: &[], python })
+        };
         for need in &package.metadata.needs {
-            if need.marker.as_ref().is_some_and(|marker| !marker.holds(&environment)) {
+            let of_all = |marker: &Marker| pythons.iter().all(|python| holds(marker, python));
+            if need.marker.as_ref().is_some_and(|marker| !of_all(marker)) {
                 continue;
             }
             let (name, versions) = (&need.name, &need.versions);
@@ -75,8 +79,39 @@ fn installed(tree: &Rootfs) -> Result<BTreeMap<String, Installed>> {
     Ok(found)
 }
 
-/// The Python that a folder is of: `3.11.0` of `usr/lib/python3.11/site-packages`.
-fn python(path: &RootPath) -> String {
+/// The first and the last Python that a folder may be of: `3.11.0` and `3.11.999` of
+/// `usr/lib/python3.11/site-packages`.
+fn python(path: &RootPath) -> [String; 2] {
     let folder = path.as_str().split('/').find_map(|part| part.strip_prefix("python3."));
-    format!("3.{}.0", folder.unwrap_or("11"))
+    let minor = folder.unwrap_or("11");
+    [format!("3.{minor}.0"), format!("3.{minor}.999")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rootfs::Layer;
+
+    #[test]
+    fn markers_are_judged_by_what_is_known_of_the_image() {
+        let needs = [
+            "arm; platform_machine == 'aarch64'",
+            "amd; platform_machine == 'x86_64'",
+            "old; python_full_version < '3.11.4'",
+            "new; python_full_version >= '3.11.4'",
+            "all; python_full_version >= '3.11'",
+        ];
+        let needs = needs.map(|need| format!("Requires-Dist: {need}\n")).concat();
+        let text = format!("Name: a\nVersion: 1\n{needs}");
+        let path = "usr/local/lib/python3.11/dist-packages/a-1.dist-info/METADATA";
+        let mut tree = Rootfs::default();
+        tree.add_text(Layer::Python, &RootPath::new(path).unwrap(), 0o644, &text).unwrap();
+        for (arch, own) in [(Arch::Amd64, "amd"), (Arch::Arm64, "arm")] {
+            let mut findings = Vec::new();
+            check(&tree, arch, &mut findings).unwrap();
+            let missing: Vec<_> = findings.iter().map(|finding| &*finding.message).collect();
+            let is = |name: &str| missing.iter().any(|text| text.contains(&format!("`{name}`")));
+            assert!(is(own) && is("all") && missing.len() == 2, "{missing:?}");
+        }
+    }
 }
