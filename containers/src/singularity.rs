@@ -23,7 +23,8 @@ pub struct Description<'a> {
     pub command: &'a [String],
     /// Arguments of the command when a user gives none; without a command, what starts then.
     pub arguments: &'a [String],
-    /// Environment variables, kept when the outside sets them; `PATH` is set.
+    /// Environment variables, kept when the outside sets them; `PATH` is set. Those with
+    /// names that no shell takes are left out.
     pub env: &'a BTreeMap<String, String>,
     /// Labels, as `apptainer inspect` shows them.
     pub labels: &'a BTreeMap<String, String>,
@@ -32,6 +33,8 @@ pub struct Description<'a> {
 }
 
 const DIR: &str = ".singularity.d";
+/// The script that sets the environment variables.
+pub(crate) const ENVIRONMENT: &str = ".singularity.d/env/90-environment.sh";
 const SHELL: &str = "#!/bin/sh\n";
 /// Folders that runtimes mount something over; the second column is the mode.
 const MOUNTS: [(&str, u16); 11] = [
@@ -59,7 +62,7 @@ const LINKS: [(&str, &str); 6] = [
     (".run", ".singularity.d/actions/run"),
     (".shell", ".singularity.d/actions/shell"),
     (".test", ".singularity.d/actions/test"),
-    ("environment", ".singularity.d/env/90-environment.sh"),
+    ("environment", ENVIRONMENT),
     ("singularity", ".singularity.d/runscript"),
 ];
 
@@ -161,10 +164,17 @@ const ACTIONS: [(&str, &str); 5] = [
     ("test", "exec /.singularity.d/test \"$@\""),
 ];
 
+/// Whether a shell takes a name for that of a variable. Others, which Docker allows, would be
+/// read as commands.
+pub(crate) fn is_variable(name: &str) -> bool {
+    let good = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    !name.is_empty() && name.bytes().all(good) && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
 /// `PATH` replaces what the outside says, which knows nothing of the inside.
 fn environment(env: &BTreeMap<String, String>) -> String {
     let mut text = SHELL.to_owned();
-    for (name, value) in env {
+    for (name, value) in env.iter().filter(|(name, _)| is_variable(name)) {
         let value = quoted(value);
         if name == "PATH" {
             text.push_str(&format!("export PATH={value}\n"));
@@ -322,6 +332,15 @@ mod tests {
         assert_eq!(run("X", ""), "/usr/bin|it's $HOME|1\n");
         assert_eq!(run("B", "2"), "/usr/bin|it's $HOME|2\n");
         assert_eq!(run("PATH", "/bin:/usr/bin"), "/usr/bin|it's $HOME|1\n");
+    }
+
+    #[test]
+    fn names_that_no_shell_takes_are_not_in_its_script() {
+        let names = ["MY-VAR", "discovery.type", "A}\" ]; then id; fi; #", "1A", "", "É", "_b1"];
+        let env = names.map(|name| (name.to_owned(), "1".to_owned())).into();
+        let only = BTreeMap::from([("_b1".to_owned(), "1".to_owned())]);
+        assert_eq!(environment(&env), environment(&only));
+        assert!(environment(&only).contains("export _b1\n"));
     }
 
     #[test]

@@ -167,6 +167,35 @@ fn a_docker_archive_becomes_a_sif_that_starts_what_it_did() {
 }
 
 #[test]
+fn what_docker_saved_has_the_types_of_oci_and_no_variable_that_no_shell_takes() {
+    let place = Place::new();
+    let mut saved = Saved::new(&layers());
+    saved.config["config"]["Env"] = json!(["PATH=/bin", "MY-VAR=1", "A}\" ]; then id; fi; #=2"]);
+    let converted = place.convert(&saved).unwrap();
+    let left: Vec<_> = converted.left_out.iter().map(|left| &*left.what).collect();
+    assert!(left.contains(&"variable MY-VAR (no shell takes that name)"), "{left:?}");
+    let of_names = left.iter().filter(|what| what.starts_with("variable ")).count();
+    assert_eq!(of_names, 2, "{left:?}");
+
+    let digest = |bytes: &[u8]| format!("sha256:{}", sha256(bytes));
+    let layers = saved.layers.iter().map(|(_, tar)| {
+        let media = "application/vnd.oci.image.layer.v1.tar";
+        json!({ "mediaType": media, "digest": digest(tar), "size": tar.len() })
+    });
+    let config = saved.config.to_string();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": {
+            "mediaType": "application/vnd.oci.image.config.v1+json",
+            "digest": digest(config.as_bytes()), "size": config.len(),
+        },
+        "layers": layers.collect::<Vec<_>>(),
+    });
+    assert_eq!(converted.source.to_string(), digest(manifest.to_string().as_bytes()));
+}
+
+#[test]
 fn a_dry_run_and_a_stop_write_nothing() {
     let place = Place::new();
     Saved::new(&layers()).store(&place.at("a.tar"));

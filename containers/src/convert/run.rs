@@ -14,7 +14,7 @@ use crate::registry::Reference;
 use crate::rootfs::{RootPath, Rootfs, What};
 use crate::sbom::{Sbom, spdx};
 use crate::sif::{Arch, Contents};
-use crate::singularity::{self, Description};
+use crate::singularity::{self, Description, ENVIRONMENT, is_variable};
 use crate::store::{LeftOut, Limits};
 use crate::{OciDigest, Result, rfc3339};
 
@@ -83,7 +83,11 @@ pub fn convert(order: &Conversion, watch: &dyn Watch) -> Result<Converted> {
     watch.working_on(Step::Unpack, &order.from.to_string());
     let laid = layout.laid(&image, &order.cache.store(), &order.limits, Parts::AsWritten);
     watch.ended(Step::Unpack);
-    let (mut tree, left_out) = laid?;
+    let (mut tree, mut left_out) = laid?;
+    left_out.extend(image.env.keys().filter(|name| !is_variable(name)).map(|name| LeftOut {
+        path: format!("/{ENVIRONMENT}"),
+        what: format!("variable {name} (no shell takes that name)"),
+    }));
     let files = tree.iter().filter(|(_, node)| matches!(node.what, What::File(_))).count();
     let mut converted = Converted {
         dry_run: order.dry_run,

@@ -147,11 +147,7 @@ impl Recipe {
             }
         }
         for name in self.env.keys() {
-            let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty()
-                || !name.chars().all(good)
-                || name.starts_with(|c: char| c.is_ascii_digit())
-            {
+            if !crate::singularity::is_variable(name) {
                 let reason = format!("`{name}` is not the name of an environment variable");
                 return Err(("env", reason));
             }

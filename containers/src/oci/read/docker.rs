@@ -18,6 +18,7 @@ use crate::rootfs::RootPath;
 use crate::{OciDigest, Result, Sha256};
 
 const MANIFEST: &str = "manifest.json";
+const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Images of one archive.
 const MAX_IMAGES: usize = 64;
 
@@ -46,10 +47,9 @@ pub(super) fn complete(blobs: &mut Blobs) -> Result<()> {
     let mut manifests = Vec::new();
     for image in &saved {
         let Expected { sha256, bytes } = manifest(blobs, image)?;
-        let media = "application/vnd.oci.image.manifest.v1+json";
         let entry = |annotations: Value| {
             let digest = format!("sha256:{sha256}");
-            json!({ "mediaType": media, "digest": digest, "size": bytes, "annotations": annotations })
+            json!({ "mediaType": OCI_MANIFEST, "digest": digest, "size": bytes, "annotations": annotations })
         };
         let tags = image.repo_tags.iter().flatten();
         let named = tags.map(|tag| entry(json!({ ANNOTATION_REF_NAME: tag })));
@@ -85,14 +85,17 @@ fn manifest(blobs: &mut Blobs, image: &Saved) -> Result<Expected> {
         return Err(blobs.bad(reason));
     }
     let bytes = blobs.name_blob(&inside(blobs, &image.config)?, sha256)?;
-    let config = "application/vnd.docker.container.image.v1+json";
+    let config = "application/vnd.oci.image.config.v1+json";
     let config = descriptor(config, sha256.into(), bytes);
     let mut layers = Vec::new();
     for (name, id) in image.layers.iter().zip(ids) {
         let bytes = blobs.name_blob(&inside(blobs, name)?, id.0)?;
-        layers.push(descriptor("application/vnd.docker.image.rootfs.diff.tar", id, bytes));
+        layers.push(descriptor("application/vnd.oci.image.layer.v1.tar", id, bytes));
     }
-    let manifest = json!({ "schemaVersion": 2, "config": config, "layers": layers });
+    // Types of OCI throughout: podman refuses manifests with Docker's among them.
+    let manifest = json!({
+        "schemaVersion": 2, "mediaType": OCI_MANIFEST, "config": config, "layers": layers
+    });
     Ok(blobs.put_blob(manifest.to_string()))
 }
 
