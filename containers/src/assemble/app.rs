@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::{BIN, Parts};
-use crate::rootfs::{Layer, RootPath, Rootfs, Source, What};
+use crate::rootfs::{Layer, Node, RootPath, Rootfs, Source, What};
 use crate::{Error, Result};
 
 /// Deepest folder taken along.
@@ -40,6 +40,7 @@ fn add_here(tree: &mut Rootfs, inside: &RootPath, here: &Path, depth: usize) -> 
             return Err(Error::Conflict { path, reason: reason.to_owned() });
         }
         let mode = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
+        remove_byte_code(tree, inside);
         return tree.add(Layer::App, inside, mode, What::File(Source::of(here)?));
     }
     if depth == MAX_DEPTH {
@@ -57,4 +58,46 @@ fn add_here(tree: &mut Rootfs, inside: &RootPath, here: &Path, depth: usize) -> 
         add_here(tree, &inside.join(name), &entry.path(), depth + 1)?;
     }
     Ok(())
+}
+
+/// Python takes byte code without a look at its source: that of what was at this path would
+/// hide the user's file. Byte code that the user brings stays.
+fn remove_byte_code(tree: &mut Rootfs, source: &RootPath) {
+    let Some(stem) = source.name().strip_suffix(".py") else { return };
+    let Some(dir) = source.parent() else { return };
+    let begin = format!("{stem}.cpython-");
+    let is_old = |(path, node): &(RootPath, &Node)| {
+        let name = path.name();
+        name.starts_with(&begin) && name.ends_with(".pyc") && node.layer != Layer::App
+    };
+    let folder = dir.join("__pycache__");
+    let old = tree.children(&folder).filter(is_old);
+    let old: Vec<_> = old.map(|(path, _)| path).collect();
+    old.iter().for_each(|path| tree.remove(path));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_code_of_a_source_that_is_replaced_goes() {
+        let here = tempfile::tempdir().unwrap();
+        fs::create_dir(here.path().join("__pycache__")).unwrap();
+        for name in ["x.py", "y.py", "__pycache__/y.cpython-311.pyc"] {
+            fs::write(here.path().join(name), "mine").unwrap();
+        }
+        let mut tree = Rootfs::default();
+        let at = |name: &str| RootPath::new(&format!("site/pkg/{name}")).unwrap();
+        let code =
+            ["x", "x.a", "y", "z"].map(|stem| at(&format!("__pycache__/{stem}.cpython-311.pyc")));
+        for path in [at("x.py"), at("y.py"), at("z.py")].iter().chain(&code) {
+            tree.add_text(Layer::Python, path, 0o644, "theirs").unwrap();
+        }
+        add_here(&mut tree, &RootPath::new("site/pkg").unwrap(), here.path(), 0).unwrap();
+        let there = code.map(|path| tree.get(&path).map(|node| node.layer));
+        // `y` has the user's own.
+        let expected = [None, Some(Layer::Python), Some(Layer::App), Some(Layer::Python)];
+        assert_eq!(there, expected);
+    }
 }
