@@ -48,6 +48,19 @@ pub(crate) fn file_name(url: &str) -> Option<String> {
     is_file_name(&name).then_some(name)
 }
 
+/// Whether an address in a text has a user's name before its host, and with it perhaps a
+/// password: it must be neither shown nor kept.
+pub(crate) fn names_a_user(text: &str) -> bool {
+    let mut parts = text.split("://");
+    // Without `://` all before the first `/` stands where the host does.
+    let first = parts.next().filter(|first| *first == text);
+    let authority = |rest: &str| {
+        let end = |c: char| "/?#\"'\\".contains(c) || c.is_whitespace();
+        rest.split(end).next().unwrap_or_default().contains('@')
+    };
+    first.into_iter().chain(parts).any(authority)
+}
+
 /// Text with `%41` and the like decoded; `None` for a broken one.
 pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -67,6 +80,16 @@ pub(crate) fn percent_decoded(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_are_seen_in_addresses() {
+        for text in ["https://u:p@h/x", "https://u@h", "-i git+ssh://a b://u:p@h/", "u:p@h/x"] {
+            assert!(names_a_user(text), "{text}");
+        }
+        for text in ["https://h/a@b", "a/b@c", "https://h?x=@", "", "https://[::1]:80/"] {
+            assert!(!names_a_user(text), "{text}");
+        }
+    }
 
     #[test]
     fn names_are_those_of_urls_and_lead_nowhere_else() {

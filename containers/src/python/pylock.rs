@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::pinned::{Listed, Pinned, Pins, Wheels};
-use crate::package::{file_name, is_file_name};
+use crate::package::{file_name, is_file_name, names_a_user};
 use crate::wheel::{Marker, normal};
 use crate::{Error, Result, Sha256};
 
@@ -99,6 +99,9 @@ fn one(wheel: &Wheel) -> Result<Option<Listed>, String> {
         (None, Some(path)) => format!("./{path}"),
         (None, None) => return Err("a wheel has neither `url` nor `path`".to_owned()),
     };
+    if url.contains("://") && names_a_user(&url) {
+        return Err("an address has a user name or password before the host, and `image.lock` would show it to everybody".to_owned());
+    }
     let named = wheel.name.clone().filter(|name| is_file_name(name));
     let Some(file) = named.or_else(|| file_name(&url)) else {
         return Err(format!("`{url}` does not end in a file's name"));
@@ -138,6 +141,16 @@ mod tests {
         assert_eq!(wheels[0].bytes, Some(77));
         let Wheels::Listed(wheels) = &read[1].wheels else { panic!("{read:?}") };
         assert_eq!(wheels[0].url, "./dist/mine-1-py3-none-any.whl");
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_refused_and_not_shown() {
+        let text = lock()
+            .replace("https://f.example/numpy-2.3.4-", "https://me:secret@f.example/numpy-2.3.4-");
+        assert_ne!(text, lock());
+        let error = parse(&text, "pylock.toml").unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("secret") && shown.contains("password"), "{shown}");
     }
 
     #[test]

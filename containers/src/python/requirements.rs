@@ -1,7 +1,7 @@
 //! `requirements.txt` with versions and hashes, as `pip` and `uv` write and read it.
 
 use super::pinned::{Listed, Pinned, Pins, Wheels};
-use crate::package::file_name;
+use crate::package::{file_name, names_a_user};
 use crate::wheel::{Marker, Requirement, normal};
 use crate::{Error, Result, Sha256};
 
@@ -32,6 +32,12 @@ pub(super) fn parse(text: &str, path: &str) -> Result<Requirements> {
             reason,
             hint: hint.map(str::to_owned),
         };
+        // A line without an address may begin with `NAME @`.
+        if words.contains("://") && names_a_user(&words) {
+            let reason = "its address has a user name or password before the host, and `image.lock` would show it to everybody";
+            let hint = "name the wheel's file here in `wheels` of `[python]`";
+            return Err(wrong(reason.to_owned(), Some(hint)));
+        }
         if words.starts_with('-') {
             match option(&words) {
                 Some(Choice::Index(url)) => pins.index = Some(url),
@@ -96,6 +102,9 @@ fn at_address(name: &str, address: &str, mut hashes: Vec<Sha256>, from: String) 
         None => (address.trim(), None),
     };
     let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
+    if names_a_user(url) {
+        return One::Wrong("its address has a user name or password before the host".to_owned());
+    }
     let inside = fragment.split('&').find_map(|part| part.strip_prefix("sha256="));
     hashes.extend(inside.and_then(|text| text.parse::<Sha256>().ok()));
     let file = file_name(url).unwrap_or_default();
@@ -218,6 +227,22 @@ mod tests {
                 }
                 other => panic!("{text}: {other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn passwords_in_addresses_are_refused_and_not_shown() {
+        for text in [
+            "--index-url https://me:secret@index.example/simple",
+            "--find-links https://me:secret@index.example/simple",
+            "a @ https://me:secret@x.example/a-1-py3-none-any.whl",
+            "a @ git+https://secret@x.example/a",
+            "a @ me:secret@x.example/a-1-py3-none-any.whl",
+            "a b https://me:secret@x.example/c",
+        ] {
+            let error = parse(&format!("{text} --hash=sha256:{A}\n"), "r.txt").unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("secret") && shown.contains("password"), "{shown}");
         }
     }
 

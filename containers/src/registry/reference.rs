@@ -16,8 +16,9 @@ pub struct Reference {
 
 /// A text that is not the name of an image in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not the name of an image in a registry: {reason}")]
+#[error("{text} is not the name of an image in a registry: {reason}")]
 pub struct NotAReference {
+    /// Between backticks, or what stands for a text with a password.
     text: String,
     reason: &'static str,
 }
@@ -33,7 +34,13 @@ impl Reference {
     /// # Errors
     /// With what is wrong.
     pub fn parse(text: &str) -> Result<Self, NotAReference> {
-        let wrong = |reason| NotAReference { text: text.to_owned(), reason };
+        let after = text.split_once('@').map_or("", |(_, after)| after);
+        let text_shown = match after.is_empty() || after.starts_with("sha256:") {
+            true => format!("`{text}`"),
+            // What is before `@` may be a user's name and password.
+            false => "what is given, not shown for what is before its `@`,".to_owned(),
+        };
+        let wrong = |reason| NotAReference { text: text_shown.clone(), reason };
         let schemes = ["docker://", "oras://"];
         let name = schemes.iter().find_map(|scheme| text.strip_prefix(scheme)).unwrap_or(text);
         let (name, digest) = match name.split_once('@') {
@@ -221,6 +228,17 @@ mod tests {
         ] {
             assert!(Reference::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for text in ["me:secret@q.io/a", "https://me:secret@q.io/a", "docker://me:se/cret@host"] {
+            let error = Reference::parse(text).unwrap_err();
+            let shown = format!("{error} {error:?}");
+            assert!(!shown.contains("cret"), "{shown}");
+        }
+        let error = Reference::parse("q.io/a@sha256:12").unwrap_err().to_string();
+        assert!(error.starts_with("`q.io/a@sha256:12` is not the name"), "{error}");
     }
 
     #[test]
